@@ -126,13 +126,13 @@ def joining(group: BrokerGroup, node_id: str, master_incarnation: str) -> RowWis
     return RowWish(change.applied_to, "add_member", reason)
 
 
-def spare_reason(group: BrokerGroup, request: NodeRegisterRequest) -> str:
+def spare_reason(group: BrokerGroup, request: NodeRegisterRequest) -> Reason:
     """Why the node is not a member."""
-    text = f"node {request.node_id} is not a member of broker group {group.name}"
+    node, name = request.node_id, group.name
     if group.kind is not GroupKind.BROKER:
-        return f"{text}: a delay group has one member"
+        return Reason.of(Code.SPARE, node=node, group=name, why=Reason.of(Code.DELAY_GROUP))
     if len(group.members) >= group.copies:
-        return f"{text}, which has all of its {group.copies} copies; raise `copies`, or stop the node"
+        return Reason.of(Code.SPARE_OF_FULL, node=node, group=name, copies=group.copies)
     if request.log_end:
-        return f"{text}, and its data folder is not empty: only a node with an empty folder becomes a member"
-    return f"{text}: the change of the group's row is not stored yet"
+        return Reason.of(Code.SPARE_WITH_DATA, node=node, group=name)
+    return Reason.of(Code.SPARE, node=node, group=name, why=Reason.of(Code.ROW_NOT_STORED))

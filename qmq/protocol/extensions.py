@@ -17,7 +17,7 @@ from qmq.protocol.limited_kinds import (
     Name,
 )
 from qmq.protocol.optional_kinds import Added, Maybe
-from qmq.protocol.reasons import Reason, ReasonNote
+from qmq.protocol.reasons import MapReason, Reason, ReasonNote
 from qmq.protocol.structures import Counted, Structure
 
 PROBLEMS_MAX = 16
@@ -115,7 +115,7 @@ class NodeRegisterResponse(Structure):
     """
 
     accepted: Flag
-    reason: Text
+    reason: Annotated[Reason, MapReason()]
     epoch: Int
     state: State
     lease_seconds: Float

@@ -1,4 +1,4 @@
-"""Reasons why a member of a broker group does not lead, follow or count, and why its row was changed. Pure.
+"""Reasons why a node does not accept sends, serve, lead, follow or count, and why its row was changed. Pure.
 
 A reason is made as a code with values. TEXTS has its sentence in English, for logs and commands; the console has the same codes in
 `reasons.json` of each language.
@@ -63,6 +63,61 @@ class Code(StrEnum):
     RESTORED = "restored"
     AND = "and"
 
+    REFUSES = "refuses"
+    STARTED_READ_ONLY = "started_read_only"
+    SET_READ_ONLY = "set_read_only"
+    REJECTED = "rejected"
+    PENDING_APPROVAL = "pending_approval"
+    GROUP_DRAINS = "group_drains"
+    APPROVE = "approve"
+    SPARE = "spare"
+    SPARE_OF_FULL = "spare_of_full"
+    SPARE_WITH_DATA = "spare_with_data"
+    DELAY_GROUP = "delay_group"
+    ROW_NOT_STORED = "row_not_stored"
+    OLDER_FOLDER = "older_folder"
+    LOG_CORRUPTED = "log_corrupted"
+    WRITE_WAITS = "write_waits"
+    DISK_SPACE = "disk_space"
+    LOG_SPACE = "log_space"
+    NO_SEGMENT = "no_segment"
+    ONE_IN_SYNC = "one_in_sync"
+    FEW_IN_SYNC = "few_in_sync"
+    SLAVES_WAITED = "slaves_waited"
+
+    NOT_SERVING = "not_serving"
+    NOT_REGISTERED = "not_registered"
+    IN_ROLE = "in_role"
+    NO_CLIENTS = "no_clients"
+    WAITS_FOR_MASTER = "waits_for_master"
+    SLAVE_COPIES = "slave_copies"
+    SLAVE_FOLLOWS = "slave_follows"
+    SLAVE_IN_SYNC = "slave_in_sync"
+
+    NO_ROW = "no_row"
+    NEWER_EPOCH = "newer_epoch"
+    OTHER_LEADS = "other_leads"
+    NOT_ALONE = "not_alone"
+    NOT_AMONG = "not_among"
+    ALSO_LEADS = "also_leads"
+    TWO_PROMOTIONS = "two_promotions"
+    COPY_INCOMPLETE = "copy_incomplete"
+    ADDRESS_UNKNOWN = "address_unknown"
+    COPIES_MASTER = "copies_master"
+    TRUNCATED = "truncated"
+    BECAUSE = "because"
+    COPIES_LATER = "copies_later"
+    NO_ANSWER = "no_answer"
+    LOG_REPLACED = "log_replaced"
+    FIRST_COMMIT = "first_commit"
+    NO_SLAVES = "no_slaves"
+    OTHER_MASTER = "other_master"
+    CANNOT_LEAD = "cannot_lead"
+    LOG_STAYS = "log_stays"
+    NO_MASTER = "no_master"
+    LED = "led"
+    WAS_PROMOTED = "was_promoted"
+
 
 TEXTS: Mapping[str, str] = {
     Code.MASTER_SILENT: "master {master} has sent no heartbeat for {seconds} s",
@@ -101,6 +156,67 @@ TEXTS: Mapping[str, str] = {
     Code.ONE_MEMBER: "the group has one member",
     Code.RESTORED: f"the stored row is older than epoch {{epoch}}, version {{version}}: {RESTORED}",
     Code.AND: "{first}; {rest}",
+    Code.REFUSES: "read only: {why}",
+    Code.STARTED_READ_ONLY: "the {kind} was started read only",
+    Code.SET_READ_ONLY: "set to read-only by an operator",
+    Code.REJECTED: "the metaserver rejected this node: {why}",
+    Code.GROUP_DRAINS: "the group is draining",
+    Code.APPROVE: "{why}: approve it in the console or with the API",
+    Code.SPARE: "node {node} is not a member of broker group {group}: {why}",
+    Code.SPARE_OF_FULL: (
+        "node {node} is not a member of broker group {group}, which has all of its {copies}"
+        " copies; raise `copies`, or stop the node"
+    ),
+    Code.SPARE_WITH_DATA: (
+        "node {node} is not a member of broker group {group}, and its data folder is not empty:"
+        " only a node with an empty folder becomes a member"
+    ),
+    Code.DELAY_GROUP: "a delay group has one member",
+    Code.ROW_NOT_STORED: "the change of the group's row is not stored yet",
+    Code.PENDING_APPROVAL: "broker group {group} is pending approval",
+    Code.OLDER_FOLDER: (
+        "its log ends at {end} but had reached {highest}: its data folder is an older copy, or"
+        " empty; acknowledged messages are missing"
+    ),
+    Code.LOG_CORRUPTED: "the message log is corrupted; see the node's log",
+    Code.WRITE_WAITS: "the disk has not completed a write for {seconds} s",
+    Code.DISK_SPACE: "no space: {free} bytes free on disk, the reserve is {reserve}",
+    Code.LOG_SPACE: "no space: {room} bytes left in the log, the reserve is {reserve}",
+    Code.NO_SEGMENT: "the next segment is not created yet: {room} bytes left in the log, the reserve is {reserve}",
+    Code.ONE_IN_SYNC: "{required} copies are required, {in_sync} is in sync",
+    Code.FEW_IN_SYNC: "{required} copies are required, {in_sync} are in sync",
+    Code.SLAVES_WAITED: "stored messages have waited {seconds} s for slaves",
+    Code.NOT_SERVING: "not serving",
+    Code.NOT_REGISTERED: "not registered: {why}",
+    Code.IN_ROLE: "{role}: {why}",
+    Code.NO_CLIENTS: "serves no clients: {role}",
+    Code.WAITS_FOR_MASTER: "waits for the metaserver to name a master",
+    Code.SLAVE_COPIES: "slave, copies the log of its master",
+    Code.SLAVE_FOLLOWS: "slave, catches up with its master",
+    Code.SLAVE_IN_SYNC: "slave, in sync",
+    Code.NO_ROW: "no metaserver has named its master yet",
+    Code.NEWER_EPOCH: "this node is not master any more: another member knows epoch {epoch}",
+    Code.OTHER_LEADS: "this node is not master any more: node {node} leads epoch {epoch}",
+    Code.NOT_ALONE: "this node is not the only member any more; members are {members}",
+    Code.NOT_AMONG: "it is not a member; members are {members}",
+    Code.ALSO_LEADS: "node {node} leads epoch {epoch}, too",
+    Code.TWO_PROMOTIONS: "epoch {epoch} has two promotions: {one} and {other}",
+    Code.COPY_INCOMPLETE: "it copies the log, and what it has is not complete: it can't lead epoch {epoch}",
+    Code.ADDRESS_UNKNOWN: "the sync address of master {master} is not known yet",
+    Code.COPIES_MASTER: "it copies the log of the master and confirms nothing yet",
+    Code.TRUNCATED: "its log is truncated to offset {end}",
+    Code.BECAUSE: "{problem}: {why}",
+    Code.COPIES_LATER: "{problem}: it copies the log when the master's state can be read: {why}",
+    Code.NO_ANSWER: "the master has not answered yet",
+    Code.LOG_REPLACED: "its log is replaced by a copy of the master's: {why}",
+    Code.FIRST_COMMIT: "the in-sync set has not stored the first commit of the epoch yet",
+    Code.NO_SLAVES: "it has no slaves: {why}",
+    Code.OTHER_MASTER: "node {node} is not the master any more",
+    Code.CANNOT_LEAD: "it can't lead epoch {epoch}",
+    Code.LOG_STAYS: "its log stays until master {master} has removed it from the in-sync set",
+    Code.NO_MASTER: "no master yet",
+    Code.LED: "it led epoch {epoch} before it started again",
+    Code.WAS_PROMOTED: "it was promoted to lead epoch {epoch} before it started again",
 }
 """By code, the sentence in English, with the names of its values."""
 
@@ -177,7 +293,7 @@ class MapReason(MapNote):
 
     def __init__(self) -> None:
         super().__init__()
-        self.label = f"text ({self.limit.label}): {_FORM}"
+        self.label, self.missing = f"text ({self.limit.label}): {_FORM}", NO_REASON
 
     def parse(self, key: str, text: str) -> Any:
         return Reason.received(super().parse(key, text))

@@ -78,7 +78,7 @@ const all = [
   {
     path: "/brokers",
     load: () => import("@/features/brokers/BrokersPage"),
-    texts: ["brokers"],
+    texts: ["brokers", "reasons"],
     nav: { label: "brokers", section: "cluster", order: 10, icon: IconServer2 },
   },
   {

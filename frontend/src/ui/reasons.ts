@@ -6,7 +6,8 @@ import { useLanguage } from "@/ui/preferences";
 
 type Explanation = Schema<"Explanation">;
 
-function isExplanation(value: unknown): value is Explanation {
+/** Whether a value that a node reports, which no schema describes, is a reason. */
+export function isExplanation(value: unknown): value is Explanation {
   return typeof value === "object" && value !== null && "code" in value && "values" in value && "text" in value;
 }
 
@@ -22,7 +23,9 @@ export function useReason(): (why: Explanation | null | undefined, text: string)
       const shown = (name: string, value: unknown): unknown => {
         if (isExplanation(value)) return sentence(value);
         if (typeof value === "number") return numberFormat(language, { maximumFractionDigits: 1 }).format(value);
-        return name === "role" ? t(`role.${String(value)}`, { defaultValue: String(value) }) : value;
+        return name === "role" || name === "kind"
+          ? t(`${name}.${String(value)}`, { defaultValue: String(value) })
+          : value;
       };
       const sentence = ({ code, values, text: english }: Explanation): string => {
         const all = Object.fromEntries(Object.entries(values).map(([name, value]) => [name, shown(name, value)]));

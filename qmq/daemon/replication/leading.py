@@ -25,6 +25,7 @@ from qmq.log.checkpoint import CheckpointStore
 from qmq.log.log import SegmentedLog
 from qmq.net.connection import Connection
 from qmq.protocol.codes import FollowResult, FollowState
+from qmq.protocol.reasons import Reason
 from qmq.protocol.replication import Confirm, FollowRequest, FollowResponse, ReadCopyRequest, ReadCopyResponse
 from qmq.replication.master import Master, SessionRejected
 from qmq.replication.row import GroupRow
@@ -129,7 +130,7 @@ class Leading:
         return self._master.accepts_sends
 
     @property
-    def send_refusal(self) -> str:
+    def send_refusal(self) -> Reason:
         """Why sends are not accepted; "" if they are."""
         return self._master.send_refusal
 

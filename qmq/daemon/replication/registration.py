@@ -54,4 +54,4 @@ def _problems(node: "MemberNode") -> tuple[Reason, ...]:
         # As a master it would have to reject sends, and slaves could not copy its log.
         return (Reason.of(Code.LOG_DAMAGED, begin=damaged[0].begin, end=damaged[-1].end),)
     is_told = member.role is ReplicaRole.FAILED or (node.is_serving and member.reason)
-    return (Reason(member.reason),) if is_told else ()
+    return (member.reason,) if is_told else ()

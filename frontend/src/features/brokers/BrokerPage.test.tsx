@@ -1,9 +1,10 @@
-import { screen, waitFor, within } from "@testing-library/react";
+import { act, screen, waitFor, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { beforeEach, expect, test, vi } from "vitest";
 import BrokerPage from "@/features/brokers/BrokerPage";
 import type { BrokerGroupDetail } from "@/features/brokers/queries";
 import { brokerGroup, groupDetail } from "@/features/brokers/samples.testing";
+import { setLanguage } from "@/i18n";
 import { me } from "@/test/me";
 import { answer, mount, type Answers } from "@/test/mount";
 
@@ -207,6 +208,18 @@ test("a log that ends too early can be given up, with a reason and the node's na
       reason: "disk swapped",
     }),
   );
+});
+
+test("a node's details show why it accepts no sends, in the language of the page", async () => {
+  const text = "read only: set to read-only by an operator";
+  const why = { code: "set_read_only", values: {}, text: "set to read-only by an operator" };
+  const stats = { ...NODE.stats, state_reason: text, state_why: { code: "refuses", values: { why }, text } };
+  shown({}, { "GET /api/v1/nodes/g1-a/": { ...NODE, stats } });
+  await open("?node=g1-a");
+  expect(await screen.findByText(text)).toBeInTheDocument();
+  await act(() => setLanguage("zh"));
+  expect(await screen.findByText("只读：由操作员设为只读")).toBeInTheDocument();
+  await act(() => setLanguage("en"));
 });
 
 test("a node that does not answer has no numbers, and says why", async () => {
