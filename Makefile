@@ -84,8 +84,8 @@ test-pythons: setup ## nodes and clients on the other Python versions of this ma
 sim: setup ## one seed of the simulation, or many: make sim SEED=17, ARGS="--seeds 1000"
 	$(BIN)/python -m tests.sim.swarm $(if $(SEED),--seed $(SEED),$(or $(ARGS),--seeds $(SEEDS)))
 
-sim-slaves: setup ## the same with broker groups that have slaves: make sim-slaves SEED=17, ARGS="--seeds 1000"
-	$(BIN)/python -m tests.sim.slaves.schedule $(if $(SEED),--seed $(SEED),$(or $(ARGS),--seeds $(SEEDS)))
+sim-slaves: setup ## the same with broker groups that have slaves: make sim-slaves SEED=17, ARGS="--seeds 1000", KIND=whole
+	$(BIN)/python -m tests.sim.slaves.$(or $(KIND),schedule) $(if $(SEED),--seed $(SEED),$(or $(ARGS),--seeds $(SEEDS)))
 
 e2e: frontend ## stories in a real browser, and the demo: make e2e ARGS="-k lag"
 	QMQ_STORIES=full $(BIN)/python -m pytest tests/served/e2e tests/served/demo $(ARGS)

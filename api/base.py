@@ -49,6 +49,8 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
     """Methods that require a recently confirmed password or code."""
     versioned_methods: ClassVar[frozenset[str]] = frozenset({"PUT", "PATCH", "DELETE"})
     """Methods that compare `If-Match` with the version of the changed object."""
+    checks_body: ClassVar[bool] = True
+    """Whether unknown fields of the body are rejected before the view is called."""
     pagination_class = CursorPages
     ordering_paths: ClassVar[Mapping[str, str]] = {}
     """Database names of fields that have another name in answers, and therefore in `ordering_fields`."""
@@ -240,7 +242,7 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
         for name, value in kwargs.items():
             if isinstance(value, str) and text_problem(value):
                 raise exceptions.NotFound(f"{name} {value[:80]!r}: {text_problem(value)}")
-        check_inputs(request)
+        check_inputs(request, with_body=self.checks_body)
         kind = downloads.wanted(request)
         if kind is not None:
             self.download = downloads.Download(self, request, kind)

@@ -2,7 +2,6 @@
 `dry_run` or of a filter would change more than was requested.
 """
 
-import difflib
 import functools
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -15,9 +14,12 @@ from django.http import QueryDict
 from rest_framework.request import Request
 
 from api.problems import Problem
+from qmq.words import nearest
 
 FILE = Path(__file__).resolve().parent / "openapi.yaml"
 NAME_CHARS_SHOWN_MAX = 60
+UNKNOWN_SHOWN_MAX = 20
+"""Unknown fields or parameters that an error names; it counts the others."""
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _CONVERTER = re.compile(r"<(?:\w+:)?(\w+)>")
 """An argument in a URL pattern of Django."""
@@ -49,11 +51,11 @@ class Operation:
             raise _unknown("field", unknown)
 
 
-def check_inputs(request: Request) -> None:
-    """Raise Problem 400 for a query parameter or a field of the body that the operation does not have."""
+def check_inputs(request: Request, *, with_body: bool = True) -> None:
+    """Raise Problem 400 for a query parameter, or `with_body` a field of the body, that the operation does not have."""
     operation = _operation_of(request)
     operation.check_parameters(request.query_params)
-    if request.method in ("GET", "HEAD"):
+    if request.method in ("GET", "HEAD") or not with_body:
         return
     if not isinstance(request.data, dict):
         raise Problem(400, "request.invalid", "The request body must be a JSON object.")
@@ -118,9 +120,10 @@ def _unknown_fields(schema: Mapping[str, Any], value: Any, path: str) -> Iterato
 def _unknown(kind: str, unknown: Mapping[str, Collection[str]]) -> Problem:
     """The problem that names unknown fields or parameters, with the nearest known name, or else all known ones."""
     fields = {}
-    for path, known in list(unknown.items())[:20]:
-        near = difflib.get_close_matches(path.rpartition(".")[2], known, n=1)
-        advice = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known) or 'none'}"
+    for path, known in list(unknown.items())[:UNKNOWN_SHOWN_MAX]:
+        advice = nearest(path.rpartition(".")[2][:NAME_CHARS_SHOWN_MAX], known)
         fields[path[:NAME_CHARS_SHOWN_MAX]] = f"unknown {kind}; {advice}"
     text = " ".join(f"{name!r}: {what}." if what[-1] != "?" else f"{name!r}: {what}" for name, what in fields.items())
+    if (more := len(unknown) - UNKNOWN_SHOWN_MAX) > 0:
+        text += f" And {more} more."
     return Problem(400, f"request.unknown_{kind}", text, fields)

@@ -16,6 +16,7 @@ from metaserver.row_wishes import is_replicating, joining, may_join, may_replace
 from qmq.clock import Clock
 from qmq.protocol.codes import BrokerRequestType, ReplicaRole
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
+from qmq.protocol.reasons import NO_REASON, Code, Reason
 from qmq.replication.row import GroupRow
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Directory(GroupTable):
         refusal = self._refusal(request, live, known, now)
         if refusal is not None:
             code, why = refusal
-            return Registered(self._answer(live, why, code=code))
+            return Registered(self._answer(live, Reason(why), code=code))
         if live is not None and live.row.master not in ("", request.node_id):
             return self._register_slave(request, live, known, now)
         return self._register_master(request, live, known, now)
@@ -86,7 +87,7 @@ class Directory(GroupTable):
     ) -> Registered:
         """Apply a registration of a group's master, or of the first node of a group, which becomes its only member."""
         is_goodbye = request.request_type == BrokerRequestType.OFFLINE
-        reason = ""
+        reason = NO_REASON
         reported = GroupState.OFFLINE if is_goodbye else STATE_FROM_WIRE.get(request.state, GroupState.OFFLINE)
         answered: GroupState | None = None
         first_state = self._first_operator_state(request.broker_group)
@@ -99,14 +100,11 @@ class Directory(GroupTable):
             # Clients keep its address, or that of the master before it, until a member serves or the group is overdue.
             self._note(live, request, node, now)
             live.has_left, live.started_at_ms = is_goodbye, request.started_at_ms
-            return Registered(self._answer(live, ""), None, node)
+            return Registered(self._answer(live, NO_REASON), None, node)
         if operator_state is OperatorState.UNAPPROVED:
             reported = GroupState.OFFLINE
         elif is_older and not is_goodbye:
-            reason = (
-                f"its log ends at {request.log_end} but had reached {node.log_end}: its data folder is an older copy, or empty;"
-                " acknowledged messages are missing"
-            )
+            reason = Reason.of(Code.OLDER_FOLDER, end=request.log_end, highest=node.log_end)
             answered = GroupState.READ_ONLY
             reported = answered if reported is GroupState.READ_WRITE else reported
         before = None
@@ -128,8 +126,8 @@ class Directory(GroupTable):
         changed_row = row if before != live.seen_by_clients else None
         live.policy_version = request.policy_version
         if operator_state is OperatorState.UNAPPROVED:
-            live.reason = reason = f"broker group {row.name} is pending approval"
-            answer = self._answer(live, f"{reason}: approve it in the console or with the API", code=UNAPPROVED_CODE)
+            live.reason = reason = Reason.of(Code.PENDING_APPROVAL, group=row.name)
+            answer = self._answer(live, Reason.of(Code.APPROVE, why=reason), code=UNAPPROVED_CODE)
         else:
             answer = self._answer(live, reason, answered or reported)
         return Registered(answer, changed_row, node, reason or "registered")
@@ -144,10 +142,10 @@ class Directory(GroupTable):
         self._note(live, request, node, now)
         if group.operator_state is OperatorState.UNAPPROVED:
             return Registered(
-                self._answer(live, f"broker group {group.name} is pending approval", code=UNAPPROVED_CODE)
+                self._answer(live, Reason.of(Code.PENDING_APPROVAL, group=group.name), code=UNAPPROVED_CODE)
             )
         if request.node_id in group.members:
-            return Registered(self._answer(live, ""), None, node)
+            return Registered(self._answer(live, NO_REASON), None, node)
         wish = None
         if replaces:
             wish = replacement(
@@ -158,7 +156,7 @@ class Directory(GroupTable):
         if is_replicating(request):
             return Registered(self._answer(live, spare_reason(group, request)), None, node, wish=wish)
         why = f"group {group.name} has master {group.master}, and its replacement by this node is not stored yet"
-        return Registered(self._answer(live, why, code="node.group_taken"), wish=wish)
+        return Registered(self._answer(live, Reason(why), code="node.group_taken"), wish=wish)
 
     def _reported_node(
         self, request: NodeRegisterRequest, known: Node | None, replaced: Node | None = None
@@ -261,7 +259,7 @@ class Directory(GroupTable):
         return OperatorState.NORMAL if self._approves_new_groups(broker_group) else OperatorState.UNAPPROVED
 
     def _answer(
-        self, live: LiveGroup | None, reason: str, state: GroupState = GroupState.OFFLINE, *, code: str = ""
+        self, live: LiveGroup | None, reason: Reason, state: GroupState = GroupState.OFFLINE, *, code: str = ""
     ) -> NodeRegisterResponse:
         """What a node is answered; a `code` refuses it."""
         epoch = live.row.epoch if live is not None else 0

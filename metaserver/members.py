@@ -11,8 +11,8 @@ from metaserver.choices import GroupKind
 from metaserver.domain import BrokerGroup, Node
 from metaserver.live_groups import EXPIRY_SECONDS, STORED_LEASE_SECONDS
 from metaserver.reports import StoredReport, unfit_reason
+from qmq.protocol.reasons import Code, Reason, joined
 from qmq.replication.promotion import OTHER_FOLDER
-from qmq.replication.row import RESTORED
 
 SILENT_MS = round((EXPIRY_SECONDS + STORED_LEASE_SECONDS) * 1000)
 """A node whose stored report is older sends no heartbeats."""
@@ -37,7 +37,7 @@ class Member:
     """How much of the master's log it has not synced; None if that is not known."""
     has_other_folder: bool
     """Whether it is in sync with another data folder than it has: its disk was replaced."""
-    problem: str
+    problem: Reason
     """Why it can't be promoted; "" if it can."""
 
     @property
@@ -101,10 +101,10 @@ class Members:
         return self.group.group_row.place < self.newest_place
 
     @property
-    def restored_problem(self) -> str:
+    def restored_problem(self) -> Reason:
         """Why no change is made of the group, and what to do, if the row is restored."""
         epoch, version = self.newest_place
-        return f"the stored row is older than epoch {epoch}, version {version}: {RESTORED}"
+        return Reason.of(Code.RESTORED, epoch=epoch, version=version)
 
     @property
     def leading(self) -> Member | None:
@@ -130,14 +130,16 @@ class Members:
         return sorted(able, key=rank)
 
     @property
-    def candidate_problem(self) -> str:
+    def candidate_problem(self) -> Reason:
         """Why no member could replace the master; "" if one could."""
         if self.is_restored:
             return self.restored_problem
         if self.candidates():
-            return ""
-        others = [f"node {member.node_id}: {member.problem}" for member in self.nodes if not member.is_master]
-        return "; ".join(others) or "the group has one member"
+            return Reason()
+        others = [member for member in self.nodes if not member.is_master]
+        return joined([Reason.of(Code.NODE_WITH, node=one.node_id, why=one.problem) for one in others]) or Reason.of(
+            Code.ONE_MEMBER
+        )
 
     def bytes_at_risk(self, node_id: str) -> int:
         """Return how many bytes of acknowledged messages may be lost if a member is promoted.
@@ -166,7 +168,7 @@ class Members:
             return [
                 f"node {node_id} is the only member of {group.kind} group {group.name}: no other node can serve its messages"
             ]
-        problems = []
+        problems: list[str] = []
         if self.is_restored:
             problems.append(self.candidate_problem)
         in_sync = [name for name in group.in_sync if name != node_id]
@@ -226,12 +228,14 @@ def _lag(node_id: str, report: StoredReport | None, of_master: StoredReport | No
     return max(0, of_master.log_end - end)
 
 
-def _problem(group: BrokerGroup, node_id: str, node: Node | None, report: StoredReport | None, *, is_live: bool) -> str:
+def _problem(
+    group: BrokerGroup, node_id: str, node: Node | None, report: StoredReport | None, *, is_live: bool
+) -> Reason:
     if node_id not in group.members:
-        return "it is not a member"
+        return Reason.of(Code.NOT_MEMBER)
     if node is None or not is_live:
-        return "it does not send heartbeats"
+        return Reason.of(Code.NO_HEARTBEATS)
     if report is None:
-        return "its version has no replication"
+        return Reason.of(Code.NO_REPLICATION)
     problem = unfit_reason(report.role, report.problems, (report.log_epoch, report.log_end), node.log_place)
-    return problem or ("" if node_id in group.in_sync else "it is not in sync")
+    return problem or (Reason() if node_id in group.in_sync else Reason.of(Code.NOT_IN_SYNC))

@@ -12,6 +12,7 @@ from metaserver.row_wishes import CandidateLog, RowChange
 from metaserver.services import broker_groups, routes, rows
 from metaserver.services.changes import METASERVER
 from metaserver.write_behind import Unstorable
+from qmq.protocol.reasons import Reason
 from qmq.replication.row import GroupRow
 
 T = TypeVar("T")
@@ -95,11 +96,20 @@ class OrmRowStore(_Connected):
         newest_place: tuple[int, int] | None,
         *,
         action: str,
-        reason: str,
+        reason: Reason,
         log: CandidateLog | None = None,
     ) -> GroupRow:
         return self._run(
-            lambda: rows.change_row(name, change, newest_place, action=action, actor=METASERVER, reason=reason, log=log)
+            lambda: rows.change_row(
+                name,
+                change,
+                newest_place,
+                action=action,
+                actor=METASERVER,
+                reason=reason,
+                also={rows.WHY: reason.as_json()},
+                log=log,
+            )
         )
 
     def record_known(self, name: str, place: tuple[int, int]) -> None:

@@ -9,11 +9,12 @@ from collections.abc import Collection, Mapping
 from metaserver.choices import GroupKind, OperatorState, Phase
 from metaserver.domain import Metadata, Route, SubjectRule
 from qmq.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, encode_policy
+from qmq.protocol.reasons import NO_REASON, Code, Reason
 
 NO_RULE = SubjectRule()
 READ_ONLY = {
-    OperatorState.READ_ONLY: "set to read-only by an operator",
-    OperatorState.DRAINING: "the group is draining",
+    OperatorState.READ_ONLY: Reason.of(Code.SET_READ_ONLY),
+    OperatorState.DRAINING: Reason.of(Code.GROUP_DRAINS),
 }
 """Why the nodes of a group refuse sends."""
 
@@ -41,7 +42,7 @@ def policies_of(
         group.name: NodePolicy.of(
             subjects=subjects[group.name],
             paused=metadata.paused if group.kind is GroupKind.BROKER else frozenset(),
-            read_only=READ_ONLY.get(group.operator_state, ""),
+            read_only=READ_ONLY.get(group.operator_state, NO_REASON),
         )
         for group in metadata.broker_groups
     }

@@ -15,6 +15,7 @@ from metaserver.live_groups import EXPIRY_SECONDS, LEASE_SECONDS, PEER_EXPIRY_SE
 from metaserver.reports import unfit_reason
 from metaserver.row_wishes import CandidateLog, RowWish
 from qmq.protocol.codes import ReplicaRole
+from qmq.protocol.reasons import Code, Reason, joined
 from qmq.replication.promotion import Blocked, MemberReport, choose
 
 logger = logging.getLogger("qmq.meta.promotions")
@@ -35,7 +36,7 @@ STORED_SECONDS = PEER_EXPIRY_SECONDS - EXPIRY_SECONDS
 class Due:
     """Why a group needs another master."""
 
-    reason: str
+    reason: Reason
     silent_seconds: float
     """A slave that received something of the master within this time is not promoted."""
     includes_master: bool = False
@@ -57,10 +58,10 @@ def is_due(live: LiveGroup, now: float) -> Due | None:
         return None
     report = live.reports.get(master)
     if report is not None and report.is_live(now) and report.received_at >= live.lease_began_at + LEARN_SECONDS:
-        if problem := _why_it_does_not_lead(report, live):
-            return Due(f"master {master} {problem}", 0.0, is_conclusion=False)
+        if reason := _why_it_does_not_lead(report, live):
+            return Due(reason, 0.0, is_conclusion=False)
         if _waits(report, live):
-            reason = f"master {master} restarted and waits for a new epoch"
+            reason = Reason.of(Code.MASTER_RESTARTED, master=master)
             return Due(reason, 0.0, includes_master=True, is_conclusion=False)
         if reason := _why_it_is_cut_off(live, report, now):
             return Due(reason, 0.0, is_conclusion=False, is_cut_off=True)
@@ -68,7 +69,7 @@ def is_due(live: LiveGroup, now: float) -> Due | None:
         return None
     last = max(live.lease_began_at, report.received_at if report is not None else 0.0)
     if now - last > EXPIRY_SECONDS:
-        return Due(f"master {master} has sent no heartbeat for {now - last:.1f} s", SILENT_SECONDS)
+        return Due(Reason.of(Code.MASTER_SILENT, master=master, seconds=round(now - last, 1)), SILENT_SECONDS)
     lost_at = live.disconnected_at.get(master)
     if lost_at is None or now - lost_at < RECONNECT_SECONDS:
         return None
@@ -77,7 +78,7 @@ def is_due(live: LiveGroup, now: float) -> Due | None:
         _receives(slave, RECONNECT_SECONDS) or slave.received_at < lost_at for slave in slaves if slave.is_live(now)
     ):
         return None
-    return Due(f"the connection of master {master} has ended, and no slave receives anything of it", RECONNECT_SECONDS)
+    return Due(Reason.of(Code.MASTER_DISCONNECTED, master=master), RECONNECT_SECONDS)
 
 
 def decide(
@@ -103,7 +104,8 @@ def decide(
         return choice
     best = reports[choice.candidate]
     log = CandidateLog(choice.candidate, (best.log_epoch, best.synced_end))
-    return RowWish(choice.applied_to, "promote", f"{due.reason}; node {choice.candidate} is promoted", log=log)
+    reason = Reason.of(Code.PROMOTED, why=due.reason, node=choice.candidate)
+    return RowWish(choice.applied_to, "promote", reason, log=log)
 
 
 def _member_report(live: LiveGroup, report: NodeReport, node: Node | None, due: Due, now: float) -> MemberReport:
@@ -132,22 +134,24 @@ def _waits(report: NodeReport, live: LiveGroup) -> bool:
     )
 
 
-def _why_it_does_not_lead(report: NodeReport, live: LiveGroup) -> str:
+def _why_it_does_not_lead(report: NodeReport, live: LiveGroup) -> Reason:
     """Return why a master that runs will not lead again by itself; "" if it may."""
-    role = report.request.replica_role
-    is_other_folder = report.request.incarnation != live.row.group_row.incarnation_of(live.row.master)
+    role, master = report.request.replica_role, live.row.master
+    is_other_folder = report.request.incarnation != live.row.group_row.incarnation_of(master)
     if role is ReplicaRole.WAITING and (report.has_lost_data or is_other_folder):
-        return "has lost its data"
-    if role is ReplicaRole.WAITING and report.request.problems:
-        return f"waits: {'; '.join(report.request.problems)}"
+        return Reason.of(Code.MASTER_LOST_DATA, master=master)
+    why = joined(report.request.problems)
+    if role is ReplicaRole.WAITING and why:
+        return Reason.of(Code.MASTER_WAITS, master=master, why=why)
     if role in (ReplicaRole.FAILED, ReplicaRole.SPARE):
-        return f"does not lead: {'; '.join(report.request.problems) or f'its role is {role.name.lower()}'}"
+        why = why or Reason.of(Code.ROLE, role=role.name.lower())
+        return Reason.of(Code.MASTER_DOES_NOT_LEAD, master=master, why=why)
     if (stuck := report.request.stuck_ms / 1000) > LEASE_SECONDS:
-        return f"does not lead: its disk has not completed a write for {stuck:.1f} s"
-    return ""
+        return Reason.of(Code.MASTER_STUCK, master=master, seconds=round(stuck, 1))
+    return Reason()
 
 
-def _why_it_is_cut_off(live: LiveGroup, report: NodeReport, now: float) -> str:
+def _why_it_is_cut_off(live: LiveGroup, report: NodeReport, now: float) -> Reason:
     """Return why a master that can't reach its slaves is to be replaced; "" if it is not.
 
     Without it, as many members as the minimum requires have to be able to lead or to follow: otherwise another master would not
@@ -155,7 +159,7 @@ def _why_it_is_cut_off(live: LiveGroup, report: NodeReport, now: float) -> str:
     """
     unreachable, row = report.request.unreachable, live.row.group_row
     if not unreachable or not live.fitness.may_replace_cut_off(now):
-        return ""
+        return Reason()
     able = [
         name
         for name in row.members
@@ -168,8 +172,8 @@ def _why_it_is_cut_off(live: LiveGroup, report: NodeReport, now: float) -> str:
         and slave.request.replica_role in (ReplicaRole.IN_SYNC, ReplicaRole.FOLLOWING)
     ]
     if len(able) < row.in_sync_min_in_force or not set(able) & set(row.in_sync):
-        return ""
-    return f"master {row.master} can't reach {', '.join(unreachable)}, and {', '.join(able)} run"
+        return Reason()
+    return Reason.of(Code.MASTER_CUT_OFF, master=row.master, slaves=", ".join(unreachable), running=", ".join(able))
 
 
 def _receives(report: NodeReport, seconds: float) -> bool:

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from qmq.protocol.codes import ReplicaRole
 from qmq.protocol.extensions import NodeRegisterRequest
+from qmq.protocol.reasons import Code, Reason, joined
 
 UNFIT_ROLES = tuple(role.name.lower() for role in (ReplicaRole.SPARE, ReplicaRole.COPYING, ReplicaRole.FAILED))
 """Roles in which a node can't be promoted."""
@@ -26,7 +27,7 @@ class StoredReport:
     """-1: it knows none."""
     master_silent_ms: int
     """Time since it received something of its master; -1: it never has."""
-    problems: tuple[str, ...] = ()
+    problems: tuple[Reason, ...] = ()
     slaves: Mapping[str, int] = field(default_factory=dict)
     """Of a master: by node id, up to where each slave that follows has confirmed."""
     incarnation: str = ""
@@ -34,8 +35,13 @@ class StoredReport:
     boot_id: str = ""
     """Of its process."""
     newest_place: tuple[int, int] = (0, 0)
-    """Epoch and version of the newest row that the metaserver knew which stored the report."""
-    limitations: tuple[str, ...] = ()
+    """Epoch and version of the newest row that the metaserver knew which stored the report.
+
+    `BrokerGroup.known_epoch` and `known_version` do not replace it: they are recorded once a metaserver has read a restored row,
+    and a report is stored with its heartbeat, also before that. Without it the console could promote by the row of a backup in
+    between.
+    """
+    limitations: tuple[Reason, ...] = ()
     """Why another node should be promoted if one can be."""
 
     @classmethod
@@ -62,23 +68,23 @@ class StoredReport:
         if not stored:
             return None
         epoch, version = stored["newest_place"]
-        texts = {name: tuple(stored[name]) for name in ("problems", "limitations")}
-        return cls(**{**stored, **texts, "newest_place": (epoch, version)})
+        reasons = {name: tuple(map(Reason.from_json, stored[name])) for name in ("problems", "limitations")}
+        return cls(**{**stored, **reasons, "newest_place": (epoch, version)})
 
     def encoded(self) -> dict[str, Any]:
         """Return the report as JSON has it."""
         return {
             **{name: getattr(self, name) for name in self.__slots__},
-            "problems": list(self.problems),
-            "limitations": list(self.limitations),
+            "problems": [reason.as_json() for reason in self.problems],
+            "limitations": [reason.as_json() for reason in self.limitations],
             "slaves": dict(self.slaves),
             "newest_place": list(self.newest_place),
         }
 
 
 def unfit_reason(
-    role: str, problems: tuple[str, ...], log_place: tuple[int, int], highest_place: tuple[int, int]
-) -> str:
+    role: str, problems: tuple[Reason, ...], log_place: tuple[int, int], highest_place: tuple[int, int]
+) -> Reason:
     """Return why a node can't be promoted, whether it is in sync or not; "" if it can.
 
     Args:
@@ -87,9 +93,9 @@ def unfit_reason(
         highest_place: the highest that it reported before.
     """
     if problems:
-        return "; ".join(problems)
+        return joined(problems)
     if role in UNFIT_ROLES:
-        return f"its role is {role}"
+        return Reason.of(Code.ROLE, role=role)
     if log_place < highest_place:
-        return f"its log ends at {log_place[1]}, before the {highest_place[1]} that it reported"
-    return ""
+        return Reason.of(Code.LOG_SHORTER, end=log_place[1], highest=highest_place[1])
+    return Reason()

@@ -8,8 +8,9 @@ from functools import partial
 from metaserver.group_table import GroupTable
 from metaserver.live_groups import LiveGroup
 from metaserver.row_wishes import RowWish
+from qmq.protocol.reasons import RESTORED, Code, Reason
 from qmq.replication.promotion import recovered
-from qmq.replication.row import RESTORED, ChangeRejected, GroupRow
+from qmq.replication.row import ChangeRejected, GroupRow
 
 logger = logging.getLogger("qmq.meta.rows")
 
@@ -63,7 +64,7 @@ def recovery(live: LiveGroup, newest_place: tuple[int, int], now: float) -> RowW
         return None
     row, request = max(leading, key=lambda led: led[0].epoch)
     change = Recovery(newest_place, row, frozenset(request.counted))
-    reason = f"the database was restored from a backup; the row is that of master {request.node_id}"
+    reason = Reason.of(Code.RECOVERED, master=request.node_id)
     return RowWish(change.applied_to, "recover", reason, is_recovery=True)
 
 

@@ -12,6 +12,7 @@ from metaserver.row_wishes import CandidateLog, LogLost, RowChange
 from qmq.daemon.counters import counted
 from qmq.errors import QmqError
 from qmq.protocol.group_rows import RowResult
+from qmq.protocol.reasons import Reason
 from qmq.replication.row import ChangeRejected, GroupRow
 
 logger = logging.getLogger("qmq.meta.rows")
@@ -37,7 +38,7 @@ class RowStore(Protocol):
         newest_place: tuple[int, int] | None,
         *,
         action: str,
-        reason: str,
+        reason: Reason,
         log: CandidateLog | None = None,
     ) -> GroupRow:
         """Change the row by compare-and-set, as `metaserver.services.rows.change_row` does. Raises ChangeRejected, or QmqError if
@@ -87,7 +88,7 @@ class RowChanges:
         newest_place: tuple[int, int] | None,
         *,
         action: str,
-        reason: str,
+        reason: Reason,
         log: CandidateLog | None = None,
     ) -> RowAnswer:
         """Change the row of a broker group.
@@ -169,7 +170,7 @@ class RowChanges:
         change: RowChange,
         newest_place: tuple[int, int] | None,
         action: str,
-        reason: str,
+        reason: Reason,
         log: CandidateLog | None,
     ) -> RowAnswer:
         intended: GroupRow | None = None

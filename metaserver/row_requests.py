@@ -16,6 +16,7 @@ from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.extensions import NodeRegisterResponse
 from qmq.protocol.frames import FLAG_ONE_WAY, Frame, encode_request
 from qmq.protocol.group_rows import ChangeInSyncRequest, ResignRequest, RowResponse, RowResult
+from qmq.protocol.reasons import Code, Reason
 from qmq.replication.row import ChangeInSync, GroupRow, Resignation
 from qmq.supervisor import Supervisor
 
@@ -52,7 +53,11 @@ class RowRequests:
             request.member,
             request.incarnation,
         )
-        reason = f"node {request.member}: {request.reason}" if request.reason else f"node {request.member}"
+        reason = (
+            Reason.of(Code.NODE_WITH, node=request.member, why=request.reason)
+            if request.reason
+            else Reason.of(Code.NODE, node=request.member)
+        )
         wish = RowWish(change.applied_to, f"{request.change}_in_sync", reason)
         self.make(request.broker_group, wish, connection, frame, lambda made: self._answer(connection, frame, made))
 
@@ -74,7 +79,8 @@ class RowRequests:
             request.is_leaving,
         )
         boot_id, promotion_id = live.reports[request.successor].request.boot_id, self._directory.new_promotion_id()
-        reason = f"{request.node_id} switches over to {request.successor}{' and stops' if request.is_leaving else ''}"
+        code = Code.STOPS_AND_SWITCHES_OVER if request.is_leaving else Code.SWITCHES_OVER
+        reason = Reason.of(code, master=request.node_id, node=request.successor)
         wish = RowWish(lambda row: resignation.applied_to(row, boot_id, promotion_id), "resign", reason)
         self.make(request.broker_group, wish, connection, frame, lambda made: self._answer(connection, frame, made))
 

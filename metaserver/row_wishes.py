@@ -8,6 +8,7 @@ from metaserver.domain import BrokerGroup
 from qmq.protocol.codes import BrokerRequestType
 from qmq.protocol.extensions import NodeRegisterRequest
 from qmq.protocol.group_rows import MEMBERS_MAX
+from qmq.protocol.reasons import Code, Reason
 from qmq.replication.row import AddMember, ChangeRejected, GroupRow, check_place
 
 RowChange = Callable[[GroupRow], GroupRow]
@@ -88,7 +89,7 @@ class RowWish:
 
     change: RowChange
     action: str
-    reason: str
+    reason: Reason
     is_recovery: bool = False
     """Whether it replaces a row that was restored from a backup; all other changes are rejected then."""
     log: CandidateLog | None = None
@@ -133,7 +134,7 @@ def replacement(
             )
         return change.applied_to(row)
 
-    return RowWish(checked, "replace_member", f"node {request.node_id} replaces {group.master}, which is silent")
+    return RowWish(checked, "replace_member", Reason.of(Code.REPLACED, node=request.node_id, master=group.master))
 
 
 def may_join(group: BrokerGroup, request: NodeRegisterRequest) -> bool:
@@ -151,17 +152,17 @@ def may_join(group: BrokerGroup, request: NodeRegisterRequest) -> bool:
 def joining(group: BrokerGroup, node_id: str, master_incarnation: str) -> RowWish:
     """Return the change that makes the node a member of a group whose master serves with this data folder."""
     change = AddMember(group.epoch, group.in_sync_version, node_id, master_incarnation)
-    reason = f"the group has {len(group.members)} of {group.copies} copies"
+    reason = Reason.of(Code.COPIES_MISSING, members=len(group.members), copies=group.copies)
     return RowWish(change.applied_to, "add_member", reason)
 
 
-def spare_reason(group: BrokerGroup, request: NodeRegisterRequest) -> str:
+def spare_reason(group: BrokerGroup, request: NodeRegisterRequest) -> Reason:
     """Why the node is not a member."""
-    text = f"node {request.node_id} is not a member of broker group {group.name}"
+    node, name = request.node_id, group.name
     if group.kind is not GroupKind.BROKER:
-        return f"{text}: a delay group has one member"
+        return Reason.of(Code.SPARE, node=node, group=name, why=Reason.of(Code.DELAY_GROUP))
     if len(group.members) >= group.copies:
-        return f"{text}, which has all of its {group.copies} copies; raise `copies`, or stop the node"
+        return Reason.of(Code.SPARE_OF_FULL, node=node, group=name, copies=group.copies)
     if request.log_end:
-        return f"{text}, and its data folder is not empty: only a node with an empty folder becomes a member"
-    return f"{text}: the change of the group's row is not stored yet"
+        return Reason.of(Code.SPARE_WITH_DATA, node=node, group=name)
+    return Reason.of(Code.SPARE, node=node, group=name, why=Reason.of(Code.ROW_NOT_STORED))

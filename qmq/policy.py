@@ -12,6 +12,7 @@ from typing import Any
 
 from qmq.errors import IllegalName, ProtocolError
 from qmq.protocol.names import check_subject, split_subject
+from qmq.protocol.reasons import NO_REASON, Reason, sent
 
 POLICY_BYTES_MAX = 4 << 20
 """Longest document."""
@@ -73,7 +74,7 @@ class NodePolicy:
     version: str
     subjects: Mapping[str, SubjectPolicy] = field(default_factory=dict)
     paused: frozenset[Pause] = frozenset()
-    read_only: str = ""
+    read_only: Reason = NO_REASON
     """Why sends are refused; "": they are taken."""
 
     @classmethod
@@ -90,7 +91,7 @@ def _content(subjects: Mapping[str, SubjectPolicy], paused: Iterable[Pause], rea
     return {
         "subjects": {name: _rules(subjects[name]) for name in sorted(subjects)},
         "paused": sorted([list(pause) for pause in set(paused)]),
-        "read_only": read_only,
+        "read_only": sent(read_only, READ_ONLY_CHARS_MAX),
     }
 
 
@@ -173,7 +174,9 @@ def _read(document: dict[str, Any], version: str) -> NodePolicy:
         found[name] = _read_subject(rules, f"subjects[{name!r}].")
     read_only = _kind(document, "read_only", str, "")
     _at_most(len(read_only), READ_ONLY_CHARS_MAX, "characters of read_only")
-    return NodePolicy(version, found, frozenset(_read_pauses(_kind(document, "paused", list, []))), read_only)
+    return NodePolicy(
+        version, found, frozenset(_read_pauses(_kind(document, "paused", list, []))), Reason.received(read_only)
+    )
 
 
 def _read_subject(rules: dict[str, Any], where: str) -> SubjectPolicy:

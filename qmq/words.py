@@ -1,6 +1,8 @@
 """Words of texts that people read. Pure."""
 
+import difflib
 import re
+from collections.abc import Collection
 
 UNPRINTABLE = re.compile("[\0-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters (C0, DEL, C1), bidirectional characters, line separators and lone surrogates: they act on a terminal, forge
@@ -25,3 +27,9 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 def seconds(number: float) -> str:
     """Returns a time limit, such as "0.75 s", with at most two digits after the point: many are what is left of another one."""
     return f"{round(number, 2):g} s"
+
+
+def nearest(name: str, known: Collection[str]) -> str:
+    """What to do about an unknown name: the nearest known one, or else all known ones."""
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known) or 'none'}"

@@ -3,6 +3,7 @@
 from rest_framework import serializers
 
 from api.serializers.bodies import NullText, Row
+from api.serializers.reasons import WhyChanged
 from metaserver.services.audit import AuditVerdict
 
 
@@ -15,6 +16,7 @@ class AuditRow(Row):
     action = serializers.CharField()
     target = serializers.CharField()
     reason = serializers.CharField()
+    why = WhyChanged(source="*")
     before = serializers.JSONField(allow_null=True)
     after = serializers.JSONField(allow_null=True)
     address = serializers.CharField()

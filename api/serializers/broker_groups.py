@@ -6,6 +6,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from api.serializers.bodies import Moment, Reason, Row, SequenceField
+from api.serializers.reasons import Explained, Why, WhyChanged
 from metaserver.choices import GroupKind, GroupState, OperatorState, effective_state
 from metaserver.services.broker_groups import BROKER_GROUP, NAME
 from metaserver.services.members import COPIES
@@ -135,6 +136,13 @@ class MemberState(Row):
     rack = serializers.CharField(source="node.rack", default=None, allow_null=True)
     reported_at = Moment(source="node.reported_at_ms", default=None, help_text="when its last stored heartbeat arrived")
     problem = serializers.CharField(allow_blank=True, help_text="why it can't be promoted; empty if it can")
+    problem_why = Why(source="problem", allow_null=True)
+    limitations = serializers.ListField(
+        child=Explained(),
+        source="report.limitations",
+        default=list,
+        help_text="why others are promoted before it although it could lead, such as a full disk",
+    )
 
 
 class RoleChange(Row):
@@ -144,6 +152,7 @@ class RoleChange(Row):
     actor = serializers.CharField()
     action = serializers.CharField(help_text="such as broker_group.promote or broker_group.remove_in_sync")
     reason = serializers.CharField(allow_blank=True)
+    why = WhyChanged(source="*")
     before = serializers.JSONField(allow_null=True)
     after = serializers.JSONField(allow_null=True)
 
@@ -156,7 +165,7 @@ class ResultPart(serializers.Serializer):  # type: ignore[type-arg]
 
 
 class Waiting(ResultPart):
-    """What the move of a subject waits for on a broker group."""
+    """What the move of a subject waits for."""
 
     subject = serializers.CharField()
     text = serializers.CharField(help_text="in English; code and values are the same for other languages")
@@ -171,6 +180,7 @@ class BrokerGroupDetail(BrokerGroupRow):
         allow_blank=True,
         help_text="why no member could replace the master; empty if one could",
     )
+    candidate_why = Why(source="states.candidate_problem", allow_null=True)
     waiting = Waiting(
         many=True,
         help_text="what subjects that join or leave wait for here, such as consumer groups with pending messages",

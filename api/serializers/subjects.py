@@ -6,6 +6,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from api.serializers.bodies import MayChange, Reason, Row
+from api.serializers.broker_groups import Waiting
 from console.accounts.roles import Right
 from metaserver.choices import Phase
 from metaserver.services.subjects import SUBJECT
@@ -37,9 +38,7 @@ class Route(serializers.Serializer):  # type: ignore[type-arg]
 
     broker_groups = serializers.ListField(child=serializers.CharField())
     phases = Phases()
-    waiting = serializers.ListField(
-        child=serializers.CharField(), help_text="what the next step of a move waits for, as of the last check"
-    )
+    waiting = Waiting(many=True, help_text="what the next step of a move waits for, as of the last check")
     version = serializers.CharField()
 
 

@@ -15,6 +15,7 @@ from api.base import ApiView, checked_reason
 from api.parsers import BoundedJsonParser, check_text, read_bounded
 from console.accounts.roles import Right
 from metaserver.services import apply as service
+from metaserver.services.documents import names_teams
 
 DOCUMENT_BYTES_MAX = 1 << 20
 DEPTH_MAX = 20
@@ -124,6 +125,8 @@ class ApplyView(ApiView):
 
     rights = {"PUT": Right.CHANGE_SUBJECTS}
     versioned_methods = frozenset()
+    # The service names unknown fields together with all other problems.
+    checks_body = False
     parser_classes = [BoundedJsonParser, YamlParser]
 
     @extend_schema(
@@ -138,7 +141,7 @@ class ApplyView(ApiView):
     )
     def put(self, request: Request) -> Response:
         """Apply a document completely or not at all; `dry_run` returns the preview. Applying it again changes nothing."""
-        if service.names_teams(request.data):
+        if names_teams(request.data):
             self.require(Right.CHANGE_ACCOUNTS)
         plan = service.apply(request.data, actor=self.actor, reason=self.reason or "provisioning", dry_run=self.dry_run)
         steps = StepShape(plan.steps, many=True).data

@@ -351,7 +351,7 @@ def _group(
     return entry
 
 
-_NODE_FIELDS = ("state", "state_reason", "version", "disk_free_bytes", "connections")
+_NODE_FIELDS = ("state", "state_reason", "state_why", "version", "disk_free_bytes", "connections")
 _BROKER_NUMBERS = ("send_rate", "pull_rate", "withheld")
 _DELAY_FIELDS = ("pending", "overdue", "put_aside", "delivered_per_second")
 

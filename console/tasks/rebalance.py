@@ -79,9 +79,9 @@ def rebalance(context: Context) -> Result:
     )
 
 
-def waiting_for(subject: str) -> list[str]:
-    """Return what the move of a subject waited for at the last check; empty: nothing, or not checked yet."""
-    return [reason["text"] for reason in _waiting().get(subject, [])]
+def waiting_for(subject: str) -> list[dict[str, Any]]:
+    """Return what the move of a subject waited for at the last check, as `waiting_on` does; empty: nothing, or not checked yet."""
+    return [{"subject": subject, **reason} for reason in _waiting().get(subject, [])]
 
 
 def waiting_on(broker_group: str) -> list[dict[str, Any]]:

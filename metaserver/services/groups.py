@@ -36,8 +36,7 @@ PROGRESS_CHANGE_SECONDS_MAX = 30.0
 def described(row: ConsumerGroup) -> dict[str, Any]:
     """What an operator decided about a group."""
     return {
-        "description": row.description,
-        "tags": row.tags,
+        **{key: getattr(row, key) for key in GROUP.fields},
         "is_paused": row.is_paused,
         "paused_consumers": row.paused_consumers,
         "pause_reason": row.pause_reason,
@@ -54,9 +53,14 @@ GROUP: Resource[ConsumerGroup] = Resource(
 )
 
 
+def check_name(group: str) -> None:
+    """Raise ChangeRefused when no consumer group can be created with this name."""
+    check_wire_name(group, check_new_group, code="group.name_illegal")
+
+
 def create_group(subject: str, group: str, values: Mapping[str, Any], **request: Unpack[Request]) -> Change:
     """Make a consumer group known before its first consumer. Raises NotFound without the subject, Conflict if it exists."""
-    check_wire_name(group, check_new_group, code="group.name_illegal")
+    check_name(group)
     with GROUP.creating(ConsumerGroup(name=group), f"{subject}/{group}", **request) as edit:
         edit.row.subject = subjects.locked(subject, request["actor"])
         edit.set(values)

@@ -25,6 +25,7 @@ from metaserver.services.fields import Text, Texts, Whole
 from metaserver.services.resources import Resource
 from metaserver.services.rows import change_row
 from qmq.protocol.group_rows import MEMBERS_MAX
+from qmq.protocol.reasons import Code, Reason, joined
 from qmq.replication.row import ChangeRejected, Promotion, UncleanPromotion
 
 NODE_ID = Text(chars_min=1, chars_max=100, is_trimmed=False)
@@ -210,7 +211,7 @@ def _check_promotable(found: Members, member: Member) -> None:
             code=code,
         )
     if member.report.problems or member.role in ("copying", "failed"):
-        problem = "; ".join(member.report.problems) or f"its role is {member.role}"
+        problem = joined(member.report.problems) or Reason.of(Code.ROLE, role=member.role)
         raise Conflict(f"Node {member.node_id} can't lead: {problem}.", code=code)
     leading = found.leading
     if leading is not None and leading.node_id != member.node_id:

@@ -15,6 +15,9 @@ from metaserver.services import audit
 from metaserver.services.changes import Actor, NotFound
 from qmq.replication.row import ChangeRejected, GroupRow
 
+WHY = "why"
+"""What the audit log has in `after` in addition to the changed columns: the reason as code, values and text."""
+
 
 def stored_row(name: str) -> GroupRow:
     """Return the row of a broker group. Raises NotFound."""

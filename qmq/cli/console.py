@@ -20,6 +20,14 @@ TIMEOUT_SECONDS = 60.0
 """For the console's answer, once it is connected."""
 
 
+class Rejected(QmqError):
+    """The console rejects a request. `fields` has the reasons by field or place, if there are any."""
+
+    def __init__(self, message: str, *, code: str, fields: dict[str, str]) -> None:
+        super().__init__(message, code=code)
+        self.fields = fields
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of every command that uses the console."""
     parser.add_argument(
@@ -56,7 +64,8 @@ def call(
     Raises:
         SettingError: that is not a URL.
         ConnectionLost: it can't be reached, directly or through the web proxy of the environment.
-        QmqError: it rejects the request; the code and text are its own.
+        Rejected: it rejects the request; the code and texts are its own.
+        QmqError: what answers is no console, or names another address.
     """
     parts = urlsplit(console if "://" in console else f"http://{console}")
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -126,8 +135,9 @@ def _refused(url: str, error: urllib.error.HTTPError) -> QmqError:
         )
     try:
         problem = json.load(error)
-        return QmqError(str(problem["detail"]), code=str(problem["code"]))
-    except (ValueError, KeyError, TypeError, OSError):
+        fields = {str(name): str(text) for name, text in problem.get("fields", {}).items()}
+        return Rejected(str(problem["detail"]), code=str(problem["code"]), fields=fields)
+    except (ValueError, KeyError, TypeError, AttributeError, OSError):
         advice = ""
         if error.code == HTTPStatus.NOT_FOUND:
             advice = ": no PyQMQ console at this address (--console or QMQ_CONSOLE); a metaserver can't answer this"

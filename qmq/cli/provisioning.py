@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from qmq.cli import console
-from qmq.cli.output import say, say_json
+from qmq.cli.output import say, say_json, warn
 from qmq.errors import SettingError
 from qmq.words import counted
 
@@ -21,8 +21,9 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
         "apply",
         help="create or update subjects, consumer groups and teams from a file",
         description="Creates or updates teams, subjects and consumer groups as declared in a YAML or JSON file, completely or not"
-        " at all. Objects that the file omits stay unchanged; applying it again changes nothing. Tokens can't change accounts:"
-        " a file with teams is applied by an administrator on the Provisioning page of the console.",
+        " at all: if anything is wrong, all problems are named, and nothing is changed. Objects that the file omits stay unchanged;"
+        " applying it again changes nothing. Tokens can't change accounts: a file with teams is applied by an administrator on the"
+        " Provisioning page of the console.",
     )
     parser.add_argument("-f", "--file", required=True, help="file to apply; - for standard input")
     parser.add_argument("--dry-run", action="store_true", help="show the changes without applying them")
@@ -34,10 +35,17 @@ def apply(arguments: argparse.Namespace) -> int:
     """Plan or apply; the exit code."""
     token = console.token("operate")
     path = f"apply/{'?dry_run=true' if arguments.dry_run else ''}"
-    # JSON is YAML: one way of reading for both.
-    plan = console.call(
-        arguments.console, token, "PUT", path, _document(arguments.file), content_type="application/yaml"
-    )
+    document = _document(arguments.file)
+    try:
+        # JSON is YAML: one way of reading for both.
+        plan = console.call(arguments.console, token, "PUT", path, document, content_type="application/yaml")
+    except console.Rejected as rejected:
+        if len(rejected.fields) < 2:
+            raise
+        for place, problem in rejected.fields.items():
+            warn(f"{place}: {problem}")
+        warn("nothing was changed")
+        return 1
     if arguments.json:
         say_json(plan, indent=2)
         return 0

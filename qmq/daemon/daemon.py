@@ -24,6 +24,7 @@ from qmq.net.node_secret import NodeSecret
 from qmq.net.open_files import FileBudget, file_budget
 from qmq.net.server import FrameServer
 from qmq.net.server_limits import ServerLimits
+from qmq.protocol.reasons import NO_REASON, Code, Reason
 from qmq.supervisor import Supervisor
 
 
@@ -126,9 +127,9 @@ class Daemon(ABC):
         """Why the process can't continue; "" when it can."""
         return ""
 
-    def readiness(self) -> str:
+    def readiness(self) -> Reason:
         """Why the daemon does not serve yet, or no longer; "" when it serves."""
-        return "" if self._is_ready else "not serving"
+        return NO_REASON if self._is_ready else Reason.of(Code.NOT_SERVING)
 
     def restrictions(self) -> dict[str, str]:
         """What the daemon does not do although it serves, with the reasons; `/readyz` includes them."""

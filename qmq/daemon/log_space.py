@@ -7,6 +7,7 @@ from qmq.clock import Clock
 from qmq.log.appender import commit_bytes_of
 from qmq.log.disk import Disk
 from qmq.log.log import SegmentedLog
+from qmq.protocol.reasons import NO_REASON, Code, Reason
 from qmq.supervisor import Supervisor
 
 FILES_MAX = 8
@@ -37,17 +38,17 @@ class LogSpace:
         """Whether less than the reserve is free on the disk."""
         return self.disk_free_bytes < self._reserve_bytes
 
-    def lacks_space(self) -> str:
+    def lacks_space(self) -> Reason:
         """Why sends are refused for lack of space; "" when there is space."""
         reserve, room = self._reserve_bytes, self._log.room_bytes
         if room >= 2 * reserve:
-            return ""
+            return NO_REASON
         log_reserve = self._log_reserve_bytes
         if self.disk_free_bytes < reserve and room < 2 * log_reserve:
-            return f"no space: {self.disk_free_bytes} bytes free on disk, the reserve is {reserve}"
+            return Reason.of(Code.DISK_SPACE, free=self.disk_free_bytes, reserve=reserve)
         return self._lacks_room(room, log_reserve)
 
-    def lacks_space_for_copy(self, record_bytes: int) -> str:
+    def lacks_space_for_copy(self, record_bytes: int) -> Reason:
         """Why a record of stored messages, written again, would use the space reserved for acks and pulls; "" if it does not."""
         log = self._log
         # A record larger than half a segment must fit when the next segment exists: otherwise it could never be written.
@@ -60,12 +61,12 @@ class LogSpace:
         # Small segments hold a smaller reserve: otherwise no send would ever fit beside it.
         return min(self._reserve_bytes, self._log.current_segment_bytes // 2)
 
-    def _lacks_room(self, room: int, log_reserve: int) -> str:
+    def _lacks_room(self, room: int, log_reserve: int) -> Reason:
         if room >= log_reserve:
-            return ""
+            return NO_REASON
         # Until the next segment exists, it is not known whether there is space for it: what is left is for acks.
-        why = "no space" if self._log.is_out_of_space else "the next segment is not created yet"
-        return f"{why}: {room} bytes left in the log, the reserve is {log_reserve}"
+        code = Code.LOG_SPACE if self._log.is_out_of_space else Code.NO_SEGMENT
+        return Reason.of(code, room=room, reserve=log_reserve)
 
 
 class SegmentRemoval:

@@ -18,7 +18,7 @@ from qmq.daemon.admin_http import AdminPages, JsonPost
 from qmq.daemon.applying import Applying
 from qmq.daemon.member_store import MemberStore
 from qmq.daemon.node import JOB_SECONDS, Node
-from qmq.daemon.node_reports import head, log_report
+from qmq.daemon.node_reports import head, log_report, state_reason
 from qmq.daemon.replication.flush_check import flush_problem
 from qmq.daemon.replication.listener import SyncListener, sync_secret_of, warn_if_open
 from qmq.daemon.replication.member import Member
@@ -36,13 +36,14 @@ from qmq.net.open_files import FileBudget, file_budget
 from qmq.protocol.codes import BrokerRequestType, ReplicaRole
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
 from qmq.protocol.frames import Frame
+from qmq.protocol.reasons import NO_REASON, Code, Reason
 from qmq.replication.roles import Copying, CopyPhase, ReplicaState
 
 _WITHOUT_CLIENTS = {
-    ReplicaRole.WAITING: "waits for the metaserver to name a master",
-    ReplicaRole.COPYING: "slave, copies the log of its master",
-    ReplicaRole.FOLLOWING: "slave, catches up with its master",
-    ReplicaRole.IN_SYNC: "slave, in sync",
+    ReplicaRole.WAITING: Reason.of(Code.WAITS_FOR_MASTER),
+    ReplicaRole.COPYING: Reason.of(Code.SLAVE_COPIES),
+    ReplicaRole.FOLLOWING: Reason.of(Code.SLAVE_FOLLOWS),
+    ReplicaRole.IN_SYNC: Reason.of(Code.SLAVE_IN_SYNC),
 }
 """By role: why a node serves no clients, where it has no problem to report."""
 
@@ -55,7 +56,7 @@ class MemberNode(Node, MemberStore):
         self.boot_id = f"{self.machine.rng.getrandbits(64):016x}"
         """Identifies this life."""
         self.shell = MemberShell(self)
-        rows = NewestRow(self.options.broker_group)
+        rows = NewestRow(self.options.broker_group, self.clock)
         self.member = Member(self.node_id, rows, self.shell, self.supervisor, self.machine.role_changes)
         self.member.on_role = self.report_soon
         self.opening: MemberOpening | None = None
@@ -171,7 +172,7 @@ class MemberNode(Node, MemberStore):
         self.replica.set_copying(Copying(0, 0, CopyPhase.STATE))
 
     async def _stats(self, _: Any) -> dict[str, Any]:
-        role = {"role": self.member.role.name.lower(), "state_reason": self.readiness()}
+        role = {"role": self.member.role.name.lower(), **state_reason(self.readiness())}
         return {**head(self), **role, "log": log_report(self.log), "replication": role_report(self)}
 
     def describe(self) -> dict[str, Any]:
@@ -187,14 +188,15 @@ class MemberNode(Node, MemberStore):
         if self.opening is None:
             super().join()
 
-    def readiness(self) -> str:
+    def readiness(self) -> Reason:
         if not self.is_serving or self.member.role is ReplicaRole.STEPPING_DOWN:
             if self.member.row is None and self.membership is not None and (why := self.membership.unregistered()):
-                return f"not registered: {why}"
+                return Reason.of(Code.NOT_REGISTERED, why=why)
             role = self.member.role
+            name = role.name.lower().replace("_", " ")
             if self.member.reason:
-                return f"{role.name.lower().replace('_', ' ')}: {self.member.reason}"
-            return _WITHOUT_CLIENTS.get(role, f"serves no clients: {role.name.lower().replace('_', ' ')}")
+                return Reason.of(Code.IN_ROLE, role=name, why=self.member.reason)
+            return _WITHOUT_CLIENTS.get(role) or Reason.of(Code.NO_CLIENTS, role=name)
         return super().readiness()
 
     def health(self) -> str:
@@ -215,11 +217,11 @@ class MemberNode(Node, MemberStore):
         super().make_committer()
         self._has_committer = True
 
-    def refuse_sends(self) -> str:
+    def refuse_sends(self) -> Reason:
         member = self.member
         if member.refusal:
-            return f"read only: {member.refusal}"
-        return super().refuse_sends() or (member.leading.send_refusal if member.leading is not None else "")
+            return Reason.of(Code.REFUSES, why=member.refusal)
+        return super().refuse_sends() or (member.leading.send_refusal if member.leading is not None else NO_REASON)
 
     def may_answer_sends(self) -> bool:
         leading = self.member.leading

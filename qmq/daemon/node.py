@@ -29,6 +29,7 @@ from qmq.policy import NodePolicy
 from qmq.protocol.codes import BrokerGroupState, BrokerRequestType, Role
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
 from qmq.protocol.frames import Frame
+from qmq.protocol.reasons import NO_REASON, Code, Reason
 from qmq.protocol.scan import SENT_BACK_BYTES, EntryLimits
 
 JOB_SECONDS = 1.0
@@ -49,8 +50,8 @@ class Node(Daemon):
         self.metaservers = meta_urls(options.meta) if options.meta else ()
         self.title = f"{self.kind} node {self.node_id} of group {options.broker_group}"
         self.port, self.admin_address = options.port, (options.admin_host, options.admin_port)
-        self.operator_read_only = f"the {self.kind} was started read only" if options.read_only else ""
-        self.metaserver_read_only = ""
+        self.operator_read_only = Reason.of(Code.STARTED_READ_ONLY, kind=self.kind) if options.read_only else NO_REASON
+        self.metaserver_read_only = NO_REASON
         self.send_gate = SendGate(self.clock)
         self.policies = PolicyInForce(
             PolicyFile(self.disk, options.data_dir), self.send_gate, self.policy_changed, self.logger
@@ -236,16 +237,16 @@ class Node(Daemon):
         """Whether enough members of the broker group are in sync for sends to be answered."""
         return True
 
-    def refuse_sends(self) -> str:
+    def refuse_sends(self) -> Reason:
         """Why sends are refused now; "" when they are accepted. Stored messages are processed in either case."""
         if self.operator_read_only or self.metaserver_read_only:
             return self.operator_read_only or self.metaserver_read_only
         if self.policies.policy.read_only:
-            return f"read only: {self.policies.policy.read_only}"
+            return _refused(self.policies.policy.read_only)
         if self.log.damaged:
-            return "read only: the message log is corrupted; see the node's log"
+            return _refused(Reason.of(Code.LOG_CORRUPTED))
         if self.write_watch.is_stuck:
-            return f"read only: the disk has not completed a write for {self.write_watch.stuck_seconds:.1f} s"
+            return _refused(Reason.of(Code.WRITE_WAITS, seconds=round(self.write_watch.stuck_seconds, 1)))
         return self.space.lacks_space()
 
     def health(self) -> str:
@@ -254,10 +255,10 @@ class Node(Daemon):
             return f"the message log failed: {self.committer.failed}"
         return ""
 
-    def readiness(self) -> str:
+    def readiness(self) -> Reason:
         problem = super().readiness()
         if not problem and self.membership is not None and (why := self.membership.problem()):
-            return f"not registered: {why}"
+            return Reason.of(Code.NOT_REGISTERED, why=why)
         return problem
 
     def restrictions(self) -> dict[str, str]:
@@ -281,8 +282,12 @@ class Node(Daemon):
     def registered(self, answer: NodeRegisterResponse) -> None:
         """Apply the metaserver's decision. Read only lasts until another answer ends it."""
         if not answer.accepted:
-            self.metaserver_read_only = f"read only: the metaserver rejected this node: {answer.reason}"
+            self.metaserver_read_only = _refused(Reason.of(Code.REJECTED, why=answer.reason))
         elif answer.state == BrokerGroupState.READ_ONLY and answer.reason:
-            self.metaserver_read_only = f"read only: {answer.reason}"
+            self.metaserver_read_only = _refused(answer.reason)
         else:
-            self.metaserver_read_only = ""
+            self.metaserver_read_only = NO_REASON
+
+
+def _refused(why: Reason) -> Reason:
+    return Reason.of(Code.REFUSES, why=why)

@@ -7,6 +7,7 @@ from qmq import __version__
 from qmq.log.log import SegmentedLog
 from qmq.protocol.codes import BrokerGroupState, BrokerRequestType
 from qmq.protocol.extensions import NodeRegisterRequest
+from qmq.protocol.reasons import Reason
 
 if TYPE_CHECKING:
     from qmq.daemon.node import Node
@@ -26,6 +27,11 @@ def head(node: "Node") -> dict[str, Any]:
     }
 
 
+def state_reason(reason: Reason) -> dict[str, Any]:
+    """Return why a node accepts no sends or serves no clients: the sentence, and the same as a code with values; null: it does."""
+    return {"state_reason": reason, "state_why": reason.as_json() if reason else None}
+
+
 def log_report(log: SegmentedLog) -> dict[str, Any]:
     """Return the log for `/stats`. Offsets in bytes."""
     return {
@@ -43,7 +49,7 @@ def serving_report(node: "Node") -> dict[str, Any]:
         **head(node),
         "role": "master",
         "state": "read_only" if refused else "read_write",
-        "state_reason": refused,
+        **state_reason(refused),
         "policy": {
             "version": node.policy.version,
             "subjects": len(node.policy.subjects),

@@ -22,21 +22,20 @@ class WriteWatch:
     """Called when the disk is stuck, and when it is no longer."""
     stuck_seconds: float = field(default=0.0, init=False)
     """For how long the same write has been under way; 0.0 if none has been since the check before."""
+    is_stuck: bool = field(default=False, init=False)
+    """Whether a write has been under way for STUCK_SECONDS. A field, because each send asks for it."""
     _last: Hashable | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self._checked_at = self._clock.monotonic()
 
-    @property
-    def is_stuck(self) -> bool:
-        """Whether a write has been under way for STUCK_SECONDS."""
-        return self.stuck_seconds >= STUCK_SECONDS
-
     def check(self) -> None:
         """To be called every CHECK_SECONDS."""
-        now, write, was_stuck = self._clock.monotonic(), self._under_way(), self.is_stuck
+        now, write = self._clock.monotonic(), self._under_way()
         passed = min(now - self._checked_at, 2 * CHECK_SECONDS)
         self.stuck_seconds = self.stuck_seconds + passed if write is not None and write == self._last else 0.0
         self._checked_at, self._last = now, write
-        if self.is_stuck is not was_stuck:
+        is_stuck = self.stuck_seconds >= STUCK_SECONDS
+        if is_stuck is not self.is_stuck:
+            self.is_stuck = is_stuck
             self._on_change()

@@ -45,7 +45,9 @@ class LogLimiter:
         known.next_at, known.suppressed = now + known.interval, 0
         return suppressed
 
-    def warning(self, logger: logging.Logger, peer: str, reason: str, what: str, now: float) -> None:
+    def warning(
+        self, logger: logging.Logger, peer: str, reason: str, what: str, now: float, *, level: int = logging.WARNING
+    ) -> None:
         """Log what a peer did, unless lines for the same reason and the same host are suppressed now.
 
         Args:
@@ -55,4 +57,11 @@ class LogLimiter:
         if suppressed is None:
             return
         more = f"; {suppressed} more of this host since the last line" if suppressed else ""
-        logger.warning("%s: %s (%s%s)", peer, what, reason, more)
+        logger.log(level, "%s: %s (%s%s)", peer, what, reason, more)
+
+    def error(self, logger: logging.Logger, key: object, text: str, now: float) -> None:
+        """Log an error, unless lines with the same key are suppressed now."""
+        suppressed = self.admit(key, now)
+        if suppressed is not None:
+            more = f" ({suppressed} more since the last line)" if suppressed else ""
+            logger.error("%s%s", text, more)

@@ -15,9 +15,9 @@ from qmq.protocol.limited_kinds import (
     MapRange,
     MapUuid,
     Name,
-    Note,
 )
 from qmq.protocol.optional_kinds import Added, Maybe
+from qmq.protocol.reasons import MapReason, Reason, ReasonNote
 from qmq.protocol.structures import Counted, Structure
 
 PROBLEMS_MAX = 16
@@ -92,7 +92,7 @@ class NodeRegisterRequest(Structure):
     high_watermark: _Unknown = -1
     was_clean: Flag = False
     master_silent_ms: _Unknown = -1
-    problems: Annotated[tuple[str, ...], Added(Counted("h", Note(), "problems", PROBLEMS_MAX), ())] = ()
+    problems: Annotated[tuple[Reason, ...], Added(Counted("h", ReasonNote(), "problems", PROBLEMS_MAX), ())] = ()
     slaves: Annotated[tuple[SlaveEnd, ...], Added(Counted("h", SlaveEnd, "slaves", MEMBERS_MAX), ())] = ()
     led_row: Annotated[GroupRow | None, Added(Maybe(GroupRow), None)] = None
     counted: Annotated[tuple[str, ...], Added(Counted("b", Name(), "counted members", MEMBERS_MAX), ())] = ()
@@ -100,7 +100,7 @@ class NodeRegisterRequest(Structure):
     row_version: MapCount = 0
     row_in_sync: Annotated[tuple[str, ...], Added(Counted("b", Name(), "in-sync members", MEMBERS_MAX), ())] = ()
     stuck_ms: MapCount = 0
-    limitations: Annotated[tuple[str, ...], Added(Counted("h", Note(), "limitations", PROBLEMS_MAX), ())] = ()
+    limitations: Annotated[tuple[Reason, ...], Added(Counted("h", ReasonNote(), "limitations", PROBLEMS_MAX), ())] = ()
     unreachable: Annotated[tuple[str, ...], Added(Counted("b", Name(), "unreachable slaves", MEMBERS_MAX), ())] = ()
 
 
@@ -115,7 +115,7 @@ class NodeRegisterResponse(Structure):
     """
 
     accepted: Flag
-    reason: Text
+    reason: Annotated[Reason, MapReason()]
     epoch: Int
     state: State
     lease_seconds: Float

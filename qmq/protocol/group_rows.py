@@ -24,6 +24,7 @@ from qmq.protocol.limited_kinds import (
     Name,
 )
 from qmq.protocol.optional_kinds import Maybe
+from qmq.protocol.reasons import NO_REASON, MapReason, Reason
 from qmq.protocol.structures import Counted, Structure
 
 MEMBERS_MAX = 3
@@ -111,7 +112,7 @@ class ChangeInSyncRequest(Structure):
     in_sync_version: MapCount
     change: Annotated[InSyncChange, MapWord(InSyncChange)]
     member: Annotated[str, MapName()]
-    reason: Annotated[str, MapNote()] = ""
+    reason: Annotated[Reason, MapReason()] = NO_REASON
     incarnation: Annotated[str, MapIncarnation()] = ""
 
 

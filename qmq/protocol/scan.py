@@ -41,6 +41,8 @@ BATCH_MESSAGES_MAX = 10_000
 """Most messages one SEND may hold. The official client sends 30, its delay node 50, our bench 500."""
 CREATED_DIGITS_MAX = 18
 """Digits of a create time."""
+COPIED_BYTES_MAX = 450
+"""Raw messages up to this size are copied for the check of their CRC. Python makes such small objects faster than views."""
 LAYOUTS_MAX = 4096
 """Subjects whose messages' layout a scanner remembers, one for each length of message ids."""
 LAYOUT_HEAD_BYTES_MAX = 512
@@ -163,11 +165,14 @@ class _Template:
     """The layout of entries without tags that have the same lengths everywhere."""
 
     lengths: Struct
-    """Reads one whole entry: flag, lengths, and the bytes of the subject and of keys that are as long as the create time's."""
+    """Reads one whole entry: flag, lengths, and the bytes of the subject and of keys that are as long as the create time's;
+    neighbours as one field."""
     expected: tuple[int | bytes, ...]
     """What it reads from each entry of this layout."""
     values: Struct
     """Reads one whole entry: its CRC, its message id and its create time."""
+    raw: Struct | None
+    """Reads one whole entry: its raw message. None: it is so large that a view of it costs less than a copy."""
 
 
 @dataclass(eq=False, slots=True)
@@ -197,14 +202,26 @@ class _Layouts:
         id_bytes = U16.unpack_from(data, id_at - U16.size)[0]
         crc_and_id = f">q{id_at - position - CRC_BYTES}x{id_bytes}s"
         head_bytes = id_end - id_bytes - position - _SUBJECT_AT
-        form, at, created_value = f">8xb16x{head_bytes}s{id_bytes}xi", id_end + I32.size, ""
+        form, at, created_value, fixed = f">8xb16x{head_bytes}s{id_bytes}x", id_end + I32.size, "", I32.size
         for key_bytes, value_bytes in zip(shape[1::2], shape[2::2], strict=True):
-            form += f"H{key_bytes}{'s' if key_bytes == len(KEY_CREATED) else 'x'}H{value_bytes}x"
+            fixed += U16.size
+            if key_bytes == len(KEY_CREATED):
+                fixed += key_bytes
+            else:
+                form, fixed = f"{form}{_field(fixed)}{key_bytes}x", 0
+            form, fixed = f"{form}{_field(fixed + U16.size)}{value_bytes}x", 0
             at += 2 * U16.size + key_bytes + value_bytes
             if at - value_bytes == created_at + _CREATED_VALUE_AT:
                 created_value = f"{crc_and_id}{at - value_bytes - id_end}x{value_bytes}s"
         lengths, values = Struct(form), Struct(f"{created_value}{at - position - Struct(created_value).size}x")
-        self.template = _Template(lengths, lengths.unpack_from(data, position), values)
+        raw_bytes = lengths.size - CRC_BYTES
+        raw = Struct(f"{CRC_BYTES}x{raw_bytes}s") if raw_bytes <= COPIED_BYTES_MAX else None
+        self.template = _Template(lengths, lengths.unpack_from(data, position), values, raw)
+
+
+def _field(size: int) -> str:
+    """The format of so many bytes in a row. Short integers are read faster than bytes."""
+    return "H" if size == U16.size else f"{size}s"
 
 
 def _id_at(data: RawBytes, position: int) -> int:
@@ -280,8 +297,7 @@ class _Scan:
         count = len([*takewhile(template.expected.__eq__, rows)])
         if not count:
             return position
-        entries = view[position : position + count * entry_bytes]
-        crcs, ids, created = zip(*template.values.iter_unpack(entries), strict=True)
+        crcs, ids, created = self._values(template, position, count)
         if not b"".join(created).isdigit():
             count = len([*takewhile(bytes.isdigit, created)])
         if not layouts.is_sent_back and b"".join(ids).translate(None, _VISIBLE_ASCII):
@@ -291,8 +307,12 @@ class _Scan:
         crcs = crcs[:count]
         end = position + count * entry_bytes
         begins = range(position + CRC_BYTES, end, entry_bytes)
-        raw_bytes = entry_bytes - CRC_BYTES
-        if crcs != tuple([crc32(view[begin : begin + raw_bytes]) for begin in begins]):
+        if template.raw is not None:
+            found = [crc32(raw) for (raw,) in template.raw.iter_unpack(view[position:end])]
+        else:
+            raw_bytes = entry_bytes - CRC_BYTES
+            found = [crc32(view[begin : begin + raw_bytes]) for begin in begins]
+        if crcs != tuple(found):
             raise BadChecksum(f"one of the {count} messages from message {self._count} of the batch on has a wrong CRC")
         self._count += count
         run = self._run_at(position, layouts.subject)
@@ -301,6 +321,18 @@ class _Scan:
         run.tag_bits.extend(repeat(0, count))
         run.end = end
         return end
+
+    def _values(
+        self, template: _Template, position: int, count: int
+    ) -> tuple[tuple[int, ...], tuple[bytes, ...], tuple[bytes, ...]]:
+        """Return the CRCs, message ids and create times of so many messages of a layout."""
+        if count == 1:
+            # Columns of a single row cost twice as much.
+            crc, message_id, created = template.values.unpack_from(self._view, position)
+            return (crc,), (message_id,), (created,)
+        end = position + count * template.values.size
+        crcs, ids, times = zip(*template.values.iter_unpack(self._view[position:end]), strict=True)
+        return crcs, ids, times
 
     def _run_at(self, position: int, subject: str) -> Run:
         """The run that an entry of the subject continues, or a new one."""

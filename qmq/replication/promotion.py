@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from qmq.protocol.reasons import Code, Reason
 from qmq.replication.row import ChangeRejected, GroupRow, Promotion
 
-OTHER_FOLDER = "its data folder is not the one that was in sync"
+OTHER_FOLDER = Reason.of(Code.OTHER_FOLDER)
 
 
 @dataclass(frozen=True, slots=True)

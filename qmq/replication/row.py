@@ -4,12 +4,7 @@ from dataclasses import dataclass, field, replace
 
 from qmq.protocol.group_rows import MEMBERS_MAX, InSyncChange
 from qmq.protocol.group_rows import GroupRow as SentRow
-
-RESTORED = (
-    "the database was restored from a backup. The last master brings it up to date while it runs; if it has ended, promote the"
-    " member that has the newest messages"
-)
-"""Why a row is older than one that is known, and what to do."""
+from qmq.protocol.reasons import RESTORED
 
 
 class ChangeRejected(Exception):

@@ -194,6 +194,15 @@ BREAKAGES = (
         replace(CALM, groups=("tags",)),
     ),
     Breakage(
+        "new messages are delivered whatever their tags are",
+        "broker_node.delivery:Delivery._deliver_new",
+        "match = tag_match(request.filters)",
+        "match = None",
+        "unwanted",
+        replace(CALM, groups=("tags",)),
+        is_alone=True,
+    ),
+    Breakage(
         "messages are given up without a dead letter",
         "qmq.client.workers:Retries.send_back",
         "subject = target(self.subject, group)",

@@ -7,7 +7,7 @@ import gc
 import logging
 import types
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from zlib import crc32
@@ -90,7 +90,7 @@ class Audit:
 async def audit(cluster: Cluster, group: str) -> Audit:
     """Read everything again, as a consumer that never was here before does."""
     found = Audit()
-    for name, host in cluster.brokers.items():
+    for name, host in cluster.serving().items():
         assert isinstance(host.server, Broker)
         caller = Caller("127.0.0.1", host.port)
         await caller.connect()
@@ -130,6 +130,19 @@ async def _pull_all(caller: Caller, subject: str, group: str) -> Any:
 # --- messages ---------------------------------------------------------------------------------------------------------
 
 
+def messages(history: History, audit: Audit, plans: Sequence[GroupPlan]) -> Iterator[Broken]:
+    """Everything that must hold of messages."""
+    yield from lost(history, audit)
+    yield from undelivered(history, audit, plans)
+    yield from unwanted(history, plans)
+    yield from phantom(history, audit)
+    yield from content(history, audit)
+    yield from stored_twice(history, audit)
+    yield from duplicate(history, audit)
+    yield from once(history, audit, plans)
+    yield from early(history)
+
+
 def lost(history: History, audit: Audit) -> Iterator[Broken]:
     """Nothing acknowledged is lost: each message with a receipt is in the log of a broker."""
     copies = audit.copies()
@@ -159,6 +172,15 @@ def undelivered(history: History, audit: Audit, plans: Iterable[GroupPlan]) -> I
                 yield Broken("undelivered", f"group {plan.group} never got {sent}")
             if plan.gives_up and sent.is_poison and not history.damaged and not copies[dead, sent.message_id]:
                 yield Broken("undelivered", f"group {plan.group} gave up {sent.message_id}, which is no dead letter")
+
+
+def unwanted(history: History, plans: Iterable[GroupPlan]) -> Iterator[Broken]:
+    """No group gets a message without one of the tags that it asks for."""
+    by_group = {plan.group: plan for plan in plans if plan.tags}
+    for one in history.got:
+        plan, sent = by_group.get(one.group), history.sent.get(one.message_id)
+        if plan is not None and sent is not None and not plan.wants(sent):
+            yield Broken("unwanted", f"group {one.group} asks for {plan.tags}, and got {one}")
 
 
 def phantom(history: History, audit: Audit) -> Iterator[Broken]:

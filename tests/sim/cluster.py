@@ -16,6 +16,7 @@ from qmq.daemon.machine import Machine
 from qmq.daemon.node import Node
 from qmq.daemon.replication.shell import LifeEnded
 from qmq.errors import LogError, QmqError, SettingError
+from qmq.net.discovery import http_post_json
 from tests.sim.disk import DiskWeather, SimulatedDisk
 from tests.sim.loop import START_SECONDS, Process, SimulatedClock, SimulatedLoop, SimulatedThread, current_process
 from tests.sim.network import SimulatedListener
@@ -254,6 +255,20 @@ class Cluster:
         """The hosts of a broker group's members, by node id."""
         others = {name: host for name, host in self.other_members.items() if name.startswith(f"{group}-")}
         return {f"{group}-a": self.brokers[group], **others}
+
+    def serving(self) -> dict[str, Host]:
+        """By broker group, the member that the stored row has as its master; of a group without slaves, its only one."""
+        rows = self.database.rows.groups
+        return {
+            group: self.members(group).get(rows[group].master if group in rows else "", first)
+            for group, first in self.brokers.items()
+        }
+
+    async def confirm_clocks(self) -> None:
+        """Confirm the clocks of delay nodes, as an operator does: one that was put right may have jumped ahead, and messages wait
+        until then."""
+        for host in self.delays.values():
+            await http_post_json(f"http://127.0.0.1:{host.admin_port}/clock/confirm", b"{}", timeout_s=5)
 
     def broker(self, group: str, letter: str, settings: dict[str, Any]) -> Host:
         """A host for a member of a broker group, which is not started."""

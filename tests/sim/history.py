@@ -1,6 +1,6 @@
 """What the outside world did and saw in one run: the facts that the checks are about. Times are true wall milliseconds."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 
@@ -93,9 +93,19 @@ class History:
     broken: list[Broken] = field(default_factory=list)
     """Broken promises that were seen at once."""
 
+    on_seen: Callable[[str, str, str], None] | None = None
+    """Called with a broker group, a message id, and how a client saw the message: an acknowledgement, or a delivery."""
+
+    def acknowledge(self, sent: Sent) -> None:
+        """A client received the receipt of a send."""
+        if self.on_seen is not None:
+            self.on_seen(sent.broker_group, sent.message_id, "acknowledged")
+
     def deliver(self, got: Got) -> None:
         """Record a delivery."""
         self.got.append(got)
+        if self.on_seen is not None:
+            self.on_seen(got.broker_group, got.message_id, "delivered")
         if (got.group, got.message_id) in self.settled_in_time:
             self.again.append(got)
 

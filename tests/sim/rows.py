@@ -65,7 +65,7 @@ class Database:
         self._backup: Rows | None = None
         self.was_faulty = False
         """A query failed."""
-        self.on_row: Callable[[str, GroupRow, GroupRow], None] | None = None
+        self.on_row: list[Callable[[str, GroupRow, GroupRow], None]] = []
         """Called with the name of a broker group and its row before and after each change that a metaserver stores."""
 
     def back_up(self) -> None:
@@ -287,8 +287,8 @@ class RowStore:
         if there is None or (there.group_row.place, there.known_place) != (row.place, row.known_place):
             raise ChangeRejected(f"the row of broker group {name} has changed meanwhile", is_stale=True)
         self._database.rows.groups[name] = there.with_group_row(changed)
-        if self._database.on_row is not None:
-            self._database.on_row(name, row, changed)
+        for then in self._database.on_row:
+            then(name, row, changed)
         self._database.changed(group=name)
         self._database.reply()
         return changed

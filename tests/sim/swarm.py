@@ -18,22 +18,19 @@ from random import Random
 from typing import Protocol
 
 import qmq.clock
-from broker_node.broker import Broker
 from delay_node.delay_node import DelayNode
 from qmq.daemon.node import Node
 from qmq.errors import ProtocolError, QmqError
-from qmq.net.discovery import http_post_json
-from qmq.protocol.messages import decode_raw
 from tests.sim import checks
-from tests.sim.checks import GroupPlan, LogWatch, audit
+from tests.sim.checks import LogWatch, audit
+from tests.sim.clients import GROUPS, LEASE_SECONDS, ClientMix, Clients, waiting_for_repair
 from tests.sim.cluster import Cluster, Host
 from tests.sim.history import Broken, History
 from tests.sim.loop import START_SECONDS, SimulatedClock, Stuck, running_loop
 from tests.sim.meta_checks import MetaWatch, agreement
 from tests.sim.regressions import REGRESSIONS
-from tests.sim.workload import Actor, Member, Operator, RawMember, Sender
+from tests.sim.workload import Actor, Member, Operator, Sender
 from tests.sim.world import World
-from tests.support.disk_work import read_and_repair
 from tests.support.memory_disk import Inode
 
 STORM_SECONDS = (10.0, 25.0)
@@ -43,6 +40,7 @@ DRAIN_SECONDS = 90.0
 LEASE_MARGIN_SECONDS = 30.0
 """What was delivered on a connection that its consumer has lost, and never acked, waits for the consumer's lease: everything is
 delivered within a longer lease and this."""
+RETRY_DELAY_SECONDS = 1.0
 KEEP_STEP_SECONDS = 1.5
 """After a step of its clock a delay node with a good disk has it in its file: JOB_SECONDS, and the write."""
 IDLE_SECONDS = 80.0
@@ -61,19 +59,13 @@ CHUNKS_OF_A_PROCESS = 50
 
 
 @dataclass(frozen=True)
-class Mix:
+class Mix(ClientMix):
     """What one run has: drawn from its seed, unless a breakage asks for something."""
 
     brokers: int
-    subjects: int
     faults: tuple[str, ...]
     fault_seconds: float
     """Mean time between two faults."""
-    groups: tuple[str, ...]
-    delayed: float
-    batches: float
-    poison: float
-    gives_back: float
     has_operator: bool
     storm_seconds: float
     slowness: float = 1.0
@@ -140,12 +132,14 @@ class Report:
 class Storm:
     """Injects faults, and ends them."""
 
-    def __init__(self, cluster: Cluster, actors: list[Actor], history: History, mix: Mix) -> None:
+    def __init__(
+        self, cluster: Cluster, actors: Sequence[Actor], history: History, mix: Mix, name: str = "storm"
+    ) -> None:
         self._cluster = cluster
         self._actors = actors
         self._history = history
         self._mix = mix
-        self._rng = cluster.loop.rng("storm")
+        self._rng = cluster.loop.rng(name)
         self._damaged: Host | None = None
         """The node that has damage in this run."""
         self._tasks: dict[asyncio.Task[None], None] = {}
@@ -440,10 +434,6 @@ FAULTS = tuple(
 DAMAGE = ("flipped_bit", "bad_sector")
 DAMAGE_SHARE = 0.1
 """Of runs that have these: their checks are weaker."""
-GROUPS = ("raw", "real", "tags", "broadcast", "once", "reset")
-"""Kinds of consumer groups."""
-LEASE_SECONDS = 12.0
-"""Consumers that are silent for so long lose what they hold, so that a run sees it."""
 
 
 class Run:
@@ -452,76 +442,17 @@ class Run:
     def __init__(self, world: World, mix: Mix) -> None:
         self.mix = mix
         self.history = History()
-        # At most once needs a lease of more than a minute.
-        self.lease = 180.0 if "once" in mix.groups else LEASE_SECONDS
-        self.drain_seconds = max(DRAIN_SECONDS, self.lease + LEASE_MARGIN_SECONDS)
-        settings = {"retry_delay_seconds": 1.0, "consumer_lease_seconds": self.lease}
+        self.drain_seconds = drain_seconds(mix)
+        settings = {"retry_delay_seconds": RETRY_DELAY_SECONDS, "consumer_lease_seconds": mix.lease_seconds}
         self.cluster = Cluster(world, brokers=mix.brokers, metas=mix.metas, broker_settings=settings)
-        self.subjects = [f"s{number}" for number in range(mix.subjects)]
-        self.plans: list[GroupPlan] = []
-        self.senders: list[Sender] = []
-        self.consumers: list[Actor] = []
+        self.clients = Clients(self.cluster, self.history, mix)
         self.operator: Operator | None = None
-        self._make_actors()
-        self.storm = Storm(self.cluster, [*self.senders, *self.consumers], self.history, mix)
-        self.watch, self.meta_watch = LogWatch(), MetaWatch()
-
-    def _make_actors(self) -> None:
-        mix, cluster, history = self.mix, self.cluster, self.history
-        for number in range(2):
-            self.senders.append(
-                Sender(
-                    cluster, history, f"p{number}", self.subjects,
-                    delayed=mix.delayed if number else 0.0, batches=mix.batches, poison=mix.poison,
-                )
-            )  # fmt: skip
-        first = self.subjects[0]
-        for kind in mix.groups:
-            match kind:
-                case "raw":
-                    for subject in self.subjects:
-                        group = f"raw-{subject}"
-                        self.plans.append(GroupPlan(subject, group, is_exact=True))
-                        for number in range(2):
-                            self.consumers.append(
-                                RawMember(cluster, history, f"{group}-{number}", subject, group, lease=self.lease)
-                            )
-                case "real":
-                    for subject in self.subjects:
-                        group = f"real-{subject}"
-                        self.plans.append(GroupPlan(subject, group, gives_up=True))
-                        for number in range(2):
-                            self._member(f"{group}-{number}", subject, group)
-                case "tags":
-                    self.plans.append(GroupPlan(first, "tags", tags=("a", "b"), gives_up=True))
-                    self._member("tags-0", first, "tags", tags=("a", "b"))
-                case "broadcast":
-                    self.plans.append(GroupPlan(first, "broadcast-0"))
-                    self._member("broadcast-0", first, "broadcast-0", broadcast=True)
-                case "once":
-                    self.plans.append(GroupPlan(first, "once", is_at_most_once=True))
-                    for number in range(2):
-                        self._member(f"once-{number}", first, "once", at_most_once=True)
-                case "reset":
-                    self.consumers.append(
-                        RawMember(cluster, history, "reset-0", first, "reset", lease=self.lease, is_exact=False)
-                    )
         if mix.has_operator:
+            first = self.clients.subjects[0]
             resets = [(first, "reset")] if "reset" in mix.groups else []
-            self.operator = Operator(cluster, history, self.subjects, resets)
-
-    def _member(self, name: str, subject: str, group: str, **options: object) -> None:
-        self.consumers.append(
-            Member(
-                self.cluster,
-                self.history,
-                name,
-                subject,
-                group,
-                gives_back=self.mix.gives_back,
-                **options,
-            )
-        )
+            self.operator = Operator(self.cluster, self.history, self.clients.subjects, resets)
+        self.storm = Storm(self.cluster, self.clients.actors, self.history, mix)
+        self.watch, self.meta_watch = LogWatch(), MetaWatch()
 
     async def run(self) -> None:
         """Do all phases; what is broken is in `history.broken`."""
@@ -531,8 +462,7 @@ class Run:
         before = await checks.resources(cluster, max)
         for host in cluster.hosts.values():
             host.weather.slowness = self.mix.slowness
-        for actor in [*self.consumers, *self.senders]:
-            actor.start()
+        self.clients.start()
         if self.operator is not None:
             self.operator.start()
         looking = asyncio.get_running_loop().create_task(self._look())
@@ -545,24 +475,13 @@ class Run:
             looking.cancel()
             return
         await asyncio.sleep(2.0)
-        await self._within("producers end after the faults", self._stop(self.senders))
+        await self._within("producers end after the faults", self._stop(self.clients.senders))
         await self._within("everything is delivered after the faults", self._drained(), self.drain_seconds)
-        await self._within("consumers end", self._stop(self.consumers))
+        await self._within("consumers end", self._stop(self.clients.consumers))
         looking.cancel()
         history.broken += self.watch.look(cluster, history, everything=True)
         found = await audit(cluster, "audit")
-        plans = self.plans
-        for check in (
-            checks.lost(history, found),
-            checks.undelivered(history, found, plans),
-            checks.phantom(history, found),
-            checks.content(history, found),
-            checks.stored_twice(history, found),
-            checks.duplicate(history, found),
-            checks.once(history, found, plans),
-            checks.early(history),
-        ):
-            history.broken += check
+        history.broken += checks.messages(history, found, self.clients.plans)
         await asyncio.sleep(IDLE_SECONDS)
         after = await checks.resources(cluster, min)
         for name, counts in after.items():
@@ -573,7 +492,7 @@ class Run:
                 known = before[name].get(kind, 0) + (kept if kind in ("connections", "Connection") else 0)
                 # It tries again to deliver what waits for a damaged broker.
                 server = cluster.hosts[name].server
-                has_retry = kind == "_TimerHandle" and isinstance(server, DelayNode) and _waiting_for_repair(server) > 0
+                has_retry = kind == "_TimerHandle" and isinstance(server, DelayNode) and waiting_for_repair(server) > 0
                 if count > known + has_retry:
                     grown[kind] = (known, count)
             if grown:
@@ -587,8 +506,8 @@ class Run:
 
     async def _warm_up(self) -> None:
         """Have a client of each kind come and leave: what servers keep of them is no leak."""
-        sender = Sender(self.cluster, self.history, "first", self.subjects, delayed=0.5, batches=0.5)
-        member = Member(self.cluster, self.history, "first-0", self.subjects[0], "first")
+        sender = Sender(self.cluster, self.history, "first", self.clients.subjects, delayed=0.5, batches=0.5)
+        member = Member(self.cluster, self.history, "first-0", self.clients.subjects[0], "first")
         actors: list[Actor] = [sender, member]
         for actor in actors:
             actor.start()
@@ -616,73 +535,27 @@ class Run:
 
     def _missing(self) -> str:
         away = [name for name, host in self.cluster.hosts.items() if not host.is_serving]
-        waiting = [
-            actor.name for actor in [*self.senders, *self.consumers] if actor.task is not None and not actor.task.done()
-        ]
-        return f"not serving {away}, running {waiting}, undelivered {list(self._undelivered())[:5]}"
+        waiting = [actor.name for actor in self.clients.actors if actor.task is not None and not actor.task.done()]
+        return f"not serving {away}, running {waiting}, undelivered {list(self.clients.undelivered())[:5]}"
 
     async def _serve(self) -> None:
         for host in self.cluster.hosts.values():
             await host.has_started.wait()
-        for host in self.cluster.delays.values():
-            # A clock that was put right may have jumped ahead: messages wait until an operator confirms it.
-            await http_post_json(f"http://127.0.0.1:{host.admin_port}/clock/confirm", b"{}", timeout_s=5)
+        await self.cluster.confirm_clocks()
 
     async def _stop(self, actors: Sequence[Actor]) -> None:
         await asyncio.gather(*(actor.stop() for actor in actors))
 
     async def _drained(self) -> None:
         while True:
-            if next(self._undelivered(), None) is None:
+            if next(self.clients.undelivered(), None) is None:
                 return
             await asyncio.sleep(DRAIN_LOOK_SECONDS)
 
-    def _readable(self) -> set[str]:
-        """Ids of the messages that brokers can read."""
-        found = set()
-        for host in self.cluster.brokers.values():
-            if isinstance(host.server, Broker):
-                store = host.server.store
-                for subject in store.subjects.values():
-                    raws = read_and_repair(store, subject, subject.begin, subject.visible_end)
-                    found |= {decode_raw(raw)[0].message_id for raw in raws if raw is not None}
-        return found
 
-    def _undelivered(self) -> Iterator[str]:
-        """What consumers still have to get: each acknowledged message, delivered and acked or given up."""
-        history = self.history
-        for name, host in self.cluster.delays.items():
-            if not isinstance(host.server, DelayNode) or host.server.store.pending > _waiting_for_repair(host.server):
-                yield f"messages of delay node {name}"
-        readable = self._readable() if history.damaged else None
-        delivered = {one.message_id for one in history.got}
-        for plan in self.plans:
-            if plan.is_at_most_once:
-                continue
-            got = {one.message_id for one in history.got if one.group == plan.group}
-            for sent in history.sent.values():
-                if readable is not None and sent.message_id not in readable:
-                    continue
-                # A cancel without an answer decided nothing about a message that was delivered.
-                may_be_cancelled = sent.may_be_cancelled and sent.message_id not in delivered
-                if not sent.is_acked or not plan.wants(sent) or sent.cancelled_ms is not None or may_be_cancelled:
-                    continue
-                key = (plan.group, sent.message_id)
-                if sent.message_id not in got:
-                    yield f"{plan.group} {sent.message_id}"
-                elif plan.is_exact and key not in history.acks_tried:
-                    yield f"{plan.group} {sent.message_id}, unacked"
-                elif not plan.is_exact and key not in history.dead and key not in history.acked_by_client:
-                    yield f"{plan.group} {sent.message_id}, unsettled"
-
-
-def _waiting_for_repair(node: DelayNode) -> int:
-    """Due messages of subjects whose only broker group takes nothing because its log is damaged."""
-    return sum(
-        int(found["waiting"])
-        for found in node.dispatcher.lanes.problems(20)
-        if "the message log is corrupted" in str(found["why"])
-    )
+def drain_seconds(mix: ClientMix) -> float:
+    """Within how many seconds after the last fault everything is delivered."""
+    return max(DRAIN_SECONDS, mix.lease_seconds + LEASE_MARGIN_SECONDS)
 
 
 def _mix_of(seed: int, world: World) -> Mix:
@@ -704,7 +577,10 @@ class SimulatedRun(Protocol):
 
     cluster: Cluster
     history: History
-    storm: Storm
+
+    @property
+    def storm(self) -> Storm:
+        """Its events are the faults of the run."""
 
     async def run(self) -> None:
         """Do all phases; what is broken is in `history.broken`."""

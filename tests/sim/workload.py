@@ -3,10 +3,10 @@
 import abc
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 from metaserver.choices import OperatorState, Phase
 from metaserver.domain import Route, SubjectRule
@@ -22,7 +22,7 @@ from qmq.protocol.extensions import EnsureGroupRequest, LeaveGroupRequest
 from qmq.protocol.frames import Frame
 from qmq.protocol.messages import Message, decode_raws
 from qmq.protocol.names import retry_subject
-from tests.sim.cluster import Cluster, Host
+from tests.sim.cluster import Cluster
 from tests.sim.history import Broken, Got, History, Sent
 from tests.sim.loop import START_SECONDS, START_WALL_MS, Process, SimulatedClock
 
@@ -42,9 +42,14 @@ def true_ms(cluster: Cluster) -> int:
     return START_WALL_MS + round((cluster.loop.now - START_SECONDS) * 1000)
 
 
-def content_of(message_id: str, size: int) -> str:
-    """A body that no other message has."""
-    return (message_id + "/") * (size // (len(message_id) + 1) + 1)
+class Place(Protocol):
+    """A broker group as a client on the bare protocol sees it."""
+
+    name: str
+
+    @property
+    def port(self) -> int:
+        """Where the next connection goes."""
 
 
 class Actor(abc.ABC):
@@ -151,7 +156,7 @@ class Sender(Actor):
         self._count += 1
         message_id = f"{self.name}.{self.starts}.{self._count}"
         size = self.rng.choice((10, 10, 100, 1000, 1000, 9000))
-        properties = {"data": content_of(message_id, size)}
+        properties = {"data": self.content_of(message_id, size)}
         if self.rng.random() < self._poison:
             properties["poison"] = "1"
         tags = tuple(self.rng.sample(("a", "b", "c"), self.rng.choice((0, 1, 2))))
@@ -162,6 +167,11 @@ class Sender(Actor):
         self._at_once += 1
         assert self.process is not None
         self.process.start(self._send(producer, sent))
+
+    @staticmethod
+    def content_of(message_id: str, size: int) -> str:
+        """A body that no other message has."""
+        return (message_id + "/") * (size // (len(message_id) + 1) + 1)
 
     async def _send(self, producer: Producer, sent: Sent) -> None:
         try:
@@ -178,6 +188,7 @@ class Sender(Actor):
                     due=_moment(sent.due_ms),
                 )
             sent.attempts, sent.broker_group, sent.is_acked = receipt.attempts, receipt.broker_group, True
+            self.history.acknowledge(sent)
             if isinstance(receipt, DelayedReceipt) and self.rng.random() < self._changes:
                 await self._change(receipt, sent)
         except SendFailed as error:
@@ -336,21 +347,25 @@ class RawMember(Actor):
     async def run(self) -> None:
         assert self.process is not None
         parts = [
-            self.process.start(self._follow(host, source))
-            for host in self.cluster.brokers.values()
+            self.process.start(self._follow(place, source))
+            for place in self.places()
             for source in (self.subject, retry_subject(self.subject, self.group))
         ]
         await asyncio.gather(*parts)
 
-    async def _follow(self, host: Host, source: str) -> None:
-        rng = self.cluster.loop.rng(f"{self.name} {self.starts} {host.name} {source}")
+    def places(self) -> Iterable[Place]:
+        """The broker groups that it pulls from."""
+        return self.cluster.brokers.values()
+
+    async def _follow(self, place: Place, source: str) -> None:
+        rng = self.cluster.loop.rng(f"{self.name} {self.starts} {place.name} {source}")
         while not self.stopping.is_set():
-            caller = Caller("127.0.0.1", host.port, connect_seconds=1.0)
+            caller = Caller("127.0.0.1", place.port, connect_seconds=1.0)
             try:
                 await caller.connect()
-                await self._consume(caller, host, source, rng)
+                await self._consume(caller, place, source, rng)
                 if self.stopping.is_set():
-                    self._lives[host.name, source] += 1
+                    self._lives[place.name, source] += 1
                     leave = LeaveGroupRequest(source, self.group, self.name).encode()
                     await caller.call(Command.LEAVE_GROUP, leave, timeout_s=RAW_SECONDS)
             except QmqError:
@@ -358,12 +373,12 @@ class RawMember(Actor):
             finally:
                 await caller.close()
 
-    async def _consume(self, caller: Caller, host: Host, source: str, rng: Random) -> None:
+    async def _consume(self, caller: Caller, place: Place, source: str, rng: Random) -> None:
         begin = EnsureGroupRequest(source, self.group, "earliest", 0, True, False).encode()
         if (await caller.call(Command.ENSURE_GROUP, begin, timeout_s=RAW_SECONDS)).code != ResponseCode.SUCCESS:
             await self.nap(0.5)
             return
-        last, key = -1, (host.name, source)
+        last, key = -1, (place.name, source)
         while not self.stopping.is_set():
             request = PullRequest(source, self.group, self.name, rng.randint(1, 20), -1, last, 1000, False)
             frame = await self._call(caller, key, Command.PULL_MESSAGE, request.encode(), 1.0 + RAW_SECONDS)
@@ -373,7 +388,7 @@ class RawMember(Actor):
             messages = decode_raws(answer.raws)
             life = self._lives[key]
             for number, message in enumerate(messages, answer.pull_begin):
-                self._note(message, source, host.name, number, life)
+                self._note(message, source, place.name, number, life)
             last = answer.pull_begin + len(messages) - 1
             if rng.random() < self.nap_share:
                 await self.nap(rng.random() * 0.5)

@@ -26,7 +26,7 @@ OF_FRAMEWORK = (
 )  # fmt: skip
 """Errors of REST framework that have no code of ours."""
 ELSEWHERE = {
-    400: ("delay.too_far", "protocol.misuse", "request.unknown_field", "request.unknown_parameter"),
+    400: ("apply.invalid", "delay.too_far", "protocol.misuse", "request.unknown_field", "request.unknown_parameter"),
     403: ("access.reauthenticate",),
     409: ("delayed.count_differs", "switch_over.rejected"),
     412: ("change.stale",),

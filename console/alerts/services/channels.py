@@ -9,7 +9,7 @@ from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 
 from console.alerts.addresses import IllegalUrl, parse_url
-from console.alerts.models import AlertChannel, ChannelKind
+from console.alerts.models import Alert, AlertChannel, ChannelKind
 from console.alerts.notifiers import (
     DELIVERY_HEADER,
     SIGNATURE_HEADER,
@@ -18,7 +18,9 @@ from console.alerts.notifiers import (
     WebhookNotifier,
     notifiers,
 )
+from console.alerts.rules import Event
 from console.alerts.sealing import SealBroken, fingerprint, seal, unseal
+from console.alerts.services.outbox import body_of
 from console.alerts.services.values import NAME, row_id
 from metaserver.services import audit
 from metaserver.services.changes import Change, Conflict, Request, VersionedRequest, changing
@@ -218,12 +220,12 @@ def locked(channel: str) -> AlertChannel:
 
 
 def _test_body(row: AlertChannel, now: datetime) -> dict[str, Any]:
-    alert = {
-        "id": "0", "rule": "Test of the channel", "kind": "test", "severity": "warning", "target": row.name,
-        "owner": None, "value": 0.0, "threshold": 0.0, "since": now.isoformat(), "fired_at": now.isoformat(),
-        "resolved_at": None, "resolution": None,
-    }  # fmt: skip
-    return {"event": "test", "alert": alert, "sent_by": "pyqmq"}
+    """The body of a test, with the fields of a real notification."""
+    alert = Alert(
+        pk=0, rule_name="Test of the channel", kind="test", severity="warning", target=row.name, last_value=0.0,
+        threshold=0.0, since=now, fired_at=now,
+    )  # fmt: skip
+    return body_of(alert, Event.FIRING) | {"event": "test"}
 
 
 def _set(edit: Edit[AlertChannel], values: Mapping[str, Any]) -> bool:

@@ -78,13 +78,13 @@ const all = [
   {
     path: "/brokers",
     load: () => import("@/features/brokers/BrokersPage"),
-    texts: ["brokers"],
+    texts: ["brokers", "reasons"],
     nav: { label: "brokers", section: "cluster", order: 10, icon: IconServer2 },
   },
   {
     path: "/brokers/$name",
     load: () => import("@/features/brokers/BrokerPage"),
-    texts: ["brokers", "tasks"],
+    texts: ["brokers", "tasks", "reasons"],
     search: ["node"],
   },
   {
@@ -117,7 +117,7 @@ const all = [
   {
     path: "/audit",
     load: () => import("@/features/audit/AuditPage"),
-    texts: ["audit"],
+    texts: ["audit", "reasons"],
     nav: { label: "audit", section: "insight", order: 30, icon: IconHistory, right: "read_audit" },
   },
   {

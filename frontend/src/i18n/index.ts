@@ -1,5 +1,6 @@
-import i18next from "i18next";
+import i18next, { type FormatterModule } from "i18next";
 import { initReactI18next } from "react-i18next";
+import { numberFormat } from "@/format/intl";
 
 export const LANGUAGES = { en: "English", zh: "中文" } as const;
 export type Language = keyof typeof LANGUAGES;
@@ -17,6 +18,11 @@ const used = new Set<string>();
 const loads = new Map<string, Promise<void>>();
 /** The language that is shown, or is being switched to. */
 let wanted: Language | undefined;
+
+/** The locale by which numbers and times are written. */
+export function locale(language: string | undefined): string {
+  return language === "zh" ? "zh-CN" : "en-GB";
+}
 
 export function isLanguage(value: unknown): value is Language {
   return typeof value === "string" && value in LANGUAGES;
@@ -75,16 +81,29 @@ export function withTexts<Module>(load: () => Promise<Module>, namespaces: reado
   };
 }
 
+/** A value as it stands in a text: numbers are grouped as they are on their own. A number that is a name is handed in as a text. */
+const VALUES: FormatterModule = {
+  type: "formatter",
+  init: () => undefined,
+  add: () => undefined,
+  addCached: () => undefined,
+  format: (value: unknown, _, language) =>
+    typeof value === "number" ? numberFormat(locale(language), {}).format(value) : (value as string),
+};
+
 /** To be awaited before the first render. */
 export async function startTexts(language: Language = firstLanguage()): Promise<void> {
-  await i18next.use(initReactI18next).init({
-    lng: language,
-    fallbackLng: false,
-    resources: {},
-    defaultNS: "common",
-    interpolation: { escapeValue: false },
-    returnNull: false,
-  });
+  await i18next
+    .use(initReactI18next)
+    .use(VALUES)
+    .init({
+      lng: language,
+      fallbackLng: false,
+      resources: {},
+      defaultNS: "common",
+      interpolation: { escapeValue: false, alwaysFormat: true },
+      returnNull: false,
+    });
   // The texts of an earlier start are gone.
   loads.clear();
   used.add(FIRST);

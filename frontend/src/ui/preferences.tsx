@@ -1,5 +1,6 @@
 import { createContext, useCallback, useContext, useMemo, useState, type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
+import { locale } from "@/i18n";
 import type { Zone } from "@/format/times";
 
 interface Preferences {
@@ -33,5 +34,5 @@ export function usePreferences(): Preferences {
 /** The language as Intl takes it. */
 export function useLanguage(): string {
   const { i18n } = useTranslation();
-  return i18n.language === "zh" ? "zh-CN" : "en-GB";
+  return locale(i18n.language);
 }

@@ -67,10 +67,12 @@ class Candidates:
         result = rejected.result
         self._counters.rejected_follows[result.name.lower()] += 1
         what = f"node {request.node_id} may not follow: {rejected}"
+        level = logging.WARNING
         if result in ALARMS:
             self._counters.alarms += 1
-            logger.error("%s: %s (%s)", connection.peer, what, result.name)
-        else:
-            self._log_limiter.warning(logger, connection.peer, result.name, what, self._clock.monotonic())
+            level = logging.ERROR
+        # A rejected slave asks again every few seconds.
+        now = self._clock.monotonic()
+        self._log_limiter.warning(logger, connection.peer, result.name, what, now, level=level)
         if result is FollowResult.NEWER_EPOCH:
             self._on_newer_epoch(request.epoch)

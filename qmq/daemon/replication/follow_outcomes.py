@@ -6,6 +6,7 @@ from qmq.daemon.replication.slave_claim import SlaveClaim
 from qmq.errors import QmqError
 from qmq.log.truncation import Truncation
 from qmq.net.node_secret import NodeSecret
+from qmq.protocol.codes import FollowResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,4 +58,8 @@ class ReplicationAlarm(QmqError):
 
 class MasterAlarm(ReplicationAlarm):
     """What the master stated can't be true if all rules were kept. It is an alarm once the row confirms that this node depends on
-    this master; until then it ends the session only."""
+    this master; until then it ends the session only. `result` is the answer to FOLLOW, if it was one."""
+
+    def __init__(self, message: str, result: FollowResult | None = None) -> None:
+        super().__init__(message)
+        self.result = result

@@ -4,7 +4,9 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from qmq.clock import Clock
 from qmq.daemon.replication.follow_outcomes import MasterAlarm, MustCopy, ReplicationAlarm
+from qmq.net.log_limiter import LogLimiter
 
 BACK_OFF_SECONDS = (0.1, 0.2, 0.5, 1.0, 2.0)
 """Pauses after sessions: the first one after a session that brought commits, further ones after consecutive ones that brought none.
@@ -20,10 +22,12 @@ logger = logging.getLogger("qmq.replication")
 class FollowRetries:
     """Counts failures of one follower."""
 
+    _clock: Clock
     why_kept: Callable[[], str] = field(default_factory=lambda: lambda: "", init=False)
     """Returns why the log may not be replaced, nor the node give up, whatever the master says; "" if the row confirms it."""
     _failures: int = field(default=0, init=False)
     _kept: int = field(default=0, init=False)
+    _log_limiter: LogLimiter = field(default_factory=LogLimiter, init=False)
 
     def problem_of(self, error: Exception) -> str:
         """Return why there is no session. Raises the error if another one would not help."""
@@ -31,13 +35,18 @@ class FollowRetries:
             if not (kept := self.why_kept()):
                 raise error
             self._kept += 1
-            if self._kept == 1:
-                logger.error("this log stays as it is, %s: %s", kept, error)
+            # Offsets in the text may change each time, and other failures may come between two such answers.
+            key = type(error), kept, error.result if isinstance(error, MasterAlarm) else None
+            self.log(key, f"this log stays as it is, {kept}: {error}")
             return f"{error}: {kept}"
         if isinstance(error, ReplicationAlarm):
             raise error
         self._kept = 0
         return str(error)
+
+    def log(self, key: object, text: str) -> None:
+        """Log an error of a session, with a doubling pause between lines with the same key: further sessions may end the same."""
+        self._log_limiter.error(logger, key, text, self._clock.monotonic())
 
     def pause(self, address: str, problem: str, *, has_received: bool) -> float:
         """Return the seconds until the next session.

@@ -72,7 +72,7 @@ class Follower:
     _on_failed: Callable[[BaseException], None]
     """Called when the log takes no more, or a commit can't be applied: the node has to end."""
     counters: FollowerCounters = field(default_factory=FollowerCounters)
-    retries: FollowRetries = field(default_factory=FollowRetries, init=False)
+    retries: FollowRetries = field(init=False)
     _slave: Slave | None = field(default=None, init=False)
     """None between sessions."""
     _caller: Caller | None = field(default=None, init=False)
@@ -88,6 +88,7 @@ class Follower:
     """Why there is no session; "" while there is one."""
 
     def __post_init__(self) -> None:
+        self.retries = FollowRetries(self._clock)
         self._thread = CopyThread(self.copy.copied, self._start_thread, self._failed, self._synced)
         self.steps = CopySteps(self.copy, self._thread, self._copy_ended)
         self._confirmations = Confirmations(self._log, self._applying, self.counters)
@@ -300,7 +301,7 @@ class Follower:
         """End the session: commits did not fit."""
         if self._slave is not None:
             self.counters.rejected_commits += 1
-            logger.error("commits of the master were rejected, the session ends: %s", error)
+            self.retries.log("rejected commits", f"commits of the master were rejected, the session ends: {error}")
             self._end(str(error))
 
     def _end(self, why: str) -> None:

@@ -7,6 +7,7 @@ from qmq.clock import Clock
 from qmq.daemon.replication.master_state import MasterState
 from qmq.daemon.replication.progress import Progress
 from qmq.protocol.codes import FollowState
+from qmq.protocol.reasons import Code, Reason
 from qmq.replication.growing_pause import GrowingPause
 from qmq.replication.master import NOTHING_CONFIRMED, Master
 from qmq.replication.row import ChangeInSync
@@ -120,7 +121,7 @@ class InSyncSet:
         """Find out which slaves are unreachable. To be called several times a second."""
         self._find_unreachable(self._removals())
 
-    def due_change(self, *, may_add: bool = True) -> tuple[ChangeInSync, str] | None:
+    def due_change(self, *, may_add: bool = True) -> tuple[ChangeInSync, Reason] | None:
         """Return the change to request now, with its reason; None if none is due.
 
         Removals come first, because answers wait for them. A slave that is to be added counts from this call on.
@@ -137,14 +138,14 @@ class InSyncSet:
         for member in self._additions() if may_add else ():
             changed, change = master.add(member)
             self._master.set(changed)
-            return change, "it caught up"
+            return change, Reason.of(Code.CAUGHT_UP)
         return None
 
     def is_current(self, change: ChangeInSync) -> bool:
         """Whether a change that was requested can still be made: no newer row is known."""
         return (change.epoch, change.version) == self._master.value.row.place
 
-    def _removals(self) -> dict[str, str]:
+    def _removals(self) -> dict[str, Reason]:
         """The slaves that count and may not, with the reasons."""
         master = self._master.value
         reasons = {
@@ -165,7 +166,7 @@ class InSyncSet:
             and not self._removal_reason(slave)
         ]
 
-    def _find_unreachable(self, removals: Mapping[str, str]) -> None:
+    def _find_unreachable(self, removals: Mapping[str, Reason]) -> None:
         row = self._master.value.row
         minimum, others = row.in_sync_min_in_force, len(row.members) - 1
         lost = tuple(member for member in removals if member in row.in_sync and self._is_lost(self._slaves[member]))
@@ -188,27 +189,29 @@ class InSyncSet:
         counted = self._master.value.counted
         return (member for member in self._slaves if member in counted)
 
-    def _removal_reason(self, slave: _Slave) -> str:
+    def _removal_reason(self, slave: _Slave) -> Reason:
         """Why a slave may not be in the in-sync set; "" if nothing speaks against it."""
         now = self._clock.monotonic()
         if slave.gone_since is not None:
             limit = RECONNECT_SECONDS if slave.was_here else PROGRESS_SECONDS
             gone = now - slave.gone_since
-            return f"it has not been connected for {gone:.1f} s" if gone >= limit else ""
+            return Reason.of(Code.NOT_CONNECTED, seconds=round(gone, 1)) if gone >= limit else Reason()
         if slave.state is FollowState.LEAVING:
-            return "it stops"
+            return Reason.of(Code.STOPS)
         if slave.state is FollowState.COPYING:
-            return "it copies the log"
+            return Reason.of(Code.COPIES_LOG)
         waited = slave.progress.waited_seconds(now)
-        return f"it has confirmed nothing for {waited:.1f} s" if waited >= PROGRESS_SECONDS else ""
+        if waited < PROGRESS_SECONDS:
+            return Reason()
+        return Reason.of(Code.CONFIRMS_NOTHING, seconds=round(waited, 1))
 
 
-def _loss(master: Master, member: str) -> str:
+def _loss(master: Master, member: str) -> Reason:
     """Return why a slave that counts has less than a member of the in-sync set has; "" if it has all.
 
     Its disk was replaced, for example. It copies what it lacks, and must not be promoted before it has that.
     """
     session = master.session_of(member)
     if session is None or not NOTHING_CONFIRMED < session.confirmed < master.high_watermark:
-        return ""
-    return f"its log ends at {session.confirmed}, below the high watermark {master.high_watermark}: it has lost data"
+        return Reason()
+    return Reason.of(Code.LOST_DATA, end=session.confirmed, high_watermark=master.high_watermark)

@@ -60,7 +60,8 @@ class Joining:
             raise ProtocolError(f"the master answered FOLLOW with code {frame.code}")
         answer = FollowResponse.decode(frame.body)
         if answer.result in _ALARMS:
-            raise MasterAlarm(f"the master rejects this slave: {answer.result.name}: {answer.reason}")
+            text = f"the master rejects this slave: {answer.result.name}: {answer.reason}"
+            raise MasterAlarm(text, answer.result)
         if answer.result is FollowResult.TOO_FAR_BEHIND:
             raise MustCopy(answer.reason)
         if answer.result is not FollowResult.ACCEPTED:

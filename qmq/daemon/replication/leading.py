@@ -1,7 +1,6 @@
 """class Leading: what a master runs from its promotion to its end as master: sessions of slaves, and what they confirm."""
 
 import asyncio
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -26,6 +25,7 @@ from qmq.log.checkpoint import CheckpointStore
 from qmq.log.log import SegmentedLog
 from qmq.net.connection import Connection
 from qmq.protocol.codes import FollowResult, FollowState
+from qmq.protocol.reasons import Reason
 from qmq.protocol.replication import Confirm, FollowRequest, FollowResponse, ReadCopyRequest, ReadCopyResponse
 from qmq.replication.master import Master, SessionRejected
 from qmq.replication.row import GroupRow
@@ -38,8 +38,6 @@ CHECK_SECONDS = 0.1
 """How often slaves are checked for progress, and heartbeats are sent."""
 PAUSE_SECONDS = 1.0
 """If two checks are further apart, the process stood still, and the time between them does not count against slaves."""
-
-logger = logging.getLogger("qmq.replication")
 
 
 @dataclass(eq=False, repr=False)
@@ -97,7 +95,7 @@ class Leading:
         )
         # Sessions of an earlier process, or an earlier epoch, have other numbers.
         number = self.rng.randrange(1, 1 << 62)
-        self._sessions = Sessions(self._master, self._in_sync, self.counters, number)
+        self._sessions = Sessions(self._master, self._in_sync, self.counters, self.clock, number)
         self._checked_at = self.clock.monotonic()
 
     def start(self) -> None:
@@ -132,7 +130,7 @@ class Leading:
         return self._master.accepts_sends
 
     @property
-    def send_refusal(self) -> str:
+    def send_refusal(self) -> Reason:
         """Why sends are not accepted; "" if they are."""
         return self._master.send_refusal
 
@@ -241,8 +239,7 @@ class Leading:
             self.counters.rejected_confirmations[rejected.code] += 1
             if rejected.is_alarm:
                 self.counters.alarms += 1
-            logger.error("session %d with node %s ends: %s", sender.number, sender.slave, rejected)
-            self._sessions.end(sender, "rejected")
+            self._sessions.fail(sender, "rejected", rejected)
             return
         self.counters.confirmations += 1
 
@@ -273,8 +270,7 @@ class Leading:
             self._changes.advance()
 
     def _log_unreadable(self, sender: Sender, error: LogError) -> None:
-        logger.error("session %d with node %s ends: %s", sender.number, sender.slave, error)
-        self._sessions.end(sender, "log_unreadable")
+        self._sessions.fail(sender, "log_unreadable", error)
 
     # --- what moves it ---------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from qmq.clock import Clock
 from qmq.daemon.committer import Committer
 from qmq.daemon.replication.progress import Progress
+from qmq.protocol.reasons import NO_REASON, Code, Reason
 from qmq.replication.master import Master
 
 STALLED_SECONDS = 2.0
@@ -86,12 +87,13 @@ class MasterState:
         self._may_stall = self.stalled_seconds > STALLED_SECONDS - seconds
 
     @property
-    def send_refusal(self) -> str:
+    def send_refusal(self) -> Reason:
         """Why sends are not accepted; "" if they are."""
         if not self.accepts_sends:
             row = self.value.row
             required, in_sync = row.in_sync_min_in_force, len(row.in_sync)
-            return f"read only: {required} copies are required, {in_sync} {'is' if in_sync == 1 else 'are'} in sync"
+            code = Code.ONE_IN_SYNC if in_sync == 1 else Code.FEW_IN_SYNC
+            return Reason.of(Code.REFUSES, why=Reason.of(code, required=required, in_sync=in_sync))
         if self._may_stall and (stalled := self.stalled_seconds) > STALLED_SECONDS:
-            return f"read only: stored messages have waited {stalled:.1f} s for slaves"
-        return ""
+            return Reason.of(Code.REFUSES, why=Reason.of(Code.SLAVES_WAITED, seconds=round(stalled, 1)))
+        return NO_REASON

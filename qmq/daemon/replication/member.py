@@ -14,6 +14,7 @@ from qmq.daemon.replication.shell import LifeEnded, Shell
 from qmq.daemon.role_changes import RoleChanges
 from qmq.protocol.codes import ReplicaRole
 from qmq.protocol.group_rows import GroupRow as SentRow
+from qmq.protocol.reasons import NO_REASON, Code, Reason
 from qmq.replication.roles import ReplicaState, Step, step_for
 from qmq.replication.row import GroupRow
 from qmq.supervisor import Supervisor
@@ -31,9 +32,9 @@ class Member:
     _supervisor: Supervisor
     _role_changes: RoleChanges
     _role: ReplicaRole = field(default=ReplicaRole.WAITING, init=False)
-    reason: str = field(default="no metaserver has named its master yet", init=False)
+    reason: Reason = field(default=Reason.of(Code.NO_ROW), init=False)
     """Why it has this role; "" if that is what it should have."""
-    refusal: str = field(default="", init=False)
+    refusal: Reason = field(default=NO_REASON, init=False)
     """Why it accepts no messages although it serves; "" if it does."""
     leading: Leading | None = field(default=None, init=False)
     follower: Follower | None = field(default=None, init=False)
@@ -72,18 +73,18 @@ class Member:
         """A metaserver sent the row. An older one than known changes nothing."""
         self.rows.learned(row)
 
-    def explained(self, reason: str) -> None:
+    def explained(self, reason: Reason) -> None:
         """Show a metaserver's reason for not making this node a member; "" changes nothing."""
         if self.role is ReplicaRole.SPARE and reason:
             self.reason = reason
 
     def serves_alone(self) -> None:
         """The node serves as the only member, as far as it knows."""
-        self.is_alone, self.role, self.reason = True, ReplicaRole.MASTER, ""
+        self.is_alone, self.role, self.reason = True, ReplicaRole.MASTER, NO_REASON
 
     def newer_epoch(self, epoch: int) -> None:
         """A slave knows a newer epoch than the one that this node leads."""
-        self._step_down(f"this node is not master any more: another member knows epoch {epoch}")
+        self._step_down(Reason.of(Code.NEWER_EPOCH, epoch=epoch))
 
     async def run(self) -> None:
         """Follow the row until cancelled."""
@@ -120,7 +121,7 @@ class Member:
             await self._leave_alone(row, step)
             return
         if self.leading is not None:
-            self._step_down(f"this node is not master any more: node {row.master} leads epoch {row.epoch}")
+            self._step_down(Reason.of(Code.OTHER_LEADS, node=row.master, epoch=row.epoch))
             return
         await self._stop()
         if step is Step.ALARM:
@@ -131,13 +132,13 @@ class Member:
             self.role, self.reason = ReplicaRole.WAITING, _why_waiting(self.node_id, state, row)
         elif step in (Step.SERVE_ALONE, Step.LEAD) and state.copying is not None and not state.copying.is_usable:
             self.role = ReplicaRole.WAITING
-            self.reason = f"it copies the log, and what it has is not complete: it can't lead epoch {row.epoch}"
+            self.reason = Reason.of(Code.COPY_INCOMPLETE, epoch=row.epoch)
         elif problem := self._shell.log_problem:
             await self._replace_log(row, sent.master_sync_address, problem)
         elif step is Step.SERVE_ALONE:
             await self._serve_alone(row)
         elif problem := self._shell.replication_problem():
-            self._fail(problem)
+            self._fail(Reason(problem))
         elif step is Step.LEAD:
             await self._lead(row)
         else:
@@ -158,16 +159,16 @@ class Member:
             self._shell.end(LifeEnded(f"epoch {row.epoch} of the broker group begins"))
             return
         await self._shell.store_replica_state(replace(state, is_only_member=False))
-        self._step_down(f"this node is not the only member any more; members are {', '.join(row.members)}")
+        self._step_down(Reason.of(Code.NOT_ALONE, members=", ".join(row.members)))
 
-    def _step_down(self, why: str) -> None:
+    def _step_down(self, why: Reason) -> None:
         """End as master. What waits for slaves is not answered any more; the next life does what the row says."""
         self.role, self.reason = ReplicaRole.STEPPING_DOWN, why
         self._shell.end(LifeEnded(why))
 
     async def _stay(self, row: GroupRow) -> None:
         if self.is_alone:
-            self.reason = self.refusal = ""
+            self.reason = self.refusal = NO_REASON
             if len(row.members) > 1:
                 await self._begin_replicating(row)
             return
@@ -179,7 +180,7 @@ class Member:
 
     async def _follow(self, row: GroupRow, address: str) -> None:
         if not address:
-            self.role, self.reason = ReplicaRole.WAITING, f"the sync address of master {row.master} is not known yet"
+            self.role, self.reason = ReplicaRole.WAITING, Reason.of(Code.ADDRESS_UNKNOWN, master=row.master)
             return
         await self._shell.store_replica_state(self._shell.replica_state.for_row(row))
         self.follower, self._address = self._shell.new_follower(), address
@@ -193,16 +194,16 @@ class Member:
         assert self.row is not None
         assert self.follower is not None
         if self.follower.copy.is_copying:
-            self.role, self.reason = ReplicaRole.COPYING, "it copies the log of the master and confirms nothing yet"
+            self.role, self.reason = ReplicaRole.COPYING, Reason.of(Code.COPIES_MASTER)
         else:
             self.role = ReplicaRole.IN_SYNC if self.node_id in self.row.in_sync else ReplicaRole.FOLLOWING
-            self.reason = ""
+            self.reason = NO_REASON
 
     async def _run_follower(self, follower: Follower, address: str) -> None:
         try:
             await follower.run(address)
         except Diverged as diverged:
-            self.role, self.reason = ReplicaRole.WAITING, f"its log is truncated to offset {diverged.truncation.end}"
+            self.role, self.reason = ReplicaRole.WAITING, Reason.of(Code.TRUNCATED, end=diverged.truncation.end)
             await self.log_changes.truncate(diverged.truncation)
         except LogCopied as copied:
             self._shell.end(LifeEnded(str(copied)))
@@ -211,7 +212,7 @@ class Member:
             self.follower = None
             await self._copy_when_possible(address, str(error))
         except ReplicationAlarm as error:
-            self._fail(str(error))
+            self._fail(Reason(str(error)))
 
     async def _replace_log(self, row: GroupRow, address: str, problem: str) -> None:
         """Replace a log that lacks acknowledged bytes once the set is without this node and the master's state can be read.
@@ -219,30 +220,27 @@ class Member:
         Until then the log stays: it may be the best copy that is left, and an operator may need to know what it has.
         """
         self.role, kept = ReplicaRole.WAITING, _why_kept(self.node_id, row, row.master, address)
-        self.reason = f"{problem}: {kept}"
+        self.reason = Reason.of(Code.BECAUSE, problem=problem, why=kept)
         if not kept:
             await self._shell.store_replica_state(self._shell.replica_state.for_row(row))
             self._task = self._supervisor.background("following", self._copy_when_possible(address, problem))
 
     async def _copy_when_possible(self, address: str, problem: str) -> None:
         def explain(why: str) -> None:
-            self.reason = f"{problem}: it copies the log when the master's state can be read: {why}"
+            self.reason = Reason.of(Code.COPIES_LATER, problem=problem, why=why)
 
         self.role = ReplicaRole.WAITING
-        explain("the master has not answered yet")
+        explain(Reason.of(Code.NO_ANSWER))
         await self._shell.wait_for_state(address, explain)
         logger.error("node %s replaces its log by a copy of the master's: %s", self.node_id, problem)
         await self._copy_all(problem)
 
     async def _copy_all(self, why: str) -> None:
-        self.role, self.reason = ReplicaRole.COPYING, f"its log is replaced by a copy of the master's: {why}"
+        self.role, self.reason = ReplicaRole.COPYING, Reason.of(Code.LOG_REPLACED, why=why)
         await self.log_changes.discard(self.reason)
 
     async def _lead(self, row: GroupRow) -> None:
-        self.role, self.reason = (
-            ReplicaRole.PROMOTED,
-            "the in-sync set has not stored the first commit of the epoch yet",
-        )
+        self.role, self.reason = ReplicaRole.PROMOTED, Reason.of(Code.FIRST_COMMIT)
         await self._shell.store_replica_state(self._shell.replica_state.for_row(row))
         self.leading, offset = await self._shell.begin_epoch(row)
         self._task = self._supervisor.background("promotion", self._serve(offset))
@@ -257,17 +255,17 @@ class Member:
         """Another node became a member. This one still has everything that was acknowledged, so it stays master of its epoch."""
         problem = self._shell.replication_problem()
         if problem:
-            self.reason = f"it has no slaves: {problem}"
+            self.reason = Reason.of(Code.NO_SLAVES, why=problem)
             return
         await self._shell.store_replica_state(self._shell.replica_state.for_row(row))
         self.leading = await self._shell.begin_replicating(row)
-        self.is_alone, self.reason = False, ""
+        self.is_alone, self.reason = False, NO_REASON
         logger.info("node %s is the master of %s from now on", self.node_id, ", ".join(row.members))
 
     async def _serve(self, offset: int) -> None:
         await self._shell.wait_confirmed(offset)
         await self._shell.serve_clients()
-        self.role, self.reason = ReplicaRole.MASTER, ""
+        self.role, self.reason = ReplicaRole.MASTER, NO_REASON
 
     async def _stop(self) -> None:
         """End following, or waiting for the epoch to be confirmed."""
@@ -276,39 +274,38 @@ class Member:
             self._task = None
         self.follower = None
 
-    def _fail(self, reason: str) -> None:
+    def _fail(self, reason: Reason) -> None:
         """Take no further part until an operator has decided."""
         logger.critical("node %s takes no part in replication: %s", self.node_id, reason)
         self.role, self.reason, self.follower = ReplicaRole.FAILED, reason, None
 
 
-def _not_member(row: GroupRow) -> str:
-    return f"it is not a member; members are {', '.join(row.members)}"
+def _not_member(row: GroupRow) -> Reason:
+    return Reason.of(Code.NOT_AMONG, members=", ".join(row.members))
 
 
-def _two_masters(row: GroupRow, state: ReplicaState) -> str:
+def _two_masters(row: GroupRow, state: ReplicaState) -> Reason:
     if row.promotion_id == state.promotion_id:
-        return f"node {row.master} leads epoch {row.epoch}, too"
-    return f"epoch {row.epoch} has two promotions: {row.promotion_id} and {state.promotion_id}"
+        return Reason.of(Code.ALSO_LEADS, node=row.master, epoch=row.epoch)
+    return Reason.of(Code.TWO_PROMOTIONS, epoch=row.epoch, one=str(row.promotion_id), other=str(state.promotion_id))
 
 
-def _why_kept(node_id: str, row: GroupRow | SentRow, master: str, address: str) -> str:
+def _why_kept(node_id: str, row: GroupRow | SentRow, master: str, address: str) -> Reason:
     """Return why the log of a slave may not be replaced yet, and it may not give up, whatever its master says; "" if it may.
 
     A program at the address of a master that is gone can't change the row. Where the newest row names the master and is
     without this node in its in-sync set, other members have everything that was acknowledged.
     """
     if master != row.master:
-        return f"node {master} is not the master any more"
+        return Reason.of(Code.OTHER_MASTER, node=master)
     if master == node_id:
-        return f"it can't lead epoch {row.epoch}"
+        return Reason.of(Code.CANNOT_LEAD, epoch=row.epoch)
     if node_id in row.in_sync or not address:
-        return f"its log stays until master {master} has removed it from the in-sync set"
-    return ""
+        return Reason.of(Code.LOG_STAYS, master=master)
+    return NO_REASON
 
 
-def _why_waiting(node_id: str, state: ReplicaState, row: GroupRow) -> str:
+def _why_waiting(node_id: str, state: ReplicaState, row: GroupRow) -> Reason:
     if row.master != node_id:
-        return "no master yet"
-    did = "led" if state.epoch == row.epoch else "was promoted to lead"
-    return f"it {did} epoch {row.epoch} before it started again"
+        return Reason.of(Code.NO_MASTER)
+    return Reason.of(Code.LED if state.epoch == row.epoch else Code.WAS_PROMOTED, epoch=row.epoch)

@@ -17,6 +17,7 @@ from qmq.daemon.replication.switch_over import SwitchOver
 from qmq.log.record import EPOCH_KIND, FIRST_EPOCH, encode_epoch
 from qmq.log.truncation import Truncation
 from qmq.protocol.group_rows import RowResult
+from qmq.protocol.reasons import Reason
 from qmq.replication.roles import Copying, CopyPhase, Identity, ReplicaState
 from qmq.replication.row import ChangeInSync, GroupRow
 
@@ -175,7 +176,7 @@ class MemberShell:
         )
         return leading
 
-    async def _request_row_change(self, change: ChangeInSync, reason: str) -> tuple[RowResult, GroupRow | None]:
+    async def _request_row_change(self, change: ChangeInSync, reason: Reason) -> tuple[RowResult, GroupRow | None]:
         """Request a change of the row. The answered row is on disk before the master acts on it, and waits for a slave no longer:
         then it knows also after a restart that the row of a restored database is older."""
         result, row = await self._node.request_row_change(change, reason)

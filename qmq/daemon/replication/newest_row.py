@@ -4,7 +4,9 @@ import asyncio
 import logging
 from dataclasses import dataclass, field
 
+from qmq.clock import Clock
 from qmq.errors import ProtocolError
+from qmq.net.log_limiter import LogLimiter
 from qmq.protocol.codes import Command
 from qmq.protocol.frames import Frame
 from qmq.protocol.group_rows import GroupRow as SentRow
@@ -17,16 +19,18 @@ class NewestRow:
     """Takes rows from answers and requests of metaservers. Those of other broker groups, and older ones, change nothing."""
 
     _broker_group: str
+    _clock: Clock
     value: SentRow | None = field(default=None, init=False)
+    _log_limiter: LogLimiter = field(default_factory=LogLimiter, init=False)
     changed: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     """Set when there is a newer row, or another address of its master. What acts on it clears it."""
 
     def learned(self, row: SentRow) -> None:
         """A metaserver sent this row."""
         if row.broker_group != self._broker_group:
-            logger.error(
-                "a metaserver sent the row of broker group %s to a node of %s; it is ignored", row.broker_group, self._broker_group
-            )  # fmt: skip
+            text = f"a metaserver sent the row of broker group {row.broker_group} to a node of {self._broker_group}; it is ignored"
+            # Each heartbeat may have it.
+            self._log_limiter.error(logger, row.broker_group, text, self._clock.monotonic())
         elif self.value is None or _is_newer(row, self.value):
             self.value = row
             self.changed.set()

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from qmq.protocol.codes import BrokerGroupState, ReplicaRole, Role
 from qmq.protocol.extensions import NodeRegisterRequest, SlaveEnd
+from qmq.protocol.reasons import Code, Reason
 
 if TYPE_CHECKING:
     from qmq.daemon.member_node import MemberNode
@@ -35,21 +36,22 @@ def registration_of(node: "MemberNode", request: NodeRegisterRequest) -> NodeReg
         row_version=node.replica.state.version,
         row_in_sync=node.replica.state.in_sync,
         stuck_ms=round(node.write_watch.stuck_seconds * 1000),
-        limitations=("its disk is full",) if node.space.is_disk_full else (),
+        limitations=(Reason.of(Code.DISK_FULL),) if node.space.is_disk_full else (),
         unreachable=leading.unreachable if leading else (),
     )
 
 
-def _problems(node: "MemberNode") -> tuple[str, ...]:
+def _problems(node: "MemberNode") -> tuple[Reason, ...]:
     member = node.member
     if node.replica.state.is_new:
         # Also before the first row: it may have been a member with data, which no metaserver knows if its log was short.
-        return ("its data folder is empty",)
+        return (Reason.of(Code.FOLDER_EMPTY),)
     if node.log.failed is not None and not node.is_serving:
-        return (str(node.log.failed),)
+        return (Reason(str(node.log.failed)),)
     if node.write_watch.is_stuck:
-        return ("its disk does not complete a write",)
+        return (Reason.of(Code.DISK_STUCK),)
     if damaged := node.log.damaged:
         # As a master it would have to reject sends, and slaves could not copy its log.
-        return (f"its log is damaged between offsets {damaged[0].begin} and {damaged[-1].end}",)
-    return (member.reason,) if member.role is ReplicaRole.FAILED or (node.is_serving and member.reason) else ()
+        return (Reason.of(Code.LOG_DAMAGED, begin=damaged[0].begin, end=damaged[-1].end),)
+    is_told = member.role is ReplicaRole.FAILED or (node.is_serving and member.reason)
+    return (member.reason,) if is_told else ()

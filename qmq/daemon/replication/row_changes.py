@@ -9,6 +9,7 @@ from qmq.clock import Clock
 from qmq.daemon.replication.counters import ReplicationCounters
 from qmq.daemon.replication.in_sync_set import InSyncSet
 from qmq.protocol.group_rows import InSyncChange, RowResult
+from qmq.protocol.reasons import Reason
 from qmq.replication.row import ChangeInSync, GroupRow
 from qmq.supervisor import Supervisor
 
@@ -17,7 +18,7 @@ RETRY_SECONDS_MAX = 2.0
 """Pause after a request that changed nothing, or may not have; it doubles up to the maximum. A request that makes the row known
 ends it."""
 
-RequestChange = Callable[[ChangeInSync, str], Awaitable[tuple[RowResult, GroupRow | None]]]
+RequestChange = Callable[[ChangeInSync, Reason], Awaitable[tuple[RowResult, GroupRow | None]]]
 """Sends a request, with its reason, to a metaserver; the result, and the row if it is known. It ends in limited time."""
 
 logger = logging.getLogger("qmq.replication")
@@ -45,7 +46,7 @@ class RowChanges:
     _running: "asyncio.Task[None] | None" = field(default=None, init=False)
     _pause: float = field(default=0.0, init=False)
     _not_before: float = field(default=0.0, init=False)
-    _unknown: tuple[ChangeInSync, str] | None = field(default=None, init=False)
+    _unknown: tuple[ChangeInSync, Reason] | None = field(default=None, init=False)
     """The last request, if it may have changed the row."""
     _logged: ChangeInSync | None = field(default=None, init=False)
     _is_stopped: bool = field(default=False, init=False)
@@ -71,7 +72,7 @@ class RowChanges:
         if self._running is not None:
             await self._supervisor.cancel(self._running)
 
-    async def _send(self, change: ChangeInSync, reason: str) -> None:
+    async def _send(self, change: ChangeInSync, reason: Reason) -> None:
         self._unknown = change, reason
         row: GroupRow | None = None
         what = f"request to {change.change} node {change.member} in epoch {change.epoch}, version {change.version}"

@@ -8,6 +8,7 @@ from qmq.daemon.metaserver_session import MetaserverSession
 from qmq.errors import QmqError
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.group_rows import ChangeInSyncRequest, ResignRequest, RowResponse, RowResult
+from qmq.protocol.reasons import Reason
 from qmq.replication.row import ChangeInSync, GroupRow, Resignation
 
 ROW_CHANGE_SECONDS = 6.0
@@ -36,7 +37,7 @@ class RowClient:
             if session.caller is not None and not session.caller.is_closed
         )
 
-    async def change_in_sync(self, change: ChangeInSync, reason: str) -> tuple[RowResult, GroupRow | None]:
+    async def change_in_sync(self, change: ChangeInSync, reason: Reason) -> tuple[RowResult, GroupRow | None]:
         """Request a change of the in-sync set; the result, and the row if it is known."""
         request = ChangeInSyncRequest(
             self._broker_group, change.node_id, change.epoch, change.promotion_id, change.version, change.change,

@@ -4,12 +4,16 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from qmq.clock import Clock
 from qmq.daemon.replication.counters import ReplicationCounters
 from qmq.daemon.replication.in_sync_set import InSyncSet
 from qmq.daemon.replication.master_state import MasterState
 from qmq.daemon.replication.sender import Sender
+from qmq.errors import LogError
 from qmq.net.connection import Connection
+from qmq.net.log_limiter import LogLimiter
 from qmq.protocol.codes import FollowState
+from qmq.replication.master import SessionRejected
 
 logger = logging.getLogger("qmq.replication")
 
@@ -21,9 +25,11 @@ class Sessions:
     _master: MasterState
     _in_sync: InSyncSet
     _counters: ReplicationCounters
+    _clock: Clock
     _next_number: int
     """Numbers are not used twice, so what belongs to an ended session has no effect."""
     _by_slave: dict[str, Sender] = field(default_factory=dict, init=False)
+    _log_limiter: LogLimiter = field(default_factory=LogLimiter, init=False)
     _closing: list[Sender] = field(default_factory=list, init=False)
     """Ended sessions with a read under way."""
 
@@ -82,6 +88,12 @@ class Sessions:
         self._in_sync.session_ended(sender.slave)
         sender.close()
         logger.info("session %d with node %s ended: %s", sender.number, sender.slave, reason)
+
+    def fail(self, sender: Sender, reason: str, error: SessionRejected | LogError) -> None:
+        """As `end`, because of an error. It is logged with a doubling pause: further sessions of the slave may end the same."""
+        text = f"session {sender.number} with node {sender.slave} ends: {error}"
+        self._log_limiter.error(logger, (sender.slave, reason, error.code), text, self._clock.monotonic())
+        self.end(sender, reason)
 
     async def close(self) -> None:
         """End all sessions, and wait until none reads the log any more."""

@@ -14,12 +14,15 @@ from console.cluster import switch_over as module
 from metaserver import domain, queries
 from metaserver.choices import GroupKind, GroupState
 from metaserver.models import AuditEntry, Node
+from metaserver.orm_repository import OrmRowStore
 from metaserver.reports import StoredReport
 from metaserver.services import audit, broker_groups
 from metaserver.services.changes import METASERVER, Actor
 from qmq.errors import ConnectionLost, QmqError
 from qmq.node_admin import NodeRefused
-from qmq.replication.row import GroupRow
+from qmq.protocol.group_rows import InSyncChange
+from qmq.protocol.reasons import Code, Reason
+from qmq.replication.row import ChangeInSync, GroupRow
 from tests.support.metadata import audit_rows, everything
 from tests.support.people import browser, person
 
@@ -105,6 +108,32 @@ def test_a_group_is_shown_with_its_members_and_their_changes(admin: APIClient) -
     )
     assert change["after"]["accepted_loss_bytes"] == "0"
     assert admin.get("/api/v1/broker-groups/").json()["results"][0]["copies"] == 2
+
+
+def test_reasons_are_codes_with_values_and_sentences(admin: APIClient) -> None:
+    full = replace(REPORT, limitations=(Reason.of(Code.DISK_FULL),), problems=(Reason("Read-only file system"),))
+    Node.objects.filter(node_id="b").update(report=full.encoded())
+    change = ChangeInSync("a", 3, ROW.promotion_id, 9, InSyncChange.REMOVE, "b")
+    why = Reason.of(Code.NODE_WITH, node="b", why=Reason.of(Code.NOT_CONNECTED, seconds=3.1))
+    OrmRowStore().change("g1", change.applied_to, (3, 9), action="remove_in_sync", reason=why)
+    admin.post(f"{GROUP}copies/", {"copies": 3, "in_sync_min": 1, "reason": "third rack"})
+    shown = admin.get(GROUP).json()
+    _, b = shown["member_states"]
+    assert b["limitations"] == [{"code": "disk_full", "values": {}, "text": "its disk is full"}]
+    problem = {"code": "", "values": {}, "text": "Read-only file system"}
+    assert (b["problem"], b["problem_why"]) == (problem["text"], problem)
+    assert (shown["candidate_problem"], shown["candidate_why"]) == (
+        "node b: Read-only file system",
+        {"code": "node_with", "values": {"node": "b", "why": problem}, "text": "node b: Read-only file system"},
+    )
+    text = "node b: it has not been connected for 3.1 s"
+    waited = {"code": "not_connected", "values": {"seconds": 3.1}, "text": text.removeprefix("node b: ")}
+    removal = {"code": "node_with", "values": {"node": "b", "why": waited}, "text": text}
+    (removed,) = shown["role_history"]
+    assert (removed["reason"], removed["why"]) == (text, removal)
+    audited = {entry["action"]: entry["why"] for entry in admin.get("/api/v1/audit/").json()["results"]}
+    assert audited["broker_group.remove_in_sync"] == removal
+    assert audited["broker_group.set_copies"] is None
 
 
 def test_a_switch_over_that_a_user_requested_is_by_this_user_in_the_role_history(admin: APIClient) -> None:

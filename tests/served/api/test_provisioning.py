@@ -175,3 +175,11 @@ def test_a_refusal_says_where(admin: APIClient) -> None:
     answer = apply(admin, "subjects: [{name: a, retention_hours: 0}]")
     assert answer.json()["code"] == "subject.invalid"
     assert list(answer.json()["fields"]) == ["subject a"]
+
+
+def test_unknown_fields_of_the_document_are_named_with_all_other_problems(admin: APIClient) -> None:
+    answer = apply(admin, "subjets: []\nsubjects: [{name: a, tags: 5}, {name: b, retention: 5}]")
+    assert (answer.status_code, answer.json()["code"]) == (400, "apply.invalid")
+    fields = answer.json()["fields"]
+    assert list(fields) == ["the document", "subjects, number 2", "subject a"]
+    assert fields["the document"] == "has the unknown key 'subjets'; did you mean 'subjects'?"

@@ -162,7 +162,9 @@ def test_a_move_says_what_it_waits_for(admin: APIClient) -> None:
     admin.put(path, {"broker_groups": ["g2"]})
     assert admin.get(path).json()["waiting"] == []
     assert loops.run("moves").text.startswith("1 subject moving, 0 steps completed; waiting for: ")
-    assert admin.get(path).json()["waiting"] == ["orders on g2: consumers connect before producers"]
+    (reason,) = admin.get(path).json()["waiting"]
+    assert (reason["subject"], reason["code"]) == ("orders", "waiting.consumers")
+    assert reason["text"] == "orders on g2: consumers connect before producers"
     assert admin.get(f"{LIST}parts/placement/").json()["waiting"] == []
 
 

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +18,7 @@ class Recorder(ThreadingHTTPServer):
 
     def __init__(self, status: int, location: str = "") -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.status, self.location = status, location
+        self.status, self.location, self.problem = status, location, dict[str, object]()
         self.requests: list[tuple[str, str, str | None]] = []
 
     @property
@@ -32,7 +33,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.requests.append((self.command, self.path, self.headers["Authorization"]))
         self.rfile.read(int(self.headers["Content-Length"] or 0))
         body = json.dumps(
-            {"results": [], "next": None, "before": {}, "after": {}, "notes": ["A\x1b[2J\nforged"]}
+            {
+                "results": [],
+                "next": None,
+                "before": {},
+                "after": {},
+                "notes": ["A\x1b[2J\nforged"],
+                **self.server.problem,
+            }
         ).encode()
         self.send_response(self.server.status)
         if self.server.location:
@@ -41,7 +49,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    do_POST = do_GET
+    do_POST = do_PUT = do_GET
 
     def log_message(self, *_: object) -> None:
         pass
@@ -108,3 +116,20 @@ def test_texts_of_a_console_act_on_no_terminal(capsys: pytest.CaptureFixture[str
     with recorder() as server:
         assert main(["broker-groups", "switch-over", "g1", "--console", server.url]) == 0
     assert capsys.readouterr().out == "nothing changed\nA\\x1b[2J\\x0aforged\n"
+
+
+def test_each_problem_of_a_document_has_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document = tmp_path / "document.yaml"
+    document.write_text("subjects: [a]")
+    fields = {"subject a": "tags: wrong", "subject b": "A\nforged", "the document": "and 3 more; correct these first"}
+    with recorder(400) as server:
+        server.problem = {"code": "apply.invalid", "detail": "all in one text", "fields": fields}
+        assert main(["apply", "-f", str(document), "--console", server.url]) == 1
+        assert capsys.readouterr() == (
+            "",
+            "qmq: subject a: tags: wrong\nqmq: subject b: A\\x0aforged\nqmq: the document: and 3 more; correct these first\n"
+            "qmq: nothing was changed\n",
+        )
+        server.problem = {"code": "access.denied", "detail": "one text", "fields": {}}
+        assert main(["apply", "-f", str(document), "--console", server.url]) == 1
+        assert capsys.readouterr().err == "qmq: one text\n"

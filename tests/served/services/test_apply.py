@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from metaserver import queries
 from metaserver.services import apply as service
-from metaserver.services import audit, groups, subjects, teams
-from metaserver.services.changes import ChangeRefused
+from metaserver.services import audit, documents, groups, subjects, teams
+from metaserver.services.changes import Actor, ChangeRefused, NotAllowed
 from tests.support.at_once import at_once, needs_two_writers
 from tests.support.metadata import ACTOR, everything
 
@@ -141,8 +141,68 @@ def test_one_wrong_thing_at_the_end_and_nothing_is_done(item: dict[str, Any], wh
     assert everything() == before
 
 
+@pytest.mark.database
+def test_all_problems_are_named_at_once_each_with_its_place() -> None:
+    apply({"subjects": [{"name": "plain", "consumer_groups": ["g"]}]})
+    before = everything()
+    document = {
+        "topics": [],
+        "teams": [{"name": "Shop"}, {"name": "stock", "description": 5}],
+        "subjects": [
+            {"name": "a", "retention_hour": 5, "retention_hours": 0, "tags": "x", "owner": "nobody"},
+            {"name": "b c", "consumer_groups": ["x/y", {"name": "g", "tag": [], "description": None}]},
+            {"name": "plain", "archived": "yes", "consumer_groups": [{"name": "g", "tags": 5}, "x/y"]},
+            7,
+            {"name": "d", "owner": "stock"},
+        ],
+    }
+    for dry_run in (False, True):
+        with pytest.raises(ChangeRefused) as refused:
+            apply(document, dry_run=dry_run)
+        fields = refused.value.fields
+        assert refused.value.code == "apply.invalid"
+        assert set(fields) == {
+            "the document", "team Shop", "team stock", "subjects, number 1", "subject a", "subject b c",
+            "consumer_groups of subject b c, number 2", "consumer group x/y of b c", "consumer group g of b c", "subject plain",
+            "consumer group g of plain", "consumer group x/y of plain", "subjects, number 4",
+        }  # fmt: skip
+        assert fields["the document"] == "has the unknown key 'topics'; known: teams, subjects"
+        assert fields["subjects, number 1"] == "has the unknown key 'retention_hour'; did you mean 'retention_hours'?"
+        for text in ("retention_hours: 0: must be", "tags: must be", "owner: team 'nobody' not found"):
+            assert text in fields["subject a"]
+        assert fields["subjects, number 4"].startswith("7: must be a name or a mapping with name,")
+        for place, text in fields.items():
+            assert f"{place}: " in str(refused.value)
+            assert all(each in str(refused.value) for each in text.split("; "))
+    assert everything() == before
+
+
+def test_beyond_a_limit_problems_are_counted() -> None:
+    names = [f"s{number}" for number in range(documents.PROBLEMS_MAX + 2)]
+    for count, more in ((documents.PROBLEMS_MAX, ""), (len(names), "and 2 more; correct these first")):
+        with pytest.raises(ChangeRefused) as refused:
+            apply({"subjects": [{"name": name, "tags": 5} for name in names[:count]]})
+        assert refused.value.fields.pop("the document", "") == more
+        assert refused.value.code == "subject.invalid", "the code that all have in common"
+    assert len(refused.value.fields) == documents.PROBLEMS_MAX
+
+
+def test_a_document_with_something_that_may_not_be_changed_is_denied_whatever_else_is_wrong() -> None:
+    teams.create_team("stock", actor=ACTOR)
+    subjects.create_subject("parts", {"owner": "stock"}, actor=ACTOR)
+    before = everything()
+    with pytest.raises(NotAllowed) as refused:
+        service.apply(
+            {"subjects": [{"name": "a", "tags": 5}, {"name": "parts", "tags": ["x"]}]},
+            actor=Actor("olga", teams=frozenset()),
+        )
+    assert refused.value.code == "access.denied"
+    assert set(refused.value.fields) == {"subject a", "subject parts"}
+    assert everything() == before
+
+
 def test_a_document_names_a_limited_number_of_things(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "ITEMS_MAX", 4)
+    monkeypatch.setattr(documents, "ITEMS_MAX", 4)
     apply({"teams": ["t"], "subjects": [{"name": "a", "consumer_groups": ["g", "h"]}]})
     before = everything()
     with pytest.raises(ChangeRefused) as refused:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from metaserver import domain, queries
-from metaserver.models import ConsumerGroup
+from metaserver.models import ConsumerGroup, Subject
 from metaserver.services import groups as service
 from metaserver.services import routes, subjects
 from metaserver.services.changes import ChangeRefused, Conflict, NotFound, Stale
@@ -33,6 +33,19 @@ def pause(paused: bool = True, consumer_id: str = "", **options: Any) -> Any:
 def held() -> frozenset[tuple[str, str, str]]:
     """What metaservers are told."""
     return queries.metadata().paused
+
+
+@pytest.mark.parametrize(
+    ("described", "resource", "fields"),
+    [
+        (service.described, ConsumerGroup(), service.GROUP.fields),
+        (subjects.described, Subject(), subjects.SUBJECT.fields),
+    ],
+    ids=["group", "subject"],
+)
+def test_each_field_of_a_resource_is_in_its_description(described: Any, resource: Any, fields: Any) -> None:
+    """A change of a field that is not described would be accepted and not stored."""
+    assert set(fields) <= set(described(resource))
 
 
 @pytest.mark.database

@@ -15,6 +15,7 @@ from metaserver.reports import StoredReport
 from metaserver.services import broker_groups, rows
 from metaserver.services import members as service
 from metaserver.services.changes import METASERVER, Change, ChangeRefused, Conflict, NotFound, Stale
+from qmq.protocol.reasons import Reason
 from qmq.replication.row import GroupRow
 from tests.support.metadata import ACTOR, audit_rows, everything, last_audit
 
@@ -198,7 +199,7 @@ def test_a_promoted_member_may_have_less_than_it_reported_once() -> None:
         ("c", REPORT, 60.0, "does not send heartbeats"),
         ("c", None, 0.0, "its version has no replication"),
         ("c", replace(REPORT, role="copying"), 0.0, "its role is copying"),
-        ("c", replace(REPORT, role="failed", problems=("its log is damaged",)), 0.0, "its log is damaged"),
+        ("c", replace(REPORT, role="failed", problems=(Reason("its log is damaged"),)), 0.0, "its log is damaged"),
         ("a", MASTER, 0.0, "Node a serves as master, and would acknowledge messages that node c lacks"),
     ],
 )

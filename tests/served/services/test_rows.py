@@ -10,6 +10,7 @@ from metaserver.row_wishes import CandidateLog, LogLost
 from metaserver.services import rows
 from metaserver.services.changes import METASERVER, NotFound
 from qmq.protocol.group_rows import InSyncChange
+from qmq.protocol.reasons import Reason
 from qmq.replication.row import ChangeInSync, ChangeRejected, GroupRow, Promotion
 from tests.support.at_once import at_once, needs_two_writers
 from tests.support.metadata import broker_group
@@ -173,7 +174,7 @@ def test_of_two_promotions_at_once_one_is_made() -> None:
 
     def promote(candidate: str) -> GroupRow:
         change = promotion(row, candidate).applied_to
-        return OrmRowStore().change("g1", change, (0, 0), action="promote", reason="test")
+        return OrmRowStore().change("g1", change, (0, 0), action="promote", reason=Reason("test"))
 
     outcomes = at_once(lambda: promote("a"), lambda: promote("b"))
     (promoted,) = (outcome for outcome in outcomes if isinstance(outcome, GroupRow))

@@ -13,6 +13,7 @@ import pytest
 from qmq import App, Consumer, Delivery, Producer, sync
 from qmq.log.disk import SystemDisk
 from qmq.protocol.frames import HEADER_BYTES
+from qmq.protocol.reasons import Reason
 from qmq_testing import Server, ServerSettings, nodes
 from qmq_testing.loop_thread import LoopThread
 from qmq_testing.nodes import _run_jobs
@@ -162,10 +163,10 @@ def test_advance_waits_for_what_can_not_be_delivered(server: Server, monkeypatch
         producer.send("order.remind", {"order": 17}, delay=timedelta(hours=1))
     broker = server.nodes._broker
     assert broker is not None
-    broker.operator_read_only = "read only: for this test"
+    broker.operator_read_only = Reason("read only: for this test")
     with pytest.raises(TimeoutError, match=r"of subject 'order.remind' is due and not delivered after 0.05 s"):
         server.time.advance(timedelta(hours=1))
-    broker.operator_read_only = ""
+    broker.operator_read_only = Reason()
     monkeypatch.undo()
     server.time.advance(timedelta(0))
     assert server.count("order.remind") == 1

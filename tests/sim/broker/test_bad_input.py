@@ -17,6 +17,7 @@ from qmq.protocol.codes import Command, ResponseCode, SendResult
 from qmq.protocol.commands import PullRequest
 from qmq.protocol.frames import encode_request
 from qmq.protocol.messages import Message, encode_entry
+from qmq.protocol.reasons import Reason
 from tests.sim.blocking import interleave_jobs, sleep
 from tests.sim.loop import running_loop
 from tests.support.in_process import CREATED, connected, message, running_broker
@@ -153,7 +154,7 @@ async def test_a_broker_told_to_be_read_only_refuses_sends_and_nothing_else(tmp_
     async with running_broker(tmp_path) as broker, connected(broker) as client:
         await client.begin()
         await client.send(message(0))
-        broker.operator_read_only = "maintenance"
+        broker.operator_read_only = Reason("maintenance")
         failures = await client.send(message(1))
         # Not result 4: official clients would avoid this group for good (trap T2).
         assert failures["m1"].result == SendResult.STORE_ERROR
@@ -311,7 +312,7 @@ async def test_a_message_that_is_too_large_is_refused_alone(tmp_path: Path) -> N
 async def test_a_refused_send_is_answered_while_others_wait_for_the_disk(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker, connected(broker) as client:
         broker.committer.when_synced(1 << 60, lambda: None)
-        broker.operator_read_only = "read only: for this test"
+        broker.operator_read_only = Reason("read only: for this test")
         failures = await client.send(message(1))
         assert failures["m1"].remark == "read only: for this test"
 

@@ -12,6 +12,7 @@ from qmq.errors import CommitNotApplied, LogError
 from qmq.log.commit_ends import RECENT_COMMITS_MAX
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.messages import encode_entry
+from qmq.protocol.reasons import Reason
 from tests.sim.broker.test_gathered_commits import give
 from tests.sim.broker.test_long_polls import FakeConnection
 from tests.support.in_process import connected, message, running_broker
@@ -189,7 +190,7 @@ async def test_waiting_sends_are_rejected_once_sends_are_and_a_bad_one_stops_no_
         assert (handler.waiting_frames, bad.codes, good.codes) == (2, [], [])
         handler.resume()
         assert handler.waiting_frames == 2
-        broker.operator_read_only = "read only: a slave does not confirm"
+        broker.operator_read_only = Reason("read only: a slave does not confirm")
         handler.resume()
         assert (bad.codes, good.codes) == ([ResponseCode.BROKER_ERROR], [ResponseCode.SUCCESS])
         assert handler.counters.send_failures == {"store_error": 1}

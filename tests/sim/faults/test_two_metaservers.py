@@ -11,6 +11,7 @@ from qmq.daemon.node import Node
 from qmq.net.meta_connection import ANSWER_SECONDS
 from qmq.net.timing import DEFAULT_BACKOFF
 from qmq.protocol.codes import ClientType
+from qmq.protocol.reasons import Reason
 from tests.sim.faults.scenario import NETWORK_SECONDS, OFFLINE_SECONDS, Scenario, running
 
 PAGE_SECONDS = 1.5
@@ -208,10 +209,10 @@ async def test_a_running_client_whose_metaserver_stands_still_gets_a_new_subject
         assert scenario.loop.now < began + FAILOVER_SECONDS
         # All interests are registered with the other one: it pushes what changes.
         await asyncio.sleep(1)
-        node(scenario, "g2").operator_read_only = "by the test"
+        node(scenario, "g2").operator_read_only = Reason("by the test")
         await asyncio.sleep(HEARTBEAT_SECONDS + 1)
         assert list(routes.seen[-1][1]) == ["g1"]
-        node(scenario, "g2").operator_read_only = ""
+        node(scenario, "g2").operator_read_only = Reason()
         process.resume()
         await scenario.settle()
 

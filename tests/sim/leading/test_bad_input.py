@@ -74,6 +74,20 @@ async def test_a_follow_that_is_not_accepted_is_answered_with_the_reason(
         await eventually_async(lambda: slave.in_sync)
 
 
+async def test_a_slave_that_is_rejected_again_and_again_is_logged_with_a_doubling_pause(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with with_a_good_slave() as (scene, _):
+        for _ in range(40):
+            answer = await scene.slave("a").ask(promotion_id=OTHER)
+            assert answer.result is FollowResult.OTHER_PROMOTION
+            await scene.wait(1.0)
+        assert scene.leading.counters.alarms == 40
+    lines = [record for record in caplog.records if "(OTHER_PROMOTION" in record.getMessage()]
+    assert [record.levelname for record in lines] == ["ERROR"] * 3, "after 0, 10 and 30 seconds"
+    assert "more of this host since the last line" in lines[-1].getMessage()
+
+
 async def test_a_spare_is_no_member() -> None:
     async with leading(row(members=("m", "a"))) as scene:
         assert (await scene.slave("b").ask()).result is FollowResult.NOT_MEMBER

@@ -13,6 +13,7 @@ from metaserver.live_groups import EXPIRY_SECONDS
 from metaserver.server import Metaserver
 from qmq.protocol.codes import BrokerRequestType, ClientType, Command, ReplicaRole
 from qmq.protocol.group_rows import GroupRow
+from qmq.protocol.reasons import Reason
 from tests.sim.loop import running_loop
 from tests.sim.metaserver.test_members import FaultyRepository
 from tests.sim.rows import Database, RowRepository
@@ -104,7 +105,7 @@ async def test_a_master_with_an_empty_data_folder_is_replaced_though_its_log_was
         for _ in range(2):
             await found.heartbeats(
                 "g1-a", replica_role=ReplicaRole.WAITING, epoch=1, promotion_id="", state=4,
-                problems=("its data folder is empty",),
+                problems=(Reason("its data folder is empty"),),
             )  # fmt: skip
             await found.heartbeats("g1-b", silent_ms=3000)
             await eventually_async(lambda: not found.metaservers[0].handlers.promotions._running)

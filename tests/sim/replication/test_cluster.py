@@ -15,7 +15,8 @@ from metaserver.server import Metaserver
 from qmq import Producer, Timeouts
 from qmq.errors import ConnectionLost
 from qmq.log.record import FIRST_EPOCH
-from qmq.protocol.codes import ReplicaRole
+from qmq.protocol.codes import BrokerRequestType, ReplicaRole
+from qmq.protocol.reasons import Code
 from tests.sim.cluster import Cluster, Host
 from tests.sim.disk import SimulatedDisk
 from tests.sim.loop import running_loop
@@ -353,6 +354,7 @@ async def test_a_node_that_does_not_sync_each_commit_gets_no_slave() -> None:
         await eventually_async(lambda: group.row.members == ("g1-a", "g1-b"), 60)
         broker = group.broker("g1-a")
         await eventually_async(lambda: "flush is interval" in broker.member.reason, 60)
+        assert broker.registration(BrokerRequestType.HEARTBEAT).problems[0].code == Code.NO_SLAVES
         await eventually_async(lambda: "flush is interval" in group.broker("g1-b").readiness(), 60)
         assert broker.member.role is ReplicaRole.MASTER
         assert broker.replica.state.is_only_member

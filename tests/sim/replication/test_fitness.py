@@ -36,7 +36,7 @@ def promoted(group: Group) -> list[str]:
         if after.epoch > before.epoch:
             found.append(after.master)
 
-    group.cluster.database.on_row = changed
+    group.cluster.database.on_row.append(changed)
     return found
 
 

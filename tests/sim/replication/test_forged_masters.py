@@ -1,6 +1,7 @@
 """A program at the address of a master that is gone: a slave in sync keeps its log, and joins the next master."""
 
 import asyncio
+import itertools
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -186,6 +187,23 @@ async def test_forged_commits_end_the_session_only(why: str, caplog: pytest.LogC
             assert len(master.follows) > 1
             assert slave.member.follower.counters.rejected_commits > 1
             assert f"rejected by its {'CRC' if why == 'crc' else 'chain'}" in caplog.text
+            assert caplog.text.count("commits of the master were rejected") == 1, "not for each session"
+
+
+async def test_an_alarm_between_other_answers_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    results = itertools.cycle([FollowResult.OTHER_PROMOTION, FollowResult.END_BEYOND, FollowResult.BUSY])
+    async with master_gone() as (group, _):
+        slave = group.broker("g1-b")
+        numbers = itertools.count()
+
+        def answer(request: FollowRequest) -> FollowResponse:
+            return FollowResponse.rejection(next(results), f"forged {next(numbers)}")
+
+        async with log_stays(slave), forged(answer, knows_secret=True) as master:
+            await asyncio.sleep(FORGED_SECONDS)
+            assert len(master.follows) > 6
+        kept = [text for record in caplog.records if "this log stays as it is" in (text := record.getMessage())]
+        assert ["OTHER_PROMOTION" in text for text in kept] == [True, False], "each once, and not for each answer"
 
 
 async def test_an_alarm_counts_once_the_row_confirms_that_the_slave_depends_on_the_master() -> None:

@@ -53,6 +53,7 @@ async def test_a_master_reports_its_slaves_and_a_slave_its_master() -> None:
         stats = await admin(slave).stats()
         report = stats["replication"]
         assert (stats["role"], stats["state_reason"]) == ("in_sync", "slave, in sync")
+        assert stats["state_why"] == {"code": "slave_in_sync", "values": {}, "text": "slave, in sync"}
         assert (stats["connections"], stats["disk_free_bytes"]) == (0, slave.space.disk_free_bytes)
         assert stats["uptime_seconds"] > 0
         assert (report["role"], report["master"], report["epoch"]) == ("in_sync", "g1-a", 2)

@@ -1,10 +1,12 @@
 """Deliberate breakages of replication in whole nodes. The schedule of some seed must find what each of them breaks."""
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from typing import Any
 
 from tests.sim.slaves.schedule import SlavesMix, run_schedule
-from tests.sim.swarm import Report
+from tests.sim.swarm import Mix, Report
 from tests.support.source_change import SourceChange
 
 SEEDS_MAX = 2_000
@@ -49,7 +51,9 @@ class SlavesBreakage:
     """The name of a check that finds it."""
     changes: tuple[tuple[str, str, str], ...]
     """`module:function`, the text to replace, and its replacement."""
-    mix: SlavesMix = KILLS
+    mix: Mix = KILLS
+    run: Callable[[int, Any], Report] = run_schedule
+    """Does the schedule of a seed with a mix."""
 
     def applied(self) -> ExitStack:
         """The product with these changes."""
@@ -62,7 +66,7 @@ class SlavesBreakage:
         """The first schedule in which the check finds it, or the last one."""
         with self.applied():
             for seed in range(1, seeds + 1):
-                report = run_schedule(seed, self.mix)
+                report = self.run(seed, self.mix)
                 if self.is_noticed(report):
                     break
         return report

@@ -51,7 +51,10 @@ class RemovalWatch:
 
     def _removes(self, log: ConfirmedLog, offset: int) -> None:
         """A member removes whole segments below a log offset."""
-        watch, (node, _) = self._watch, self._watch.node_of(log)
+        watch = self._watch
+        if not watch.owns(log):
+            return
+        node, _ = watch.node_of(log)
         end = max((info.end for info in log.segments()[:-1] if info.end <= offset), default=0)
         if end <= watch.removed_to:
             return
@@ -86,6 +89,8 @@ class RemovalWatch:
     def _discards(self, member: MemberNode) -> None:
         """A member discards its log, and begins again with a copy."""
         watch, node = self._watch, member.node_id
+        if node not in watch.hosts:
+            return
         # One that does not know yet that an operator has promoted it may copy a master that should not run any more.
         knows_row = not watch.is_of_lost_epoch(durable_state(watch.hosts[node]).epoch)
         if node in watch.in_sync_nodes() - watch.damaged and knows_row:

@@ -134,10 +134,7 @@ class LastingFault(SlavesStorm):
 class ReplacementRun(SlavesRun):
     """One schedule."""
 
-    def __init__(self, world: World, mix: SlavesMix) -> None:
-        super().__init__(world, mix)
-        self.storm = LastingFault(self.cluster, [*self.senders, *self.consumers], self.history, mix)
-        self.storm.watch = self.watch
+    storm_kind = LastingFault
 
 
 def run_replacement(seed: int, fault: str) -> Report:

@@ -157,8 +157,10 @@ class SlavesStorm(CopyFaults):
             process.resume()
 
     async def clock_strobe(self) -> None:
-        """The wall clock of a server steps by half a minute to and fro."""
-        host = self._host()
+        """The wall clock of a server steps by half a minute to and fro. A delay node would deliver early, as documented."""
+        host = self._rng.choice(
+            [host for name, host in self._cluster.hosts.items() if name not in self._cluster.delays]
+        )
         self.note(f"the clock of {host.name} steps to and fro")
         for _ in range(self._rng.randint(2, 8)):
             host.clock.offset_ms = self._rng.choice((-30_000, 30_000))

@@ -7,10 +7,11 @@ import pytest
 
 from tests.sim.slaves.breakages import BREAKAGES, SlavesBreakage
 from tests.sim.slaves.copy_breakages import COPY_BREAKAGES
+from tests.sim.slaves.whole_breakages import WHOLE_BREAKAGES
 
 pytestmark = pytest.mark.slow
 EVERY = os.environ.get("QMQ_SIM") == "full"
-ALL = (*BREAKAGES, *COPY_BREAKAGES)
+ALL = (*BREAKAGES, *COPY_BREAKAGES, *WHOLE_BREAKAGES)
 SHARE = 4
 """`make test` runs every fourth breakage, others each day; `make test-all` runs all."""
 
@@ -27,7 +28,8 @@ def test_a_breakage_is_noticed(breakage: SlavesBreakage) -> None:
     report = breakage.find()
     found = {broken.check for broken in report.broken}
     assert breakage.is_noticed(report), f"{breakage.caught_by} had to notice it; the last seed found {found}"
-    assert f"make sim-slaves SEED={report.seed}" in str(report)
+    assert "make sim-slaves " in str(report)
+    assert f" SEED={report.seed}" in str(report)
 
 
 @pytest.mark.parametrize("breakage", ALL, ids=lambda breakage: breakage.name.replace(" ", "-"))

@@ -1,12 +1,13 @@
 """A master whose disk hangs, or that is cut off from its slaves, or from all servers, for a minute: within 12 s the group is led
 and accepts sends, and nothing is lost."""
 
+import math
 import os
 
 import pytest
 
 from metaserver import promotions
-from qmq.daemon.write_watch import WriteWatch
+from qmq.daemon import write_watch
 from tests.sim.slaves.replacements import FAULTS, run_replacement
 from tests.support.promises import PromiseBroken
 
@@ -26,7 +27,7 @@ def test_a_group_is_led_and_accepts_sends(fault: str) -> None:
         ("hanging_disk", promotions, "_why_it_does_not_lead", lambda *_: ""),
         ("cut_from_slaves", promotions, "_why_it_is_cut_off", lambda *_: ""),
         ("cut_off_for_long", promotions, "is_due", lambda *_: None),
-        ("hanging_disk", WriteWatch, "is_stuck", False),
+        ("hanging_disk", write_watch, "STUCK_SECONDS", math.inf),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

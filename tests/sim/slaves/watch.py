@@ -33,7 +33,7 @@ from tests.sim.cluster import Cluster, Host
 from tests.sim.history import Broken, History
 from tests.sim.slaves.committed import MARK, CommittedLog
 from tests.sim.slaves.hooks import Hook, hooked
-from tests.sim.slaves.member_logs import durable_incarnation, durable_state, log_begin, written
+from tests.sim.slaves.member_logs import durable_incarnation, durable_state, folder_of, log_begin, written
 from tests.support.disk_work import forget_removed, read_and_repair
 
 
@@ -46,6 +46,7 @@ class GroupWatch(CommittedLog):
         self._history = history
         self._group = group
         self.hosts = cluster.members(group)
+        self._nodes = {f"{folder_of(host)}/log": node for node, host in self.hosts.items()}
         self.row: GroupRow | None = None
         """The newest row that was ever stored; a restored database may hold an older one."""
         self.damaged: set[str] = set()
@@ -133,7 +134,7 @@ class GroupWatch(CommittedLog):
 
     def hooked(self) -> AbstractContextManager[None]:
         """Be called when a high watermark rises, an epoch begins, a log is truncated, and the row changes."""
-        self._cluster.database.on_row = self.row_changed
+        self._cluster.database.on_row.append(self.row_changed)
         return hooked(
             (
                 Hook(ConfirmedLog, "confirm", self._confirmed),
@@ -148,20 +149,25 @@ class GroupWatch(CommittedLog):
 
     def _writes(self, node: MemberNode) -> None:
         """An only member that starts serves what its log has."""
-        if node.applying is None:
+        if node.applying is None and self.owns(node.log):
             self._confirmed(node.log)
 
     def _truncates(self, log: SegmentedLog, *_: object, **__: object) -> None:
-        self.on_truncate(self.node_of(log)[1])
+        if self.owns(log):
+            self.on_truncate(self.node_of(log)[1])
 
     def _opened(self, applying: Applying, *_: object, **__: object) -> None:
         """A member has opened its log: a crash leaves no damage in it."""
+        if not self.owns(applying._log):
+            return
         node, _ = self.node_of(applying._log)
         if applying._log.damaged and node not in self.damaged:
             self.report("damage", f"{node} found damage that no fault made: {applying._log.damaged[0]}")
 
     def _confirmed(self, log: SegmentedLog, *_: object, **__: object) -> None:
         """A master's high watermark may have risen."""
+        if not self.owns(log):
+            return
         if self.is_of_lost_epoch(log.epoch):
             _, host = self.node_of(log)
             found = MARK.findall(written(host, 0, log.high_watermark))
@@ -187,9 +193,14 @@ class GroupWatch(CommittedLog):
                 if node not in self.damaged and not self.has_committed(host, 0, len(self.committed)):
                     self.report("in_sync", f"{node} leads epoch {leading.row.epoch} and lacks committed bytes")
 
+    def owns(self, log: StoredLog) -> bool:
+        """Whether a log is that of a member; other groups and delay nodes have logs as well."""
+        return log._segments.folder in self._nodes
+
     def node_of(self, log: StoredLog) -> tuple[str, Host]:
-        folder = log._segments.folder
-        return next((node, host) for node, host in self.hosts.items() if folder == f"/{host.name}/log")
+        """Return the member whose log it is: node id and host."""
+        node = self._nodes[log._segments.folder]
+        return node, self.hosts[node]
 
     def row_changed(self, name: str, before: GroupRow, row: GroupRow) -> None:
         """The stored row was changed by a metaserver."""

@@ -13,7 +13,8 @@ from metaserver.live_groups import EXPIRY_SECONDS, Registered, Reloaded
 from metaserver.registration_rules import LOG_END_MAX, LOG_GROWTH_BYTES, LOG_GROWTH_BYTES_PER_SECOND
 from metaserver.stored_metadata import StoredMetadata
 from qmq.protocol.codes import BrokerRequestType, ClientType
-from qmq.protocol.extensions import NodeRegisterRequest
+from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
+from qmq.protocol.reasons import Code
 from tests.support.manual_clock import ManualClock
 
 ONLINE, HEARTBEAT, OFFLINE = BrokerRequestType.ONLINE, BrokerRequestType.HEARTBEAT, BrokerRequestType.OFFLINE
@@ -180,7 +181,9 @@ def test_the_log_end_of_a_master_applies_to_the_node_that_replaces_it(cluster: C
     cluster.clock.advance(EXPIRY_SECONDS + 1)
     registered = cluster.send(node_id="g1-b", address=FORGED, log_end=4000)
     assert registered.answer.accepted
-    assert "5000" in registered.answer.reason
+    reason = NodeRegisterResponse.decode(registered.answer.encode()).reason
+    assert (reason.code, reason.values) == (Code.OLDER_FOLDER, {"end": 4000, "highest": 5000})
+    assert reason == registered.answer.reason
     assert cluster.route == (FORGED, GroupState.READ_ONLY)
     # Accepted by an operator: the version is newer, the log end the lower one.
     accepted = Node("g1-b", "g1", 0, FORGED, "", "1", 4000, 1)

@@ -11,6 +11,7 @@ from metaserver.members import SILENT_MS, Members
 from metaserver.reports import StoredReport
 from qmq.protocol.codes import ReplicaRole
 from qmq.protocol.extensions import NodeRegisterRequest, SlaveEnd
+from qmq.protocol.reasons import Reason
 from qmq.replication.row import GroupRow
 
 NOW = 1_000_000
@@ -60,8 +61,8 @@ def test_members_are_listed_in_the_order_of_the_row_and_then_spares() -> None:
 def test_a_report_is_stored_and_read_again() -> None:
     request = NodeRegisterRequest(
         1, "g1", "a", "broker", 0, "a:1", "", 1, 3, 6000, 1, "1", boot_id="x", replica_role=ReplicaRole.MASTER, log_epoch=3,
-        incarnation="0123456789abcdef", high_watermark=5900, problems=("no space",), slaves=(SlaveEnd("b", 5900),),
-        limitations=("its disk is full",),
+        incarnation="0123456789abcdef", high_watermark=5900, problems=(Reason("no space"),), slaves=(SlaveEnd("b", 5900),),
+        limitations=(Reason("its disk is full"),),
     )  # fmt: skip
     report = StoredReport.of(request, (3, 9))
     assert report == StoredReport(
@@ -88,7 +89,7 @@ def test_a_report_is_stored_and_read_again() -> None:
         (None, "it does not send heartbeats"),
         (node("b", age_ms=SILENT_MS + 1), "it does not send heartbeats"),
         (node("b", None), "its version has no replication"),
-        (node("b", replace(REPORT, problems=("no space", "failed disk"))), "no space; failed disk"),
+        (node("b", replace(REPORT, problems=(Reason("no space"), Reason("failed disk")))), "no space; failed disk"),
         (node("b", replace(REPORT, role="copying")), "its role is copying"),
         (node("b", replace(REPORT, role="failed")), "its role is failed"),
         (node("b", log_end=5001), "its log ends at 5000, before the 5001 that it reported"),
@@ -110,7 +111,7 @@ def test_the_longest_log_is_promoted_and_then_the_preferred_member() -> None:
     assert [one.node_id for one in members(group, b=longer, c=equal).candidates()] == ["b", "c"]
     newer = node("c", replace(REPORT, log_epoch=4))
     assert [one.node_id for one in members(group, b=longer, c=newer).candidates()] == ["c", "b"]
-    full = node("c", replace(REPORT, log_epoch=4, limitations=("its disk is full",)))
+    full = node("c", replace(REPORT, log_epoch=4, limitations=(Reason("its disk is full"),)))
     assert [one.node_id for one in members(group, b=longer, c=full).candidates()] == ["b", "c"], "whatever its log is"
 
 

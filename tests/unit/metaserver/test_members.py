@@ -14,6 +14,7 @@ from qmq.errors import ProtocolError
 from qmq.protocol import group_rows as wire
 from qmq.protocol.codes import BrokerRequestType, ReplicaRole
 from qmq.protocol.extensions import NodeRegisterRequest
+from qmq.protocol.reasons import Code, Reason
 from qmq.replication.row import ChangeRejected, GroupRow
 from tests.unit.metaserver.test_directory_registration import REQUEST, Cluster
 
@@ -109,7 +110,9 @@ def test_a_delay_group_has_one_member() -> None:
     cluster.load(Metadata((replace(live.row, copies=2),)))
     registered = asked(cluster, kind="delay", role=6)
     assert (registered.wish, registered.answer.accepted) == (None, True)
-    assert "a delay group has one member" in registered.answer.reason
+    reason = registered.answer.reason
+    assert reason == "node g1-b is not a member of broker group g1: a delay group has one member"
+    assert (reason.code, reason.values["why"]) == (Code.SPARE, Reason.of(Code.DELAY_GROUP))
 
 
 def test_a_silent_master_of_two_members_is_replaced_by_no_registration(pair: Cluster) -> None:

@@ -4,11 +4,15 @@ import random
 
 import pytest
 
+from metaserver.choices import GroupKind, GroupState, OperatorState
 from metaserver.directory import Directory
+from metaserver.domain import BrokerGroup, Metadata
+from metaserver.policies import policies_of
 from qmq import policy as p
 from qmq.errors import ProtocolError
-from qmq.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, decode_policy
+from qmq.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, decode_policy, encode_policy
 from qmq.protocol.extensions import NodeRegisterRequest
+from qmq.protocol.reasons import TEXTS, Code
 from tests.support.manual_clock import ManualClock
 from tests.support.policies import set_policies
 
@@ -39,6 +43,16 @@ def test_each_group_is_named_its_own_version_and_an_empty_one_lifts_everything()
     set_policies(directory, {})
     assert registered(directory, "g1", "a", closed.version) == EMPTY_POLICY.version
     assert decode_policy(directory.policies.document("g1", closed.version)[1]) == EMPTY_POLICY
+
+
+@pytest.mark.parametrize(("state", "code"), [("read_only", Code.SET_READ_ONLY), ("draining", Code.GROUP_DRAINS)])
+def test_a_node_is_sent_the_code_of_why_it_is_read_only(state: str, code: Code) -> None:
+    group = BrokerGroup(
+        "g1", GroupKind.BROKER, GroupState.READ_WRITE, 1, "a", ("a",), operator_state=OperatorState(state)
+    )
+    policy = policies_of(Metadata((group,)), {})["g1"]
+    sent = decode_policy(encode_policy(policy))
+    assert (sent, sent.read_only.code, sent.read_only) == (policy, code, TEXTS[code])
 
 
 def test_a_refused_node_is_named_no_policy() -> None:

@@ -13,6 +13,7 @@ from metaserver.promotions import LEARN_SECONDS, PROMOTIONS_MAX, RECONNECT_SECON
 from metaserver.row_wishes import RowWish
 from qmq.protocol.codes import BrokerRequestType, ReplicaRole
 from qmq.protocol.extensions import NodeRegisterRequest
+from qmq.protocol.reasons import Reason
 from tests.unit.metaserver.test_directory_registration import Cluster
 
 HEARTBEAT, OFFLINE = BrokerRequestType.HEARTBEAT, BrokerRequestType.OFFLINE
@@ -180,7 +181,7 @@ def test_a_slave_that_receives_something_of_a_master_keeps_it() -> None:
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
-        ({"problems": ("the log is damaged",)}, "node g1-b: the log is damaged"),
+        ({"problems": (Reason("the log is damaged"),)}, "node g1-b: the log is damaged"),
         ({"replica_role": ReplicaRole.COPYING}, "node g1-b: its role is copying"),
         ({"log_end": 4999}, "node g1-b: its log ends at 4999, before the 5000 that it reported"),
         ({"request_type": OFFLINE}, "node g1-b does not send heartbeats"),
@@ -231,7 +232,7 @@ def test_a_master_that_lost_its_data_or_failed_is_replaced_at_once() -> None:
     groups.second(a={"replica_role": WAITING, "state": 4, "epoch": 1, "promotion_id": "", "log_end": 0}, b={}, c={})
     assert groups.promoted() == ("g1-b", "master g1-a has lost its data; node g1-b is promoted")
     groups = Groups()
-    problem = {"replica_role": ReplicaRole.FAILED, "state": 4, "problems": ("its log is damaged",)}
+    problem = {"replica_role": ReplicaRole.FAILED, "state": 4, "problems": (Reason("its log is damaged"),)}
     groups.second(a=problem, b={}, c={})
     assert groups.promoted() == ("g1-b", "master g1-a does not lead: its log is damaged; node g1-b is promoted")
     groups = Groups()
@@ -248,7 +249,7 @@ def test_a_master_that_lost_its_data_or_failed_is_replaced_at_once() -> None:
 @pytest.mark.parametrize(
     "report",
     [
-        {"replica_role": WAITING, "problems": ("its data folder is empty",)},
+        {"replica_role": WAITING, "problems": (Reason("its data folder is empty"),)},
         {"replica_role": WAITING, "boot_id": "earlier"},
         {"replica_role": ReplicaRole.SPARE},
     ],
@@ -387,7 +388,7 @@ def test_a_sign_off_of_a_master_with_slaves_does_not_announce_the_group_offline(
 
 # --- fitness -----------------------------------------------------------------------------------------------------------
 
-FULL = {"limitations": ("its disk is full",)}
+FULL = {"limitations": (Reason("its disk is full"),)}
 
 
 def test_a_member_with_a_full_disk_is_promoted_last() -> None:
@@ -449,7 +450,7 @@ def test_a_master_that_is_cut_off_from_slaves_that_run_is_replaced_and_not_again
     ("b", "c"),
     [
         (DEAF, None),
-        ({**DEAF, "problems": ("its disk does not complete a write",)}, DEAF),
+        ({**DEAF, "problems": (Reason("its disk does not complete a write"),)}, DEAF),
         ({**DEAF, "replica_role": ReplicaRole.COPYING}, DEAF),
     ],
     ids=["one is gone", "a disk hangs", "one copies"],

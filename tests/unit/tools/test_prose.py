@@ -67,3 +67,18 @@ LONG = "word " * 24 + "more"
 )
 def test_lines_of_prose_have_at_most_120_characters(text: str, lines: list[int]) -> None:
     assert [one.place for one in prose.check_lines("a.md", text)] == [f"a.md:{number}" for number in lines]
+
+
+def test_links_to_missing_files_and_headings_are_found(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/a.md").write_text(
+        "# A page\n\n## Part `one`, and two\n\n[up](../README.md) [b](b.md) `[c](c.md)`\n"
+    )
+    right = "[a](docs/a.md) [part](docs/a.md#part-one-and-two) [here](#start) [web](https://example.com/x) [docs](docs)"
+    (tmp_path / "README.md").write_text(f"# Start\n\n{right}\n\n[x](docs/a.md#part) [y\nz](a.md) [s](#end)\n")
+    assert [(one.place, one.text) for one in prose.check_links(tmp_path)] == [
+        ("README.md", "link to docs/a.md#part: there is no such heading"),
+        ("README.md", "link to a.md: there is no such file"),
+        ("README.md", "link to #end: there is no such heading"),
+        ("docs/a.md", "link to b.md: there is no such file"),
+    ]

@@ -2,7 +2,7 @@
 
 import re
 
-from metaserver.services import apply, groups, subjects
+from metaserver.services import documents, groups, subjects
 from tools.prose import PROJECT
 
 PAGE = PROJECT / "docs/how-to/provisioning.md"
@@ -20,9 +20,9 @@ def documented() -> dict[str, list[str]]:
 
 def test_the_page_has_each_field_of_a_document_and_no_other() -> None:
     assert {name: sorted(fields) for name, fields in documented().items()} == {
-        "team": sorted(apply.KEYS["teams"]),
-        "subject": sorted(apply.KEYS["subjects"]),
-        "consumer group": sorted(apply.GROUP_KEYS),
+        "team": sorted(documents.KEYS["teams"]),
+        "subject": sorted(documents.KEYS["subjects"]),
+        "consumer group": sorted(documents.GROUP_KEYS),
     }
-    assert set(subjects.SUBJECT.fields) <= set(apply.KEYS["subjects"])
-    assert set(groups.GROUP.fields) <= set(apply.GROUP_KEYS)
+    assert set(subjects.SUBJECT.fields) <= set(documents.KEYS["subjects"])
+    assert set(groups.GROUP.fields) <= set(documents.GROUP_KEYS)

@@ -9,6 +9,7 @@ import { TextButton } from "@/ui/buttons";
 import { FactTable, type Fact } from "@/ui/FactTable";
 import { Instant } from "@/ui/Instant";
 import { PageHeader } from "@/ui/PageHeader";
+import { useReason } from "@/ui/reasons";
 import { SideDrawer } from "@/ui/SideDrawer";
 import { DataTable } from "@/ui/table/DataTable";
 import { PlainTable } from "@/ui/table/PlainTable";
@@ -17,6 +18,7 @@ import type { Filter } from "@/ui/table/types";
 
 export default function AuditPage() {
   const { t } = useTranslation("audit");
+  const reasonOf = useReason();
   const [open, setOpen] = useState<AuditEntry | null>(null);
   const columns = useMemo(
     () =>
@@ -30,13 +32,13 @@ export default function AuditPage() {
         column("actor", (row) => row.actor),
         column("action", (row) => <Code>{row.action}</Code>),
         column("target", (row) => <span className="break">{row.target}</span>),
-        column("reason", (row) => <span className="break">{row.reason || "—"}</span>),
+        column("reason", (row) => <span className="break">{reasonOf(row.why, row.reason) || "—"}</span>),
         column("address", { isHiddenAtFirst: true }, (row) => row.address),
         column("request_id", { header: t("column.request"), isHiddenAtFirst: true }, (row) => (
           <Code>{row.request_id}</Code>
         )),
       ]),
-    [t],
+    [t, reasonOf],
   );
   const filters = useMemo<Filter[]>(
     () => [
@@ -71,12 +73,14 @@ export default function AuditPage() {
 /** One entry whole: who, when, from where, and each field that changed. */
 function Entry({ entry }: { entry: AuditEntry }) {
   const { t } = useTranslation("audit");
-  const changes = diff(entry.before, entry.after);
+  const reasonOf = useReason();
+  // The reason is a fact of the entry, although the metaserver records it beside what changed.
+  const changes = diff(entry.before, entry.after).filter(({ name }) => name !== "why" || !entry.why);
   const facts: Fact[] = [
     [t("column.at"), <Instant key="at" at={entry.at} withMillis />],
     [t("column.actor"), entry.actor],
     [t("column.target"), entry.target],
-    [t("column.reason"), entry.reason || "—"],
+    [t("column.reason"), reasonOf(entry.why, entry.reason) || "—"],
     [t("column.address"), entry.address || "—"],
     [t("column.request"), entry.request_id || "—"],
     [t("column.client_request"), entry.client_request_id ?? "—"],

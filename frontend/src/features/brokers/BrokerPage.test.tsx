@@ -1,9 +1,10 @@
-import { screen, waitFor, within } from "@testing-library/react";
+import { act, screen, waitFor, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { beforeEach, expect, test, vi } from "vitest";
 import BrokerPage from "@/features/brokers/BrokerPage";
 import type { BrokerGroupDetail } from "@/features/brokers/queries";
 import { brokerGroup, groupDetail } from "@/features/brokers/samples.testing";
+import { setLanguage } from "@/i18n";
 import { me } from "@/test/me";
 import { answer, mount, type Answers } from "@/test/mount";
 
@@ -87,6 +88,32 @@ test("a draining group says what is left and what is waited for", async () => {
   ).toBeInTheDocument();
   expect(screen.getByText(/old disks/)).toBeInTheDocument();
   expect(document.querySelector("[aria-current=step]")).toHaveAttribute("data-step", "moved");
+});
+
+test("a group that returns to service shows what its subjects wait for, until they have joined", async () => {
+  const lag = { subject: "orders", broker_group: "g1", group: "billing", count: 1200 };
+  const waiting = [
+    { subject: "orders", code: "waiting.lag", values: lag, text: "orders on g1: group billing has 1,200 messages" },
+    { subject: "parts", code: "waiting.unheard_of", values: {}, text: "parts waits for the moon" },
+  ];
+  const group = { subjects: 3, subjects_moving: 2, waiting };
+  shown(group);
+  const page = await open();
+  const moves = await screen.findByRole("status", { name: "2 subjects join or leave this group: waiting for" });
+  const items = await within(moves).findAllByRole("listitem");
+  expect(items.map(({ textContent }) => textContent)).toEqual([
+    "orders on g1: group billing has 1,200 messages pending",
+    "parts waits for the moon",
+  ]);
+  page.unmount();
+  shown({ subjects: 3, subjects_moving: 2 });
+  const next = await open();
+  expect(await screen.findByText("Nothing. The next step follows within a few seconds.")).toBeInTheDocument();
+  next.unmount();
+  shown({ subjects: 3 });
+  await open();
+  expect(await screen.findByRole("region", { name: "Nodes" })).toBeInTheDocument();
+  expect(screen.queryByText(/join or leave this group/)).toBeNull();
 });
 
 test("a loop that is off holds a drain up, and that is said", async () => {
@@ -181,6 +208,18 @@ test("a log that ends too early can be given up, with a reason and the node's na
       reason: "disk swapped",
     }),
   );
+});
+
+test("a node's details show why it accepts no sends, in the language of the page", async () => {
+  const text = "read only: set to read-only by an operator";
+  const why = { code: "set_read_only", values: {}, text: "set to read-only by an operator" };
+  const stats = { ...NODE.stats, state_reason: text, state_why: { code: "refuses", values: { why }, text } };
+  shown({}, { "GET /api/v1/nodes/g1-a/": { ...NODE, stats } });
+  await open("?node=g1-a");
+  expect(await screen.findByText(text)).toBeInTheDocument();
+  await act(() => setLanguage("zh"));
+  expect(await screen.findByText("只读：由操作员设为只读")).toBeInTheDocument();
+  await act(() => setLanguage("en"));
 });
 
 test("a node that does not answer has no numbers, and says why", async () => {

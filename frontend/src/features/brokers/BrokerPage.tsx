@@ -1,9 +1,8 @@
-import { Paper, SimpleGrid, Stack, Text } from "@mantine/core";
+import { Alert, Paper, SimpleGrid, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 import { StartHelp } from "@/features/brokers/AddGroup";
 import { withLive, type GroupView } from "@/features/brokers/cluster";
-import { Decided } from "@/features/brokers/Decided";
 import { Verdict } from "@/features/brokers/Cells";
 import { CopiesBadge } from "@/features/brokers/CopiesBadge";
 import { GroupActions } from "@/features/brokers/GroupActions";
@@ -18,6 +17,10 @@ import { LiveBadge } from "@/ui/LiveBadge";
 import { Part } from "@/ui/Part";
 import { ResourcePage } from "@/ui/ResourcePage";
 import { usePathParams } from "@/ui/urlState";
+import { whenDrawn } from "@/ui/whenOpened";
+
+const Decided = whenDrawn(async () => (await import("@/features/brokers/Decided")).Decided);
+const WaitingList = whenDrawn(async () => (await import("@/ui/WaitingList")).WaitingList);
 
 /** One broker or delay group: its members and nodes, what it serves, how it did lately, and what can be done with it. */
 export default function BrokerPage() {
@@ -55,7 +58,12 @@ function Whole({ group, etag, view }: { group: BrokerGroupDetail; etag: string |
   const { name } = group;
   return (
     <Stack gap="lg">
-      <Decided group={group} verdict={view.verdict} />
+      {group.operator_state !== "normal" && <Decided group={group} verdict={view.verdict} />}
+      {group.subjects_moving > 0 && (
+        <Alert color="blue" title={t("moves.title", { count: group.subjects_moving })} role="status" data-moves="">
+          {group.waiting.length > 0 ? <WaitingList reasons={group.waiting} /> : t("moves.next_step")}
+        </Alert>
+      )}
       <Members group={group} etag={etag} />
       <Part title={t("column.nodes")} isRegion>
         {view.nodes.length === 0 ? (

@@ -1,8 +1,9 @@
 import { act, screen, waitFor, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
-import { beforeEach, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import BrokersPage from "@/features/brokers/BrokersPage";
 import { brokerGroup, liveNode } from "@/features/brokers/samples.testing";
+import { setLanguage } from "@/i18n";
 import { me } from "@/test/me";
 import { answer, mount } from "@/test/mount";
 
@@ -42,6 +43,8 @@ beforeEach(() => {
     },
   );
 });
+
+afterEach(() => setLanguage("en"));
 
 /** The group's card in the drawing. */
 async function card(): Promise<HTMLElement> {
@@ -90,6 +93,21 @@ test("a node that goes away is seen going and coming back, and its numbers are u
   snapshot(AT_WORK);
   expect(within(group).queryByText("offline")).toBeNull();
   expect(row?.querySelector("[data-cell=nodes]")).toHaveTextContent("1 of 1");
+});
+
+test("why a node accepts no sends is shown in the language of the page", async () => {
+  answer({ "GET /api/v1/me/": ME, "GET /api/v1/broker-groups/": page(brokerGroup("g1")) });
+  await mount(BrokersPage, "/brokers");
+  const text = "read only: 2 copies are required, 1 is in sync";
+  const why = { code: "one_in_sync", values: { required: 2, in_sync: 1 }, text: "2 copies are required, 1 is in sync" };
+  const refusing = { state: "read_only", state_reason: text, state_why: { code: "refuses", values: { why }, text } };
+  const group = await card();
+  snapshot({ ...AT_WORK, nodes: { "g1-a": liveNode("g1-a", "g1", refusing) } });
+  expect(group.querySelector("[data-reason]")).toHaveTextContent(text);
+  await act(() => setLanguage("zh"));
+  expect(group.querySelector("[data-reason]")).toHaveTextContent("只读：需要 2 个副本，已同步 1 个");
+  snapshot({ ...AT_WORK, nodes: { "g1-a": liveNode("g1-a", "g1", { ...refusing, state_why: null }) } });
+  expect(group.querySelector("[data-reason]")).toHaveTextContent(text);
 });
 
 test("a group is announced after its dry run, and then one is told how to start its node", async () => {

@@ -1,9 +1,10 @@
-import { screen, waitFor, within } from "@testing-library/react";
+import { act, screen, waitFor, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
-import { beforeEach, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import BrokerPage from "@/features/brokers/BrokerPage";
 import type { BrokerGroupDetail } from "@/features/brokers/queries";
 import { brokerGroup, groupDetail, member, replicatedGroup } from "@/features/brokers/samples.testing";
+import { setLanguage } from "@/i18n";
 import { me } from "@/test/me";
 import { answer, mount, type Answers } from "@/test/mount";
 
@@ -20,6 +21,8 @@ beforeEach(() => {
     },
   );
 });
+
+afterEach(() => setLanguage("en"));
 
 /** The page of a group, with the numbers of its nodes, and what else is answered. */
 async function opened(group: BrokerGroupDetail, answers: Answers = {}, user: unknown = ME) {
@@ -86,7 +89,7 @@ test("a copying member has its progress, and the group is below its minimum", as
   expect(await row("g1-b").findByText("25% · 1 GiB of 4 GiB")).toBeInTheDocument();
   expect(row("g1-b").getByText("50 MiB/s · time left: 1m 1s")).toBeInTheDocument();
   expect(row("g1-b").getByRole("progressbar", { name: "Copy progress of g1-b" })).toBeInTheDocument();
-  expect(row("g1-b").getByText("Can't be promoted: it is still copying")).toBeInTheDocument();
+  expect(row("g1-b").getByText("Can't be promoted: its role is copying")).toBeInTheDocument();
   const alert = section.getByRole("alert", { name: "Below its minimum: sends are rejected" });
   expect(within(alert).getByText(/1 member is in sync; at least 2 are required/)).toBeInTheDocument();
   expect(section.getByText("node g1-b: its role is copying")).toBeInTheDocument();
@@ -232,7 +235,7 @@ test("a promotion with loss takes a reason and the bytes at risk, and a new prev
       };
     },
   });
-  expect(row("g1-a").getByText("Can't be promoted: it sends no heartbeats")).toBeInTheDocument();
+  expect(row("g1-a").getByText("Can't be promoted: it does not send heartbeats")).toBeInTheDocument();
   await userEvent.click(await section.findByRole("button", { name: "Promote with data loss" }));
   const dialog = within(await screen.findByRole("dialog"));
   const preview = () => dialog.getByRole("button", { name: "Preview" });
@@ -279,6 +282,7 @@ test("the history of roles shows the newest changes, and all on request", async 
     actor: "metaserver",
     action: `broker_group.${action}`,
     reason: `reason ${minute}`,
+    why: null,
     before: { in_sync: ["g1-a", "g1-b"] },
     after: { in_sync: ["g1-a"] },
     ...more,
@@ -301,4 +305,53 @@ test("the history of roles shows the newest changes, and all on request", async 
   expect(history.queryByText("reason 2")).toBeNull();
   await userEvent.click(history.getByRole("button", { name: "Show all 6 changes" }));
   expect(history.getByText("reason 2")).toBeInTheDocument();
+});
+
+test("reasons and limitations are in the language of the viewer", async () => {
+  const silent = { code: "no_heartbeats", values: {}, text: "it does not send heartbeats" };
+  const node = {
+    code: "node_with",
+    values: { node: "g1-b", why: silent },
+    text: "node g1-b: it does not send heartbeats",
+  };
+  await opened(
+    replicatedGroup("g1", {
+      member_states: [
+        member("g1-a", {
+          is_master: true,
+          role: "master",
+          limitations: [{ code: "disk_full", values: {}, text: "its disk is full" }],
+        }),
+        member("g1-b", { role: "offline", problem: silent.text, problem_why: silent }),
+      ],
+      candidate_problem: node.text,
+      candidate_why: node,
+      role_history: [
+        {
+          at: "2026-11-26T10:00:00Z",
+          actor: "metaserver",
+          action: "broker_group.promote",
+          reason: "in English",
+          why: {
+            code: "promoted",
+            values: {
+              node: "g1-a",
+              why: { code: "master_silent", values: { master: "g1-b", seconds: 1234.5 }, text: "it is silent" },
+            },
+            text: "in English",
+          },
+          before: { master: "g1-b" },
+          after: { master: "g1-a" },
+        },
+      ],
+    }),
+    { "GET /api/v1/nodes/g1-a/": stats("g1-a", { slaves: [] }) },
+  );
+  expect(row("g1-a").getByText("Others are preferred: its disk is full")).toBeInTheDocument();
+  expect(row("g1-b").getByText("Can't be promoted: it does not send heartbeats")).toBeInTheDocument();
+  await act(() => setLanguage("zh"));
+  expect(row("g1-a").getByText("优先提升其他成员：磁盘已满")).toBeInTheDocument();
+  expect(row("g1-b").getByText(/没有发送心跳/)).toBeInTheDocument();
+  expect(screen.getByText("节点 g1-b：没有发送心跳")).toBeInTheDocument();
+  expect(screen.getByText("主节点 g1-b 已有 1,234.5 秒没有发送心跳；节点 g1-a 被提升为主节点")).toBeInTheDocument();
 });

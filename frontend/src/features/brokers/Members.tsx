@@ -9,6 +9,7 @@ import type { BrokerGroupDetail } from "@/features/brokers/queries";
 import { RoleHistory } from "@/features/brokers/RoleHistory";
 import { TextButton } from "@/ui/buttons";
 import { Part } from "@/ui/Part";
+import { useReason } from "@/ui/reasons";
 import { whenDrawn } from "@/ui/whenOpened";
 
 /** Each dialog is loaded when it opens. */
@@ -98,7 +99,8 @@ function Warnings({ group, copies }: { group: BrokerGroupDetail; copies: Copies 
   const { t } = useTranslation("brokers");
   const { inSync, minimum, isBelowMinimum } = copies;
   const missing = group.copies - group.members.length;
-  const blocked = group.members.length > 1 ? group.candidate_problem : "";
+  const reasonOf = useReason();
+  const blocked = group.members.length > 1 ? reasonOf(group.candidate_why, group.candidate_problem) : "";
   return (
     <>
       {isBelowMinimum && (

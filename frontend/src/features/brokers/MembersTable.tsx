@@ -8,6 +8,7 @@ import { duration } from "@/format/times";
 import { LinkTo } from "@/ui/LinkTo";
 import { Measured } from "@/ui/Measured";
 import { useLanguage } from "@/ui/preferences";
+import { useReason } from "@/ui/reasons";
 import { defineColumns } from "@/ui/table/define";
 import { TableView } from "@/ui/table/TableView";
 
@@ -119,23 +120,31 @@ function Copying({ copy, node }: { copy: CopyProgress; node: string }) {
   );
 }
 
-/** Whether a node can be promoted, or why not. */
+/** Whether a node can be promoted, or why not, and why others are promoted before it. */
 function Promotable({ member }: { member: MemberState }) {
   const { t } = useTranslation("brokers");
+  const reasonOf = useReason();
+  const limitations = (member.limitations ?? []).map((why) => reasonOf(why, why.text));
+  return (
+    <Stack gap={0}>
+      <Promotion member={member} />
+      {limitations.length > 0 && (
+        <Text size="sm" className="break" data-limitations-of={member.node_id}>
+          {t("members.limited", { why: limitations.join(t("members.and")) })}
+        </Text>
+      )}
+    </Stack>
+  );
+}
+
+function Promotion({ member }: { member: MemberState }) {
+  const { t } = useTranslation("brokers");
+  const reasonOf = useReason();
   if (member.is_master && member.role === "master") return <Text size="sm">{t("members.is_master")}</Text>;
   if (member.problem === "") return <Text size="sm">{t("members.can_be_promoted")}</Text>;
-  const why = !member.is_member
-    ? t("members.why.spare")
-    : member.role === "offline"
-      ? t("members.why.offline")
-      : member.role === "following"
-        ? t("members.why.following")
-        : member.role === "copying"
-          ? t("members.why.copying")
-          : member.problem;
   return (
     <Text size="sm" className="break" data-problem-of={member.node_id}>
-      {t("members.not_promotable", { why })}
+      {t("members.not_promotable", { why: reasonOf(member.problem_why, member.problem) })}
     </Text>
   );
 }

@@ -11,6 +11,7 @@ import { Instant } from "@/ui/Instant";
 import { LinkTo } from "@/ui/LinkTo";
 import { Measured, type Format } from "@/ui/Measured";
 import { useLanguage } from "@/ui/preferences";
+import { isExplanation, useReason } from "@/ui/reasons";
 
 const RATES: Record<NodeView["kind"], readonly [string, Format][]> = {
   broker: [
@@ -26,6 +27,7 @@ const RATES: Record<NodeView["kind"], readonly [string, Format][]> = {
 /** A node: what it is, whether it answers, how full its disk is, how much goes through it; `isWhole`: its log too. */
 export function NodeBox({ node, group, isWhole = false }: { node: NodeView; group: string; isWhole?: boolean }) {
   const { t } = useTranslation("brokers");
+  const reasonOf = useReason();
   const { numbers } = node;
   const verdict = nodeVerdict(numbers);
   const reason = typeof numbers?.reason === "string" ? numbers.reason : "";
@@ -76,7 +78,7 @@ export function NodeBox({ node, group, isWhole = false }: { node: NodeView; grou
         )}
         {(reason || own) && (
           <Text size="xs" className="break" data-reason="">
-            {reason || own}
+            {reason || reasonOf(isExplanation(numbers?.state_why) ? numbers.state_why : null, own)}
             {lastAt && (
               <>
                 {" · "}

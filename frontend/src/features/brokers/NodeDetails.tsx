@@ -14,6 +14,7 @@ import { Instant } from "@/ui/Instant";
 import { loaded } from "@/ui/loaded";
 import { Measured } from "@/ui/Measured";
 import { useLanguage } from "@/ui/preferences";
+import { useReason } from "@/ui/reasons";
 import { PlainTable } from "@/ui/table/PlainTable";
 import { defineColumns } from "@/ui/table/define";
 
@@ -25,6 +26,7 @@ export function NodeDetails({ nodeId }: { nodeId: string }) {
 
 function Facts({ node }: { node: NodeDetail }) {
   const { t } = useTranslation("brokers");
+  const reasonOf = useReason();
   const stats = node.stats ? readStats(node.stats) : null;
   const reason = node.unknown_reason;
   const offset = (value: number | null | undefined) =>
@@ -52,7 +54,7 @@ function Facts({ node }: { node: NodeDetail }) {
   ];
   const warnings = [
     ["node_silent", "red", reason],
-    ["node_refuses", "orange", stats?.stateReason],
+    ["node_refuses", "orange", stats && reasonOf(stats.stateWhy, stats.stateReason)],
   ] as const;
   return (
     <Stack>

@@ -5,6 +5,7 @@ import { changed, type RoleChange } from "@/features/brokers/members";
 import { TextButton } from "@/ui/buttons";
 import { Instant } from "@/ui/Instant";
 import { Part } from "@/ui/Part";
+import { useReason } from "@/ui/reasons";
 import { defineColumns } from "@/ui/table/define";
 import { TableView } from "@/ui/table/TableView";
 
@@ -14,6 +15,7 @@ const SHOWN_AT_FIRST = 5;
 /** The changes of a broker group's master, members and in-sync set, newest first. */
 export function RoleHistory({ name, changes }: { name: string; changes: readonly RoleChange[] }) {
   const { t } = useTranslation("brokers");
+  const reasonOf = useReason();
   const [isWhole, setWhole] = useState(false);
   const columns = defineColumns<RoleChange>(
     (id) => t(`history.${id}`),
@@ -26,9 +28,9 @@ export function RoleHistory({ name, changes }: { name: string; changes: readonly
       column("from", { card: "fact" }, (change) => <span className="break">{changed(change).from}</span>),
       column("to", { card: "fact" }, (change) => <span className="break">{changed(change).to}</span>),
       column("actor", { card: "fact" }, ({ actor }) => actor),
-      column("reason", { card: "action" }, ({ reason }) => (
+      column("reason", { card: "action" }, ({ reason, why }) => (
         <Text size="sm" className="break">
-          {reason || "—"}
+          {reasonOf(why, reason) || "—"}
         </Text>
       )),
     ],

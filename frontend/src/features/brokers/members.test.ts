@@ -69,7 +69,15 @@ test("successors are slaves in sync without a problem", () => {
 
 test("a role change shows the master if that changed, else the set or the members", () => {
   const of = (before: unknown, after: unknown) =>
-    changed({ at: "2026-11-26T10:00:00Z", actor: "m", action: "broker_group.promote", reason: "", before, after });
+    changed({
+      at: "2026-11-26T10:00:00Z",
+      actor: "m",
+      action: "broker_group.promote",
+      reason: "",
+      why: null,
+      before,
+      after,
+    });
   const set = { in_sync: ["g1-a", "g1-b"] };
   expect(of({ master: "g1-a", ...set }, { master: "g1-b", in_sync: ["g1-b"] })).toEqual({ from: "g1-a", to: "g1-b" });
   expect(of(set, { in_sync: ["g1-a"] })).toEqual({ from: "g1-a, g1-b", to: "g1-a" });

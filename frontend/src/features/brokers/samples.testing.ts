@@ -60,6 +60,8 @@ export function member(nodeId: string, more: Partial<MemberState> = {}): MemberS
     rack: "r2",
     reported_at: "2026-11-21T10:00:00Z",
     problem: "",
+    problem_why: null,
+    limitations: [],
     ...more,
   };
 }
@@ -70,6 +72,7 @@ export function groupDetail(name: string, more: Partial<BrokerGroupDetail> = {})
     ...brokerGroup(name),
     member_states: [member(`${name}-a`, { is_master: true, role: "master" })],
     candidate_problem: "the group has one member",
+    candidate_why: { code: "one_member", values: {}, text: "the group has one member" },
     role_history: [],
     may_be_removed: false,
     waiting: [],
@@ -87,6 +90,7 @@ export function replicatedGroup(name: string, more: Partial<BrokerGroupDetail> =
     in_sync_min: 2,
     member_states: [member(`${name}-a`, { is_master: true, role: "master" }), member(`${name}-b`)],
     candidate_problem: "",
+    candidate_why: null,
     ...more,
   });
 }

@@ -4,6 +4,7 @@ import { missingBytes, readStats } from "@/features/brokers/stats";
 const said = {
   state: "read_only",
   state_reason: "the disk is full",
+  state_why: { code: "disk_full", values: {}, text: "the disk is full" },
   uptime_seconds: 12.5,
   connections: 3,
   log: { begin: 100, end: 900, synced_end: 880, damaged: [{ begin: 200, end: 300, why: "bad checksum" }] },
@@ -14,6 +15,7 @@ test("what a node says of itself", () => {
   expect(readStats(said)).toEqual({
     state: "read_only",
     stateReason: "the disk is full",
+    stateWhy: { code: "disk_full", values: {}, text: "the disk is full" },
     uptimeSeconds: 12.5,
     connections: 3,
     logBegin: 100,

@@ -1,4 +1,5 @@
 import { isRecord, numberOf } from "@/format/values";
+import { isExplanation } from "@/ui/reasons";
 
 /** A node's own numbers as pages show them. */
 export type NodeStats = ReturnType<typeof readStats>;
@@ -22,6 +23,7 @@ export function readStats(stats: Readonly<Record<string, unknown>>) {
   return {
     state: text(stats.state) || null,
     stateReason: text(stats.state_reason),
+    stateWhy: isExplanation(stats.state_why) ? stats.state_why : null,
     uptimeSeconds: numberOf(stats.uptime_seconds),
     connections: numberOf(stats.connections),
     logBegin: numberOf(log.begin),

@@ -17,6 +17,7 @@ import { ProblemAlert } from "@/ui/ProblemAlert";
 import { Teach } from "@/ui/Teach";
 import { PlainTable } from "@/ui/table/PlainTable";
 import { defineColumns } from "@/ui/table/define";
+import { WaitingList } from "@/ui/WaitingList";
 
 const STATE_COLOURS = { read_write: "teal", read_only: "orange", write_only: "orange", offline: "red" } as const;
 
@@ -51,15 +52,7 @@ export default function PlacementTab({ subject }: { subject: string }) {
       <PlacementPicture places={places} />
       {Object.keys(route.phases).length > 0 && (
         <Alert color="blue" title={t("placement.moving")} role="status">
-          {route.waiting.length === 0 ? (
-            t("placement.next_step")
-          ) : (
-            <List size="sm">
-              {route.waiting.map((reason) => (
-                <List.Item key={reason}>{reason}</List.Item>
-              ))}
-            </List>
-          )}
+          {route.waiting.length === 0 ? t("placement.next_step") : <WaitingList reasons={route.waiting} />}
         </Alert>
       )}
       <Places places={places} />

@@ -12,7 +12,7 @@ export const subjectTabs: readonly SubjectTab[] = [
     id: "placement",
     label: "subjects:tab.placement",
     order: 50,
-    texts: [],
+    texts: ["tasks"],
     load: () => import("@/features/subjects/PlacementTab"),
   },
   {

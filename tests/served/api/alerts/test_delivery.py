@@ -2,6 +2,7 @@
 
 import hmac
 import json
+import re
 import socket
 import ssl
 import threading
@@ -26,6 +27,7 @@ from console.alerts.services.rules import create_rule
 from tests.served.api.alerts.conftest import ACTOR, Receiver
 from tests.served.api.alerts.system_state import at, group, lagging, snapshot
 from tests.support.manual_clock import ManualClock
+from tests.support.processes import PROJECT
 
 pytestmark = pytest.mark.django_db
 SECRET = "a secret of the receiver"
@@ -95,6 +97,18 @@ def test_a_webhook_gets_the_alert_signed(receiver: Receiver):
     row, alert = Notification.objects.get(), Alert.objects.get()
     assert (row.state, row.attempts, row.delivered_at, alert.notified_count) == ("delivered", 1, at(1), 1)
     assert AlertChannel.objects.get().last_success_at == at(1)
+
+
+def test_the_body_has_the_fields_of_the_documentation(receiver: Receiver):
+    channel = webhook(receiver.url)
+    fire("hook")
+    deliver(at(1))
+    try_channel(str(channel.pk), now=at(0), actor=ACTOR)
+    (example,) = re.findall(r"^```json\n(.*?)^```", (PROJECT / "docs/alerts.md").read_text(), re.S | re.M)
+    documented = json.loads(example)
+    for body in receiver.bodies():
+        assert body.keys() == documented.keys()
+        assert body["alert"].keys() == documented["alert"].keys()
 
 
 def test_without_a_secret_nothing_is_signed(receiver: Receiver):

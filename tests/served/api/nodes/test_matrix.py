@@ -496,6 +496,8 @@ def test_unknown_input_is_rejected_by_every_operation_and_changes_nothing(
         raise PromiseBroken("\n".join(wrong))
     assert codes == {
         "request.invalid", "request.unknown_field", "request.unknown_parameter", "request.repeated_parameter",
+        # A document's own problems, of which unknown fields are some.
+        "apply.invalid",
     }  # fmt: skip
     assert queries.audit_entries().count() == before, "nothing was changed"
 
@@ -511,6 +513,8 @@ def test_what_is_nearly_right_is_named(world: dict[str, str], callers: list[Call
     assert answer["detail"] == "'serch': unknown parameter; did you mean 'search'?"
     nested = admin.patch("/api/v1/me/", {"preferences": {"them": "dark"}}).json()
     assert nested["fields"] == {"preferences.them": "unknown field; did you mean 'theme'?"}
+    many = admin.post("/api/v1/subjects/", {"name": "x.y"} | {f"zzz{number}": 1 for number in range(23)}).json()
+    assert (len(many["fields"]), many["detail"][-11:]) == (20, "And 3 more.")
 
 
 def test_websockets_follow_the_same_tables(world: dict[str, str], callers: list[Caller]) -> None:

@@ -114,7 +114,7 @@ def subject_stats(name: str, begin: int, end: int, *groups: dict[str, Any], **va
 
 def stats(*found: dict[str, Any], **values: Any) -> Measured[dict[str, Any]]:
     head = {
-        "state": "read_write", "state_reason": None, "version": "1", "disk_free_bytes": 5, "connections": 1,
+        "state": "read_write", "state_reason": None, "state_why": None, "version": "1", "disk_free_bytes": 5, "connections": 1,
         "uptime_seconds": 7.3, "log": {"begin": 0, "end": 9, "synced_end": 9, "damaged": []},
     }  # fmt: skip
     return Measured({**head, "subjects": list(found), **values}, None, NOW_MS)
@@ -277,6 +277,13 @@ def test_a_node_that_is_away_makes_what_it_holds_unknown_and_nothing_else() -> N
     assert later == now
     again = empty() | summed(later, NOW_MS + 61_000, places, both, {})
     assert again == before
+
+
+def test_why_a_node_accepts_no_sends_is_in_its_entry_as_a_code_too() -> None:
+    why = {"code": "refuses", "values": {"why": "maintenance"}, "text": "read only: maintenance"}
+    answer = stats(state="read_only", state_reason=why["text"], state_why=why)
+    node = summed(empty(), None, [place("g1")], {"g1-a": answer}, {})["nodes"]["g1-a"]
+    assert (node["state_reason"], node["state_why"]) == (why["text"], why)
 
 
 def test_what_reachable_broker_groups_report_is_a_lower_bound_while_one_is_away() -> None:

@@ -1,5 +1,7 @@
 """A repeated event: logged at once, then with a back-off and the number of those between."""
 
+import logging
+
 import pytest
 
 from qmq.net.log_limiter import LogLimiter
@@ -25,3 +27,16 @@ def test_only_so_many_keys_are_remembered(monkeypatch: pytest.MonkeyPatch) -> No
     for number in range(100):
         assert limiter.admit(number, 0.0) == 0
         assert len(limiter._keys) <= 3
+
+
+def test_a_line_names_how_many_were_suppressed(caplog: pytest.LogCaptureFixture) -> None:
+    limiter, logger = LogLimiter(10.0), logging.getLogger("test")
+    for now in range(12):
+        limiter.error(logger, "k", f"at {now}", now)
+        limiter.warning(logger, "host:1", "why", f"at {now}", now, level=logging.ERROR)
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("ERROR", "at 0"),
+        ("ERROR", "host:1: at 0 (why)"),
+        ("ERROR", "at 10 (9 more since the last line)"),
+        ("ERROR", "host:1: at 10 (why; 9 more of this host since the last line)"),
+    ]

@@ -12,6 +12,7 @@ from qmq.protocol.group_rows import (
     RowResponse,
     RowResult,
 )
+from qmq.protocol.reasons import Reason
 from qmq.protocol.replication import (
     Commits,
     Confirm,
@@ -32,8 +33,8 @@ REGISTER = NodeRegisterRequest(
     BrokerRequestType.HEARTBEAT, "g1", "g1-a", "broker", 0, "10.0.0.1:20881", "10.0.0.1:20981", 1, 7, 5000, 1600000000000,
     "0.1.0", "v7", boot_id="b1", sync_address="10.0.0.1:20882", rack="r1", replica_role=ReplicaRole.MASTER,
     promotion_id=PROMOTION_ID, log_epoch=7, high_watermark=4800, was_clean=True, master_silent_ms=-1,
-    problems=("no space",), slaves=(SlaveEnd("g1-b", 4900),), led_row=ROW, counted=("g1-a", "g1-b"),
-    incarnation="0123456789abcdef", row_version=12, row_in_sync=("g1-a",), stuck_ms=2500, limitations=("its disk is full",),
+    problems=(Reason("no space"),), slaves=(SlaveEnd("g1-b", 4900),), led_row=ROW, counted=("g1-a", "g1-b"),
+    incarnation="0123456789abcdef", row_version=12, row_in_sync=("g1-a",), stuck_ms=2500, limitations=(Reason("its disk is full"),),
     unreachable=("g1-b",),
 )  # fmt: skip
 REGISTERED = NodeRegisterResponse(True, "", 7, 1, 4.0, 1.0, "v7", "", ROW)

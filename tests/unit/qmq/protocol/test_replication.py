@@ -21,6 +21,7 @@ from qmq.protocol.extensions import PROBLEMS_MAX, SlaveEnd
 from qmq.protocol.group_rows import MEMBERS_MAX, RowResponse, RowResult
 from qmq.protocol.kinds import UNSET, MapKind
 from qmq.protocol.primitives import Reader, encode_strmap
+from qmq.protocol.reasons import Reason
 from qmq.protocol.replication import (
     COMMITS_BYTES_MAX,
     EPOCHS_MAX,
@@ -359,7 +360,7 @@ def test_lists_have_as_many_items_as_their_limit_allows() -> None:
     assert len(members) == MEMBERS_MAX
     assert type(row).decode(row.encode()) == row
     slaves = tuple(SlaveEnd(str(n), n) for n in range(MEMBERS_MAX))
-    register = replace(REGISTER, problems=("p" * 500,) * PROBLEMS_MAX, slaves=slaves)
+    register = replace(REGISTER, problems=(Reason("p" * 500),) * PROBLEMS_MAX, slaves=slaves)
     assert type(register).decode(register.encode()) == register
 
 
@@ -374,7 +375,7 @@ def test_lists_have_as_many_items_as_their_limit_allows() -> None:
         (replace(ROW, joining=4), r"GroupRow\.joining: 4 has bits for more than 2 members"),
         (replace(ROW, master="g1-c"), r"GroupRow\.master: g1-c is not a member; members are g1-a, g1-b"),
         (
-            replace(REGISTER, problems=("p",) * (PROBLEMS_MAX + 1)),
+            replace(REGISTER, problems=(Reason("p"),) * (PROBLEMS_MAX + 1)),
             r"NodeRegisterRequest\.problems: 17 problems, at most 16",
         ),
         (

@@ -13,6 +13,7 @@ from qmq.protocol.codes import SendResult
 from qmq.protocol.messages import Message, decode_raw, encode_entry, encode_raw
 from qmq.protocol.raw import RawView, property_lengths, property_places, tags_of
 from qmq.protocol.scan import (
+    COPIED_BYTES_MAX,
     CRC_BYTES,
     LAYOUT_HEAD_BYTES_MAX,
     LAYOUTS_MAX,
@@ -131,6 +132,23 @@ def test_one_wrong_byte_anywhere_is_noticed(*, is_known: bool) -> None:
             scanner.scan(good)
         with pytest.raises(ProtocolError):
             (scanner if is_known else BatchScanner()).scan(bytes(bad))
+
+
+@pytest.mark.parametrize("size", [COPIED_BYTES_MAX - 200, COPIED_BYTES_MAX + 1])
+@pytest.mark.parametrize("count", [1, 5])
+def test_a_wrong_byte_of_a_known_layout_is_noticed_in_small_and_large_messages(size: int, count: int) -> None:
+    good = bytes(body_of(*[message(100 + i, k="v" * size) for i in range(count)]))
+    scanner = BatchScanner()
+    for _ in range(3):
+        scanner.scan(good)
+    (layouts,) = scanner._layouts.values()
+    assert layouts.template is not None
+    assert (layouts.template.raw is None) == (size > COPIED_BYTES_MAX)
+    for place in (0, 7, len(good) // 2, len(good) - 1):
+        bad = bytearray(good)
+        bad[place] ^= 0x10
+        with pytest.raises(ProtocolError):
+            scanner.scan(bytes(bad))
 
 
 batches = st.lists(

@@ -1,0 +1,38 @@
+import { useCallback } from "react";
+import { useTranslation } from "react-i18next";
+import type { Schema } from "@/api/client";
+import { numberFormat } from "@/format/intl";
+import { useLanguage } from "@/ui/preferences";
+
+type Explanation = Schema<"Explanation">;
+
+/** Whether a value that a node reports, which no schema describes, is a reason. */
+export function isExplanation(value: unknown): value is Explanation {
+  return typeof value === "object" && value !== null && "code" in value && "values" in value && "text" in value;
+}
+
+/**
+ * The sentence of a reason in the viewer's language. One with a code that this page does not know is shown as it came, in English;
+ * `text` is the sentence of a reason that has no code.
+ */
+export function useReason(): (why: Explanation | null | undefined, text: string) => string {
+  const { t } = useTranslation("reasons");
+  const language = useLanguage();
+  return useCallback(
+    (why, text) => {
+      const shown = (name: string, value: unknown): unknown => {
+        if (isExplanation(value)) return sentence(value);
+        if (typeof value === "number") return numberFormat(language, { maximumFractionDigits: 1 }).format(value);
+        return name === "role" || name === "kind"
+          ? t(`${name}.${String(value)}`, { defaultValue: String(value) })
+          : value;
+      };
+      const sentence = ({ code, values, text: english }: Explanation): string => {
+        const all = Object.fromEntries(Object.entries(values).map(([name, value]) => [name, shown(name, value)]));
+        return code ? t(`code.${code}`, { ...all, defaultValue: english }) : english;
+      };
+      return why ? sentence(why) : text;
+    },
+    [t, language],
+  );
+}
