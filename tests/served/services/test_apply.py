@@ -115,7 +115,7 @@ def test_a_document_of_another_shape_is_refused_with_the_place(document: Any, wh
     [
         ({"name": "a b"}, "subject a b", "subject.name_illegal"),
         ({"name": "a", "retention_hours": 0}, "subject a", "subject.invalid"),
-        ({"name": "a", "owner": "nobody"}, "subject a", "subject.invalid"),
+        ({"name": "a", "owner": "unknown"}, "subject a", "subject.invalid"),
         ({"name": "a", "description": None}, "subject a", "subject.invalid"),
         ({"name": "a", "consumer_groups": ["x/y"]}, "consumer group x/y of a", "group.name_illegal"),
         (
@@ -149,7 +149,7 @@ def test_all_problems_are_named_at_once_each_with_its_place() -> None:
         "topics": [],
         "teams": [{"name": "Shop"}, {"name": "stock", "description": 5}],
         "subjects": [
-            {"name": "a", "retention_hour": 5, "retention_hours": 0, "tags": "x", "owner": "nobody"},
+            {"name": "a", "retention_hour": 5, "retention_hours": 0, "tags": "x", "owner": "unknown"},
             {"name": "b c", "consumer_groups": ["x/y", {"name": "g", "tag": [], "description": None}]},
             {"name": "plain", "archived": "yes", "consumer_groups": [{"name": "g", "tags": 5}, "x/y"]},
             7,
@@ -168,7 +168,7 @@ def test_all_problems_are_named_at_once_each_with_its_place() -> None:
         }  # fmt: skip
         assert fields["the document"] == "has the unknown key 'topics'; known: teams, subjects"
         assert fields["subjects, number 1"] == "has the unknown key 'retention_hour'; did you mean 'retention_hours'?"
-        for text in ("retention_hours: 0: must be", "tags: must be", "owner: team 'nobody' not found"):
+        for text in ("retention_hours: 0: must be", "tags: must be", "owner: team 'unknown' not found"):
             assert text in fields["subject a"]
         assert fields["subjects, number 4"].startswith("7: must be a name or a mapping with name,")
         for place, text in fields.items():
