@@ -68,6 +68,7 @@ class Scenario:
         self.rng = random.Random(seed)
         self.disk, self.clock = MemoryDisk(), ManualClock()
         self.promised: list[Sent] = []
+        self.used: set[tuple[str, int]] = set()
         self.tried: dict[tuple[str, int], set[str]] = {}
         self.retained_from = 0
         self.removals = self.returns = self.number = self.steps = 0
@@ -138,10 +139,10 @@ class Scenario:
             log.write(commit)
             log.complete(commit)
             self.store.completed(log.high_watermark)
-        used = {(name, sequence) for name, sequence, _, _ in self.promised}
-        again = [item for item in self.pending if (item[0], item[1]) in used]
+        again = [item for item in self.pending if item[:2] in self.used]
         assert not again, f"sequences were used twice: {again}"
         self.promised += self.pending
+        self.used.update(item[:2] for item in self.pending)
         self.pending = []
 
     def checkpoint(self) -> None:

@@ -115,12 +115,9 @@ class Broken(Exception):
 Thunk = Callable[[], Group]
 
 
-def name(number: int) -> str:
-    """The node id of a member."""
-    return f"n{number}"
-
-
-NAMES = tuple(name(number) for number in range(3))
+NAMES = tuple(f"n{number}" for number in range(3))
+name = NAMES.__getitem__
+"""The node id of a member."""
 NUMBERS = {text: number for number, text in enumerate(NAMES)}
 
 

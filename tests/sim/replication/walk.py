@@ -150,12 +150,16 @@ def walk_one(seed: int, bounds: Bounds, steps_max: int = 300) -> Found:
     lines: list[str] = []
     given_up = 0
     weights: dict[str, float] = {}
+    """Of kinds, and of lines, which are the same in many states."""
 
     def weight(line: str) -> float:
-        kind = line.translate(_NO_DIGITS)
-        if kind not in weights:
-            weights[kind] = rng.choice(WEIGHTS)
-        return weights[kind]
+        found = weights.get(line)
+        if found is None:
+            kind = line.translate(_NO_DIGITS)
+            if kind not in weights:
+                weights[kind] = rng.choice(WEIGHTS)
+            found = weights[line] = weights[kind]
+        return found
 
     while len(lines) < steps_max:
         try:

@@ -1,5 +1,7 @@
 """Index entries are encoded and decoded, and messages cut out of what was read, many at a time."""
 
+from itertools import accumulate
+
 import pytest
 
 from broker_node.consume_log import (
@@ -36,7 +38,7 @@ def test_any_number_of_entries_is_decoded(count: int) -> None:
 
 def run_of(count: int, begin: int) -> Run:
     """Messages of different sizes and tags, of which the first CRC is at `begin` of what was received."""
-    begins = [begin + CRC_BYTES + sum(100 + n % 7 for n in range(index)) for index in range(count)]
+    begins = list(accumulate((100 + n % 7 for n in range(count - 1)), initial=begin + CRC_BYTES))
     return Run(
         "subject",
         begin,
