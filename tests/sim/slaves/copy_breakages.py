@@ -19,6 +19,7 @@ COPY_BREAKAGES = (
             ),
         ),
         COPIES,
+        seed=4,
     ),
     SlavesBreakage(
         "a slave removes what its master has not removed",
@@ -31,6 +32,7 @@ COPY_BREAKAGES = (
             ),
         ),
         COPIES,
+        seed=3,
     ),
     SlavesBreakage(
         "a copy is opened before it has all that its state holds",
@@ -49,5 +51,6 @@ COPY_BREAKAGES = (
         "failure",
         (("qmq.daemon.replication.slave_copy:SlaveCopy.store_end", "self.copied.sync()", "pass"),),
         COPIES,
+        seed=5,
     ),
 )

@@ -1,29 +1,19 @@
 """The checks of schedules with slaves notice what they are for: each deliberate breakage of the product is found."""
 
-import os
-from datetime import UTC, datetime
+from dataclasses import replace
 
 import pytest
 
 from tests.sim.slaves.breakages import BREAKAGES, SlavesBreakage
 from tests.sim.slaves.copy_breakages import COPY_BREAKAGES
 from tests.sim.slaves.whole_breakages import WHOLE_BREAKAGES
+from tests.sim.swarm import Mix, Report
 
 pytestmark = pytest.mark.slow
-EVERY = os.environ.get("QMQ_SIM") == "full"
 ALL = (*BREAKAGES, *COPY_BREAKAGES, *WHOLE_BREAKAGES)
-SHARE = 4
-"""`make test` runs every fourth breakage, others each day; `make test-all` runs all."""
 
 
-def chosen() -> list[SlavesBreakage]:
-    if EVERY:
-        return list(ALL)
-    day = datetime.now(UTC).toordinal()
-    return [breakage for number, breakage in enumerate(ALL) if number % SHARE == day % SHARE]
-
-
-@pytest.mark.parametrize("breakage", chosen(), ids=lambda breakage: breakage.name.replace(" ", "-"))
+@pytest.mark.parametrize("breakage", ALL, ids=lambda breakage: breakage.name.replace(" ", "-"))
 def test_a_breakage_is_noticed(breakage: SlavesBreakage) -> None:
     report = breakage.find()
     found = {broken.check for broken in report.broken}
@@ -36,3 +26,15 @@ def test_a_breakage_is_noticed(breakage: SlavesBreakage) -> None:
 def test_a_breakage_fits_the_code(breakage: SlavesBreakage) -> None:
     with breakage.applied():
         pass
+
+
+def test_the_search_begins_with_the_seed_that_found_it_and_tries_each_other_seed_once() -> None:
+    tried: list[int] = []
+
+    def run(seed: int, mix: Mix) -> Report:
+        tried.append(seed)
+        return Report(seed, mix, [], "", [], [], 0.0, 0.0)
+
+    breakage = replace(BREAKAGES[0], seed=3, run=run)
+    assert not breakage.is_noticed(breakage.find(seeds=4))
+    assert tried == [3, 1, 2, 4]
