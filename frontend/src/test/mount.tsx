@@ -51,7 +51,7 @@ function read(sent: string, request: Request): unknown {
 export type Answers = Readonly<Record<string, unknown>>;
 
 /**
- * Answers for the requests of a test, by "GET /api/v1/…" without the query; a function gets the address and the body. What isn't named
+ * Answers for the requests of a test, by "GET /api/v1/…" without the query; a function gets the address and the body, and may return a promise. What isn't named
  * fails the test's request with 404. Returns what was asked.
  */
 export function answer(answers: Answers): { asked: { method: string; url: URL; body: unknown }[] } {
@@ -63,8 +63,9 @@ export function answer(answers: Answers): { asked: { method: string; url: URL; b
     const body = sent ? read(sent, request) : undefined;
     asked.push({ method: request.method, url, body });
     const known = answers[`${request.method} ${url.pathname}`];
-    const made: unknown =
-      typeof known === "function" ? (known as (url: URL, body: unknown) => unknown)(url, body) : known;
+    const made: unknown = await (typeof known === "function"
+      ? (known as (url: URL, body: unknown) => unknown)(url, body)
+      : known);
     if (made instanceof Response) return made;
     if (made === undefined)
       return Response.json({ code: "test.unknown", title: "not named by the test" }, { status: 404 });

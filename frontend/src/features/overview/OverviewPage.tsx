@@ -1,7 +1,7 @@
 import { Alert, Badge, Group, List, Paper, SimpleGrid, Stack, Text } from "@mantine/core";
 import { IconCircleCheck } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
-import { useCallback, useMemo } from "react";
+import { useCallback, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { firingOptions } from "@/api/alerts";
 import { attention, hasRejecting, type Item } from "@/features/overview/attention";
@@ -38,12 +38,14 @@ export default function OverviewPage() {
     const firing = [...(critical.data?.results ?? []), ...(warning.data?.results ?? [])];
     return data ? attention(data, live.state, firing, groups.data?.results) : [];
   }, [data, live.state, critical.data, warning.data, groups.data]);
+  const isLiveKnown = live.status.kind !== "connecting";
+  const isChecked = useOnce(Boolean(data) && isLiveKnown && ![critical, warning, groups].some((one) => one.isLoading));
   return (
     <>
       <PageHeader title={t("title")} badges={<LiveBadge view={live} />} />
       <QueryProblem of={query} />
-      {query.isPending && <Loading label={t("title")} />}
-      {data && (
+      {!isChecked && !query.error && <Loading label={t("title")} />}
+      {data && isChecked && (
         <Stack>
           <Attention items={items} />
           <Numbers overview={data} />
@@ -64,6 +66,16 @@ export default function OverviewPage() {
       )}
     </>
   );
+}
+
+/**
+ * Whether this was ever so. What needs attention is complete once the nodes' state and the alerts were read: before, the page would say
+ * that all is well, and then move down what it shows below.
+ */
+function useOnce(isSo: boolean): boolean {
+  const [wasSo, setWasSo] = useState(isSo);
+  if (isSo && !wasSo) setWasSo(true);
+  return isSo || wasSo;
 }
 
 function Numbers({ overview }: { overview: Overview }) {
