@@ -213,6 +213,7 @@ class Handlers(RequestHandlers):
 
     def _leave_group(self, connection: Connection, frame: Frame) -> None:
         request = LeaveGroupRequest.decode(frame.body)
+        self.pulls.leave((connection, request.subject, request.group, request.consumer_id))
         offset = -1
         subject = self._store.subjects.get(request.subject)
         group = subject.groups.get(request.group) if subject is not None else None

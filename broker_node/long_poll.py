@@ -25,6 +25,10 @@ STALE_DEADLINES_MAX = 1_000
 """Deadlines of answered pulls that stay in the heap, beside as many as there are pulls waiting."""
 
 
+Sender = tuple[Connection, str, str, str]
+"""Connection, subject, group and consumer ID of a pull."""
+
+
 @dataclass(eq=False, slots=True)
 class ParkedPull:
     """A pull that waits for messages until `deadline` (monotonic seconds)."""
@@ -35,6 +39,14 @@ class ParkedPull:
     deadline: float
     ticket: int = -1
     is_done: bool = False
+    has_left: bool = False
+    """Its sender left the group while it waited for the disk."""
+
+    @property
+    def sender(self) -> Sender:
+        """Who waits."""
+        request = self.request
+        return self.connection, request.subject, request.group, request.consumer_id
 
 
 _Queue = OrderedDict[int, ParkedPull]
@@ -51,6 +63,7 @@ class LongPolls:
     """A subject's retried messages became due."""
     held: int = 0
     _parked: dict[str, dict[str, _Queue]] = field(default_factory=dict)
+    _by_sender: dict[Sender, _Queue] = field(default_factory=dict)
     _deadlines: list[tuple[float, int]] = field(default_factory=list)
     """(when, ticket); a ticket that is not in `_by_ticket` was settled meanwhile."""
     _by_ticket: dict[int, ParkedPull | str] = field(default_factory=dict)
@@ -67,6 +80,7 @@ class LongPolls:
         pull.ticket = self._at(pull.deadline, pull)
         request = pull.request
         self._parked.setdefault(request.subject, {}).setdefault(request.group, OrderedDict())[pull.ticket] = pull
+        self._by_sender.setdefault(pull.sender, OrderedDict())[pull.ticket] = pull
         self.held += 1
         return True
 
@@ -87,6 +101,10 @@ class LongPolls:
         waiting = self._parked.get(subject, {}).get(group)
         return next(iter(waiting.values())) if waiting else None
 
+    def of(self, sender: Sender) -> list[ParkedPull]:
+        """The pulls of a consumer that wait."""
+        return list(self._by_sender.get(sender, {}).values())
+
     def newer(self, pull: ParkedPull) -> list[ParkedPull]:
         """The pulls of a parked pull's subject and group that wait less long."""
         waiting = self._parked[pull.request.subject][pull.request.group]
@@ -103,6 +121,10 @@ class LongPolls:
         groups = self._parked[request.subject]
         waiting = groups[request.group]
         del waiting[pull.ticket]
+        own = self._by_sender[pull.sender]
+        del own[pull.ticket]
+        if not own:
+            del self._by_sender[pull.sender]
         if not waiting:
             del groups[request.group]
             if not groups:

@@ -8,7 +8,7 @@ from broker_node.consumer_connections import ConsumerConnections
 from broker_node.delivery import PULL_BYTES_MAX, Delivered, Delivery
 from broker_node.disk_work import DiskWork
 from broker_node.known_requests import KnownRequests
-from broker_node.long_poll import LongPolls, ParkedPull
+from broker_node.long_poll import LongPolls, ParkedPull, Sender
 from broker_node.pull_gate import PullGate
 from broker_node.rejections import BrokerRejections, HandlerCounters
 from broker_node.settlement import BeingSettled, Settlement
@@ -45,7 +45,8 @@ class PullHandler:
     _pull_gate: PullGate = field(default_factory=PullGate, init=False)
     consumer_connections: ConsumerConnections = field(default_factory=ConsumerConnections, init=False)
     known: KnownRequests = field(default_factory=KnownRequests, init=False)
-    _cold: dict[asyncio.Future[None], None] = field(default_factory=dict, init=False)
+    _cold: dict[asyncio.Future[None], ParkedPull] = field(default_factory=dict, init=False)
+    """Pulls that wait for the disk, at most COLD_READS_MAX."""
     _is_stopping: bool = field(default=False, init=False)
     """Whether pulls that find nothing are answered at once."""
 
@@ -180,7 +181,7 @@ class PullHandler:
             await asyncio.get_running_loop().run_in_executor(None, work.read)
 
         future = self._supervisor.background("cold_read", read())
-        self._cold[future] = None
+        self._cold[future] = pull
 
         def ended(done: "asyncio.Future[None]") -> None:
             self._cold.pop(done, None)
@@ -190,7 +191,7 @@ class PullHandler:
                 # Also without a connection: a repair records damage.
                 if (more := work.finish()) is not None:
                     self._read(pull, more, is_new)
-                elif not self._try(pull, is_new=is_new, plan=work) and not is_new:
+                elif pull.has_left or (not self._try(pull, is_new=is_new, plan=work) and not is_new):
                     pull.connection.reply(pull.frame, ResponseCode.NO_MESSAGE)
             except BeingSettled as wait:
                 self._wait_or_ask_again(pull, wait.settlement, is_new)
@@ -245,6 +246,15 @@ class PullHandler:
     def _expired(self, pull: ParkedPull) -> None:
         self.polls.done(pull)
         pull.connection.reply(pull.frame, ResponseCode.NO_MESSAGE)
+
+    def leave(self, sender: Sender) -> None:
+        """Answer the waiting pulls of a consumer that leaves with nothing: messages that they got from now on would be delivered to
+        others only when the consumer's lease has ended."""
+        for pull in self.polls.of(sender):
+            self._expired(pull)
+        for pull in self._cold.values():
+            if pull.sender == sender:
+                pull.has_left = True
 
     def hold(self) -> None:
         """Answer every waiting pull with nothing, and let none wait until `resume`."""

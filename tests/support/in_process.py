@@ -39,7 +39,7 @@ from qmq.protocol.delayed import (
     ListDelayedRequest,
     Operation,
 )
-from qmq.protocol.extensions import EnsureGroupRequest
+from qmq.protocol.extensions import EnsureGroupRequest, LeaveGroupRequest
 from qmq.protocol.frames import Frame
 from qmq.protocol.messages import FLAG_DELAY, KEY_SCHEDULE, Message, decode_raws, encode_entry
 from qmq.replication.roles import ReplicaState
@@ -168,6 +168,10 @@ class Client:
         frame = await self.caller.call(Command.DELAYED_CALENDAR, body, timeout_s=30)
         assert frame.code == ResponseCode.SUCCESS, bytes(frame.body)
         return dict(DelayedCalendar.decode(frame.body).hours)
+
+    async def leave(self, consumer: str, subject: str = "orders", group: str = "g") -> Frame:
+        """The answer to a consumer that leaves its group."""
+        return await self.raw(Command.LEAVE_GROUP, LeaveGroupRequest(subject, group, consumer).encode())
 
     async def raw(self, code: int, body: bytes, version: int = 9) -> Frame:
         """Any request."""

@@ -12,6 +12,7 @@ from broker_node.admin import metrics, pages, stats
 from broker_node.subject import Subject
 from qmq.log.index import IndexView
 from qmq.log.log import SegmentedLog
+from qmq.protocol.codes import ResponseCode
 from tests.sim.disk import only_in_threads
 from tests.sim.loop import running_loop
 from tests.support.in_process import connected, get_json, get_page, message, running_broker
@@ -263,6 +264,23 @@ async def test_so_many_pulls_read_from_the_disk_at_a_time_and_the_others_get_not
         assert [len(messages) for _, messages in got] == [5, 5, 0, 0]
         assert broker.handlers.counters.cold_pulls == 4
         assert [len((await client.pull(group=group))[1]) for group in "cd"] == [5, 5]
+
+
+async def test_a_pull_that_reads_from_the_disk_gets_nothing_when_its_consumer_has_left_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = MemoryDisk()
+    async with running_broker(tmp_path, disk=disk) as broker, connected(broker) as client:
+        await client.begin()
+        await client.send(*(message(n) for n in range(5)))
+        disk.chill(f"{broker.options.data_dir}/log/")
+        with monkeypatch.context() as patch:
+            patch.setattr(disk, "observe", lambda operation, path: running_loop().block(operation == "read"))
+            pulled, left = await asyncio.gather(client.pull(consumer="c1"), client.leave("c1"))
+        assert broker.handlers.counters.cold_pulls == 1
+        assert left.code == ResponseCode.SUCCESS
+        assert pulled == (-1, [])
+        assert (await client.pull(consumer="c2"))[1] == [f"m{n}" for n in range(5)]
 
 
 async def test_waiting_pulls_whose_message_is_on_the_disk_are_answered_one_after_the_other(

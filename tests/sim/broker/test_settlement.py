@@ -13,6 +13,7 @@ from qmq.protocol.extensions import LeaveGroupRequest
 from tests.sim.disk import only_in_threads
 from tests.support.in_process import Client, connected, message, running_broker
 from tests.support.memory_disk import MemoryDisk
+from tests.support.waiting import eventually_async
 
 RETRY = "%RETRY%orders%g"
 MESSAGES = 3 * BATCH_MESSAGES_MAX + 100
@@ -137,6 +138,24 @@ async def test_a_stop_ends_settlements_and_the_next_start_goes_on_with_the_rest(
         assert held == rest
         assert (await client.raw(Command.LEAVE_GROUP, LeaveGroupRequest("orders", "g", "c1").encode())).code == 0
         assert sorted(await all_of(client, RETRY)) == sorted(ids(0, MESSAGES))
+
+
+@pytest.mark.parametrize("subject", ["orders", RETRY])
+async def test_a_waiting_pull_of_a_consumer_that_left_gets_nothing_that_is_stored_later(
+    tmp_path: Path, subject: str
+) -> None:
+    async with running_broker(tmp_path) as broker, connected(broker) as client, connected(broker) as other:
+        await client.begin()
+        await client.send(message(0, subject))
+        assert (await client.pull(subject, consumer="c1"))[1] == ["m0"]
+        await client.ack(0, 0, subject=subject)
+        waiting = asyncio.ensure_future(client.pull(subject, consumer="c1", last=0, timeout_ms=20_000))
+        stays = asyncio.ensure_future(other.pull(subject, consumer="c1", last=0, timeout_ms=20_000))
+        await eventually_async(lambda: broker.handlers.polls.held == 2, what="both connections wait")
+        assert (await client.leave("c1", subject)).code == ResponseCode.SUCCESS
+        await client.send(message(1, subject))
+        assert (await stays)[1] == ["m1"], "what waits on another connection stays"
+        assert await waiting == (-1, [])
 
 
 async def test_a_pull_of_a_consumer_that_holds_too_many_is_answered_late_with_nothing(

@@ -36,7 +36,7 @@ def test_waits_that_end_at_once_end_in_limited_numbers_and_in_order() -> None:
         if i % 2:
             polls.wake_at(name, clock.monotonic() + 30)
         else:
-            request = SimpleNamespace(subject=name, group="g")
+            request = SimpleNamespace(subject=name, group="g", consumer_id="c")
             polls.park(ParkedPull(MagicMock(), MagicMock(), request, clock.monotonic() + 30))  # type: ignore[arg-type]
     clock.advance(30)
     for count in (ENDED_MAX, 2 * ENDED_MAX):
