@@ -1,9 +1,10 @@
-import { act, screen, waitFor, within } from "@testing-library/react";
+import { screen, waitFor, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { beforeEach, expect, test } from "vitest";
 import GroupPage from "@/features/groups/GroupPage";
-import { detail, fakeFeeds, row, snapshot } from "@/features/groups/testing";
+import { detail, row } from "@/features/groups/testing";
 import type { Member, Place } from "@/features/groups/queries";
+import { fakeFeeds, snapshot } from "@/test/feeds";
 import { answer, mount, type Answers } from "@/test/mount";
 
 const ONE = "/api/v1/consumer-groups/orders/billing/";
@@ -47,7 +48,7 @@ test("live numbers, why the group is in its state, and what nobody measured", as
   await screen.findByText("Progress by broker group");
   expect(feeds[0]?.path).toBe("/ws/lag/?subject=orders&group=billing");
   const entry = { ...row("billing", { lag: 1_234, pull_rate: null, reason: "measured for less than a second" }) };
-  act(() => feeds[0]?.say(snapshot({ subjects: {}, groups: { "orders\nbilling": entry } })));
+  feeds[0]?.say(snapshot({ subjects: {}, groups: { "orders\nbilling": entry } }));
   await waitFor(() => expect(document.querySelector("[data-tile=Lag]")).toHaveTextContent("1,234"));
   expect(document.querySelector('[data-tile="Pulled/s"]')).toHaveTextContent("—");
   expect(document.querySelector('[data-tile="Sent/s"]')).toHaveTextContent("—");
@@ -63,7 +64,7 @@ test("messages of the subject that are lost to damage are counted", async () => 
   await screen.findByText("Progress by broker group");
   const orders = { subject: "orders", withheld: 1, withheld_on: ["g7"], reason: null };
   const groups = { "orders\nbilling": row("billing", { withheld: 1 }) };
-  act(() => feeds[0]?.say(snapshot({ subjects: { orders }, groups })));
+  feeds[0]?.say(snapshot({ subjects: { orders }, groups }));
   expect(await screen.findByText("1 message withheld")).toBeVisible();
   expect(screen.getByRole("link", { name: "g7" })).toHaveAttribute("href", "/brokers/g7");
 });

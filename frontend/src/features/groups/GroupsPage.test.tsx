@@ -1,8 +1,9 @@
-import { act, screen, waitFor, within } from "@testing-library/react";
+import { screen, waitFor, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { beforeEach, expect, test } from "vitest";
 import GroupsPage from "@/features/groups/GroupsPage";
-import { fakeFeeds, row, snapshot } from "@/features/groups/testing";
+import { row } from "@/features/groups/testing";
+import { fakeFeeds, snapshot } from "@/test/feeds";
 import { answer, mount } from "@/test/mount";
 
 const page = (...results: object[]) => ({ at: null, reason: null, results, next: null });
@@ -36,10 +37,8 @@ test("rows stay where they are while their numbers move", async () => {
   answer({ "GET /api/v1/lag/": page(row("billing", { lag: 40 }), row("audit", { lag: 5 })) });
   await mount(GroupsPage, "/groups");
   await screen.findByRole("link", { name: "billing" });
-  act(() =>
-    feeds[0]?.say(
-      snapshot({ subjects: {}, groups: { "orders\naudit": { ...row("audit"), lag: 9_000, state: "stopped" } } }),
-    ),
+  feeds[0]?.say(
+    snapshot({ subjects: {}, groups: { "orders\naudit": { ...row("audit"), lag: 9_000, state: "stopped" } } }),
   );
   await waitFor(() => expect(cell("orders/audit", "lag")).toHaveTextContent("9,000"));
   expect(cell("orders/audit", "state")).toHaveTextContent("Stopped");
@@ -71,7 +70,7 @@ test("a state in the summary shows only such groups", async () => {
   answer({ "GET /api/v1/lag/": page(row("billing")) });
   const { address } = await mount(GroupsPage, "/groups");
   await screen.findByRole("link", { name: "billing" });
-  act(() => feeds[0]?.say(snapshot({ subjects: {}, groups: { a: row("a", { state: "stopped" }), b: row("b") } })));
+  feeds[0]?.say(snapshot({ subjects: {}, groups: { a: row("a", { state: "stopped" }), b: row("b") } }));
   await userEvent.click(await screen.findByRole("button", { name: "1 Stopped" }));
   await waitFor(() => expect(address()).toContain("state=stopped"));
 });

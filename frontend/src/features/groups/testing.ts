@@ -1,7 +1,6 @@
-import { vi } from "vitest";
 import type { Detail, GroupLag } from "@/features/groups/queries";
 
-/** What tests of this feature share: rows as the API answers them, and a live feed that a test speaks for. */
+/** What tests of this feature share: rows as the API answers them. */
 
 export const row = (group: string, values: Partial<GroupLag> = {}): GroupLag => ({
   subject: "orders",
@@ -63,35 +62,4 @@ export const detail = (values: Partial<Detail> = {}): Detail => ({
   members: [],
   members_total: 0,
   ...values,
-});
-
-/** Feeds that were opened, each with a way to say something on it. */
-export function fakeFeeds(): { path: string; say: (message: object) => void }[] {
-  const opened: { path: string; say: (message: object) => void }[] = [];
-  vi.stubGlobal(
-    "WebSocket",
-    class {
-      onmessage: ((event: { data: string }) => void) | null = null;
-      constructor(url: string) {
-        const { pathname, search } = new URL(url);
-        opened.push({
-          path: pathname + search,
-          say: (message) => this.onmessage?.({ data: JSON.stringify(message) }),
-        });
-      }
-      close() {
-        return;
-      }
-    },
-  );
-  return opened;
-}
-
-/** A feed's first message. */
-export const snapshot = (state: object) => ({
-  type: "snapshot",
-  stream: "s",
-  version: 1,
-  at: "2026-11-21T10:00:00Z",
-  state,
 });

@@ -1,6 +1,7 @@
 import { act, screen } from "@testing-library/react";
-import { beforeEach, expect, test, vi } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import OverviewPage from "@/features/overview/OverviewPage";
+import { fakeFeeds, snapshot } from "@/test/feeds";
 import { answer, mount } from "@/test/mount";
 
 const OVERVIEW = {
@@ -20,30 +21,11 @@ const OVERVIEW = {
   worst: [],
 };
 const OFFLINE = { broker_groups: { g1: { kind: "broker", state: "offline", operator_state: "normal" } } };
-let sockets: { onmessage: ((event: { data: string }) => void) | null; onclose: ((event: object) => void) | null }[] =
-  [];
+let feeds: ReturnType<typeof fakeFeeds>;
 
 beforeEach(() => {
-  sockets = [];
-  vi.stubGlobal(
-    "WebSocket",
-    class {
-      onmessage = null;
-      onclose = null;
-      constructor() {
-        sockets.push(this);
-      }
-      close() {
-        return;
-      }
-    },
-  );
+  feeds = fakeFeeds();
 });
-
-function snapshot(state: object) {
-  const data = JSON.stringify({ type: "snapshot", version: 1, at: "2026-11-21T10:00:00Z", state });
-  act(() => sockets.forEach((socket) => socket.onmessage?.({ data })));
-}
 
 /** Answers that were given are drawn: what is not drawn now, waits for something else. */
 async function settled() {
@@ -52,13 +34,13 @@ async function settled() {
   });
 }
 
-test("nothing is said of the system before the state of its nodes is known", async () => {
+test("the page waits for the state of the nodes", async () => {
   answer({ "GET /api/v1/overview/": OVERVIEW });
   await mount(OverviewPage);
   await settled();
   expect(screen.queryByText("All systems normal")).toBeNull();
   expect(document.querySelector("[data-tile]")).toBeNull();
-  snapshot(OFFLINE);
+  feeds[0]?.say(snapshot(OFFLINE));
   expect(screen.queryByText("All systems normal")).toBeNull();
   expect(document.querySelector("[data-attention='1']")).not.toBeNull();
   expect(document.querySelector("[data-tile=lag]")).not.toBeNull();
@@ -72,7 +54,7 @@ test("the page comes with the names of alerts", async () => {
     "GET /api/v1/alerts/": () => alerts,
   });
   await mount(OverviewPage);
-  snapshot({});
+  feeds[0]?.say(snapshot({}));
   await settled();
   expect(document.querySelector("[data-tile]")).toBeNull();
   tellAlerts({
@@ -87,6 +69,6 @@ test("the page comes with the names of alerts", async () => {
 test("a page that can't have live numbers shows the others", async () => {
   answer({ "GET /api/v1/overview/": OVERVIEW });
   await mount(OverviewPage);
-  act(() => sockets.forEach((socket) => socket.onclose?.({ code: 4403, reason: "" })));
+  feeds[0]?.end(4403);
   expect(await screen.findByText("All systems normal")).toBeInTheDocument();
 });

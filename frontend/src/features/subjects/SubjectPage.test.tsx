@@ -1,32 +1,18 @@
-import { act, screen } from "@testing-library/react";
-import { beforeEach, expect, test, vi } from "vitest";
+import { screen } from "@testing-library/react";
+import { beforeEach, expect, test } from "vitest";
 import SubjectPage from "@/features/subjects/SubjectPage";
+import { fakeFeeds, snapshot } from "@/test/feeds";
 import { answer, mount } from "@/test/mount";
 
-let sockets: { onmessage: ((event: { data: string }) => void) | null }[] = [];
+let feeds: ReturnType<typeof fakeFeeds>;
 
 beforeEach(() => {
-  sockets = [];
-  vi.stubGlobal(
-    "WebSocket",
-    class {
-      onmessage = null;
-      constructor() {
-        sockets.push(this);
-      }
-      close() {
-        return;
-      }
-    },
-  );
+  feeds = fakeFeeds();
 });
 
-function snapshot(orders: object) {
-  const message = { type: "snapshot", stream: "s", version: 1, at: "2026-11-21T10:00:00Z" };
+function measured(orders: object) {
   const state = { subjects: { orders: { subject: "orders", reason: null, ...orders } }, groups: {} };
-  act(() => {
-    for (const socket of sockets) socket.onmessage?.({ data: JSON.stringify({ ...message, state }) });
-  });
+  for (const feed of feeds) feed.say(snapshot(state));
 }
 
 test("messages that are lost to damage are counted, with links to the broker groups", async () => {
@@ -34,7 +20,7 @@ test("messages that are lost to damage are counted, with links to the broker gro
   await mount(SubjectPage, "/subjects/orders", "/subjects/$subject");
   await screen.findByRole("heading", { name: "orders" });
   expect(document.querySelector("[data-withheld]")).toBeNull();
-  snapshot({ withheld: 1_234, withheld_on: ["g1", "g2"] });
+  measured({ withheld: 1_234, withheld_on: ["g1", "g2"] });
   expect(await screen.findByText("1,234 messages withheld")).toBeVisible();
   expect(screen.getByText(/can't be delivered/)).toBeVisible();
   expect(screen.getByRole("link", { name: "g1" })).toHaveAttribute("href", "/brokers/g1");
@@ -48,6 +34,6 @@ test.each([
   answer({});
   await mount(SubjectPage, "/subjects/orders", "/subjects/$subject");
   await screen.findByRole("heading", { name: "orders" });
-  snapshot(entry);
+  measured(entry);
   expect(document.querySelector("[data-withheld]")).toBeNull();
 });
