@@ -63,7 +63,8 @@ class LongPolls:
     """A subject's retried messages became due."""
     held: int = 0
     _parked: dict[str, dict[str, _Queue]] = field(default_factory=dict)
-    _by_sender: dict[Sender, _Queue] = field(default_factory=dict)
+    _by_sender: dict[Sender, dict[int, ParkedPull]] = field(default_factory=dict)
+    """By ticket."""
     _deadlines: list[tuple[float, int]] = field(default_factory=list)
     """(when, ticket); a ticket that is not in `_by_ticket` was settled meanwhile."""
     _by_ticket: dict[int, ParkedPull | str] = field(default_factory=dict)
@@ -80,7 +81,7 @@ class LongPolls:
         pull.ticket = self._at(pull.deadline, pull)
         request = pull.request
         self._parked.setdefault(request.subject, {}).setdefault(request.group, OrderedDict())[pull.ticket] = pull
-        self._by_sender.setdefault(pull.sender, OrderedDict())[pull.ticket] = pull
+        self._by_sender.setdefault(pull.sender, {})[pull.ticket] = pull
         self.held += 1
         return True
 
