@@ -8,22 +8,22 @@ from typing import Any
 from broker_node.admin.metrics import BrokerMetrics
 from broker_node.admin.pages import BrokerPages
 from broker_node.admin.view import NodeView
-from broker_node.bulk_read import BulkReads
-from broker_node.checkpoint import CHECKPOINT_NAME, BrokerCheckpoints
-from broker_node.checkpoint_reading import save_copied
-from broker_node.consumer_leases import ConsumerLeases
-from broker_node.delivery import Delivery
-from broker_node.disk_work import DiskWork
+from broker_node.delivery.consumer_leases import ConsumerLeases
+from broker_node.delivery.delivery import Delivery
+from broker_node.delivery.retry_writer import Budget, move_orphans
 from broker_node.handlers import Handlers
 from broker_node.options import BrokerOptions
-from broker_node.rates import RateTable
-from broker_node.recovery import clear_store, open_store, renew_leases
-from broker_node.retention import HistoryRetention, SubjectRetention
-from broker_node.retention_clock import Gap, GapFile, RetentionClock
-from broker_node.retry import Budget, move_orphans
-from broker_node.subject_changes import SubjectChanges
-from broker_node.subject_removal import SubjectRemoval
-from broker_node.subject_table import LimitReached, StoreLimits, StorePaths
+from broker_node.reads.bulk_read import BulkReads
+from broker_node.recovery.checkpoint import CHECKPOINT_NAME, BrokerCheckpoints
+from broker_node.recovery.checkpoint_reading import save_copied
+from broker_node.recovery.open_store import clear_store, open_store, renew_leases
+from broker_node.retention.retention_clock import Gap, GapFile, RetentionClock
+from broker_node.retention.subject_removal import SubjectRemoval
+from broker_node.retention.subject_retention import HistoryRetention, SubjectRetention
+from broker_node.storage.disk_work import DiskWork
+from broker_node.storage.rates import RateTable
+from broker_node.storage.subject_changes import SubjectChanges
+from broker_node.storage.subject_table import LimitReached, StoreLimits, StorePaths
 from qmq.daemon.admin_http import AdminPages
 from qmq.daemon.checkpointing import Checkpointing
 from qmq.daemon.committer import Committer

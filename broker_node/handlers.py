@@ -2,17 +2,17 @@
 
 from contextlib import suppress
 
-from broker_node.actions import StartReason
-from broker_node.bulk_read import BulkReads
-from broker_node.delivery import Delivery
-from broker_node.disk_work import DiskWork, completed
-from broker_node.pulls import PullHandler
-from broker_node.rejections import BrokerRejections, HandlerCounters
-from broker_node.reset import set_position, without_time
-from broker_node.settlement import BeingSettled, Settlement, SettlementRunner
-from broker_node.store import MessageStore
-from broker_node.subject import Group, Subject
-from broker_node.subject_table import LimitReached
+from broker_node.delivery.delivery import Delivery
+from broker_node.delivery.group_position import set_position, without_time
+from broker_node.delivery.pulls import PullHandler
+from broker_node.delivery.rejections import BrokerRejections, HandlerCounters
+from broker_node.delivery.settlement import BeingSettled, Settlement, SettlementRunner
+from broker_node.reads.bulk_read import BulkReads
+from broker_node.storage.actions import StartReason
+from broker_node.storage.disk_work import DiskWork, completed
+from broker_node.storage.store import MessageStore
+from broker_node.storage.subject import Group, Subject
+from broker_node.storage.subject_table import LimitReached
 from qmq.clock import Clock
 from qmq.daemon.committer import Committer
 from qmq.daemon.handlers import Rejections, RequestHandlers

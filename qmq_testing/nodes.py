@@ -17,9 +17,9 @@ from typing import TypeVar
 
 from broker_node.broker import Broker
 from broker_node.options import BrokerOptions
-from broker_node.progress import Consumer
-from broker_node.sessions import Session
-from broker_node.subject import Group, Subject
+from broker_node.storage.progress import Consumer
+from broker_node.storage.sessions import Session
+from broker_node.storage.subject import Group, Subject
 from delay_node.delay_node import DelayNode
 from delay_node.options import DelayOptions
 from metaserver.choices import GroupState

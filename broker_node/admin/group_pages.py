@@ -9,12 +9,12 @@ from aiohttp import web
 
 from broker_node.admin.stats import group_numbers
 from broker_node.admin.view import NodeView, reported
-from broker_node.consume_log import KNOWN_LOOK_MAX, stored_at_ms
-from broker_node.disk_work import completed
-from broker_node.progress import Consumer
-from broker_node.reset import STARTS, ResetPlan, plan_reset, set_position, without_time
-from broker_node.subject import Group, Subject
-from broker_node.subject_begin import adjust_begin
+from broker_node.delivery.group_position import STARTS, ResetPlan, plan_reset, set_position, without_time
+from broker_node.storage.consume_log import KNOWN_LOOK_MAX, stored_at_ms
+from broker_node.storage.disk_work import completed
+from broker_node.storage.oldest_sequence import adjust_begin
+from broker_node.storage.progress import Consumer
+from broker_node.storage.subject import Group, Subject
 from qmq.daemon.admin_http import BadRequest, Params
 from qmq.errors import LogError
 from qmq.lag import lag_of

@@ -9,10 +9,10 @@ from heapq import nlargest
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from broker_node.delivery import Delivery
+from broker_node.delivery.delivery import Delivery
 from broker_node.handlers import Handlers
-from broker_node.retention_clock import RetentionClock
-from broker_node.store import MessageStore
+from broker_node.retention.retention_clock import RetentionClock
+from broker_node.storage.store import MessageStore
 from qmq.daemon.member_node import MemberNode
 from qmq.daemon.node_metrics import NodeMetrics
 from qmq.daemon.replication.role_metrics import role_metrics

@@ -23,7 +23,7 @@ from broker_node.admin.stats import STATS_SUBJECTS_MAX, encoded, encoded_page, s
 from broker_node.admin.subject_pages import SubjectPages
 from broker_node.admin.trace import trace
 from broker_node.admin.view import NodeView, reported
-from broker_node.subject import Subject
+from broker_node.storage.subject import Subject
 from qmq.daemon.admin_http import BadRequest, JsonHandler, JsonPost, Params
 from qmq.daemon.shared_page import SharedPages
 from qmq.policy import NO_RULES

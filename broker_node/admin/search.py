@@ -8,12 +8,12 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
-from broker_node.consume_log import ENTRY, ENTRY_BYTES, Entry
-from broker_node.message_log import MessageLog, Raw
-from broker_node.reader import damaged_entries
-from broker_node.store import MessageStore
-from broker_node.subject import Subject
-from broker_node.subject_begin import begin_adjusted
+from broker_node.reads.message_reader import damaged_entries
+from broker_node.storage.consume_log import ENTRY, ENTRY_BYTES, Entry
+from broker_node.storage.message_log import MessageLog, Raw
+from broker_node.storage.oldest_sequence import begin_adjusted
+from broker_node.storage.store import MessageStore
+from broker_node.storage.subject import Subject
 from qmq.errors import LogError
 from qmq.log.index import IndexView
 from qmq.protocol.messages import decode_raw

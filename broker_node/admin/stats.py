@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from broker_node.admin.view import NodeView
-from broker_node.consume_log import KNOWN_LOOK_MAX, stored_at_ms
-from broker_node.subject import Group, Subject
-from broker_node.subject_begin import begin_adjusted
+from broker_node.storage.consume_log import KNOWN_LOOK_MAX, stored_at_ms
+from broker_node.storage.oldest_sequence import begin_adjusted
+from broker_node.storage.subject import Group, Subject
 from qmq.errors import LogError
 from qmq.lag import lag_of, time_lag_seconds
 from qmq.log.index import IndexView

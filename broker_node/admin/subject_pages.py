@@ -6,9 +6,9 @@ from aiohttp import web
 
 from broker_node.admin.group_pages import wait_until_durable
 from broker_node.admin.view import NodeView
-from broker_node.disk_work import completed
-from broker_node.subject import Subject
-from broker_node.subject_begin import adjust_begin
+from broker_node.storage.disk_work import completed
+from broker_node.storage.oldest_sequence import adjust_begin
+from broker_node.storage.subject import Subject
 from qmq.daemon.admin_http import BadRequest, Params
 from qmq.policy import NO_RULES
 from qmq.protocol.names import dead_letter_subject, retry_subject, split_subject

@@ -11,12 +11,19 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from broker_node.actions import RecordKind
 from broker_node.admin.search import Criteria, scan
-from broker_node.progress_log import LAYOUT, LAYOUT_AT, PROGRESS_ENTRY, PROGRESS_ENTRY_BYTES, consumer_key, is_whole
-from broker_node.store import MessageStore
-from broker_node.subject import Group, Subject
-from broker_node.subject_begin import begin_adjusted
+from broker_node.storage.actions import RecordKind
+from broker_node.storage.oldest_sequence import begin_adjusted
+from broker_node.storage.progress_log import (
+    LAYOUT,
+    LAYOUT_AT,
+    PROGRESS_ENTRY,
+    PROGRESS_ENTRY_BYTES,
+    consumer_key,
+    is_whole,
+)
+from broker_node.storage.store import MessageStore
+from broker_node.storage.subject import Group, Subject
 from qmq.errors import LogError
 from qmq.log.index import IndexView
 from qmq.protocol.messages import KEY_ATTEMPT, KEY_PULL_OFFSET

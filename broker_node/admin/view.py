@@ -5,14 +5,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from broker_node.disk_work import completed
-from broker_node.progress import Consumer
-from broker_node.rates import RateTable
-from broker_node.store import MessageStore
-from broker_node.subject import Group, Subject
-from broker_node.subject_begin import adjust_begin
-from broker_node.subject_changes import SubjectChanges
-from broker_node.subject_table import LimitReached
+from broker_node.storage.disk_work import completed
+from broker_node.storage.oldest_sequence import adjust_begin
+from broker_node.storage.progress import Consumer
+from broker_node.storage.rates import RateTable
+from broker_node.storage.store import MessageStore
+from broker_node.storage.subject import Group, Subject
+from broker_node.storage.subject_changes import SubjectChanges
+from broker_node.storage.subject_table import LimitReached
 from qmq.clock import Clock
 from qmq.daemon.admin_http import BadRequest
 from qmq.errors import IllegalName, LocalProtocolError, LogError

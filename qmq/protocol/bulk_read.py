@@ -4,9 +4,10 @@ As all own commands, maps of strings, followed by raw blocks (an i32 length, the
 with a `read_token` refuses another one. A refusal has header code PARAM_ERROR and a map of `code` and `message`; the codes are
 constants here. Times are milliseconds since the epoch, ranges half-open.
 
-Entries are copied as they are stored: 32 bytes each of the index (`broker_node.consume_log`), 48 of a group's progress
-(`broker_node.progress_log`), 32 of a delay node's schedule (`delay_node.schedule_log`). Each answer names what is stored *now*
-(`begin`, `end`) and its `first` entry: if `first` is above the requested begin, retention has removed the entries in between.
+Entries are copied as they are stored: 32 bytes each of the index (`broker_node.storage.consume_log`), 48 of a group's
+progress (`broker_node.storage.progress_log`), 32 of a delay node's schedule (`delay_node.schedule_log`). Each answer
+names what is stored *now* (`begin`, `end`) and its `first` entry: if `first` is above the requested begin, retention
+has removed the entries in between.
 """
 
 from dataclasses import dataclass, field

@@ -1,7 +1,8 @@
 """Entries as they lie on nodes' disks to Arrow columns, a page at once. Pure: bytes in, columns out.
 
-Three formats: index entries (`broker_node.consume_log`), progress entries (`broker_node.progress_log`), schedule entries
-(`delay_node.schedule_log`). Executors run without the nodes' code, so the layouts stand here again; tests hold them together.
+Three formats: index entries (`broker_node.storage.consume_log`), progress entries (`broker_node.storage.progress_log`),
+schedule entries (`delay_node.schedule_log`). Executors run without the nodes' code, so the layouts stand here again;
+tests hold them together.
 
 Damage never passes in silence: whatever fails its check is left out of the columns and named in `is_damaged`.
 """

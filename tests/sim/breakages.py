@@ -86,7 +86,7 @@ BREAKAGES = (
     ),
     Breakage(
         "messages are visible before their sync",
-        "broker_node.store:MessageStore.append_run",
+        "broker_node.storage.store:MessageStore.append_run",
         "self._unsynced.append(_Unsynced(record, subject, index_entries, part.end - part.begin))",
         "self.index(subject, index_entries, part.end - part.begin)",
         "order",
@@ -103,7 +103,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a message's checksum is not compared",
-        "broker_node.message_log:MessageLog._read_whole",
+        "broker_node.storage.message_log:MessageLog._read_whole",
         "all(raws) and list(map(crc32, heads_checks[::2], map(crc32, raws))) == list(heads_checks[1::2])",
         "all(raws)",
         "content",
@@ -112,7 +112,7 @@ BREAKAGES = (
     # --- delivery
     Breakage(
         "an assignment is answered before its sync",
-        "broker_node.pulls:PullHandler._answer",
+        "broker_node.delivery.pulls:PullHandler._answer",
         "self._committer.when_synced(answer.wait_for, synced)",
         "self._committer.kick(); synced()",
         "sequence",
@@ -120,7 +120,7 @@ BREAKAGES = (
     ),
     Breakage(
         "pull sequences follow what the consumer names",
-        "broker_node.delivery:Delivery._deliver_new",
+        "broker_node.delivery.delivery:Delivery._deliver_new",
         "pull_begin = max(consumer.log.pulled, request.pull_last + 1)",
         "pull_begin = request.pull_last + 1",
         "sequence",
@@ -129,7 +129,7 @@ BREAKAGES = (
     ),
     Breakage(
         "an ack is answered and not stored",
-        "broker_node.acks:Acks.act",
+        "broker_node.delivery.acks:Acks.act",
         "self._store.act(subject, group, action, consumer.names)",
         "consumer.log.ack(begin, end)",
         "duplicate",
@@ -146,7 +146,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a message is assigned to two consumers",
-        "broker_node.progress:GroupProgress._apply_pull",
+        "broker_node.storage.progress:GroupProgress._apply_pull",
         "self.next_sequence = pull.next_sequence",
         "self.next_sequence = pull.next_sequence - (7 <= pull.pull_begin < 12)",
         "duplicate",
@@ -154,7 +154,7 @@ BREAKAGES = (
     ),
     Breakage(
         "an ack covers one message more",
-        "broker_node.pull_log:PullLog.ack",
+        "broker_node.storage.pull_log:PullLog.ack",
         "end = min(end, self.pulled)",
         "end = min(end + 20, self.pulled)",
         "undelivered",
@@ -162,7 +162,7 @@ BREAKAGES = (
     ),
     Breakage(
         "what a silent consumer holds is never retried",
-        "broker_node.settlements:Settlements.settle",
+        "broker_node.delivery.pending_settlements:Settlements.settle",
         "return self._begin(subject, group, consumer, everything)",
         "return None",
         "progress",
@@ -170,9 +170,9 @@ BREAKAGES = (
     ),
     Breakage(
         "what a leaving consumer holds is dropped",
-        "broker_node.settlement:Settlement.step",
+        "broker_node.delivery.settlement:Settlement.step",
         "moved = move_to_retry(self._store, subject, group, runs, budget, self.plan)",
-        "from broker_node.retry import Moved; moved = Moved(runs_done=len(runs))",
+        "from broker_node.delivery.retry_writer import Moved; moved = Moved(runs_done=len(runs))",
         "progress",
         replace(REAL, faults=("kill_client",), fault_seconds=0.5),
     ),
@@ -195,7 +195,7 @@ BREAKAGES = (
     ),
     Breakage(
         "new messages are delivered whatever their tags are",
-        "broker_node.delivery:Delivery._deliver_new",
+        "broker_node.delivery.delivery:Delivery._deliver_new",
         "match = tag_match(request.filters)",
         "match = None",
         "unwanted",
@@ -213,7 +213,7 @@ BREAKAGES = (
     ),
     Breakage(
         "held pulls of a closed connection are kept",
-        "broker_node.long_poll:LongPolls.done",
+        "broker_node.delivery.long_poll:LongPolls.done",
         "del self._by_ticket[pull.ticket]",
         "pass",
         "resources",
@@ -393,7 +393,7 @@ BREAKAGES = (
     # --- derived state, processes, metadata
     Breakage(
         "an ack is not replayed",
-        "broker_node.replay:BrokerReplay._action",
+        "broker_node.recovery.replay:BrokerReplay._action",
         "store.apply(subject, group, action, offset, self._seen_at)",
         "type(action).__name__ == 'Ack' or store.apply(subject, group, action, offset, self._seen_at)",
         "derived",
@@ -401,7 +401,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a commit can't be applied",
-        "broker_node.store:MessageStore.completed",
+        "broker_node.storage.store:MessageStore.completed",
         "unsynced = self._unsynced",
         "unsynced = self._unsynced; 1 // (not 1095 < self.clock.monotonic() < 1096)",
         "failure",

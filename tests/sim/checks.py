@@ -13,10 +13,10 @@ from typing import Any
 from zlib import crc32
 
 from broker_node.broker import Broker
-from broker_node.long_poll import ParkedPull
-from broker_node.recovery import open_store as open_broker_store
-from broker_node.store import MessageStore
-from broker_node.subject_table import StoreLimits
+from broker_node.delivery.long_poll import ParkedPull
+from broker_node.recovery.open_store import open_store as open_broker_store
+from broker_node.storage.store import MessageStore
+from broker_node.storage.subject_table import StoreLimits
 from delay_node.delay_node import DelayNode
 from delay_node.hour_reader import read_hour
 from delay_node.recovery import open_store as open_delay_store

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from broker_node.disk_work import DiskWork
-from broker_node.filters import TagMatch
-from broker_node.message_log import UNBOUNDED, Raw
-from broker_node.reader import Wanted, read_messages
-from broker_node.store import MessageStore
-from broker_node.subject import Subject
-from broker_node.subject_begin import adjust_begin
+from broker_node.reads.filters import TagMatch
+from broker_node.reads.message_reader import Wanted, read_messages
+from broker_node.storage.disk_work import DiskWork
+from broker_node.storage.message_log import UNBOUNDED, Raw
+from broker_node.storage.oldest_sequence import adjust_begin
+from broker_node.storage.store import MessageStore
+from broker_node.storage.subject import Subject
 
 T = TypeVar("T")
 

@@ -1,6 +1,6 @@
 """Indexes, written as a checkpoint writes them."""
 
-from broker_node.consume_log import ENTRY, Entry
+from broker_node.storage.consume_log import ENTRY, Entry
 from qmq.log.index import DenseIndex
 
 

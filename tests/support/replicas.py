@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
-from broker_node.recovery import open_store
-from broker_node.store import MessageStore
-from broker_node.subject_table import StoreLimits
+from broker_node.recovery.open_store import open_store
+from broker_node.storage.store import MessageStore
+from broker_node.storage.subject_table import StoreLimits
 from qmq.log.handles import HandleCache
 from qmq.log.replay import MemberOpening, RecoveryReport
 from tests.support.manual_clock import ManualClock

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from broker_node.checkpoint import CHECKPOINT_NAME, BrokerCheckpoints, BrokerDraft
-from broker_node.delivery import Delivered, Delivery
-from broker_node.recovery import open_store
-from broker_node.retry import Budget
-from broker_node.settlement import BeingSettled
-from broker_node.store import MessageStore
-from broker_node.subject_table import StoreLimits
+from broker_node.delivery.delivery import Delivered, Delivery
+from broker_node.delivery.retry_writer import Budget
+from broker_node.delivery.settlement import BeingSettled
+from broker_node.recovery.checkpoint import CHECKPOINT_NAME, BrokerCheckpoints, BrokerDraft
+from broker_node.recovery.open_store import open_store
+from broker_node.storage.store import MessageStore
+from broker_node.storage.subject_table import StoreLimits
 from qmq.errors import LogError, ProtocolError
 from qmq.log.handles import HandleCache
 from qmq.log.log import SegmentedLog

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.functions import col
 
-from broker_node.progress_log import consumer_key
+from broker_node.storage.progress_log import consumer_key
 from qmq.sync import Consumer
 from spark_analytics.schemas import SCHEMAS
 from tests.served.spark.conftest import Read, read_table

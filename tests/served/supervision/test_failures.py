@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from broker_node.actions import StartReason
 from broker_node.broker import Broker
+from broker_node.storage.actions import StartReason
 from qmq.errors import ConnectionLost
 from qmq.protocol.commands import PullRequest
 from tests.support.in_process import connected, message, running_broker, small_system

@@ -19,8 +19,8 @@ import pytest
 import qmq.daemon.daemon
 from broker_node.admin.group_pages import wait_until_durable
 from broker_node.broker import Broker
-from broker_node.reader import ReadPlan, Wanted
-from broker_node.retry import BATCH_MESSAGES_MAX
+from broker_node.delivery.retry_writer import BATCH_MESSAGES_MAX
+from broker_node.reads.message_reader import ReadPlan, Wanted
 from delay_node.delay_node import DelayNode
 from metaserver.server import Metaserver
 from qmq.daemon.admin_http import BadRequest
@@ -605,11 +605,11 @@ ALLOWED = {
         "Thread",
     ): "writes log lines; what it can't write it counts, and there is nowhere to report it",
     (
-        "broker_node/settlement.py",
+        "broker_node/delivery/settlement.py",
         "add_done_callback",
     ): "after the supervisor's own; ends the settlement or continues it",
     ("qmq/daemon/bulk_read_limiter.py", "add_done_callback"): "after the supervisor's own; answers",
-    ("broker_node/pulls.py", "add_done_callback"): "after the supervisor's own; answers",
+    ("broker_node/delivery/pulls.py", "add_done_callback"): "after the supervisor's own; answers",
     ("delay_node/handlers.py", "add_done_callback"): "after the supervisor's own; answers",
     ("metaserver/row_requests.py", "add_done_callback"): "after the supervisor's own; answers",
     ("delay_node/batches.py", "add_done_callback"): "after the supervisor's own; ends delivery",

@@ -9,11 +9,11 @@ from zlib import crc32
 
 import pytest
 
-from broker_node import consumer_connections
 from broker_node.admin import group_pages, pages, search, trace
 from broker_node.broker import Broker
-from broker_node.progress_log import LAYOUT, LAYOUT_AT, PROGRESS_ENTRY_BYTES
-from broker_node.retry import Moved
+from broker_node.delivery import consumer_connections
+from broker_node.delivery.retry_writer import Moved
+from broker_node.storage.progress_log import LAYOUT, LAYOUT_AT, PROGRESS_ENTRY_BYTES
 from qmq.node_admin import NodeAdmin, NodeRefused
 from qmq.protocol.commands import TagFilter
 from qmq.protocol.messages import Message
@@ -395,7 +395,7 @@ async def test_what_the_broker_settles_is_retried_in_a_trace_though_its_copy_is_
         await client.begin()
         await client.send(*(message(n) for n in range(3)))
         await client.pull(limit=3)
-        monkeypatch.setattr("broker_node.settlement.move_to_retry", lambda *_, **__: Moved(runs_done=1))
+        monkeypatch.setattr("broker_node.delivery.settlement.move_to_retry", lambda *_, **__: Moved(runs_done=1))
         await client.ack(1, 1)
         states = [await group_trace(admin, n) for n in range(3)]
         assert [group["state"] for group in states] == ["retried", "acked", "in_flight"]
@@ -619,7 +619,7 @@ async def test_a_group_with_members_lag_or_retries_is_kept_and_one_that_nobody_m
 async def test_a_forgotten_group_stays_forgotten_over_a_restart_and_begins_anew(
     tmp_path: Path, checkpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker_node.checkpoint.TAILS_BYTES_MAX", 0)
+    monkeypatch.setattr("broker_node.recovery.checkpoint.TAILS_BYTES_MAX", 0)
     folder = ""
     async with asked(tmp_path) as (broker, client, admin):
         await client.begin()

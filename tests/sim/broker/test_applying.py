@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from broker_node.checkpoint import BrokerCheckpoints
-from broker_node.recovery import renew_leases
+from broker_node.recovery.checkpoint import BrokerCheckpoints
+from broker_node.recovery.open_store import renew_leases
 from qmq.daemon import applying
 from qmq.daemon.applying import AT_HAND_BYTES_MAX, READ_BYTES, SLICE_BYTES, Applying
 from qmq.daemon.checkpointing import Checkpointing
@@ -233,7 +233,7 @@ async def test_a_checkpoint_within_a_commit_stands_before_it(monkeypatch: pytest
 
 
 async def test_consumers_of_a_promoted_slave_have_a_whole_lease(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker_node.recovery.RENEWED_CONSUMERS", 2)
+    monkeypatch.setattr("broker_node.recovery.open_store.RENEWED_CONSUMERS", 2)
     slave = await follow(2)
     consumers = [
         consumer

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from broker_node.broker import Broker
-from broker_node.consume_log import ENTRY_BYTES
+from broker_node.storage.consume_log import ENTRY_BYTES
 from qmq.errors import QmqError
 from qmq.protocol.codes import Command
 from qmq.protocol.extensions import LeaveGroupRequest
@@ -208,7 +208,7 @@ async def test_damage_beside_entries_that_are_repaired_is_recorded(tmp_path: Pat
 async def test_a_bulk_read_of_much_damage_repairs_a_part_in_each_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker_node.index_repair.REPAIR_ENTRIES_MAX", 128)
+    monkeypatch.setattr("broker_node.reads.index_repair.REPAIR_ENTRIES_MAX", 128)
     disk, count = MemoryDisk(), 400
     async with running_broker(tmp_path, disk=disk, read_bytes_per_second=0) as broker, connected(broker) as client:
         await client.begin()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from broker_node.broker import Broker
-from broker_node.reset import set_position
+from broker_node.delivery.group_position import set_position
 from qmq.protocol.codes import Command, ConsumeFrom, ResponseCode
 from qmq.protocol.commands import ConsumeManageRequest, TagFilter
 from qmq.protocol.extensions import LeaveGroupRequest
@@ -178,7 +178,7 @@ async def test_tags_filter_in_the_broker(tmp_path: Path) -> None:
 async def test_a_filter_that_matches_nothing_for_long_does_not_make_the_pull_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker_node.delivery.FILTER_SCAN_MAX", 10)
+    monkeypatch.setattr("broker_node.delivery.delivery.FILTER_SCAN_MAX", 10)
     async with running_broker(tmp_path) as broker, connected(broker) as client:
         await client.begin()
         await client.send(*(message(n, tags=("rare",) if n == 35 else ("common",)) for n in range(40)))

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from broker_node import broker as broker_module
-from broker_node.actions import StartReason
 from broker_node.broker import Broker
-from broker_node.settlement import Holder
+from broker_node.delivery.settlement import Holder
+from broker_node.storage.actions import StartReason
 from qmq.errors import NoSpace
 from qmq.protocol.codes import Command, ResponseCode, SendResult
 from qmq.protocol.extensions import LeaveGroupRequest

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from broker_node.broker import Broker
-from broker_node.read_ahead import ReadAhead
+from broker_node.reads.read_ahead import ReadAhead
 from qmq.daemon.committer import GATHER_SECONDS
 from qmq.log.commit import CommitWriter, SealedCommit
 from qmq.protocol.codes import Command, ResponseCode

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker_node.broker import Broker
-from broker_node.long_poll import STALE_DEADLINES_MAX
+from broker_node.delivery.long_poll import STALE_DEADLINES_MAX
 from qmq.policy import NodePolicy
 from qmq.protocol.codes import Command
 from qmq.protocol.commands import PullRequest, TagFilter

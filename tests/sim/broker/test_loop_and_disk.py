@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from broker_node import pulls
 from broker_node.admin import metrics, pages, stats
-from broker_node.subject import Subject
+from broker_node.delivery import pulls
+from broker_node.storage.subject import Subject
 from qmq.log.index import IndexView
 from qmq.log.log import SegmentedLog
 from qmq.protocol.codes import ResponseCode

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-import broker_node.retention as retention
+import broker_node.retention.subject_retention as retention
 from broker_node.broker import Broker
-from broker_node.rejections import ERROR_HOLD_SECONDS
+from broker_node.delivery.rejections import ERROR_HOLD_SECONDS
 from qmq import Producer
 from qmq.client.receipt import Receipt
 from qmq.log.index import DenseIndex
@@ -388,8 +388,8 @@ async def test_a_tick_looks_at_so_many_subjects_and_at_all_in_turn(
 async def test_index_files_go_only_when_no_checkpoint_needs_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker_node.subject_table.DenseIndex", partial(DenseIndex, segment_entries=10))
-    monkeypatch.setattr("broker_node.checkpoint.TAILS_BYTES_MAX", 0)
+    monkeypatch.setattr("broker_node.storage.subject_table.DenseIndex", partial(DenseIndex, segment_entries=10))
+    monkeypatch.setattr("broker_node.recovery.checkpoint.TAILS_BYTES_MAX", 0)
     clock = ManualClock()
 
     def files(broker: Broker) -> int:

@@ -8,11 +8,11 @@ from typing import TypeVar
 
 import pytest
 
-from broker_node.actions import Ack, RecordKind
 from broker_node.broker import Broker
-from broker_node.consume_log import ENTRY, Entry
-from broker_node.progress_log import PROGRESS_ENTRY, consumer_key, is_whole
-from broker_node.retention import LOOK_SECONDS
+from broker_node.retention.subject_retention import LOOK_SECONDS
+from broker_node.storage.actions import Ack, RecordKind
+from broker_node.storage.consume_log import ENTRY, Entry
+from broker_node.storage.progress_log import PROGRESS_ENTRY, consumer_key, is_whole
 from qmq.errors import ReadRefused
 from qmq.log.index import DenseIndex
 from qmq.log.unreadable_pages import PAGE_BYTES, RETRY_SECONDS_MAX
@@ -183,7 +183,7 @@ async def test_an_index_page_that_the_disk_can_not_read_is_repaired_by_a_read_of
 async def test_ranges_come_in_pages_that_split_subjects_with_many_groups(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker_node.bulk_read.PAGE_BYTES", 1500)
+    monkeypatch.setattr("broker_node.reads.bulk_read.PAGE_BYTES", 1500)
     async with running_broker(tmp_path) as broker, connected(broker) as client:
         for n in range(9):
             await client.send(message(n, f"s{n}"))
@@ -335,7 +335,7 @@ async def test_a_token_is_asked_of_every_read(tmp_path: Path) -> None:
 
 async def test_reads_go_on_while_the_index_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader that follows producers gets each message once, over memory, file and the change between them."""
-    monkeypatch.setattr("broker_node.checkpoint.TAILS_BYTES_MAX", 0)
+    monkeypatch.setattr("broker_node.recovery.checkpoint.TAILS_BYTES_MAX", 0)
     async with running_broker(tmp_path) as broker, connected(broker) as client:
         await client.send(message(0))
 
@@ -404,7 +404,7 @@ async def test_an_ack_beyond_all_that_was_pulled_settles_and_acks_nothing(tmp_pa
 
 
 async def test_a_log_of_before_settlements_is_read_as_acks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker_node.settlement.Settle", Ack)
+    monkeypatch.setattr("broker_node.delivery.settlement.Settle", Ack)
     async with running_broker(tmp_path) as broker, connected(broker) as client:
         await client.begin()
         await client.send(*(message(n) for n in range(4)))
@@ -421,8 +421,10 @@ async def test_a_log_of_before_settlements_is_read_as_acks(tmp_path: Path, monke
 async def test_old_files_of_a_history_go_when_no_checkpoint_counts_on_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker_node.checkpoint.TAILS_BYTES_MAX", 0)
-    monkeypatch.setattr("broker_node.subject_table.DenseIndex", partial(DenseIndex, segment_entries=10), raising=True)
+    monkeypatch.setattr("broker_node.recovery.checkpoint.TAILS_BYTES_MAX", 0)
+    monkeypatch.setattr(
+        "broker_node.storage.subject_table.DenseIndex", partial(DenseIndex, segment_entries=10), raising=True
+    )
     clock = ManualClock()
 
     async with (
@@ -484,7 +486,7 @@ async def test_a_group_that_is_made_again_soon_has_its_end_in_its_history(tmp_pa
 
 
 async def test_consumers_that_left_last_are_still_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker_node.subject.DEPARTED_MAX", 2)
+    monkeypatch.setattr("broker_node.storage.subject.DEPARTED_MAX", 2)
     async with running_broker(tmp_path) as broker, connected(broker) as client:
         await client.begin()
         await client.send(message(0))
@@ -498,7 +500,7 @@ async def test_consumers_that_left_last_are_still_named(tmp_path: Path, monkeypa
 
 
 async def test_the_groups_of_one_subject_can_be_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker_node.bulk_read.PAGE_BYTES", 1)
+    monkeypatch.setattr("broker_node.reads.bulk_read.PAGE_BYTES", 1)
     clock = ManualClock()
     async with running_broker(tmp_path, clock=clock, read_bytes_per_second=0) as broker, connected(broker) as client:
         for subject in ("a", "orders", "orders2"):

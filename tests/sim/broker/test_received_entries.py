@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from broker_node import replay
-from broker_node.consume_log import ENTRY_BYTES
+from broker_node.recovery import replay
+from broker_node.storage.consume_log import ENTRY_BYTES
 from qmq.daemon import applying
 from qmq.daemon.applying import Applying
 from qmq.log.commit import SealedCommit

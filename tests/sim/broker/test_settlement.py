@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from broker_node import rejections
-from broker_node.retry import BATCH_MESSAGES_MAX
-from broker_node.store import MessageStore
+from broker_node.delivery import rejections
+from broker_node.delivery.retry_writer import BATCH_MESSAGES_MAX
+from broker_node.storage.store import MessageStore
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.extensions import LeaveGroupRequest
 from tests.sim.disk import only_in_threads

@@ -233,7 +233,7 @@ async def test_redelivery_passes_over_what_the_filter_does_not_match_and_counts_
 async def test_a_long_stretch_that_does_not_match_is_passed_in_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker_node.delivery.FILTER_SCAN_MAX", 10)
+    monkeypatch.setattr("broker_node.delivery.delivery.FILTER_SCAN_MAX", 10)
     async with running_broker(tmp_path) as broker, connected(broker) as client:
         await client.begin()
         await client.send(*(message(n, tags=("a",) if n < 25 else ("b",)) for n in range(26)))

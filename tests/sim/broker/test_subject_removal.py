@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from broker_node import consumer_leases, subject_removal
 from broker_node.broker import Broker
+from broker_node.delivery import consumer_leases
+from broker_node.retention import subject_removal
 from qmq.policy import NodePolicy, SubjectPolicy
 from tests.sim.broker.test_policy import enforce
 from tests.sim.broker.test_reading import ranges
@@ -143,7 +144,7 @@ async def test_the_sweep_of_silent_consumers_passes_over_subjects_that_were_remo
 async def test_a_subject_that_returns_keeps_its_entries_when_old_files_are_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker_node.checkpoint.TAILS_BYTES_MAX", 0)
+    monkeypatch.setattr("broker_node.recovery.checkpoint.TAILS_BYTES_MAX", 0)
     clock = ManualClock()
 
     async def checkpoint(broker: Broker) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from broker_node.acks import Acks
-from broker_node.store import MessageStore
+from broker_node.delivery.acks import Acks
+from broker_node.storage.store import MessageStore
 from qmq.daemon.applying import Applying
 from qmq.daemon.replica_state import ReplicaStateFile, encode_state
 from qmq.daemon.replication.slave_copy import SlaveCopy

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from broker_node.checkpoint import CHECKPOINT_NAME
-from broker_node.checkpoint_reading import save_copied
-from broker_node.recovery import clear_store, open_store
-from broker_node.store import MessageStore
-from broker_node.subject_table import StoreLimits, StorePaths
+from broker_node.recovery.checkpoint import CHECKPOINT_NAME
+from broker_node.recovery.checkpoint_reading import save_copied
+from broker_node.recovery.open_store import clear_store, open_store
+from broker_node.storage.store import MessageStore
+from broker_node.storage.subject_table import StoreLimits, StorePaths
 from qmq.daemon.replica_state import ReplicaStateFile
 from qmq.daemon.replication.slave_copy import SlaveCopy
 from qmq.log.checkpoint import CheckpointStore

@@ -5,12 +5,12 @@ Short by default; `make faults` (QMQ_FAULTS=full) runs it whole. A failing case 
 
 import pytest
 
-from broker_node.actions import Ack, Action, MessagesHead, Pull, RecordKind, decode_action, decode_messages_head
-from broker_node.progress import GroupProgress
-from broker_node.recovery import open_store
-from broker_node.settlement import BeingSettled, Settlement
-from broker_node.store import MessageStore
-from broker_node.subject_table import StoreLimits
+from broker_node.delivery.settlement import BeingSettled, Settlement
+from broker_node.recovery.open_store import open_store
+from broker_node.storage.actions import Ack, Action, MessagesHead, Pull, RecordKind, decode_action, decode_messages_head
+from broker_node.storage.progress import GroupProgress
+from broker_node.storage.store import MessageStore
+from broker_node.storage.subject_table import StoreLimits
 from qmq.log.handles import HandleCache
 from qmq.log.log import SegmentedLog
 from qmq.log.record import iter_records

@@ -10,12 +10,12 @@ import random
 
 import pytest
 
-from broker_node.checkpoint import BrokerCheckpoints
-from broker_node.delivery import Delivery
-from broker_node.recovery import open_store
-from broker_node.store import MessageStore
-from broker_node.subject import Subject
-from broker_node.subject_table import StoreLimits
+from broker_node.delivery.delivery import Delivery
+from broker_node.recovery.checkpoint import BrokerCheckpoints
+from broker_node.recovery.open_store import open_store
+from broker_node.storage.store import MessageStore
+from broker_node.storage.subject import Subject
+from broker_node.storage.subject_table import StoreLimits
 from qmq.log.handles import HandleCache
 from qmq.protocol.commands import PullRequest
 from qmq.protocol.scan import BatchScanner

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from broker_node.store import MessageStore
-from broker_node.subject_begin import adjust_begin
+from broker_node.storage.oldest_sequence import adjust_begin
+from broker_node.storage.store import MessageStore
 from tests.support.disk_work import repeat
 from tests.support.memory_disk import MemoryDisk
 from tests.support.replicas import state_of

@@ -12,15 +12,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker_node.actions import StartReason
-from broker_node.checkpoint import BrokerCheckpoints, encode_state
-from broker_node.checkpoint_reading import restore_state
-from broker_node.delivery import Delivery
-from broker_node.recovery import open_store
-from broker_node.store import MessageStore
-from broker_node.subject_begin import adjust_begin
-from broker_node.subject_removal import SubjectRemoval
-from broker_node.subject_table import StoreLimits, StorePaths
+from broker_node.delivery.delivery import Delivery
+from broker_node.recovery.checkpoint import BrokerCheckpoints, encode_state
+from broker_node.recovery.checkpoint_reading import restore_state
+from broker_node.recovery.open_store import open_store
+from broker_node.retention.subject_removal import SubjectRemoval
+from broker_node.storage.actions import StartReason
+from broker_node.storage.oldest_sequence import adjust_begin
+from broker_node.storage.store import MessageStore
+from broker_node.storage.subject_table import StoreLimits, StorePaths
 from qmq.log.handles import HandleCache
 from qmq.protocol.commands import PullRequest
 from qmq.protocol.messages import decode_raw

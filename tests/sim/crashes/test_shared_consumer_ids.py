@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from broker_node.retry import Budget
-from broker_node.settlement import BeingSettled, Settlement
+from broker_node.delivery.retry_writer import Budget
+from broker_node.delivery.settlement import BeingSettled, Settlement
 from qmq.protocol.commands import AckRequest, PullRequest
 from qmq.protocol.messages import decode_raw
 from qmq.protocol.names import retry_subject

@@ -6,7 +6,7 @@ records that take its place, because they stand at log offsets that it has alrea
 
 import pytest
 
-from broker_node.store import MessageStore
+from broker_node.storage.store import MessageStore
 from qmq.errors import LogError
 from qmq.log.truncation import Truncation, TruncationFile
 from qmq.slices import run_to_end

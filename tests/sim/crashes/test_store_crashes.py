@@ -13,7 +13,7 @@ from functools import partial
 
 import pytest
 
-from broker_node.checkpoint import CHECKPOINT_NAME
+from broker_node.recovery.checkpoint import CHECKPOINT_NAME
 from qmq.errors import LogError
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
 from tests.support.promises import Check, judging

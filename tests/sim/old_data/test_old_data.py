@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from broker_node.broker import Broker
-from broker_node.checkpoint import CHECKPOINT_FORMAT, CHECKPOINT_NAME
+from broker_node.recovery.checkpoint import CHECKPOINT_FORMAT, CHECKPOINT_NAME
 from delay_node.delay_node import DelayNode
 from qmq.log.checkpoint import CheckpointStore
 from qmq.log.disk import SystemDisk

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker_node.store import MessageStore
+from broker_node.storage.store import MessageStore
 from qmq.daemon.replication import slave_copy
 from qmq.daemon.replication.retention_holds import HOLD_SECONDS
 from qmq.daemon.replication.shell import LifeEnded

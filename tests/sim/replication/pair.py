@@ -8,7 +8,7 @@ from typing import Any
 
 from broker_node.broker import Broker
 from broker_node.options import BrokerOptions
-from broker_node.store import MessageStore
+from broker_node.storage.store import MessageStore
 from qmq.daemon.machine import Machine
 from qmq.daemon.replica_state import ReplicaStateFile
 from qmq.log.atomic_file import replace_file

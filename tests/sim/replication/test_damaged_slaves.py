@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from broker_node.broker import Broker
-from broker_node.subject_table import StorePaths
+from broker_node.storage.subject_table import StorePaths
 from qmq.daemon.replication.registration import registration_of
 from qmq.daemon.replication.state_copy import WAIT_SECONDS
 from qmq.protocol.codes import BrokerRequestType, ReplicaRole

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from broker_node.consume_log import stored_at_ms
-from broker_node.store import CLOCK_DIFFERENCE_MS_MAX
+from broker_node.storage.consume_log import stored_at_ms
+from broker_node.storage.store import CLOCK_DIFFERENCE_MS_MAX
 from qmq.daemon.replication.follower import LEAVE_SECONDS
 from qmq.errors import ConnectionLost
 from qmq.net.caller import Caller
@@ -66,7 +66,7 @@ async def test_a_slave_that_follows_gets_the_index_entries_from_its_master(monke
             await client.begin()
             await in_sync(group, "g1-a", "g1-b")
             await group.all_equal()
-            monkeypatch.delattr("broker_node.replay.encode_run")
+            monkeypatch.delattr("broker_node.recovery.replay.encode_run")
             for begin in range(0, 60, 20):
                 await send(client, range(begin, begin + 20))
             await group.all_equal()

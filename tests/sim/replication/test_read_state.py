@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from broker_node.checkpoint import CHECKPOINT_NAME
-from broker_node.checkpoint_reading import DerivedStateWrong, save_copied
+from broker_node.recovery.checkpoint import CHECKPOINT_NAME
+from broker_node.recovery.checkpoint_reading import DerivedStateWrong, save_copied
 from qmq.daemon.replication import state_copy
 from qmq.daemon.replication.follow_outcomes import FollowerIdentity
 from qmq.daemon.replication.state_copy import read_state

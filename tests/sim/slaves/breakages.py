@@ -214,7 +214,7 @@ BREAKAGES = (
         "applied",
         (
             (
-                "broker_node.checkpoint:BrokerCheckpoints.draft",
+                "broker_node.recovery.checkpoint:BrokerCheckpoints.draft",
                 "position, synced_to, damaged = log.position,",
                 "position, synced_to, damaged = log._ends.at_or_below(log.written_end) or log.position,",
             ),
@@ -313,7 +313,7 @@ BREAKAGES = (
         "derived",
         (
             (
-                "broker_node.store:MessageStore.append_run",
+                "broker_node.storage.store:MessageStore.append_run",
                 "log.add_index_entries(index_entries)",
                 "log.add_index_entries(encode_run(part, entries, stored_at_ms + 1))",
             ),

@@ -50,7 +50,7 @@ WHOLE_BREAKAGES = (
         "derived",
         (
             (
-                "broker_node.replay:BrokerReplay._action",
+                "broker_node.recovery.replay:BrokerReplay._action",
                 "store.apply(subject, group, action, offset, self._seen_at)",
                 "if not (action.broadcast and type(action).__name__ == 'Ack'):\n"
                 "        store.apply(subject, group, action, offset, self._seen_at)",
@@ -78,7 +78,7 @@ WHOLE_BREAKAGES = (
         "undelivered",
         (
             (
-                "broker_node.delivery:Delivery._redeliver",
+                "broker_node.delivery.delivery:Delivery._redeliver",
                 "match.matches(raw))",
                 "(match.matches(raw) and any(run.holder for run in runs)))",
             ),

@@ -6,13 +6,13 @@ from weakref import ref
 
 import pytest
 
-from broker_node import checkpoint as module
-from broker_node.checkpoint import CHECKPOINT_NAME, BrokerCheckpoints, encode_state
-from broker_node.consume_log import ENTRY_BYTES
-from broker_node.recovery import open_store
-from broker_node.sessions import Session
-from broker_node.store import MessageStore
-from broker_node.subject_table import StoreLimits
+from broker_node.recovery import checkpoint as module
+from broker_node.recovery.checkpoint import CHECKPOINT_NAME, BrokerCheckpoints, encode_state
+from broker_node.recovery.open_store import open_store
+from broker_node.storage.consume_log import ENTRY_BYTES
+from broker_node.storage.sessions import Session
+from broker_node.storage.store import MessageStore
+from broker_node.storage.subject_table import StoreLimits
 from qmq.log.checkpoint import CheckpointStore
 from qmq.log.handles import HandleCache
 from qmq.slices import run_to_end

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
 
-from broker_node.actions import SequenceRun
-from broker_node.consumer_leases import SLICE_SUBJECTS, SWEEP_SUBJECTS_MAX, ConsumerLeases
-from broker_node.progress import Consumer
-from broker_node.sessions import Session
+from broker_node.delivery.consumer_leases import SLICE_SUBJECTS, SWEEP_SUBJECTS_MAX, ConsumerLeases
+from broker_node.storage.actions import SequenceRun
+from broker_node.storage.progress import Consumer
+from broker_node.storage.sessions import Session
 from tests.support.manual_clock import ManualClock
 
 

@@ -4,7 +4,7 @@ from itertools import accumulate
 
 import pytest
 
-from broker_node.consume_log import (
+from broker_node.storage.consume_log import (
     BLOCK_ENTRIES,
     CHECKED_FIELDS,
     ENCODED_TOGETHER_MIN,
@@ -16,7 +16,7 @@ from broker_node.consume_log import (
     encode_run,
     entry_fields,
 )
-from broker_node.message_log import (
+from broker_node.storage.message_log import (
     COPIED_BYTES_MAX,
     COPIED_SPAN_BYTES_MAX,
     CUT_TOGETHER_MIN,

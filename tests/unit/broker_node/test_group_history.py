@@ -2,12 +2,12 @@
 
 import pytest
 
-from broker_node import subject as subject_module
-from broker_node.actions import RecordKind
-from broker_node.progress_log import PROGRESS_ENTRY, PROGRESS_ENTRY_BYTES
-from broker_node.recovery import open_store
-from broker_node.subject import Group
-from broker_node.subject_table import StoreLimits
+from broker_node.recovery.open_store import open_store
+from broker_node.storage import subject as subject_module
+from broker_node.storage.actions import RecordKind
+from broker_node.storage.progress_log import PROGRESS_ENTRY, PROGRESS_ENTRY_BYTES
+from broker_node.storage.subject import Group
+from broker_node.storage.subject_table import StoreLimits
 from qmq.log.handles import HandleCache
 from qmq.protocol.commands import AckRequest, PullRequest
 from tests.support.memory_disk import MemoryDisk

@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-from broker_node import known_requests
-from broker_node.known_requests import KnownRequests
+from broker_node.delivery import known_requests
+from broker_node.delivery.known_requests import KnownRequests
 from qmq.errors import IllegalName, ProtocolError
 from qmq.protocol.codes import Command, TagType
 from qmq.protocol.commands import NO_TAG_FILTER, AckRequest, PullRequest, TagFilter

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from unittest.mock import MagicMock
 
-from broker_node.long_poll import ENDED_MAX, LongPolls, ParkedPull
+from broker_node.delivery.long_poll import ENDED_MAX, LongPolls, ParkedPull
 from tests.support.manual_clock import ManualClock
 
 

@@ -5,8 +5,8 @@ from zlib import crc32
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_node.actions import Ack, Action, Offline, Pull, RecordKind, Settle, Start, runs_of
-from broker_node.progress_log import (
+from broker_node.storage.actions import Ack, Action, Offline, Pull, RecordKind, Settle, Start, runs_of
+from broker_node.storage.progress_log import (
     LAYOUT,
     LAYOUT_AT,
     PROGRESS_ENTRY,

@@ -1,6 +1,6 @@
 """Which pulls are held, refused and logged, by names alone."""
 
-from broker_node.pull_gate import PullGate
+from broker_node.delivery.pull_gate import PullGate
 from qmq.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy
 from qmq.protocol.commands import PullRequest
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_node.actions import (
+from broker_node.storage.actions import (
     Ack,
     Action,
     DropSubject,
@@ -25,10 +25,10 @@ from broker_node.actions import (
     encode_messages_head,
     runs_of,
 )
-from broker_node.progress import GroupProgress
-from broker_node.pull_log import PullLog
-from broker_node.rates import Meter, RateTable
-from broker_node.sessions import Session
+from broker_node.storage.progress import GroupProgress
+from broker_node.storage.pull_log import PullLog
+from broker_node.storage.rates import Meter, RateTable
+from broker_node.storage.sessions import Session
 from qmq.errors import LogError
 from qmq.lag import drain_seconds, lag_of, time_lag_seconds
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from broker_node import read_ahead
-from broker_node.filters import tag_match
-from broker_node.message_log import MessageLog
-from broker_node.reader import Messages, Wanted, read_messages
-from broker_node.subject import Group, Subject
+from broker_node.reads import read_ahead
+from broker_node.reads.filters import tag_match
+from broker_node.reads.message_reader import Messages, Wanted, read_messages
+from broker_node.storage.message_log import MessageLog
+from broker_node.storage.subject import Group, Subject
 from qmq.protocol.commands import PullRequest, TagFilter
 from tests.support.memory_disk import MemoryDisk
 from tests.support.store_driver import GROUP, StoreDriver, id_of

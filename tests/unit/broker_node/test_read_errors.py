@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import pytest
 
-from broker_node import unreadable
-from broker_node.checkpoint import CHECKPOINT_NAME
-from broker_node.consume_log import Entry
-from broker_node.reader import ReadPlan, Wanted
-from broker_node.unreadable import RETRY_SECONDS, UnreadablePlaces
+from broker_node.reads.message_reader import ReadPlan, Wanted
+from broker_node.recovery.checkpoint import CHECKPOINT_NAME
+from broker_node.storage import unreadable
+from broker_node.storage.consume_log import Entry
+from broker_node.storage.unreadable import RETRY_SECONDS, UnreadablePlaces
 from qmq.errors import ReadFailed
 from qmq.log.record import MAGIC_BYTES
 from qmq.log.window import SECTOR_BYTES

@@ -2,12 +2,12 @@
 
 import pytest
 
-from broker_node import reader
-from broker_node.disk_work import DiskWork
-from broker_node.filters import tag_match
-from broker_node.reader import ReadPlan, Wanted, read_messages
-from broker_node.subject import Subject
-from broker_node.subject_begin import SubjectBegin, adjust_begin
+from broker_node.reads import message_reader
+from broker_node.reads.filters import tag_match
+from broker_node.reads.message_reader import ReadPlan, Wanted, read_messages
+from broker_node.storage.disk_work import DiskWork
+from broker_node.storage.oldest_sequence import SubjectBegin, adjust_begin
+from broker_node.storage.subject import Subject
 from qmq.log import stored_log
 from qmq.protocol.commands import PullRequest, TagFilter
 from tests.support.disk_work import complete, repeat
@@ -87,7 +87,7 @@ def test_a_read_in_a_thread_brings_the_next_entries_and_messages_into_memory(
     name: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if name is not None:
-        monkeypatch.setattr(reader, name, 1)
+        monkeypatch.setattr(message_reader, name, 1)
     monkeypatch.setattr(stored_log, "WARM_BYTES", 1000)
     # Three pages of the index.
     driver, subject = filled(300)
@@ -101,7 +101,7 @@ def test_a_read_in_a_thread_brings_the_next_entries_and_messages_into_memory(
 
 
 def test_a_filter_is_read_in_one_plan_over_many_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "SCAN_STEP", 4)
+    monkeypatch.setattr(message_reader, "SCAN_STEP", 4)
     driver, subject = filled(50)
     driver.disk.chill(f"{ROOT}/")
     wanted = Wanted(((0, 50),), 10, match=tag_match([TagFilter(1, ("a",))]))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from broker_node.retention_clock import AGE_KEPT_MS, AWAY_ACCEPTED_MS, GAPS_MAX, Gap, GapFile, RetentionClock
+from broker_node.retention.retention_clock import AGE_KEPT_MS, AWAY_ACCEPTED_MS, GAPS_MAX, Gap, GapFile, RetentionClock
 from tests.support.manual_clock import ManualClock
 from tests.support.memory_disk import MemoryDisk
 

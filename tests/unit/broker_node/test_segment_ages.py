@@ -1,7 +1,7 @@
 """The ages of log segments: every record counts, messages and actions alike, also after a restart."""
 
-from broker_node.actions import StartReason
-from broker_node.store import MessageStore
+from broker_node.storage.actions import StartReason
+from broker_node.storage.store import MessageStore
 from qmq.log.retention import keep_from
 from tests.support.memory_disk import MemoryDisk
 from tests.support.store_driver import GROUP, StoreDriver

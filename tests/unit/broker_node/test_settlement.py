@@ -5,14 +5,14 @@ from collections import Counter
 
 import pytest
 
-from broker_node import settlement as settlement_module
-from broker_node.actions import Pull, SequenceRun, StartReason
-from broker_node.disk_work import DiskWork
-from broker_node.progress import Consumer
-from broker_node.retry import Budget, move_orphans
-from broker_node.settlement import BeingSettled, Settlement
-from broker_node.store import MessageStore
-from broker_node.subject_table import LimitReached, StoreLimits
+from broker_node.delivery import settlement as settlement_module
+from broker_node.delivery.retry_writer import Budget, move_orphans
+from broker_node.delivery.settlement import BeingSettled, Settlement
+from broker_node.storage.actions import Pull, SequenceRun, StartReason
+from broker_node.storage.disk_work import DiskWork
+from broker_node.storage.progress import Consumer
+from broker_node.storage.store import MessageStore
+from broker_node.storage.subject_table import LimitReached, StoreLimits
 from qmq.protocol.commands import AckRequest, PullRequest
 from qmq.protocol.messages import decode_raw
 from qmq.protocol.names import retry_subject

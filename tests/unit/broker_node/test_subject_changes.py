@@ -5,9 +5,9 @@ from itertools import pairwise
 
 import pytest
 
-from broker_node import subject_changes
-from broker_node.subject import Subject
-from broker_node.subject_changes import QUIET_SECONDS, SubjectChanges
+from broker_node.storage import subject_changes
+from broker_node.storage.subject import Subject
+from broker_node.storage.subject_changes import QUIET_SECONDS, SubjectChanges
 from tests.support.manual_clock import ManualClock
 
 

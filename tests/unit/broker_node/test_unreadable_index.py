@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from broker_node import progress_log
-from broker_node.consume_log import ENTRY_BYTES, find_offset, find_time
-from broker_node.filters import tag_match
-from broker_node.index_repair import DamagedEntries
-from broker_node.retention import HistoryRetention, SubjectRetention
-from broker_node.retention_clock import RetentionClock
-from broker_node.subject import Subject
-from broker_node.subject_table import StorePaths
+from broker_node.reads.filters import tag_match
+from broker_node.reads.index_repair import DamagedEntries
+from broker_node.retention.retention_clock import RetentionClock
+from broker_node.retention.subject_retention import HistoryRetention, SubjectRetention
+from broker_node.storage import progress_log
+from broker_node.storage.consume_log import ENTRY_BYTES, find_offset, find_time
+from broker_node.storage.subject import Subject
+from broker_node.storage.subject_table import StorePaths
 from qmq.log import unreadable_pages
 from qmq.log.disk import SystemDisk
 from qmq.log.handles import HandleCache

@@ -6,8 +6,8 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from broker_node.checkpoint import CHECKPOINT_NAME as BROKER_NAME
-from broker_node.checkpoint import encode_state
+from broker_node.recovery.checkpoint import CHECKPOINT_NAME as BROKER_NAME
+from broker_node.recovery.checkpoint import encode_state
 from delay_node.checkpoint import CHECKPOINT_NAME as DELAY_NAME
 from delay_node.checkpoint import StateEncoder
 from qmq.errors import LogError

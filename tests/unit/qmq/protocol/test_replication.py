@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_node.consume_log import ENTRY_BYTES
+from broker_node.storage.consume_log import ENTRY_BYTES
 from metaserver import registration_rules
 from qmq.errors import LocalProtocolError, ProtocolError
 from qmq.log.epochs import EpochChain

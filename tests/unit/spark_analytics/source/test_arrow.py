@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker_node import consume_log
-from broker_node.actions import RecordKind
-from broker_node.consume_log import ENTRY, ENTRY_HEAD_BYTES, encode_withheld
-from broker_node.progress_log import LAYOUT, LAYOUT_AT, PROGRESS_ENTRY, consumer_key
+from broker_node.storage import consume_log
+from broker_node.storage.actions import RecordKind
+from broker_node.storage.consume_log import ENTRY, ENTRY_HEAD_BYTES, encode_withheld
+from broker_node.storage.progress_log import LAYOUT, LAYOUT_AT, PROGRESS_ENTRY, consumer_key
 from delay_node.records import HOUR_MS, State
 from delay_node.schedule_log import INDEX as NODE_SCHEDULE
 from delay_node.schedule_log import checks_of, lost_index, make_index

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from broker_node.actions import RecordKind
+from broker_node.storage.actions import RecordKind
 from qmq.errors import ConnectionLost, ReadRefused, SettingError
 from qmq.protocol.bulk_read import UNKNOWN_SUBJECT, EntriesPage
 from spark_analytics.schemas import HOLES, INDEX, PROGRESS

@@ -1,0 +1,1 @@
+"""What consumers do: pulls, acks, retries, leases."""

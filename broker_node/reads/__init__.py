@@ -1,0 +1,1 @@
+"""Reading messages and index entries: from memory, or as a plan for a thread."""

@@ -1,0 +1,1 @@
+"""Checkpoints, and how a store is opened again from them and the log."""

@@ -1,0 +1,196 @@
+"""Fills an empty store from a checkpoint, or saves another member's checkpoint as the one of this node.
+
+The format is in `broker_node.recovery.checkpoint`.
+"""
+
+import json
+import logging
+from dataclasses import dataclass, replace
+from struct import calcsize, unpack_from
+from typing import Any
+
+from broker_node.recovery.checkpoint import CHECKPOINT_FORMAT, HAS_FILES
+from broker_node.recovery.known_state import KnownState
+from broker_node.storage.store import MessageStore
+from broker_node.storage.subject import restore_groups
+from qmq.errors import LogError
+from qmq.log.checkpoint import Checkpoint, CheckpointStore, as_number, as_text, decode_checkpoint
+from qmq.log.index import DenseIndex
+from qmq.log.replay import LogMemory
+from qmq.log.tails_file import TailsPosition, TailsWrong
+
+logger = logging.getLogger("qmq.broker.recovery")
+
+
+class DerivedStateWrong(LogError):
+    """A derived file does not hold what the checkpoint says: rebuild."""
+
+    code = "log.derived_wrong"
+
+
+@dataclass(frozen=True, slots=True)
+class _Index:
+    """What a checkpoint counts on of an index, and where the entries behind its files are."""
+
+    index: DenseIndex
+    begin: int | None
+    """Of a consume log; a history begins with its first entry."""
+    end: int
+    what: str
+    number: int
+    entries: bytes
+
+
+class _Places:
+    """Where the entries of indexes are, in the order of the subjects' lines."""
+
+    def __init__(self, checkpoint_format: int, data: bytes, count: int) -> None:
+        code = {1: "", 2: f">{count}I", 3: f">{count}Q"}[checkpoint_format]
+        size = calcsize(code)
+        if len(data) < size or (checkpoint_format != 2 and len(data) > size):
+            raise DerivedStateWrong(f"the checkpoint has {len(data)} bytes behind its lines, not {size}")
+        self._data, self._at, self._has_entries = data, size, checkpoint_format == 2
+        self._values = iter(unpack_from(code, data))
+
+    def next(self) -> tuple[int, bool, bytes]:
+        """Of the next index: its number, whether it has files, and its entries if they are in here."""
+        value = next(self._values, HAS_FILES)
+        if not self._has_entries:
+            return value & ~HAS_FILES, value >= HAS_FILES, b""
+        self._at += value
+        return 0, not value, self._data[self._at - value : self._at]
+
+    def check(self) -> None:
+        """Raises DerivedStateWrong unless all were read."""
+        if next(self._values, None) is not None or (self._has_entries and self._at != len(self._data)):
+            raise DerivedStateWrong("the checkpoint has other indexes than its subjects'")
+
+
+def _lines(state: bytes) -> tuple[dict[str, Any], list[Any], bytes]:
+    """The head and lines of a checkpoint's state, decoded, and what is behind them. Raises ValueError, LookupError, TypeError."""
+    head = json.loads(state.partition(b"\n")[0])
+    if head["format"] not in (1, 2, CHECKPOINT_FORMAT):
+        raise DerivedStateWrong(f"checkpoint of format {head['format']}")
+    count = min(as_number(head["subjects"]), len(state))
+    _, *lines = (state if head["format"] > 1 else state + b"\n").split(b"\n", count + 1)
+    if len(lines) != count + 1:
+        raise DerivedStateWrong(f"checkpoint of {count} subjects with {len(lines) - 1} lines")
+    rest = lines.pop()
+    return head, list(map(json.loads, lines)), rest
+
+
+def restore_state(store: MessageStore, state: bytes) -> LogMemory:
+    """Fill an empty store from a checkpoint; what it remembers of the log.
+
+    Raises:
+        DerivedStateWrong: the state can't be read, or an index lacks entries that it counts on.
+    """
+    try:
+        head, lines, rest = _lines(state)
+        if head.get("is_copied"):
+            raise DerivedStateWrong("the checkpoint is another member's")
+        # Versions that removed no subjects wrote none.
+        store.sequence_floor = as_number(head.get("sequence_floor", 0))
+        store.segment_newest_ms = {as_number(base, -1): as_number(at_ms) for base, at_ms in head["segment_newest_ms"]}
+        count = sum(1 + len(line["groups"]) for line in lines) if head["format"] > 1 else 0
+        places = _Places(head["format"], rest, count)
+        indexes = [index for line in lines for index in _restore_subject(store, line, places)]
+        places.check()
+        if head["format"] == CHECKPOINT_FORMAT:
+            by_number = {index.number: index.index for index in indexes if index.number}
+            store.tails.load(TailsPosition.decode(head["tails"]), by_number)
+        for index in indexes:
+            _fit(index)
+        for subject in store.subjects.values():
+            subject.next_sequence = subject.visible_end
+        # Versions without replication recorded none.
+        store.replayed_end = as_number(head.get("records_end", 0))
+        return replace(LogMemory.decode(head), records_end=store.replayed_end)
+    except TailsWrong as error:
+        raise DerivedStateWrong(str(error)) from error
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise DerivedStateWrong(f"the checkpoint's state can't be read: {error}") from error
+
+
+def save_copied(files: CheckpointStore, data: bytes) -> tuple[int, int]:
+    """Save the checkpoint of another member as the one of this node, which has to make the derived files from the log.
+
+    Returns the log offset where it stands, and the one up to which it may hold records.
+
+    Raises:
+        LogError: it can't be read.
+        OSError: nothing is lost, try again.
+    """
+    found = decode_checkpoint(data)
+    if not isinstance(found, Checkpoint):
+        raise DerivedStateWrong(f"the checkpoint of the master: {found}")
+    head_bytes, _, rest = found.state.partition(b"\n")
+    try:
+        head = json.loads(head_bytes)
+        records_end = as_number(head["records_end"])
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise DerivedStateWrong(f"the checkpoint of the master can't be read: {error}") from error
+    files.save([json.dumps({**head, "is_copied": True}).encode() + b"\n", rest], found.log_position, found.synced_to)
+    return found.log_position.offset, records_end
+
+
+def restore_known(store: MessageStore, state: bytes, offset: int) -> KnownState | None:
+    """Fill an empty store with what the log does not hold any more, before all derived files are made again.
+
+    Args:
+        offset: where the checkpoint stands.
+
+    Returns:
+        What the replay has to respect; None if the state can't be read, which is logged: the log alone counts then.
+    """
+    try:
+        head, lines, _ = _lines(state)
+        return KnownState.restore(store, head, lines, offset)
+    except (DerivedStateWrong, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        logger.error("the checkpoint can't be read, so positions whose records have left the log are lost: %s", error)
+        return None
+
+
+def _restore_subject(store: MessageStore, state: dict[str, Any], places: _Places) -> list[_Index]:
+    """Make a subject, of which the entries behind the files of its indexes are still to be added."""
+    name, begin, end = as_text(state["subject"]), as_number(state["begin"]), as_number(state["end"])
+    if begin > end:
+        raise ValueError(f"subject {name} begins at {begin} and ends at {end}")
+    found: list[_Index] = []
+
+    def opened(index: DenseIndex, place: tuple[int, bool, bytes], begin: int | None, end: int, what: str) -> DenseIndex:
+        number, has_files, entries = place
+        if number and has_files and not index.firsts:
+            raise DerivedStateWrong(f"the {what} has no files")
+        found.append(_Index(index, begin, end, what, number, entries))
+        return index
+
+    def open_history(subject_name: str, group: str, end: int) -> DenseIndex:
+        place = places.next()
+        history = store.open_history(subject_name, group, None if end and place[1] else 0)
+        return opened(history, place, None, end, f"progress log of {group} on {subject_name}")
+
+    number, has_files, entries = place = places.next()
+    consume_log = store.open_index(name, 0 if (number or entries) and not has_files else None)
+    opened(consume_log, place, begin, end, f"consume log of {name}")
+    subject = store.add_subject(name, consume_log, as_number(state.get("origin", 0)))
+    subject.withheld = [(as_number(low), as_number(high)) for low, high in state.get("withheld", [])]
+    restore_groups(subject, state["groups"], open_history, store.clock.monotonic())
+    return found
+
+
+def _fit(found: _Index) -> None:
+    """Let an index hold what the checkpoint counted; entries written after it are replayed."""
+    index, end, what = found.index, found.end, found.what
+    if found.entries:
+        index.restore(end * index.entry_bytes - len(found.entries), found.entries, 0)
+    begin = index.begin if found.begin is None else found.begin
+    if begin == end and not found.number and not found.entries:
+        # It counts on no entry. There may be files of entries that are gone, or of a subject of that name that was removed.
+        index.start_at(begin)
+    if index.begin > begin or index.end < end:
+        raise DerivedStateWrong(
+            f"the {what} holds [{index.begin}, {index.end}), the checkpoint counts on [{begin}, {end})"
+        )
+    index.truncate(end)
+    index.hide_before(begin)

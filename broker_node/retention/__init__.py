@@ -1,0 +1,1 @@
+"""What leaves: messages, histories and subjects, by age or size."""
