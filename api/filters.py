@@ -36,7 +36,7 @@ class Ordering(OrderingFilter):
 class PartFilter(django_filters.CharFilter):  # type: ignore[misc]
     """Case-insensitive substring of a text, or of one of several.
 
-    `icontains` depends on the collation, and MariaDB's is case-sensitive (metaserver.database), so it would not ignore case
+    `icontains` depends on the collation, and MariaDB's is case-sensitive (metaserver.stored.database), so it would not ignore case
     there.
     """
 

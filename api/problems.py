@@ -15,8 +15,8 @@ from rest_framework import exceptions, status
 from rest_framework.response import Response
 
 from console.requests import current_id
-from metaserver.database import is_busy
-from metaserver.services.changes import ChangeRefused, Conflict, NotAllowed, NotFound, Stale
+from metaserver.errors import ChangeRefused, Conflict, NotAllowed, NotFound, Stale
+from metaserver.stored.database import is_busy
 from qmq.errors import CallTimeout, ConnectionLost, QmqError
 
 logger = logging.getLogger("qmq.api")

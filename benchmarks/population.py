@@ -39,7 +39,7 @@ CHANGE_SECONDS = 10.0
 _CREATE = """
 import sys
 from metaserver.__main__ import set_up_django
-from metaserver.database import migrate
+from metaserver.stored.database import migrate
 from metaserver.options import MetaOptions
 set_up_django(MetaOptions(data_dir=sys.argv[1]))
 migrate()

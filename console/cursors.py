@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core import signing
 
-from metaserver.services.changes import ChangeRefused
+from metaserver.errors import ChangeRefused
 
 
 def _signer(query: tuple[object, ...]) -> signing.Signer:

@@ -18,7 +18,7 @@ from console.alerts.models import AlertRule
 from console.cluster import delayed, limits, messages
 from console.models import DeadLetterDecision
 from metaserver import queries
-from metaserver.services.changes import NotFound
+from metaserver.errors import NotFound
 from qmq.errors import QmqError
 
 FOUND_MAX = 20

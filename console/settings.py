@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from console.options import ConsoleOptions, listed
-from metaserver.database import database_settings
+from metaserver.stored.database import database_settings
 from qmq.net.discovery import meta_urls
 from qmq.private_files import keep_secret
 

@@ -18,7 +18,7 @@ def set_up_django(options: MetaOptions) -> None:
     import django
     from django.conf import settings
 
-    from metaserver.database import database_settings
+    from metaserver.stored.database import database_settings
 
     settings.configure(
         INSTALLED_APPS=["metaserver"],
@@ -33,8 +33,8 @@ def run(argv: list[str] | None, prepare: Callable[[MetaOptions], None] = lambda 
     """Run with Django set up by `prepare`, or before; the exit code. Ends the process when a setting is wrong."""
 
     def make(options: MetaOptions, machine: Machine) -> Daemon:
-        from metaserver.orm_repository import OrmRepository
         from metaserver.server import Metaserver
+        from metaserver.stored.orm_repository import OrmRepository
 
         return Metaserver(options, OrmRepository(), machine)
 
@@ -53,7 +53,7 @@ def _prepare(options: MetaOptions) -> None:
     """Set up the database; migrate its tables if it is available."""
     make_private_dir(options.data_dir)
     set_up_django(options)
-    from metaserver.database import migrate
+    from metaserver.stored.database import migrate
 
     migrate()
 

@@ -3,7 +3,7 @@
 from django.apps import AppConfig
 from django.db.models.signals import pre_migrate
 
-from metaserver.database import wait_for_ever
+from metaserver.stored.database import wait_for_ever
 
 
 class MetaserverConfig(AppConfig):

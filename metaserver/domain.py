@@ -1,6 +1,6 @@
 """The metadata as frozen values: what the database holds, and what answers are built from. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -228,3 +228,13 @@ class Leases:
     groups: tuple[StoredLease, ...] = ()
     peers: Mapping[str, int] = field(default_factory=dict)
     """By address, when each other metaserver last stored that it runs; as `stored_at_us`."""
+
+
+def may_change(owner: str | None, teams: Set[str] | None) -> bool:
+    """Return whether a member of these teams may change what a team owns.
+
+    Args:
+        owner: the owning team; None or "" for what no team owns, which every operator may change.
+        teams: the teams of the caller; None for an administrator or a process of the system, which may change everything.
+    """
+    return teams is None or not owner or owner in teams

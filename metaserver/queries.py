@@ -10,8 +10,8 @@ from django.db.models.functions import Coalesce
 
 from metaserver import domain, models
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
-from metaserver.members import Members
-from metaserver.services.changes import NotFound
+from metaserver.errors import NotFound
+from metaserver.memory.members import Members
 from qmq.protocol.names import real_subject
 
 T = TypeVar("T")

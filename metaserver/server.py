@@ -3,18 +3,18 @@
 import asyncio
 import os
 
-from metaserver.directory import Directory
+from metaserver.admin.metrics import MetaMetrics
+from metaserver.admin.pages import ADDRESS_PAGE, DELAY_GROUPS_PAGE, MetaPages
 from metaserver.domain import Leases, Metadata, MetadataChanges
-from metaserver.handlers import MetaHandlers
-from metaserver.live_groups import LEASE_SECONDS
-from metaserver.metrics import MetaMetrics
-from metaserver.official_nodes import OfficialNodes
+from metaserver.memory.directory import Directory
+from metaserver.memory.live_groups import LEASE_SECONDS
 from metaserver.options import MetaOptions
-from metaserver.pages import ADDRESS_PAGE, DELAY_GROUPS_PAGE, MetaPages
-from metaserver.route_file import RouteFile
-from metaserver.row_changes import RowChanges
-from metaserver.stored_metadata import StoredMetadata
-from metaserver.write_behind import Repository, WriteBehind
+from metaserver.replication.row_changes import RowChanges
+from metaserver.requests.handlers import MetaHandlers
+from metaserver.requests.official_nodes import OfficialNodes
+from metaserver.stored.route_file import RouteFile
+from metaserver.stored.stored_metadata import StoredMetadata
+from metaserver.stored.write_behind import Repository, WriteBehind
 from qmq.daemon.admin_http import AdminPages
 from qmq.daemon.daemon import Daemon
 from qmq.daemon.http_guard import HttpLimits

@@ -14,7 +14,7 @@ from metaserver.domain import (
     Node,
     Route,
 )
-from metaserver.row_wishes import CandidateLog, RowChange
+from metaserver.memory.row_wishes import CandidateLog, RowChange
 from qmq.errors import QmqError
 from qmq.replication.row import GroupRow
 

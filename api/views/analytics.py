@@ -20,7 +20,8 @@ from console.analytics.models import RunState
 from console.lag_table import LagTable, lag_value
 from console.live.lag_state import KEEPING_UP_SECONDS, LagState
 from metaserver import queries as metadata
-from metaserver.services.changes import NotFound, text_problem
+from metaserver.errors import NotFound
+from metaserver.services.changes import text_problem
 
 LAG_PAGES = LivePages(
     ("subject", "group"),

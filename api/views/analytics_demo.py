@@ -13,7 +13,7 @@ from api.serializers.bodies import Reason
 from console.accounts.roles import Right
 from console.analytics import queries, services
 from console.tasks import loops
-from metaserver.services.changes import ChangeRefused
+from metaserver.errors import ChangeRefused
 
 
 class DemoView(ApiView):

@@ -25,9 +25,10 @@ from console.route_cache import ROUTES
 from console.tasks.rebalance import waiting_on
 from metaserver import queries
 from metaserver.choices import GroupKind, GroupState, OperatorState
+from metaserver.errors import NotFound
 from metaserver.services import broker_groups as service
 from metaserver.services import members
-from metaserver.services.changes import Change, NotFound
+from metaserver.services.changes import Change
 
 _BY_NUMBER = LivePages(("node_id",), overview.NODE_NUMBERS)
 

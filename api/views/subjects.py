@@ -16,9 +16,9 @@ from console.accounts.roles import Right
 from console.cluster import subjects as on_nodes
 from console.tasks.rebalance import waiting_for
 from metaserver import queries
+from metaserver.errors import NotFound
 from metaserver.services import routes as route_service
 from metaserver.services import subjects as service
-from metaserver.services.changes import NotFound
 
 
 class SubjectFilter(django_filters.FilterSet):  # type: ignore[misc]

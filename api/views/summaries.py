@@ -21,7 +21,8 @@ from console.analytics.models import Summary, TableState
 from console.analytics.rows import Window
 from console.analytics.steps import DAY_MS, POINTS_MAX, Step, step_for
 from console.analytics.tables import TABLES, Column, SummaryTable
-from metaserver.services.changes import NotFound, text_problem
+from metaserver.errors import NotFound
+from metaserver.services.changes import text_problem
 
 BACK_MS = DAY_MS
 """Default length of the time range."""

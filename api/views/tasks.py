@@ -10,7 +10,7 @@ from api.serializers import broker_groups as shapes
 from console import tasks as _registered  # noqa: F401 - importing it makes the loops known
 from console.accounts.roles import Right
 from console.tasks import loops
-from metaserver.services.changes import NotFound
+from metaserver.errors import NotFound
 
 
 class TasksView(ApiView):

@@ -17,7 +17,7 @@ from api.serializers import tokens as shapes
 from console.accounts import tokens as service
 from console.accounts.models import ApiToken
 from console.accounts.roles import Right
-from metaserver.services.changes import NotFound
+from metaserver.errors import NotFound
 
 
 class TokensView(ApiView):

@@ -8,7 +8,7 @@ from collections.abc import Set
 from dataclasses import dataclass
 from enum import StrEnum
 
-from metaserver.ownership import may_change
+from metaserver.domain import may_change
 
 
 class Role(StrEnum):

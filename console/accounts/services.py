@@ -19,18 +19,9 @@ from console.accounts.models import ApiToken, User
 from console.accounts.names import username_problem
 from console.accounts.roles import Role
 from metaserver import queries
+from metaserver.errors import ChangeRefused, Conflict, NotFound
 from metaserver.services import audit, subjects
-from metaserver.services.changes import (
-    Actor,
-    Change,
-    ChangeRefused,
-    Conflict,
-    NotFound,
-    Request,
-    VersionedRequest,
-    changing,
-    check_version,
-)
+from metaserver.services.changes import Actor, Change, Request, VersionedRequest, changing, check_version
 from metaserver.services.fields import Choice, Flag, Text, Texts
 from metaserver.services.resources import Edit, Resource
 from metaserver.services.teams import TEAM

@@ -15,8 +15,9 @@ from django.utils import timezone
 from console.accounts.models import ApiToken, User
 from console.accounts.principals import lacks_second_factor
 from console.accounts.roles import RIGHTS_OF, RIGHTS_OF_SCOPE, Role, Scope
+from metaserver.errors import ChangeRefused, Conflict, NotFound
 from metaserver.services import audit
-from metaserver.services.changes import Actor, Change, ChangeRefused, Conflict, NotFound, changing
+from metaserver.services.changes import Actor, Change, changing
 
 logger = logging.getLogger("qmq.accounts")
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from console.alerts.rules import Kind
-from metaserver.members import Members
+from metaserver.memory.members import Members
 from qmq.protocol.names import retry_subject, split_subject
 
 READINGS_MAX = 100_000

@@ -16,8 +16,9 @@ from console.analytics.models import DEMO_JOB, AnalyticsRun, RunState, Summary, 
 from console.analytics.rows import AT, Window, checked
 from console.analytics.steps import Step, widened
 from console.analytics.tables import TABLES, SummaryTable
+from metaserver.errors import ChangeRefused, Conflict, NotFound
 from metaserver.services import audit
-from metaserver.services.changes import Actor, Change, ChangeRefused, Conflict, NotFound, changing
+from metaserver.services.changes import Actor, Change, changing
 
 ERROR_CHARS_MAX = 2_000
 PARAMETERS_MAX = 30_000

@@ -13,7 +13,7 @@ from asgiref.sync import async_to_sync
 from console.cluster import limits
 from console.cluster.admin import node_admin
 from metaserver import queries
-from metaserver.services.changes import NotFound
+from metaserver.errors import NotFound
 from qmq.errors import CallTimeout, ConnectionLost, QmqError, SettingError, Unreachable
 from qmq.node_admin import ANSWER_BYTES_MAX, NodeAdmin, NodeRefused
 from qmq.words import seconds as seconds_text

@@ -11,7 +11,8 @@ from console.cluster import limits
 from console.cluster.asking import ask
 from console.cluster.entries import note, recorded
 from console.cursors import decode_cursor, encode_cursor
-from metaserver.services.changes import Actor, ChangeRefused, Conflict, NotFound
+from metaserver.errors import ChangeRefused, Conflict, NotFound
+from metaserver.services.changes import Actor
 from qmq.client.delayed import BulkCancel, Calendar, DelayedMessage, DelayedMessages, Found
 from qmq.client.message import due_ms_of
 from qmq.errors import CountDiffers, QmqError

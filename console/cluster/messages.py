@@ -8,7 +8,7 @@ from typing import Any
 from console.cluster.asking import Answers, Nodes, ask, broker, brokers
 from console.cursors import decode_cursor, encode_cursor
 from metaserver import queries
-from metaserver.services.changes import NotFound
+from metaserver.errors import NotFound
 from qmq.node_admin import NodeAdmin, NodeRefused
 from qmq.protocol import names
 from qmq.protocol.names import SubjectName, split_subject

@@ -11,7 +11,8 @@ from console.cluster.asking import ask
 from console.cluster.entries import recorded
 from console.cluster.messages import real_subject
 from metaserver import queries
-from metaserver.services.changes import Actor, ChangeRefused, Conflict
+from metaserver.errors import ChangeRefused, Conflict
+from metaserver.services.changes import Actor
 from qmq.client.delayed import DelayedReceipt
 from qmq.client.message import build_message, delayed_message, due_ms_of, new_message_id
 from qmq.client.producer import Producer

@@ -8,8 +8,9 @@ from typing import Any
 
 from console.cluster.asking import Answers, brokers
 from metaserver import queries
+from metaserver.errors import Conflict, NotFound
 from metaserver.services import groups as service
-from metaserver.services.changes import Actor, Change, Conflict, NotFound
+from metaserver.services.changes import Actor, Change
 from qmq.errors import ConnectionLost
 
 

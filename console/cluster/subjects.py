@@ -3,8 +3,9 @@
 from console.cluster.asking import brokers
 from console.cluster.progress import check_reachable
 from metaserver import queries
+from metaserver.errors import Conflict
 from metaserver.services import subjects as service
-from metaserver.services.changes import Actor, Change, Conflict
+from metaserver.services.changes import Actor, Change
 
 
 def delete(

@@ -3,8 +3,9 @@
 from console.cluster import entries, limits
 from console.cluster.admin import node_admin
 from console.cluster.asking import NO_ADDRESS, ask
+from metaserver.errors import Conflict
 from metaserver.services import members as service
-from metaserver.services.changes import Actor, Change, Conflict
+from metaserver.services.changes import Actor, Change
 from qmq.errors import ConnectionLost, QmqError
 from qmq.node_admin import STATUS_NOT_SERVING, NodeRefused
 

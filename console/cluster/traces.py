@@ -3,7 +3,7 @@
 from console.cluster import limits
 from console.cluster.asking import Nodes, ask, brokers
 from console.cluster.messages import Row, nodes_of, or_empty, whole_property
-from metaserver.services.changes import NotFound
+from metaserver.errors import NotFound
 from qmq.node_admin import NodeAdmin, NodeRefused
 from qmq.protocol.messages import KEY_ATTEMPT
 from qmq.protocol.names import dead_letter_subject, retry_subject, split_subject

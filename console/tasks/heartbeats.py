@@ -12,7 +12,7 @@ from django.utils import timezone
 from console.job_results import Part, Result, result
 from console.tasks.loops import TEXT_CHARS_MAX, Context, Loop, register
 from metaserver import queries
-from metaserver.live_groups import STORED_LEASE_SECONDS, offline_seconds
+from metaserver.memory.live_groups import STORED_LEASE_SECONDS, offline_seconds
 from metaserver.services import broker_groups
 
 METASERVER_FRESH_SECONDS = 4.0

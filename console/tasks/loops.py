@@ -24,8 +24,9 @@ from kombu.exceptions import OperationalError
 from console.celery import app
 from console.job_results import Result
 from console.models import ControlLoop
+from metaserver.errors import Conflict, NotFound
 from metaserver.services import audit
-from metaserver.services.changes import Actor, Change, Conflict, NotFound, changing
+from metaserver.services.changes import Actor, Change, changing
 
 logger = logging.getLogger("qmq.loops")
 

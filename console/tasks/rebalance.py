@@ -25,8 +25,8 @@ from console.tasks.loops import TEXT_CHARS_MAX, Context, Loop, register
 from metaserver import queries
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
 from metaserver.domain import Route
+from metaserver.errors import NotFound, Stale
 from metaserver.services import routes
-from metaserver.services.changes import NotFound, Stale
 from qmq.errors import QmqError
 from qmq.net.caller import Caller
 from qmq.protocol.codes import Command, ResponseCode

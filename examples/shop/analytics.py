@@ -15,7 +15,7 @@ from console.analytics import services
 from console.analytics.models import DEMO_JOB, AnalyticsRun, TableState
 from console.analytics.rows import Window
 from console.analytics.steps import DAY_MS, Step
-from metaserver.services.changes import Conflict
+from metaserver.errors import Conflict
 
 DAYS = 14
 SHOWN_MS = {Step.MINUTE: 3 * 3_600_000, Step.TEN_MINUTES: DAY_MS, Step.HOUR: DAYS * DAY_MS, Step.DAY: DAYS * DAY_MS}

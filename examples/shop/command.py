@@ -26,7 +26,7 @@ from examples.shop.metadata import make_metadata
 from examples.shop.run import Options, run
 from examples.shop.session import Session
 from examples.shop.shop import Shop, read_shop
-from metaserver.services.changes import ChangeRefused
+from metaserver.errors import ChangeRefused
 from qmq.errors import ConnectionLost, QmqError
 
 USER = "demo"

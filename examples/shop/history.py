@@ -3,7 +3,7 @@
 from examples.shop.analytics import Traffic, publish_demo
 from examples.shop.session import Session
 from examples.shop.shop import Shop
-from metaserver.services.changes import Conflict
+from metaserver.errors import Conflict
 
 
 def publish_history(session: Session, shop: Shop, *, seed: int) -> str:

@@ -9,21 +9,11 @@ from django.utils import timezone
 
 from metaserver import domain
 from metaserver.choices import GroupKind, GroupState, OperatorState
-from metaserver.members import SILENT_MS
+from metaserver.errors import ChangeRefused, Conflict, NotFound
+from metaserver.memory.members import SILENT_MS
 from metaserver.models import BrokerGroup, MetaserverBeat, Node, SubjectRoute
 from metaserver.services import audit, routes
-from metaserver.services.changes import (
-    Actor,
-    Change,
-    ChangeRefused,
-    Conflict,
-    NotFound,
-    Request,
-    VersionedRequest,
-    changing,
-    for_change,
-    lock,
-)
+from metaserver.services.changes import Actor, Change, Request, VersionedRequest, changing, for_change, lock
 from metaserver.services.fields import Text
 from metaserver.services.resources import Resource
 from metaserver.services.subjects import DESCRIPTION

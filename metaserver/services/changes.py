@@ -1,7 +1,7 @@
 """What all changes have in common: actor, transaction, dry run, and reasons for rejection."""
 
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NotRequired, TypedDict, TypeVar
@@ -9,8 +9,8 @@ from typing import Any, NotRequired, TypedDict, TypeVar
 from django.db import IntegrityError, connection, transaction
 from django.db.models import Model, QuerySet
 
-from metaserver.ownership import may_change
-from qmq.errors import QmqError
+from metaserver.domain import may_change
+from metaserver.errors import Conflict, NotAllowed, Stale
 
 M = TypeVar("M", bound=Model)
 
@@ -27,7 +27,7 @@ class Actor:
     client_request_id: str = ""
     """The caller's own `X-Request-Id`, or ""."""
     teams: frozenset[str] | None = None
-    """Teams whose things may be changed, besides those without an owner; None: all teams' (ownership.may_change)."""
+    """Teams whose things may be changed, besides those without an owner; None: all teams' (`metaserver.domain.may_change`)."""
 
     def require_owner(self, target: str, owner: str | None) -> None:
         """Raises NotAllowed when another team owns the target."""
@@ -39,40 +39,6 @@ class Actor:
 
 METASERVER = Actor("metaserver")
 """The actor of automatic changes."""
-
-
-class ChangeRefused(QmqError):
-    """A change that can't be made as requested. `fields` has the errors by field."""
-
-    code = "change.invalid"
-
-    def __init__(self, message: str, *, code: str | None = None, fields: Mapping[str, str] | None = None) -> None:
-        super().__init__(message, code=code)
-        self.fields = dict(fields or {})
-
-
-class NotFound(ChangeRefused):
-    """What was to be changed does not exist."""
-
-    code = "change.not_found"
-
-
-class NotAllowed(ChangeRefused):
-    """Another team owns what was to be changed, or the change needs an administrator."""
-
-    code = "access.denied"
-
-
-class Conflict(ChangeRefused):
-    """The thing's state does not allow the change now."""
-
-    code = "change.conflict"
-
-
-class Stale(ChangeRefused):
-    """The object was changed by another request since it was read."""
-
-    code = "change.stale"
 
 
 class Request(TypedDict):

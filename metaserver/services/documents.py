@@ -5,8 +5,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from metaserver.errors import ChangeRefused, NotAllowed
 from metaserver.services import groups, subjects, teams
-from metaserver.services.changes import ChangeRefused, NotAllowed, text_problem
+from metaserver.services.changes import text_problem
 from metaserver.services.fields import SHOWN_CHARS_MAX, shown
 from metaserver.services.resources import Resource
 from qmq.words import nearest

@@ -10,20 +10,10 @@ from typing import Any, Unpack
 
 from django.utils import timezone
 
+from metaserver.errors import ChangeRefused, Conflict, NotFound
 from metaserver.models import ConsumerGroup
 from metaserver.services import audit, subjects
-from metaserver.services.changes import (
-    Actor,
-    Change,
-    ChangeRefused,
-    Conflict,
-    NotFound,
-    Request,
-    VersionedRequest,
-    changing,
-    check_version,
-    lock,
-)
+from metaserver.services.changes import Actor, Change, Request, VersionedRequest, changing, check_version, lock
 from metaserver.services.resources import Resource, check_wire_name
 from qmq.protocol.names import check_consumer_id, check_new_group
 

@@ -9,18 +9,11 @@ from django.utils import timezone
 
 from metaserver import queries
 from metaserver.choices import GroupKind, OperatorState
-from metaserver.members import Member, Members
+from metaserver.errors import Conflict, NotFound, Stale
+from metaserver.memory.members import Member, Members
 from metaserver.models import BrokerGroup, Node
 from metaserver.services.broker_groups import locked
-from metaserver.services.changes import (
-    Change,
-    Conflict,
-    NotFound,
-    Stale,
-    VersionedRequest,
-    changing,
-    check_version,
-)
+from metaserver.services.changes import Change, VersionedRequest, changing, check_version
 from metaserver.services.fields import Text, Texts, Whole
 from metaserver.services.resources import Resource
 from metaserver.services.rows import change_row

@@ -12,12 +12,10 @@ from typing import Any, Generic, TypeVar, Unpack
 
 from django.db.models import QuerySet
 
+from metaserver.errors import ChangeRefused, Conflict, NotFound
 from metaserver.services import audit
 from metaserver.services.changes import (
     Change,
-    ChangeRefused,
-    Conflict,
-    NotFound,
     Request,
     VersionedRequest,
     changing,

@@ -11,9 +11,10 @@ from django.utils import timezone
 
 from metaserver import domain, queries
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
+from metaserver.errors import Conflict, NotFound, Stale
 from metaserver.models import BrokerGroup, ClientSeen, ConsumerGroup, Subject, SubjectRoute
 from metaserver.services import audit
-from metaserver.services.changes import Actor, Change, Conflict, NotFound, Stale, changing, check_version, lock
+from metaserver.services.changes import Actor, Change, changing, check_version, lock
 from qmq.protocol.codes import ClientType
 
 

@@ -9,10 +9,11 @@ from django.db.models import Q
 from django.utils import timezone
 
 from metaserver import queries
+from metaserver.errors import NotFound
+from metaserver.memory.row_wishes import CandidateLog, RowChange
 from metaserver.models import BrokerGroup, Node
-from metaserver.row_wishes import CandidateLog, RowChange
 from metaserver.services import audit
-from metaserver.services.changes import Actor, NotFound
+from metaserver.services.changes import Actor
 from qmq.replication.row import ChangeRejected, GroupRow
 
 WHY = "why"

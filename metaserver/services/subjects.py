@@ -6,13 +6,12 @@ from typing import Any, Unpack
 
 from django.utils import timezone
 
+from metaserver.errors import ChangeRefused, Conflict
 from metaserver.models import ClientSeen, Subject, Team
 from metaserver.services import audit
 from metaserver.services.changes import (
     Actor,
     Change,
-    ChangeRefused,
-    Conflict,
     Request,
     VersionedRequest,
     changing,

@@ -3,8 +3,9 @@
 import re
 from typing import Any, Unpack
 
+from metaserver.errors import Conflict
 from metaserver.models import Subject, Team
-from metaserver.services.changes import Change, Conflict, Request, VersionedRequest, only_one
+from metaserver.services.changes import Change, Request, VersionedRequest, only_one
 from metaserver.services.fields import Text
 from metaserver.services.resources import Resource
 from metaserver.services.subjects import DESCRIPTION, TEAM_CHARS_MAX

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from metaserver.live_groups import PEER_EXPIRY_SECONDS
+from metaserver.memory.live_groups import PEER_EXPIRY_SECONDS
 from qmq import Consumer, Producer
 from qmq.errors import QmqError
 from qmq.net.discovery import http_get

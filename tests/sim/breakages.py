@@ -374,7 +374,7 @@ BREAKAGES = (
     # --- metaservers
     Breakage(
         "a metaserver takes groups offline that another one hears",
-        "metaserver.live_groups:LiveGroup.is_silent",
+        "metaserver.memory.live_groups:LiveGroup.is_silent",
         "and not self.is_live_at_peer(now)",
         "",
         "hearing",
@@ -383,7 +383,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a metaserver does not read what others stored of subjects",
-        "metaserver.stored_metadata:StoredMetadata._load_routes",
+        "metaserver.stored.stored_metadata:StoredMetadata._load_routes",
         "if known is None or known.version < route.version:",
         "if False:",
         "agreement",

@@ -20,7 +20,7 @@ from metaserver.domain import (
     StoredLease,
     SubjectRule,
 )
-from metaserver.row_wishes import CandidateLog, RowChange
+from metaserver.memory.row_wishes import CandidateLog, RowChange
 from qmq.clock import Clock
 from qmq.errors import QmqError
 from qmq.replication.row import ChangeRejected, GroupRow
@@ -139,7 +139,7 @@ class Database:
 
 
 class RowRepository:
-    """A metaserver's connection to the database: `metaserver.write_behind.Repository`."""
+    """A metaserver's connection to the database: `metaserver.stored.write_behind.Repository`."""
 
     def __init__(self, database: Database, clock: Clock, host: str) -> None:
         self._database = database
@@ -251,7 +251,7 @@ class RowRepository:
 
 
 class RowStore:
-    """The rows of broker groups: `metaserver.row_changes.RowStore`."""
+    """The rows of broker groups: `metaserver.replication.row_changes.RowStore`."""
 
     def __init__(self, database: Database, host: str) -> None:
         self._database = database

@@ -7,7 +7,7 @@ import pytest
 
 from metaserver.choices import GroupKind, GroupState
 from metaserver.domain import BrokerGroup, Metadata
-from metaserver.row_changes import RowStore
+from metaserver.replication.row_changes import RowStore
 from qmq.clock import SystemClock
 from qmq.errors import QmqError
 from qmq.protocol.group_rows import InSyncChange

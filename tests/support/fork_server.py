@@ -29,7 +29,7 @@ PROJECT = Path(__file__).resolve().parent.parent.parent
 REQUEST_BYTES_MAX = 1 << 20
 NUMBER = struct.Struct("i")
 NODES = (
-    "broker_node.broker", "delay_node.delay_node", "metaserver.handlers", "metaserver.server",
+    "broker_node.broker", "delay_node.delay_node", "metaserver.requests.handlers", "metaserver.server",
     "django.db.backends.sqlite3.base", "django.db.migrations.executor",
 )  # fmt: skip
 # Not the modules of console and api, and none that imports rest_framework.settings: they read the settings, which differ.

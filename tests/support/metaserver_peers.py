@@ -9,7 +9,7 @@ from typing import Any
 
 from metaserver.options import MetaOptions
 from metaserver.server import Metaserver
-from metaserver.write_behind import Repository
+from metaserver.stored.write_behind import Repository
 from qmq.net.caller import Caller
 from qmq.protocol.codes import BrokerRequestType, ClientType, Command, ResponseCode
 from qmq.protocol.commands import (

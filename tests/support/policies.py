@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from metaserver.directory import Directory
+from metaserver.memory.directory import Directory
 from qmq.policy import NodePolicy
 
 

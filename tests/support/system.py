@@ -70,7 +70,7 @@ print(json.dumps(found))
 _MAKE_METASERVER_TABLES = """
 import sys
 from metaserver.__main__ import set_up_django
-from metaserver.database import migrate
+from metaserver.stored.database import migrate
 from metaserver.options import MetaOptions
 set_up_django(MetaOptions(data_dir=sys.argv[1]))
 migrate()

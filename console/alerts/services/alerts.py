@@ -5,7 +5,8 @@ from typing import Any, Unpack
 
 from console.alerts.models import Alert, AlertState
 from console.alerts.services.values import row_id
-from metaserver.services.changes import Actor, Change, Conflict, VersionedRequest
+from metaserver.errors import Conflict
+from metaserver.services.changes import Actor, Change, VersionedRequest
 from metaserver.services.resources import Resource
 
 NOTE_CHARS_MAX = 500

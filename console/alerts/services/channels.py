@@ -22,8 +22,9 @@ from console.alerts.rules import Event
 from console.alerts.sealing import SealBroken, fingerprint, seal, unseal
 from console.alerts.services.outbox import body_of
 from console.alerts.services.values import NAME, row_id
+from metaserver.errors import Conflict
 from metaserver.services import audit
-from metaserver.services.changes import Change, Conflict, Request, VersionedRequest, changing
+from metaserver.services.changes import Change, Request, VersionedRequest, changing
 from metaserver.services.fields import Choice, Flag, Text, Texts, TextsByName
 from metaserver.services.resources import Edit, Resource
 from qmq.words import counted

@@ -12,7 +12,8 @@ from console.alerts.models import Alert, AlertChannel, AlertRule, Resolution
 from console.alerts.rules import Kind, Severity, default_clear_threshold, literal_subject
 from console.alerts.services.values import GLOB, NAME, SECONDS, TEAM, THRESHOLD, row_id, team_problem
 from metaserver import queries
-from metaserver.services.changes import Actor, Change, Conflict, NotAllowed, Request, VersionedRequest
+from metaserver.errors import Conflict, NotAllowed
+from metaserver.services.changes import Actor, Change, Request, VersionedRequest
 from metaserver.services.fields import Choice, Flag, Texts, Whole
 from metaserver.services.resources import Edit, Resource
 from qmq.words import counted

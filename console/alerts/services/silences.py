@@ -9,8 +9,9 @@ from console.alerts.models import Alert, Silence
 from console.alerts.rules import OF_GROUPS, Kind, literal_subject, matcher
 from console.alerts.services.values import GLOB, TEAM, row_id, team_problem
 from metaserver import queries
-from metaserver.ownership import may_change
-from metaserver.services.changes import Actor, Change, ChangeRefused, Conflict, NotAllowed, Request, VersionedRequest
+from metaserver.domain import may_change
+from metaserver.errors import ChangeRefused, Conflict, NotAllowed
+from metaserver.services.changes import Actor, Change, Request, VersionedRequest
 from metaserver.services.fields import Field, Text
 from metaserver.services.resources import Resource
 

@@ -15,7 +15,8 @@ from console.cluster.dead_letters.sending import send
 from console.cluster.messages import Row, or_empty
 from console.cluster.producing import check_not_archived
 from console.cursors import decode_cursor, encode_cursor
-from metaserver.services.changes import Actor, Conflict
+from metaserver.errors import Conflict
+from metaserver.services.changes import Actor
 from qmq.errors import QmqError
 from qmq.node_admin import NodeAdmin
 

@@ -11,7 +11,7 @@ from console.cluster.asking import brokers
 from console.cluster.messages import SUBJECT_UNKNOWN, Row, next_places, read_one, real_subject
 from console.cursors import decode_cursor, encode_cursor
 from console.models import DeadLetterDecision
-from metaserver.services.changes import NotFound
+from metaserver.errors import NotFound
 from qmq.node_admin import NodeAdmin
 from qmq.protocol.messages import KEY_RETRY_CAUSE
 from qmq.protocol.names import dead_letter_subject

@@ -10,7 +10,7 @@ from console.accounts.roles import Scope
 from console.accounts.services import UP
 from console.accounts.tokens import create_token
 from console.management.places import add_data_dir
-from metaserver.services.changes import ChangeRefused
+from metaserver.errors import ChangeRefused
 
 
 class Command(BaseCommand):

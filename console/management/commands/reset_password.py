@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from console.accounts.services import UP, reset_password
 from console.management.places import add_data_dir
-from metaserver.services.changes import NotFound
+from metaserver.errors import NotFound
 
 
 class Command(BaseCommand):

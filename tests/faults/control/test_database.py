@@ -21,7 +21,7 @@ pytestmark = in_whole_fault_runs
 
 AWAY_SECONDS = 60.0
 CONNECT_AND_ANSWER_SECONDS = 3.0 + 6.0 + 1.0
-"""metaserver.database: a paused server costs one or the other, plus what the machine needs."""
+"""metaserver.stored.database: a paused server costs one or the other, plus what the machine needs."""
 SERVERS = ["postgresql", "mariadb"]
 
 

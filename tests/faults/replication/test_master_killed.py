@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from metaserver.live_groups import EXPIRY_SECONDS
+from metaserver.memory.live_groups import EXPIRY_SECONDS
 from tests.faults.replication.failover import kill_and_return
 from tests.faults.replication.load import Load
 from tests.faults.replication.scene import (

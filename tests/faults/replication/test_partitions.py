@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from metaserver.live_groups import EXPIRY_SECONDS
+from metaserver.memory.live_groups import EXPIRY_SECONDS
 from tests.faults.replication.direct_sends import DirectSends
 from tests.faults.replication.failover import written_again
 from tests.faults.replication.load import Load

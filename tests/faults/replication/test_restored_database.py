@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from metaserver.live_groups import EXPIRY_SECONDS
+from metaserver.memory.live_groups import EXPIRY_SECONDS
 from tests.faults.replication.load import Load
 from tests.faults.replication.scene import (
     NODE_FLAGS,

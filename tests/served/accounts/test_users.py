@@ -19,7 +19,7 @@ from console.management.commands.up import show_first_admin
 from console.management.passwords import hand_out
 from console.models import IdempotencyKey
 from metaserver import queries
-from metaserver.services.changes import ChangeRefused, Conflict, NotFound, Stale
+from metaserver.errors import ChangeRefused, Conflict, NotFound, Stale
 from metaserver.services.subjects import create_subject
 from metaserver.services.teams import create_team
 from tests.support.people import PASSWORD, TESTER, browser, machine, person

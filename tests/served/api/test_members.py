@@ -14,10 +14,10 @@ from console.cluster import switch_over as module
 from metaserver import domain, queries
 from metaserver.choices import GroupKind, GroupState
 from metaserver.models import AuditEntry, Node
-from metaserver.orm_repository import OrmRowStore
 from metaserver.reports import StoredReport
 from metaserver.services import audit, broker_groups
 from metaserver.services.changes import METASERVER, Actor
+from metaserver.stored.orm_repository import OrmRowStore
 from qmq.errors import ConnectionLost, QmqError
 from qmq.node_admin import NodeRefused
 from qmq.protocol.group_rows import InSyncChange

@@ -10,9 +10,10 @@ from rest_framework.test import APIClient
 from console.accounts.roles import Role, Scope
 from console.live.consumers import LiveApp
 from metaserver import queries
+from metaserver.errors import NotAllowed, NotFound
 from metaserver.models import ConsumerGroup, Subject, Team
 from metaserver.services import apply, groups, subjects
-from metaserver.services.changes import Actor, NotAllowed, NotFound, lock
+from metaserver.services.changes import Actor, lock
 from metaserver.services.groups import create_group
 from metaserver.services.subjects import create_subject
 from metaserver.services.teams import create_team

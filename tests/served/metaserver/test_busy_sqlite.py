@@ -11,7 +11,7 @@ from django.db.utils import ConnectionHandler, load_backend
 from pytest_django import DjangoDbBlocker
 
 from api.problems import BUSY_RETRY_SECONDS, handle
-from metaserver.database import database_settings, is_busy
+from metaserver.stored.database import database_settings, is_busy
 
 WRITERS, CHANGES = 8, 20
 

@@ -15,12 +15,12 @@ from console.accounts import tokens
 from console.accounts.roles import Role, Scope
 from metaserver import domain, queries
 from metaserver.choices import GroupKind, GroupState, OperatorState
-from metaserver.directory import Directory
+from metaserver.memory.directory import Directory
 from metaserver.models import Ledger, MetadataChange, Subject, SubjectRoute
-from metaserver.orm_repository import OrmRepository
 from metaserver.services import audit, broker_groups, groups, routes, subjects, teams
 from metaserver.services.changes import METASERVER
-from metaserver.stored_metadata import StoredMetadata
+from metaserver.stored.orm_repository import OrmRepository
+from metaserver.stored.stored_metadata import StoredMetadata
 from tests.support.manual_clock import ManualClock
 from tests.support.metadata import ACTOR, broker_group, route
 from tests.support.people import person

@@ -12,7 +12,7 @@ from qmq.protocol.codes import ClientType
 def test_routes_groups_and_clients_are_stored_in_the_database_with_an_audit_row() -> None:
     from metaserver.domain import ClientSeen
     from metaserver.models import AuditEntry, ConsumerGroup, SubjectRoute
-    from metaserver.orm_repository import OrmRepository
+    from metaserver.stored.orm_repository import OrmRepository
 
     repository = OrmRepository()
     group = BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 1, "g1-a", ("g1-a",), members=("g1-a",))
@@ -41,7 +41,7 @@ def test_routes_groups_and_clients_are_stored_in_the_database_with_an_audit_row(
 @pytest.mark.database
 @pytest.mark.django_db(transaction=True)
 def test_the_heartbeat_of_a_peer_is_told_from_the_own_one_also_in_the_same_millisecond() -> None:
-    from metaserver.orm_repository import OrmRepository
+    from metaserver.stored.orm_repository import OrmRepository
 
     one, other = OrmRepository(), OrmRepository()
     long = "x" * 250

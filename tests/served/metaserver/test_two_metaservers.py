@@ -13,10 +13,10 @@ import pytest
 from django.db import connection
 
 from metaserver.choices import GroupState
-from metaserver.live_groups import EXPIRY_SECONDS, PEER_EXPIRY_SECONDS
+from metaserver.memory.live_groups import EXPIRY_SECONDS, PEER_EXPIRY_SECONDS
 from metaserver.options import MetaOptions
-from metaserver.orm_repository import OrmRepository
 from metaserver.server import Metaserver
+from metaserver.stored.orm_repository import OrmRepository
 from qmq.daemon.machine import Machine
 from qmq.protocol.codes import BrokerRequestType, ClientType
 from tests.support.manual_clock import ManualClock
@@ -92,7 +92,7 @@ class Pair:
         for clock in self.clocks:
             clock.advance(0.5)
         for metaserver in self.running:
-            metaserver.handlers.expire()
+            metaserver.requests.handlers.expire()
         if self.clocks[0].monotonic() % 1:
             return
         for metaserver in self.running:
@@ -104,7 +104,7 @@ class Pair:
     async def stored(self, metaserver: Metaserver) -> None:
         """Wait until everything is written, unless the database is away."""
         if not self.repositories[metaserver is self.b].is_away:
-            await eventually_async(lambda: not metaserver.write_behind.has_work, what="everything is stored")
+            await eventually_async(lambda: not metaserver.stored.write_behind.has_work, what="everything is stored")
 
     async def run(self, seconds: float, node: Peer | None = None, port: int = 1, state: int = 1) -> None:
         """Time passes; a node sends heartbeats each second."""
@@ -116,7 +116,7 @@ class Pair:
     async def run_until_offline(self, metaserver: Metaserver, seconds_max: float) -> float:
         """Let time pass until a metaserver has the group as offline; how long that took."""
         for number in range(round(seconds_max * 2)):
-            if metaserver.directory.groups["g1"].state is OFFLINE:
+            if metaserver.memory.directory.groups["g1"].state is OFFLINE:
                 return number / 2
             await self.step()
         raise AssertionError(f"still online after {seconds_max} s")

@@ -16,7 +16,7 @@ from console.analytics.rows import RowsRefused, Window
 from console.analytics.steps import Step
 from console.analytics.tables import TABLES
 from examples.shop.analytics import Traffic, publish_demo
-from metaserver.services.changes import ChangeRefused, Conflict, NotFound
+from metaserver.errors import ChangeRefused, Conflict, NotFound
 from tests.support.processes import PROJECT
 from tests.support.summaries import lag_row, latency_row
 

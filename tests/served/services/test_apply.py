@@ -8,9 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from metaserver import queries
+from metaserver.errors import ChangeRefused, NotAllowed
 from metaserver.services import apply as service
 from metaserver.services import audit, documents, groups, subjects, teams
-from metaserver.services.changes import Actor, ChangeRefused, NotAllowed
+from metaserver.services.changes import Actor
 from tests.support.at_once import at_once, needs_two_writers
 from tests.support.metadata import ACTOR, everything
 

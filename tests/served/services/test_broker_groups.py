@@ -8,10 +8,11 @@ import pytest
 
 from metaserver import domain, queries
 from metaserver.choices import GroupKind, GroupState, OperatorState
+from metaserver.errors import ChangeRefused, Conflict, NotFound, Stale
 from metaserver.models import BrokerGroup, Node
 from metaserver.services import audit
 from metaserver.services import broker_groups as service
-from metaserver.services.changes import METASERVER, ChangeRefused, Conflict, NotFound, Stale
+from metaserver.services.changes import METASERVER
 from tests.support.at_once import at_once, needs_two_writers
 from tests.support.metadata import ACTOR, audit_rows, broker_group, everything, route
 

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from metaserver import domain, queries
+from metaserver.errors import ChangeRefused, Conflict, NotFound, Stale
 from metaserver.models import ConsumerGroup, Subject
 from metaserver.services import groups as service
 from metaserver.services import routes, subjects
-from metaserver.services.changes import ChangeRefused, Conflict, NotFound, Stale
 from qmq.protocol.codes import ClientType
 from tests.support.at_once import at_once, needs_two_writers
 from tests.support.metadata import ACTOR, audit_rows, everything

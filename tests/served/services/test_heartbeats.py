@@ -13,7 +13,7 @@ from console.tasks import cleanups, heartbeats
 from console.tasks.loops import Context
 from metaserver import queries
 from metaserver.choices import GroupState
-from metaserver.live_groups import offline_seconds
+from metaserver.memory.live_groups import offline_seconds
 from metaserver.models import BrokerGroup, ClientSeen, MetaserverBeat, Node
 from metaserver.services import broker_groups as service
 from metaserver.services.changes import Actor

@@ -15,7 +15,8 @@ from console.job_results import Result
 from console.models import ControlLoop
 from console.tasks import loops
 from console.tasks.loops import Context, Loop
-from metaserver.services.changes import Actor, Conflict, NotFound
+from metaserver.errors import Conflict, NotFound
+from metaserver.services.changes import Actor
 from tests.support.metadata import last_audit
 from tests.support.waiting import eventually
 

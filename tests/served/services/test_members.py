@@ -9,12 +9,13 @@ from django.utils import timezone
 
 from metaserver import domain, queries
 from metaserver.choices import GroupKind, GroupState, OperatorState
-from metaserver.members import SILENT_MS
+from metaserver.errors import ChangeRefused, Conflict, NotFound, Stale
+from metaserver.memory.members import SILENT_MS
 from metaserver.models import BrokerGroup, Node
 from metaserver.reports import StoredReport
 from metaserver.services import broker_groups, rows
 from metaserver.services import members as service
-from metaserver.services.changes import METASERVER, Change, ChangeRefused, Conflict, NotFound, Stale
+from metaserver.services.changes import METASERVER, Change
 from qmq.protocol.reasons import Reason
 from qmq.replication.row import GroupRow
 from tests.support.metadata import ACTOR, audit_rows, everything, last_audit

@@ -10,10 +10,11 @@ from django.utils import timezone
 from console.rebalance import advance
 from metaserver import domain, queries
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
+from metaserver.errors import Conflict, NotFound, Stale
+from metaserver.memory.policies import policies_of
 from metaserver.models import ClientSeen, ConsumerGroup, SubjectRoute
-from metaserver.policies import policies_of
 from metaserver.services import broker_groups, groups, routes, subjects
-from metaserver.services.changes import METASERVER, Conflict, NotFound, Stale
+from metaserver.services.changes import METASERVER
 from qmq.policy import EMPTY_POLICY, SubjectPolicy
 from qmq.protocol.codes import ClientType
 from tests.support.at_once import at_once, needs_two_writers

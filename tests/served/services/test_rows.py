@@ -4,11 +4,12 @@ from uuid import UUID
 
 import pytest
 
+from metaserver.errors import NotFound
+from metaserver.memory.row_wishes import CandidateLog, LogLost
 from metaserver.models import AuditEntry, BrokerGroup, MetadataChange, Node
-from metaserver.orm_repository import OrmRowStore
-from metaserver.row_wishes import CandidateLog, LogLost
 from metaserver.services import rows
-from metaserver.services.changes import METASERVER, NotFound
+from metaserver.services.changes import METASERVER
+from metaserver.stored.orm_repository import OrmRowStore
 from qmq.protocol.group_rows import InSyncChange
 from qmq.protocol.reasons import Reason
 from qmq.replication.row import ChangeInSync, ChangeRejected, GroupRow, Promotion

@@ -6,10 +6,10 @@ import pytest
 from django.utils import timezone
 
 from metaserver import queries
+from metaserver.errors import ChangeRefused, Conflict, NotFound, Stale
 from metaserver.models import Subject
 from metaserver.services import audit, teams
 from metaserver.services import subjects as service
-from metaserver.services.changes import ChangeRefused, Conflict, NotFound, Stale
 from tests.support.at_once import at_once, needs_two_writers
 from tests.support.metadata import ACTOR, audit_rows, everything, last_audit
 

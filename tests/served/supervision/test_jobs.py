@@ -611,7 +611,7 @@ ALLOWED = {
     ("qmq/daemon/bulk_read_limiter.py", "add_done_callback"): "after the supervisor's own; answers",
     ("broker_node/delivery/pulls.py", "add_done_callback"): "after the supervisor's own; answers",
     ("delay_node/handlers.py", "add_done_callback"): "after the supervisor's own; answers",
-    ("metaserver/row_requests.py", "add_done_callback"): "after the supervisor's own; answers",
+    ("metaserver/replication/row_requests.py", "add_done_callback"): "after the supervisor's own; answers",
     ("delay_node/batches.py", "add_done_callback"): "after the supervisor's own; ends delivery",
     ("qmq/net/listener.py", "add_done_callback"): "after the supervisor's own; forgets the task",
     (
@@ -623,9 +623,12 @@ ALLOWED = {
     ("qmq/daemon/membership.py", "TaskGroup"): "the failure of a session ends the critical task membership",
     ("qmq/daemon/membership.py", "create_task"): "in that group",
     ("qmq/net/caller.py", "add_done_callback"): "forgets the future of a call",
-    ("metaserver/row_changes.py", "run_in_executor"): "the caller awaits it, as far as its time limit allows",
     (
-        "metaserver/row_changes.py",
+        "metaserver/replication/row_changes.py",
+        "run_in_executor",
+    ): "the caller awaits it, as far as its time limit allows",
+    (
+        "metaserver/replication/row_changes.py",
         "add_done_callback",
     ): "learns the outcome; its failure reaches the loop's handler, which counts it",
     ("qmq/net/caller.py", "call_soon"): "a method of the caller itself",

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from metaserver.live_groups import EXPIRY_SECONDS
+from metaserver.memory.live_groups import EXPIRY_SECONDS
 from metaserver.server import EXPIRE_SECONDS, Metaserver
 from qmq import Consumer, Producer, Timeouts
 from qmq.client.message import MessageIds

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from metaserver.server import RELOAD_SECONDS, ROUTE_FILE_ALONE_SECONDS
-from metaserver.write_behind import BACK_OFF_SECONDS
+from metaserver.stored.write_behind import BACK_OFF_SECONDS
 from qmq.net.timing import DEFAULT_BACKOFF
 from tests.sim.faults.scenario import NETWORK_SECONDS, Scenario, running
 from tests.sim.rows import AWAY_SECONDS

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from delay_node.trusted_clock import STEP_ACCEPTED_MS
-from metaserver.live_groups import EXPIRY_SECONDS
+from metaserver.memory.live_groups import EXPIRY_SECONDS
 from qmq.daemon.node import JOB_SECONDS
 from qmq.net.discovery import http_post_json
 from tests.sim.faults.scenario import NETWORK_SECONDS, OFFLINE_SECONDS, running

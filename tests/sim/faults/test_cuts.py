@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from metaserver.live_groups import EXPIRY_SECONDS
+from metaserver.memory.live_groups import EXPIRY_SECONDS
 from qmq.client.fetcher import LONG_POLL_MS, PULL_ALLOWANCE_SECONDS
 from qmq.daemon.metaserver_session import BACK_OFF_SECONDS, CALL_SECONDS
 from qmq.net.caller import CONNECT_SECONDS

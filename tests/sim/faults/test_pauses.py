@@ -8,7 +8,7 @@ import asyncio
 import pytest
 
 from broker_node.options import BrokerOptions
-from metaserver.live_groups import EXPIRY_SECONDS, HEARTBEAT_SECONDS
+from metaserver.memory.live_groups import EXPIRY_SECONDS, HEARTBEAT_SECONDS
 from metaserver.server import EXPIRE_SECONDS
 from qmq.client.acker import HEARTBEAT_SECONDS as CONSUMER_HEARTBEAT_SECONDS
 from qmq.daemon.metaserver_session import BACK_OFF_SECONDS

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from metaserver.choices import OperatorState
-from metaserver.live_groups import HEARTBEAT_SECONDS, LEASE_SECONDS
+from metaserver.memory.live_groups import HEARTBEAT_SECONDS, LEASE_SECONDS
 from qmq.daemon.metaserver_session import BACK_OFF_SECONDS
 from qmq.daemon.node import Node
 from qmq.net.meta_connection import ANSWER_SECONDS

@@ -127,7 +127,7 @@ async def test_what_can_not_be_read_or_kept_is_not_applied_and_tried_again_in_gr
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(policy_fetcher, "BACK_OFF_SECONDS", (0.05, 0.1))
-    monkeypatch.setattr("metaserver.directory.HEARTBEAT_SECONDS", 0.05)
+    monkeypatch.setattr("metaserver.memory.directory.HEARTBEAT_SECONDS", 0.05)
     async with small_system(tmp_path, with_delay=False) as system:
         broker = system.brokers["g1"]
         directory = system.meta.directory
@@ -163,7 +163,7 @@ async def test_what_can_not_be_read_or_kept_is_not_applied_and_tried_again_in_gr
 async def test_a_metaserver_that_names_one_version_and_sends_another_is_not_asked_in_a_circle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("metaserver.directory.HEARTBEAT_SECONDS", 0.05)
+    monkeypatch.setattr("metaserver.memory.directory.HEARTBEAT_SECONDS", 0.05)
     async with small_system(tmp_path, with_delay=False) as system:
         counters, directory = system.meta.handlers.counters, system.meta.directory
         monkeypatch.setattr(directory.policies, "document", lambda *_: (SHUT.version, encode_policy(SHUT)))

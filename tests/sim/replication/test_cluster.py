@@ -10,7 +10,7 @@ import pytest
 from broker_node.broker import Broker
 from metaserver.choices import OperatorState
 from metaserver.domain import BrokerGroup
-from metaserver.live_groups import LEASE_SECONDS
+from metaserver.memory.live_groups import LEASE_SECONDS
 from metaserver.server import Metaserver
 from qmq import Producer, Timeouts
 from qmq.errors import ConnectionLost
@@ -275,7 +275,7 @@ async def test_members_that_stop_deregister() -> None:
         await eventually_async(lambda: group.row.in_sync == ("g1-a",), 60)
         metaserver = group.cluster.meta.server
         assert isinstance(metaserver, Metaserver)
-        reports = metaserver.directory.groups["g1"].reports
+        reports = metaserver.memory.directory.groups["g1"].reports
         assert reports["g1-b"].has_left
         await group.hosts["g1-a"].stop()
         assert reports["g1-a"].has_left

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from metaserver.choices import GroupState
-from metaserver.fitness import PAUSE_SECONDS
+from metaserver.memory.fitness import PAUSE_SECONDS
 from metaserver.server import Metaserver
 from qmq import Producer, Timeouts
 from qmq.daemon.replication.in_sync_set import PROGRESS_SECONDS, SLOW_SECONDS
@@ -174,7 +174,7 @@ async def test_a_master_whose_disk_hangs_refuses_sends_and_is_replaced(copies: i
             assert failures["m101"].remark.startswith("read only: the disk has not completed a write for 2.")
             metaserver = group.cluster.meta.server
             assert isinstance(metaserver, Metaserver)
-            live = metaserver.directory.groups["g1"]
+            live = metaserver.memory.directory.groups["g1"]
             await eventually_async(lambda: live.state is GroupState.READ_ONLY, 1.0)
             assert live.row.master == "g1-a"
             await eventually_async(

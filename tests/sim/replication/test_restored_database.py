@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from metaserver.restored_rows import RESTORED_SECONDS
+from metaserver.replication.restored_rows import RESTORED_SECONDS
 from metaserver.server import ROUTE_FILE_SECONDS, Metaserver
 from qmq.replication.row import UncleanPromotion
 from tests.sim.replication.pair import client_of

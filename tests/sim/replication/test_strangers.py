@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from broker_node.broker import Broker
-from metaserver.live_groups import EXPIRY_SECONDS
+from metaserver.memory.live_groups import EXPIRY_SECONDS
 from qmq.daemon.data_dir import DataDirOwner
 from qmq.daemon.replication.row_client import RowClient
 from qmq.errors import SettingError

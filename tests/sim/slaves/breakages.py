@@ -156,7 +156,7 @@ BREAKAGES = (
         "in_sync",
         (
             ("qmq.replication.row:GroupRow.check_not_restored", "if self.place < newest_place:", "if False:"),
-            ("metaserver.group_table:GroupTable._learn", "if row.place >= own.group_row.place:", "if True:"),
+            ("metaserver.memory.group_table:GroupTable._learn", "if row.place >= own.group_row.place:", "if True:"),
         ),
         replace(KILLS, faults=("kill_member", "restored_database"), fault_seconds=0.7, storm_seconds=20.0),
         seed=5,
@@ -258,7 +258,7 @@ BREAKAGES = (
         "in_sync",
         (
             (
-                "metaserver.row_changes:RowChanges._resolved",
+                "metaserver.replication.row_changes:RowChanges._resolved",
                 "row = self._read(name)",
                 "return RowAnswer(RowResult.REFUSED, None, str(error))",
             ),

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from metaserver.choices import GroupKind, GroupState
-from metaserver.directory import Directory
 from metaserver.domain import BrokerGroup, Leases, Metadata, Node, StoredLease
-from metaserver.live_groups import DATABASE_SECONDS, EXPIRY_SECONDS, LEASE_SECONDS, PEER_EXPIRY_SECONDS
-from metaserver.stored_metadata import StoredMetadata
+from metaserver.memory.directory import Directory
+from metaserver.memory.live_groups import DATABASE_SECONDS, EXPIRY_SECONDS, LEASE_SECONDS, PEER_EXPIRY_SECONDS
+from metaserver.stored.stored_metadata import StoredMetadata
 from qmq.protocol.codes import BrokerRequestType
 from qmq.protocol.extensions import NodeRegisterRequest
 from tests.support.manual_clock import ManualClock

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from metaserver.choices import GroupKind, GroupState, OperatorState
-from metaserver.directory import UNAPPROVED_GROUPS_MAX, Directory
 from metaserver.domain import BrokerGroup, Leases, Metadata, Node, StoredLease
-from metaserver.live_groups import EXPIRY_SECONDS, Registered, Reloaded
-from metaserver.registration_rules import LOG_END_MAX, LOG_GROWTH_BYTES, LOG_GROWTH_BYTES_PER_SECOND
-from metaserver.stored_metadata import StoredMetadata
+from metaserver.memory.directory import UNAPPROVED_GROUPS_MAX, Directory
+from metaserver.memory.live_groups import EXPIRY_SECONDS, Registered, Reloaded
+from metaserver.memory.registration_rules import LOG_END_MAX, LOG_GROWTH_BYTES, LOG_GROWTH_BYTES_PER_SECOND
+from metaserver.stored.stored_metadata import StoredMetadata
 from qmq.protocol.codes import BrokerRequestType, ClientType
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
 from qmq.protocol.reasons import Code

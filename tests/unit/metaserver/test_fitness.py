@@ -1,6 +1,6 @@
 """What a metaserver knows of members that could not lead, or had problems."""
 
-from metaserver.fitness import (
+from metaserver.memory.fitness import (
     AVOIDED_SECONDS,
     AVOIDED_SECONDS_MAX,
     CUT_OFF_SECONDS,

@@ -7,7 +7,7 @@ import pytest
 
 from metaserver.choices import GroupKind, GroupState
 from metaserver.domain import BrokerGroup, Node
-from metaserver.members import SILENT_MS, Members
+from metaserver.memory.members import SILENT_MS, Members
 from metaserver.reports import StoredReport
 from qmq.protocol.codes import ReplicaRole
 from qmq.protocol.extensions import NodeRegisterRequest, SlaveEnd

@@ -6,10 +6,10 @@ import pytest
 
 from metaserver.choices import GroupKind, GroupState, OperatorState
 from metaserver.domain import BrokerGroup, Metadata
-from metaserver.handlers import node_lines
-from metaserver.live_groups import EXPIRY_SECONDS, Registered
-from metaserver.registration_rules import NODES_PER_GROUP_MAX, check_values
-from metaserver.row_wishes import Replacement, replacement
+from metaserver.memory.live_groups import EXPIRY_SECONDS, Registered
+from metaserver.memory.registration_rules import NODES_PER_GROUP_MAX, check_values
+from metaserver.memory.row_wishes import Replacement, replacement
+from metaserver.requests.handlers import node_lines
 from qmq.errors import ProtocolError
 from qmq.protocol import group_rows as wire
 from qmq.protocol.codes import BrokerRequestType, ReplicaRole

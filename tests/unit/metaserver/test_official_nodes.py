@@ -2,7 +2,7 @@
 
 import pytest
 
-from metaserver.official_nodes import OfficialNodes
+from metaserver.requests.official_nodes import OfficialNodes
 from qmq.errors import SettingError
 
 

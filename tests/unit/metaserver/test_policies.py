@@ -5,9 +5,9 @@ import random
 import pytest
 
 from metaserver.choices import GroupKind, GroupState, OperatorState
-from metaserver.directory import Directory
 from metaserver.domain import BrokerGroup, Metadata
-from metaserver.policies import policies_of
+from metaserver.memory.directory import Directory
+from metaserver.memory.policies import policies_of
 from qmq import policy as p
 from qmq.errors import ProtocolError
 from qmq.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, decode_policy, encode_policy

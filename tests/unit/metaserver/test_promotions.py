@@ -7,10 +7,16 @@ import pytest
 
 from metaserver.choices import GroupKind, GroupState, OperatorState
 from metaserver.domain import BrokerGroup, Leases, Metadata, StoredLease
-from metaserver.group_table import REPORTED_SECONDS
-from metaserver.live_groups import EXPIRY_SECONDS
-from metaserver.promotions import LEARN_SECONDS, PROMOTIONS_MAX, RECONNECT_SECONDS, STORED_SECONDS, Promotions
-from metaserver.row_wishes import RowWish
+from metaserver.memory.group_table import REPORTED_SECONDS
+from metaserver.memory.live_groups import EXPIRY_SECONDS
+from metaserver.memory.row_wishes import RowWish
+from metaserver.replication.promotions import (
+    LEARN_SECONDS,
+    PROMOTIONS_MAX,
+    RECONNECT_SECONDS,
+    STORED_SECONDS,
+    Promotions,
+)
 from qmq.protocol.codes import BrokerRequestType, ReplicaRole
 from qmq.protocol.extensions import NodeRegisterRequest
 from qmq.protocol.reasons import Reason

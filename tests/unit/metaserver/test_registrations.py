@@ -8,14 +8,14 @@ from dataclasses import replace
 import pytest
 
 from metaserver.choices import OperatorState
-from metaserver.client_handlers import CHECKS_PER_BATCH, REGISTERED_PER_BATCH, SUBJECTS_PER_BATCH
-from metaserver.directory import Directory
 from metaserver.domain import Route
-from metaserver.handlers import MetaHandlers
-from metaserver.official_nodes import OfficialNodes
-from metaserver.registrations import REMOVED_PER_BATCH, RegistrationLimits
-from metaserver.row_changes import RowChanges
-from metaserver.write_behind import WriteBehind
+from metaserver.memory.directory import Directory
+from metaserver.replication.row_changes import RowChanges
+from metaserver.requests.client_handlers import CHECKS_PER_BATCH, REGISTERED_PER_BATCH, SUBJECTS_PER_BATCH
+from metaserver.requests.handlers import MetaHandlers
+from metaserver.requests.official_nodes import OfficialNodes
+from metaserver.requests.registrations import REMOVED_PER_BATCH, RegistrationLimits
+from metaserver.stored.write_behind import WriteBehind
 from qmq.daemon.bulk_read_limiter import BulkReadLimiter
 from qmq.protocol.codes import BrokerRequestType, ClientType, Command, ResponseCode
 from qmq.protocol.commands import BrokerRegisterRequest, ClientRegisterRequest, ClientRegisterResponse
@@ -499,7 +499,7 @@ def test_a_producer_of_refusing_groups_is_sent_a_group_that_takes_messages_at_on
 
 
 def test_a_subject_over_the_limit_is_not_sent_to_groups_that_take_messages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("metaserver.route_table.SUBJECTS_MAX", 0)
+    monkeypatch.setattr("metaserver.memory.route_table.SUBJECTS_MAX", 0)
     server, connection = Server(), FakeConnection()
     server.node("g1")
     server.ask(connection, "orders")
@@ -538,7 +538,7 @@ def test_a_subject_of_a_delayed_producer_that_left_exists_once_a_broker_group_ta
 
 
 def test_subjects_that_wait_for_a_broker_group_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("metaserver.client_handlers.UNROUTED_SUBJECTS_MAX", 2)
+    monkeypatch.setattr("metaserver.requests.client_handlers.UNROUTED_SUBJECTS_MAX", 2)
     server, connection = Server(), FakeConnection()
     server.node("d1", kind="delay")
     for subject in ("s1", "s2", "s3"):

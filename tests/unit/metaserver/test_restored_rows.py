@@ -7,9 +7,9 @@ import pytest
 
 from metaserver.choices import GroupKind, GroupState
 from metaserver.domain import BrokerGroup, Metadata
-from metaserver.registration_rules import check_values
-from metaserver.restored_rows import RESTORED_SECONDS, Recovery, RestoredRows
-from metaserver.row_wishes import RowWish
+from metaserver.memory.registration_rules import check_values
+from metaserver.memory.row_wishes import RowWish
+from metaserver.replication.restored_rows import RESTORED_SECONDS, Recovery, RestoredRows
 from qmq.errors import ProtocolError
 from qmq.protocol.codes import BrokerRequestType, ReplicaRole
 from qmq.protocol.extensions import NodeRegisterRequest

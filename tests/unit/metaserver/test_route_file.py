@@ -10,12 +10,12 @@ from dataclasses import replace
 
 import pytest
 
-from metaserver import route_file as route_file_module
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
-from metaserver.directory import Directory
 from metaserver.domain import BrokerGroup, Metadata, Node, Route, SubjectRule
-from metaserver.route_file import ITEMS_PER_PART, LOG_ITEMS_MAX, RouteFile
-from metaserver.stored_metadata import StoredMetadata
+from metaserver.memory.directory import Directory
+from metaserver.stored import route_file as route_file_module
+from metaserver.stored.route_file import ITEMS_PER_PART, LOG_ITEMS_MAX, RouteFile
+from metaserver.stored.stored_metadata import StoredMetadata
 from qmq.log.atomic_file import replace_file
 from tests.support.manual_clock import ManualClock
 from tests.support.memory_disk import MemoryDisk

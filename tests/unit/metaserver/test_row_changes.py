@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from metaserver import row_changes
-from metaserver.row_changes import RowAnswer, RowChanges
-from metaserver.row_wishes import CandidateLog, RowChange
+from metaserver.memory.row_wishes import CandidateLog, RowChange
+from metaserver.replication import row_changes
+from metaserver.replication.row_changes import RowAnswer, RowChanges
 from qmq.errors import QmqError
 from qmq.protocol.group_rows import RowResult
 from qmq.replication.row import ChangeRejected, GroupRow, Promotion

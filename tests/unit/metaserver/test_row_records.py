@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from metaserver.choices import GroupKind, GroupState
 from metaserver.domain import BrokerGroup, Metadata
-from metaserver.row_records import RowRecords
+from metaserver.replication.row_records import RowRecords
 from qmq.supervisor import Supervisor
 from tests.unit.metaserver.test_directory_registration import Cluster
 

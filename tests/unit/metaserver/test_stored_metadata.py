@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from metaserver import stored_metadata as stored_metadata_module
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
-from metaserver.directory import Directory
 from metaserver.domain import BrokerGroup, Leases, Metadata, MetadataChanges, Node, Route, StoredLease, SubjectRule
-from metaserver.policies import policies_of
-from metaserver.stored_metadata import ROUTES_PER_SLICE, StoredMetadata
+from metaserver.memory.directory import Directory
+from metaserver.memory.policies import policies_of
+from metaserver.stored import stored_metadata as stored_metadata_module
+from metaserver.stored.stored_metadata import ROUTES_PER_SLICE, StoredMetadata
 from qmq.policy import NodePolicy
 from tests.support.manual_clock import ManualClock
 

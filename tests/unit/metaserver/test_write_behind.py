@@ -6,10 +6,10 @@ from typing import ClassVar
 
 import pytest
 
-from metaserver import write_behind as write_behind_module
 from metaserver.choices import GroupKind, GroupState
 from metaserver.domain import BrokerGroup, ClientSeen, Leases, Metadata, MetadataChanges, MetadataVersion, Node, Route
-from metaserver.write_behind import CLIENT_SECONDS, Unstorable, WriteBehind
+from metaserver.stored import write_behind as write_behind_module
+from metaserver.stored.write_behind import CLIENT_SECONDS, Unstorable, WriteBehind
 from qmq_testing.repository import MemoryRepository
 from tests.support.manual_clock import ManualClock
 from tests.support.waiting import eventually_async

@@ -8,7 +8,7 @@ import pytest
 from broker_node.options import BrokerOptions
 from console.live.audiences import FEED_ENTRIES_MAX
 from delay_node.options import DelayOptions
-from metaserver import fitness, live_groups
+from metaserver.memory import fitness, live_groups
 from metaserver.models import BrokerGroup
 from metaserver.options import MetaOptions
 from qmq import Consumer, Timeouts

@@ -29,7 +29,7 @@ from console.live.consumers import LiveApp
 from console.live.sockets import KINDS, request_of
 from metaserver import domain, queries
 from metaserver.choices import GroupKind, GroupState, OperatorState
-from metaserver.ownership import may_change
+from metaserver.domain import may_change
 from metaserver.services import broker_groups, groups, subjects, teams
 from qmq import Producer
 from tests.served.api.nodes.people import give

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_node.storage.consume_log import ENTRY_BYTES
-from metaserver import registration_rules
+from metaserver.memory import registration_rules
 from qmq.errors import LocalProtocolError, ProtocolError
 from qmq.log.epochs import EpochChain
 from qmq.log.record import COMMIT_BODY_BYTES_MAX, HEADER_BYTES

@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from metaserver.group_table import GroupTable
+from metaserver.memory.group_table import GroupTable
 from qmq.supervisor import Supervisor
 
 logger = logging.getLogger("qmq.meta.rows")

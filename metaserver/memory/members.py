@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from metaserver.choices import GroupKind
 from metaserver.domain import BrokerGroup, Node
-from metaserver.live_groups import EXPIRY_SECONDS, STORED_LEASE_SECONDS
+from metaserver.memory.live_groups import EXPIRY_SECONDS, STORED_LEASE_SECONDS
 from metaserver.reports import StoredReport, unfit_reason
 from qmq.protocol.reasons import Code, Reason, joined
 from qmq.replication.promotion import OTHER_FOLDER

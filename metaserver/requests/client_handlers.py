@@ -13,13 +13,13 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from metaserver.choices import GroupKind, GroupState
-from metaserver.directory import Directory
 from metaserver.domain import ClientSeen, Route
-from metaserver.live_groups import Observed, Reloaded
-from metaserver.registration_rules import NAME_CHARS_MAX
-from metaserver.registrations import Registration, RegistrationLimits, Registrations, SentRoute, is_pushed
-from metaserver.sliced_queue import CallSoon, SlicedQueue
-from metaserver.write_behind import WriteBehind
+from metaserver.memory.directory import Directory
+from metaserver.memory.live_groups import Observed, Reloaded
+from metaserver.memory.registration_rules import NAME_CHARS_MAX
+from metaserver.requests.registrations import Registration, RegistrationLimits, Registrations, SentRoute, is_pushed
+from metaserver.requests.sliced_queue import CallSoon, SlicedQueue
+from metaserver.stored.write_behind import WriteBehind
 from qmq.clock import Clock
 from qmq.daemon.counters import counted, counted_by
 from qmq.daemon.handlers import Rejections, RequestCounters, RequestHandlers

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from metaserver.choices import STATE_FROM_WIRE, GroupKind, GroupState, OperatorState, effective_state
 from metaserver.domain import BrokerGroup, Node, Route
-from metaserver.fitness import Fitness
-from metaserver.row_wishes import RowWish, is_replicating
+from metaserver.memory.fitness import Fitness
+from metaserver.memory.row_wishes import RowWish, is_replicating
 from qmq.protocol.codes import BrokerRequestType
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
 

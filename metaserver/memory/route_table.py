@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from metaserver.choices import STATE_ON_WIRE, GroupKind, GroupState, OperatorState
 from metaserver.domain import Route
-from metaserver.live_groups import LiveGroup
+from metaserver.memory.live_groups import LiveGroup
 from qmq.clock import Clock
 from qmq.protocol.codes import BrokerGroupState, ClientType
 from qmq.protocol.commands import BrokerGroupRoute

@@ -6,11 +6,11 @@ from typing import Protocol
 from prometheus_client.core import Metric
 
 from metaserver.choices import GroupKind, GroupState
-from metaserver.directory import Directory
-from metaserver.handlers import MetaHandlers
-from metaserver.route_file import RouteFile
-from metaserver.row_changes import RowChanges
-from metaserver.write_behind import WriteBehind
+from metaserver.memory.directory import Directory
+from metaserver.replication.row_changes import RowChanges
+from metaserver.requests.handlers import MetaHandlers
+from metaserver.stored.route_file import RouteFile
+from metaserver.stored.write_behind import WriteBehind
 from qmq.clock import Clock
 from qmq.daemon.daemon_metrics import DaemonMetrics, MeasuredDaemon
 

@@ -4,8 +4,8 @@ import re
 
 from metaserver.choices import GroupKind
 from metaserver.domain import Node
-from metaserver.live_groups import EXPIRY_SECONDS, LiveGroup
-from metaserver.row_wishes import is_replicating, may_replace
+from metaserver.memory.live_groups import EXPIRY_SECONDS, LiveGroup
+from metaserver.memory.row_wishes import is_replicating, may_replace
 from qmq.errors import ProtocolError
 from qmq.protocol.codes import BrokerRequestType, Role
 from qmq.protocol.extensions import NodeRegisterRequest

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from metaserver.choices import STATE_FROM_WIRE, STATE_ON_WIRE, GroupKind, GroupState, OperatorState
 from metaserver.domain import BrokerGroup, Metadata, Node, SubjectRule
-from metaserver.group_table import GroupTable
-from metaserver.live_groups import HEARTBEAT_SECONDS, LEASE_SECONDS, LiveGroup, NodeReport, Registered
-from metaserver.policies import Policies
-from metaserver.registration_rules import lease_refusal, log_end_refusal, slave_refusal
+from metaserver.memory.group_table import GroupTable
+from metaserver.memory.live_groups import HEARTBEAT_SECONDS, LEASE_SECONDS, LiveGroup, NodeReport, Registered
+from metaserver.memory.policies import Policies
+from metaserver.memory.registration_rules import lease_refusal, log_end_refusal, slave_refusal
+from metaserver.memory.route_table import SUBJECT_GROUPS_MIN
+from metaserver.memory.row_wishes import is_replicating, joining, may_join, may_replace, replacement, spare_reason
 from metaserver.reports import StoredReport
-from metaserver.route_table import SUBJECT_GROUPS_MIN
-from metaserver.row_wishes import is_replicating, joining, may_join, may_replace, replacement, spare_reason
 from qmq.clock import Clock
 from qmq.protocol.codes import BrokerRequestType, ReplicaRole
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse

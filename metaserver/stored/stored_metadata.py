@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from metaserver.choices import GroupState, OperatorState
-from metaserver.directory import Directory
 from metaserver.domain import Metadata, MetadataChanges, Node, Route
-from metaserver.live_groups import LiveGroup, Reloaded
-from metaserver.policies import policies_of
+from metaserver.memory.directory import Directory
+from metaserver.memory.live_groups import LiveGroup, Reloaded
+from metaserver.memory.policies import policies_of
 from qmq.clock import Clock
 from qmq.errors import ProtocolError
 

@@ -5,10 +5,10 @@ from typing import Any
 
 from aiohttp import web
 
+from metaserver.admin.metrics import MeasuredMetaserver
 from metaserver.choices import GroupKind
 from metaserver.domain import Route
-from metaserver.live_groups import LEASE_SECONDS, LiveGroup
-from metaserver.metrics import MeasuredMetaserver
+from metaserver.memory.live_groups import LEASE_SECONDS, LiveGroup
 from qmq.daemon.admin_http import BadRequest, JsonHandler, Params
 from qmq.daemon.shared_page import SharedPages
 
@@ -20,7 +20,7 @@ SUBJECTS_PER_PAGE = 1_000
 class MetaPages:
     def __init__(self, metaserver: MeasuredMetaserver) -> None:
         self._metaserver = metaserver
-        self._directory = metaserver.directory
+        self._directory = metaserver.memory.directory
         self._subject_pages = SharedPages(metaserver.clock)
 
     def json_routes(self) -> dict[str, JsonHandler]:

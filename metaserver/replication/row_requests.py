@@ -6,10 +6,10 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from metaserver.directory import Directory
-from metaserver.row_changes import RowAnswer, RowChanges
-from metaserver.row_records import RowRecords
-from metaserver.row_wishes import RowWish, is_replicating
+from metaserver.memory.directory import Directory
+from metaserver.memory.row_wishes import RowWish, is_replicating
+from metaserver.replication.row_changes import RowAnswer, RowChanges
+from metaserver.replication.row_records import RowRecords
 from qmq.errors import ProtocolError
 from qmq.net.connection import Connection
 from qmq.protocol.codes import Command, ResponseCode

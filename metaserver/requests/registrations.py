@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from metaserver.sliced_queue import CallSoon, SlicedQueue
+from metaserver.requests.sliced_queue import CallSoon, SlicedQueue
 from qmq.clock import Clock
 from qmq.net.connection import Connection
 from qmq.net.server_limits import ServerLimits

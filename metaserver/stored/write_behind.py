@@ -18,7 +18,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from metaserver.domain import BrokerGroup, ClientSeen, Leases, Metadata, MetadataChanges, MetadataVersion, Node, Route
-from metaserver.row_changes import RowStore
+from metaserver.replication.row_changes import RowStore
 from qmq.clock import Clock
 from qmq.daemon.counters import counted
 from qmq.daemon.first_failure import any_of

@@ -10,10 +10,10 @@ from functools import partial
 
 from metaserver.choices import OperatorState
 from metaserver.domain import Node
-from metaserver.group_table import GroupTable
-from metaserver.live_groups import EXPIRY_SECONDS, LEASE_SECONDS, PEER_EXPIRY_SECONDS, LiveGroup, NodeReport
+from metaserver.memory.group_table import GroupTable
+from metaserver.memory.live_groups import EXPIRY_SECONDS, LEASE_SECONDS, PEER_EXPIRY_SECONDS, LiveGroup, NodeReport
+from metaserver.memory.row_wishes import CandidateLog, RowWish
 from metaserver.reports import unfit_reason
-from metaserver.row_wishes import CandidateLog, RowWish
 from qmq.protocol.codes import ReplicaRole
 from qmq.protocol.reasons import Code, Reason, joined
 from qmq.replication.promotion import Blocked, MemberReport, choose

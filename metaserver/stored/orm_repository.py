@@ -8,10 +8,10 @@ from django.core.exceptions import ObjectDoesNotExist
 from django.db import DataError, close_old_connections, connection
 
 from metaserver import domain, queries
-from metaserver.row_wishes import CandidateLog, RowChange
+from metaserver.memory.row_wishes import CandidateLog, RowChange
 from metaserver.services import broker_groups, routes, rows
 from metaserver.services.changes import METASERVER
-from metaserver.write_behind import Unstorable
+from metaserver.stored.write_behind import Unstorable
 from qmq.protocol.reasons import Reason
 from qmq.replication.row import GroupRow
 
@@ -84,7 +84,7 @@ class OrmRepository(_Connected):
 
 
 class OrmRowStore(_Connected):
-    """The rows of broker groups in a database: `metaserver.row_changes.RowStore`."""
+    """The rows of broker groups in a database: `metaserver.replication.row_changes.RowStore`."""
 
     def read(self, name: str) -> GroupRow:
         return self._run(lambda: rows.stored_row(name))

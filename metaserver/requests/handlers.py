@@ -8,20 +8,20 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from metaserver.choices import STATE_FROM_WIRE, GroupKind, GroupState, OperatorState
-from metaserver.client_handlers import ClientHandlers
-from metaserver.directory import Directory
-from metaserver.live_groups import Observed, Registered, Reloaded
-from metaserver.official_nodes import OfficialNodes
-from metaserver.promotions import Promotions
-from metaserver.registration_rules import check_values
-from metaserver.registrations import RegistrationLimits
-from metaserver.restored_rows import RestoredRows
-from metaserver.route_table import OFFICIAL_VERSION
-from metaserver.row_changes import RowAnswer, RowChanges
-from metaserver.row_requests import RowRequests
-from metaserver.row_wishes import is_replicating
-from metaserver.sliced_queue import CallSoon
-from metaserver.write_behind import WriteBehind
+from metaserver.memory.directory import Directory
+from metaserver.memory.live_groups import Observed, Registered, Reloaded
+from metaserver.memory.registration_rules import check_values
+from metaserver.memory.route_table import OFFICIAL_VERSION
+from metaserver.memory.row_wishes import is_replicating
+from metaserver.replication.promotions import Promotions
+from metaserver.replication.restored_rows import RestoredRows
+from metaserver.replication.row_changes import RowAnswer, RowChanges
+from metaserver.replication.row_requests import RowRequests
+from metaserver.requests.client_handlers import ClientHandlers
+from metaserver.requests.official_nodes import OfficialNodes
+from metaserver.requests.registrations import RegistrationLimits
+from metaserver.requests.sliced_queue import CallSoon
+from metaserver.stored.write_behind import WriteBehind
 from qmq.clock import Clock
 from qmq.daemon.bulk_read_limiter import BulkReadLimiter
 from qmq.errors import ProtocolError

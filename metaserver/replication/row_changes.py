@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
-from metaserver.row_wishes import CandidateLog, LogLost, RowChange
+from metaserver.memory.row_wishes import CandidateLog, LogLost, RowChange
 from qmq.daemon.counters import counted
 from qmq.errors import QmqError
 from qmq.protocol.group_rows import RowResult

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from metaserver.group_table import GroupTable
-from metaserver.live_groups import LiveGroup
-from metaserver.row_wishes import RowWish
+from metaserver.memory.group_table import GroupTable
+from metaserver.memory.live_groups import LiveGroup
+from metaserver.memory.row_wishes import RowWish
 from qmq.protocol.reasons import RESTORED, Code, Reason
 from qmq.replication.promotion import recovered
 from qmq.replication.row import ChangeRejected, GroupRow

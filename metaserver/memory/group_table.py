@@ -12,7 +12,7 @@ from uuid import UUID
 
 from metaserver.choices import STATE_FROM_WIRE, GroupState
 from metaserver.domain import BrokerGroup, Leases, Node, StoredLease
-from metaserver.live_groups import (
+from metaserver.memory.live_groups import (
     EXPIRY_SECONDS,
     HEARTBEAT_SECONDS,
     LEASE_SECONDS,
@@ -21,7 +21,7 @@ from metaserver.live_groups import (
     Observed,
     Peers,
 )
-from metaserver.route_table import SUBJECT_GROUPS_MIN, RouteTable
+from metaserver.memory.route_table import SUBJECT_GROUPS_MIN, RouteTable
 from qmq.clock import Clock
 from qmq.protocol import group_rows as wire
 from qmq.replication.row import GroupRow

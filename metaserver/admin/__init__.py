@@ -1,0 +1,1 @@
+"""The pages and numbers of a metaserver for operators."""

@@ -1,0 +1,1 @@
+"""What is kept: in the database, and in a file of routes for starts without it."""
