@@ -12,13 +12,13 @@ from console.accounts.models import User
 from console.accounts.principals import principal_of
 from console.accounts.roles import Principal
 from console.accounts.tokens import find_token
-from console.accounts.verified import verified
+from console.http.verified import verified
 
 SCHEME = "Bearer"
 
 
 def address_of(request: Any) -> str:
-    """Returns the address of the client: of the connection, or what a configured proxy forwarded (`console.proxies`)."""
+    """Returns the address of the client: of the connection, or what a configured proxy forwarded (`console.http.proxies`)."""
     return str(request.META.get("REMOTE_ADDR", ""))
 
 

@@ -23,8 +23,8 @@ from api.reauthentication import require_recent_proof
 from api.serializers.bodies import REASON_CHARS_MAX, Body, Row
 from api.throttles import DownloadThrottle
 from console.accounts.roles import OF_A_SUBJECT, Principal, Right
+from console.http.requests import client_id, current_id
 from console.models import IdempotencyKey
-from console.requests import client_id, current_id
 from metaserver import queries
 from metaserver.services import changes
 from metaserver.services.changes import Actor, Change, control_problem, text_problem

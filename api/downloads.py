@@ -24,7 +24,7 @@ from rest_framework.request import Request
 from rest_framework.utils.encoders import JSONEncoder
 
 from api.problems import Problem, invalid
-from console.requests import client_id, current_id
+from console.http.requests import client_id, current_id
 from qmq.clock import SYSTEM_CLOCK, Clock
 
 if TYPE_CHECKING:

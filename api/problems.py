@@ -14,7 +14,7 @@ from django.urls import is_valid_path
 from rest_framework import exceptions, status
 from rest_framework.response import Response
 
-from console.requests import current_id
+from console.http.requests import current_id
 from metaserver.errors import ChangeRefused, Conflict, NotAllowed, NotFound, Stale
 from metaserver.stored.database import is_busy
 from qmq.errors import CallTimeout, ConnectionLost, QmqError

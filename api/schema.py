@@ -15,7 +15,7 @@ from rest_framework import serializers
 
 from api import downloads, idempotency
 from api.serializers.bodies import Reason
-from console import http_protocol
+from console.http import protocol
 
 
 class ProblemSerializer(serializers.Serializer):  # type: ignore[type-arg]
@@ -71,8 +71,8 @@ ERRORS = {
     406: ErrorResponse("NotAcceptable", "`Accept` matches no media type of this operation."),
     408: ErrorResponse(
         "RequestTimeout",
-        f"The headers took longer than {http_protocol.HEADER_SECONDS:g} s, or the body longer than"
-        f" {http_protocol.BODY_SECONDS:g} s. The connection is closed.",
+        f"The headers took longer than {protocol.HEADER_SECONDS:g} s, or the body longer than"
+        f" {protocol.BODY_SECONDS:g} s. The connection is closed.",
         has_body=False,
     ),
     409: ErrorResponse(
@@ -83,7 +83,7 @@ ERRORS = {
     413: ErrorResponse(
         "ContentTooLarge",
         f"The body is larger than {settings.DATA_UPLOAD_MAX_MEMORY_SIZE // _MIB} MiB (`request.too_large`). Without a body of its"
-        f" own when the whole request is larger than {http_protocol.MESSAGE_BYTES_MAX // _MIB} MiB. The connection is closed.",
+        f" own when the whole request is larger than {protocol.MESSAGE_BYTES_MAX // _MIB} MiB. The connection is closed.",
     ),
     415: ErrorResponse("UnsupportedMediaType", "This operation does not accept the `Content-Type`."),
     422: ErrorResponse(
@@ -97,7 +97,7 @@ ERRORS = {
     ),
     431: ErrorResponse(
         "RequestHeaderFieldsTooLarge",
-        f"Request line and headers are larger than {http_protocol.HEADER_BYTES_MAX >> 10} KiB. The connection is closed.",
+        f"Request line and headers are larger than {protocol.HEADER_BYTES_MAX >> 10} KiB. The connection is closed.",
         has_body=False,
     ),
     500: ErrorResponse(

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from console.http_protocol import UVICORN_OPTIONS
+from console.http.protocol import UVICORN_OPTIONS
 from tests.support.ports import free_port
 from tests.support.processes import PROJECT, Process
 

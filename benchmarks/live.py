@@ -26,12 +26,12 @@ django.setup()
 
 from console.cluster.measured import Measured  # noqa: E402
 from console.cluster.places import NodePlace  # noqa: E402
-from console.live.bus import Publisher  # noqa: E402
-from console.live.collector import messages_of  # noqa: E402
+from console.collector.collector import messages_of  # noqa: E402
+from console.collector.summing import Sums, summed  # noqa: E402
 from console.live.consumers import WEBSOCKETS_PER_USER_MAX  # noqa: E402
-from console.live.history import STEP_SECONDS, HistoryWriter  # noqa: E402
-from console.live.state import delta, empty  # noqa: E402
-from console.live.summing import Sums, summed  # noqa: E402
+from console.snapshot.bus import Publisher  # noqa: E402
+from console.snapshot.history import STEP_SECONDS, HistoryWriter  # noqa: E402
+from console.snapshot.state import delta, empty  # noqa: E402
 from console.times import rfc3339  # noqa: E402
 
 BEATS = 10

@@ -29,15 +29,15 @@ from django.core.management import call_command  # noqa: E402
 
 from api.views.analytics import LAG_PAGES  # noqa: E402
 from benchmarks.live import rss_bytes, stats_of  # noqa: E402
-from console import overview  # noqa: E402
 from console.cluster.measured import Measured  # noqa: E402
 from console.cluster.places import NodePlace  # noqa: E402
-from console.lag_table import TABLES  # noqa: E402
+from console.collector.summing import Sums, summed  # noqa: E402
 from console.live.audiences import snapshot_text  # noqa: E402
-from console.live.bus import Publisher, StoredReader  # noqa: E402
-from console.live.feeds import Feed, views  # noqa: E402
-from console.live.state import State, delta, empty  # noqa: E402
-from console.live.summing import Sums, summed  # noqa: E402
+from console.reports import overview  # noqa: E402
+from console.reports.lag_table import TABLES  # noqa: E402
+from console.snapshot.bus import Publisher, StoredReader  # noqa: E402
+from console.snapshot.feeds import Feed, views  # noqa: E402
+from console.snapshot.state import State, delta, empty  # noqa: E402
 from console.times import rfc3339  # noqa: E402
 from metaserver.models import ConsumerGroup, Subject  # noqa: E402
 

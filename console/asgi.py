@@ -15,10 +15,10 @@ from channels.routing import ProtocolTypeRouter  # noqa: E402
 from django.conf import settings  # noqa: E402
 from django.db import connections  # noqa: E402
 
-from console.admission import Admission  # noqa: E402
-from console.http_protocol import connections_max  # noqa: E402
+from console.http.admission import Admission  # noqa: E402
+from console.http.protocol import connections_max  # noqa: E402
+from console.http.proxies import behind_proxies  # noqa: E402
 from console.live.consumers import LiveApp  # noqa: E402
-from console.proxies import behind_proxies  # noqa: E402
 
 for database in connections.settings.values():
     # Each request has a thread of its own, so no later request uses its connection again: kept open, it would count at the

@@ -14,7 +14,7 @@ from django.db import Error, connections
 from redis.connection import parse_url
 
 from console.cluster.admin import node_secret
-from console.proxies import wrong_proxies
+from console.http.proxies import wrong_proxies
 from qmq.errors import SettingError
 
 ANALYTICS_EVERY_SECONDS_MIN = 60

@@ -57,13 +57,13 @@ INSTALLED_APPS = [
     "channels",
 ]
 MIDDLEWARE = [
-    "console.requests.RequestIdMiddleware",
-    "console.headers.HeadersMiddleware",
+    "console.http.requests.RequestIdMiddleware",
+    "console.http.headers.HeadersMiddleware",
     "django.middleware.security.SecurityMiddleware",
-    "console.static_files.StaticFilesMiddleware",
-    "console.compression.CompressionMiddleware",
+    "console.http.static_files.StaticFilesMiddleware",
+    "console.http.compression.CompressionMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
-    "console.slashes.SlashMiddleware",
+    "console.http.slashes.SlashMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
@@ -187,7 +187,7 @@ STATIC_URL = "/static/"
 FRONTEND_DIR = BASE_DIR / "console/dist"
 CSRF_FAILURE_VIEW = "api.problems.csrf_refused"
 BEHIND_PROXY = listed(_options.behind_proxy)
-"""Addresses and networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted (`console.proxies`)."""
+"""Addresses and networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted (`console.http.proxies`)."""
 DATA_UPLOAD_MAX_MEMORY_SIZE = 4 << 20
 """The largest request body; a larger one is answered with 413."""
 
@@ -329,12 +329,12 @@ LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
     "filters": {
-        "client_faults": {"()": "console.log_filters.ClientFaults"},
-        "request_id": {"()": "console.requests.RequestIdFilter"},
+        "client_faults": {"()": "console.http.log_filters.ClientFaults"},
+        "request_id": {"()": "console.http.requests.RequestIdFilter"},
     },
     "formatters": {
         "plain": {
-            "class": "console.requests.OneLineFormatter",
+            "class": "console.http.requests.OneLineFormatter",
             "format": "%(asctime)s %(levelname)-7s %(name)s [%(request_id)s] %(message)s",
         }
     },

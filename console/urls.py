@@ -3,8 +3,8 @@
 from django.urls import include, path, re_path
 
 from console.accounts import codes
-from console.metrics import metrics
-from console.views import healthz, page
+from console.http.views import healthz, page
+from console.reports.metrics import metrics
 
 NOT_PAGES = r"api|accounts|_allauth|static|ws|metrics|healthz|favicon\.ico|robots\.txt"
 """First parts of addresses that are never a page of the console: what is unknown below them is answered with 404."""

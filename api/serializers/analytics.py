@@ -4,7 +4,7 @@ from rest_framework import serializers
 
 from api.serializers.bodies import Row
 from console.analytics.models import DEMO_DATA, RunState
-from console.live.lag_state import LagState, NotDraining
+from console.snapshot.lag_state import LagState, NotDraining
 
 LAG_STATES = [(state.value, state.value) for state in LagState]
 NOT_DRAINING = [(why.value, why.value) for why in NotDraining]

@@ -13,12 +13,12 @@ from api.lists import ListView
 from api.live_pages import LivePages
 from api.problems import invalid
 from api.serializers import analytics as shapes
-from console import overview
 from console.accounts.roles import Right
 from console.analytics import queries
 from console.analytics.models import RunState
-from console.lag_table import LagTable, lag_value
-from console.live.lag_state import KEEPING_UP_SECONDS, LagState
+from console.reports import overview
+from console.reports.lag_table import LagTable, lag_value
+from console.snapshot.lag_state import KEEPING_UP_SECONDS, LagState
 from metaserver import queries as metadata
 from metaserver.errors import NotFound
 from metaserver.services.changes import text_problem

@@ -12,7 +12,7 @@ from api.serializers import analytics as shapes
 from api.serializers.bodies import Reason
 from console.accounts.roles import Right
 from console.analytics import queries, services
-from console.tasks import loops
+from console.jobs import jobs as loops
 from metaserver.errors import ChangeRefused
 
 

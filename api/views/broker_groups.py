@@ -17,12 +17,12 @@ from api.live_pages import LivePages
 from api.schema import MADE, ChangeSerializer
 from api.serializers import broker_groups as shapes
 from api.serializers.bodies import Reason
-from console import overview
 from console.accounts.roles import Right
 from console.cluster.stats import node_stats
 from console.cluster.switch_over import switch_over
-from console.route_cache import ROUTES
-from console.tasks.rebalance import waiting_on
+from console.jobs.rebalance import waiting_on
+from console.placement.route_cache import ROUTES
+from console.reports import overview
 from metaserver import queries
 from metaserver.choices import GroupKind, GroupState, OperatorState
 from metaserver.errors import NotFound

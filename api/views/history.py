@@ -9,8 +9,8 @@ from api.base import ApiView
 from api.problems import Problem, invalid
 from api.serializers import history as shapes
 from console.accounts.roles import Right
-from console.live.history import STEP_SECONDS, SYSTEM, read_history
-from console.live.state import group_key
+from console.snapshot.history import STEP_SECONDS, SYSTEM, read_history
+from console.snapshot.state import group_key
 from metaserver.services.changes import text_problem
 
 NAME_CHARS_MAX = 300

@@ -7,8 +7,8 @@ from rest_framework.response import Response
 from api.base import ApiView
 from api.problems import invalid
 from api.serializers import jump as shapes
-from console import jump
 from console.accounts.roles import Right
+from console.reports import search
 from metaserver.services.changes import text_problem
 
 
@@ -30,9 +30,9 @@ class JumpView(ApiView):
         """
         text = request.query_params.get("q", "").strip()
         what = text_problem(text)
-        if not 1 <= len(text) <= jump.QUERY_CHARS_MAX:
-            what = f"must have 1 to {jump.QUERY_CHARS_MAX} characters"
+        if not 1 <= len(text) <= search.QUERY_CHARS_MAX:
+            what = f"must have 1 to {search.QUERY_CHARS_MAX} characters"
         if what:
             raise invalid("q", what)
-        found = jump.jump(text, sees_accounts=self.principal.may(Right.CHANGE_ACCOUNTS))
+        found = search.jump(text, sees_accounts=self.principal.may(Right.CHANGE_ACCOUNTS))
         return Response({"results": shapes.PlaceRow(found.places, many=True).data, "unreachable": found.unreachable})

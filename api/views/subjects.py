@@ -14,7 +14,7 @@ from api.serializers import subjects as shapes
 from api.serializers.bodies import Reason
 from console.accounts.roles import Right
 from console.cluster import subjects as on_nodes
-from console.tasks.rebalance import waiting_for
+from console.jobs.rebalance import waiting_for
 from metaserver import queries
 from metaserver.errors import NotFound
 from metaserver.services import routes as route_service

@@ -7,9 +7,8 @@ from rest_framework.response import Response
 from api.actions import action
 from api.base import ApiView
 from api.serializers import broker_groups as shapes
-from console import tasks as _registered  # noqa: F401 - importing it makes the loops known
 from console.accounts.roles import Right
-from console.tasks import loops
+from console.jobs import jobs as loops
 from metaserver.errors import NotFound
 
 

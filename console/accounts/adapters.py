@@ -16,7 +16,7 @@ from console.accounts import known, lockout, services, sessions
 from console.accounts.models import User
 from console.accounts.names import USERNAME
 from console.accounts.roles import Role
-from console.requests import client_id, current_id
+from console.http.requests import client_id, current_id
 from console.sealing import box
 from metaserver.services import audit
 from metaserver.services.changes import Actor

@@ -17,7 +17,7 @@ from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 
 from console.accounts.models import KnownAddress, User
-from console.middleware import Middleware
+from console.http.middleware import Middleware
 
 KNOWN_FOR = timedelta(days=90)
 """How long a browser or an address stays known after its last sign-in."""

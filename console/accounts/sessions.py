@@ -15,7 +15,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
 from console.accounts.models import User, UserSession
-from console.middleware import Middleware
+from console.http.middleware import Middleware
 
 logger = logging.getLogger("qmq.accounts")
 

@@ -5,8 +5,8 @@ import logging
 import redis
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 
-from console.middleware import Middleware
-from console.requests import current_id
+from console.http.middleware import Middleware
+from console.http.requests import current_id
 
 logger = logging.getLogger("qmq.accounts")
 

@@ -11,7 +11,7 @@ from django.http import HttpRequest
 
 from console.accounts import known, sessions
 from console.accounts.models import User, UserSession
-from console.requests import client_id, current_id
+from console.http.requests import client_id, current_id
 from metaserver.services import audit
 from metaserver.services.changes import Actor
 

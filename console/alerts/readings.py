@@ -1,4 +1,4 @@
-"""The values that rules evaluate, from the collector's snapshot (console/live/state.py), whose fields only this module knows.
+"""The values that rules evaluate, from the collector's snapshot (console/snapshot/state.py), whose fields only this module knows.
 Pure.
 
 An entry of the snapshot is measured when its `reason` is None; a field that could not be measured is None.

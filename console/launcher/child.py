@@ -14,7 +14,7 @@ from redis.exceptions import RedisError
 
 from console.child_processes import tied_to_parent
 from console.launcher.programs import Program
-from console.live.bus import connect
+from console.snapshot.bus import connect
 from qmq.errors import ConnectionLost
 from qmq.net.discovery import http_get
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from django.conf import settings
 
-from console.http_protocol import UVICORN_OPTIONS
-from console.redis_server import redis_command, redis_url
+from console.http.protocol import UVICORN_OPTIONS
+from console.launcher.redis_server import redis_command, redis_url
 from qmq.net import node_secret
 
 REDIS_MEMORY = "256mb"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from console.launcher.child import Child, GaveUp
 from console.launcher.programs import BROKER_GROUPS, COPIES, Ports, node_secret_of, programs
-from console.redis_server import redis_password, write_redis_config
+from console.launcher.redis_server import redis_password, write_redis_config
 from qmq.errors import SettingError
 from qmq.net import node_secret
 from qmq.net.open_files import raise_open_files_limit

@@ -17,7 +17,7 @@ from console.accounts.principals import principal_of
 from console.accounts.roles import Principal, Right
 from console.accounts.sessions import live_session
 from console.accounts.tokens import find_token
-from console.accounts.verified import verified
+from console.http.verified import verified
 from metaserver import queries
 
 SUBPROTOCOL = "qmq"

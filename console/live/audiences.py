@@ -5,9 +5,9 @@ import logging
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from console.live.feeds import Feed
-from console.live.frames import slices
-from console.live.state import State, apply, encode
+from console.snapshot.feeds import Feed
+from console.snapshot.frames import slices
+from console.snapshot.state import State, apply, encode
 
 logger = logging.getLogger("qmq.live")
 

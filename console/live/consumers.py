@@ -18,13 +18,13 @@ from django.db import Error as DatabaseError
 
 from console.accounts.roles import Right
 from console.cluster.entries import note_reading
+from console.http.requests import new_id, plain_client_id
 from console.live import access
 from console.live.audiences import Shown
-from console.live.feeds import Feed
 from console.live.hub import Hub
 from console.live.sockets import BadRequest, Close, Receive, Request, Send, Socket, close, request_of
 from console.live.tail import Tail
-from console.requests import new_id, plain_client_id
+from console.snapshot.feeds import Feed
 from metaserver.services.changes import Actor
 from qmq.clock import Clock, SystemClock
 

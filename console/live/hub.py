@@ -16,10 +16,10 @@ from typing import Any
 from redis.exceptions import RedisError
 
 from console.live.audiences import PENDING_DELTAS_MAX, Client, Subscribed
-from console.live.bus import PREFIX, connect, read_stored
-from console.live.feeds import Feed, views
-from console.live.frames import is_delta
-from console.live.state import State, encode
+from console.snapshot.bus import PREFIX, connect, read_stored
+from console.snapshot.feeds import Feed, views
+from console.snapshot.frames import is_delta
+from console.snapshot.state import State, encode
 from console.times import rfc3339
 from qmq.clock import Clock
 

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 from console.accounts.roles import Right
 from console.live import access
 from console.live.audiences import NOTHING_SHOWN, Shown
-from console.live.feeds import Feed
+from console.snapshot.feeds import Feed
 
 logger = logging.getLogger("qmq.live")
 

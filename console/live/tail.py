@@ -12,7 +12,7 @@ from console.cluster import limits
 from console.cluster.asking import Nodes
 from console.cluster.places import NodePlace
 from console.live.audiences import Audience, Client, Shown
-from console.live.state import KIND_BROKER, encode
+from console.snapshot.state import KIND_BROKER, encode
 from console.times import rfc3339
 from metaserver import queries
 from qmq.clock import Clock

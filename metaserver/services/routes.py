@@ -55,9 +55,9 @@ def move(
 ) -> Change:
     """Let these broker groups serve a subject, and no others once the others are empty.
 
-    New ones join first: they are read, and written when every consumer group is ready there. Then the others drain. The control
-    loop does each step (`console.rebalance.advance`). Raises NotFound without a route; Conflict for an unknown broker group, or if
-    no target accepts messages.
+    New ones join first: they are read, and written when every consumer group is ready there. Then the others drain. The
+    control loop does each step (`console.placement.plan.advance`). Raises NotFound without a route; Conflict for an
+    unknown broker group, or if no target accepts messages.
     """
     with changing(dry_run=dry_run):
         row, there = _locked(subject)

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from console.analytics import queries, services
 from console.analytics.models import DEMO_DATA, DEMO_JOB
 from console.analytics.steps import Step
-from console.job_results import Part, Result, counting, result
+from console.jobs.results import Part, Result, counting, result
 from qmq.words import counted
 from spark_analytics.jobs.catalog import JOBS, ORDER, Job
 from spark_analytics.jobs.inputs import Inputs

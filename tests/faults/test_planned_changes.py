@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 from console.cluster.places import NodePlace
 from console.cluster.stats import NodeAsker
-from console.live.history import entries_of
-from console.live.state import KIND_BROKER, empty
-from console.live.summing import summed
+from console.collector.summing import summed
+from console.snapshot.history import entries_of
+from console.snapshot.state import KIND_BROKER, empty
 from qmq.node_admin import NodeAdmin
 from tests.faults.replication.load import Load
 from tests.faults.replication.scene import NODE_FLAGS, in_sync, logs_are_equal, master_of, start

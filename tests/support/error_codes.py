@@ -10,10 +10,10 @@ from rest_framework import exceptions
 
 from tests.support.processes import PROJECT
 
-FOLDERS = ("api", "console/accounts", "console/alerts/services", "console/analytics", "console/cluster", "console/tasks",
+FOLDERS = ("api", "console/accounts", "console/alerts/services", "console/analytics", "console/cluster", "console/jobs",
            "metaserver/services")  # fmt: skip
 """Where requests of the API are answered."""
-FILES = ("console/admission.py", "console/cursors.py")
+FILES = ("console/http/admission.py", "console/cursors.py")
 STATUSES = {
     "AuthenticationFailed": 401, "PermissionDenied": 403, "NotAllowed": 403, "NotFound": 404, "Conflict": 409, "only_one": 409,
     "Stale": 412, "ChangeRefused": 400, "check_wire_name": 400, "QmqError": 503, "ConnectionLost": 503, "CallTimeout": 503,

@@ -61,7 +61,7 @@ class LiveClient:
 
     async def _receive(self) -> dict[str, Any]:
         """Return the next message, applied; a version that is missing without a reset fails the test."""
-        from console.live.state import apply
+        from console.snapshot.state import apply
 
         message: dict[str, Any] = json.loads(await self.socket.recv())
         self.seen.append(message)

@@ -242,7 +242,7 @@ class RedisServer(Server):
 
     @property
     def url(self) -> str:
-        from console.redis_server import redis_url
+        from console.launcher.redis_server import redis_url
 
         return redis_url(self.port, self.password)
 
@@ -259,7 +259,7 @@ class RedisServer(Server):
         )
 
     def _prepare(self) -> None:
-        from console.redis_server import write_redis_config
+        from console.launcher.redis_server import write_redis_config
 
         write_redis_config(str(self.folder), self.password)
 
@@ -493,7 +493,7 @@ def _postgresql_program(name: str) -> str:
 
 
 def _redis_command(folder: Path, port: int) -> list[str]:
-    from console.redis_server import redis_command
+    from console.launcher.redis_server import redis_command
     from qmq.errors import SettingError
 
     try:

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import quote
 
-from console.http_protocol import UVICORN_OPTIONS
+from console.http.protocol import UVICORN_OPTIONS
 from tests.support import ports
 from tests.support.processes import PROJECT, Command, Process, get_json
 from tests.support.services import RedisServer

@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 
-from console.live.collector import Collector
+from console.collector.collector import Collector
 from console.management.places import add_data_dir
 from qmq.clock import SystemClock
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from console import checks
+from console.http.proxies import behind_proxies
 from console.launcher.programs import Ports, programs
-from console.proxies import behind_proxies
 from tests.support.ports import free_port
 from tests.support.processes import PROJECT
 from tests.support.waiting import eventually

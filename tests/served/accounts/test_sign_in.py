@@ -340,9 +340,9 @@ def test_a_name_with_line_ends_makes_one_log_line(ada: User) -> None:
     written = io.StringIO()
     handler = logging.StreamHandler(written)
     plain = dict(django_settings.LOGGING["formatters"]["plain"])
-    from console.requests import OneLineFormatter, RequestIdFilter
+    from console.http.requests import OneLineFormatter, RequestIdFilter
 
-    assert plain["class"] == "console.requests.OneLineFormatter"
+    assert plain["class"] == "console.http.requests.OneLineFormatter"
     handler.setFormatter(OneLineFormatter(plain["format"]))
     handler.addFilter(RequestIdFilter())
     logger = logging.getLogger("qmq")

@@ -10,8 +10,8 @@ from console.accounts.roles import Role
 from console.analytics import services
 from console.analytics.models import DEMO_DATA, DEMO_JOB, TableState
 from console.analytics.steps import Step
+from console.jobs import jobs as loops
 from console.models import ControlLoop
-from console.tasks import loops
 from tests.support.metadata import audit_rows, everything
 from tests.support.people import browser, person
 

@@ -7,9 +7,9 @@ from rest_framework.test import APIClient
 
 from api.views.broker_groups import BrokerGroupsView, NodesView
 from console.accounts.roles import Role
+from console.jobs.rebalance import waiting_for
 from console.models import ControlLoop
-from console.overview import NODE_NUMBERS
-from console.tasks.rebalance import waiting_for
+from console.reports.overview import NODE_NUMBERS
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
 from metaserver.models import BrokerGroup, Node, SubjectRoute
 from qmq.protocol.codes import Role as WireRole

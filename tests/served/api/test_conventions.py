@@ -28,8 +28,8 @@ from console import settings as console_settings
 from console.accounts import tokens
 from console.accounts.models import ApiToken
 from console.accounts.roles import Role
+from console.http.requests import RequestIdFilter
 from console.models import IdempotencyKey
-from console.requests import RequestIdFilter
 from metaserver import queries
 from metaserver.models import ConsumerGroup, Node, Subject, Team
 from metaserver.services import audit, subjects

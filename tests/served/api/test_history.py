@@ -7,8 +7,8 @@ import pytest
 from asgiref.sync import async_to_sync
 from rest_framework.test import APIClient
 
-from console.live.history import STEPS, HistoryWriter
-from console.live.state import empty
+from console.snapshot.history import STEPS, HistoryWriter
+from console.snapshot.state import empty
 from tests.support.people import browser, person
 from tests.support.services import Server
 

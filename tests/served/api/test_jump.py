@@ -8,10 +8,10 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from console import jump
 from console.accounts.roles import Role
 from console.cluster import delayed, limits
 from console.models import DeadLetterDecision
+from console.reports import search
 from metaserver.services import groups, subjects, teams
 from qmq.client.message import new_message_id
 from qmq.errors import CallTimeout
@@ -110,5 +110,5 @@ def test_one_query_a_kind_and_no_more_than_twenty_however_much_there_is(db: None
     for text in ("group", "subject0", "e", "subject0500/group", "zzz"):
         with CaptureQueriesContext(connection) as captured:
             answer = client.get(WHERE, {"q": text})
-        assert len(answer.json()["results"]) <= jump.FOUND_MAX
+        assert len(answer.json()["results"]) <= search.FOUND_MAX
         assert len(captured) <= 7 + 5, "seven kinds, and who asks"

@@ -12,10 +12,10 @@ from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
 from api.views.analytics import LAG_PAGES
-from console import overview
 from console.accounts.roles import Role
-from console.lag_table import LAG_FIELDS, ORDERS_MAX, LagTable, table_keys
-from console.live.lag_state import lag_state
+from console.reports import overview
+from console.reports.lag_table import LAG_FIELDS, ORDERS_MAX, LagTable, table_keys
+from console.snapshot.lag_state import lag_state
 from metaserver import queries
 from metaserver.services import groups, subjects, teams
 from tests.support.metadata import ACTOR, broker_group

@@ -70,7 +70,7 @@ def test_the_file_is_served_as_it_is_committed(client: Client, monkeypatch: pyte
 
 
 def test_every_operation_lists_the_errors_of_the_layers_before_its_view() -> None:
-    """The HTTP server (console.http_protocol), admission (console.admission), content negotiation, and unexpected errors."""
+    """The HTTP server (console.http.protocol), admission (console.http.admission), content negotiation, and unexpected errors."""
     document = openapi_document()
     for methods in document["paths"].values():
         for operation in methods.values():

@@ -16,7 +16,7 @@ from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
 from console.accounts.roles import Role
-from console.tasks import loops
+from console.jobs import jobs as loops
 from tests.served.api.test_rights import ROUTES, Route, address
 from tests.support.large import fill
 from tests.support.openapi import openapi_document

@@ -6,7 +6,8 @@ import pytest
 from rest_framework.test import APIClient
 
 from console.accounts.roles import Role
-from console.tasks import loops, rebalance
+from console.jobs import jobs as loops
+from console.jobs import rebalance
 from metaserver.services import groups, routes, subjects, teams
 from tests.support.metadata import ACTOR, audit_rows, broker_group, everything, route
 from tests.support.people import browser, person

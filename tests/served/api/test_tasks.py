@@ -12,8 +12,8 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from console.accounts.roles import Role
+from console.jobs import jobs as loops
 from console.models import ControlLoop
-from console.tasks import loops
 from tests.support.metadata import audit_rows, everything
 from tests.support.people import browser, person
 
@@ -91,7 +91,7 @@ def test_a_job_runs_now(admin: APIClient, monkeypatch: pytest.MonkeyPatch) -> No
 
 def codes() -> Iterator[str]:
     """The codes of all parts of results in the code of background jobs."""
-    for path in [*(PROJECT / "console/tasks").glob("*.py"), *(PROJECT / "spark_analytics/jobs").glob("*.py")]:
+    for path in [*(PROJECT / "console/jobs").glob("*.py"), *(PROJECT / "spark_analytics/jobs").glob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Part", "counting"):
                 code = node.args[0]

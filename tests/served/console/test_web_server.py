@@ -16,8 +16,8 @@ from asgiref.testing import ApplicationCommunicator
 from django.db.backends.utils import CursorWrapper
 
 from console.accounts.models import ApiToken
-from console.admission import Admission, Limits
 from console.asgi import application
+from console.http.admission import Admission, Limits
 from console.launcher.programs import Ports, programs
 from tests.support.manual_clock import ManualClock
 from tests.support.people import without_redis

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from console.frontend import NONCE_PLACEHOLDER
+from console.http.frontend import NONCE_PLACEHOLDER
 
 SCRIPT = b"console.log('hello');\n" * 50
 

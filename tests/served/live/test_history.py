@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import redis
 
-from console.live.history import (
+from console.snapshot.history import (
     SECTIONS,
     SERIES_MAX,
     SPAN_SECONDS,
@@ -15,7 +15,7 @@ from console.live.history import (
     read_history,
     slots_key,
 )
-from console.live.state import State, empty
+from console.snapshot.state import State, empty
 from tests.support.services import Server
 
 NOW = 1_800_000_000

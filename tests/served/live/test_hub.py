@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import redis
 
-from console.live.bus import PREFIX, Publisher
-from console.live.collector import messages_of
+from console.collector.collector import messages_of
 from console.live.sockets import CLIENT_QUEUE_MAX, SEND_SECONDS
-from console.live.state import State, delta, empty
+from console.snapshot.bus import PREFIX, Publisher
+from console.snapshot.state import State, delta, empty
 from console.times import rfc3339
 from tests.conftest import PEOPLE, NewSystems
 from tests.support.live import LiveClient, open_feed

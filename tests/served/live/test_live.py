@@ -13,7 +13,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from console.accounts.session_store import digest
-from console.live.bus import LOCK_KEY, SNAPSHOT_KEY
+from console.snapshot.bus import LOCK_KEY, SNAPSHOT_KEY
 from tests.support.live import LiveClient, open_feed
 from tests.support.system import System
 from tests.support.waiting import eventually, eventually_async, timed
@@ -441,7 +441,7 @@ async def test_metrics_without_redis_say_unknown_and_no_number(live: System) -> 
 
 
 async def test_the_snapshot_is_there_for_others(live: System) -> None:
-    from console.live.bus import read_stored
+    from console.snapshot.bus import read_stored
 
     def look() -> Any:
         snapshot, health = read_stored(live.redis.url)

@@ -12,8 +12,8 @@ from console.cluster.limits import READING_SECONDS_MAX
 from console.cluster.measured import Measured
 from console.cluster.places import NodePlace
 from console.cluster.stats import PAGES_MAX, NodeAsker
-from console.live.collector import CYCLE_SECONDS, Collector
-from console.live.metadata import Metadata
+from console.collector.collector import CYCLE_SECONDS, Collector
+from console.collector.metadata import Metadata
 from tests.support.manual_clock import ManualClock
 from tests.support.ports import free_port
 from tests.unit.console.live.test_state import subject_stats

@@ -11,11 +11,11 @@ import redis
 from console.cluster.measured import Measured
 from console.cluster.places import NodePlace
 from console.cluster.stats import NodeAsker
-from console.live import bus, chunks
-from console.live.bus import SNAPSHOT_KEY, StoredReader
-from console.live.collector import Collector
-from console.live.metadata import Metadata
-from console.live.state import group_key
+from console.collector.collector import Collector
+from console.collector.metadata import Metadata
+from console.snapshot import bus, chunks
+from console.snapshot.bus import SNAPSHOT_KEY, StoredReader
+from console.snapshot.state import group_key
 from tests.conftest import server_for_tests
 from tests.support.manual_clock import ManualClock
 from tests.support.services import RedisServer, Server, named_databases

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 
 from console.accounts.roles import Role
-from console.live.metadata import MetadataReader
+from console.collector.metadata import MetadataReader
 from metaserver.choices import GroupState
 from qmq.protocol.codes import BrokerRequestType, ClientType, Command, ResponseCode
 from qmq.protocol.extensions import NodePolicyRequest

@@ -17,10 +17,11 @@ from django.db import connection
 from api.serializers.broker_groups import TaskRow
 from console import checks
 from console.analytics import process
+from console.jobs import analytics
+from console.jobs import jobs as loops
+from console.jobs.analytics import analyse
+from console.jobs.jobs import Context
 from console.models import ControlLoop
-from console.tasks import analytics, loops
-from console.tasks.analytics import analyse
-from console.tasks.loops import Context
 from metaserver.services.changes import Actor
 from spark_analytics.jobs.runner import Report
 from tests.support.waiting import eventually

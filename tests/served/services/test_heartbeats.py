@@ -8,9 +8,9 @@ import pytest
 from django.contrib.sessions.models import Session
 from django.utils import timezone
 
+from console.jobs import cleanups, heartbeats
+from console.jobs.jobs import Context
 from console.models import IdempotencyKey
-from console.tasks import cleanups, heartbeats
-from console.tasks.loops import Context
 from metaserver import queries
 from metaserver.choices import GroupState
 from metaserver.memory.live_groups import offline_seconds

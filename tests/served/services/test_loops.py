@@ -11,10 +11,10 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from console.celery import app
-from console.job_results import Result
+from console.jobs import jobs as loops
+from console.jobs.jobs import Context, Loop
+from console.jobs.results import Result
 from console.models import ControlLoop
-from console.tasks import loops
-from console.tasks.loops import Context, Loop
 from metaserver.errors import Conflict, NotFound
 from metaserver.services.changes import Actor
 from tests.support.metadata import last_audit

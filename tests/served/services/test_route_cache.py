@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from console.route_cache import RouteCache
+from console.placement.route_cache import RouteCache
 from metaserver import domain, queries
 from metaserver.models import MetadataChange, Subject, SubjectRoute
 from metaserver.services import audit, routes

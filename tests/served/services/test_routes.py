@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from console.rebalance import advance
+from console.placement.plan import advance
 from metaserver import domain, queries
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
 from metaserver.errors import Conflict, NotFound, Stale

@@ -11,7 +11,7 @@ from typing import Any
 
 import redis
 
-from console.redis_server import redis_url
+from console.launcher.redis_server import redis_url
 from tests.support.processes import PROJECT, answers
 from tests.support.up import Up
 from tests.support.waiting import ASK_SECONDS, eventually, timed

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from broker_node.broker import Broker
 from broker_node.options import BrokerOptions
-from console.rebalance import Move, advance, plan
-from console.tasks.rebalance import JOIN_SECONDS, Place, _look_at
+from console.jobs.rebalance import JOIN_SECONDS, Place, _look_at
+from console.placement.plan import Move, advance, plan
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
 from tests.sim.cluster import SMALL
 from tests.sim.faults.scenario import NETWORK_SECONDS, Scenario, running

@@ -13,9 +13,9 @@ from console.launcher.programs import Program
 from console.live import access, consumers, hub
 from console.live.audiences import NOTHING_SHOWN, Shown
 from console.live.consumers import LiveApp
-from console.live.feeds import Feed
 from console.live.hub import Hub
 from console.live.sockets import Request, Socket
+from console.snapshot.feeds import Feed
 from tests.support.manual_clock import ManualClock
 from tests.support.waiting import eventually_async
 

@@ -7,8 +7,8 @@ import pytest
 from uvicorn.config import Config
 from uvicorn.server import ServerState
 
-from console import http_protocol
-from console.http_protocol import (
+from console.http import protocol
+from console.http.protocol import (
     BODY_SECONDS,
     HEADER_BYTES_MAX,
     HEADER_SECONDS,
@@ -120,7 +120,7 @@ async def settled() -> None:
 @pytest.fixture(autouse=True)
 def _own_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(GuardedProtocol, "waiting", {})
-    monkeypatch.setattr(http_protocol, "connections_max", lambda: 100)
+    monkeypatch.setattr(protocol, "connections_max", lambda: 100)
 
 
 async def test_a_connection_that_sends_nothing_is_closed() -> None:
@@ -142,7 +142,7 @@ async def test_headers_that_come_byte_by_byte_end_in_408() -> None:
     console.loop.advance(1)
     assert transport.is_closed
     assert transport.written.startswith(b"HTTP/1.1 408 ")
-    assert console.requests == 0
+    assert console.http.requests == 0
 
 
 @pytest.mark.parametrize("begin", [HALF, b"\r\n"])
@@ -271,20 +271,20 @@ async def test_a_closing_connection_does_not_wait_without_end_for_its_client() -
 async def test_at_the_limit_the_longest_wait_ends_and_requests_in_progress_stay(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(http_protocol, "connections_max", lambda: 3)
+    monkeypatch.setattr(protocol, "connections_max", lambda: 3)
     console = Console()
     console.may_answer.clear()
     busy, busy_transport = console.connect()
     busy.data_received(GET)
     await settled()
     slow = [console.connect() for _ in range(300)]
-    for protocol, transport in slow:
+    for connected, transport in slow:
         if not transport.is_closed:
-            protocol.data_received(HALF)
+            connected.data_received(HALF)
     assert sum(not transport.is_closed for _, transport in slow) <= 3
-    for protocol, transport in slow:
+    for connected, transport in slow:
         if transport.is_closed:
-            protocol.connection_lost(None)
+            connected.connection_lost(None)
     good, good_transport = console.connect()
     good.data_received(GET)
     console.may_answer.set()

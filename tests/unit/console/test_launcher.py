@@ -10,14 +10,13 @@ import pytest
 import redis
 from django.core.management import CommandError
 
-from console import tasks  # noqa: F401 - importing it makes the loops known
+from console.jobs import jobs as loops
 from console.launcher import child
 from console.launcher.child import CRASHES_MAX, NODE_PAUSE_SECONDS, Child, GaveUp
 from console.launcher.programs import Ports, Program, programs
 from console.launcher.system import Launcher, stop_in_stages
 from console.management.commands.up import Command
 from console.management.passwords import command
-from console.tasks import loops
 from qmq.errors import SettingError
 from tests.support.ports import free_ports
 from tests.support.up import PORTS

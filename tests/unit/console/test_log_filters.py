@@ -9,7 +9,7 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
-from console.log_filters import SERVER_LOGGER, ClientFaults
+from console.http.log_filters import SERVER_LOGGER, ClientFaults
 from tests.support.manual_clock import ManualClock
 
 

@@ -12,8 +12,8 @@ from redis.exceptions import ConnectionError as RedisAway
 
 from console import checks
 from console.accounts.roles import Scope
-from console.live.state import State, empty, group_key
-from console.metrics import GROUP_SERIES_MAX, PAGE_SECONDS, MetricsPage, exposition
+from console.reports.metrics import GROUP_SERIES_MAX, PAGE_SECONDS, MetricsPage, exposition
+from console.snapshot.state import State, empty, group_key
 from tests.support.manual_clock import ManualClock
 from tests.support.people import machine, person
 from tests.support.processes import PROJECT
@@ -156,14 +156,14 @@ def test_who_may_read_them(
     status: int,
 ) -> None:
     settings.METRICS_NETWORKS = networks
-    monkeypatch.setattr("console.metrics.read_stored", lambda _: (None, None))
+    monkeypatch.setattr("console.reports.metrics.read_stored", lambda _: (None, None))
     assert client.get("/metrics", REMOTE_ADDR=address, **headers).status_code == status
     assert client.post("/metrics", REMOTE_ADDR="127.0.0.1").status_code in (403, 405)
 
 
 @pytest.mark.django_db
 def test_a_token_of_scope_read_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("console.metrics.read_stored", lambda _: (None, None))
+    monkeypatch.setattr("console.reports.metrics.read_stored", lambda _: (None, None))
     assert machine(person("scraper"), Scope.READ).get("/metrics", REMOTE_ADDR="203.0.113.9").status_code == 200
 
 

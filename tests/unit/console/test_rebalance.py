@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from console.rebalance import TOLERANCE, Move, advance, plan
+from console.placement.plan import TOLERANCE, Move, advance, plan
 from metaserver.choices import Phase
 from metaserver.domain import Route
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from console.redis_server import redis_executable
+from console.launcher.redis_server import redis_executable
 from qmq.errors import SettingError
 
 

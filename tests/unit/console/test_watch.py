@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from django.db import OperationalError
 
-from console.live import watch as watching
-from console.live.watch import LOOK_SECONDS, watch
+from console.collector import watch as watching
+from console.collector.watch import LOOK_SECONDS, watch
 
 LATE, FINE = {"moves": {"is_late": True}}, {"moves": {"is_late": False}}
 

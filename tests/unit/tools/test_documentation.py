@@ -13,7 +13,7 @@ import yaml
 from django.conf import settings
 
 from broker_node.options import BrokerOptions
-from console.http_protocol import UVICORN_OPTIONS
+from console.http.protocol import UVICORN_OPTIONS
 from console.options import ConsoleOptions
 from delay_node.options import DelayOptions
 from metaserver.options import MetaOptions

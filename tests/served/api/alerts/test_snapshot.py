@@ -9,8 +9,8 @@ from console.alerts.services import evaluate
 from console.alerts.services.rules import create_rule
 from console.cluster.measured import Measured
 from console.cluster.places import NodePlace
-from console.live.state import State, empty
-from console.live.summing import summed
+from console.collector.summing import summed
+from console.snapshot.state import State, empty
 from tests.served.api.alerts.conftest import ACTOR
 from tests.served.api.alerts.system_state import BEGIN, at
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from console.live import chunks
-from console.live.chunks import (
+from console.snapshot import chunks
+from console.snapshot.chunks import (
     CHUNK_BYTES_MAX,
     CHUNKS,
     REWRITES_MAX,
@@ -17,8 +17,8 @@ from console.live.chunks import (
     head_of,
     head_text,
 )
-from console.live.frames import FRAME_ENTRIES_MAX, SnapshotError, deltas, frames
-from console.live.state import State, delta, empty, group_key
+from console.snapshot.frames import FRAME_ENTRIES_MAX, SnapshotError, deltas, frames
+from console.snapshot.state import State, delta, empty, group_key
 from tests.unit.console.live.test_state import states
 
 
@@ -163,7 +163,7 @@ def test_frames_that_are_none_are_refused(data: bytes) -> None:
 
 
 def test_a_small_frame_that_becomes_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("console.live.frames.FRAME_BYTES_MAX", 1_000)
+    monkeypatch.setattr("console.snapshot.frames.FRAME_BYTES_MAX", 1_000)
     assert list(deltas(packed(b"{}" + b" " * 998))) == [{}]
     with pytest.raises(SnapshotError, match="1000 bytes"):
         list(deltas(packed(b"{}" + b" " * 999)))

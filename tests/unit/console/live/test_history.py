@@ -3,8 +3,8 @@
 import struct
 from math import isnan
 
-from console.live.history import BYTES_MAX, SECTIONS, SERIES_MAX, STEPS, Slots, entries_of
-from console.live.state import empty
+from console.snapshot.history import BYTES_MAX, SECTIONS, SERIES_MAX, STEPS, Slots, entries_of
+from console.snapshot.state import empty
 
 FIELDS = ("one", "two")
 

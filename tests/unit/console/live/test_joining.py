@@ -16,11 +16,11 @@ from console.live.audiences import (
     Subscribed,
     snapshot_text,
 )
-from console.live.feeds import Feed
-from console.live.frames import FRAME_ENTRIES_MAX
 from console.live.hub import Hub
 from console.live.sockets import CLIENT_QUEUE_MAX
-from console.live.state import apply, empty, encode
+from console.snapshot.feeds import Feed
+from console.snapshot.frames import FRAME_ENTRIES_MAX
+from console.snapshot.state import apply, empty, encode
 from tests.support.manual_clock import ManualClock
 
 

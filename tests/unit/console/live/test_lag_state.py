@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from console.live.lag_state import KEEPING_UP_SECONDS, LagState, is_draining, lag_state
+from console.snapshot.lag_state import KEEPING_UP_SECONDS, LagState, is_draining, lag_state
 
 LATE = KEEPING_UP_SECONDS + 0.1
 

@@ -7,8 +7,8 @@ import pytest
 from console.accounts.roles import Principal, Right, Role
 from console.live import access
 from console.live.consumers import LiveApp
-from console.live.feeds import Feed
 from console.live.sockets import Close, Request, Socket
+from console.snapshot.feeds import Feed
 from tests.support.manual_clock import ManualClock
 
 PEOPLE = 20

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from benchmarks.live import stats_of
 from console.cluster.measured import Measured
 from console.cluster.places import NodePlace
-from console.live.collector import Health, messages_of, understood
-from console.live.feeds import Feed, feed_of, restrict, views
-from console.live.metadata import Metadata
-from console.live.state import (
+from console.collector.collector import Health, messages_of, understood
+from console.collector.metadata import Metadata
+from console.collector.summing import Sums, summed
+from console.snapshot.feeds import Feed, feed_of, restrict, views
+from console.snapshot.state import (
     RECENT_MAX,
     SECTIONS,
     State,
@@ -24,7 +25,6 @@ from console.live.state import (
     group_key,
     recent,
 )
-from console.live.summing import Sums, summed
 from console.times import rfc3339
 
 NOW_MS = 1_700_000_000_000

@@ -11,7 +11,7 @@ from console.cluster import asking
 from console.cluster.places import NodePlace
 from console.live import tail
 from console.live.audiences import NOTHING_SHOWN, Shown
-from console.live.state import KIND_BROKER
+from console.snapshot.state import KIND_BROKER
 from qmq.errors import ConnectionLost
 from tests.support.manual_clock import ManualClock
 

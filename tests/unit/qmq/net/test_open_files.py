@@ -16,7 +16,7 @@ USUAL_FILES_MAX = 16_384
 """A hard limit that a machine has without any setup, or more."""
 RAISE = "from qmq.net.open_files import raise_open_files_limit; print(raise_open_files_limit(400))"
 BUDGET = "from qmq.net.open_files import file_budget; print(file_budget(20_000).connections)"
-CONSOLE = "from console.http_protocol import connections_max; print(connections_max())"
+CONSOLE = "from console.http.protocol import connections_max; print(connections_max())"
 LAUNCHER = """
 import django, os, tempfile
 os.environ["DJANGO_SETTINGS_MODULE"] = "console.settings"

@@ -1,0 +1,157 @@
+"""The collector's view of the database, read independently of its cycles, so that a slow or unavailable database does not delay
+them.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+
+from channels.db import database_sync_to_async
+from django.db import Error as DatabaseError
+from django.db.models import Max
+from django.utils import timezone
+
+from console.alerts import queries as alert_queries
+from console.cluster.places import NodePlace
+from console.jobs import jobs as loops
+from console.jobs.heartbeats import METASERVER_FRESH_SECONDS
+from console.placement.route_cache import RouteCache
+from console.snapshot.state import RECENT_MAX, Entry
+from console.times import rfc3339
+from metaserver import queries
+from qmq.clock import Clock
+from qmq.protocol.codes import Role
+
+logger = logging.getLogger("qmq.live")
+
+READ_SECONDS = 1.0
+ROUTES_SECONDS = 10.0
+"""How often the routes that changed are read."""
+METASERVER_FORGOTTEN_HOURS = 24
+"""A metaserver that stored nothing for this long was removed deliberately."""
+_MASTERS = (Role.MASTER, Role.DELAY, Role.DELAY_MASTER)
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """Rows as plain values; `reason` is None when they were read recently."""
+
+    places: tuple[NodePlace, ...] = ()
+    routes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    broker_groups: dict[str, Entry] = field(default_factory=dict)
+    metaservers: dict[str, Entry] = field(default_factory=dict)
+    loops: dict[str, Entry] = field(default_factory=dict)
+    audit: tuple[Entry, ...] = ()
+    """The newest entries, oldest first."""
+    reason: str | None = "the database has not been read yet"
+    alerts: dict[str, Entry] = field(default_factory=dict)
+    """`firing`: how many alerts fire, by severity."""
+
+
+class MetadataReader:
+    """Keeps the newest metadata."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._routes = RouteCache()
+        self._routes_at: float | None = None
+        self._audit_id: int | None = None
+        self.now = Metadata()
+        self.was_read = asyncio.Event()
+        """Set after the first reading, successful or not."""
+
+    async def run(self) -> None:
+        """Read again and again until cancelled; a database that fails is queried again."""
+        while True:
+            await self.read()
+            self.was_read.set()
+            await asyncio.sleep(READ_SECONDS)
+
+    async def read(self) -> None:
+        """Read once; what was read before stays when it fails, with the reason."""
+        try:
+            self.now = await database_sync_to_async(self._read)()
+        except DatabaseError as error:
+            if self.now.reason is None:
+                logger.warning("the database can't be read: %s", error)
+            self.now = replace(self.now, reason=f"the database can't be read: {error}"[:300])
+
+    def _read(self) -> Metadata:
+        places = []
+        for row in queries.approved_nodes():
+            group = row.broker_group
+            is_master = row.node_id == group.master if group.master else row.role in _MASTERS
+            places.append(
+                NodePlace(row.node_id, group.name, str(group.kind), is_master, row.address, row.admin_address)
+            )
+        groups = {
+            row.name: {
+                "broker_group": row.name,
+                "kind": str(row.kind),
+                "state": str(row.state),
+                "operator_state": str(row.operator_state),
+                "epoch": row.epoch,
+                "master": row.master,
+            }
+            for row in queries.broker_groups().prefetch_related(None)
+        }
+        now = self._clock.monotonic()
+        routes = self.now.routes
+        if self._routes_at is None or now - self._routes_at >= ROUTES_SECONDS:
+            routes = {route.subject: route.broker_groups for route in self._routes.routes()}
+            self._routes_at = now
+        alerts: dict[str, Entry] = {"firing": alert_queries.firing_counts()}
+        return Metadata(tuple(places), routes, groups, self._metaservers(), self._loops(), self._audit(), None, alerts)
+
+    def _metaservers(self) -> dict[str, Entry]:
+        now = timezone.now()
+        fresh_after = now - timedelta(seconds=METASERVER_FRESH_SECONDS)
+        return {
+            row.name: {
+                "address": row.name,
+                "is_heard": row.seen_at > fresh_after,
+                "seen_at": rfc3339(row.seen_at),
+            }
+            for row in queries.metaservers(now - timedelta(hours=METASERVER_FORGOTTEN_HOURS))
+        }
+
+    def _loops(self) -> dict[str, Entry]:
+        found: dict[str, Entry] = {}
+        for state in loops.states():
+            row = state.row
+            found[row.name] = {
+                "loop": row.name,
+                "is_enabled": row.is_enabled,
+                "is_late": state.is_late,
+                "succeeded_at": rfc3339(row.succeeded_at) if row.succeeded_at else None,
+                "error": row.error,
+                "runs": str(row.runs),
+                "failures": str(row.failures),
+            }
+        return found
+
+    def _audit(self) -> tuple[Entry, ...]:
+        """Entries newer than the last; at the first reading those that are there are old."""
+        entries = queries.audit_entries()
+        if self._audit_id is None:
+            self._audit_id = entries.aggregate(newest=Max("id"))["newest"] or 0
+            return ()
+        found: list[dict[str, Any]] = []
+        for row in entries.filter(id__gt=self._audit_id).order_by("-id")[:RECENT_MAX]:
+            found.append(
+                {
+                    "id": str(row.id),
+                    "at": rfc3339(row.at),
+                    "actor": row.actor,
+                    "action": row.action,
+                    "target": row.target,
+                    "reason": row.reason,
+                }
+            )
+        found.reverse()
+        if found:
+            self._audit_id = int(found[-1]["id"])
+        return (*self.now.audit, *found)[-RECENT_MAX:]

@@ -1,0 +1,41 @@
+"""Deletes expired rows: stored answers of repeated requests, ended sessions, clients not seen for long, old summaries."""
+
+from datetime import timedelta
+
+from django.contrib.sessions.models import Session
+from django.utils import timezone
+
+from console.accounts.sessions import forget_expired
+from console.analytics import retention
+from console.jobs.jobs import Context, Loop, register
+from console.jobs.results import Result, counting, result
+from console.models import IdempotencyKey
+from metaserver.services import routes
+from qmq.words import counted
+
+KEEP_ANSWERS = timedelta(hours=24)
+KEEP_CLIENTS = timedelta(days=7)
+ROWS_MAX = 5_000
+"""Rows of a kind deleted in one run; of summaries as many as there is time for."""
+RESERVE_SECONDS = 60.0
+"""Time of a run that summaries leave."""
+
+
+def clean_up(context: Context) -> Result:
+    """Delete expired rows, a bounded number at a time."""
+    now = timezone.now()
+    old = IdempotencyKey.objects.filter(created_at__lt=now - KEEP_ANSWERS).values_list("pk", flat=True)[:ROWS_MAX]
+    answers = IdempotencyKey.objects.filter(pk__in=list(old)).delete()[0]
+    ended = Session.objects.filter(expire_date__lt=now).values_list("pk", flat=True)[:ROWS_MAX]
+    sessions = Session.objects.filter(pk__in=list(ended)).delete()[0] + forget_expired(ROWS_MAX)
+    clients = routes.forget_clients(KEEP_CLIENTS, ROWS_MAX)
+    summaries = retention.forget_old(now, is_time_up=lambda: context.seconds_left < RESERVE_SECONDS)
+    return result(
+        counting("cleanups.keys", answers, f"deleted {counted(answers, 'idempotency key')}"),
+        counting("cleanups.sessions", sessions, counted(sessions, "session")),
+        counting("cleanups.clients", clients, counted(clients, "client")),
+        counting("cleanups.summaries", summaries, counted(summaries, "summary", "summaries")),
+    )
+
+
+CLEANUPS = register(Loop("cleanups", 600.0, 120.0, "deletes expired rows from the database", clean_up))

@@ -1,0 +1,301 @@
+"""Control loops: who may act now, how long, and how it went.
+
+One worker runs a loop at a time, however many workers and Celery beats there are: it holds the loop's row in the database. A worker
+that died is replaced when its hold ends; what it had begun is in the database, because every step a loop takes is a service call of
+its own, with compare-and-set where two could decide the same.
+"""
+
+import logging
+import os
+import socket
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import Error as DatabaseError
+from django.db.models import F, Q
+from django.utils import timezone
+from kombu.exceptions import OperationalError
+
+from console.jobs.queue import app
+from console.jobs.results import Result
+from console.models import ControlLoop
+from metaserver.errors import Conflict, NotFound
+from metaserver.services import audit
+from metaserver.services.changes import Actor, Change, changing
+
+logger = logging.getLogger("qmq.loops")
+
+EARLY = 2 / 3
+"""A loop is not started again before this part of its interval has passed, so that two Celery beats don't double its rate. Must
+be above a half, because two beats can be half an interval apart.
+"""
+TEXT_CHARS_MAX = 500
+DETAILS_CHARS_MAX = 20_000
+LATE_INTERVALS = 3
+"""A loop that has not succeeded for this many intervals (and at least LATE_SECONDS) counts as late."""
+LATE_SECONDS = 20.0
+KEPT_PARTS = 4
+"""A hold is extended this many times before it would end."""
+_STARTED_AT = timezone.now()
+"""When this process began to look: a loop that never ran is late once it had time to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A control loop. `run(context)` does one bounded piece of work and returns what it did."""
+
+    name: str
+    every_seconds: float
+    limit_seconds: float
+    text: str
+    run: Callable[["Context"], Result]
+    queue: str = settings.CELERY_TASK_DEFAULT_QUEUE
+    """Where the words to run it go: a loop that takes minutes has one of its own, and workers for it."""
+    hold_seconds: float | None = None
+    """How long a hold lasts unless the run calls `extend_hold`; a worker that died is replaced then. None: `limit_seconds`."""
+
+    @property
+    def hold(self) -> timedelta:
+        """How long a hold lasts from when it is taken or extended."""
+        return timedelta(seconds=self.limit_seconds if self.hold_seconds is None else self.hold_seconds)
+
+
+@dataclass(slots=True)
+class Context:
+    """What a run is given: who acts, until when (monotonic seconds), and what the runs before remembered."""
+
+    actor: Actor
+    deadline: float
+    state: dict[str, Any] = field(default_factory=dict)
+    extend_hold: Callable[[], None] = lambda: None
+    """Extends the hold. Runs that take longer than their loop's hold call it often; it writes to the database only when due."""
+
+    @property
+    def seconds_left(self) -> float:
+        """Until this run has to be over."""
+        return max(0.0, self.deadline - time.monotonic())
+
+
+class JobFailed(Exception):
+    """A run failed for a known reason.
+
+    Args:
+        text: a sentence.
+        details: lines that help to find the cause, such as the end of a program's output.
+    """
+
+    def __init__(self, text: str, details: str = "") -> None:
+        super().__init__(text)
+        self.details = details
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Whether the loop ran, and a sentence."""
+
+    ran: bool
+    text: str
+
+
+LOOPS: dict[str, Loop] = {}
+
+
+def register(loop: Loop) -> Loop:
+    """Make a loop known."""
+    LOOPS[loop.name] = loop
+    return loop
+
+
+def claim(loop: Loop, holder: str, now: datetime) -> ControlLoop | None:
+    """Take hold of a loop; None if another worker holds it, it is not due yet, or it is disabled."""
+    ControlLoop.objects.get_or_create(name=loop.name)
+    limit = timedelta(seconds=loop.limit_seconds)
+    # A hold that ends later than any hold can was taken by a clock that ran ahead.
+    free = Q(held_until__isnull=True) | Q(held_until__lt=now) | Q(held_until__gt=now + 2 * limit)
+    early = now - timedelta(seconds=loop.every_seconds * EARLY)
+    due = Q(started_at__isnull=True) | Q(started_at__lt=early) | Q(started_at__gt=now + limit)
+    taken = ControlLoop.objects.filter(free, due, name=loop.name, is_enabled=True).update(
+        holder=holder, held_until=now + loop.hold, started_at=now, runs=F("runs") + 1
+    )
+    return ControlLoop.objects.get(name=loop.name) if taken else None
+
+
+def run(name: str, *, holder: str | None = None) -> Outcome:
+    """Run a loop once if it is due and free. A failure is stored with the loop, logged, and never raised."""
+    loop = LOOPS[name]
+    holder = holder or f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+    try:
+        row = claim(loop, holder, timezone.now())
+    except DatabaseError as error:
+        logger.warning("loop %s: the database does not answer: %s", name, error)
+        return Outcome(False, "the database is not responding")
+    if row is None:
+        return Outcome(False, "run by another worker")
+    context = Context(
+        Actor(f"loop {name}"), time.monotonic() + loop.limit_seconds, dict(row.state), _extender(loop, row)
+    )
+    done = Result("")
+    problem = details = ""
+    try:
+        done = loop.run(context)
+    except JobFailed as failure:
+        problem, details = str(failure), failure.details
+        logger.error("loop %s failed: %s\n%s", name, problem, details)
+    except Exception as failure:
+        logger.exception("loop %s failed", name)
+        problem = f"{type(failure).__name__}: {failure}"
+    now = timezone.now()
+    changed: dict[str, Any] = {"finished_at": now, "held_until": None, "error": problem[:TEXT_CHARS_MAX]}
+    changed["error_details"] = details[-DETAILS_CHARS_MAX:]
+    if problem:
+        changed["failures"] = F("failures") + 1
+    else:
+        changed |= {"succeeded_at": now, "state": context.state}
+        changed |= {"result": done.text[:TEXT_CHARS_MAX], "result_parts": list(done.parts)}
+    try:
+        # The result of a run that lost its hold (it took too long) is not stored.
+        ControlLoop.objects.filter(name=name, holder=holder, started_at=row.started_at).update(**changed)
+    except DatabaseError as failure:
+        logger.warning("loop %s ran, but the database does not take its result: %s", name, failure)
+    return Outcome(True, problem or done.text)
+
+
+def _extender(loop: Loop, row: ControlLoop) -> Callable[[], None]:
+    """Return the function that extends a run's hold; a hold that was lost stays lost."""
+    every_seconds = loop.hold.total_seconds() / KEPT_PARTS
+    kept_at = time.monotonic()
+
+    def keep() -> None:
+        nonlocal kept_at
+        if time.monotonic() - kept_at < every_seconds:
+            return
+        kept_at = time.monotonic()
+        mine = ControlLoop.objects.filter(name=loop.name, holder=row.holder, started_at=row.started_at)
+        try:
+            mine.update(held_until=timezone.now() + loop.hold)
+        except DatabaseError as error:
+            logger.warning("loop %s: the database does not answer, its hold ends soon: %s", loop.name, error)
+
+    return keep
+
+
+def set_enabled(name: str, enabled: bool, *, actor: Actor, reason: str = "", dry_run: bool = False) -> Change:
+    """Switch a loop off or on.
+
+    Raises:
+        NotFound: there is no such loop.
+    """
+    if name not in LOOPS:
+        raise NotFound(f"Background job {name!r} not found.", code="task.unknown")
+    with changing(dry_run=dry_run):
+        ControlLoop.objects.get_or_create(name=name)
+        row = ControlLoop.objects.select_for_update().get(name=name)
+        before, after = {"is_enabled": row.is_enabled}, {"is_enabled": enabled}
+        if before != after:
+            ControlLoop.objects.filter(name=name).update(is_enabled=enabled)
+            action = "task.enable" if enabled else "task.disable"
+            audit.record(actor=actor, action=action, target=name, reason=reason, before=before, after=after)
+    return Change(name, before, after)
+
+
+def run_now(name: str, *, actor: Actor, reason: str = "", dry_run: bool = False) -> Change:
+    """Make a job due at once and ask a worker to run it.
+
+    The worker is asked by a task in Redis. If that fails the job runs at its next scheduled time.
+
+    Raises:
+        NotFound: there is no such job.
+        Conflict: it is running, or disabled.
+    """
+    loop = LOOPS.get(name)
+    if loop is None:
+        raise NotFound(f"Background job {name!r} not found.", code="task.unknown")
+    with changing(dry_run=dry_run):
+        ControlLoop.objects.get_or_create(name=name)
+        row = ControlLoop.objects.select_for_update().get(name=name)
+        if not row.is_enabled:
+            raise Conflict(f"Background job {name} is disabled. Enable it first.", code="task.disabled")
+        if row.held_until is not None and row.held_until > timezone.now():
+            raise Conflict(f"Background job {name} is already running.", code="task.running")
+        before, after = {"is_due": False}, {"is_due": True}
+        ControlLoop.objects.filter(name=name).update(started_at=None)
+        audit.record(actor=actor, action="task.run", target=name, reason=reason, before=before, after=after)
+    if not dry_run:
+        _ask_worker(loop)
+    return Change(name, before, after)
+
+
+def _ask_worker(loop: Loop) -> None:
+    try:
+        app.send_task("console.run_loop", [loop.name], **task_options(loop))
+    except OperationalError as error:
+        logger.warning("job %s: no worker could be asked to run it now: %s", loop.name, error)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopState:
+    """State of a loop, for lists and alerts."""
+
+    loop: Loop
+    row: ControlLoop
+    """Not stored yet, of one that never ran."""
+    is_running: bool
+    is_late: bool
+    next_run_at: datetime | None
+
+    @property
+    def result_parts(self) -> list[dict[str, Any]]:
+        """What the last successful run did, as codes and values; empty for a result stored before there were any."""
+        return self.row.result_parts or []
+
+
+def states(now: datetime | None = None) -> list[LoopState]:
+    """Every loop with its last run; one that never succeeded counts as late once it had time to."""
+    now = now or timezone.now()
+    rows = {row.name: row for row in ControlLoop.objects.all()}
+    found = []
+    for loop in sorted(LOOPS.values(), key=lambda item: item.name):
+        row = rows.get(loop.name) or ControlLoop(name=loop.name)
+        allowed = timedelta(seconds=max(LATE_SECONDS, loop.every_seconds * LATE_INTERVALS))
+        is_late = row.is_enabled and now - (row.succeeded_at or _STARTED_AT) > allowed
+        is_running = row.held_until is not None and row.held_until > now
+        next_run = row.started_at + timedelta(seconds=loop.every_seconds) if row.started_at and row.is_enabled else None
+        found.append(LoopState(loop, row, is_running, is_late, next_run))
+    return found
+
+
+def loop_intervals() -> dict[str, float]:
+    """How often each loop should run, for alert rules that count missed runs: quick loops are given LATE_SECONDS too."""
+    return {loop.name: max(loop.every_seconds, LATE_SECONDS / LATE_INTERVALS) for loop in LOOPS.values()}
+
+
+def schedule() -> dict[str, dict[str, Any]]:
+    """Celery beat's schedule. A task that no worker took in time expires; the next one follows.
+
+    Expired tasks stay in Redis until a worker of the queue discards them: one for each interval, about 1 KB each. The loop is late
+    meanwhile; a worker that starts runs only the latest.
+    """
+    return {
+        loop.name: {
+            "task": "console.run_loop",
+            "schedule": loop.every_seconds,
+            "args": [loop.name],
+            "options": task_options(loop),
+        }
+        for loop in LOOPS.values()
+    }
+
+
+def task_options(loop: Loop) -> dict[str, Any]:
+    """Return the options of Celery tasks that run a job."""
+    return {
+        "queue": loop.queue,
+        "expires": max(loop.every_seconds, 2.0),
+        "soft_time_limit": loop.limit_seconds,
+        "time_limit": loop.limit_seconds + 5,
+    }

@@ -1,0 +1,1 @@
+"""Where subjects are: routes, and plans of a rebalance."""

@@ -1,0 +1,1 @@
+"""Numbers of pages: overview, lag, search, metrics."""

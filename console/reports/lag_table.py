@@ -1,0 +1,161 @@
+"""Consumer groups with their live lag, in any order, without creating a row for each.
+
+A process keeps one table: that of the newest snapshot, with the orders that were requested. What a request costs above that is its
+page. The names of the groups in the database are kept too; a request loads those that are new.
+"""
+
+import threading
+from collections.abc import Mapping
+from operator import itemgetter
+from typing import Any
+
+from console.snapshot.lag_state import LagState
+from console.snapshot.state import group_key
+from metaserver import queries
+from qmq.protocol.names import split_subject
+
+LAG_FIELDS = (
+    "subject", "group", "backlog", "in_flight", "lag", "time_lag_seconds", "pull_rate", "ack_rate", "drain_seconds", "is_draining",
+    "not_draining", "consumers_online", "is_paused", "retry_lag", "withheld", "state", "reason", "at", "missing", "at_least",
+    "last",
+)  # fmt: skip
+ORDERS_MAX = 4
+"""Orders that a table keeps: eight bytes a group each."""
+
+Entry = Mapping[str, Any]
+
+
+class LagTable:
+    """The groups of one snapshot and of the database.
+
+    Args:
+        groups: the snapshot's, by key.
+        keys: of the groups to show, in order.
+        reason: why a group that is not in the snapshot has no numbers.
+    """
+
+    def __init__(self, groups: Mapping[str, Entry], keys: list[str], reason: str) -> None:
+        self.groups = groups
+        self.keys = keys
+        self.reason = reason
+        self._orders: dict[tuple[str, bool], list[str]] = {}
+
+    def row(self, key: str) -> dict[str, Any]:
+        """A group as lists show it."""
+        entry = self.groups.get(key)
+        if entry is not None:
+            return lag_row(entry)
+        subject, _, group = key.partition("\n")
+        found = {"subject": subject, "group": group, "state": LagState.UNKNOWN.value, "reason": self.reason}
+        return dict.fromkeys(LAG_FIELDS) | found
+
+    def state(self, key: str) -> str:
+        """A group's state, a LagState."""
+        entry = self.groups.get(key)
+        return LagState.UNKNOWN.value if entry is None else str(entry["state"])
+
+    def ordered(self, field: str, is_down: bool) -> list[str]:
+        """The keys by a field, then by name. What is unknown comes last. Must not be changed."""
+        found = self._orders.get((field, is_down))
+        if found is None:
+            found = self._in_order(field, is_down)
+            for order in list(self._orders)[: -(ORDERS_MAX - 1)]:
+                self._orders.pop(order, None)
+            self._orders[field, is_down] = found
+        return found
+
+    def _in_order(self, field: str, is_down: bool) -> list[str]:
+        if field in ("subject", "group"):
+            part = 0 if field == "subject" else 2
+            return sorted(self.keys, key=lambda key: key.partition("\n")[part], reverse=is_down)
+        known: list[tuple[Any, str]] = []
+        unknown = []
+        for key in self.keys:
+            entry = self.groups.get(key)
+            value = None if entry is None else lag_value(entry, field)
+            if value is None:
+                unknown.append(key)
+            else:
+                known.append((value, key))
+        known.sort(key=itemgetter(0), reverse=is_down)
+        return [key for _, key in known] + unknown
+
+
+def lag_row(entry: Entry) -> dict[str, Any]:
+    """A group of the snapshot as lists show it."""
+    row = {name: entry.get(name) for name in LAG_FIELDS}
+    if row["withheld"] is None and row["lag"] is not None:
+        # The snapshot has the number only where it is not 0.
+        row["withheld"] = 0
+    return row
+
+
+def lag_value(row: Entry, field: str) -> Any:
+    """Return what a row is ordered by; None: unknown.
+
+    A lag that does not decrease takes longer than any other. While broker groups are missing, it is what the others report, else
+    the last known number.
+    """
+    if field == "drain_seconds" and row.get("is_draining") is False:
+        return float("inf")
+    value = row.get(field)
+    if value is None and row.get("missing"):
+        return ((row.get("at_least") or {}) if row.get("at_least") else (row.get("last") or {})).get(field)
+    return value
+
+
+def is_internal(subject: str) -> bool:
+    """Whether it holds some group's retries or dead letters."""
+    return subject.startswith("%") and split_subject(subject).kind != "real"
+
+
+class LagTables:
+    """The newest table of a process. From any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._mark: queries.GroupsMark | None = None
+        self._names: set[str] = set()
+        """Keys of the groups in the database."""
+        self._table = LagTable({}, [], "")
+        self._are_names_new = True
+
+    def newest(self, groups: Mapping[str, Entry], reason: str) -> LagTable:
+        """The table of a snapshot's groups; the same object while these and the database's are the same."""
+        with self._lock:
+            self._refresh()
+            before, is_same = self._table, not self._are_names_new
+            if is_same and groups is before.groups and reason == before.reason:
+                return before
+            if is_same and groups.keys() == before.groups.keys():
+                keys = before.keys
+            else:
+                keys = table_keys(groups, self._names)
+            self._table, self._are_names_new = LagTable(groups, keys, reason), False
+            return self._table
+
+    def _refresh(self) -> None:
+        """Load the names of the groups that were created since; of all if one was deleted."""
+        mark = queries.groups_mark()
+        if mark == self._mark:
+            return
+        since, self._mark, self._are_names_new = self._mark, None, True
+        added = queries.group_names(since, mark) if since is not None and mark is not None else None
+        if added is None:
+            self._names = set()
+            added = (queries.group_names(None, mark) if mark is not None else None) or []
+        self._names.update(group_key(subject, name) for subject, name in added)
+        self._mark = mark
+
+
+def table_keys(groups: Mapping[str, Entry], names: set[str]) -> list[str]:
+    """The keys of a table in order: subjects that hold retries or dead letters have none."""
+    return sorted(
+        [key for key in groups if not (key.startswith("%") and is_internal(key.partition("\n")[0]))]
+        + [key for key in names if key not in groups],
+        key=lambda key: key.partition("\n"),
+    )
+
+
+TABLES = LagTables()
+"""The process's own."""

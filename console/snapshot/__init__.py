@@ -1,0 +1,1 @@
+"""The live numbers: their shapes, and how they are stored in Redis."""
