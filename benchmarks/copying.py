@@ -22,16 +22,16 @@ from typing import Any
 from broker_node.broker import Broker
 from broker_node.options import BrokerOptions
 from qmq.clock import SYSTEM_CLOCK
-from qmq.daemon.replica_state import ReplicaStateFile
-from qmq.daemon.replication.shell import LifeEnded
-from qmq.log.disk import SystemDisk
 from qmq.net.caller import Caller
 from qmq.protocol.codes import Command
 from qmq.protocol.commands import decode_send_response
 from qmq.protocol.group_rows import RowResult
 from qmq.protocol.messages import KEY_CREATED, Message, encode_entry
-from qmq.replication.roles import ReplicaState
-from qmq.replication.row import ChangeInSync, GroupRow
+from qmq_node.log.disk import SystemDisk
+from qmq_node.process.life import LifeEnded
+from qmq_node.replication.replica_state import ReplicaStateFile
+from qmq_node.replication.rules.roles import ReplicaState
+from qmq_node.replication.rules.row import ChangeInSync, GroupRow
 
 PORTS = {"a": 23_100, "b": 23_110}
 PROMOTION = "00000000-0000-4000-8000-000000000002"

@@ -4,7 +4,7 @@ import sys
 
 from broker_node.broker import Broker
 from broker_node.options import BrokerOptions
-from qmq.daemon.main import run_daemon
+from qmq_node.daemon.main import run_daemon
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -24,21 +24,21 @@ from broker_node.storage.disk_work import DiskWork
 from broker_node.storage.rates import RateTable
 from broker_node.storage.subject_changes import SubjectChanges
 from broker_node.storage.subject_table import LimitReached, StoreLimits, StorePaths
-from qmq.daemon.admin_http import AdminPages
-from qmq.daemon.checkpointing import Checkpointing
-from qmq.daemon.committer import Committer
-from qmq.daemon.machine import Machine
-from qmq.daemon.member_node import MemberNode
-from qmq.daemon.node import JOB_SECONDS
 from qmq.errors import LogError, NoSpace
-from qmq.log.checkpoint import CheckpointStore
-from qmq.log.handles import HandleCache
-from qmq.log.log import SegmentedLog
-from qmq.log.replay import Replay
-from qmq.log.retention import keep_from
 from qmq.net.open_files import FileBudget
 from qmq.protocol.codes import Role
-from qmq.slices import Pacer, run_in_slices
+from qmq_node.admin.server import AdminPages
+from qmq_node.commits.checkpointing import Checkpointing
+from qmq_node.commits.committer import Committer
+from qmq_node.log.checkpoint import CheckpointStore
+from qmq_node.log.handles import HandleCache
+from qmq_node.log.log import SegmentedLog
+from qmq_node.log.replay import Replay
+from qmq_node.log.retention import keep_from
+from qmq_node.member.member_node import MemberNode
+from qmq_node.node.node import JOB_SECONDS
+from qmq_node.process.machine import Machine
+from qmq_node.slices import Pacer, run_in_slices
 
 logger = logging.getLogger("qmq.broker")
 

@@ -14,13 +14,7 @@ from broker_node.storage.store import MessageStore
 from broker_node.storage.subject import Group, Subject
 from broker_node.storage.subject_table import LimitReached
 from qmq.clock import Clock
-from qmq.daemon.committer import Committer
-from qmq.daemon.handlers import Rejections, RequestHandlers
-from qmq.daemon.sends import Admission, SendCounters, SendHandler, failures_of
 from qmq.errors import IllegalName, ProtocolError, QmqError
-from qmq.net.connection import Connection
-from qmq.net.connection_auth import ConnectionAuth
-from qmq.policy import NodePolicy
 from qmq.protocol.codes import Command, ConsumeFrom, ResponseCode, SendResult
 from qmq.protocol.commands import ConsumeManageRequest, SendFailure
 from qmq.protocol.extensions import EnsureGroupRequest, EnsureGroupResponse, LeaveGroupRequest
@@ -28,6 +22,12 @@ from qmq.protocol.frames import Frame
 from qmq.protocol.names import SUBJECT_OVER_LIMIT, check_group, check_subject, split_subject
 from qmq.protocol.scan import Run
 from qmq.supervisor import Supervisor
+from qmq_node.commits.committer import Committer
+from qmq_node.policy import NodePolicy
+from qmq_node.requests.handlers import Rejections, RequestHandlers
+from qmq_node.requests.sends import Admission, SendCounters, SendHandler, failures_of
+from qmq_node.server.connection import Connection
+from qmq_node.server.connection_auth import ConnectionAuth
 
 
 class BrokerSends(SendHandler):

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from qmq.daemon.daemon_options import NodeOptions
 from qmq.options import option, size_option
+from qmq_node.daemon.options import NodeOptions
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import sys
 
 from delay_node.delay_node import DelayNode
 from delay_node.options import DelayOptions
-from qmq.daemon.main import run_daemon
+from qmq_node.daemon.main import run_daemon
 
 
 def main(argv: list[str] | None = None) -> int:

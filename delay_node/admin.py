@@ -12,8 +12,6 @@ from delay_node.errors import BadQuery, LimitReached
 from delay_node.queries import TIME_MAX_MS, Found, Queries
 from delay_node.trusted_clock import HeldStep
 from qmq.clock import Clock
-from qmq.daemon.admin_http import BadRequest, Params
-from qmq.daemon.shared_page import SharedPages
 from qmq.errors import LogError
 from qmq.protocol.delayed import (
     CancelDelayedRequest,
@@ -22,6 +20,8 @@ from qmq.protocol.delayed import (
     ListDelayedRequest,
     Operation,
 )
+from qmq_node.admin.server import BadRequest, Params
+from qmq_node.admin.shared_page import SharedPages
 
 T = TypeVar("T")
 _TARGET = ("message_id", "subject", "due_ms")

@@ -16,14 +16,14 @@ from delay_node.records import RecordKind, State, hour_of
 from delay_node.schedule_log import message_id_of
 from delay_node.store import DelayStore
 from delay_node.trusted_clock import TrustedClock
-from qmq.daemon.committer import Committer
-from qmq.daemon.counters import counted
 from qmq.errors import QmqError
 from qmq.net.pool import Pool
 from qmq.protocol.codes import Command, ResponseCode, SendResult
 from qmq.protocol.commands import BrokerGroupRoute, SendFailure, decode_send_response
 from qmq.protocol.names import is_subject_refusal
 from qmq.supervisor import Supervisor
+from qmq_node.commits.committer import Committer
+from qmq_node.process.counters import counted
 
 logger = logging.getLogger("qmq.delay.batches")
 

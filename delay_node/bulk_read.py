@@ -13,15 +13,15 @@ import numpy as np
 from delay_node.records import State, ref_of
 from delay_node.schedule_log import INDEX_BYTES, ScheduleLog, checks_of, is_whole
 from delay_node.store import DelayStore
-from qmq.daemon.bulk_read_limiter import BulkReadLimiter
-from qmq.daemon.committer import Committer
 from qmq.errors import ReadRefused
-from qmq.net.connection import Connection
 from qmq.protocol import bulk_read
 from qmq.protocol.codes import Command
 from qmq.protocol.frames import Frame
 from qmq.protocol.kinds import Part
 from qmq.protocol.scan import CRC_BYTES
+from qmq_node.commits.committer import Committer
+from qmq_node.requests.bulk_read_limiter import BulkReadLimiter
+from qmq_node.server.connection import Connection
 
 NAMES_BYTES = 1 << 20
 """About how many bytes of subject names one answer holds."""

@@ -12,7 +12,6 @@ from delay_node.records import RecordKind, State
 from delay_node.schedule_log import Entry, message_id_of
 from delay_node.store import DelayStore
 from delay_node.trusted_clock import DUE_TOLERANCE_MS, TrustedClock
-from qmq.daemon.committer import Committer
 from qmq.protocol.delayed import (
     CancelDelayedRequest,
     CancelDelayedResponse,
@@ -24,6 +23,7 @@ from qmq.protocol.delayed import (
     Outcome,
 )
 from qmq.protocol.messages import redate_entry
+from qmq_node.commits.committer import Committer
 
 
 @dataclass(frozen=True, slots=True)

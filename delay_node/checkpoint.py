@@ -9,10 +9,10 @@ from struct import error as StructError
 
 from delay_node.hour import Hour, Hours
 from delay_node.store import DelayStore, Subjects
-from qmq.daemon.checkpointing import CheckpointDraft
 from qmq.errors import LogError
-from qmq.log.checkpoint import Checkpoint, CheckpointStore, as_text
-from qmq.log.replay import LogMemory
+from qmq_node.commits.checkpointing import CheckpointDraft
+from qmq_node.log.checkpoint import Checkpoint, CheckpointStore, as_text
+from qmq_node.log.replay import LogMemory
 
 CHECKPOINT_NAME = "delay"
 CHECKPOINT_FORMAT = 1

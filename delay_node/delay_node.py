@@ -20,18 +20,18 @@ from delay_node.queries import Queries
 from delay_node.recovery import open_store
 from delay_node.sends import DelaySends
 from delay_node.trusted_clock import HeldStep, HeldStepFile, TrustedClock
-from qmq.daemon.admin_http import AdminPages
-from qmq.daemon.handlers import Rejections
-from qmq.daemon.machine import Machine
-from qmq.daemon.node import JOB_SECONDS, Node
-from qmq.log.handles import HandleCache
-from qmq.log.log import SegmentedLog
 from qmq.net.open_files import FileBudget
 from qmq.net.pool import Pool
 from qmq.net.session import MetaSession
 from qmq.net.timing import DEFAULT_BACKOFF, DEFAULT_TIMEOUTS
-from qmq.policy import sends_policy
 from qmq.protocol.codes import Role
+from qmq_node.admin.server import AdminPages
+from qmq_node.log.handles import HandleCache
+from qmq_node.log.log import SegmentedLog
+from qmq_node.node.node import JOB_SECONDS, Node
+from qmq_node.policy import sends_policy
+from qmq_node.process.machine import Machine
+from qmq_node.requests.handlers import Rejections
 
 logger = logging.getLogger("qmq.delay")
 

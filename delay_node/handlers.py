@@ -11,11 +11,7 @@ from delay_node.changes import Changes
 from delay_node.errors import BadQuery, LimitReached
 from delay_node.queries import PAGE_BYTES_MAX, Queries
 from delay_node.sends import DelaySends
-from qmq.daemon.counters import counted_by
-from qmq.daemon.handlers import Rejections, RequestHandlers
-from qmq.daemon.sends import SendCounters
 from qmq.errors import LogError, QmqError
-from qmq.net.connection import Connection
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.delayed import (
     CancelDelayedRequest,
@@ -31,6 +27,10 @@ from qmq.protocol.extensions import Refusal
 from qmq.protocol.frames import Frame
 from qmq.protocol.structures import Structure
 from qmq.supervisor import Supervisor
+from qmq_node.process.counters import counted_by
+from qmq_node.requests.handlers import Rejections, RequestHandlers
+from qmq_node.requests.sends import SendCounters
+from qmq_node.server.connection import Connection
 
 R = TypeVar("R", bound=Structure)
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from delay_node.records import HOUR_MS
 from delay_node.schedule_log import DISPATCH_BYTES, INDEX_BYTES, DispatchLog, ScheduleLog, hour_name
-from qmq.log.append_file import AppendFile
-from qmq.log.handles import HandleCache
+from qmq_node.log.append_file import AppendFile
+from qmq_node.log.handles import HandleCache
 
 
 @dataclass(slots=True)

@@ -10,9 +10,9 @@ from delay_node.dispatcher import Dispatcher
 from delay_node.handlers import Handlers
 from delay_node.store import DelayStore
 from delay_node.trusted_clock import TrustedClock
-from qmq.daemon.counters import Buckets
-from qmq.daemon.node import Node
-from qmq.daemon.node_metrics import NodeMetrics
+from qmq_node.node.metrics import NodeMetrics
+from qmq_node.node.node import Node
+from qmq_node.process.counters import Buckets
 
 LATENESS_BUCKETS = (0.005, 0.01, 0.02, 0.035, 0.05, 0.075, 0.1, 0.25, 0.5, 1, 5, 30, 300, 3600)
 SLOT_SECONDS = 10.0

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from qmq.daemon.daemon_options import MIB, NodeOptions
 from qmq.options import option, size_option
+from qmq_node.daemon.options import MIB, NodeOptions
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ A scheduled message stands in the schedule log of its due hour; its *number* the
 
     ref = hour << 32 | number        hour: hours since 1970 (UTC), number: from 0 in the order of the message log
 
-Records (big-endian; `qmq.log` adds envelope, commit and CRC):
+Records (big-endian; `qmq_node.log` adds envelope, commit and CRC):
 
     SCHEDULED   u16 subject bytes · subject · i64 received at · u32 count · count x i64 due · count x u32 number · entries
     CLAIMED, DELIVERED, CANCELLED, REFUSED    i64 at · u32 count · count x u64 ref

@@ -16,15 +16,15 @@ from delay_node.records import GONE, Action, Moved, Scheduled, State, decode_rec
 from delay_node.schedule_log import DISPATCH_BYTES, INDEX_BYTES, checks_of, hour_number
 from delay_node.store import DelayStore, Subjects
 from qmq.errors import LogError
-from qmq.log.checkpoint import CheckpointStore
-from qmq.log.disk import Disk
-from qmq.log.handles import HandleCache
-from qmq.log.replay import LogMemory, MemberOpening, RecoveryReport, Replay
-from qmq.log.segment import Segments
-from qmq.log.truncation import finish_truncation
 from qmq.protocol.raw import RawView
 from qmq.protocol.scan import CRC_BYTES, walk_stored
-from qmq.slices import run_to_end
+from qmq_node.log.checkpoint import CheckpointStore
+from qmq_node.log.disk import Disk
+from qmq_node.log.handles import HandleCache
+from qmq_node.log.replay import LogMemory, MemberOpening, RecoveryReport, Replay
+from qmq_node.log.segment import Segments
+from qmq_node.log.truncation import finish_truncation
+from qmq_node.slices import run_to_end
 
 logger = logging.getLogger("qmq.delay.recovery")
 

@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 from delay_node.records import HOUR_MS, ref_of
 from qmq.checksum import crc32
 from qmq.errors import LogError
-from qmq.log.append_file import AppendFile
 from qmq.protocol.raw import SUBJECT_AT, TIME_AT, RawView
 from qmq.protocol.scan import CRC_BYTES
+from qmq_node.log.append_file import AppendFile
 
 INDEX = np.dtype(
     [("place", "<u8"), ("due", "<i8"), ("size", "<u4"), ("id", "<u4"), ("subject", "<u4"), ("check", "<u4")]

@@ -10,11 +10,6 @@ from delay_node.errors import LimitReached
 from delay_node.schedule_log import flags_and_times
 from delay_node.store import DelayStore
 from delay_node.trusted_clock import DUE_TOLERANCE_MS, TrustedClock
-from qmq.daemon.committer import Committer
-from qmq.daemon.handlers import Rejections
-from qmq.daemon.sends import Admission, SendCounters, SendHandler, failures_of
-from qmq.log.commit import RECORD_HEAD_BYTES_MAX
-from qmq.net.connection import Connection
 from qmq.protocol.codes import SendResult
 from qmq.protocol.commands import SendFailure
 from qmq.protocol.frames import Frame
@@ -23,6 +18,11 @@ from qmq.protocol.names import SUBJECT_OVER_LIMIT
 from qmq.protocol.raw import RawView
 from qmq.protocol.scan import Run
 from qmq.protocol.values import LONG_MAX, whole_number
+from qmq_node.commits.committer import Committer
+from qmq_node.log.commit import RECORD_HEAD_BYTES_MAX
+from qmq_node.requests.handlers import Rejections
+from qmq_node.requests.sends import Admission, SendCounters, SendHandler, failures_of
+from qmq_node.server.connection import Connection
 
 RUN_BYTES_MAX = 8 << 20
 """Messages of one send that become one record of the log, unless a single one is larger."""

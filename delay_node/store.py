@@ -37,12 +37,12 @@ from delay_node.records import (
 )
 from delay_node.schedule_log import DISPATCH_BYTES
 from delay_node.wheel import Wheel
-from qmq.daemon.counters import counted
 from qmq.errors import LogError
-from qmq.log.disk import Disk
-from qmq.log.handles import HandleCache
-from qmq.log.log import SegmentedLog
 from qmq.protocol.scan import CRC_BYTES, Run
+from qmq_node.log.disk import Disk
+from qmq_node.log.handles import HandleCache
+from qmq_node.log.log import SegmentedLog
+from qmq_node.process.counters import counted
 
 SUBJECTS_MAX = 200_000
 """Subjects of one node; a further one is rejected."""

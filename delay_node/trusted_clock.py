@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from struct import Struct
 
 from qmq.clock import Clock
-from qmq.log.atomic_file import CheckedFile
-from qmq.log.disk import Disk
+from qmq_node.log.atomic_file import CheckedFile
+from qmq_node.log.disk import Disk
 
 DUE_TOLERANCE_MS = 60_000
 """A due time may be so much further ahead than the limit: clients count the longest delay by a clock that is a little ahead of this

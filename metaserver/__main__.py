@@ -7,10 +7,10 @@ import threading
 from collections.abc import Callable
 
 from metaserver.options import MetaOptions
-from qmq.daemon.daemon import Daemon
-from qmq.daemon.machine import Machine
-from qmq.daemon.main import run_daemon
 from qmq.private_files import make_private_dir
+from qmq_node.daemon.daemon import Daemon
+from qmq_node.daemon.main import run_daemon
+from qmq_node.process.machine import Machine
 
 
 def set_up_django(options: MetaOptions) -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
-from qmq.replication.row import GroupRow
+from qmq_node.replication.rules.row import GroupRow
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from qmq.daemon.daemon_options import DaemonOptions
 from qmq.options import option
 from qmq.protocol.group_rows import MEMBERS_MAX
+from qmq_node.daemon.options import DaemonOptions
 
 
 @dataclass(frozen=True)

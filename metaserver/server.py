@@ -15,12 +15,12 @@ from metaserver.requests.official_nodes import OfficialNodes
 from metaserver.stored.route_file import RouteFile
 from metaserver.stored.stored_metadata import StoredMetadata
 from metaserver.stored.write_behind import Repository, WriteBehind
-from qmq.daemon.admin_http import AdminPages
-from qmq.daemon.daemon import Daemon
-from qmq.daemon.http_guard import HttpLimits
-from qmq.daemon.machine import Machine
 from qmq.net.open_files import FileBudget
-from qmq.net.server_limits import ServerLimits
+from qmq_node.admin.http_guard import HttpLimits
+from qmq_node.admin.server import AdminPages
+from qmq_node.daemon.daemon import Daemon
+from qmq_node.process.machine import Machine
+from qmq_node.server.server_limits import ServerLimits
 
 EXPIRE_SECONDS = 0.5
 """How often leases are checked."""

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from qmq.client.middleware import Middleware as Middleware
     from qmq.client.middleware import OutgoingMessage as OutgoingMessage
     from qmq.client.producer import Producer as Producer
-    from qmq.client.receipt import Receipt as Receipt
     from qmq.errors import BodyUndecodable as BodyUndecodable
     from qmq.errors import QmqError as QmqError
     from qmq.errors import QueueFull as QueueFull
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from qmq.errors import SendManyFailed as SendManyFailed
     from qmq.net.timing import Backoff as Backoff
     from qmq.net.timing import Timeouts as Timeouts
+    from qmq.receipt import Receipt as Receipt
 
 _NAMES = {
     "qmq.client.app": ["App"],
@@ -46,7 +46,7 @@ _NAMES = {
     "qmq.client.delivery": ["Batch", "Delivery"],
     "qmq.client.middleware": ["Middleware", "OutgoingMessage"],
     "qmq.client.producer": ["Producer"],
-    "qmq.client.receipt": ["Receipt"],
+    "qmq.receipt": ["Receipt"],
     "qmq.errors": ["BodyUndecodable", "QmqError", "QueueFull", "SendFailed", "SendManyFailed"],
     "qmq.net.timing": ["Backoff", "Timeouts"],
 }

@@ -1,7 +1,7 @@
 """Time and randomness, which other code receives as arguments: monotonic seconds for durations, wall milliseconds for timestamps.
 
-No other module reads a clock or draws a random number, except commands and where a process is assembled (`qmq.daemon.machine`).
-An import rule checks it.
+No other module reads a clock or draws a random number, except commands and where a process is assembled
+(`qmq_node.process.machine`). An import rule checks it.
 """
 
 import os

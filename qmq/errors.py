@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from qmq.client.receipt import Receipt
+    from qmq.receipt import Receipt
 
 
 class QmqError(Exception):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from qmq.log.disk import Buffer, File, SystemDisk
+from qmq_node.log.disk import Buffer, File, SystemDisk
 
 
 class UnsyncedDisk(SystemDisk):

@@ -26,15 +26,15 @@ from metaserver.choices import GroupState
 from metaserver.options import MetaOptions
 from metaserver.server import Metaserver
 from qmq.clock import SystemClock
-from qmq.daemon.machine import Machine
-from qmq.daemon.node import Node
 from qmq.lag import Lag, lag_of
-from qmq.log.disk import Disk, SystemDisk
 from qmq.protocol.delayed import DelayedState, ListDelayedRequest
 from qmq.protocol.messages import decode_raws
 from qmq.protocol.names import check_group, check_subject, dead_letter_subject, retry_subject
 from qmq.protocol.values import moment
 from qmq.supervisor import Supervisor
+from qmq_node.log.disk import Disk, SystemDisk
+from qmq_node.node.node import Node
+from qmq_node.process.machine import Machine
 from qmq_testing.clock import MovableClock
 from qmq_testing.disk import UnsyncedDisk
 from qmq_testing.messages import StoredMessage

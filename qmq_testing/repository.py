@@ -16,7 +16,7 @@ from metaserver.domain import (
 )
 from metaserver.memory.row_wishes import CandidateLog, RowChange
 from qmq.errors import QmqError
-from qmq.replication.row import GroupRow
+from qmq_node.replication.rules.row import GroupRow
 
 
 class MemoryRepository:

@@ -19,6 +19,7 @@ PYTHON = (
     "metaserver",
     "qmq",
     "qmq_django",
+    "qmq_node",
     "qmq_testing",
     "spark_analytics",
     "tools",

@@ -15,12 +15,12 @@ from broker_node.storage.disk_work import completed
 from broker_node.storage.oldest_sequence import adjust_begin
 from broker_node.storage.progress import Consumer
 from broker_node.storage.subject import Group, Subject
-from qmq.daemon.admin_http import BadRequest, Params
 from qmq.errors import LogError
 from qmq.lag import lag_of
-from qmq.log.index import IndexView
 from qmq.protocol.names import check_group, retry_subject
 from qmq.words import counted
+from qmq_node.admin.server import BadRequest, Params
+from qmq_node.log.index import IndexView
 
 MEMBERS_MAX = 500
 """Most members of one answer; the rest comes with `after`."""

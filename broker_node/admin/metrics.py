@@ -13,11 +13,11 @@ from broker_node.delivery.delivery import Delivery
 from broker_node.handlers import Handlers
 from broker_node.retention.retention_clock import RetentionClock
 from broker_node.storage.store import MessageStore
-from qmq.daemon.member_node import MemberNode
-from qmq.daemon.node_metrics import NodeMetrics
-from qmq.daemon.replication.role_metrics import role_metrics
 from qmq.lag import lag_of
-from qmq.slices import Pacer
+from qmq_node.member.member_node import MemberNode
+from qmq_node.member.role_metrics import role_metrics
+from qmq_node.node.metrics import NodeMetrics
+from qmq_node.slices import Pacer
 
 PACE_UNITS = 100
 """Subjects and groups whose numbers are collected in one iteration of the event loop."""

@@ -24,9 +24,9 @@ from broker_node.admin.subject_pages import SubjectPages
 from broker_node.admin.trace import trace
 from broker_node.admin.view import NodeView, reported
 from broker_node.storage.subject import Subject
-from qmq.daemon.admin_http import BadRequest, JsonHandler, JsonPost, Params
-from qmq.daemon.shared_page import SharedPages
-from qmq.policy import NO_RULES
+from qmq_node.admin.server import BadRequest, JsonHandler, JsonPost, Params
+from qmq_node.admin.shared_page import SharedPages
+from qmq_node.policy import NO_RULES
 
 SEARCH_PARAMETERS = (
     "match", "tag", "message_id", "sequence", "until_sequence", "from_time", "to_time", "limit", "scan_limit",

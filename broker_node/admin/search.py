@@ -15,10 +15,10 @@ from broker_node.storage.oldest_sequence import begin_adjusted
 from broker_node.storage.store import MessageStore
 from broker_node.storage.subject import Subject
 from qmq.errors import LogError
-from qmq.log.index import IndexView
 from qmq.protocol.messages import decode_raw
 from qmq.protocol.primitives import encode_str
 from qmq.protocol.scan import tag_digest
+from qmq_node.log.index import IndexView
 
 SCAN_MESSAGES = 2_000
 """Messages scanned by one request without a `scan_limit`."""

@@ -12,9 +12,9 @@ from broker_node.storage.oldest_sequence import begin_adjusted
 from broker_node.storage.subject import Group, Subject
 from qmq.errors import LogError
 from qmq.lag import lag_of, time_lag_seconds
-from qmq.log.index import IndexView
-from qmq.policy import NO_RULES, sends_policy
-from qmq.slices import Pacer
+from qmq_node.log.index import IndexView
+from qmq_node.policy import NO_RULES, sends_policy
+from qmq_node.slices import Pacer
 
 STATS_SUBJECTS_MAX = 1_000
 """Most subjects of one answer; request the rest with `?after=`."""

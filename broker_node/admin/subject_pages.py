@@ -9,9 +9,9 @@ from broker_node.admin.view import NodeView
 from broker_node.storage.disk_work import completed
 from broker_node.storage.oldest_sequence import adjust_begin
 from broker_node.storage.subject import Subject
-from qmq.daemon.admin_http import BadRequest, Params
-from qmq.policy import NO_RULES
 from qmq.protocol.names import dead_letter_subject, retry_subject, split_subject
+from qmq_node.admin.server import BadRequest, Params
+from qmq_node.policy import NO_RULES
 
 
 class SubjectPages:

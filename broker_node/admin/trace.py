@@ -25,11 +25,11 @@ from broker_node.storage.progress_log import (
 from broker_node.storage.store import MessageStore
 from broker_node.storage.subject import Group, Subject
 from qmq.errors import LogError
-from qmq.log.index import IndexView
 from qmq.protocol.messages import KEY_ATTEMPT, KEY_PULL_OFFSET
 from qmq.protocol.names import dead_letter_subject, retry_subject, split_subject
 from qmq.protocol.values import whole_number
 from qmq.words import counted
+from qmq_node.log.index import IndexView
 
 TRACE_GROUPS_MAX = 50
 """Most groups of one answer; the rest comes with `after`."""

@@ -14,9 +14,9 @@ from broker_node.storage.subject import Group, Subject
 from broker_node.storage.subject_changes import SubjectChanges
 from broker_node.storage.subject_table import LimitReached
 from qmq.clock import Clock
-from qmq.daemon.admin_http import BadRequest
 from qmq.errors import IllegalName, LocalProtocolError, LogError
-from qmq.policy import NodePolicy
+from qmq_node.admin.server import BadRequest
+from qmq_node.policy import NodePolicy
 
 IsPaused = Callable[[str, str, str], bool]
 """By subject, group and consumer id; "" for the whole group."""

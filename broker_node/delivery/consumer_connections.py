@@ -1,6 +1,6 @@
 """The connection of each consumer, for the operators' pages."""
 
-from qmq.net.connection import Connection
+from qmq_node.server.connection import Connection
 
 ADDRESSES_MAX = 100_000
 """Most consumer ids recorded; further ones have no address until others disconnect."""

@@ -11,8 +11,8 @@ from broker_node.storage.progress import Consumer
 from broker_node.storage.store import MessageStore
 from broker_node.storage.subject import Group, Subject
 from broker_node.storage.subject_table import LimitReached
-from qmq.daemon.committer import Committer
-from qmq.slices import Pacer
+from qmq_node.commits.committer import Committer
+from qmq_node.slices import Pacer
 
 logger = logging.getLogger("qmq.broker")
 

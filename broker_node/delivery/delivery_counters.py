@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from qmq.daemon.counters import counted
+from qmq_node.process.counters import counted
 
 
 @dataclass(slots=True)

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from qmq.clock import Clock
-from qmq.net.connection import Connection
 from qmq.protocol.commands import PullRequest
 from qmq.protocol.frames import Frame
 from qmq.supervisor import Supervisor
+from qmq_node.server.connection import Connection
 
 HELD_PULLS_MAX = 50_000
 """Most pulls parked on one node; beyond it a pull is answered at once with nothing, as if its time were up."""

@@ -7,9 +7,9 @@ does not read it by way of somebody's retries. Dead letters are left to operator
 from collections.abc import Iterable
 
 from qmq.net.log_limiter import LogLimiter
-from qmq.policy import NodePolicy, Pause
 from qmq.protocol.commands import PullRequest
 from qmq.protocol.names import split_subject
+from qmq_node.policy import NodePolicy, Pause
 
 SAY_SECONDS = 60.0
 """A refused group is logged at most this often, with a back-off."""

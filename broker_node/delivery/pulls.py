@@ -13,14 +13,14 @@ from broker_node.delivery.rejections import BrokerRejections, HandlerCounters
 from broker_node.delivery.settlement import BeingSettled, Settlement
 from broker_node.storage.disk_work import DiskWork
 from qmq.clock import Clock
-from qmq.daemon.committer import Committer
-from qmq.net.connection import Connection
-from qmq.policy import NodePolicy
 from qmq.protocol.codes import ResponseCode
 from qmq.protocol.commands import PULL_RESPONSE_HEAD, PullRequest
 from qmq.protocol.frames import Frame
 from qmq.protocol.names import retry_subject
 from qmq.supervisor import Supervisor
+from qmq_node.commits.committer import Committer
+from qmq_node.policy import NodePolicy
+from qmq_node.server.connection import Connection
 
 HOLD_SECONDS_MAX = 30.0
 """Longest a pull is held: clients close a connection after 120 s of silence (trap T5)."""

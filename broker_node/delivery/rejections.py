@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 from broker_node.storage.subject_table import LimitReached
 from qmq.clock import Clock
-from qmq.daemon.counters import counted, counted_by
-from qmq.daemon.handlers import Rejections
-from qmq.daemon.sends import SendCounters
 from qmq.errors import IllegalName, ProtocolError
-from qmq.net.connection import Connection
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.frames import Frame
 from qmq.protocol.scan import BadChecksum
 from qmq.supervisor import Supervisor
+from qmq_node.process.counters import counted, counted_by
+from qmq_node.requests.handlers import Rejections
+from qmq_node.requests.sends import SendCounters
+from qmq_node.server.connection import Connection
 
 logger = logging.getLogger("qmq.broker.handlers")
 

@@ -15,9 +15,9 @@ from broker_node.storage.store import MessageStore
 from broker_node.storage.subject import Group, Subject
 from qmq.checksum import crc32
 from qmq.errors import NoSpace
-from qmq.log.commit import RECORD_HEAD_BYTES_MAX
 from qmq.protocol.names import retry_subject, split_subject
 from qmq.protocol.scan import CRC_BYTES, walk_stored
+from qmq_node.log.commit import RECORD_HEAD_BYTES_MAX
 
 BATCH_MESSAGES_MAX = 500
 """Most messages written to retry subjects in one turn of the event loop."""

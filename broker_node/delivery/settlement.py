@@ -23,9 +23,9 @@ from broker_node.storage.progress import Consumer
 from broker_node.storage.store import MessageStore
 from broker_node.storage.subject import Group, Subject
 from broker_node.storage.subject_table import LimitReached
-from qmq.daemon.committer import Committer
 from qmq.errors import LogError, NoSpace, QmqError
 from qmq.supervisor import Supervisor
+from qmq_node.commits.committer import Committer
 
 logger = logging.getLogger("qmq.broker.settlement")
 

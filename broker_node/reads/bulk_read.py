@@ -21,11 +21,7 @@ from broker_node.storage.store import MessageStore
 from broker_node.storage.subject import Group, Subject
 from qmq.checksum import crc32
 from qmq.clock import Clock
-from qmq.daemon.bulk_read_limiter import BulkReadLimiter
-from qmq.daemon.committer import Committer
 from qmq.errors import LogError, ReadRefused
-from qmq.log.index import DenseIndex, IndexView
-from qmq.net.connection import Connection
 from qmq.protocol.bulk_read import (
     GROUP_CURSOR,
     RANGES_PAGE_MAX,
@@ -45,6 +41,10 @@ from qmq.protocol.bulk_read import (
 from qmq.protocol.codes import Command
 from qmq.protocol.frames import Frame
 from qmq.protocol.kinds import Part
+from qmq_node.commits.committer import Committer
+from qmq_node.log.index import DenseIndex, IndexView
+from qmq_node.requests.bulk_read_limiter import BulkReadLimiter
+from qmq_node.server.connection import Connection
 
 PAGE_BYTES = 1 << 20
 """Approximate size of a page of LIST_RANGES; the next group begins another page."""

@@ -16,10 +16,10 @@ from broker_node.storage.oldest_sequence import adjust_begin
 from broker_node.storage.store import MessageStore
 from broker_node.storage.subject import Subject
 from qmq.errors import LogError
-from qmq.log.index import IndexView
-from qmq.log.index_files import RewrittenPage
-from qmq.log.record import iter_records
-from qmq.log.recovery import Commit, Damage
+from qmq_node.log.index import IndexView
+from qmq_node.log.index_files import RewrittenPage
+from qmq_node.log.record import iter_records
+from qmq_node.log.recovery import Commit, Damage
 
 logger = logging.getLogger("qmq.broker.index")
 

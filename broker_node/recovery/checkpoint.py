@@ -18,13 +18,13 @@ from struct import pack
 from typing import Any
 
 from broker_node.storage.store import MessageStore
-from qmq.daemon.checkpointing import CheckpointDraft
-from qmq.log.checkpoint import CheckpointStore
-from qmq.log.index import DenseIndex
-from qmq.log.index_files import delete_files, firsts_in
-from qmq.log.recovery import Damage
-from qmq.log.replay import LogMemory
-from qmq.log.tails_file import TailsDraft
+from qmq_node.commits.checkpointing import CheckpointDraft
+from qmq_node.log.checkpoint import CheckpointStore
+from qmq_node.log.index import DenseIndex
+from qmq_node.log.index_files import delete_files, firsts_in
+from qmq_node.log.recovery import Damage
+from qmq_node.log.replay import LogMemory
+from qmq_node.log.tails_file import TailsDraft
 
 logger = logging.getLogger("qmq.broker.recovery")
 

@@ -14,10 +14,10 @@ from broker_node.recovery.known_state import KnownState
 from broker_node.storage.store import MessageStore
 from broker_node.storage.subject import restore_groups
 from qmq.errors import LogError
-from qmq.log.checkpoint import Checkpoint, CheckpointStore, as_number, as_text, decode_checkpoint
-from qmq.log.index import DenseIndex
-from qmq.log.replay import LogMemory
-from qmq.log.tails_file import TailsPosition, TailsWrong
+from qmq_node.log.checkpoint import Checkpoint, CheckpointStore, as_number, as_text, decode_checkpoint
+from qmq_node.log.index import DenseIndex
+from qmq_node.log.replay import LogMemory
+from qmq_node.log.tails_file import TailsPosition, TailsWrong
 
 logger = logging.getLogger("qmq.broker.recovery")
 

@@ -15,8 +15,8 @@ from broker_node.storage.actions import Action, Pull, Start
 from broker_node.storage.progress_log import PROGRESS_ENTRY_BYTES, encode_progress
 from broker_node.storage.store import MessageStore
 from broker_node.storage.subject import Group, restore_groups
-from qmq.log.checkpoint import as_number, as_text
-from qmq.log.index import DenseIndex
+from qmq_node.log.checkpoint import as_number, as_text
+from qmq_node.log.index import DenseIndex
 
 WAITING_MAX = 10_000
 """Actions of a group that wait until its position is known; beyond, the oldest are left out."""

@@ -15,12 +15,12 @@ from broker_node.storage.message_log import MessageLog
 from broker_node.storage.store import MessageStore
 from broker_node.storage.subject_table import StoreLimits, StorePaths
 from qmq.clock import Clock
-from qmq.log.checkpoint import Checkpoint, CheckpointStore
-from qmq.log.disk import Disk
-from qmq.log.handles import HandleCache
-from qmq.log.index_files import firsts_in
-from qmq.log.replay import LogMemory, MemberOpening, RecoveryReport
-from qmq.log.truncation import finish_truncation
+from qmq_node.log.checkpoint import Checkpoint, CheckpointStore
+from qmq_node.log.disk import Disk
+from qmq_node.log.handles import HandleCache
+from qmq_node.log.index_files import firsts_in
+from qmq_node.log.replay import LogMemory, MemberOpening, RecoveryReport
+from qmq_node.log.truncation import finish_truncation
 
 logger = logging.getLogger("qmq.broker.recovery")
 

@@ -21,10 +21,10 @@ from broker_node.storage.consume_log import encode_run, encode_withheld
 from broker_node.storage.message_log import stored_run
 from broker_node.storage.store import MessageStore
 from broker_node.storage.subject import Subject
-from qmq.log.disk import Buffer
-from qmq.log.record import HEADER_BYTES
-from qmq.log.recovery import Commit
-from qmq.log.replay import Replay
+from qmq_node.log.disk import Buffer
+from qmq_node.log.record import HEADER_BYTES
+from qmq_node.log.recovery import Commit
+from qmq_node.log.replay import Replay
 
 logger = logging.getLogger("qmq.broker.recovery")
 

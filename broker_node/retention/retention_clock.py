@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from qmq.clock import Clock
-from qmq.log.atomic_file import CheckedFile
-from qmq.log.disk import Disk
+from qmq_node.log.atomic_file import CheckedFile
+from qmq_node.log.disk import Disk
 
 logger = logging.getLogger("qmq.broker.retention")
 

@@ -12,7 +12,7 @@ from broker_node.storage.oldest_sequence import begin_adjusted
 from broker_node.storage.store import MessageStore
 from broker_node.storage.subject import Subject
 from qmq.errors import LogError
-from qmq.slices import Pacer
+from qmq_node.slices import Pacer
 
 BATCH_SUBJECTS_MAX = 500
 """Subjects checked, and at most as many removed, in one tick."""

@@ -20,8 +20,8 @@ from broker_node.storage.progress_log import time_from
 from broker_node.storage.store import MessageStore
 from broker_node.storage.subject import Group, Subject
 from qmq.errors import LogError
-from qmq.log.index import IndexView
-from qmq.policy import NodePolicy
+from qmq_node.log.index import IndexView
+from qmq_node.policy import NodePolicy
 
 TICK_ENTRIES_MAX = 128 * 1024
 """Entries dropped in one tick, over all subjects: looking at them takes the event loop's time, some 10 ms for all."""

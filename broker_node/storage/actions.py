@@ -1,6 +1,6 @@
 """What a broker's message log holds: message records and actions, as bytes and back.
 
-The log's envelope (`qmq.log.record`) gives each record its kind; here are the payloads. All integers are big-endian, `str`
+The log's envelope (`qmq_node.log.record`) gives each record its kind; here are the payloads. All integers are big-endian, `str`
 is an u16 length and UTF-8. Sequences are half-open ranges. Layouts are for ever: a change gets a new kind.
 
     MESSAGES  str subject · i64 first consume sequence · i64 stored_at_ms · u32 count · u8 origin · entries as they came

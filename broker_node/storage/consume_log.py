@@ -13,8 +13,8 @@ from struct import Struct
 from typing import Any, NamedTuple
 
 from qmq.checksum import crc32
-from qmq.log.index import DenseIndex, IndexView
 from qmq.protocol.scan import Run
+from qmq_node.log.index import DenseIndex, IndexView
 
 ENTRY = Struct(">qIqQI")
 ENTRY_BYTES = ENTRY.size

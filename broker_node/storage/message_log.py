@@ -23,9 +23,9 @@ from broker_node.storage.unreadable import UnreadablePlaces
 from qmq.checksum import crc32
 from qmq.clock import Clock
 from qmq.errors import LogError, ProtocolError, ReadFailed
-from qmq.log.disk import Buffer
-from qmq.log.log import SegmentedLog
 from qmq.protocol.scan import CRC_BYTES, Run, walk_stored
+from qmq_node.log.disk import Buffer
+from qmq_node.log.log import SegmentedLog
 
 READ_GAP_BYTES_MAX = 4096
 """Neighbouring messages closer than this are read with one call."""
@@ -65,7 +65,7 @@ class NotCached(Exception):
 
 
 class MessageLog:
-    """Records on top of `qmq.log.SegmentedLog`."""
+    """Records on top of `qmq_node.log.SegmentedLog`."""
 
     def __init__(self, log: SegmentedLog, clock: Clock) -> None:
         self.log = log

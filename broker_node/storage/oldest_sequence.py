@@ -7,7 +7,7 @@ from broker_node.storage.disk_work import DiskWork, InThread, completed
 from broker_node.storage.store import MessageStore
 from broker_node.storage.subject import Subject
 from qmq.errors import LogError
-from qmq.log.index import IndexView
+from qmq_node.log.index import IndexView
 
 
 class SubjectBegin(DiskWork):

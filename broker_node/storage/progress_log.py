@@ -26,7 +26,7 @@ from struct import Struct
 
 from broker_node.storage.actions import KIND_OF, Ack, Action, Forget, Pull, RecordKind
 from qmq.checksum import crc32
-from qmq.log.index import DenseIndex, IndexView
+from qmq_node.log.index import DenseIndex, IndexView
 
 LAYOUT = 1
 """How entries are read that are written now."""

@@ -14,13 +14,13 @@ from broker_node.storage.consume_log import ENTRY_BYTES, encode_run
 from broker_node.storage.message_log import MessageLog
 from broker_node.storage.subject import Group, Subject
 from broker_node.storage.subject_table import LimitReached, SubjectTable
-from qmq.log.commit import RECORD_HEAD_BYTES_MAX
-from qmq.log.disk import Buffer
-from qmq.log.log import SegmentedLog
-from qmq.log.recovery import Damage
-from qmq.log.retention import SegmentAge
 from qmq.protocol.names import check_new_group
 from qmq.protocol.scan import Run
+from qmq_node.log.commit import RECORD_HEAD_BYTES_MAX
+from qmq_node.log.disk import Buffer
+from qmq_node.log.log import SegmentedLog
+from qmq_node.log.recovery import Damage
+from qmq_node.log.retention import SegmentAge
 
 logger = logging.getLogger("qmq.broker.store")
 

@@ -13,9 +13,9 @@ from broker_node.storage.progress_log import encode_progress
 from broker_node.storage.pull_log import PullRun
 from broker_node.storage.rates import Meter
 from qmq.errors import LogError
-from qmq.log.checkpoint import as_number, as_text
-from qmq.log.index import DenseIndex
 from qmq.protocol.names import split_subject
+from qmq_node.log.checkpoint import as_number, as_text
+from qmq_node.log.index import DenseIndex
 
 NOTED_MAX = 1_000
 """Most actions that a group's history does not contain yet; at this number they are appended."""

@@ -9,14 +9,14 @@ from broker_node.storage.progress import GroupProgress
 from broker_node.storage.progress_log import PROGRESS_ENTRY_BYTES
 from broker_node.storage.subject import Group, Subject
 from qmq.clock import Clock
-from qmq.daemon.counters import counted
 from qmq.errors import QmqError
-from qmq.log.disk import Disk
-from qmq.log.handles import HandleCache
-from qmq.log.index import DenseIndex
-from qmq.log.tails_file import TailsFile
 from qmq.protocol.names import check_new_group, check_new_subject, retry_subject, split_subject
-from qmq.sorted_names import SortedNames
+from qmq_node.log.disk import Disk
+from qmq_node.log.handles import HandleCache
+from qmq_node.log.index import DenseIndex
+from qmq_node.log.tails_file import TailsFile
+from qmq_node.process.counters import counted
+from qmq_node.sorted_names import SortedNames
 
 
 @dataclass(frozen=True, slots=True)

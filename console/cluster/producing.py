@@ -16,9 +16,9 @@ from metaserver.services.changes import Actor
 from qmq.client.delayed import DelayedReceipt
 from qmq.client.message import build_message, delayed_message, due_ms_of, new_message_id
 from qmq.client.producer import Producer
-from qmq.client.receipt import Receipt
 from qmq.protocol.messages import encode_entry
 from qmq.protocol.values import moment
+from qmq.receipt import Receipt
 
 APP = "qmq-console"
 KEY_USER = "qmq_console_user"

@@ -12,7 +12,7 @@ from metaserver.requests.handlers import MetaHandlers
 from metaserver.stored.route_file import RouteFile
 from metaserver.stored.write_behind import WriteBehind
 from qmq.clock import Clock
-from qmq.daemon.daemon_metrics import DaemonMetrics, MeasuredDaemon
+from qmq_node.daemon.metrics import DaemonMetrics, MeasuredDaemon
 
 
 class MeasuredMetaserver(MeasuredDaemon, Protocol):

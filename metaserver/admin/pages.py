@@ -9,8 +9,8 @@ from metaserver.admin.metrics import MeasuredMetaserver
 from metaserver.choices import GroupKind
 from metaserver.domain import Route
 from metaserver.memory.live_groups import LEASE_SECONDS, LiveGroup
-from qmq.daemon.admin_http import BadRequest, JsonHandler, Params
-from qmq.daemon.shared_page import SharedPages
+from qmq_node.admin.server import BadRequest, JsonHandler, Params
+from qmq_node.admin.shared_page import SharedPages
 
 ADDRESS_PAGE = "/meta/address"
 DELAY_GROUPS_PAGE = "/meta/delay-groups"

@@ -17,7 +17,7 @@ from qmq.clock import Clock
 from qmq.protocol.codes import BrokerRequestType, ReplicaRole
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
 from qmq.protocol.reasons import NO_REASON, Code, Reason
-from qmq.replication.row import GroupRow
+from qmq_node.replication.rules.row import GroupRow
 
 if TYPE_CHECKING:
     from random import Random

@@ -12,7 +12,7 @@ A promotion of any member of the set is safe, so this only decides which one is 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from qmq.replication.growing_pause import GrowingPause
+from qmq_node.replication.rules.growing_pause import GrowingPause
 
 AVOIDED_SECONDS, AVOIDED_SECONDS_MAX = 10.0, 600.0
 """How long others are preferred to a member that had a problem or could not lead: at first, and at most."""

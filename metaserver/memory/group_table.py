@@ -24,7 +24,7 @@ from metaserver.memory.live_groups import (
 from metaserver.memory.route_table import SUBJECT_GROUPS_MIN, RouteTable
 from qmq.clock import Clock
 from qmq.protocol import group_rows as wire
-from qmq.replication.row import GroupRow
+from qmq_node.replication.rules.row import GroupRow
 
 if TYPE_CHECKING:
     from random import Random

@@ -12,7 +12,7 @@ from metaserver.domain import BrokerGroup, Node
 from metaserver.memory.live_groups import EXPIRY_SECONDS, STORED_LEASE_SECONDS
 from metaserver.reports import StoredReport, unfit_reason
 from qmq.protocol.reasons import Code, Reason, joined
-from qmq.replication.promotion import OTHER_FOLDER
+from qmq_node.replication.rules.promotion import OTHER_FOLDER
 
 SILENT_MS = round((EXPIRY_SECONDS + STORED_LEASE_SECONDS) * 1000)
 """A node whose stored report is older sends no heartbeats."""

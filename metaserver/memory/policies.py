@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping
 
 from metaserver.choices import GroupKind, OperatorState, Phase
 from metaserver.domain import Metadata, Route, SubjectRule
-from qmq.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, encode_policy
 from qmq.protocol.reasons import NO_REASON, Code, Reason
+from qmq_node.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, encode_policy
 
 NO_RULE = SubjectRule()
 READ_ONLY = {

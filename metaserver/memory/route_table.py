@@ -10,7 +10,7 @@ from metaserver.memory.live_groups import LiveGroup
 from qmq.clock import Clock
 from qmq.protocol.codes import BrokerGroupState, ClientType
 from qmq.protocol.commands import BrokerGroupRoute
-from qmq.sorted_names import SortedNames
+from qmq_node.sorted_names import SortedNames
 
 if TYPE_CHECKING:
     from random import Random

@@ -9,7 +9,7 @@ from qmq.protocol.codes import BrokerRequestType
 from qmq.protocol.extensions import NodeRegisterRequest
 from qmq.protocol.group_rows import MEMBERS_MAX
 from qmq.protocol.reasons import Code, Reason
-from qmq.replication.row import AddMember, ChangeRejected, GroupRow, check_place
+from qmq_node.replication.rules.row import AddMember, ChangeRejected, GroupRow, check_place
 
 RowChange = Callable[[GroupRow], GroupRow]
 """Returns the changed row. Raises ChangeRejected."""

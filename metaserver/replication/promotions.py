@@ -16,7 +16,7 @@ from metaserver.memory.row_wishes import CandidateLog, RowWish
 from metaserver.reports import unfit_reason
 from qmq.protocol.codes import ReplicaRole
 from qmq.protocol.reasons import Code, Reason, joined
-from qmq.replication.promotion import Blocked, MemberReport, choose
+from qmq_node.replication.rules.promotion import Blocked, MemberReport, choose
 
 logger = logging.getLogger("qmq.meta.promotions")
 

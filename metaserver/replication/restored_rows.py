@@ -9,8 +9,8 @@ from metaserver.memory.group_table import GroupTable
 from metaserver.memory.live_groups import LiveGroup
 from metaserver.memory.row_wishes import RowWish
 from qmq.protocol.reasons import RESTORED, Code, Reason
-from qmq.replication.promotion import recovered
-from qmq.replication.row import ChangeRejected, GroupRow
+from qmq_node.replication.rules.promotion import recovered
+from qmq_node.replication.rules.row import ChangeRejected, GroupRow
 
 logger = logging.getLogger("qmq.meta.rows")
 

@@ -9,11 +9,11 @@ from functools import partial
 from typing import Protocol
 
 from metaserver.memory.row_wishes import CandidateLog, LogLost, RowChange
-from qmq.daemon.counters import counted
 from qmq.errors import QmqError
 from qmq.protocol.group_rows import RowResult
 from qmq.protocol.reasons import Reason
-from qmq.replication.row import ChangeRejected, GroupRow
+from qmq_node.process.counters import counted
+from qmq_node.replication.rules.row import ChangeRejected, GroupRow
 
 logger = logging.getLogger("qmq.meta.rows")
 

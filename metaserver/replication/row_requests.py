@@ -11,14 +11,14 @@ from metaserver.memory.row_wishes import RowWish, is_replicating
 from metaserver.replication.row_changes import RowAnswer, RowChanges
 from metaserver.replication.row_records import RowRecords
 from qmq.errors import ProtocolError
-from qmq.net.connection import Connection
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.extensions import NodeRegisterResponse
 from qmq.protocol.frames import FLAG_ONE_WAY, Frame, encode_request
 from qmq.protocol.group_rows import ChangeInSyncRequest, ResignRequest, RowResponse, RowResult
 from qmq.protocol.reasons import Code, Reason
-from qmq.replication.row import ChangeInSync, GroupRow, Resignation
 from qmq.supervisor import Supervisor
+from qmq_node.replication.rules.row import ChangeInSync, GroupRow, Resignation
+from qmq_node.server.connection import Connection
 
 logger = logging.getLogger("qmq.meta.rows")
 

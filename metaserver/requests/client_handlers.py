@@ -21,15 +21,15 @@ from metaserver.requests.registrations import Registration, RegistrationLimits, 
 from metaserver.requests.sliced_queue import CallSoon, SlicedQueue
 from metaserver.stored.write_behind import WriteBehind
 from qmq.clock import Clock
-from qmq.daemon.counters import counted, counted_by
-from qmq.daemon.handlers import Rejections, RequestCounters, RequestHandlers
 from qmq.errors import IllegalName
-from qmq.net.connection import Connection
-from qmq.net.connection_auth import ConnectionAuth
 from qmq.protocol.codes import ClientType, Command, ResponseCode
 from qmq.protocol.commands import BrokerGroupRoute, ClientRegisterRequest, ClientRegisterResponse
 from qmq.protocol.frames import FLAG_RESPONSE, Frame, encode_request
 from qmq.protocol.names import check_new_subject, check_subject, hidden_text_problem, split_subject
+from qmq_node.process.counters import counted, counted_by
+from qmq_node.requests.handlers import Rejections, RequestCounters, RequestHandlers
+from qmq_node.server.connection import Connection
+from qmq_node.server.connection_auth import ConnectionAuth
 
 logger = logging.getLogger("qmq.meta")
 

@@ -23,10 +23,7 @@ from metaserver.requests.registrations import RegistrationLimits
 from metaserver.requests.sliced_queue import CallSoon
 from metaserver.stored.write_behind import WriteBehind
 from qmq.clock import Clock
-from qmq.daemon.bulk_read_limiter import BulkReadLimiter
 from qmq.errors import ProtocolError
-from qmq.net.connection import Connection
-from qmq.net.connection_auth import ConnectionAuth
 from qmq.protocol.bulk_read import NODES_MAX, ListNodesRequest, NodeLine, NodesPage
 from qmq.protocol.codes import BrokerRequestType, Command, ResponseCode, Role
 from qmq.protocol.commands import BrokerAcquireMetaRequest, BrokerAcquireMetaResponse, BrokerRegisterRequest
@@ -34,8 +31,11 @@ from qmq.protocol.extensions import NodePolicyRequest, NodePolicyResponse, NodeR
 from qmq.protocol.frames import Frame
 from qmq.protocol.kinds import Part
 from qmq.protocol.names import hidden_text_problem
-from qmq.replication.row import GroupRow
 from qmq.supervisor import Supervisor
+from qmq_node.replication.rules.row import GroupRow
+from qmq_node.requests.bulk_read_limiter import BulkReadLimiter
+from qmq_node.server.connection import Connection
+from qmq_node.server.connection_auth import ConnectionAuth
 
 logger = logging.getLogger("qmq.meta")
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 from metaserver.requests.sliced_queue import CallSoon, SlicedQueue
 from qmq.clock import Clock
-from qmq.net.connection import Connection
-from qmq.net.server_limits import ServerLimits
 from qmq.protocol.codes import ClientType
 from qmq.protocol.commands import ClientRegisterRequest
 from qmq.protocol.frames import Frame
+from qmq_node.server.connection import Connection
+from qmq_node.server.server_limits import ServerLimits
 
 Key = tuple[str, int, str]
 """(subject as registered, client type, consumer group): clients match answers by it."""

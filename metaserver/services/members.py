@@ -19,7 +19,7 @@ from metaserver.services.resources import Resource
 from metaserver.services.rows import change_row
 from qmq.protocol.group_rows import MEMBERS_MAX
 from qmq.protocol.reasons import Code, Reason, joined
-from qmq.replication.row import ChangeRejected, Promotion, UncleanPromotion
+from qmq_node.replication.rules.row import ChangeRejected, Promotion, UncleanPromotion
 
 NODE_ID = Text(chars_min=1, chars_max=100, is_trimmed=False)
 COPIES: Resource[BrokerGroup] = Resource(

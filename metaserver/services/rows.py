@@ -1,4 +1,4 @@
-"""Changes of a broker group's row: who is master, and who is in sync. The rules are those of `qmq.replication`."""
+"""Changes of a broker group's row: who is master, and who is in sync. The rules are those of `qmq_node.replication.rules`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ from metaserver.memory.row_wishes import CandidateLog, RowChange
 from metaserver.models import BrokerGroup, Node
 from metaserver.services import audit
 from metaserver.services.changes import Actor
-from qmq.replication.row import ChangeRejected, GroupRow
+from qmq_node.replication.rules.row import ChangeRejected, GroupRow
 
 WHY = "why"
 """What the audit log has in `after` in addition to the changed columns: the reason as code, values and text."""

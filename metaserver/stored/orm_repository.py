@@ -13,7 +13,7 @@ from metaserver.services import broker_groups, routes, rows
 from metaserver.services.changes import METASERVER
 from metaserver.stored.write_behind import Unstorable
 from qmq.protocol.reasons import Reason
-from qmq.replication.row import GroupRow
+from qmq_node.replication.rules.row import GroupRow
 
 T = TypeVar("T")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
 from metaserver.domain import BrokerGroup, Metadata, Node, Route, SubjectRule
 from metaserver.memory.directory import Directory
-from qmq.daemon.counters import counted
-from qmq.log.atomic_file import replace_file
+from qmq_node.log.atomic_file import replace_file
+from qmq_node.process.counters import counted
 
 if TYPE_CHECKING:
-    from qmq.log.disk import Disk, File
+    from qmq_node.log.disk import Disk, File
 
 T = TypeVar("T")
 logger = logging.getLogger("qmq.meta")

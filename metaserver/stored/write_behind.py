@@ -20,8 +20,8 @@ from typing import Protocol, TypeVar
 from metaserver.domain import BrokerGroup, ClientSeen, Leases, Metadata, MetadataChanges, MetadataVersion, Node, Route
 from metaserver.replication.row_changes import RowStore
 from qmq.clock import Clock
-from qmq.daemon.counters import counted
-from qmq.daemon.first_failure import any_of
+from qmq_node.process.counters import counted
+from qmq_node.process.first_failure import any_of
 
 
 class Unstorable(Exception):

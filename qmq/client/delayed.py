@@ -9,7 +9,6 @@ from typing import Self
 
 from qmq.client.delay_groups import DelayGroups
 from qmq.client.message import DUE_MS_MAX, delay_ms_of, due_ms_of
-from qmq.client.receipt import Receipt
 from qmq.clock import SYSTEM_CLOCK, Clock
 from qmq.errors import CountDiffers, QmqError
 from qmq.net.pool import Pool
@@ -33,6 +32,7 @@ from qmq.protocol.delayed import (
     Outcome,
 )
 from qmq.protocol.values import moment
+from qmq.receipt import Receipt
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from qmq.client.bodies import KEY_DATA, Body, encode_body
 from qmq.client.message import MakeId, standard_properties
 from qmq.client.middleware import MiddlewareChain, OutgoingMessage
 from qmq.client.outgoing import Outcome, Token, hand_out
-from qmq.client.receipt import Receipt
 from qmq.client.zstd import require_zstd
 from qmq.clock import Clock
 from qmq.errors import LocalProtocolError, QmqError, SendFailed
@@ -27,6 +26,7 @@ from qmq.protocol.messages import (
 )
 from qmq.protocol.names import VALUE_BYTES_MAX, check_subject
 from qmq.protocol.primitives import encode_str, utf8
+from qmq.receipt import Receipt
 
 CACHED_NAMES_MAX = 10_000
 """Encoded subjects, and encoded names of properties, that a producer remembers; one more, and it forgets the others."""

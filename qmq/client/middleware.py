@@ -11,8 +11,8 @@ from qmq.errors import LocalProtocolError
 
 if TYPE_CHECKING:
     from qmq.client.delivery import Delivery
-    from qmq.client.receipt import Receipt
     from qmq.errors import SendFailed
+    from qmq.receipt import Receipt
     from qmq.supervisor import Supervisor
 
 T = TypeVar("T")

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from qmq.client.middleware import OutgoingMessage
-from qmq.client.receipt import Receipt
 from qmq.errors import QmqError, SendFailed, SendManyFailed
 from qmq.net.caller import Caller, timed_out
 from qmq.protocol.codes import ClientType, Command, ResponseCode, SendResult
 from qmq.protocol.commands import BrokerGroupRoute, SendFailure, decode_send_response
 from qmq.protocol.frames import Frame
 from qmq.protocol.names import NO_SPACE, is_subject_refusal
+from qmq.receipt import Receipt
 from qmq.words import printable
 from qmq.words import seconds as seconds_text
 

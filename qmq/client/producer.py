@@ -20,7 +20,6 @@ from qmq.client.message import MakeId, new_message_id
 from qmq.client.middleware import Middleware, MiddlewareChain
 from qmq.client.open_clients import open_clients
 from qmq.client.outgoing import Outcome, Token
-from qmq.client.receipt import Receipt
 from qmq.client.sender import Sender
 from qmq.clock import SYSTEM_CLOCK, Clock
 from qmq.errors import ClientClosed, QmqError, SendFailed
@@ -31,6 +30,7 @@ from qmq.net.timing import DEFAULT_BACKOFF, DEFAULT_TIMEOUTS, Backoff, Timeouts
 from qmq.protocol.codes import ClientType
 from qmq.protocol.messages import Message, encode_entry
 from qmq.protocol.names import check_subject
+from qmq.receipt import Receipt
 from qmq.supervisor import Supervisor
 
 LINGER_SECONDS = 0.002

@@ -13,9 +13,9 @@ from qmq.client.bodies import Body
 from qmq.client.config import Limits
 from qmq.client.encoder import ObservedSends
 from qmq.client.outgoing import Batch, Key, ManyOutcomes, Outcome, Token, hand_out
-from qmq.client.receipt import Receipt
 from qmq.errors import ClientClosed, ClientFailed, IllegalName, LocalProtocolError, SendFailed
 from qmq.protocol.codes import ClientType
+from qmq.receipt import Receipt
 from qmq.supervisor import Supervisor
 
 CALLBACK_NAME = "send_callback"

@@ -5,9 +5,9 @@ from typing import Any, cast
 
 from qmq.client.delivery import Delivery
 from qmq.client.middleware import Middleware, OutgoingMessage, ProcessState
-from qmq.client.receipt import Receipt
 from qmq.clock import SYSTEM_CLOCK, Clock
 from qmq.errors import SendFailed
+from qmq.receipt import Receipt
 from qmq.words import printable
 
 _processing: ProcessState[float] = ProcessState("qmq_logs_begin")

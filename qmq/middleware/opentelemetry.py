@@ -4,8 +4,8 @@ from typing import Any, cast
 
 from qmq.client.delivery import Delivery
 from qmq.client.middleware import Middleware, OutgoingMessage, ProcessState
-from qmq.client.receipt import Receipt
 from qmq.errors import QmqError, SendFailed
+from qmq.receipt import Receipt
 
 try:
     from opentelemetry import context, propagate, trace

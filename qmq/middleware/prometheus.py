@@ -6,9 +6,9 @@ from weakref import WeakKeyDictionary
 
 from qmq.client.delivery import Delivery
 from qmq.client.middleware import Middleware, OutgoingMessage, ProcessState
-from qmq.client.receipt import Receipt
 from qmq.clock import SYSTEM_CLOCK, Clock
 from qmq.errors import SendFailed
+from qmq.receipt import Receipt
 
 try:
     from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram

@@ -1,6 +1,6 @@
 """Commands between a slave and its master (217 to 220), on the connection that the slave opens to the master's sync port.
 
-AUTHENTICATE comes first, with the purpose of `qmq.daemon.replication.slave_claim`. FOLLOW and READ_COPY are requests of the slave.
+AUTHENTICATE comes first, with the purpose of `qmq_node.replication.slave_claim`. FOLLOW and READ_COPY are requests of the slave.
 Their bodies are maps of strings, as those of all own commands, so that fields can
 be added. COMMITS and CONFIRM are one-way requests, of the master and of the slave. There is one for each commit, so their fields
 have fixed places. If a later version needs more of them, both sides can agree on that with a new entry of FOLLOW.

@@ -13,7 +13,6 @@ from qmq.client.bodies import Json as Json
 from qmq.client.config import Limits as Limits
 from qmq.client.middleware import Middleware as Middleware
 from qmq.client.middleware import OutgoingMessage as OutgoingMessage
-from qmq.client.receipt import Receipt as Receipt
 from qmq.errors import BodyUndecodable as BodyUndecodable
 from qmq.errors import QmqError as QmqError
 from qmq.errors import QueueFull as QueueFull
@@ -21,6 +20,7 @@ from qmq.errors import SendFailed as SendFailed
 from qmq.errors import SendManyFailed as SendManyFailed
 from qmq.net.timing import Backoff as Backoff
 from qmq.net.timing import Timeouts as Timeouts
+from qmq.receipt import Receipt as Receipt
 from qmq.sync.consumer import App as App
 from qmq.sync.consumer import Batch as Batch
 from qmq.sync.consumer import Consumer as Consumer

@@ -14,8 +14,8 @@ from qmq.client import delayed, producer
 from qmq.client.bodies import Body
 from qmq.client.config import DEFAULT_LIMITS, Limits
 from qmq.client.delayed import DelayedMessage
-from qmq.client.receipt import Receipt
 from qmq.errors import ClientClosed, QmqError, QueueFull, SendManyFailed
+from qmq.receipt import Receipt
 from qmq.sync.loop import Client, blocking, is_on_loop, iterate, run, shared_loop, start
 
 

@@ -61,7 +61,7 @@ BREAKAGES = (
     # --- durability of brokers
     Breakage(
         "a send is answered before its sync",
-        "qmq.daemon.sends:SendHandler._handle_now",
+        "qmq_node.requests.sends:SendHandler._handle_now",
         "self._committer.when_synced(offset, lambda: self._answer(connection, frame, body))",
         "self._committer.kick(); connection.reply(frame, ResponseCode.SUCCESS, body)",
         "lost",
@@ -70,7 +70,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a commit is not synced",
-        "qmq.log.commit:CommitWriter.write",
+        "qmq_node.log.commit:CommitWriter.write",
         "file.datasync()",
         "pass",
         "lost",
@@ -78,7 +78,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a failed sync is passed over",
-        "qmq.log.commit:CommitWriter.write",
+        "qmq_node.log.commit:CommitWriter.write",
         "file.datasync()",
         "exec('try:\\n file.datasync()\\nexcept OSError: pass')",
         "lost",
@@ -95,7 +95,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a refusal of a batch is not reported",
-        "qmq.daemon.sends:SendHandler._handle_now",
+        "qmq_node.requests.sends:SendHandler._handle_now",
         "encode_send_response(failures)",
         "encode_send_response([])",
         "lost",
@@ -222,7 +222,7 @@ BREAKAGES = (
     # --- connections
     Breakage(
         "a closed connection is not forgotten",
-        "qmq.net.server:FrameServer.release",
+        "qmq_node.server.server:FrameServer.release",
         "self.connections.pop(connection, None)",
         "pass",
         "resources",
@@ -290,7 +290,7 @@ BREAKAGES = (
     # --- the delay node
     Breakage(
         "a delayed send is answered before its sync",
-        "qmq.daemon.sends:SendHandler._handle_now",
+        "qmq_node.requests.sends:SendHandler._handle_now",
         "self._committer.when_synced(offset, lambda: self._answer(connection, frame, body))",
         "self._committer.kick(); connection.reply(frame, ResponseCode.SUCCESS, body)",
         "lost",

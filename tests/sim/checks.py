@@ -22,16 +22,16 @@ from delay_node.hour_reader import read_hour
 from delay_node.recovery import open_store as open_delay_store
 from delay_node.store import DelayStore
 from qmq.errors import ProtocolError
-from qmq.log.handles import HandleCache
 from qmq.net.caller import Caller
-from qmq.net.connection import Connection
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.commands import PullRequest, PullResponse
 from qmq.protocol.extensions import EnsureGroupRequest
 from qmq.protocol.frames import Frame
 from qmq.protocol.messages import Message, decode_raw, decode_raws
 from qmq.protocol.names import dead_letter_subject
-from qmq.slices import run_to_end
+from qmq_node.log.handles import HandleCache
+from qmq_node.server.connection import Connection
+from qmq_node.slices import run_to_end
 from tests.sim.cluster import Cluster, Host
 from tests.sim.history import Broken, History, Sent
 from tests.sim.loop import Process, SimulatedLoop

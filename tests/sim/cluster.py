@@ -12,11 +12,11 @@ from delay_node.delay_node import DelayNode
 from delay_node.options import DelayOptions
 from metaserver.options import MetaOptions
 from metaserver.server import Metaserver
-from qmq.daemon.machine import Machine
-from qmq.daemon.node import Node
-from qmq.daemon.replication.shell import LifeEnded
 from qmq.errors import LogError, QmqError, SettingError
 from qmq.net.discovery import http_post_json
+from qmq_node.node.node import Node
+from qmq_node.process.life import LifeEnded
+from qmq_node.process.machine import Machine
 from tests.sim.disk import DiskWeather, SimulatedDisk
 from tests.sim.loop import START_SECONDS, Process, SimulatedClock, SimulatedLoop, SimulatedThread, current_process
 from tests.sim.network import SimulatedListener
@@ -121,7 +121,7 @@ class Host:
         try:
             while await self._live(stop, machine, checked):
                 self.starts += 1
-        except Exception as raised:  # noqa: BLE001 - the process ends, as in `qmq.daemon.runner`
+        except Exception as raised:  # noqa: BLE001 - the process ends, as in `qmq_node.process.runner`
             error = raised
             if not isinstance(raised, QmqError | OSError):
                 self._loop.call_exception_handler({"message": f"{self.name} failed", "exception": raised})
@@ -129,7 +129,7 @@ class Host:
             self._loop.call_soon(self._ended, process, error, context=self._cluster.network.context)
 
     async def _live(self, stop: asyncio.Event, machine: Machine, checked: CheckedDisk) -> bool:
-        """Run one server; whether another one follows it in the process, as in `qmq.daemon.main`."""
+        """Run one server; whether another one follows it in the process, as in `qmq_node.daemon.main`."""
         checked.node = server = self._make(self, machine)
         try:
             try:

@@ -462,7 +462,7 @@ def _make_task(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T], **
 
 
 class SimulatedThread:
-    """In the place of `qmq.daemon.job_thread.OsThread`."""
+    """In the place of `qmq_node.process.job_thread.OsThread`."""
 
     def __init__(self, name: str, on_failure: Callable[[BaseException], None]) -> None:
         self._loop = running_loop()

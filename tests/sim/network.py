@@ -13,8 +13,8 @@ from collections.abc import Callable
 from contextvars import Context, copy_context
 from typing import Any
 
-from qmq.net.listener import Acceptor
 from qmq.supervisor import Supervisor
+from qmq_node.server.listener import Acceptor
 from tests.sim.loop import Process, SimulatedLoop, current_process, running_loop
 
 LATENCY_SECONDS = (0.00005, 0.0005)
@@ -28,7 +28,7 @@ RETRY_SECONDS = (0.2, 1.0)
 SYN_SECONDS = 1.0
 """How often an unanswered attempt to connect is repeated."""
 KEEPALIVE_SECONDS = 60.0
-"""An accepted connection whose peer answers nothing for so long is closed (`qmq.net.listener.KEEPALIVE_SECONDS`)."""
+"""An accepted connection whose peer answers nothing for so long is closed (`qmq_node.server.listener.KEEPALIVE_SECONDS`)."""
 SPLIT_CHANCE = 0.05
 """How often the receiver reads a part of a piece first."""
 FIRST_PORT = 30_000
@@ -593,7 +593,7 @@ class Network:
 
 
 class SimulatedListener:
-    """In the place of `qmq.net.listener.SocketListener`."""
+    """In the place of `qmq_node.server.listener.SocketListener`."""
 
     def __init__(self, host: str, port: int, acceptor: Acceptor, supervisor: Supervisor) -> None:
         self._host, self._port = host, port

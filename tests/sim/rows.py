@@ -23,7 +23,7 @@ from metaserver.domain import (
 from metaserver.memory.row_wishes import CandidateLog, RowChange
 from qmq.clock import Clock
 from qmq.errors import QmqError
-from qmq.replication.row import ChangeRejected, GroupRow
+from qmq_node.replication.rules.row import ChangeRejected, GroupRow
 from tests.sim.loop import SimulatedLoop
 
 ANSWER_SECONDS = (0.0005, 0.005)

@@ -19,8 +19,8 @@ from typing import Protocol
 
 import qmq.clock
 from delay_node.delay_node import DelayNode
-from qmq.daemon.node import Node
 from qmq.errors import ProtocolError, QmqError
+from qmq_node.node.node import Node
 from tests.sim import checks
 from tests.sim.checks import LogWatch, audit
 from tests.sim.clients import GROUPS, LEASE_SECONDS, ClientMix, Clients, waiting_for_repair

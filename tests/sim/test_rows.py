@@ -11,7 +11,7 @@ from metaserver.replication.row_changes import RowStore
 from qmq.clock import SystemClock
 from qmq.errors import QmqError
 from qmq.protocol.group_rows import InSyncChange
-from qmq.replication.row import ChangeInSync, ChangeRejected, GroupRow, Promotion
+from qmq_node.replication.rules.row import ChangeInSync, ChangeRejected, GroupRow, Promotion
 from qmq_testing.repository import MemoryRepository
 from tests.sim.loop import running_loop
 from tests.sim.rows import Database, RowRepository

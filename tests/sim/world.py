@@ -1,8 +1,8 @@
 """What one simulated run consists of: its loop, its network, and the machine that nodes of a test run on."""
 
 from qmq.clock import Clock
-from qmq.daemon.machine import Machine
-from qmq.log.disk import Disk
+from qmq_node.log.disk import Disk
+from qmq_node.process.machine import Machine
 from tests.sim.disk import DiskWeather, SimulatedDisk
 from tests.sim.loop import SimulatedClock, SimulatedLoop, SimulatedThread
 from tests.sim.network import Network, SimulatedListener

@@ -11,11 +11,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from qmq.daemon.daemon import Daemon
-from qmq.log.disk import Disk, File
+from qmq_node.daemon.daemon import Daemon
+from qmq_node.log.disk import Disk, File
 
 PROJECT = str(Path(__file__).parents[2])
-PRODUCT = tuple(f"{PROJECT}/{name}/" for name in ("qmq", "broker_node", "delay_node", "metaserver"))
+PRODUCT = tuple(f"{PROJECT}/{name}/" for name in ("qmq", "qmq_node", "broker_node", "delay_node", "metaserver"))
 SIMULATION = tuple(f"{PROJECT}/tests/sim/{name}.py" for name in ("loop", "network", "world"))
 WAITING = frozenset(
     ("make_dir", "add_dir", "list_dir", "create", "open", "rename", "remove", "sync_dir", "sync_file_system",

@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 from qmq.clock import Clock
-from qmq.daemon.replica_state import ReplicaStateFile
-from qmq.daemon.replication.slave_copy import SaveState, SlaveCopy
-from qmq.log.copied_log import CopiedCommits
-from qmq.log.log import SegmentedLog
-from qmq.log.opening import Inspection, inspect
-from qmq.log.record import HEADER_BYTES, CommitHeader, commit_crc, decode_header, encode_crc, encode_header
-from qmq.replication.roles import Copying, ReplicaState
+from qmq_node.log.copied_log import CopiedCommits
+from qmq_node.log.log import SegmentedLog
+from qmq_node.log.opening import Inspection, inspect
+from qmq_node.log.record import HEADER_BYTES, CommitHeader, commit_crc, decode_header, encode_crc, encode_header
+from qmq_node.replication.replica_state import ReplicaStateFile
+from qmq_node.replication.rules.roles import Copying, ReplicaState
+from qmq_node.replication.slave.slave_copy import SaveState, SlaveCopy
 from tests.support.memory_disk import MemoryDisk
 
 FOLDER = "data/log"

@@ -18,10 +18,10 @@ from delay_node.recovery import open_store
 from delay_node.schedule_log import message_id_of
 from delay_node.store import DelayStore
 from delay_node.wheel import Wheel
-from qmq.log.handles import HandleCache
 from qmq.protocol.messages import FLAG_DELAY, KEY_CREATED, KEY_SCHEDULE, Message, decode_raw, encode_entry, redate_entry
 from qmq.protocol.scan import CRC_BYTES, BatchScanner
-from qmq.slices import run_to_end
+from qmq_node.log.handles import HandleCache
+from qmq_node.slices import run_to_end
 from tests.support.memory_disk import MemoryDisk
 from tests.support.promises import Check, judging
 from tests.support.store_driver import content_of

@@ -17,10 +17,6 @@ from metaserver.choices import GroupState
 from metaserver.options import MetaOptions
 from metaserver.server import Metaserver
 from qmq.clock import Clock, SystemClock
-from qmq.daemon.machine import Machine
-from qmq.daemon.node import Node
-from qmq.daemon.replica_state import ReplicaStateFile
-from qmq.log.disk import Disk, SystemDisk
 from qmq.net.caller import Caller
 from qmq.net.discovery import http_get
 from qmq.protocol.codes import Command, ResponseCode
@@ -42,8 +38,12 @@ from qmq.protocol.delayed import (
 from qmq.protocol.extensions import EnsureGroupRequest, LeaveGroupRequest
 from qmq.protocol.frames import Frame
 from qmq.protocol.messages import FLAG_DELAY, KEY_SCHEDULE, Message, decode_raws, encode_entry
-from qmq.replication.roles import ReplicaState
 from qmq.supervisor import JobKind
+from qmq_node.log.disk import Disk, SystemDisk
+from qmq_node.node.node import Node
+from qmq_node.process.machine import Machine
+from qmq_node.replication.replica_state import ReplicaStateFile
+from qmq_node.replication.rules.roles import ReplicaState
 from qmq_testing.repository import MemoryRepository
 from tests.sim.blocking import run_blocking
 from tests.sim.world import World

@@ -1,7 +1,7 @@
 """Indexes, written as a checkpoint writes them."""
 
 from broker_node.storage.consume_log import ENTRY, Entry
-from qmq.log.index import DenseIndex
+from qmq_node.log.index import DenseIndex
 
 
 def flush(index: DenseIndex) -> None:

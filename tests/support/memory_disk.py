@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from qmq.log.disk import Buffer
+from qmq_node.log.disk import Buffer
 
 MUTATIONS = ("write", "sync", "truncate", "create", "rename", "remove", "sync_dir")
 PAGE_BYTES = 4096
@@ -120,7 +120,7 @@ class MemoryFile:
 
 
 class MemoryDisk:
-    """The shape of `qmq.log.disk.Disk`.
+    """The shape of `qmq_node.log.disk.Disk`.
 
     `crash_at` ends the process at that mutation (counted from 0), a write half done. `fail` may return an OSError for a
     mutation, `fail_read` for a read of so many bytes at a place of a file. `lies_about_sync` makes syncs do nothing (a deliberate

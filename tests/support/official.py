@@ -8,9 +8,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from qmq.clock import SYSTEM_CLOCK
-from qmq.net.connection import Connection
-from qmq.net.server import FrameServer
-from qmq.net.server_limits import ServerLimits
 from qmq.protocol.codes import BrokerGroupState, Command, ResponseCode
 from qmq.protocol.commands import (
     AckRequest,
@@ -24,6 +21,9 @@ from qmq.protocol.commands import (
 )
 from qmq.protocol.frames import Frame
 from qmq.protocol.messages import Message, encode_raw
+from qmq_node.server.connection import Connection
+from qmq_node.server.server import FrameServer
+from qmq_node.server.server_limits import ServerLimits
 from tests.support.in_process import machine
 from tests.support.wire import decode_entries
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from metaserver.memory.directory import Directory
-from qmq.policy import NodePolicy
+from qmq_node.policy import NodePolicy
 
 
 def set_policies(directory: Directory, policies: Mapping[str, NodePolicy]) -> None:

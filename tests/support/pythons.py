@@ -31,6 +31,7 @@ ROOTS = (
 """What these tests need; not Spark, browsers and SQL drivers."""
 TESTS = (
     "tests/unit/qmq",
+    "tests/unit/qmq_node",
     "tests/unit/broker_node",
     "tests/unit/delay_node",
     "tests/unit/metaserver",

@@ -6,8 +6,8 @@ from typing import Any
 from broker_node.recovery.open_store import open_store
 from broker_node.storage.store import MessageStore
 from broker_node.storage.subject_table import StoreLimits
-from qmq.log.handles import HandleCache
-from qmq.log.replay import MemberOpening, RecoveryReport
+from qmq_node.log.handles import HandleCache
+from qmq_node.log.replay import MemberOpening, RecoveryReport
 from tests.support.manual_clock import ManualClock
 from tests.support.memory_disk import MemoryDisk
 from tests.support.store_driver import ROOT

@@ -6,7 +6,7 @@ from functools import partial
 from uuid import UUID
 
 from qmq.protocol.group_rows import InSyncChange
-from qmq.replication.row import AddMember, ChangeInSync, ChangeRejected, GroupRow, Promotion
+from qmq_node.replication.rules.row import AddMember, ChangeInSync, ChangeRejected, GroupRow, Promotion
 
 Change = ChangeInSync | Promotion | AddMember
 

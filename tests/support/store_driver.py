@@ -20,12 +20,12 @@ from broker_node.recovery.open_store import open_store
 from broker_node.storage.store import MessageStore
 from broker_node.storage.subject_table import StoreLimits
 from qmq.errors import LogError, ProtocolError
-from qmq.log.handles import HandleCache
-from qmq.log.log import SegmentedLog
 from qmq.protocol.commands import AckRequest, PullRequest
 from qmq.protocol.messages import KEY_CREATED, Message, decode_raw, encode_entry
 from qmq.protocol.scan import BatchScanner
-from qmq.slices import run_to_end
+from qmq_node.log.handles import HandleCache
+from qmq_node.log.log import SegmentedLog
+from qmq_node.slices import run_to_end
 from tests.support.disk_work import read_and_repair, repeat
 from tests.support.manual_clock import ManualClock
 from tests.support.memory_disk import MemoryDisk

@@ -15,7 +15,6 @@ from console.cluster.messages import Row
 from console.cluster.producing import APP, KEY_USER
 from console.models import DeadLetterDecision
 from qmq.client.producer import Producer
-from qmq.client.receipt import Receipt
 from qmq.errors import LocalProtocolError, QmqError, SendFailed
 from qmq.protocol.messages import (
     KEY_ATTEMPT,
@@ -27,6 +26,7 @@ from qmq.protocol.messages import (
     Message,
 )
 from qmq.protocol.names import retry_subject
+from qmq.receipt import Receipt
 
 KEY_REPLAY_OF = "qmq_console_replay_of"
 """The property of a replay that names the dead letter's message id."""

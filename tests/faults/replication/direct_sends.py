@@ -4,13 +4,13 @@ import asyncio
 import time
 from types import TracebackType
 
-from qmq.client.receipt import Receipt
 from qmq.errors import QmqError
 from qmq.net.caller import Caller
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.commands import decode_send_response
 from qmq.protocol.frames import Frame
 from qmq.protocol.messages import KEY_CREATED, Message, encode_entry
+from qmq.receipt import Receipt
 from tests.faults.replication.load import Load
 
 ANSWER_SECONDS = 60.0

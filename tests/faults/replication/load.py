@@ -10,7 +10,7 @@ from types import TracebackType
 
 from qmq import Consumer, Limits, Producer
 from qmq.client.outgoing import Outcome
-from qmq.client.receipt import Receipt
+from qmq.receipt import Receipt
 from tests.support.promises import PromiseBroken
 from tests.support.waiting import eventually_async
 

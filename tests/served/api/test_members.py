@@ -22,7 +22,7 @@ from qmq.errors import ConnectionLost, QmqError
 from qmq.node_admin import NodeRefused
 from qmq.protocol.group_rows import InSyncChange
 from qmq.protocol.reasons import Code, Reason
-from qmq.replication.row import ChangeInSync, GroupRow
+from qmq_node.replication.rules.row import ChangeInSync, GroupRow
 from tests.support.metadata import audit_rows, everything
 from tests.support.people import browser, person
 

@@ -22,8 +22,8 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from qmq import Consumer, Producer
 from qmq.client.bodies import Json, decode_body
 from qmq.client.delivery import Delivery
-from qmq.client.receipt import Receipt
 from qmq.middleware.opentelemetry import OpenTelemetryMiddleware
+from qmq.receipt import Receipt
 from tests.served.conformance.driver import JavaClient, Make, Raised, group_begun, listen
 from tests.support.system import System
 from tests.support.waiting import eventually_async

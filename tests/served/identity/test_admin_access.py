@@ -183,7 +183,7 @@ async def test_metrics_are_open_on_loopback_and_else_by_a_token_of_their_own(
         address = broker.admin.address
         bearer = {**HOST, "Authorization": "Bearer scrape-me"}
         assert (await request(address, "/metrics", HOST))[0] == from_here
-        monkeypatch.setattr("qmq.daemon.admin_auth.is_loopback", lambda _: False)
+        monkeypatch.setattr("qmq_node.admin.auth.is_loopback", lambda _: False)
         assert (await request(address, "/metrics", HOST))[0] == from_elsewhere
         assert (await request(address, "/metrics", bearer))[0] == with_token
         assert (await request(address, "/metrics", {**HOST, "Authorization": "Bearer scrape"}))[0] == from_elsewhere

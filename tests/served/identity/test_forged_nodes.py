@@ -15,10 +15,7 @@ from metaserver.server import Metaserver
 from qmq.clock import SystemClock
 from qmq.errors import AuthenticationFailed, SettingError
 from qmq.net.caller import Caller
-from qmq.net.connection import Connection
-from qmq.net.connection_auth import authenticate
 from qmq.net.node_secret import NodeSecret
-from qmq.net.server import FrameServer
 from qmq.options import parse_options
 from qmq.protocol.codes import BrokerRequestType, Command, ResponseCode
 from qmq.protocol.commands import BrokerRegisterRequest
@@ -33,6 +30,9 @@ from qmq.protocol.extensions import (
 )
 from qmq.protocol.frames import Frame
 from qmq.protocol.primitives import encode_strmap
+from qmq_node.server.connection import Connection
+from qmq_node.server.connection_auth import authenticate
+from qmq_node.server.server import FrameServer
 from qmq_testing.repository import MemoryRepository
 from tests.support.in_process import connected, make_only_member, message, running_broker
 from tests.support.processes import PROJECT

@@ -17,8 +17,8 @@ from metaserver.memory.live_groups import EXPIRY_SECONDS, PEER_EXPIRY_SECONDS
 from metaserver.options import MetaOptions
 from metaserver.server import Metaserver
 from metaserver.stored.orm_repository import OrmRepository
-from qmq.daemon.machine import Machine
 from qmq.protocol.codes import BrokerRequestType, ClientType
+from qmq_node.process.machine import Machine
 from tests.support.manual_clock import ManualClock
 from tests.support.metaserver_peers import Peer, peer
 from tests.support.waiting import eventually_async

@@ -12,11 +12,11 @@ import uvloop
 
 from qmq.errors import ConnectionLost
 from qmq.net.caller import Caller
-from qmq.net.connection import Connection
-from qmq.net.listener import KEEPALIVE_SECONDS
-from qmq.net.server import FrameServer
-from qmq.net.server_limits import ServerLimits
 from qmq.protocol.frames import Frame, encode_request
+from qmq_node.server.connection import Connection
+from qmq_node.server.listener import KEEPALIVE_SECONDS
+from qmq_node.server.server import FrameServer
+from qmq_node.server.server_limits import ServerLimits
 from tests.support.manual_clock import ManualClock
 from tests.support.peers import Peers
 from tests.support.waiting import eventually_async

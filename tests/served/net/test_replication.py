@@ -4,19 +4,19 @@ import asyncio
 import logging
 from pathlib import Path
 
-from qmq.daemon.applying import Applying
-from qmq.daemon.committer import Committer
-from qmq.daemon.replication.follow_outcomes import FollowerIdentity
-from qmq.daemon.replication.follower import Follower
-from qmq.daemon.replication.leading import Leading
-from qmq.daemon.replication.listener import SyncListener
-from qmq.log.checkpoint import CheckpointStore
-from qmq.log.commit import FlushPolicy
-from qmq.log.log import SegmentedLog
-from qmq.log.opening import inspect
 from qmq.protocol.group_rows import RowResult
-from qmq.replication.row import ChangeInSync, GroupRow
 from qmq.supervisor import Supervisor
+from qmq_node.commits.applying import Applying
+from qmq_node.commits.committer import Committer
+from qmq_node.log.checkpoint import CheckpointStore
+from qmq_node.log.commit import FlushPolicy
+from qmq_node.log.log import SegmentedLog
+from qmq_node.log.opening import inspect
+from qmq_node.replication.master.leading import Leading
+from qmq_node.replication.master.listener import SyncListener
+from qmq_node.replication.rules.row import ChangeInSync, GroupRow
+from qmq_node.replication.slave.follow_outcomes import FollowerIdentity
+from qmq_node.replication.slave.follower import Follower
 from tests.sim.replication.test_follower import SECRET, Payloads
 from tests.support.copies import assert_prefix, slave_copy_of
 from tests.support.in_process import machine

@@ -17,7 +17,7 @@ from metaserver.services import broker_groups, rows
 from metaserver.services import members as service
 from metaserver.services.changes import METASERVER, Change
 from qmq.protocol.reasons import Reason
-from qmq.replication.row import GroupRow
+from qmq_node.replication.rules.row import GroupRow
 from tests.support.metadata import ACTOR, audit_rows, everything, last_audit
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]

@@ -15,8 +15,8 @@ from metaserver.memory.policies import policies_of
 from metaserver.models import ClientSeen, ConsumerGroup, SubjectRoute
 from metaserver.services import broker_groups, groups, routes, subjects
 from metaserver.services.changes import METASERVER
-from qmq.policy import EMPTY_POLICY, SubjectPolicy
 from qmq.protocol.codes import ClientType
+from qmq_node.policy import EMPTY_POLICY, SubjectPolicy
 from tests.support.at_once import at_once, needs_two_writers
 from tests.support.metadata import ACTOR, audit_rows, broker_group, everything, route
 

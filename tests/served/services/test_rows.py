@@ -12,7 +12,7 @@ from metaserver.services.changes import METASERVER
 from metaserver.stored.orm_repository import OrmRowStore
 from qmq.protocol.group_rows import InSyncChange
 from qmq.protocol.reasons import Reason
-from qmq.replication.row import ChangeInSync, ChangeRejected, GroupRow, Promotion
+from qmq_node.replication.rules.row import ChangeInSync, ChangeRejected, GroupRow, Promotion
 from tests.support.at_once import at_once, needs_two_writers
 from tests.support.metadata import broker_group
 from tests.support.row_changes import Change, check_random_changes

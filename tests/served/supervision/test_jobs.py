@@ -16,25 +16,25 @@ from types import SimpleNamespace
 import aiohttp
 import pytest
 
-import qmq.daemon.daemon
+import qmq_node.daemon.daemon
 from broker_node.admin.group_pages import wait_until_durable
 from broker_node.broker import Broker
 from broker_node.delivery.retry_writer import BATCH_MESSAGES_MAX
 from broker_node.reads.message_reader import ReadPlan, Wanted
 from delay_node.delay_node import DelayNode
 from metaserver.server import Metaserver
-from qmq.daemon.admin_http import BadRequest
-from qmq.daemon.node import Node
-from qmq.daemon.runner import run_until_signal
 from qmq.errors import CommitNotApplied, ConnectionLost, CriticalTaskFailed, LogError
 from qmq.net.caller import Caller
-from qmq.net.connection import Connection
 from qmq.protocol.bulk_read import ListRangesRequest
 from qmq.protocol.codes import BrokerRequestType, Command, ResponseCode
 from qmq.protocol.commands import AckRequest, PullRequest
 from qmq.protocol.delayed import DelayedTarget, FindDelayedRequest
 from qmq.protocol.extensions import LeaveGroupRequest, NodeRegisterRequest
 from qmq.supervisor import JobKind
+from qmq_node.admin.server import BadRequest
+from qmq_node.node.node import Node
+from qmq_node.process.runner import run_until_signal
+from qmq_node.server.connection import Connection
 from tests.support.breaking import BreakingSupervisor
 from tests.support.in_process import (
     Client,
@@ -99,7 +99,7 @@ VITAL = {"disk_space", "hour_loading", "clock", "leases"}
 
 @pytest.fixture(autouse=True)
 def breaking(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(qmq.daemon.daemon, "Supervisor", BreakingSupervisor)
+    monkeypatch.setattr(qmq_node.daemon.daemon, "Supervisor", BreakingSupervisor)
 
 
 @asynccontextmanager
@@ -583,7 +583,7 @@ async def test_a_one_shot_that_fails_is_reported_and_everything_else_runs_on(
 
 # --- the source -----------------------------------------------------------------------------------------------------
 
-FOLDERS = ("qmq/daemon", "qmq/net", "broker_node", "delay_node", "metaserver")
+FOLDERS = ("qmq_node", "qmq/net", "broker_node", "delay_node", "metaserver")
 STARTERS = {"every", "critical", "background", "later", "call", "report", "watch_loop"}
 OUTSIDE = {
     "create_task", "ensure_future", "call_later", "call_at", "call_soon", "call_soon_threadsafe", "add_done_callback",
@@ -591,37 +591,37 @@ OUTSIDE = {
 }  # fmt: skip
 """Ways to run something that the supervisor does not see."""
 ALLOWED = {
-    ("qmq/daemon/job_thread.py", "Thread"): "its loop catches everything and reports it to the owner",
-    ("qmq/daemon/job_thread.py", "call_soon_threadsafe"): "the owner's `done` and `on_failure`: see committer.py",
-    ("qmq/daemon/committer.py", "call_soon"): "_begin catches what can raise and fails the committer",
+    ("qmq_node/process/job_thread.py", "Thread"): "its loop catches everything and reports it to the owner",
+    ("qmq_node/process/job_thread.py", "call_soon_threadsafe"): "the owner's `done` and `on_failure`: see committer.py",
+    ("qmq_node/commits/committer.py", "call_soon"): "_begin catches what can raise and fails the committer",
     (
-        "qmq/daemon/replication/feed.py",
+        "qmq_node/replication/master/feed.py",
         "call_soon_threadsafe",
     ): "only keeps the commit; what follows from it is called by the supervisor",
-    ("qmq/daemon/first_failure.py", "ensure_future"): "waits for two events",
+    ("qmq_node/process/first_failure.py", "ensure_future"): "waits for two events",
     ("qmq/net/failure_log.py", "call_later"): "of clients: writes a log line",
     (
-        "qmq/daemon/log_writer.py",
+        "qmq_node/process/log_writer.py",
         "Thread",
     ): "writes log lines; what it can't write it counts, and there is nowhere to report it",
     (
         "broker_node/delivery/settlement.py",
         "add_done_callback",
     ): "after the supervisor's own; ends the settlement or continues it",
-    ("qmq/daemon/bulk_read_limiter.py", "add_done_callback"): "after the supervisor's own; answers",
+    ("qmq_node/requests/bulk_read_limiter.py", "add_done_callback"): "after the supervisor's own; answers",
     ("broker_node/delivery/pulls.py", "add_done_callback"): "after the supervisor's own; answers",
     ("delay_node/handlers.py", "add_done_callback"): "after the supervisor's own; answers",
     ("metaserver/replication/row_requests.py", "add_done_callback"): "after the supervisor's own; answers",
     ("delay_node/batches.py", "add_done_callback"): "after the supervisor's own; ends delivery",
-    ("qmq/net/listener.py", "add_done_callback"): "after the supervisor's own; forgets the task",
+    ("qmq_node/server/listener.py", "add_done_callback"): "after the supervisor's own; forgets the task",
     (
-        "qmq/net/connection.py",
+        "qmq_node/server/connection.py",
         "call_soon",
     ): "writes answers: what it raises reaches the event loop's handler, which counts it",
-    ("qmq/net/server.py", "call_soon"): "reads connections again; as above",
+    ("qmq_node/server/server.py", "call_soon"): "reads connections again; as above",
     ("qmq/net/session.py", "add_done_callback"): "after the supervisor's own; ends calls that wait for routes",
-    ("qmq/daemon/membership.py", "TaskGroup"): "the failure of a session ends the critical task membership",
-    ("qmq/daemon/membership.py", "create_task"): "in that group",
+    ("qmq_node/membership/membership.py", "TaskGroup"): "the failure of a session ends the critical task membership",
+    ("qmq_node/membership/membership.py", "create_task"): "in that group",
     ("qmq/net/caller.py", "add_done_callback"): "forgets the future of a call",
     (
         "metaserver/replication/row_changes.py",

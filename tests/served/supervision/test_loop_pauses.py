@@ -5,7 +5,7 @@ import time
 import urllib.request
 from pathlib import Path
 
-from qmq.daemon.loop_pauses import WARNING_SECONDS
+from qmq_node.process.loop_pauses import WARNING_SECONDS
 from tests.support.system import System
 from tests.support.waiting import eventually
 

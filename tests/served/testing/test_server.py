@@ -11,9 +11,9 @@ from datetime import timedelta
 import pytest
 
 from qmq import App, Consumer, Delivery, Producer, sync
-from qmq.log.disk import SystemDisk
 from qmq.protocol.frames import HEADER_BYTES
 from qmq.protocol.reasons import Reason
+from qmq_node.log.disk import SystemDisk
 from qmq_testing import Server, ServerSettings, nodes
 from qmq_testing.loop_thread import LoopThread
 from qmq_testing.nodes import _run_jobs

@@ -9,14 +9,14 @@ import pytest
 
 from broker_node.recovery.checkpoint import BrokerCheckpoints
 from broker_node.recovery.open_store import renew_leases
-from qmq.daemon import applying
-from qmq.daemon.applying import AT_HAND_BYTES_MAX, READ_BYTES, SLICE_BYTES, Applying
-from qmq.daemon.checkpointing import Checkpointing
 from qmq.errors import LogError
-from qmq.log.copied_log import CopiedCommits, CopiedLog
-from qmq.log.truncation import Truncation
-from qmq.slices import run_to_end
 from qmq.supervisor import Supervisor
+from qmq_node.commits import applying
+from qmq_node.commits.applying import AT_HAND_BYTES_MAX, READ_BYTES, SLICE_BYTES, Applying
+from qmq_node.commits.checkpointing import Checkpointing
+from qmq_node.log.copied_log import CopiedCommits, CopiedLog
+from qmq_node.log.truncation import Truncation
+from qmq_node.slices import run_to_end
 from tests.support.copies import header_of, sent
 from tests.support.memory_disk import MemoryDisk
 from tests.support.promises import Check, judging

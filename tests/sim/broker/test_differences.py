@@ -50,6 +50,6 @@ async def test_an_answer_to_a_pull_holds_eight_mebibytes_at_most(tmp_path: Path)
 
 async def test_overload_refuses_messages_as_busy_with_result_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_broker(tmp_path) as broker, connected(broker) as client:
-        monkeypatch.setattr("qmq.daemon.sends.UNSYNCED_BYTES_MAX", -1)
+        monkeypatch.setattr("qmq_node.requests.sends.UNSYNCED_BYTES_MAX", -1)
         failures = await client.send(message(1), message(2))
         assert {(item.result, item.remark) for item in failures.values()} == {(SendResult.BROKER_BUSY, "broker busy")}

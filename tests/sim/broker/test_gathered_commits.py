@@ -8,12 +8,12 @@ import pytest
 
 from broker_node.broker import Broker
 from broker_node.reads.read_ahead import ReadAhead
-from qmq.daemon.committer import GATHER_SECONDS
-from qmq.log.commit import CommitWriter, SealedCommit
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.commands import AckRequest, PullRequest
 from qmq.protocol.frames import FrameReader, encode_request
 from qmq.protocol.messages import encode_entry
+from qmq_node.commits.committer import GATHER_SECONDS
+from qmq_node.log.commit import CommitWriter, SealedCommit
 from tests.sim.broker.test_long_polls import FakeConnection
 from tests.sim.loop import running_loop
 from tests.support.feeding import feed
@@ -92,9 +92,9 @@ async def test_a_node_that_stops_answers_the_acks_that_wait(tmp_path: Path) -> N
 async def test_what_is_more_than_a_commit_holds_is_written_commit_after_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("qmq.log.appender.COMMIT_BYTES_TARGET", 500)
+    monkeypatch.setattr("qmq_node.log.appender.COMMIT_BYTES_TARGET", 500)
     # Nothing is synced by the timer of acks.
-    monkeypatch.setattr("qmq.daemon.committer.GATHER_SECONDS", 1_000.0)
+    monkeypatch.setattr("qmq_node.commits.committer.GATHER_SECONDS", 1_000.0)
     async with running_broker(tmp_path) as broker, connected(broker) as client:
         await client.send(message(0))
         before = broker.committer.commits

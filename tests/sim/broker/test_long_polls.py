@@ -8,10 +8,10 @@ import pytest
 
 from broker_node.broker import Broker
 from broker_node.delivery.long_poll import STALE_DEADLINES_MAX
-from qmq.policy import NodePolicy
 from qmq.protocol.codes import Command
 from qmq.protocol.commands import PullRequest, TagFilter
 from qmq.protocol.frames import Frame, FrameReader, encode_request
+from qmq_node.policy import NodePolicy
 from tests.support.feeding import feed
 from tests.support.in_process import connected, message, running_broker
 from tests.support.manual_clock import ManualClock

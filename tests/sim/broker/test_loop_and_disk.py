@@ -10,9 +10,9 @@ import pytest
 from broker_node.admin import metrics, pages, stats
 from broker_node.delivery import pulls
 from broker_node.storage.subject import Subject
-from qmq.log.index import IndexView
-from qmq.log.log import SegmentedLog
 from qmq.protocol.codes import ResponseCode
+from qmq_node.log.index import IndexView
+from qmq_node.log.log import SegmentedLog
 from tests.sim.disk import only_in_threads
 from tests.sim.loop import running_loop
 from tests.support.in_process import connected, get_json, get_page, message, running_broker

@@ -12,11 +12,11 @@ import broker_node.retention.subject_retention as retention
 from broker_node.broker import Broker
 from broker_node.delivery.rejections import ERROR_HOLD_SECONDS
 from qmq import Producer
-from qmq.client.receipt import Receipt
-from qmq.log.index import DenseIndex
-from qmq.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, encode_policy
 from qmq.protocol.codes import BrokerGroupState, ResponseCode, SendResult
 from qmq.protocol.commands import SendFailure
+from qmq.receipt import Receipt
+from qmq_node.log.index import DenseIndex
+from qmq_node.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, encode_policy
 from tests.support.in_process import (
     Client,
     connected,

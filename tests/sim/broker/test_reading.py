@@ -14,14 +14,14 @@ from broker_node.storage.actions import Ack, RecordKind
 from broker_node.storage.consume_log import ENTRY, Entry
 from broker_node.storage.progress_log import PROGRESS_ENTRY, consumer_key, is_whole
 from qmq.errors import ReadRefused
-from qmq.log.index import DenseIndex
-from qmq.log.unreadable_pages import PAGE_BYTES, RETRY_SECONDS_MAX
 from qmq.protocol import bulk_read
 from qmq.protocol.bulk_read import ListRangesRequest, RangesPage, ReadRequest, SubjectRange
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.commands import TagFilter
 from qmq.protocol.extensions import LeaveGroupRequest, Refusal
 from qmq.protocol.messages import decode_raw
+from qmq_node.log.index import DenseIndex
+from qmq_node.log.unreadable_pages import PAGE_BYTES, RETRY_SECONDS_MAX
 from spark_analytics.source.node_reader import NodeReader
 from tests.support.in_process import (
     blocking,

@@ -7,11 +7,11 @@ import pytest
 
 from broker_node.recovery import replay
 from broker_node.storage.consume_log import ENTRY_BYTES
-from qmq.daemon import applying
-from qmq.daemon.applying import Applying
-from qmq.log.commit import SealedCommit
-from qmq.log.copied_log import CopiedCommits, CopiedLog
-from qmq.log.record import HEADER_BYTES
+from qmq_node.commits import applying
+from qmq_node.commits.applying import Applying
+from qmq_node.log.commit import SealedCommit
+from qmq_node.log.copied_log import CopiedCommits, CopiedLog
+from qmq_node.log.record import HEADER_BYTES
 from tests.support.memory_disk import MemoryDisk
 from tests.support.replicas import opened_slave, replayed, state_of
 from tests.support.store_driver import StoreDriver

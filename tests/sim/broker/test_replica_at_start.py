@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from qmq.daemon.replica_state import ReplicaStateFile
-from qmq.daemon.replication.flush_check import flush_problem
 from qmq.errors import SettingError
-from qmq.replication.roles import ReplicaState
+from qmq_node.replication.flush_check import flush_problem
+from qmq_node.replication.replica_state import ReplicaStateFile
+from qmq_node.replication.rules.roles import ReplicaState
 from tests.support.in_process import connected, default_disk, message, running_broker, write_file
 
 

@@ -4,9 +4,9 @@ import asyncio
 from pathlib import Path
 
 from broker_node.broker import Broker
-from qmq.daemon.applying import Applying
-from qmq.log.commit import SealedCommit
-from qmq.log.copied_log import CopiedCommits, CopiedLog, read_to_copy
+from qmq_node.commits.applying import Applying
+from qmq_node.log.commit import SealedCommit
+from qmq_node.log.copied_log import CopiedCommits, CopiedLog, read_to_copy
 from tests.support.copies import assert_prefix
 from tests.support.in_process import Client, connected, message, running_broker
 from tests.support.memory_disk import MemoryDisk

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from broker_node.broker import Broker
-from qmq.daemon import sends
-from qmq.daemon.committer import UNCONFIRMED_COMMITS_MAX
 from qmq.errors import CommitNotApplied, LogError
-from qmq.log.commit_ends import RECENT_COMMITS_MAX
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.messages import encode_entry
 from qmq.protocol.reasons import Reason
+from qmq_node.commits.committer import UNCONFIRMED_COMMITS_MAX
+from qmq_node.log.commit_ends import RECENT_COMMITS_MAX
+from qmq_node.requests import sends
 from tests.sim.broker.test_gathered_commits import give
 from tests.sim.broker.test_long_polls import FakeConnection
 from tests.support.in_process import connected, message, running_broker
@@ -95,7 +95,7 @@ async def test_the_commits_above_the_high_watermark_are_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert UNCONFIRMED_COMMITS_MAX == 8_192 <= RECENT_COMMITS_MAX
-    monkeypatch.setattr("qmq.daemon.committer.UNCONFIRMED_COMMITS_MAX", 2)
+    monkeypatch.setattr("qmq_node.commits.committer.UNCONFIRMED_COMMITS_MAX", 2)
     async with running_broker(tmp_path) as broker:
         stored = replicated(broker)
         senders = [await sent(broker, 0, stored), await sent(broker, 1, stored)]

@@ -6,7 +6,7 @@ import pytest
 
 from broker_node.broker import Broker
 from qmq.node_admin import NodeRefused
-from qmq.policy import NodePolicy, SubjectPolicy
+from qmq_node.policy import NodePolicy, SubjectPolicy
 from tests.sim.broker.test_admin_pages import DEAD, RETRY, admin_of
 from tests.sim.broker.test_policy import enforce
 from tests.support.in_process import connected, message, running_broker

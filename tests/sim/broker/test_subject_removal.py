@@ -8,7 +8,7 @@ import pytest
 from broker_node.broker import Broker
 from broker_node.delivery import consumer_leases
 from broker_node.retention import subject_removal
-from qmq.policy import NodePolicy, SubjectPolicy
+from qmq_node.policy import NodePolicy, SubjectPolicy
 from tests.sim.broker.test_policy import enforce
 from tests.sim.broker.test_reading import ranges
 from tests.support.in_process import connected, files_in, message, run_jobs, running_broker

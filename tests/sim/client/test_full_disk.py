@@ -8,8 +8,8 @@ import pytest
 
 from metaserver.choices import GroupState
 from qmq import Producer
-from qmq.daemon.node import Node
 from qmq.errors import SendFailed
+from qmq_node.node.node import Node
 from tests.support.in_process import SmallSystem, small_system
 from tests.support.waiting import eventually_async
 

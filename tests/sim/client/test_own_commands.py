@@ -12,10 +12,10 @@ from qmq.client.own_commands import UNANSWERED_SECONDS, UNSUPPORTED_SECONDS, Own
 from qmq.clock import SYSTEM_CLOCK
 from qmq.errors import CallTimeout, ConnectionLost
 from qmq.net.caller import Caller
-from qmq.net.connection import Connection
-from qmq.net.server import FrameServer
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.frames import Frame
+from qmq_node.server.connection import Connection
+from qmq_node.server.server import FrameServer
 from tests.support.in_process import machine
 
 

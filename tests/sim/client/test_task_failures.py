@@ -28,7 +28,7 @@ ALLOWED = {
     ("qmq/client/app.py", "_serve"): "a TaskGroup, as above",
     ("qmq/client/workers.py", "run"): "a TaskGroup, as above",
     ("qmq/client/open_clients.py", "close_all"): "from another thread, which waits for the result",
-    ("qmq/net/listener.py", "_accept"): "the nodes' server, not the client",
+    ("qmq_node/server/listener.py", "_accept"): "the nodes' server, not the client",
 }
 """Where a task may be made without the supervisor, and why."""
 

@@ -8,17 +8,17 @@ import pytest
 
 from broker_node.delivery.acks import Acks
 from broker_node.storage.store import MessageStore
-from qmq.daemon.applying import Applying
-from qmq.daemon.replica_state import ReplicaStateFile, encode_state
-from qmq.daemon.replication.slave_copy import SlaveCopy
 from qmq.errors import LogError
-from qmq.log import recovery
-from qmq.log.commit import SealedCommit
-from qmq.log.handles import HandleCache
-from qmq.log.log import SegmentedLog
-from qmq.log.record import Position
-from qmq.log.truncation import Truncation, TruncationFile, finish_truncation
-from qmq.replication.roles import ReplicaState
+from qmq_node.commits.applying import Applying
+from qmq_node.log import recovery
+from qmq_node.log.commit import SealedCommit
+from qmq_node.log.handles import HandleCache
+from qmq_node.log.log import SegmentedLog
+from qmq_node.log.record import Position
+from qmq_node.log.truncation import Truncation, TruncationFile, finish_truncation
+from qmq_node.replication.replica_state import ReplicaStateFile, encode_state
+from qmq_node.replication.rules.roles import ReplicaState
+from qmq_node.replication.slave.slave_copy import SlaveCopy
 from tests.sim.broker import test_applying
 from tests.sim.crashes import test_copies, test_copying_crashes, test_replica_state, test_step_downs, test_truncation
 from tests.sim.crashes import test_store_crashes as suite

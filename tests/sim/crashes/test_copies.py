@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from qmq.log.copied_log import CopiedLog
-from qmq.log.opening import inspect
+from qmq_node.log.copied_log import CopiedLog
+from qmq_node.log.opening import inspect
 from tests.support.copies import FOLDER, assert_prefix, master_log, opened_copy, sent
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
 from tests.support.promises import Check, judging

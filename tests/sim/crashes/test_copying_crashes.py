@@ -12,13 +12,13 @@ from broker_node.recovery.checkpoint_reading import save_copied
 from broker_node.recovery.open_store import clear_store, open_store
 from broker_node.storage.store import MessageStore
 from broker_node.storage.subject_table import StoreLimits, StorePaths
-from qmq.daemon.replica_state import ReplicaStateFile
-from qmq.daemon.replication.slave_copy import SlaveCopy
-from qmq.log.checkpoint import CheckpointStore
-from qmq.log.disk import SystemDisk
-from qmq.log.handles import HandleCache
-from qmq.log.replay import MemberOpening
-from qmq.replication.roles import Copying, CopyPhase, ReplicaState
+from qmq_node.log.checkpoint import CheckpointStore
+from qmq_node.log.disk import SystemDisk
+from qmq_node.log.handles import HandleCache
+from qmq_node.log.replay import MemberOpening
+from qmq_node.replication.replica_state import ReplicaStateFile
+from qmq_node.replication.rules.roles import Copying, CopyPhase, ReplicaState
+from qmq_node.replication.slave.slave_copy import SlaveCopy
 from tests.sim.crashes.test_rebuilds import SEGMENT_BYTES, Broker, known
 from tests.support.copies import sent
 from tests.support.manual_clock import ManualClock

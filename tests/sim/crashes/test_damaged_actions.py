@@ -11,11 +11,11 @@ from broker_node.storage.actions import Ack, Action, MessagesHead, Pull, RecordK
 from broker_node.storage.progress import GroupProgress
 from broker_node.storage.store import MessageStore
 from broker_node.storage.subject_table import StoreLimits
-from qmq.log.handles import HandleCache
-from qmq.log.log import SegmentedLog
-from qmq.log.record import iter_records
-from qmq.log.recovery import Commit
 from qmq.protocol.names import retry_subject
+from qmq_node.log.handles import HandleCache
+from qmq_node.log.log import SegmentedLog
+from qmq_node.log.record import iter_records
+from qmq_node.log.recovery import Commit
 from tests.sim.crashes.test_shared_consumer_ids import FULL, SUBJECT, Line, Shared
 from tests.support.memory_disk import MemoryDisk
 from tests.support.store_driver import GROUP, ROOT

@@ -16,9 +16,9 @@ from delay_node.checkpoint import CHECKPOINT_NAME
 from delay_node.hour_reader import read_hour
 from delay_node.records import RecordKind, State
 from delay_node.store import DelayStore
-from qmq.log.append_file import AppendFile
-from qmq.log.handles import HandleCache
-from qmq.slices import run_to_end
+from qmq_node.log.append_file import AppendFile
+from qmq_node.log.handles import HandleCache
+from qmq_node.slices import run_to_end
 from tests.support.delay_driver import DelayDriver
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
 from tests.support.promises import CaughtBy, Check

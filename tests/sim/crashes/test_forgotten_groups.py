@@ -16,10 +16,10 @@ from broker_node.recovery.open_store import open_store
 from broker_node.storage.store import MessageStore
 from broker_node.storage.subject import Subject
 from broker_node.storage.subject_table import StoreLimits
-from qmq.log.handles import HandleCache
 from qmq.protocol.commands import PullRequest
 from qmq.protocol.scan import BatchScanner
-from qmq.slices import run_to_end
+from qmq_node.log.handles import HandleCache
+from qmq_node.slices import run_to_end
 from tests.support.manual_clock import ManualClock
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
 from tests.support.store_driver import ROOT, drafted, entry_of

@@ -21,11 +21,11 @@ from broker_node.storage.actions import StartReason
 from broker_node.storage.oldest_sequence import adjust_begin
 from broker_node.storage.store import MessageStore
 from broker_node.storage.subject_table import StoreLimits, StorePaths
-from qmq.log.handles import HandleCache
 from qmq.protocol.commands import PullRequest
 from qmq.protocol.messages import decode_raw
 from qmq.protocol.scan import BatchScanner
-from qmq.slices import run_to_end
+from qmq_node.log.handles import HandleCache
+from qmq_node.slices import run_to_end
 from tests.sim.loop import SimulatedLoop
 from tests.support.disk_work import read_and_repair, repeat
 from tests.support.indexes import flush

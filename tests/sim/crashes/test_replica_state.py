@@ -3,10 +3,10 @@
 import contextlib
 import random
 
-from qmq.daemon.replica_state import ReplicaStateFile
-from qmq.log.log import SegmentedLog
-from qmq.log.opening import inspect
-from qmq.replication.roles import ReplicaState
+from qmq_node.log.log import SegmentedLog
+from qmq_node.log.opening import inspect
+from qmq_node.replication.replica_state import ReplicaStateFile
+from qmq_node.replication.rules.roles import ReplicaState
 from tests.support.memory_disk import MemoryDisk, SimulatedCrash
 from tests.support.promises import Check, judging
 

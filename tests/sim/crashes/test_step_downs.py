@@ -8,8 +8,8 @@ import pytest
 
 from broker_node.storage.store import MessageStore
 from qmq.errors import LogError
-from qmq.log.truncation import Truncation, TruncationFile
-from qmq.slices import run_to_end
+from qmq_node.log.truncation import Truncation, TruncationFile
+from qmq_node.slices import run_to_end
 from tests.support.memory_disk import MemoryDisk
 from tests.support.promises import Check, judging
 from tests.support.replicas import opened_slave, replayed, state_of

@@ -7,10 +7,10 @@ import pytest
 
 from delay_node.recovery import open_store, recount
 from delay_node.store import DelayStore
-from qmq.daemon.applying import Applying
-from qmq.log.copied_log import CopiedLog
-from qmq.log.handles import HandleCache
-from qmq.log.replay import MemberOpening, RecoveryReport
+from qmq_node.commits.applying import Applying
+from qmq_node.log.copied_log import CopiedLog
+from qmq_node.log.handles import HandleCache
+from qmq_node.log.replay import MemberOpening, RecoveryReport
 from tests.support.copies import sent
 from tests.support.delay_driver import ROOT, DelayDriver
 from tests.support.memory_disk import MemoryDisk

@@ -16,9 +16,6 @@ from delay_node.open_hours import OpenHours
 from delay_node.records import RecordKind
 from delay_node.schedule_log import Entry
 from qmq.clock import SystemClock
-from qmq.log.commit import RECORD_HEAD_BYTES_MAX, SealedCommit
-from qmq.net.connection import Connection
-from qmq.net.server import FrameServer
 from qmq.protocol.codes import BrokerGroupState, Command, ResponseCode, SendResult
 from qmq.protocol.commands import BrokerGroupRoute, SendFailure, encode_send_response
 from qmq.protocol.delayed import (
@@ -33,6 +30,9 @@ from qmq.protocol.delayed import (
 from qmq.protocol.extensions import Refusal
 from qmq.protocol.frames import Frame
 from qmq.protocol.names import is_subject_refusal
+from qmq_node.log.commit import RECORD_HEAD_BYTES_MAX, SealedCommit
+from qmq_node.server.connection import Connection
+from qmq_node.server.server import FrameServer
 from tests.sim.loop import running_loop
 from tests.support.in_process import SmallSystem, connected, delayed, machine, now_ms, small_system
 from tests.support.promises import judging

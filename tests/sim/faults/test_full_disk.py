@@ -2,8 +2,8 @@
 
 import pytest
 
-from qmq.daemon.log_space import LogSpace
-from qmq.daemon.node import JOB_SECONDS
+from qmq_node.commits.log_space import LogSpace
+from qmq_node.node.node import JOB_SECONDS
 from tests.sim.faults.scenario import NETWORK_SECONDS, Scenario, running
 from tests.support.promises import CaughtBy, Check, judging
 

@@ -11,9 +11,9 @@ from broker_node.options import BrokerOptions
 from metaserver.memory.live_groups import EXPIRY_SECONDS, HEARTBEAT_SECONDS
 from metaserver.server import EXPIRE_SECONDS
 from qmq.client.acker import HEARTBEAT_SECONDS as CONSUMER_HEARTBEAT_SECONDS
-from qmq.daemon.metaserver_session import BACK_OFF_SECONDS
-from qmq.daemon.node import JOB_SECONDS
 from qmq.protocol.codes import BrokerGroupState
+from qmq_node.membership.metaserver_session import BACK_OFF_SECONDS
+from qmq_node.node.node import JOB_SECONDS
 from tests.sim.cluster import RESTART_SECONDS
 from tests.sim.faults.scenario import NETWORK_SECONDS, OFFLINE_SECONDS, TIMEOUTS, Scenario, running
 

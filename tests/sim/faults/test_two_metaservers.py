@@ -6,12 +6,12 @@ import pytest
 
 from metaserver.choices import OperatorState
 from metaserver.memory.live_groups import HEARTBEAT_SECONDS, LEASE_SECONDS
-from qmq.daemon.metaserver_session import BACK_OFF_SECONDS
-from qmq.daemon.node import Node
 from qmq.net.meta_connection import ANSWER_SECONDS
 from qmq.net.timing import DEFAULT_BACKOFF
 from qmq.protocol.codes import ClientType
 from qmq.protocol.reasons import Reason
+from qmq_node.membership.metaserver_session import BACK_OFF_SECONDS
+from qmq_node.node.node import Node
 from tests.sim.faults.scenario import NETWORK_SECONDS, OFFLINE_SECONDS, Scenario, running
 
 PAGE_SECONDS = 1.5

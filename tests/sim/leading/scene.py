@@ -7,24 +7,24 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from qmq.daemon.committer import Committer
-from qmq.daemon.replication.leading import Leading
-from qmq.daemon.replication.listener import SyncListener
-from qmq.daemon.replication.slave_claim import SlaveClaim, prove
 from qmq.errors import AuthenticationFailed
-from qmq.log.checkpoint import CheckpointStore
-from qmq.log.commit import FlushPolicy
-from qmq.log.disk import Disk
-from qmq.log.log import SegmentedLog
-from qmq.log.record import HEADER_BYTES, Position, decode_header, is_whole
 from qmq.net.caller import Caller
 from qmq.net.node_secret import NodeSecret
 from qmq.protocol.codes import Command, FollowResult, FollowState
 from qmq.protocol.frames import FLAG_ONE_WAY, Frame, encode_request
 from qmq.protocol.group_rows import RowResult
 from qmq.protocol.replication import Commits, Confirm, FollowRequest, FollowResponse
-from qmq.replication.row import ChangeInSync, ChangeRejected, GroupRow
 from qmq.supervisor import Job, Supervisor
+from qmq_node.commits.committer import Committer
+from qmq_node.log.checkpoint import CheckpointStore
+from qmq_node.log.commit import FlushPolicy
+from qmq_node.log.disk import Disk
+from qmq_node.log.log import SegmentedLog
+from qmq_node.log.record import HEADER_BYTES, Position, decode_header, is_whole
+from qmq_node.replication.master.leading import Leading
+from qmq_node.replication.master.listener import SyncListener
+from qmq_node.replication.rules.row import ChangeInSync, ChangeRejected, GroupRow
+from qmq_node.replication.slave_claim import SlaveClaim, prove
 from tests.sim.loop import SimulatedClock, running_loop
 from tests.support.breaking import Injected
 from tests.support.in_process import machine

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from qmq.daemon.replication import candidates
-from qmq.daemon.replication import listener as listener_module
 from qmq.errors import ConnectionLost
 from qmq.net.caller import Caller
 from qmq.protocol.codes import Command, FollowResult, FollowState, ResponseCode
 from qmq.protocol.frames import FLAG_ONE_WAY, encode_request
 from qmq.protocol.replication import EPOCHS_MAX, READ_COPY_BYTES_MAX, Confirm
+from qmq_node.replication.master import candidates
+from qmq_node.replication.master import listener as listener_module
 from tests.sim.leading.scene import PROMOTION, SEGMENT_BYTES, Scene, ScriptedSlave, commit_bytes, leading, row
 from tests.support.waiting import eventually_async
 

@@ -10,7 +10,7 @@ from tests.sim.leading import test_bad_input, test_following, test_in_sync, test
 from tests.sim.loop import running_loop
 from tests.support.source_change import SourceChange
 
-PACKAGE = "qmq.daemon.replication."
+PACKAGE = "qmq_node.replication."
 
 
 @dataclass(frozen=True)
@@ -27,14 +27,14 @@ class Breakage:
 BREAKAGES = (
     Breakage(
         "the high watermark counts confirmations of an ended session",
-        "qmq.replication.master:Master.confirmed",
+        "qmq_node.replication.rules.master:Master.confirmed",
         "if session is None or session.number != number:",
         "if session is None:",
         test_bad_input.test_a_second_session_of_a_slave_ends_the_first,
     ),
     Breakage(
         "a slave that counts follows with another data folder",
-        "qmq.replication.master:Master.may_follow",
+        "qmq_node.replication.rules.master:Master.may_follow",
         "return slave not in self.counted or",
         "return True or",
         test_in_sync.test_a_slave_with_another_data_folder_follows_when_it_has_left_the_set,
@@ -55,7 +55,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a slave counts only once its addition is known to be stored",
-        "qmq.replication.master:Master.add",
+        "qmq_node.replication.rules.master:Master.add",
         "replace(self, requested=self.requested | {added})",
         "self",
         lambda: test_in_sync.test_an_addition_with_an_unknown_outcome_counts_and_is_repeated("lost"),

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from qmq.daemon.replication import feed, sender
-from qmq.log.record import HEADER_BYTES
 from qmq.net.node_secret import NodeSecret
 from qmq.protocol.codes import FollowResult, FollowState
+from qmq_node.log.record import HEADER_BYTES
+from qmq_node.replication.master import feed, sender
 from tests.sim.leading.scene import Scene, ScriptedSlave, leading, row
 from tests.support.waiting import eventually_async
 

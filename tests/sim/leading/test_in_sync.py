@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from qmq.daemon.replication.in_sync_set import PROGRESS_SECONDS, RECONNECT_SECONDS, SLOW_SECONDS
-from qmq.daemon.replication.leading import PAUSE_SECONDS
-from qmq.daemon.replication.row_changes import RETRY_SECONDS_FIRST, RETRY_SECONDS_MAX
 from qmq.protocol.codes import FollowResult, FollowState
 from qmq.protocol.group_rows import InSyncChange
+from qmq_node.replication.master.in_sync_set import PROGRESS_SECONDS, RECONNECT_SECONDS, SLOW_SECONDS
+from qmq_node.replication.master.leading import PAUSE_SECONDS
+from qmq_node.replication.master.row_changes import RETRY_SECONDS_FIRST, RETRY_SECONDS_MAX
 from tests.sim.leading.scene import Scene, leading, row
 from tests.sim.loop import running_loop
 from tests.support.waiting import eventually_async

@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from qmq.daemon.replication import listener as listener_module
-from qmq.daemon.replication import slave_claim
-from qmq.daemon.replication.slave_claim import SlaveClaim, prove
 from qmq.errors import AuthenticationFailed, ConnectionLost
-from qmq.log.record import Position
 from qmq.net.caller import Caller
-from qmq.net.connection_auth import authenticate
 from qmq.net.node_secret import NodeSecret
 from qmq.protocol.codes import Command, FollowResult, ResponseCode
 from qmq.protocol.extensions import CLIENT_CONTEXT, AuthenticateRequest, AuthenticateResponse, Refusal
 from qmq.protocol.replication import FollowResponse, ReadCopyRequest
+from qmq_node.log.record import Position
+from qmq_node.replication import slave_claim
+from qmq_node.replication.master import listener as listener_module
+from qmq_node.replication.slave_claim import SlaveClaim, prove
+from qmq_node.server.connection_auth import authenticate
 from tests.sim.leading.scene import EPOCH, PROMOTION, SECRET, Scene, ScriptedSlave, leading
 from tests.sim.leading.test_bad_input import raw, with_a_good_slave
 from tests.support.waiting import eventually_async

@@ -2,8 +2,8 @@
 
 import pytest
 
-from qmq.daemon.replication import sender
-from qmq.replication.master import Master
+from qmq_node.replication.master import sender
+from qmq_node.replication.rules.master import Master
 from tests.sim.leading.scene import Scene, ScriptedSlave, leading, row
 from tests.sim.loop import running_loop
 from tests.support.waiting import eventually_async

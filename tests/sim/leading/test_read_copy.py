@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from qmq.daemon.replication import state_reads
-from qmq.daemon.replication.retention_holds import HOLD_SECONDS
-from qmq.daemon.replication.slave_claim import SlaveClaim, prove
-from qmq.daemon.replication.state_reads import STATE_SECONDS
-from qmq.log.checkpoint import Checkpoint, decode_checkpoint
-from qmq.log.record import Position
 from qmq.net.caller import Caller
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.extensions import Refusal
 from qmq.protocol.frames import Frame
 from qmq.protocol.replication import ReadCopyRequest, ReadCopyResponse
+from qmq_node.log.checkpoint import Checkpoint, decode_checkpoint
+from qmq_node.log.record import Position
+from qmq_node.replication.master import state_reads
+from qmq_node.replication.master.retention_holds import HOLD_SECONDS
+from qmq_node.replication.master.state_reads import STATE_SECONDS
+from qmq_node.replication.slave_claim import SlaveClaim, prove
 from tests.sim.leading.scene import EPOCH, PROMOTION, Scene, leading, row
 
 STATE = b"all that the log has lost " * 40

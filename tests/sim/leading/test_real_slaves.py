@@ -5,10 +5,10 @@ from random import Random
 
 import pytest
 
-from qmq.daemon.applying import Applying
-from qmq.daemon.replication import sender
-from qmq.daemon.replication.follow_outcomes import FollowerIdentity, MustCopy
-from qmq.daemon.replication.follower import Follower
+from qmq_node.commits.applying import Applying
+from qmq_node.replication.master import sender
+from qmq_node.replication.slave.follow_outcomes import FollowerIdentity, MustCopy
+from qmq_node.replication.slave.follower import Follower
 from tests.sim.leading.scene import EPOCH, PROMOTION, SECRET, Scene, leading, row
 from tests.sim.loop import running_loop
 from tests.sim.replication.test_follower import Payloads, payloads_of

@@ -4,13 +4,13 @@ import logging
 
 import pytest
 
-from qmq.daemon.replication import retention_holds, sender
-from qmq.daemon.replication.leading import CHECK_SECONDS
-from qmq.daemon.replication.listener import QUEUED_BYTES_MAX, sync_limits
-from qmq.daemon.replication.retention_holds import HOLD_SECONDS
-from qmq.daemon.replication.sender import HEARTBEAT_SECONDS, READ_BYTES, UNCONFIRMED_COMMITS_MAX, WINDOW_BYTES_MAX
 from qmq.protocol.codes import FollowState
 from qmq.protocol.replication import COMMITS_BYTES_MAX
+from qmq_node.replication.master import retention_holds, sender
+from qmq_node.replication.master.leading import CHECK_SECONDS
+from qmq_node.replication.master.listener import QUEUED_BYTES_MAX, sync_limits
+from qmq_node.replication.master.retention_holds import HOLD_SECONDS
+from qmq_node.replication.master.sender import HEARTBEAT_SECONDS, READ_BYTES, UNCONFIRMED_COMMITS_MAX, WINDOW_BYTES_MAX
 from tests.sim.leading.scene import Scene, ScriptedSlave, commit_bytes, leading, row
 from tests.support.waiting import eventually_async
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from metaserver.memory.row_wishes import CandidateLog, RowChange
 from metaserver.server import Metaserver
-from qmq.replication.row import GroupRow
+from qmq_node.replication.rules.row import GroupRow
 from qmq_testing.repository import MemoryRepository, MemoryRowStore
 from tests.support.manual_clock import ManualClock
 from tests.support.metaserver_peers import peer, running

@@ -12,11 +12,7 @@ import pytest
 from broker_node.broker import Broker
 from broker_node.options import BrokerOptions
 from qmq.clock import SYSTEM_CLOCK
-from qmq.daemon.metaserver_session import BACK_OFF_SECONDS, CALL_SECONDS, DUPLICATE_SECONDS
 from qmq.errors import SettingError
-from qmq.net.connection import Connection
-from qmq.net.server import FrameServer
-from qmq.policy import EMPTY_POLICY, NodePolicy, encode_policy
 from qmq.protocol.codes import BrokerGroupState, BrokerRequestType, Command, ResponseCode
 from qmq.protocol.extensions import (
     NodePolicyRequest,
@@ -25,6 +21,10 @@ from qmq.protocol.extensions import (
     NodeRegisterResponse,
 )
 from qmq.protocol.frames import Frame
+from qmq_node.membership.metaserver_session import BACK_OFF_SECONDS, CALL_SECONDS, DUPLICATE_SECONDS
+from qmq_node.policy import EMPTY_POLICY, NodePolicy, encode_policy
+from qmq_node.server.connection import Connection
+from qmq_node.server.server import FrameServer
 from tests.sim.network import SimulatedListener
 from tests.support.in_process import get_json, get_page, machine, make_only_member
 
@@ -80,7 +80,7 @@ class Fakes:
         self.a, self.b = Fake("a"), Fake("b")
         self.addresses: dict[str, tuple[str, int]] = {}
         """By URL; what is missing is answered after a minute."""
-        monkeypatch.setattr("qmq.daemon.metaserver_session.find_metaserver", self.find)
+        monkeypatch.setattr("qmq_node.membership.metaserver_session.find_metaserver", self.find)
 
     async def find(self, url: str) -> tuple[str, int]:
         if url not in self.addresses:

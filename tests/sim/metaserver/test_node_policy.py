@@ -10,11 +10,7 @@ from delay_node.batches import SUBJECT_REFUSED_SECONDS
 from metaserver.domain import MetadataVersion
 from metaserver.options import MetaOptions
 from metaserver.server import Metaserver
-from qmq.daemon import policy_fetcher
-from qmq.daemon.node import Node
-from qmq.daemon.policy_in_force import PolicyFile
 from qmq.net.caller import Caller
-from qmq.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, encode_policy
 from qmq.protocol.codes import Command, ResponseCode, SendResult
 from qmq.protocol.extensions import (
     NodePolicyRequest,
@@ -22,6 +18,10 @@ from qmq.protocol.extensions import (
     NodeRegisterResponse,
 )
 from qmq.protocol.primitives import encode_strmap
+from qmq_node.membership import policy_fetcher
+from qmq_node.membership.policy_in_force import PolicyFile
+from qmq_node.node.node import Node
+from qmq_node.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, encode_policy
 from qmq_testing.repository import MemoryRepository
 from tests.support.in_process import (
     SmallSystem,

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from qmq.net.caller import Caller
-from qmq.net.server import FrameServer
 from qmq.protocol.codes import Command, ResponseCode
+from qmq_node.server.server import FrameServer
 from tests.support.in_process import SmallSystem, small_system
 from tests.support.waiting import eventually_async
 

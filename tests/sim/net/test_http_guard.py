@@ -11,13 +11,13 @@ import pytest
 from aiohttp import web
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from qmq.daemon.admin_auth import AdminAccess
-from qmq.daemon.admin_http import AdminHttp, AdminPages, Params
-from qmq.daemon.http_guard import HttpGuard, HttpLimits
 from qmq.net.discovery import http_get
 from qmq.net.http_auth import RequestSigner
 from qmq.net.node_secret import NodeSecret
 from qmq.supervisor import Supervisor
+from qmq_node.admin.auth import AdminAccess
+from qmq_node.admin.http_guard import HttpGuard, HttpLimits
+from qmq_node.admin.server import AdminHttp, AdminPages, Params
 from tests.support.manual_clock import ManualClock
 from tests.support.peers import Peers
 from tests.support.waiting import eventually_async

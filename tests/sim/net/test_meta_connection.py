@@ -7,15 +7,15 @@ import pytest
 
 from qmq.clock import SYSTEM_CLOCK
 from qmq.errors import ConnectionLost
-from qmq.net.connection import Connection
 from qmq.net.discovery import METASERVERS_MAX
 from qmq.net.meta_connection import ANSWER_SECONDS, CONNECT_SECONDS, PING_SECONDS, LastGood, MetaConnection
-from qmq.net.server import FrameServer
 from qmq.net.session import MetaSession
 from qmq.net.timing import DEFAULT_BACKOFF, DEFAULT_TIMEOUTS
 from qmq.protocol.codes import BrokerGroupState, ClientType, Command, ResponseCode
 from qmq.protocol.commands import BrokerGroupRoute, ClientRegisterRequest, ClientRegisterResponse
 from qmq.protocol.frames import Frame, encode_request
+from qmq_node.server.connection import Connection
+from qmq_node.server.server import FrameServer
 from tests.sim.network import SimulatedListener
 
 

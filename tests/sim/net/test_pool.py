@@ -9,8 +9,8 @@ from qmq.clock import SYSTEM_CLOCK
 from qmq.errors import ConnectionLost, Unreachable
 from qmq.net.caller import Caller
 from qmq.net.pool import DISCONNECTED, Pool
-from qmq.net.server import FrameServer
 from qmq.protocol.codes import Command
+from qmq_node.server.server import FrameServer
 from tests.sim.loop import Process, running_loop
 from tests.sim.network import TEST_HOST, SimulatedListener
 

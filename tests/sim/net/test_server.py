@@ -9,10 +9,10 @@ import pytest
 
 from qmq.errors import CallTimeout, ConnectionLost, SettingError
 from qmq.net.caller import ANSWER_TOO_LARGE, Caller
-from qmq.net.connection import Connection
-from qmq.net.server import FrameServer
-from qmq.net.server_limits import ServerLimits
 from qmq.protocol.frames import FLAG_ONE_WAY, FLAG_RESPONSE, Frame, encode_request, request_header
+from qmq_node.server.connection import Connection
+from qmq_node.server.server import FrameServer
+from qmq_node.server.server_limits import ServerLimits
 from tests.sim.loop import running_loop
 from tests.support.in_process import machine
 from tests.support.manual_clock import ManualClock

@@ -17,11 +17,11 @@ import pytest
 from broker_node.broker import Broker
 from broker_node.recovery.checkpoint import CHECKPOINT_FORMAT, CHECKPOINT_NAME
 from delay_node.delay_node import DelayNode
-from qmq.log.checkpoint import CheckpointStore
-from qmq.log.disk import SystemDisk
 from qmq.protocol.codes import ResponseCode
 from qmq.protocol.delayed import ListDelayedRequest
 from qmq.protocol.messages import Message
+from qmq_node.log.checkpoint import CheckpointStore
+from qmq_node.log.disk import SystemDisk
 from tests.sim.loop import running_loop
 from tests.sim.world import World
 from tests.support.in_process import Client, ShiftedClock, SmallSystem, connected, now_ms, small_system, stored_in
@@ -35,7 +35,7 @@ YEARS_MS = 1_000 * DAY
 """After this, all messages are overdue that an old delay node accepted."""
 DELIVERY_SECONDS = 30.0
 """A node that found no broker for a subject tries again within a few seconds."""
-RECOVERY_LOGS = ("qmq.broker.recovery", "qmq.delay.recovery", "qmq.log")
+RECOVERY_LOGS = ("qmq.broker.recovery", "qmq.delay.recovery", "qmq_node.log")
 NEW = 3
 """Messages that each subject gets from today's nodes."""
 

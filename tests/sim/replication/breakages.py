@@ -13,7 +13,7 @@ SMALL = Bounds(values=3, epochs=4, crashes=3)
 THREE = replace(SMALL, members=3)
 NEW_DISKS = replace(SMALL, in_sync_min=1, new_disks=1, resigns=True)
 OPERATOR = replace(SMALL, in_sync_min=1, operator_promotions=1)
-RULES = "qmq.replication."
+RULES = "qmq_node.replication.rules."
 
 
 ANY_PROCESS = (
@@ -30,7 +30,7 @@ class RuleBreakage:
 
     name: str
     changes: tuple[tuple[str, str, str], ...]
-    """Where in `qmq.replication`, the text to replace, and its replacement."""
+    """Where in `qmq_node.replication.rules`, the text to replace, and its replacement."""
     bounds: tuple[Bounds, ...] = (SMALL, THREE)
     """In each of these walks some seed finds it."""
 

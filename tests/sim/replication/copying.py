@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from broker_node.storage.store import MessageStore
-from qmq.daemon.replication import slave_copy
-from qmq.daemon.replication.retention_holds import HOLD_SECONDS
-from qmq.daemon.replication.shell import LifeEnded
-from qmq.replication.roles import CopyPhase
+from qmq_node.process.life import LifeEnded
+from qmq_node.replication.master.retention_holds import HOLD_SECONDS
+from qmq_node.replication.rules.roles import CopyPhase
+from qmq_node.replication.slave import slave_copy
 from tests.sim.loop import SimulatedLoop, running_loop
 from tests.sim.replication.pair import Members, client_of, comparable, members
 from tests.support.in_process import Client, message

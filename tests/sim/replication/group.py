@@ -1,4 +1,5 @@
-"""One broker group as the rules see it: all states that `qmq.replication` allows, with messages and failures in any order.
+"""One broker group as the rules see it: all states that `qmq_node.replication.rules` allows, with messages and failures
+in any order.
 
 A state is a value. `steps` returns what can happen next; the exhaustive walk takes all of it, a random run one at a time. A log is
 a tuple of entries (epoch, value), and an offset is a number of entries. Whatever is on its way, a confirmation or a request
@@ -10,13 +11,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
-from qmq.log.epochs import EpochChain
 from qmq.protocol.codes import FollowResult
-from qmq.replication.following import LogEnd, TruncationRejected, answer_follow, check_truncation
-from qmq.replication.master import Master
-from qmq.replication.promotion import MemberReport, choose, recovered
-from qmq.replication.roles import Identity, ReplicaState, Step, row_of_only_member, step_for
-from qmq.replication.row import (
+from qmq_node.log.epochs import EpochChain
+from qmq_node.replication.rules.following import LogEnd, TruncationRejected, answer_follow, check_truncation
+from qmq_node.replication.rules.master import Master
+from qmq_node.replication.rules.promotion import MemberReport, choose, recovered
+from qmq_node.replication.rules.roles import Identity, ReplicaState, Step, row_of_only_member, step_for
+from qmq_node.replication.rules.row import (
     AddMember,
     ChangeInSync,
     ChangeRejected,
@@ -25,7 +26,7 @@ from qmq.replication.row import (
     Resignation,
     UncleanPromotion,
 )
-from qmq.replication.slave import Slave
+from qmq_node.replication.rules.slave import Slave
 
 Entry = tuple[int, int]
 """Epoch and value."""

@@ -9,13 +9,13 @@ from typing import Any
 from broker_node.broker import Broker
 from broker_node.options import BrokerOptions
 from broker_node.storage.store import MessageStore
-from qmq.daemon.machine import Machine
-from qmq.daemon.replica_state import ReplicaStateFile
-from qmq.log.atomic_file import replace_file
 from qmq.protocol.group_rows import GroupRow as SentRow
 from qmq.protocol.group_rows import RowResponse, RowResult
-from qmq.replication.roles import ReplicaState
-from qmq.replication.row import ChangeInSync, ChangeRejected, GroupRow, Promotion, Resignation
+from qmq_node.log.atomic_file import replace_file
+from qmq_node.process.machine import Machine
+from qmq_node.replication.replica_state import ReplicaStateFile
+from qmq_node.replication.rules.roles import ReplicaState
+from qmq_node.replication.rules.row import ChangeInSync, ChangeRejected, GroupRow, Promotion, Resignation
 from tests.sim.cluster import SMALL, SYNC_SECRET, Cluster, Host
 from tests.sim.loop import SimulatedLoop
 from tests.support.in_process import Client, connected

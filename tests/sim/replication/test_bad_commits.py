@@ -6,12 +6,12 @@ from random import Random
 
 import pytest
 
-from qmq.daemon.replication import joining
-from qmq.daemon.replication.follower import FRAME_BYTES_MAX
-from qmq.log.copied_log import CopiedCommits
 from qmq.protocol.codes import Command
 from qmq.protocol.frames import FLAG_ONE_WAY, request_header
 from qmq.protocol.replication import COMMITS_BYTES_MAX
+from qmq_node.log.copied_log import CopiedCommits
+from qmq_node.replication.slave import joining
+from qmq_node.replication.slave.follower import FRAME_BYTES_MAX
 from tests.sim.replication.test_follower import EPOCH, PROMOTION, ScriptedMaster, Slave, following
 from tests.support.copies import assert_prefix, changed, commits_of, header_of, master_log, together
 from tests.support.waiting import eventually_async

@@ -14,9 +14,9 @@ from metaserver.memory.live_groups import LEASE_SECONDS
 from metaserver.server import Metaserver
 from qmq import Producer, Timeouts
 from qmq.errors import ConnectionLost
-from qmq.log.record import FIRST_EPOCH
 from qmq.protocol.codes import BrokerRequestType, ReplicaRole
 from qmq.protocol.reasons import Code
+from qmq_node.log.record import FIRST_EPOCH
 from tests.sim.cluster import Cluster, Host
 from tests.sim.disk import SimulatedDisk
 from tests.sim.loop import running_loop

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from qmq.protocol.codes import ReplicaRole
-from qmq.replication.roles import CopyPhase
+from qmq_node.replication.rules.roles import CopyPhase
 from tests.sim.loop import running_loop
 from tests.sim.replication.copying import (
     SETTINGS,

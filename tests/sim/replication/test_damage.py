@@ -3,8 +3,8 @@
 import asyncio
 
 from metaserver.server import Metaserver
-from qmq.log.record import HEADER_BYTES
 from qmq.protocol.codes import ReplicaRole
+from qmq_node.log.record import HEADER_BYTES
 from tests.sim.cluster import Host
 from tests.sim.loop import running_loop
 from tests.sim.replication.pair import client_of

@@ -9,9 +9,9 @@ import pytest
 
 from broker_node.broker import Broker
 from broker_node.storage.subject_table import StorePaths
-from qmq.daemon.replication.registration import registration_of
-from qmq.daemon.replication.state_copy import WAIT_SECONDS
 from qmq.protocol.codes import BrokerRequestType, ReplicaRole
+from qmq_node.member.registration import registration_of
+from qmq_node.replication.slave.state_copy import WAIT_SECONDS
 from tests.sim.loop import running_loop
 from tests.sim.replication.copying import SETTINGS, Traffic, all_equal, assert_no_failures, in_sync, make_copies_small
 from tests.sim.replication.pair import Members, client_of, members

@@ -11,13 +11,13 @@ from metaserver.choices import GroupState
 from metaserver.memory.fitness import PAUSE_SECONDS
 from metaserver.server import Metaserver
 from qmq import Producer, Timeouts
-from qmq.daemon.replication.in_sync_set import PROGRESS_SECONDS, SLOW_SECONDS
-from qmq.daemon.replication.leading import Leading
-from qmq.daemon.replication.member_shell import MemberShell
-from qmq.daemon.write_watch import CHECK_SECONDS, STUCK_SECONDS
 from qmq.errors import LogError
 from qmq.protocol.codes import SendResult
-from qmq.replication.row import GroupRow
+from qmq_node.commits.write_watch import CHECK_SECONDS, STUCK_SECONDS
+from qmq_node.member.role_shell import MemberShell
+from qmq_node.replication.master.in_sync_set import PROGRESS_SECONDS, SLOW_SECONDS
+from qmq_node.replication.master.leading import Leading
+from qmq_node.replication.rules.row import GroupRow
 from tests.sim.replication.pair import client_of
 from tests.sim.replication.test_cluster import Group, begun, cluster_of, received
 from tests.sim.replication.test_pair import send

@@ -10,34 +10,34 @@ from random import Random
 
 import pytest
 
-from qmq.daemon.applying import Applying
-from qmq.daemon.replication import follower, slave_copy
-from qmq.daemon.replication.copy_thread import COMMITS_PER_CONFIRMATION
-from qmq.daemon.replication.follow_outcomes import (
+from qmq.errors import LogError
+from qmq.net.node_secret import NodeSecret
+from qmq.protocol.codes import Command, FollowResult, FollowState, ResponseCode
+from qmq.protocol.frames import FLAG_ONE_WAY, Frame, encode_request
+from qmq.protocol.replication import Commits, Confirm, FollowRequest, FollowResponse
+from qmq.supervisor import Supervisor
+from qmq_node.commits.applying import Applying
+from qmq_node.log.copied_log import CopiedCommits, CopiedLog
+from qmq_node.log.log import SegmentedLog
+from qmq_node.log.record import HEADER_BYTES, CommitHeader, iter_records
+from qmq_node.log.replay import Replay
+from qmq_node.log.truncation import Truncation
+from qmq_node.replication.master.in_sync_set import RECONNECT_SECONDS
+from qmq_node.replication.master.master_state import STALLED_SECONDS
+from qmq_node.replication.rules.roles import Copying, CopyPhase
+from qmq_node.replication.slave import follower, slave_copy
+from qmq_node.replication.slave.copy_thread import COMMITS_PER_CONFIRMATION
+from qmq_node.replication.slave.follow_outcomes import (
     Diverged,
     FollowerIdentity,
     LogCopied,
     MustCopy,
     ReplicationAlarm,
 )
-from qmq.daemon.replication.follower import SILENCE_SECONDS, Follower
-from qmq.daemon.replication.in_sync_set import RECONNECT_SECONDS
-from qmq.daemon.replication.master_state import STALLED_SECONDS
-from qmq.errors import LogError
-from qmq.log.copied_log import CopiedCommits, CopiedLog
-from qmq.log.log import SegmentedLog
-from qmq.log.record import HEADER_BYTES, CommitHeader, iter_records
-from qmq.log.replay import Replay
-from qmq.log.truncation import Truncation
-from qmq.net.connection import Connection
-from qmq.net.connection_auth import ConnectionAuth
-from qmq.net.node_secret import NodeSecret
-from qmq.net.server import FrameServer
-from qmq.protocol.codes import Command, FollowResult, FollowState, ResponseCode
-from qmq.protocol.frames import FLAG_ONE_WAY, Frame, encode_request
-from qmq.protocol.replication import Commits, Confirm, FollowRequest, FollowResponse
-from qmq.replication.roles import Copying, CopyPhase
-from qmq.supervisor import Supervisor
+from qmq_node.replication.slave.follower import SILENCE_SECONDS, Follower
+from qmq_node.server.connection import Connection
+from qmq_node.server.connection_auth import ConnectionAuth
+from qmq_node.server.server import FrameServer
 from tests.sim.loop import running_loop
 from tests.sim.world import World
 from tests.support.copies import (

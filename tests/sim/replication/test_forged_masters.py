@@ -10,16 +10,16 @@ from dataclasses import replace
 import pytest
 
 from broker_node.broker import Broker
-from qmq.daemon.replication.follow_retries import KEPT_SECONDS
-from qmq.daemon.replication.slave_claim import PROOF_SECONDS
-from qmq.net.connection import Connection
-from qmq.net.connection_auth import ConnectionAuth
 from qmq.net.node_secret import NodeSecret
-from qmq.net.server import FrameServer
 from qmq.protocol.codes import Command, FollowResult, ReplicaRole, ResponseCode
 from qmq.protocol.extensions import AuthenticateRequest, AuthenticateResponse
 from qmq.protocol.frames import FLAG_ONE_WAY, Frame, encode_request
 from qmq.protocol.replication import Commits, FollowRequest, FollowResponse
+from qmq_node.replication.slave.follow_retries import KEPT_SECONDS
+from qmq_node.replication.slave_claim import PROOF_SECONDS
+from qmq_node.server.connection import Connection
+from qmq_node.server.connection_auth import ConnectionAuth
+from qmq_node.server.server import FrameServer
 from tests.sim.cluster import SYNC_SECRET
 from tests.sim.loop import running_loop
 from tests.sim.replication.pair import FIRST_PORT, Members, client_of, in_sync, members
@@ -243,7 +243,7 @@ BREAKAGES = (
     (
         SourceChange(
             "a slave in sync believes its master",
-            "qmq.daemon.replication.member:_why_kept",
+            "qmq_node.member.role:_why_kept",
             "node_id in row.in_sync or not address",
             "not address",
         ),
@@ -252,7 +252,7 @@ BREAKAGES = (
     (
         SourceChange(
             "an alarm counts whatever the row says",
-            "qmq.daemon.replication.follow_retries:FollowRetries.problem_of",
+            "qmq_node.replication.slave.follow_retries:FollowRetries.problem_of",
             "(kept := self.why_kept())",
             '(kept := "")',
         ),
@@ -261,7 +261,7 @@ BREAKAGES = (
     (
         SourceChange(
             "a slave in sync copies when its master says that it lacks much",
-            "qmq.daemon.replication.slave_copy:SlaveCopy.must_begin",
+            "qmq_node.replication.slave.slave_copy:SlaveCopy.must_begin",
             " and not self.why_kept()",
             "",
         ),
@@ -270,7 +270,7 @@ BREAKAGES = (
     (
         SourceChange(
             "a slave follows a master that has proved nothing",
-            "qmq.daemon.replication.slave_claim:prove",
+            "qmq_node.replication.slave_claim:prove",
             "if secret is not None:",
             "if False:",
         ),

@@ -3,8 +3,8 @@
 import asyncio
 
 from metaserver.server import Metaserver
-from qmq.log.record import FIRST_EPOCH
 from qmq.protocol.codes import ReplicaRole
+from qmq_node.log.record import FIRST_EPOCH
 from tests.sim.replication.pair import client_of
 from tests.sim.replication.test_cluster import Group, begun, cluster_of, received
 from tests.sim.replication.test_pair import send

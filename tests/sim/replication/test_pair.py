@@ -6,11 +6,11 @@ import pytest
 
 from broker_node.storage.consume_log import stored_at_ms
 from broker_node.storage.store import CLOCK_DIFFERENCE_MS_MAX
-from qmq.daemon.replication.follower import LEAVE_SECONDS
 from qmq.errors import ConnectionLost
 from qmq.net.caller import Caller
 from qmq.protocol.codes import BrokerRequestType, ReplicaRole
-from qmq.replication.row import GroupRow
+from qmq_node.replication.rules.row import GroupRow
+from qmq_node.replication.slave.follower import LEAVE_SECONDS
 from tests.sim.loop import running_loop
 from tests.sim.replication.pair import client_of, in_sync, members, stored
 from tests.support.in_process import Client, message

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from qmq.daemon.replication import retention_holds
+from qmq_node.replication.master import retention_holds
 from tests.sim.loop import running_loop
 from tests.sim.replication.copying import BYTES, SETTINGS, all_equal, assert_no_failures, make_copies_small
 from tests.sim.replication.pair import Members, client_of, members

@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
-from qmq.daemon.replication.switch_over import SwitchOverRejected, SwitchOverUnknown
 from qmq.errors import QmqError
 from qmq.protocol.group_rows import RowResult
-from qmq.replication.row import ChangeRejected
+from qmq_node.replication.rules.row import ChangeRejected
+from qmq_node.replication.switch_over.switch_over import SwitchOverRejected, SwitchOverUnknown
 from tests.sim.loop import running_loop
 from tests.sim.replication.pair import Members, client_of, members
 from tests.sim.replication.test_pair import stored

@@ -6,19 +6,19 @@ import pytest
 
 from broker_node.recovery.checkpoint import CHECKPOINT_NAME
 from broker_node.recovery.checkpoint_reading import DerivedStateWrong, save_copied
-from qmq.daemon.replication import state_copy
-from qmq.daemon.replication.follow_outcomes import FollowerIdentity
-from qmq.daemon.replication.state_copy import read_state
 from qmq.errors import ConnectionLost, ProtocolError
-from qmq.log.checkpoint import CheckpointStore
-from qmq.log.record import Position
 from qmq.net.caller import Caller
-from qmq.net.connection import Connection
-from qmq.net.server import FrameServer
 from qmq.protocol.codes import ResponseCode
 from qmq.protocol.extensions import Refusal
 from qmq.protocol.frames import Frame
 from qmq.protocol.replication import COPY_REMOVED, ReadCopyRequest, ReadCopyResponse
+from qmq_node.log.checkpoint import CheckpointStore
+from qmq_node.log.record import Position
+from qmq_node.replication.slave import state_copy
+from qmq_node.replication.slave.follow_outcomes import FollowerIdentity
+from qmq_node.replication.slave.state_copy import read_state
+from qmq_node.server.connection import Connection
+from qmq_node.server.server import FrameServer
 from tests.support.in_process import machine
 from tests.support.memory_disk import MemoryDisk
 

@@ -6,9 +6,9 @@ import re
 import pytest
 
 from broker_node.broker import Broker
-from qmq.log.record import HEADER_BYTES
 from qmq.node_admin import NodeAdmin
 from qmq.protocol.codes import ReplicaRole
+from qmq_node.log.record import HEADER_BYTES
 from tests.sim.loop import running_loop
 from tests.sim.replication.pair import client_of, in_sync, members
 from tests.support.in_process import message, running_broker

@@ -6,7 +6,7 @@ import pytest
 
 from metaserver.replication.restored_rows import RESTORED_SECONDS
 from metaserver.server import ROUTE_FILE_SECONDS, Metaserver
-from qmq.replication.row import UncleanPromotion
+from qmq_node.replication.rules.row import UncleanPromotion
 from tests.sim.replication.pair import client_of
 from tests.sim.replication.test_cluster import Group, begun, cluster_of, received
 from tests.sim.replication.test_pair import send

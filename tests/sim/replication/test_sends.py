@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from qmq.daemon import sends
-from qmq.daemon.replication.master_state import STALLED_SECONDS
 from qmq.errors import ConnectionLost
 from qmq.protocol.codes import BrokerGroupState, BrokerRequestType, SendResult
+from qmq_node.replication.master.master_state import STALLED_SECONDS
+from qmq_node.requests import sends
 from tests.sim.loop import running_loop
 from tests.sim.replication.pair import client_of, in_sync, members
 from tests.support.in_process import Client, message

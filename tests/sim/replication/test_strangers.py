@@ -9,14 +9,14 @@ import pytest
 
 from broker_node.broker import Broker
 from metaserver.memory.live_groups import EXPIRY_SECONDS
-from qmq.daemon.data_dir import DataDirOwner
-from qmq.daemon.replication.row_client import RowClient
 from qmq.errors import SettingError
-from qmq.log.atomic_file import read_file, replace_file
 from qmq.protocol.codes import Command, ReplicaRole, ResponseCode
 from qmq.protocol.frames import FLAG_ONE_WAY, Frame
 from qmq.protocol.group_rows import InSyncChange, RowResponse, RowResult
-from qmq.replication.row import ChangeInSync, GroupRow
+from qmq_node.log.atomic_file import read_file, replace_file
+from qmq_node.member.row_client import RowClient
+from qmq_node.node.data_dir import DataDirOwner
+from qmq_node.replication.rules.row import ChangeInSync, GroupRow
 from tests.sim.cluster import SMALL, Host
 from tests.sim.replication.pair import client_of
 from tests.sim.replication.test_cluster import Group, begun, cluster_of, received

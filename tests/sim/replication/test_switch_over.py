@@ -7,13 +7,18 @@ from contextlib import asynccontextmanager
 import pytest
 
 from broker_node.broker import Broker
-from qmq.daemon.replication import planned_switch_overs
-from qmq.daemon.replication.planned_switch_overs import STOP_SECONDS_MAX, SUCCESSOR_SECONDS
-from qmq.daemon.replication.switch_over import DRAIN_SECONDS, OUTCOME_SECONDS, SwitchOverRejected, SwitchOverUnknown
 from qmq.errors import ConnectionLost
 from qmq.node_admin import NodeAdmin, NodeRefused
 from qmq.protocol.codes import Command
 from qmq.protocol.group_rows import RowResult
+from qmq_node.replication.switch_over import planned_switch_overs
+from qmq_node.replication.switch_over.planned_switch_overs import STOP_SECONDS_MAX, SUCCESSOR_SECONDS
+from qmq_node.replication.switch_over.switch_over import (
+    DRAIN_SECONDS,
+    OUTCOME_SECONDS,
+    SwitchOverRejected,
+    SwitchOverUnknown,
+)
 from tests.sim.loop import running_loop
 from tests.sim.replication.pair import Members, client_of, in_sync, members, stored
 from tests.sim.replication.test_cluster import begun, cluster_of

@@ -101,7 +101,7 @@ def test_a_walk_finds_each_breakage(breakage: RuleBreakage) -> None:
 def test_a_walk_reports_the_fewest_steps_to_a_loss() -> None:
     change = SourceChange(
         "truncation by length",
-        "qmq.replication.following:answer_follow",
+        "qmq_node.replication.rules.following:answer_follow",
         "common = theirs.chain.common_end(theirs.end, own.chain, own.end)",
         "common = min(theirs.end, own.end)",
     )

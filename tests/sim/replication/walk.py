@@ -4,10 +4,10 @@ import random
 from collections import deque
 from dataclasses import dataclass, replace
 
-from qmq.replication.following import TruncationRejected
-from qmq.replication.master import Master, SessionRejected
-from qmq.replication.row import GroupRow
-from qmq.replication.slave import CommitsRejected, Slave
+from qmq_node.replication.rules.following import TruncationRejected
+from qmq_node.replication.rules.master import Master, SessionRejected
+from qmq_node.replication.rules.row import GroupRow
+from qmq_node.replication.rules.slave import CommitsRejected, Slave
 from tests.sim.replication.group import (
     Bounds,
     Broken,

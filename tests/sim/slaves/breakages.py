@@ -85,7 +85,7 @@ BREAKAGES = (
         "in_sync",
         (
             (
-                "qmq.replication.roles:Identity.may_lead",
+                "qmq_node.replication.rules.roles:Identity.may_lead",
                 "(self.boot_id, self.incarnation) == (row.master_boot_id, row.incarnation_of(self.node_id))",
                 "self.incarnation == row.incarnation_of(self.node_id)",
             ),
@@ -96,7 +96,7 @@ BREAKAGES = (
     SlavesBreakage(
         "a process leads that was not promoted",
         "in_sync",
-        (("qmq.replication.roles:step_for", "if not node.may_lead(row):", "if False:"),),
+        (("qmq_node.replication.rules.roles:step_for", "if not node.may_lead(row):", "if False:"),),
         NEW_DISKS,
         seed=17,
     ),
@@ -105,7 +105,7 @@ BREAKAGES = (
         "in_sync",
         (
             (
-                "qmq.replication.master:Master.counted",
+                "qmq_node.replication.rules.master:Master.counted",
                 "return frozenset(self.row.in_sync) | {slave for slave, _ in self.requested} | {self.node_id}",
                 "return frozenset(session.slave for session in self.sessions) | {self.node_id}",
             ),
@@ -115,10 +115,14 @@ BREAKAGES = (
         "a member that is not in sync is promoted",
         "row",
         (
-            ("qmq.replication.promotion:choose", "for member in row.in_sync:", "for member in row.members:"),
-            ("qmq.replication.row:Promotion.applied_to", "if self.candidate not in row.in_sync:", "if False:"),
+            ("qmq_node.replication.rules.promotion:choose", "for member in row.in_sync:", "for member in row.members:"),
             (
-                "qmq.replication.row:GroupRow.with_in_sync",
+                "qmq_node.replication.rules.row:Promotion.applied_to",
+                "if self.candidate not in row.in_sync:",
+                "if False:",
+            ),
+            (
+                "qmq_node.replication.rules.row:GroupRow.with_in_sync",
                 "if member in in_sync",
                 "if member in in_sync or member != self.master",
             ),
@@ -129,21 +133,25 @@ BREAKAGES = (
         "a restarted master resumes in its epoch",
         "writer",
         (
-            ("qmq.replication.roles:step_for", "if not node.may_lead(row):", "if False:"),
-            ("qmq.replication.roles:step_for", "Step.LEAD if row.epoch > state.epoch else Step.WAIT", "Step.LEAD"),
+            ("qmq_node.replication.rules.roles:step_for", "if not node.may_lead(row):", "if False:"),
+            (
+                "qmq_node.replication.rules.roles:step_for",
+                "Step.LEAD if row.epoch > state.epoch else Step.WAIT",
+                "Step.LEAD",
+            ),
         ),
     ),
     SlavesBreakage(
         "a master still counts as the only member after another one was added",
         "writer",
-        (("qmq.replication.roles:ReplicaState.for_row", "len(row.members) == 1", "row.epoch == 1"),),
+        (("qmq_node.replication.rules.roles:ReplicaState.for_row", "len(row.members) == 1", "row.epoch == 1"),),
     ),
     SlavesBreakage(
         "a slave counts only when the master has learned that it is in sync",
         "in_sync",
         (
             (
-                "qmq.replication.master:Master.counted",
+                "qmq_node.replication.rules.master:Master.counted",
                 "frozenset(self.row.in_sync) | {slave for slave, _ in self.requested} | {self.node_id}",
                 "frozenset(self.row.in_sync) | {self.node_id}",
             ),
@@ -155,7 +163,11 @@ BREAKAGES = (
         "the row is changed after the database was restored from a backup",
         "in_sync",
         (
-            ("qmq.replication.row:GroupRow.check_not_restored", "if self.place < newest_place:", "if False:"),
+            (
+                "qmq_node.replication.rules.row:GroupRow.check_not_restored",
+                "if self.place < newest_place:",
+                "if False:",
+            ),
             ("metaserver.memory.group_table:GroupTable._learn", "if row.place >= own.group_row.place:", "if True:"),
         ),
         replace(KILLS, faults=("kill_member", "restored_database"), fault_seconds=0.7, storm_seconds=20.0),
@@ -165,25 +177,25 @@ BREAKAGES = (
         "confirmations and truncations go by length",
         "bytes",
         (
-            ("qmq.replication.master:Master.confirmed", "if crc != own_crc:", "if False:"),
+            ("qmq_node.replication.rules.master:Master.confirmed", "if crc != own_crc:", "if False:"),
             (
-                "qmq.replication.following:answer_follow",
+                "qmq_node.replication.rules.following:answer_follow",
                 "common = theirs.chain.common_end(theirs.end, own.chain, own.end)",
                 "common = min(theirs.end, own.end)",
             ),
             (
-                "qmq.daemon.replication.joining:Joining.check",
+                "qmq_node.replication.slave.joining:Joining.check",
                 "if await self.crc_at(keep_to) != answer.keep_to_crc:",
                 "if False:",
             ),
             (
-                "qmq.daemon.replication.following_slaves:FollowRules.place",
+                "qmq_node.replication.master.following_slaves:FollowRules.place",
                 "if crc is None and end <= self._log.begin:",
                 "if end == request.end:\n        crc = request.crc\n    if False:",
             ),
-            ("qmq.replication.master:Master.confirmed", "if own_crc is None:", "if False:"),
+            ("qmq_node.replication.rules.master:Master.confirmed", "if own_crc is None:", "if False:"),
             (
-                "qmq.log.copied_log:CopiedLog._checked",
+                "qmq_node.log.copied_log:CopiedLog._checked",
                 "if chain is not None and header.previous_crc != chain:",
                 "if False:",
             ),
@@ -195,14 +207,14 @@ BREAKAGES = (
     SlavesBreakage(
         "a slave confirms what it has not synced",
         "in_sync",
-        (("qmq.log.commit:CommitWriter.write_copied", "file.datasync()", "pass"),),
+        (("qmq_node.log.commit:CommitWriter.write_copied", "file.datasync()", "pass"),),
     ),
     SlavesBreakage(
         "a slave applies what is above the high watermark",
         "applied",
         (
             (
-                "qmq.daemon.applying:Applying.advance",
+                "qmq_node.commits.applying:Applying.advance",
                 "min(self.known_high_watermark, self._log.synced_end)",
                 "self._log.synced_end",
             ),
@@ -219,7 +231,7 @@ BREAKAGES = (
                 "position, synced_to, damaged = log._ends.at_or_below(log.written_end) or log.position,",
             ),
             (
-                "qmq.daemon.checkpointing:Checkpointing._make",
+                "qmq_node.commits.checkpointing:Checkpointing._make",
                 "await self.committer.synced(draft.records_end - 1)",
                 "pass",
             ),
@@ -232,11 +244,11 @@ BREAKAGES = (
         "derived",
         (
             (
-                "qmq.log.replay:Replay.open_log",
+                "qmq_node.log.replay:Replay.open_log",
                 "visit_end = max(member.high_watermark, memory.records_end)",
                 "visit_end = member.high_watermark",
             ),
-            ("qmq.log.replay:Replay.open_log", "synced_to = max(synced_to, memory.records_end)", "pass"),
+            ("qmq_node.log.replay:Replay.open_log", "synced_to = max(synced_to, memory.records_end)", "pass"),
         ),
         LOSSES,
         seed=26,
@@ -246,7 +258,7 @@ BREAKAGES = (
         "epoch",
         (
             (
-                "qmq.daemon.replication.member_shell:MemberShell.store_replica_state",
+                "qmq_node.member.role_shell:MemberShell.store_replica_state",
                 "await asyncio.to_thread(self._node.replica.save_role, state)",
                 "replica = self._node.replica; "
                 "self.saving = asyncio.ensure_future(asyncio.to_thread(replica.save_role, state)); replica.state = state",
@@ -263,7 +275,7 @@ BREAKAGES = (
                 "return RowAnswer(RowResult.REFUSED, None, str(error))",
             ),
             (
-                "qmq.daemon.replication.row_changes:RowChanges._send",
+                "qmq_node.replication.master.row_changes:RowChanges._send",
                 "if result is not RowResult.UNAVAILABLE:",
                 "from dataclasses import replace\n"
                 "        master = self._in_sync._master\n"
@@ -280,12 +292,12 @@ BREAKAGES = (
         "damage",
         (
             (
-                "qmq.log.log:SegmentedLog.truncate",
+                "qmq_node.log.log:SegmentedLog.truncate",
                 "TruncationFile(self._disk, self._segments.folder).save(to)",
                 "from unittest.mock import patch",
             ),
             (
-                "qmq.log.log:SegmentedLog.truncate",
+                "qmq_node.log.log:SegmentedLog.truncate",
                 "    finish_truncation(self._disk, self._segments.folder)",
                 "    with patch.object(TruncationFile, 'load', lambda _: to):\n"
                 "        finish_truncation(self._disk, self._segments.folder)",
@@ -299,11 +311,15 @@ BREAKAGES = (
         "chains",
         (
             (
-                "qmq.log.commit:CommitWriter.write_copied",
+                "qmq_node.log.commit:CommitWriter.write_copied",
                 "if header.record_count:",
                 "if header is headers[-1]:",
             ),
-            ("qmq.log.commit:CommitWriter.write_copied", "if header.synced_to > self._writer_synced_to:", "if False:"),
+            (
+                "qmq_node.log.commit:CommitWriter.write_copied",
+                "if header.synced_to > self._writer_synced_to:",
+                "if False:",
+            ),
         ),
         replace(CRASHES, producers=3),
         seed=250,

@@ -3,8 +3,8 @@
 import re
 from bisect import bisect_left
 
-from qmq.log.record import HEADER_BYTES, decode_header
-from qmq.log.segment import SegmentInfo
+from qmq_node.log.record import HEADER_BYTES, decode_header
+from qmq_node.log.segment import SegmentInfo
 from tests.sim.cluster import Host
 from tests.sim.slaves.member_logs import durable_pieces, log_begin, written
 

@@ -6,8 +6,9 @@ from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
 from broker_node.broker import Broker
-from qmq.daemon.replication import retention_holds, slave_copy, state_reads
-from qmq.replication.roles import CopyPhase
+from qmq_node.replication.master import retention_holds, state_reads
+from qmq_node.replication.rules.roles import CopyPhase
+from qmq_node.replication.slave import slave_copy
 from tests.sim.cluster import Host
 from tests.sim.slaves.member_logs import durable_state
 from tests.sim.slaves.restores import Restores

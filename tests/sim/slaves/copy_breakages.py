@@ -39,7 +39,7 @@ COPY_BREAKAGES = (
         "damage",
         (
             (
-                "qmq.daemon.replication.slave_copy:SlaveCopy.has_log",
+                "qmq_node.replication.slave.slave_copy:SlaveCopy.has_log",
                 "self._log.synced_end >= copying.end",
                 "self._log.synced_end > 0",
             ),
@@ -49,7 +49,7 @@ COPY_BREAKAGES = (
     SlavesBreakage(
         "a copy ends before it is synced",
         "failure",
-        (("qmq.daemon.replication.slave_copy:SlaveCopy.store_end", "self.copied.sync()", "pass"),),
+        (("qmq_node.replication.slave.slave_copy:SlaveCopy.store_end", "self.copied.sync()", "pass"),),
         COPIES,
         seed=5,
     ),

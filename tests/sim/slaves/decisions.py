@@ -6,7 +6,7 @@ from uuid import UUID
 
 from broker_node.broker import Broker
 from qmq.protocol.codes import ReplicaRole
-from qmq.replication.row import UncleanPromotion
+from qmq_node.replication.rules.row import UncleanPromotion
 from tests.sim.cluster import Host
 from tests.sim.slaves.disks import DiskFaults
 from tests.sim.slaves.member_logs import durable_incarnation, durable_state

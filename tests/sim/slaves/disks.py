@@ -5,7 +5,7 @@ from collections.abc import Callable
 from random import Random
 
 from broker_node.broker import Broker
-from qmq.log.segment import SegmentInfo
+from qmq_node.log.segment import SegmentInfo
 from tests.sim.cluster import Host
 from tests.sim.disk import SimulatedDisk
 from tests.sim.slaves.cuts import Cuts

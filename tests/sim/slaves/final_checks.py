@@ -6,9 +6,9 @@ from broker_node.broker import Broker
 from broker_node.recovery.open_store import open_store
 from broker_node.storage.store import MessageStore
 from broker_node.storage.subject_table import StoreLimits
-from qmq.log.handles import HandleCache
-from qmq.log.replay import MemberOpening
 from qmq.protocol.messages import decode_raw
+from qmq_node.log.handles import HandleCache
+from qmq_node.log.replay import MemberOpening
 from tests.sim.cluster import Cluster, Host
 from tests.sim.history import Broken, History
 from tests.sim.replication.copying import derived

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from qmq.protocol.names import RETRY_PREFIX
-from qmq.replication.row import GroupRow
+from qmq_node.replication.rules.row import GroupRow
 from tests.sim.cluster import Cluster
 from tests.sim.history import Got, History
 from tests.sim.workload import true_ms

@@ -3,8 +3,8 @@
 import json
 from collections.abc import Iterator
 
-from qmq.daemon.replica_state import FILE_NAME, decode_state
-from qmq.replication.roles import ReplicaState
+from qmq_node.replication.replica_state import FILE_NAME, decode_state
+from qmq_node.replication.rules.roles import ReplicaState
 from tests.sim.cluster import Host
 from tests.support.memory_disk import Inode
 

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from metaserver.replication import promotions
-from qmq.daemon import write_watch
+from qmq_node.commits import write_watch
 from tests.sim.slaves.replacements import FAULTS, run_replacement
 from tests.support.promises import PromiseBroken
 

@@ -17,18 +17,18 @@ from contextlib import AbstractContextManager
 from zlib import crc32
 
 from broker_node.broker import Broker
-from qmq.daemon.applying import AT_HAND_BYTES_MAX, Applying
-from qmq.daemon.member_node import MemberNode
-from qmq.daemon.replication.joining import WINDOW_BYTES
-from qmq.daemon.replication.leading import Leading
-from qmq.log.appender import Appender
-from qmq.log.confirmed_log import ConfirmedLog
-from qmq.log.log import SegmentedLog
-from qmq.log.record import FIRST_EPOCH, HEADER_BYTES
-from qmq.log.stored_log import StoredLog
 from qmq.protocol.messages import decode_raw
 from qmq.protocol.replication import COMMITS_BYTES_MAX
-from qmq.replication.row import GroupRow
+from qmq_node.commits.applying import AT_HAND_BYTES_MAX, Applying
+from qmq_node.log.appender import Appender
+from qmq_node.log.confirmed_log import ConfirmedLog
+from qmq_node.log.log import SegmentedLog
+from qmq_node.log.record import FIRST_EPOCH, HEADER_BYTES
+from qmq_node.log.stored_log import StoredLog
+from qmq_node.member.member_node import MemberNode
+from qmq_node.replication.master.leading import Leading
+from qmq_node.replication.rules.row import GroupRow
+from qmq_node.replication.slave.joining import WINDOW_BYTES
 from tests.sim.cluster import Cluster, Host
 from tests.sim.history import Broken, History
 from tests.sim.slaves.committed import MARK, CommittedLog

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.population_load import BURST_MESSAGES, LONG_POLLS_MAX, due_bursts, long_poll_count, subject_names
 from benchmarks.population_report import FIGURES, MIB, checkpoint_seconds, pauses, process_usage, storage_flags, table
-from qmq.daemon.loop_pauses import LoopPauses
+from qmq_node.process.loop_pauses import LoopPauses
 from tests.support.manual_clock import ManualClock
 
 

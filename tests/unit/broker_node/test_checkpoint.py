@@ -13,9 +13,9 @@ from broker_node.storage.consume_log import ENTRY_BYTES
 from broker_node.storage.sessions import Session
 from broker_node.storage.store import MessageStore
 from broker_node.storage.subject_table import StoreLimits
-from qmq.log.checkpoint import CheckpointStore
-from qmq.log.handles import HandleCache
-from qmq.slices import run_to_end
+from qmq_node.log.checkpoint import CheckpointStore
+from qmq_node.log.handles import HandleCache
+from qmq_node.slices import run_to_end
 from tests.support.indexes import flush
 from tests.support.memory_disk import MemoryDisk
 from tests.support.store_driver import GROUP, ROOT, StoreDriver

@@ -2,7 +2,7 @@
 
 import pytest
 
-from qmq.log.epochs import EpochChain
+from qmq_node.log.epochs import EpochChain
 from tests.support.delay_driver import DelayDriver
 from tests.support.memory_disk import MemoryDisk
 from tests.support.store_driver import StoreDriver

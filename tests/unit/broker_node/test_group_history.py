@@ -8,8 +8,8 @@ from broker_node.storage.actions import RecordKind
 from broker_node.storage.progress_log import PROGRESS_ENTRY, PROGRESS_ENTRY_BYTES
 from broker_node.storage.subject import Group
 from broker_node.storage.subject_table import StoreLimits
-from qmq.log.handles import HandleCache
 from qmq.protocol.commands import AckRequest, PullRequest
+from qmq_node.log.handles import HandleCache
 from tests.support.memory_disk import MemoryDisk
 from tests.support.store_driver import GROUP, ROOT, StoreDriver
 

@@ -1,8 +1,8 @@
 """Which pulls are held, refused and logged, by names alone."""
 
 from broker_node.delivery.pull_gate import PullGate
-from qmq.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy
 from qmq.protocol.commands import PullRequest
+from qmq_node.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy
 
 
 def pull(subject: str, group: str = "g", consumer: str = "c") -> PullRequest:

@@ -11,10 +11,10 @@ from broker_node.storage import unreadable
 from broker_node.storage.consume_log import Entry
 from broker_node.storage.unreadable import RETRY_SECONDS, UnreadablePlaces
 from qmq.errors import ReadFailed
-from qmq.log.record import MAGIC_BYTES
-from qmq.log.window import SECTOR_BYTES
 from qmq.protocol.commands import PullRequest
 from qmq.protocol.messages import decode_raw
+from qmq_node.log.record import MAGIC_BYTES
+from qmq_node.log.window import SECTOR_BYTES
 from tests.support.disk_work import complete, read_and_repair
 from tests.support.indexes import read_entries
 from tests.support.manual_clock import ManualClock

@@ -8,8 +8,8 @@ from broker_node.reads.message_reader import ReadPlan, Wanted, read_messages
 from broker_node.storage.disk_work import DiskWork
 from broker_node.storage.oldest_sequence import SubjectBegin, adjust_begin
 from broker_node.storage.subject import Subject
-from qmq.log import stored_log
 from qmq.protocol.commands import PullRequest, TagFilter
+from qmq_node.log import stored_log
 from tests.support.disk_work import complete, repeat
 from tests.support.indexes import read_entries
 from tests.support.memory_disk import MemoryDisk

@@ -2,7 +2,7 @@
 
 from broker_node.storage.actions import StartReason
 from broker_node.storage.store import MessageStore
-from qmq.log.retention import keep_from
+from qmq_node.log.retention import keep_from
 from tests.support.memory_disk import MemoryDisk
 from tests.support.store_driver import GROUP, StoreDriver
 

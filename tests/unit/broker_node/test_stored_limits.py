@@ -6,7 +6,7 @@ from broker_node.recovery.open_store import open_store
 from broker_node.storage.actions import StartReason
 from broker_node.storage.store import MessageStore
 from broker_node.storage.subject_table import LimitReached, StoreLimits
-from qmq.log.handles import HandleCache
+from qmq_node.log.handles import HandleCache
 from tests.support.memory_disk import MemoryDisk
 from tests.support.store_driver import ROOT, StoreDriver
 

@@ -16,15 +16,15 @@ from broker_node.storage import progress_log
 from broker_node.storage.consume_log import ENTRY_BYTES, find_offset, find_time
 from broker_node.storage.subject import Subject
 from broker_node.storage.subject_table import StorePaths
-from qmq.log import unreadable_pages
-from qmq.log.disk import SystemDisk
-from qmq.log.handles import HandleCache
-from qmq.log.index import DenseIndex
-from qmq.log.unreadable_pages import PAGE_BYTES, RETRY_SECONDS, RETRY_SECONDS_MAX, UnreadablePages
-from qmq.policy import NodePolicy, SubjectPolicy
 from qmq.protocol.commands import PullRequest, TagFilter
 from qmq.protocol.messages import KEY_CREATED, Message, decode_raw, encode_entry
 from qmq.protocol.scan import BatchScanner
+from qmq_node.log import unreadable_pages
+from qmq_node.log.disk import SystemDisk
+from qmq_node.log.handles import HandleCache
+from qmq_node.log.index import DenseIndex
+from qmq_node.log.unreadable_pages import PAGE_BYTES, RETRY_SECONDS, RETRY_SECONDS_MAX, UnreadablePages
+from qmq_node.policy import NodePolicy, SubjectPolicy
 from tests.support.disk_work import complete, read_and_repair, read_once, repeat
 from tests.support.indexes import flush, read_entries
 from tests.support.manual_clock import ManualClock

@@ -18,7 +18,17 @@ from console.cache import JsonRedisCache, JsonSerializer
 from console.celery import app
 from tests.support.processes import PROJECT
 
-PACKAGES = ("qmq", "broker_node", "delay_node", "metaserver", "console", "api", "spark_analytics", "qmq_django")
+PACKAGES = (
+    "qmq",
+    "qmq_node",
+    "broker_node",
+    "delay_node",
+    "metaserver",
+    "console",
+    "api",
+    "spark_analytics",
+    "qmq_django",
+)
 UNSAFE_MODULES = frozenset(
     {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "shelve", "marshal", "joblib", "jsonpickle"}
 )

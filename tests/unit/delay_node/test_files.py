@@ -21,13 +21,13 @@ from delay_node.records import (
 )
 from delay_node.schedule_log import INDEX_BYTES, DispatchLog, checks_of, hour_name, hour_number, is_valid, make_index
 from qmq.errors import LogError
-from qmq.log import append_file
-from qmq.log.append_file import AppendFile
-from qmq.log.disk import SystemDisk
-from qmq.log.handles import HandleCache
 from qmq.protocol.messages import FLAG_DELAY, KEY_SCHEDULE, Message, encode_entry, redate_entry
 from qmq.protocol.scan import BatchScanner
-from qmq.slices import run_to_end
+from qmq_node.log import append_file
+from qmq_node.log.append_file import AppendFile
+from qmq_node.log.disk import SystemDisk
+from qmq_node.log.handles import HandleCache
+from qmq_node.slices import run_to_end
 from tests.support.delay_driver import DelayDriver
 from tests.support.memory_disk import MemoryDisk
 from tests.support.wire import decode_entries

@@ -11,9 +11,9 @@ from broker_node.recovery.checkpoint import encode_state
 from delay_node.checkpoint import CHECKPOINT_NAME as DELAY_NAME
 from delay_node.checkpoint import StateEncoder
 from qmq.errors import LogError
-from qmq.log.checkpoint import Checkpoint, CheckpointStore
 from qmq.protocol.commands import PullRequest
-from qmq.slices import run_to_end
+from qmq_node.log.checkpoint import Checkpoint, CheckpointStore
+from qmq_node.slices import run_to_end
 from tests.support import delay_driver, store_driver
 from tests.support.delay_driver import DelayDriver
 from tests.support.memory_disk import MemoryDisk

@@ -12,7 +12,7 @@ from metaserver.reports import StoredReport
 from qmq.protocol.codes import ReplicaRole
 from qmq.protocol.extensions import NodeRegisterRequest, SlaveEnd
 from qmq.protocol.reasons import Reason
-from qmq.replication.row import GroupRow
+from qmq_node.replication.rules.row import GroupRow
 
 NOW = 1_000_000
 ROW = GroupRow("g1", ("a", "b", "c"), "a", ("a", "b"), 3, 9, "p3")

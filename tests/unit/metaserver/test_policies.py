@@ -8,11 +8,11 @@ from metaserver.choices import GroupKind, GroupState, OperatorState
 from metaserver.domain import BrokerGroup, Metadata
 from metaserver.memory.directory import Directory
 from metaserver.memory.policies import policies_of
-from qmq import policy as p
 from qmq.errors import ProtocolError
-from qmq.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, decode_policy, encode_policy
 from qmq.protocol.extensions import NodeRegisterRequest
 from qmq.protocol.reasons import TEXTS, Code
+from qmq_node import policy as p
+from qmq_node.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, decode_policy, encode_policy
 from tests.support.manual_clock import ManualClock
 from tests.support.policies import set_policies
 

@@ -16,12 +16,12 @@ from metaserver.requests.handlers import MetaHandlers
 from metaserver.requests.official_nodes import OfficialNodes
 from metaserver.requests.registrations import REMOVED_PER_BATCH, RegistrationLimits
 from metaserver.stored.write_behind import WriteBehind
-from qmq.daemon.bulk_read_limiter import BulkReadLimiter
 from qmq.protocol.codes import BrokerRequestType, ClientType, Command, ResponseCode
 from qmq.protocol.commands import BrokerRegisterRequest, ClientRegisterRequest, ClientRegisterResponse
 from qmq.protocol.extensions import NodeRegisterRequest
 from qmq.protocol.frames import Frame
 from qmq.supervisor import Supervisor
+from qmq_node.requests.bulk_read_limiter import BulkReadLimiter
 from qmq_testing.repository import MemoryRepository
 from tests.support.manual_clock import ManualClock
 

@@ -13,7 +13,7 @@ from metaserver.replication.restored_rows import RESTORED_SECONDS, Recovery, Res
 from qmq.errors import ProtocolError
 from qmq.protocol.codes import BrokerRequestType, ReplicaRole
 from qmq.protocol.extensions import NodeRegisterRequest
-from qmq.replication.row import ChangeRejected, GroupRow
+from qmq_node.replication.rules.row import ChangeRejected, GroupRow
 from tests.unit.metaserver.test_directory_registration import Cluster
 
 NEWEST = GroupRow("g1", ("a", "b"), "a", ("a",), 3, 9, "p3", 1)

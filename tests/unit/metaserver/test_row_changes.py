@@ -13,7 +13,7 @@ from metaserver.replication import row_changes
 from metaserver.replication.row_changes import RowAnswer, RowChanges
 from qmq.errors import QmqError
 from qmq.protocol.group_rows import RowResult
-from qmq.replication.row import ChangeRejected, GroupRow, Promotion
+from qmq_node.replication.rules.row import ChangeRejected, GroupRow, Promotion
 
 ROW = GroupRow("g1", ("a", "b"), "a", ("a", "b"), 1, 7, "p1")
 PROMOTION = Promotion(1, 7, "b", "boot", 2, "p2")

@@ -13,7 +13,7 @@ from metaserver.memory.directory import Directory
 from metaserver.memory.policies import policies_of
 from metaserver.stored import stored_metadata as stored_metadata_module
 from metaserver.stored.stored_metadata import ROUTES_PER_SLICE, StoredMetadata
-from qmq.policy import NodePolicy
+from qmq_node.policy import NodePolicy
 from tests.support.manual_clock import ManualClock
 
 OFFLINE = GroupState.OFFLINE

@@ -8,11 +8,11 @@ import pytest
 
 from broker_node.options import BrokerOptions
 from metaserver.options import MetaOptions
-from qmq.daemon.data_dir import DataDir, DataDirOwner
 from qmq.errors import SettingError
-from qmq.log.disk import SystemDisk
 from qmq.net.discovery import METASERVERS_MAX, meta_url, meta_urls
 from qmq.options import parse_options
+from qmq_node.log.disk import SystemDisk
+from qmq_node.node.data_dir import DataDir, DataDirOwner
 
 
 def parse(*argv: str, **environ: str) -> BrokerOptions:

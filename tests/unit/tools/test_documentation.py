@@ -38,7 +38,7 @@ OF_TOOLS = {"QMQ_CONSOLE", "QMQ_TOKEN", "QMQ_URL", "QMQ_APP"}
 """Variables of the command line and of examples, and settings of the Django application."""
 VARIABLES = {variable_of(item, process) for process, kind in OPTIONS.items() for item in fields(kind)} | OF_TOOLS
 ARCHITECTURE = {name: text for name, text in PAGES.items() if name.startswith("docs/architecture")}
-PACKAGES = ("broker_node", "console", "delay_node", "metaserver", "qmq", "spark_analytics", "tests")
+PACKAGES = ("broker_node", "console", "delay_node", "metaserver", "qmq", "qmq_node", "spark_analytics", "tests")
 UNITS = sorted((PROJECT / "deploy/systemd").glob("*.service"))
 PICTURE_BYTES_MAX = 200_000
 
@@ -118,7 +118,7 @@ def test_configurations_of_other_programs_can_be_parsed() -> None:
 def _codes_of_code() -> tuple[set[str], set[str]]:
     """Codes in strings, and the last words of those that are put together (`f"{kind}.unknown"`)."""
     codes, endings = set(), set()
-    for folder in ("api", "console", "metaserver", "qmq", "broker_node", "delay_node"):
+    for folder in ("api", "console", "metaserver", "qmq", "qmq_node", "broker_node", "delay_node"):
         for path in (PROJECT / folder).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text())):
                 if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -210,9 +210,9 @@ def test_a_wrong_name_of_a_test_and_a_promise_without_one_are_found(tmp_path: Pa
 
 
 def test_wrong_names_of_files_are_found(tmp_path: Path) -> None:
-    (tmp_path / "qmq/log").mkdir(parents=True)
-    (tmp_path / "qmq/log/disk.py").touch()
-    right = "`qmq/log`, `qmq/log/`, `qmq/log/disk.py`, `disk.py`, `schedule/`"
+    (tmp_path / "qmq_node/log").mkdir(parents=True)
+    (tmp_path / "qmq_node/log/disk.py").touch()
+    right = "`qmq_node/log`, `qmq_node/log/`, `qmq_node/log/disk.py`, `disk.py`, `schedule/`"
     assert not _missing_files(tmp_path, right)
-    wrong = {"qmq/logs", "qmq/log/file.py", "file.py"}
+    wrong = {"qmq_node/logs", "qmq_node/log/file.py", "file.py"}
     assert _missing_files(tmp_path, ", ".join(f"`{name}`" for name in wrong)) == wrong

@@ -13,11 +13,11 @@ from metaserver.models import BrokerGroup
 from metaserver.options import MetaOptions
 from qmq import Consumer, Timeouts
 from qmq.client.message import CAUSE_CHARS_MAX
-from qmq.daemon.replication import in_sync_set, master_state
-from qmq.daemon.write_watch import STUCK_SECONDS
 from qmq.protocol.group_rows import MEMBERS_MAX
 from qmq.protocol.limited_kinds import NAME_CHARS_MAX
 from qmq.protocol.names import TAGS_MAX, VALUE_BYTES_MAX
+from qmq_node.commits.write_watch import STUCK_SECONDS
+from qmq_node.replication.master import in_sync_set, master_state
 from tools.prose import PROJECT
 
 BROKER, DELAY, META = BrokerOptions(), DelayOptions(), MetaOptions(database_url="")

@@ -31,7 +31,7 @@ from metaserver.reports import StoredReport
 from metaserver.services import audit, broker_groups
 from metaserver.services.subjects import create_subject
 from metaserver.services.teams import create_team
-from qmq.replication.row import GroupRow
+from qmq_node.replication.rules.row import GroupRow
 from tests.served.api.alerts.conftest import ACTOR
 from tests.served.api.alerts.system_state import at, group, lagging, node, snapshot
 from tests.support.metadata import broker_group

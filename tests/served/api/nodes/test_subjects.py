@@ -11,7 +11,7 @@ from metaserver.models import ClientSeen, ConsumerGroup, Subject
 from metaserver.services import groups, subjects
 from qmq.errors import ConnectionLost
 from qmq.node_admin import NodeAdmin
-from qmq.policy import NodePolicy, SubjectPolicy, encode_policy
+from qmq_node.policy import NodePolicy, SubjectPolicy, encode_policy
 from tests.served.api.nodes.conftest import Crew
 from tests.served.api.nodes.test_groups import when_nodes_change
 from tests.support.metadata import ACTOR, audit_rows, everything

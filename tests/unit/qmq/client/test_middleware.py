@@ -10,8 +10,8 @@ import pytest
 import qmq_testing
 from qmq.client.delivery import Delivery
 from qmq.client.middleware import HOOKS, Middleware, MiddlewareChain, OutgoingMessage, ProcessState
-from qmq.client.receipt import Receipt
 from qmq.errors import LocalProtocolError, SendFailed
+from qmq.receipt import Receipt
 from qmq.supervisor import Supervisor
 from tests.support.manual_clock import ManualClock
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import qmq_testing
 from qmq.client.delivery import Delivery
 from qmq.client.middleware import Middleware, OutgoingMessage
-from qmq.client.receipt import Receipt
 from qmq.errors import SendFailed
+from qmq.receipt import Receipt
 
 RECEIPT = Receipt("m1", "orders", "broker1", 1)
 

@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 from broker_node.storage.consume_log import ENTRY_BYTES
 from metaserver.memory import registration_rules
 from qmq.errors import LocalProtocolError, ProtocolError
-from qmq.log.epochs import EpochChain
-from qmq.log.record import COMMIT_BODY_BYTES_MAX, HEADER_BYTES
 from qmq.protocol import frames, limited_kinds
 from qmq.protocol.codes import Command, FollowResult, FollowState, ReplicaRole
 from qmq.protocol.extensions import PROBLEMS_MAX, SlaveEnd
@@ -37,6 +35,8 @@ from qmq.protocol.replication import (
     commits_parts,
 )
 from qmq.protocol.structures import Structure, fields_of
+from qmq_node.log.epochs import EpochChain
+from qmq_node.log.record import COMMIT_BODY_BYTES_MAX, HEADER_BYTES
 from tests.support.processes import PROJECT
 from tests.unit.qmq.protocol.replication_examples import (
     BODIES,

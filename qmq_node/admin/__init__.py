@@ -1,0 +1,1 @@
+"""The HTTP server for operators, and its pages."""

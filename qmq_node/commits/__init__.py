@@ -1,0 +1,1 @@
+"""From records in memory to answers: commits, checkpoints, room in the log."""

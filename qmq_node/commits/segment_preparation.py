@@ -1,0 +1,41 @@
+"""class SegmentPreparation: creates a log's next segment in time and in another thread, so that a roll costs nothing."""
+
+import asyncio
+import logging
+from dataclasses import dataclass
+
+from qmq.supervisor import Supervisor
+from qmq_node.log.log import SegmentedLog
+
+logger = logging.getLogger("qmq.committer")
+
+PREPARE_SECONDS = 1.0
+"""How often the next segment is created if it is missing; also the pause after a failure, for example a full disk."""
+
+
+@dataclass(eq=False, repr=False)
+class SegmentPreparation:
+    """Creates the next segment of a log."""
+
+    _log: SegmentedLog
+    _supervisor: Supervisor
+
+    def start(self) -> None:
+        """Start the periodic job."""
+        self._supervisor.every(PREPARE_SECONDS, "segment_preparation", self._prepare, until_close=True)
+
+    def soon(self) -> None:
+        """Create the segment now if it is needed. Called after each commit; after a failure only the job tries again."""
+        if self._log.needs_segment and not self._log.is_out_of_space:
+            self._supervisor.run_soon("segment_preparation")
+
+    async def check_space(self) -> None:
+        """Create the segment if it is missing, so that a lack of space is known before the first request arrives."""
+        try:
+            await self._prepare()
+        except OSError as error:
+            logger.error("the next segment can't be created: %s", error)
+
+    async def _prepare(self) -> None:
+        if self._log.needs_segment or self._log.is_out_of_space:
+            await asyncio.get_running_loop().run_in_executor(None, self._log.prepare_next)

@@ -1,0 +1,66 @@
+"""Prometheus metrics that every daemon has, read from its counters when /metrics is requested."""
+
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from qmq.supervisor import Supervisor
+from qmq_node.admin.server import AdminHttp
+from qmq_node.process.counters import MetricFamilies
+from qmq_node.process.machine import Machine
+from qmq_node.requests.bulk_read_limiter import BulkReadLimiter
+from qmq_node.server.server import FrameServer
+
+
+class MeasuredDaemon(Protocol):
+    """What metrics read of a daemon."""
+
+    server: FrameServer
+    admin: AdminHttp
+    bulk_reads: BulkReadLimiter
+    supervisor: Supervisor
+    machine: Machine
+
+
+class DaemonMetrics(MetricFamilies, Collector):
+    """The metrics of one daemon. Subclasses yield more in `collect`, and register histograms in `registry`."""
+
+    def __init__(self, daemon: MeasuredDaemon, prefix: str, labels: Mapping[str, str] | None = None) -> None:
+        super().__init__(prefix, labels)
+        self._daemon = daemon
+        self.registry = CollectorRegistry()
+        self.registry.register(self)
+
+    async def families(self) -> list[Metric]:
+        """All families. What grows with subjects is read in slices, between which the event loop serves clients."""
+        return list(self.registry.collect())
+
+    def collect(self) -> Iterable[Metric]:
+        server, guard = self._daemon.server.metrics, self._daemon.admin.guard
+        yield self.by(
+            "bad_frames", "Frames that caused their connection to be closed", "reason", dict(server.bad_frames)
+        )
+        yield self.counter(
+            "half_frames", "Connections closed because a frame was not completed in time", server.half_frames
+        )
+        yield self.counter("write_stalls", "Connections closed because the client did not read", server.write_stalls)
+        yield self.counter("refused_connections", "Connections over the limit", server.refused)
+        yield self.by(
+            "cut_admin_connections", "Admin connections closed by the node, by reason", "reason", dict(guard.cut)
+        )
+        yield self.counter("bad_admin_requests", "Admin requests that were not valid HTTP", guard.bad_requests)
+        yield self.counter("handler_errors", "Requests that failed with an internal error", server.handler_errors)
+        yield self.counter("received_bytes", "Bytes received from clients", server.bytes_in)
+        yield self.counter("sent_bytes", "Bytes sent to clients", server.bytes_out)
+        yield from self.counters(self._daemon.bulk_reads.counters)
+        yield self.gauge("connections", "Client connections (brokerActiveClientCount)", server.connections)
+        yield from self._daemon.machine.loop_pauses.metrics()
+        jobs, process = self._daemon.supervisor.status(), MetricFamilies("qmq")
+        failures = {job.name: job.failures for job in jobs}
+        failing = {job.name: job.consecutive_failures for job in jobs}
+        ages = {job.name: age for job in jobs if (age := job.last_success_age_seconds) is not None}
+        yield process.by("job_failures", "Runs of a job that failed", "job", failures)
+        yield process.gauge_by("job_consecutive_failures", "Failed runs since the last success", "job", failing)
+        yield process.gauge_by("job_last_success_age_seconds", "Time since a job last succeeded", "job", ages)

@@ -1,0 +1,271 @@
+"""class CopiedLog: a log that gets the bytes of another member's log, at the same offsets.
+
+**Following.** Each commit with records has its own sync before the next is written. A commit names the end of what was synced
+before it, and recovery takes that for a proof, but it was written about the master's disk: with one sync for several commits here,
+a power cut could lose the first and keep the second, which would look like damage of acknowledged data.
+
+**Copying.** Many commits share a sync. Allowed only in that durable state of the replica: nothing is confirmed then, and recovery
+truncates at the first bad place, whatever follows it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from struct import Struct
+
+from qmq.errors import LogError
+from qmq_node.log.disk import Buffer
+from qmq_node.log.log import SegmentedLog
+from qmq_node.log.record import HEADER_BYTES, MAGIC_BYTES, CommitHeader, claimed_bytes, decode_header, is_whole
+
+COPIED_SEGMENT_BYTES_MAX = 1 << 36
+"""Largest segment that is created for a master: a size is allocated before a commit proves it right."""
+COPIED_BYTES_PER_SYNC = 8 << 20
+"""While the log is copied, so many bytes are written between two syncs."""
+_PLACE = Struct(">8xq8xq")
+"""Of a header: the base of the segment, and the log offset."""
+
+
+class CopyCheck(Enum):
+    """What a copied commit must pass, in this order."""
+
+    LENGTH = "length"
+    MAGIC = "magic"
+    SEGMENT = "segment"
+    OFFSET = "offset"
+    HEADER = "header"
+    CRC = "CRC"
+    FORMAT = "format"
+    CHAIN = "chain"
+    EPOCH = "epoch"
+    SYNCED_TO = "synced_to"
+    INDEX_ENTRIES = "index entries"
+
+
+class CopyRejected(LogError):
+    """A commit of another member can't be part of this log; nothing of what came with it was written."""
+
+    code = "log.copy_rejected"
+
+    def __init__(self, check: CopyCheck, offset: int, why: str) -> None:
+        super().__init__(f"the commit at log offset {offset} is rejected by its {check.value}: {why}")
+        self.check = check
+        self.offset = offset
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedCommits:
+    """Whole commits of one segment, one behind the other, as the master has them."""
+
+    segment_base: int
+    segment_bytes: int
+    offset: int
+    """Log offset of the first byte of `data`."""
+    data: memoryview
+    index_entries: Buffer = b""
+    """Those of all messages of the commit, if it is a single one, or none."""
+
+    def parts(self, commits_max: int) -> Iterator["CopiedCommits"]:
+        """Yield the commits in parts of at most `commits_max`. Nothing is checked: the last part has what is no commit."""
+        begin = at = count = 0
+        size = len(self.data)
+        while size - at >= HEADER_BYTES:
+            at, count = at + claimed_bytes(self.data[at:]), count + 1
+            if at >= size:
+                break
+            if count == commits_max:
+                yield self._part(begin, at)
+                begin, count = at, 0
+        yield self._part(begin, size) if begin else self
+
+    def _part(self, begin: int, end: int) -> "CopiedCommits":
+        return replace(self, offset=self.offset + begin, data=self.data[begin:end])
+
+
+def read_to_copy(log: SegmentedLog, begin: int, end: int, bytes_max: int) -> CopiedCommits | None:
+    """Return whole commits of a master's log, seals included, for `CopiedLog.write`; in a thread that may wait for the disk.
+
+    Args:
+        begin: the end of a commit, or of the log before its first one.
+        end: the end of a commit; commits behind it are left out.
+        bytes_max: commits that exceed it are left out, unless a single one does.
+
+    Returns:
+        The commits, of one segment, or None if there are none between `begin` and `end`.
+
+    Raises:
+        ReadFailed: the disk returned an error.
+        LogError: a commit is damaged, or not kept any more.
+    """
+    info = log.segment_at(begin)
+    if info is not None and info.end - begin >= HEADER_BYTES and begin < end:
+        data = memoryview(log.read(begin, min(max(bytes_max, HEADER_BYTES), info.end - begin, end - begin)))
+        size = _whole_bytes(data, begin, info.base)
+        if size > len(data):
+            data = memoryview(log.read(begin, size))
+            size = _whole_bytes(data, begin, info.base)
+        if size:
+            return CopiedCommits(info.base, info.bytes, begin, data[:size])
+        if any(data[:HEADER_BYTES]):
+            raise LogError(f"log offset {begin}: the commit is damaged", code="log.unreadable")
+    # The rest of the segment is not used.
+    if info is None or info.end >= end:
+        if begin < end:
+            raise LogError(f"log offset {begin}: no commit is kept there", code="log.unreadable")
+        return None
+    return read_to_copy(log, info.end, end, bytes_max)
+
+
+def _whole_bytes(data: memoryview, begin: int, base: int) -> int:
+    """Return the size of the whole commits at the beginning of `data`; that of the first one, if it is larger than `data`.
+
+    0: there is none. Raises LogError for a damaged one.
+    """
+    at = 0
+    while len(data) - at >= HEADER_BYTES and (header := decode_header(data[at:], begin + at, base)) is not None:
+        size = HEADER_BYTES + header.body_bytes
+        if at + size > len(data):
+            return at or size
+        if not is_whole(header, data[at : at + size]):
+            raise LogError(f"log offset {begin + at}: the commit is damaged", code="log.unreadable")
+        at += size
+    return at
+
+
+class CopiedLog:
+    """Writes to a log what its group's master has written, after checking it. One caller at a time; nothing else may write.
+
+    Args:
+        log: opened as a member of a larger group, so that it has no segment that is not the master's.
+        epoch: of the session with the master; it must be on disk here (`ReplicaStateFile.copied_log`).
+        is_copying: whether the durable state of the replica is "copying". When that changes, so must the attribute, in the
+            thread that writes.
+    """
+
+    def __init__(self, log: SegmentedLog, *, epoch: int, is_copying: bool) -> None:
+        self._log = log
+        self._epoch = epoch
+        self.is_copying = is_copying
+        self._unsynced_bytes = 0
+
+    def write(self, copied: CopiedCommits) -> Sequence[CommitHeader]:
+        """Check commits, write them, and sync them; from a thread that may wait for the disk.
+
+        While the log is being copied, only every COPIED_BYTES_PER_SYNC bytes are synced; `sync` does the rest.
+
+        Returns their headers, for `complete`.
+
+        Raises:
+            CopyRejected: a commit is not what has to come next. Nothing was written.
+            OSError: the disk refused. The log takes no more, as after a failed write of its own.
+            LogError: it has failed before, or this node is the master by now.
+        """
+        log = self._log
+        if log.failed is not None:
+            raise LogError(f"the log has failed: {log.failed}", code="log.failed")
+        if not log.is_slave:
+            raise LogError("the log takes no copies: this node writes it as the master", code="log.not_slave")
+        self._check_segment(copied)
+        headers = self._checked(copied)
+        log.write_copied(copied.segment_bytes, headers, copied.data, sync_each=not self.is_copying)
+        if self.is_copying:
+            self._unsynced_bytes += len(copied.data)
+            if self._unsynced_bytes >= COPIED_BYTES_PER_SYNC:
+                self.sync()
+        return headers
+
+    def complete(self, headers: Sequence[CommitHeader]) -> None:
+        """Back on the log's thread after `write`: the commits are part of the log."""
+        self._log.complete_copied(headers)
+
+    def sync(self) -> None:
+        """Sync all that was written; from the thread that writes. Raises OSError: the log takes no more."""
+        self._log.sync()
+        self._unsynced_bytes = 0
+
+    # --- checks ----------------------------------------------------------------------------------------------------
+
+    def _check_segment(self, copied: CopiedCommits) -> None:
+        """The segment is the one being written, or begins where that one ends, and the first commit is at its place."""
+        log, base, size, offset = self._log, copied.segment_base, copied.segment_bytes, copied.offset
+        if not HEADER_BYTES <= size <= COPIED_SEGMENT_BYTES_MAX:
+            raise CopyRejected(
+                CopyCheck.SEGMENT, offset, f"a segment of {size} bytes, the limit is {COPIED_SEGMENT_BYTES_MAX}"
+            )
+        current, end = log.copied_segment, log.copied_end
+        if current is None:
+            if base != offset or (base > 0 and not self.is_copying):
+                raise CopyRejected(CopyCheck.SEGMENT, offset, f"segment {base}, in a log that has no segment yet")
+        elif base != current.base and (base != current.end or end == current.base):
+            raise CopyRejected(
+                CopyCheck.SEGMENT, offset, f"segment {base}, after the one from {current.base} to {current.end}"
+            )
+        elif size != current.bytes and base == current.base and end > base:
+            raise CopyRejected(CopyCheck.SEGMENT, offset, f"a segment of {size} bytes, which has {current.bytes}")
+        expected = base if current is None or base != current.base else end
+        if offset != expected:
+            raise CopyRejected(CopyCheck.OFFSET, offset, f"the next commit is at {expected}")
+
+    def _checked(self, copied: CopiedCommits) -> list[CommitHeader]:
+        """The headers of the commits, which follow on what the log has."""
+        log, base, at, data = self._log, copied.segment_base, copied.offset, copied.data
+        chain, epoch = log.copied_chain, log.copied_epoch
+        if chain is None and base == 0:
+            # The first commit of all follows nothing.
+            chain = 0
+        segment_end = base + copied.segment_bytes
+        headers: list[CommitHeader] = []
+        while place := len(data) - (at - copied.offset):
+            header = _header(data[-place:], at, base)
+            if header.end > segment_end:
+                raise CopyRejected(CopyCheck.SEGMENT, at, f"it ends at {header.end}, its segment at {segment_end}")
+            if HEADER_BYTES + header.body_bytes > place:
+                raise CopyRejected(
+                    CopyCheck.LENGTH, at, f"{place} bytes of {HEADER_BYTES + header.body_bytes} are here"
+                )
+            begin = at - copied.offset
+            _check_whole(header, data[begin : begin + HEADER_BYTES + header.body_bytes])
+            if chain is not None and header.previous_crc != chain:
+                raise CopyRejected(
+                    CopyCheck.CHAIN, at, f"it follows a commit with CRC {header.previous_crc}, the one here has {chain}"
+                )
+            if not epoch <= header.epoch <= self._epoch:
+                raise CopyRejected(
+                    CopyCheck.EPOCH, at, f"epoch {header.epoch} after {epoch}, in a session of {self._epoch}"
+                )
+            if header.synced_to > at:
+                raise CopyRejected(CopyCheck.SYNCED_TO, at, f"it names {header.synced_to} as synced, behind itself")
+            headers.append(header)
+            chain, epoch, at = header.crc, header.epoch, header.end
+        if not headers:
+            raise CopyRejected(CopyCheck.LENGTH, at, "there is no commit")
+        if copied.index_entries and len(headers) > 1:
+            why = f"{len(copied.index_entries)} bytes for {len(headers)} commits, only a single one may have any"
+            raise CopyRejected(CopyCheck.INDEX_ENTRIES, copied.offset, why)
+        return headers
+
+
+def _header(data: memoryview, at: int, base: int) -> CommitHeader:
+    """The header at the beginning of `data`."""
+    if len(data) < HEADER_BYTES:
+        raise CopyRejected(CopyCheck.LENGTH, at, f"{len(data)} bytes of a header of {HEADER_BYTES} are here")
+    header = decode_header(data, at, base)
+    if header is not None:
+        return header
+    if data[: len(MAGIC_BYTES)] != MAGIC_BYTES:
+        raise CopyRejected(CopyCheck.MAGIC, at, f"it begins with {bytes(data[: len(MAGIC_BYTES)]).hex()}")
+    its_base, its_offset = _PLACE.unpack_from(data)
+    if its_base != base:
+        raise CopyRejected(CopyCheck.SEGMENT, at, f"it is of segment {its_base}, not of {base}")
+    if its_offset != at:
+        raise CopyRejected(CopyCheck.OFFSET, at, f"it was written at {its_offset}")
+    raise CopyRejected(CopyCheck.HEADER, at, "flags, reserved bytes or the size of its body are not possible")
+
+
+def _check_whole(header: CommitHeader, data: memoryview) -> None:
+    try:
+        if is_whole(header, data):
+            return
+    except LogError as error:
+        raise CopyRejected(CopyCheck.FORMAT, header.offset, str(error)) from error
+    raise CopyRejected(CopyCheck.CRC, header.offset, "its bytes do not match it")

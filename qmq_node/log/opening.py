@@ -1,0 +1,167 @@
+"""Opening a log in three parts: inspect what is there, which writes nothing; decide, by the caller; act.
+
+The decision depends on the log's copies. A log with one copy continues in a new segment behind damage at its end. A member of a
+larger group must not do that: its offsets would name bytes that no other member has.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+from qmq.errors import LogError, ReadFailed
+from qmq_node.log.atomic_file import BeginFile
+from qmq_node.log.commit_ends import CommitEnds
+from qmq_node.log.disk import Disk
+from qmq_node.log.epochs import NO_EPOCHS, EpochChain
+from qmq_node.log.record import UNKNOWN_CHAIN, Position
+from qmq_node.log.recovery import Commit, Damage, Walked, Walker
+from qmq_node.log.segment import SegmentInfo, Segments
+from qmq_node.log.truncation import TruncationFile
+
+logger = logging.getLogger("qmq_node.log")
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What is in the folder of a log."""
+
+    disk: Disk
+    segments: Segments
+    walked: Walked
+    damaged: tuple[Damage, ...]
+    """All damage, in order."""
+    tails: Mapping[int, Position]
+    """Segment base -> offset and CRC of its last commit with records that was not above the limit of visits."""
+    ends: CommitEnds
+    begin_file: BeginFile
+    missing_from: int | None
+    """Where the log began before its first segments were lost; None: they are there."""
+    continues_at: int | None
+    """Where a log with one copy continues in a new segment, because acknowledged bytes at its end are lost; None: at `end`."""
+
+    @property
+    def end(self) -> int:
+        """The end of the last valid commit."""
+        return self.walked.position.offset
+
+
+def inspect(
+    disk: Disk,
+    folder: str,
+    *,
+    start: Position | None = None,
+    synced_to: int = 0,
+    tails: Mapping[int, Position] | None = None,
+    visit: Callable[[Commit], None],
+    epochs: EpochChain = NO_EPOCHS,
+    visit_end: int | None = None,
+    copied_from: int | None = None,
+) -> Inspection:
+    """Walk the log in a folder, new or used, and visit valid commits from `start` (default: the oldest) on. Writes nothing.
+
+    Args:
+        start: a position that an earlier open or `position` gave.
+        synced_to: what is known, from a checkpoint, to have been synced.
+        tails: as the property of that name was at the checkpoint: segments below `start` are held to it.
+        epochs: as the property of that name was at the checkpoint.
+        visit_end: commits that end above this log offset are checked and not visited: they may still be removed.
+        copied_from: the log was being copied from this offset on, many commits with one sync: the first bad place is a torn tail.
+
+    Raises:
+        ReadFailed: the disk can't read a place that recovery needs. It may be an acknowledged commit or a torn one, so it is
+            neither cleared nor passed over.
+        LogError: a commit of an unknown format stands in the log, or a truncation of it is not complete.
+        OSError: the disk refused.
+    """
+    if (truncation := TruncationFile(disk, folder).load()) is not None:
+        raise LogError(
+            f"the truncation of the log in {folder} to offset {truncation.end} is not complete: `finish_truncation` comes first",
+            code="log.truncating",
+        )
+    segments, ends = Segments(disk, folder), CommitEnds()
+    infos = segments.infos()
+    if start is not None and not any(s.base <= start.offset <= s.end for s in infos):
+        # Not even the segment that the position names is there: all that is left is read, and the rest is damage.
+        start = Position(infos[0].base, UNKNOWN_CHAIN) if infos else start
+    for info in infos:
+        # After a sync that failed, memory may hold commits that the disk does not have, and no later sync writes them.
+        if start is None or info.end > start.offset:
+            segments.file(info.base).drop_cached(0, info.bytes)
+    walker = Walker(
+        segments,
+        visit,
+        synced_to=synced_to,
+        visit_end=visit_end,
+        copied_from=copied_from,
+        ends=ends,
+        epochs=NO_EPOCHS if start is None else epochs.truncated(start.offset),
+    )
+    walked = walker.walk(start)
+    begin_file = BeginFile(disk, folder)
+    lost, missing_from = _lost_segments(infos, walked, begin_file.read())
+    changed, known_tails = _changed_segments(segments, tails or {}, walked)
+    damaged = added(added(walked.damaged, lost), changed)
+    lacks_end = walked.position.offset < walked.synced_to
+    continues_at = max(segments.end, walked.synced_to) if lacks_end else None
+    return Inspection(disk, segments, walked, damaged, known_tails, ends, begin_file, missing_from, continues_at)
+
+
+def added(known: tuple[Damage, ...], found: Iterable[Damage]) -> tuple[Damage, ...]:
+    """Return damage with what was found besides, in order."""
+    new = [d for d in found if not any(k.begin <= d.begin and d.end <= k.end for k in known)]
+    return tuple(sorted({*known, *new}, key=lambda damage: (damage.begin, damage.end))) if new else known
+
+
+def _lost_segments(
+    infos: list[SegmentInfo], walked: Walked, recorded_begin: int | None
+) -> tuple[list[Damage], int | None]:
+    """Return the damage of segments that are not there, and where the log began if its first ones are among them.
+
+    Retention records the log's begin before it deletes any.
+    """
+    end = walked.position.offset
+    found = [Damage(a.end, b.base, "a segment is missing") for a, b in pairwise(infos) if a.end < b.base]
+    if not infos and end < walked.synced_to:
+        found.append(Damage(end, walked.synced_to, "the whole log is missing"))
+    begin = infos[0].base if infos else max(end, walked.synced_to)
+    if recorded_begin is None or recorded_begin >= begin:
+        return found, None
+    return [*found, Damage(recorded_begin, begin, "the first segment is missing")], recorded_begin
+
+
+def _changed_segments(
+    segments: Segments, tails: Mapping[int, Position], walked: Walked
+) -> tuple[list[Damage], dict[int, Position]]:
+    """Return the damage of segments that are not as they were left (an older copy, a foreign file), and all tails."""
+    found: list[Damage] = []
+    known = dict(walked.tails)
+    walker = Walker(segments, lambda _: None)
+    for info in segments.infos():
+        tail = tails.get(info.base)
+        if tail is None or info.base in known:
+            continue
+        known[info.base] = tail
+        try:
+            holds = walker.holds(info.base, tail)
+        except ReadFailed as error:
+            # Its messages are withheld when they are read, as in a running node; the next start compares again.
+            logger.error("the segment at log offset %d can't be compared with its checkpoint: %s", info.base, error)
+            continue
+        if not holds:
+            found += _damage_of(segments, info, tail)
+    return found, known
+
+
+def _damage_of(segments: Segments, info: SegmentInfo, tail: Position) -> tuple[Damage, ...]:
+    """Return what is damaged in a segment whose last commit is not as it was left."""
+    walker = Walker(segments, lambda _: None, stop=lambda offset: offset >= info.end, skip_unreadable=True)
+    found = tuple(
+        Damage(damage.begin, min(damage.end, info.end), damage.why)
+        for damage in walker.walk(Position(info.base, UNKNOWN_CHAIN)).damaged
+        if damage.begin < info.end
+    )
+    if any(damage.begin <= tail.offset < damage.end for damage in found):
+        return found
+    # Its commits are whole, but not those that were written: an older copy, a foreign file.
+    return (Damage(info.base, info.end, "the segment is not as it was left"),)

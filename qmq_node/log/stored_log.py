@@ -1,0 +1,230 @@
+"""class StoredLog: the segments of a log that are there: reading them, what is damaged in them, and dropping them."""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from qmq.errors import LogError, ReadFailed
+from qmq_node.log.opening import Inspection, added
+from qmq_node.log.record import HEADER_BYTES, UNKNOWN_CHAIN, Position, decode_header
+from qmq_node.log.recovery import Commit, Damage, Walker
+from qmq_node.log.segment import SegmentInfo
+
+logger = logging.getLogger("qmq_node.log")
+
+WARM_BYTES = 256 << 10
+"""Read at a time ahead of need: a sync that has to wait for the disk to finish one of 1 MiB takes four times as long."""
+PIECE_BYTES = 1 << 20
+"""Bytes read at once by what reads a whole range."""
+
+
+class StoredLog:
+    """Reading is for any thread; the rest belongs to the event loop's."""
+
+    def __init__(self, found: Inspection) -> None:
+        walked = found.walked
+        self._disk = found.disk
+        self._segments = found.segments
+        self.damaged = found.damaged
+        self.written_end = walked.position.offset
+        self.high_watermark = walked.visited.offset
+        """`written_end`: the first offset not yet written. `high_watermark`: the first one that may still be lost; it is the end of
+        a commit and never falls."""
+        self._base = walked.segment_base
+        """Of the segment that records are appended to; it may not exist yet."""
+        self._begin_file = found.begin_file
+        self._missing_from = found.missing_from
+        """Where the log began before its first segments were lost; None: they are there."""
+        self._hidden: deque[int] = deque()
+        """Bases of dropped segments whose files are still there, oldest first."""
+        self._ends = found.ends
+        self.epochs = walked.epochs
+        """Of the commits written, also of those that retention removed since a checkpoint."""
+        self.tails = dict(found.tails)
+        """Segment base -> offset and CRC of its last commit with records at or below the high watermark: by them a segment is known
+        again. A later one may be truncated."""
+
+    @property
+    def begin(self) -> int:
+        """The oldest log offset kept."""
+        if self._missing_from is not None:
+            return self._missing_from
+        begin = self._segments.begin
+        return self.written_end if begin is None else begin
+
+    def crc_at(self, end: int) -> int | None:
+        """Return the CRC of the commit that ends at a log offset; None if it is none of the newest ones (see `read_crc_at`)."""
+        return self._ends.crc_at(end)
+
+    # --- damage ----------------------------------------------------------------------------------------------------
+
+    def add_damage(self, found: Iterable[Damage]) -> bool:
+        """Add damage that is not known yet, in order; whether there was any."""
+        known, begin = self.damaged, self.begin
+        # Not what retention deleted while it was read.
+        self.damaged = added(known, (d for d in found if d.end > begin or d.begin >= begin))
+        return self.damaged is not known
+
+    # --- reading ---------------------------------------------------------------------------------------------------
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Bytes of the log. Raises ReadFailed when the disk returned an error, or LogError when they are not kept."""
+        file, place = self._segments.locate(offset, size)
+        try:
+            data = file.pread(size, place)
+        except OSError as error:
+            raise ReadFailed(f"log offset {offset}: {error}") from error
+        if len(data) < size:
+            raise LogError(f"log offset {offset}: {len(data)} of {size} bytes are there", code="log.unreadable")
+        return data
+
+    def read_cached(self, offset: int, size: int) -> bytes | bytearray | None:
+        """As `read`, but None when the disk would have to be waited for."""
+        found = self._segments.opened(offset, size)
+        if found is None:
+            return None
+        file, place = found
+        try:
+            return file.pread_cached(size, place)
+        except OSError as error:
+            raise ReadFailed(f"log offset {offset}: {error}") from error
+
+    def warm(self, offset: int, size: int) -> None:
+        """Bring a range into memory, as far as it is kept; from a thread that may wait for the disk."""
+        info = self._segments.holding(offset)
+        end = min(offset + size, info.end) if info is not None else offset
+        for begin in range(offset, end, WARM_BYTES):
+            self.read(begin, min(WARM_BYTES, end - begin))
+
+    def read_commits(self, position: Position, end: int, bytes_max: int) -> tuple[list[Commit], Position]:
+        """Return the commits with records from a position on, and the position behind what was read; in a thread that may wait.
+
+        Args:
+            end: commits that end above it are left out.
+            bytes_max: a commit that begins after so many bytes is left out; at least one is returned.
+
+        Raises:
+            ReadFailed: the disk can't read a place.
+            LogError: a commit is damaged, or does not follow the one before.
+        """
+        found: list[Commit] = []
+        size = 0
+
+        def visit(commit: Commit) -> None:
+            nonlocal size
+            found.append(commit)
+            size += commit.end - commit.offset
+
+        walker = Walker(self._segments, visit, stop=lambda offset: offset >= end or size >= bytes_max, visit_end=end)
+        walked = walker.walk(position)
+        if walked.damaged:
+            damage = walked.damaged[0]
+            raise LogError(f"log offset {damage.begin}: {damage.why}", code="log.unreadable")
+        return found, walked.visited
+
+    def walk(self, begin: int, visit: Callable[[Commit], None], stop: Callable[[int], bool]) -> tuple[Damage, ...]:
+        """Visit commits again from a segment's base on, until `stop(offset)`; the damage met on the way.
+
+        Places that the disk can't read count as damage.
+        """
+        end = self.written_end
+        is_stopped = False
+
+        def stop_at(offset: int) -> bool:
+            nonlocal is_stopped
+            is_stopped = offset >= end or stop(offset)
+            return is_stopped
+
+        walked = Walker(self._segments, visit, stop=stop_at, skip_unreadable=True).walk(Position(begin, UNKNOWN_CHAIN))
+        if is_stopped:
+            return walked.damaged
+        return (*walked.damaged, Damage(walked.position.offset, end, "commits can't be read"))
+
+    def is_readable(self, begin: int, end: int) -> bool:
+        """Whether the disk can read this range, as far as it is kept; from a thread that may wait for the disk."""
+        at = begin
+        while at < end and (info := self._segments.holding(at)) is not None:
+            size = min(PIECE_BYTES, end - at, info.end - at)
+            try:
+                self.read(at, size)
+            except ReadFailed:
+                return False
+            at += size
+        return True
+
+    def read_crc_at(self, end: int) -> int | None:
+        """As `crc_at`, but of any commit that is kept, by reading its segment; from a thread that may wait for the disk.
+
+        None: no commit ends there, or it can't be read.
+        """
+        info = self._segments.holding(end - 1) if 0 < end <= self.written_end else None
+        if info is None:
+            return None
+        walker = Walker(self._segments, lambda _: None, stop=lambda offset: offset >= end, skip_unreadable=True)
+        walked = walker.walk(Position(info.base, UNKNOWN_CHAIN))
+        return walked.position.chain if walked.position.offset == end else None
+
+    def read_previous_crc(self, base: int) -> int | None:
+        """Return the CRC that the first commit of a segment names as its predecessor's; from a thread that may wait for the disk.
+
+        None: the segment has no commit, or is not kept. Raises ReadFailed.
+        """
+        try:
+            header = decode_header(self.read(base, HEADER_BYTES), base, base)
+        except ReadFailed:
+            raise
+        except LogError:
+            return None
+        return header.previous_crc if header is not None else None
+
+    def segment_at(self, offset: int) -> SegmentInfo | None:
+        """Return the segment with a log offset; None if it is not kept."""
+        return self._segments.holding(offset)
+
+    def segments(self) -> list[SegmentInfo]:
+        """The segments, oldest first."""
+        return self._segments.infos()
+
+    # --- dropping --------------------------------------------------------------------------------------------------
+
+    def hide_before(self, offset: int) -> list[int]:
+        """Drop whole segments below a log offset, never the current one; their bases.
+
+        They can't be read any more. Their files are deleted by `delete_hidden`.
+        """
+        bases = [info.base for info in self._segments.infos() if info.end <= offset and info.base < self._base]
+        for base in bases:
+            self._segments.hide(base)
+            self.tails.pop(base, None)
+        self._hidden.extend(bases)
+        if bases:
+            self._missing_from = None
+            self.damaged = tuple(damage for damage in self.damaged if damage.end > self.begin)
+        return bases
+
+    @property
+    def hidden_segments(self) -> int:
+        """Segments dropped whose files are not deleted yet."""
+        return len(self._hidden)
+
+    def delete_hidden(self, files_max: int) -> None:
+        """Delete files of dropped segments, oldest first; in one thread at a time, which may wait for the disk.
+
+        Each deletion is durable before the next: a crash leaves no gap in the log. After OSError the next call continues.
+        """
+        if files_max and self._hidden and self._begin_file.exists:
+            self._begin_file.write(self.begin)
+        for _ in range(min(files_max, len(self._hidden))):
+            try:
+                self._disk.remove(self._segments.path(self._hidden[0]))
+            except FileNotFoundError:
+                # An earlier call deleted it and could not sync the folder.
+                logger.info("the dropped segment at log offset %d is gone already", self._hidden[0])
+            self._disk.sync_dir(self._segments.folder)
+            self._hidden.popleft()
+
+    def drop_before(self, offset: int) -> list[int]:
+        """Drop whole segments below a log offset and delete their files at once; their bases."""
+        bases = self.hide_before(offset)
+        self.delete_hidden(len(self._hidden))
+        return bases

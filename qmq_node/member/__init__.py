@@ -1,0 +1,1 @@
+"""A node whose broker group has several members, and its role in it."""

@@ -1,0 +1,312 @@
+"""class Member: the role of a node in its broker group, as the group's row says: it waits, follows, or leads."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from qmq.protocol.codes import ReplicaRole
+from qmq.protocol.group_rows import GroupRow as SentRow
+from qmq.protocol.reasons import NO_REASON, Code, Reason
+from qmq.supervisor import Supervisor
+from qmq_node.member.log_changes import LogChanges
+from qmq_node.member.shell import Shell
+from qmq_node.process.life import LifeEnded
+from qmq_node.process.role_changes import RoleChanges
+from qmq_node.replication.master.leading import Leading
+from qmq_node.replication.newest_row import NewestRow
+from qmq_node.replication.rules.roles import ReplicaState, Step, step_for
+from qmq_node.replication.rules.row import GroupRow
+from qmq_node.replication.slave.follow_outcomes import Diverged, LogCopied, MustCopy, ReplicationAlarm
+from qmq_node.replication.slave.follower import Follower
+
+logger = logging.getLogger("qmq_node.replication.rules")
+
+
+@dataclass(eq=False, repr=False)
+class Member:
+    """Brings the node into the role that the newest row gives it."""
+
+    node_id: str
+    rows: NewestRow
+    _shell: Shell
+    _supervisor: Supervisor
+    _role_changes: RoleChanges
+    _role: ReplicaRole = field(default=ReplicaRole.WAITING, init=False)
+    reason: Reason = field(default=Reason.of(Code.NO_ROW), init=False)
+    """Why it has this role; "" if that is what it should have."""
+    refusal: Reason = field(default=NO_REASON, init=False)
+    """Why it accepts no messages although it serves; "" if it does."""
+    leading: Leading | None = field(default=None, init=False)
+    follower: Follower | None = field(default=None, init=False)
+    _address: str = field(default="", init=False)
+    """Of the master that is followed."""
+    _task: "asyncio.Task[None] | None" = field(default=None, init=False)
+    """Follows, or waits for the epoch to be confirmed."""
+    is_alone: bool = field(default=False, init=False)
+    """Whether the node serves as the only member."""
+    _is_closed: bool = field(default=False, init=False)
+    on_role: Callable[[], None] = field(default=lambda: None, init=False)
+    """Called when the node has another role."""
+
+    def __post_init__(self) -> None:
+        self._role_changes.became(self._role)
+        self.log_changes = LogChanges(self._shell)
+
+    @property
+    def role(self) -> ReplicaRole:
+        """The role that the node has now."""
+        return self._role
+
+    @role.setter
+    def role(self, role: ReplicaRole) -> None:
+        is_other, self._role = role is not self._role, role
+        self._role_changes.became(role)
+        if is_other:
+            self.on_role()
+
+    @property
+    def row(self) -> SentRow | None:
+        """The newest row; None: no metaserver has sent one yet."""
+        return self.rows.value
+
+    def learned(self, row: SentRow) -> None:
+        """A metaserver sent the row. An older one than known changes nothing."""
+        self.rows.learned(row)
+
+    def explained(self, reason: Reason) -> None:
+        """Show a metaserver's reason for not making this node a member; "" changes nothing."""
+        if self.role is ReplicaRole.SPARE and reason:
+            self.reason = reason
+
+    def serves_alone(self) -> None:
+        """The node serves as the only member, as far as it knows."""
+        self.is_alone, self.role, self.reason = True, ReplicaRole.MASTER, NO_REASON
+
+    def newer_epoch(self, epoch: int) -> None:
+        """A slave knows a newer epoch than the one that this node leads."""
+        self._step_down(Reason.of(Code.NEWER_EPOCH, epoch=epoch))
+
+    async def run(self) -> None:
+        """Follow the row until cancelled."""
+        while True:
+            await self.rows.changed.wait()
+            self.rows.changed.clear()
+            if self._is_closed or self.log_changes.is_begun:
+                continue
+            if self.row is not None and self.role is not ReplicaRole.FAILED:
+                await self._do(self.row)
+
+    async def leave(self) -> None:
+        """Before the node stops: have the master of a slave stop waiting for it; in limited time."""
+        if self.follower is not None:
+            await self.follower.leave()
+
+    async def close(self) -> None:
+        """End what runs: sessions with slaves, or the one with the master. A row that arrives later changes nothing."""
+        self._is_closed = True
+        await self._stop()
+        if self.leading is not None:
+            await self.leading.close()
+
+    async def _do(self, sent: SentRow) -> None:
+        row, state = GroupRow.of(sent), self._shell.replica_state
+        leads = self.leading is not None or self.is_alone
+        step = step_for(self._shell.identity, state, row, leads=leads, follows=self.follower is not None)
+        if step is Step.IGNORE:
+            return
+        if step is Step.STAY and (leads or sent.master_sync_address in ("", self._address)):
+            await self._stay(row)
+            return
+        if self.is_alone:
+            await self._leave_alone(row, step)
+            return
+        if self.leading is not None:
+            self._step_down(Reason.of(Code.OTHER_LEADS, node=row.master, epoch=row.epoch))
+            return
+        await self._stop()
+        if step is Step.ALARM:
+            self._fail(_two_masters(row, state))
+        elif step is Step.SPARE:
+            self.role, self.reason = ReplicaRole.SPARE, _not_member(row)
+        elif step is Step.WAIT:
+            self.role, self.reason = ReplicaRole.WAITING, _why_waiting(self.node_id, state, row)
+        elif step in (Step.SERVE_ALONE, Step.LEAD) and state.copying is not None and not state.copying.is_usable:
+            self.role = ReplicaRole.WAITING
+            self.reason = Reason.of(Code.COPY_INCOMPLETE, epoch=row.epoch)
+        elif problem := self._shell.log_problem:
+            await self._replace_log(row, sent.master_sync_address, problem)
+        elif step is Step.SERVE_ALONE:
+            await self._serve_alone(row)
+        elif problem := self._shell.replication_problem():
+            self._fail(Reason(problem))
+        elif step is Step.LEAD:
+            await self._lead(row)
+        else:
+            await self._follow(row, sent.master_sync_address)
+
+    async def _leave_alone(self, row: GroupRow, step: Step) -> None:
+        """The node serves as the only member, and the row says otherwise: others may have the newest messages of the group."""
+        state = self._shell.replica_state
+        if step in (Step.SPARE, Step.ALARM):
+            # It accepts nothing more. What it has stored is served to consumers: no other node may have that.
+            problem = _not_member(row) if step is Step.SPARE else _two_masters(row, state)
+            if problem != self.refusal:
+                logger.error("node %s accepts no messages: %s", self.node_id, problem)
+            self.reason = self.refusal = problem
+            return
+        if step is Step.SERVE_ALONE:
+            await self._shell.store_replica_state(state.for_row(row))
+            self._shell.end(LifeEnded(f"epoch {row.epoch} of the broker group begins"))
+            return
+        await self._shell.store_replica_state(replace(state, is_only_member=False))
+        self._step_down(Reason.of(Code.NOT_ALONE, members=", ".join(row.members)))
+
+    def _step_down(self, why: Reason) -> None:
+        """End as master. What waits for slaves is not answered any more; the next life does what the row says."""
+        self.role, self.reason = ReplicaRole.STEPPING_DOWN, why
+        self._shell.end(LifeEnded(why))
+
+    async def _stay(self, row: GroupRow) -> None:
+        if self.is_alone:
+            self.reason = self.refusal = NO_REASON
+            if len(row.members) > 1:
+                await self._begin_replicating(row)
+            return
+        await self._shell.store_replica_state(self._shell.replica_state.for_row(row))
+        if self.leading is not None:
+            self.leading.learned(row)
+        elif self.follower is not None:
+            self._show_slave()
+
+    async def _follow(self, row: GroupRow, address: str) -> None:
+        if not address:
+            self.role, self.reason = ReplicaRole.WAITING, Reason.of(Code.ADDRESS_UNKNOWN, master=row.master)
+            return
+        await self._shell.store_replica_state(self._shell.replica_state.for_row(row))
+        self.follower, self._address = self._shell.new_follower(), address
+        self.follower.steps.on_change = self._show_slave
+        self.follower.keep_log(lambda: _why_kept(self.node_id, self.row or row, row.master, address))
+        self._show_slave()
+        self._task = self._supervisor.background("following", self._run_follower(self.follower, address))
+
+    def _show_slave(self) -> None:
+        """Set the role of a node that follows."""
+        assert self.row is not None
+        assert self.follower is not None
+        if self.follower.copy.is_copying:
+            self.role, self.reason = ReplicaRole.COPYING, Reason.of(Code.COPIES_MASTER)
+        else:
+            self.role = ReplicaRole.IN_SYNC if self.node_id in self.row.in_sync else ReplicaRole.FOLLOWING
+            self.reason = NO_REASON
+
+    async def _run_follower(self, follower: Follower, address: str) -> None:
+        try:
+            await follower.run(address)
+        except Diverged as diverged:
+            self.role, self.reason = ReplicaRole.WAITING, Reason.of(Code.TRUNCATED, end=diverged.truncation.end)
+            await self.log_changes.truncate(diverged.truncation)
+        except LogCopied as copied:
+            self._shell.end(LifeEnded(str(copied)))
+        except MustCopy as error:
+            # A newer row has this node follow again.
+            self.follower = None
+            await self._copy_when_possible(address, str(error))
+        except ReplicationAlarm as error:
+            self._fail(Reason(str(error)))
+
+    async def _replace_log(self, row: GroupRow, address: str, problem: str) -> None:
+        """Replace a log that lacks acknowledged bytes once the set is without this node and the master's state can be read.
+
+        Until then the log stays: it may be the best copy that is left, and an operator may need to know what it has.
+        """
+        self.role, kept = ReplicaRole.WAITING, _why_kept(self.node_id, row, row.master, address)
+        self.reason = Reason.of(Code.BECAUSE, problem=problem, why=kept)
+        if not kept:
+            await self._shell.store_replica_state(self._shell.replica_state.for_row(row))
+            self._task = self._supervisor.background("following", self._copy_when_possible(address, problem))
+
+    async def _copy_when_possible(self, address: str, problem: str) -> None:
+        def explain(why: str) -> None:
+            self.reason = Reason.of(Code.COPIES_LATER, problem=problem, why=why)
+
+        self.role = ReplicaRole.WAITING
+        explain(Reason.of(Code.NO_ANSWER))
+        await self._shell.wait_for_state(address, explain)
+        logger.error("node %s replaces its log by a copy of the master's: %s", self.node_id, problem)
+        await self._copy_all(problem)
+
+    async def _copy_all(self, why: str) -> None:
+        self.role, self.reason = ReplicaRole.COPYING, Reason.of(Code.LOG_REPLACED, why=why)
+        await self.log_changes.discard(self.reason)
+
+    async def _lead(self, row: GroupRow) -> None:
+        self.role, self.reason = ReplicaRole.PROMOTED, Reason.of(Code.FIRST_COMMIT)
+        await self._shell.store_replica_state(self._shell.replica_state.for_row(row))
+        self.leading, offset = await self._shell.begin_epoch(row)
+        self._task = self._supervisor.background("promotion", self._serve(offset))
+
+    async def _serve_alone(self, row: GroupRow) -> None:
+        await self._shell.store_replica_state(self._shell.replica_state.for_row(row))
+        await self._shell.begin_alone()
+        await self._shell.serve_clients()
+        self.serves_alone()
+
+    async def _begin_replicating(self, row: GroupRow) -> None:
+        """Another node became a member. This one still has everything that was acknowledged, so it stays master of its epoch."""
+        problem = self._shell.replication_problem()
+        if problem:
+            self.reason = Reason.of(Code.NO_SLAVES, why=problem)
+            return
+        await self._shell.store_replica_state(self._shell.replica_state.for_row(row))
+        self.leading = await self._shell.begin_replicating(row)
+        self.is_alone, self.reason = False, NO_REASON
+        logger.info("node %s is the master of %s from now on", self.node_id, ", ".join(row.members))
+
+    async def _serve(self, offset: int) -> None:
+        await self._shell.wait_confirmed(offset)
+        await self._shell.serve_clients()
+        self.role, self.reason = ReplicaRole.MASTER, NO_REASON
+
+    async def _stop(self) -> None:
+        """End following, or waiting for the epoch to be confirmed."""
+        if self._task is not None:
+            await self._supervisor.cancel(self._task)
+            self._task = None
+        self.follower = None
+
+    def _fail(self, reason: Reason) -> None:
+        """Take no further part until an operator has decided."""
+        logger.critical("node %s takes no part in replication: %s", self.node_id, reason)
+        self.role, self.reason, self.follower = ReplicaRole.FAILED, reason, None
+
+
+def _not_member(row: GroupRow) -> Reason:
+    return Reason.of(Code.NOT_AMONG, members=", ".join(row.members))
+
+
+def _two_masters(row: GroupRow, state: ReplicaState) -> Reason:
+    if row.promotion_id == state.promotion_id:
+        return Reason.of(Code.ALSO_LEADS, node=row.master, epoch=row.epoch)
+    return Reason.of(Code.TWO_PROMOTIONS, epoch=row.epoch, one=str(row.promotion_id), other=str(state.promotion_id))
+
+
+def _why_kept(node_id: str, row: GroupRow | SentRow, master: str, address: str) -> Reason:
+    """Return why the log of a slave may not be replaced yet, and it may not give up, whatever its master says; "" if it may.
+
+    A program at the address of a master that is gone can't change the row. Where the newest row names the master and is
+    without this node in its in-sync set, other members have everything that was acknowledged.
+    """
+    if master != row.master:
+        return Reason.of(Code.OTHER_MASTER, node=master)
+    if master == node_id:
+        return Reason.of(Code.CANNOT_LEAD, epoch=row.epoch)
+    if node_id in row.in_sync or not address:
+        return Reason.of(Code.LOG_STAYS, master=master)
+    return NO_REASON
+
+
+def _why_waiting(node_id: str, state: ReplicaState, row: GroupRow) -> Reason:
+    if row.master != node_id:
+        return Reason.of(Code.NO_MASTER)
+    return Reason.of(Code.LED if state.epoch == row.epoch else Code.WAS_PROMOTED, epoch=row.epoch)

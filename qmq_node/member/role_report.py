@@ -1,0 +1,73 @@
+"""What a node reports of its role in its broker group on the page /stats."""
+
+from dataclasses import asdict
+from typing import Any, Protocol
+
+from qmq_node.commits.applying import Applying
+from qmq_node.log.log import SegmentedLog
+from qmq_node.member.role import Member
+from qmq_node.process.machine import Machine
+from qmq_node.replication.master.leading import Leading
+from qmq_node.replication.replica_state import ReplicaStateFile
+from qmq_node.replication.slave.follower import Follower
+
+
+class ReportingNode(Protocol):
+    """What the reports need of a node."""
+
+    member: Member
+    machine: Machine
+    replica: ReplicaStateFile
+    log: SegmentedLog
+    applying: Applying | None
+    """None: the log was opened as that of the only member."""
+
+
+def role_report(node: ReportingNode) -> dict[str, Any]:
+    """Return the table `replication` of the page /stats. Offsets and sizes in bytes; what is not known is null."""
+    member, row = node.member, node.member.row
+    report: dict[str, Any] = {
+        "role": member.role.name.lower(),
+        "reason": member.reason,
+        "epoch": node.replica.state.epoch,
+        "master": row.master if row is not None else None,
+        "members": list(row.members) if row is not None else None,
+        "in_sync": list(row.in_sync) if row is not None else None,
+        "in_sync_min": row.in_sync_min if row is not None else None,
+        "in_sync_version": row.in_sync_version if row is not None else None,
+        "high_watermark": node.log.high_watermark,
+        "role_changes": dict(node.machine.role_changes.by_role),
+    }
+    if member.leading is not None:
+        report |= _of_master(member.leading)
+    if member.follower is not None:
+        report |= _of_slave(node, member.follower)
+    return report
+
+
+def _of_master(leading: Leading) -> dict[str, Any]:
+    row = leading.current_row
+    slaves = [
+        {**asdict(slave), "state": slave.state.name.lower() if slave.state is not None else None}
+        for slave in leading.slaves()
+    ]
+    return {
+        "in_sync": list(row.in_sync),
+        "in_sync_version": row.version,
+        "stalled_seconds": round(leading.stalled_seconds, 3),
+        "unreachable": list(leading.unreachable),
+        "slow": {slave: round(seconds, 3) for slave, seconds in leading.slow.items()},
+        "slaves": slaves,
+    }
+
+
+def _of_slave(node: ReportingNode, follower: Follower) -> dict[str, Any]:
+    silent, progress = follower.silent_seconds, follower.copy.progress
+    return {
+        "received_end": node.log.written_end,
+        "confirmed_end": node.log.synced_end if not follower.copy.is_copying else None,
+        "applied_end": node.applying.applied_end if node.applying is not None else None,
+        "master_silent_seconds": round(silent, 3) if silent is not None else None,
+        "problem": follower.problem,
+        "copy": progress.report() if progress is not None else None,
+    }

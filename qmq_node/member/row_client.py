@@ -1,0 +1,74 @@
+"""class RowClient: a master's requests to metaservers to change the row of its broker group."""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from qmq.errors import QmqError
+from qmq.protocol.codes import Command, ResponseCode
+from qmq.protocol.group_rows import ChangeInSyncRequest, ResignRequest, RowResponse, RowResult
+from qmq.protocol.reasons import Reason
+from qmq_node.membership.metaserver_session import MetaserverSession
+from qmq_node.replication.rules.row import ChangeInSync, GroupRow, Resignation
+
+ROW_CHANGE_SECONDS = 6.0
+"""How long a request to change the row waits for the metaserver, which waits 5 s for its database."""
+
+logger = logging.getLogger("qmq_node.replication.rules")
+
+
+@dataclass(eq=False, repr=False)
+class RowClient:
+    """Sends a request to one metaserver after another, until the outcome is known. One without answer may have changed the row.
+
+    A request is valid for one version of the row, so several metaservers can't make the change twice.
+    """
+
+    _broker_group: str
+    _sessions: Callable[[], Sequence[MetaserverSession]]
+    """In the order in which they are to be tried."""
+
+    @property
+    def database_responds(self) -> bool:
+        """Whether the database of a metaserver responded when that last answered, within its lease."""
+        return any(
+            session.has_lease and session.last is not None and not session.last.database_is_away
+            for session in self._sessions()
+            if session.caller is not None and not session.caller.is_closed
+        )
+
+    async def change_in_sync(self, change: ChangeInSync, reason: Reason) -> tuple[RowResult, GroupRow | None]:
+        """Request a change of the in-sync set; the result, and the row if it is known."""
+        request = ChangeInSyncRequest(
+            self._broker_group, change.node_id, change.epoch, change.promotion_id, change.version, change.change,
+            change.member, reason, change.incarnation,
+        )  # fmt: skip
+        answer = await self._answer(Command.CHANGE_IN_SYNC, request.encode())
+        return answer.result, GroupRow.of(answer.row) if answer.row is not None else None
+
+    async def resign(self, resignation: Resignation, end: int, crc: int) -> RowResponse:
+        """Request that a slave be promoted whose log ends where this node's does: at `end`, behind the commit with this CRC."""
+        request = ResignRequest(
+            self._broker_group, resignation.node_id, resignation.epoch, resignation.promotion_id, resignation.version,
+            resignation.successor, end, crc, resignation.is_leaving,
+        )  # fmt: skip
+        return await self._answer(Command.RESIGN, request.encode())
+
+    async def _answer(self, command: Command, body: bytes) -> RowResponse:
+        answer = RowResponse(RowResult.UNAVAILABLE, "this node is connected to no metaserver")
+        for session in self._sessions():
+            if session.caller is None or session.caller.is_closed:
+                continue
+            try:
+                frame = await session.caller.call(command, body, timeout_s=ROW_CHANGE_SECONDS)
+                if frame.code != ResponseCode.SUCCESS:
+                    raise QmqError(f"it returned code {frame.code}")
+                answer = RowResponse.decode(frame.body)
+                if answer.row is not None and answer.row.broker_group != self._broker_group:
+                    raise QmqError(f"it returned the row of broker group {answer.row.broker_group}")
+            except QmqError as error:
+                answer = RowResponse(RowResult.UNAVAILABLE, f"metaserver {session.url}: {error}")
+            if answer.result is not RowResult.UNAVAILABLE:
+                return answer
+            logger.info("the outcome of %s is not known: %s", command.name, answer.reason)
+        return answer

@@ -1,0 +1,1 @@
+"""How a node registers with metaservers, and which policy it gets."""

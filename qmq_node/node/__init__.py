@@ -1,0 +1,1 @@
+"""A daemon with a message log."""

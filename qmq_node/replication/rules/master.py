@@ -1,0 +1,185 @@
+"""class Master: what a master counts before it answers, and when it may change the in-sync set. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from qmq.protocol.group_rows import InSyncChange
+from qmq_node.replication.rules.row import ChangeInSync, GroupRow
+
+NOTHING_CONFIRMED = -1
+
+
+class SessionRejected(Exception):
+    """A confirmation that does not count. The session ends; `is_alarm`: a rule was broken somewhere.
+
+    `code` is the kind of reason, for counters.
+    """
+
+    def __init__(self, reason: str, code: str, *, is_alarm: bool = False) -> None:
+        super().__init__(reason)
+        self.code = code
+        self.is_alarm = is_alarm
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One slave that follows, from its FOLLOW to the end of the connection or of either process."""
+
+    slave: str
+    number: int
+    incarnation: str
+    """Of the slave's data folder."""
+    confirmed: int = NOTHING_CONFIRMED
+    """The highest log offset that the slave confirmed in this session: everything below is synced there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Master:
+    """The state of a master in its epoch."""
+
+    node_id: str
+    row: GroupRow
+    """The newest one of its epoch that it knows to be stored."""
+    begin: int
+    """Where its log ended when it was promoted."""
+    synced_end: int
+    high_watermark: int
+    """The first log offset that some counted member may lack. It never falls."""
+    sessions: tuple[Session, ...] = ()
+    """At most one for each slave."""
+    requested: frozenset[tuple[str, str]] = frozenset()
+    """Slaves, each with the incarnation of its data folder, whose addition it has requested for this version of the row. The row
+    may contain them already."""
+
+    @property
+    def counted(self) -> frozenset[str]:
+        """The members that have to sync a commit before it is below the high watermark.
+
+        A slave counts from the moment its addition is requested, and until the row without it is stored: the row may name it at
+        any time in between, and who is in the row may be promoted.
+        """
+        return frozenset(self.row.in_sync) | {slave for slave, _ in self.requested} | {self.node_id}
+
+    def may_follow(self, slave: str, incarnation: str) -> bool:
+        """Whether a slave may begin a session. A member that counts may with the data folder that the row names, no other: the row
+        may have it promoted with what was in that one."""
+        return slave not in self.counted or incarnation == self._counted_incarnation(slave)
+
+    def _counted_incarnation(self, slave: str) -> str:
+        return dict(self.requested).get(slave) or self.row.incarnation_of(slave)
+
+    @property
+    def accepts_sends(self) -> bool:
+        """Whether enough members are in sync for sends to be accepted and answered."""
+        return len(self.row.in_sync) >= self.row.in_sync_min_in_force
+
+    def session_of(self, slave: str) -> Session | None:
+        """Return the session of a slave that follows."""
+        return next((session for session in self.sessions if session.slave == slave), None)
+
+    # --- what happens ----------------------------------------------------------------------------------------------
+
+    def synced(self, end: int) -> "Master":
+        """Everything below `end` is on the master's own disk."""
+        end = max(self.synced_end, end)
+        return Master(
+            self.node_id, self.row, self.begin, end, self._reached(end, self.sessions), self.sessions, self.requested
+        )
+
+    def followed(self, slave: str, number: int, incarnation: str) -> "Master":
+        """A slave for which `may_follow` holds begins a session, which ends any other that it has."""
+        if not self.may_follow(slave, incarnation):
+            raise ValueError(f"{slave!r} may not follow with data folder {incarnation!r}")
+        return replace(self, sessions=(*self._others(slave), Session(slave, number, incarnation)))
+
+    def session_ended(self, slave: str, number: int) -> "Master":
+        """A session ended. What the slave confirmed in it counts no longer, as its next process may have less."""
+        session = self.session_of(slave)
+        if session is None or session.number != number:
+            return self
+        return replace(self, sessions=tuple(self._others(slave)))
+
+    def confirmed(self, slave: str, number: int, end: int, crc: int, own_crc: int | None) -> "Master":
+        """A slave confirmed that everything below `end` is on its disk.
+
+        Args:
+            crc: of the slave's commit that ends there.
+            own_crc: of the master's commit that ends there; None if no commit of the master does.
+
+        Raises:
+            SessionRejected: the confirmation does not count.
+        """
+        session = self.session_of(slave)
+        if session is None or session.number != number:
+            raise SessionRejected(f"node {slave!r} has no session {number}", "other_session")
+        if own_crc is None:
+            raise SessionRejected(
+                f"node {slave!r} confirmed log offset {end}, where no commit of the master ends",
+                "no_commit",
+                is_alarm=True,
+            )
+        if crc != own_crc:
+            raise SessionRejected(
+                f"node {slave!r} has another commit before log offset {end}", "other_crc", is_alarm=True
+            )
+        if end < session.confirmed:
+            raise SessionRejected(
+                f"node {slave!r} confirmed log offset {end} after {session.confirmed}", "below_last", is_alarm=True
+            )
+        sessions = (*self._others(slave), Session(slave, number, session.incarnation, end))
+        return Master(
+            self.node_id, self.row, self.begin, self.synced_end, self._reached(self.synced_end, sessions), sessions,
+            self.requested,
+        )  # fmt: skip
+
+    def learned(self, row: GroupRow) -> "Master":
+        """A row of this epoch is stored. An older one than known changes nothing.
+
+        What was requested for an older version can't be made any more. Sessions of slaves that are in sync with another data folder
+        end: a row that was restored from a backup and replaced may name another one than was requested.
+        """
+        if row.epoch != self.row.epoch or row.version <= self.row.version:
+            return self
+        learned = replace(self, row=row, requested=frozenset())
+        kept = tuple(session for session in self.sessions if learned.may_follow(session.slave, session.incarnation))
+        return replace(learned, sessions=kept)._advanced()
+
+    # --- the in-sync set -------------------------------------------------------------------------------------------
+
+    def may_add(self, slave: str) -> bool:
+        """Whether the addition of a slave may be requested: it has everything that is below the high watermark, and
+        everything that was in the log when the epoch began."""
+        session = self.session_of(slave)
+        if session is None or slave not in self.row.members or slave in self.row.in_sync:
+            return False
+        return session.confirmed >= max(self.high_watermark, self.begin)
+
+    def add(self, slave: str) -> tuple["Master", ChangeInSync]:
+        """Request the addition of a slave for which `may_add` holds; it counts from now on."""
+        if not self.may_add(slave):
+            raise ValueError(f"the addition of {slave!r} may not be requested")
+        session = self.session_of(slave)
+        assert session is not None
+        added = slave, session.incarnation
+        return replace(self, requested=self.requested | {added}), self._change(InSyncChange.ADD, *added)
+
+    def remove(self, slave: str) -> ChangeInSync:
+        """Request the removal of a slave. It counts until the row without it is stored."""
+        return self._change(InSyncChange.REMOVE, slave)
+
+    def _change(self, change: InSyncChange, member: str, incarnation: str = "") -> ChangeInSync:
+        row = self.row
+        return ChangeInSync(self.node_id, row.epoch, row.promotion_id, row.version, change, member, incarnation)
+
+    def _others(self, slave: str) -> Iterable[Session]:
+        return (session for session in self.sessions if session.slave != slave)
+
+    def _advanced(self) -> "Master":
+        """Raise the high watermark to what all counted members have."""
+        return replace(self, high_watermark=self._reached(self.synced_end, self.sessions))
+
+    def _reached(self, synced_end: int, sessions: tuple[Session, ...]) -> int:
+        """Return the high watermark when this node has synced what is below `synced_end`."""
+        confirmed = {session.slave: session.confirmed for session in sessions}
+        ends = [confirmed.get(member, NOTHING_CONFIRMED) for member in self.counted if member != self.node_id]
+        return max(min([synced_end, *ends]), self.high_watermark)

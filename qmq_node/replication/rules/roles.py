@@ -1,0 +1,157 @@
+"""What a node does about a row that it learns from a metaserver. Pure."""
+
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+
+from qmq_node.log.record import FIRST_EPOCH
+from qmq_node.replication.rules.row import GroupRow
+
+
+class CopyPhase(Enum):
+    """What a copying slave does. The first three replace its log, and follow one another; the last one continues it."""
+
+    CLEARING = "clearing"
+    """The log and all that is derived from it are being removed: the master has no longer what follows on them."""
+    STATE = "state"
+    """There is no log. The master's state is read, and stored as a checkpoint."""
+    LOG = "log"
+    """The state is stored. The log is copied from the master's begin on, at least up to `Copying.end`. Nothing is applied."""
+    CATCHING_UP = "catching_up"
+    """The log and what is derived from it are in use. The log is far behind the master's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copying:
+    """A copy of the master's log that is not complete: log offsets [begin, end).
+
+    While it is on disk, this member confirms nothing, and may write many commits with one sync. After a restart, a bad place at or
+    behind `begin` is a torn tail, whatever follows it, and is truncated (`copied_from` of `qmq_node.log.opening.inspect`).
+    """
+
+    begin: int
+    end: int
+    """When the copy began, the master had this much. In phase LOG: the state holds nothing behind it."""
+    phase: CopyPhase = CopyPhase.CATCHING_UP
+    state_offset: int = 0
+    """In phase LOG: the log offset of the state. The master's log must not begin behind it."""
+    state_epoch: int = 0
+    """In phase LOG: the epoch of the master whose state it is. Another master may lack what it holds, if an operator accepted that,
+    so its own state is read before the log is copied from it."""
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the node could serve with what it has."""
+        return self.phase is CopyPhase.CATCHING_UP
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaState:
+    """What a member has on disk about its group before it acts on it. The default: it was never in a group of several members."""
+
+    epoch: int = FIRST_EPOCH
+    """The highest one that it has learned. Whatever is older is rejected. It never falls."""
+    promotion_id: str = ""
+    """Identifies the promotion that began the epoch; "" if there was none."""
+    is_only_member: bool = True
+    """Whether the group has no other member. Only then may the node serve as master after a restart, without being promoted."""
+    copying: Copying | None = None
+    is_new: bool = False
+    """Whether the data folder was empty and the node has not been told yet what it is in its group. The folder may have been
+    emptied, and others may have the data."""
+    version: int = 0
+    """That of the newest row of the epoch that it has acted on; 0: of none. With it, a metaserver notices that the database was
+    restored from a backup."""
+    in_sync: tuple[str, ...] = ()
+    """The in-sync set of that row."""
+    log_id: str = ""
+    """Identifies the log, the same on all members: its first master makes it, and slaves take it from the master that they
+    follow. A log that begins again from nothing, after an operator accepted that, has another one. "": there is no log yet."""
+
+    def for_row(self, row: GroupRow) -> "ReplicaState":
+        """Return what a node has to have on disk before it acts on a row of which it is a member."""
+        state = ReplicaState(
+            row.epoch,
+            row.promotion_id,
+            len(row.members) == 1,
+            self.copying,
+            version=row.version,
+            in_sync=row.in_sync,
+            log_id=self.log_id,
+        )
+        return state.with_newest_row(self)
+
+    def with_newest_row(self, known: "ReplicaState") -> "ReplicaState":
+        """Return this state with the row of another one if that is a later one of the same epoch."""
+        if known.epoch != self.epoch or known.version <= self.version:
+            return self
+        return replace(self, version=known.version, in_sync=known.in_sync)
+
+
+class Step(Enum):
+    """What a node does about a row."""
+
+    IGNORE = auto()
+    """The row is older than what the node has on disk."""
+    ALARM = auto()
+    """Two promotions, or two masters, have the same epoch, which the rules exclude: the node stops."""
+    STAY = auto()
+    """The node continues in its role; a master applies the in-sync set."""
+    SERVE_ALONE = auto()
+    """The node is the only member: it stores that, then serves without slaves."""
+    LEAD = auto()
+    """The node was promoted: it stores the epoch, then leads it."""
+    FOLLOW = auto()
+    """The node stores the epoch, then follows the row's master."""
+    WAIT = auto()
+    """The epoch has no master any more, or has none yet: the node waits for the next one."""
+    SPARE = auto()
+    """The node is not a member."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which node it is, in which process and with which data folder."""
+
+    node_id: str
+    boot_id: str
+    incarnation: str
+
+    def may_lead(self, row: GroupRow) -> bool:
+        """Whether this process was promoted, with its data folder. After a restart the node may have lost what it had not synced,
+        and its disk may be another one, or hold an older copy of the folder. Others may have what it lacks."""
+        return (self.boot_id, self.incarnation) == (row.master_boot_id, row.incarnation_of(self.node_id))
+
+
+def step_for(node: Identity, state: ReplicaState, row: GroupRow, *, leads: bool, follows: bool) -> Step:
+    """Return what a node does about a row. A node that leads or follows an older epoch ends that first.
+
+    Args:
+        leads: whether the node is master in the epoch of `state`.
+        follows: whether it follows in the epoch of `state`.
+    """
+    if row.epoch < state.epoch:
+        return Step.IGNORE
+    if row.epoch == state.epoch and row.promotion_id != state.promotion_id:
+        return Step.ALARM
+    if node.node_id not in row.members:
+        return Step.SPARE
+    if row.epoch == state.epoch and leads and row.master not in ("", node.node_id):
+        return Step.ALARM
+    if row.epoch == state.epoch and (leads or follows):
+        return Step.STAY
+    if row.master == node.node_id and row.members == (node.node_id,) and (state.is_new or row.epoch > state.epoch):
+        return Step.SERVE_ALONE
+    if row.master == node.node_id:
+        if not node.may_lead(row):
+            return Step.WAIT
+        # A master that restarted may have lost what it had not synced, and its slaves have that: it never resumes in the same
+        # epoch. It may have led this one already if the epoch is on its disk.
+        return Step.LEAD if row.epoch > state.epoch else Step.WAIT
+    return Step.FOLLOW if row.master else Step.WAIT
+
+
+def row_of_only_member(broker_group: str, node_id: str, state: ReplicaState) -> GroupRow | None:
+    """Return the row by which a node serves after its start, before any metaserver has sent one; None: it waits for one."""
+    if not state.is_only_member:
+        return None
+    return GroupRow(broker_group, (node_id,), node_id, (node_id,), state.epoch, 0, state.promotion_id)

@@ -1,0 +1,311 @@
+"""The row of a broker group: who is master, who is in sync, and the changes of both. Pure."""
+
+from dataclasses import dataclass, field, replace
+
+from qmq.protocol.group_rows import MEMBERS_MAX, InSyncChange
+from qmq.protocol.group_rows import GroupRow as SentRow
+from qmq.protocol.reasons import RESTORED
+
+
+class ChangeRejected(Exception):
+    """A change of a row that is not made. `is_stale`: the row has changed since the change was requested."""
+
+    def __init__(self, reason: str, *, is_stale: bool = False) -> None:
+        super().__init__(reason)
+        self.is_stale = is_stale
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """Who is master of a broker group and who is in sync. Each change raises `version`; each promotion raises `epoch`."""
+
+    broker_group: str
+    members: tuple[str, ...]
+    """Node ids."""
+    master: str
+    """The node id of the member that was promoted last; "" before the first promotion."""
+    in_sync: tuple[str, ...]
+    """The members that may be promoted: each has everything that was acknowledged. In the order of `members`."""
+    epoch: int
+    version: int
+    """Number of changes, `in_sync_version` in the database and on the wire."""
+    promotion_id: str
+    """Identifies the promotion that began the epoch."""
+    in_sync_min: int = 2
+    joining: tuple[str, ...] = ()
+    """The members that have not been in sync since they became members. They do not raise the minimum: a group whose first slave
+    copies the log accepts sends."""
+    incarnations: tuple[str, ...] = ()
+    """In the order of `members`: the incarnation of the data folder with which a member was last added to the in-sync set. The set
+    consists of these folders: a node whose disk was replaced since has less. "" or none at all: the member was never added, or the
+    group had one member only until now."""
+    master_boot_id: str = ""
+    """Identifies the process of the master that was promoted. No other leads the epoch: after a restart, the node may have lost
+    what it had not synced, or have an older copy of its data folder. "": the master began the epoch as the only member."""
+    copies: int = field(default=1, compare=False)
+    """How many members the group should have, where the row was read from the database. Nodes do not get it."""
+    known_place: tuple[int, int] = field(default=(0, 0), compare=False)
+    """As `copies`: the highest place of which a metaserver recorded that it is known although the stored row is older."""
+
+    @classmethod
+    def of(cls, sent: SentRow) -> "GroupRow":
+        """Return a row as a metaserver sent it."""
+        return cls(
+            sent.broker_group,
+            sent.members,
+            sent.master,
+            sent.in_sync,
+            sent.epoch,
+            sent.in_sync_version,
+            sent.promotion_id,
+            sent.in_sync_min,
+            tuple(member for place, member in enumerate(sent.members) if sent.joining >> place & 1),
+            sent.incarnations,
+            sent.master_boot_id,
+        )
+
+    def sent(self, master_sync_address: str) -> SentRow:
+        """Return the row to send to nodes; "" if the master's sync address is not known."""
+        return SentRow(
+            self.broker_group,
+            self.epoch,
+            self.promotion_id,
+            self.master,
+            master_sync_address,
+            self.version,
+            self.in_sync_min,
+            self.members,
+            self.in_sync,
+            sum(1 << place for place, member in enumerate(self.members) if member in self.joining),
+            self.incarnations,
+            self.master_boot_id,
+        )
+
+    def incarnation_of(self, member: str) -> str:
+        """Return the incarnation of the data folder with which a member was last added to the in-sync set; "" if there is none."""
+        return dict(zip(self.members, self.incarnations, strict=False)).get(member, "")
+
+    def with_incarnation(self, member: str, incarnation: str) -> "GroupRow":
+        """Return the row with another data folder of a member, in the same version."""
+        of_members = {other: self.incarnation_of(other) for other in self.members} | {member: incarnation}
+        return replace(self, incarnations=tuple(of_members.values()) if any(of_members.values()) else ())
+
+    @property
+    def in_sync_min_in_force(self) -> int:
+        """How many members have to be in sync so that sends are accepted."""
+        return min(self.in_sync_min, len(self.members) - len(self.joining))
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Epoch and version: the row with the higher place is newer."""
+        return self.epoch, self.version
+
+    @property
+    def content(self) -> tuple[str, frozenset[str]]:
+        """What has to be equal in rows of the same place: the promotion and the in-sync set."""
+        return self.promotion_id, frozenset(self.in_sync)
+
+    def contradicts(self, other: "GroupRow") -> bool:
+        """Whether both rows have one place and another content: one of them was stored after the database was restored.
+
+        Rows of one member may differ: two metaservers may have created the group at the same time.
+        """
+        has_several = len(self.members) > 1 or len(other.members) > 1
+        return has_several and self.place == other.place and self.content != other.content
+
+    def check_not_restored(self, newest_place: tuple[int, int]) -> None:
+        """Raises ChangeRejected if the row was newer before: the database was restored from a backup.
+
+        Its in-sync set may then name a member that was removed since, and lacks acknowledged messages. No change is made until
+        the last master reported (`qmq_node.replication.rules.promotion.recovered`) or an operator decided.
+
+        Args:
+            newest_place: the highest that the metaserver has seen, in the database or of a node.
+        """
+        newest_place = max(newest_place, self.known_place)
+        if self.place < newest_place:
+            raise ChangeRejected(
+                f"the stored row of {self.broker_group} has epoch {self.epoch}, version {self.version}, and had epoch"
+                f" {newest_place[0]}, version {newest_place[1]} before: {RESTORED}"
+            )
+
+    def check_not_contradicted(self, known: "GroupRow") -> None:
+        """Raises ChangeRejected if a row of the same place with another content is known."""
+        if self.contradicts(known):
+            raise ChangeRejected(
+                f"the stored row of {self.broker_group} has another in-sync set or promotion than the one that was known of epoch"
+                f" {self.epoch}, version {self.version}: {RESTORED}"
+            )
+
+    def with_in_sync(self, in_sync: frozenset[str]) -> "GroupRow":
+        """Return the next version of the row, with this in-sync set."""
+        ordered = tuple(member for member in self.members if member in in_sync)
+        joining = tuple(member for member in self.joining if member not in in_sync)
+        return replace(self, in_sync=ordered, version=self.version + 1, joining=joining)
+
+
+@dataclass(frozen=True, slots=True)
+class AddMember:
+    """The change that makes a node a member. It is not in sync until the master requests that."""
+
+    epoch: int
+    version: int
+    node_id: str
+    master_incarnation: str
+    """Of the data folder with which the master serves now: while it was the only member, the row did not have to name it."""
+
+    def applied_to(self, row: GroupRow) -> GroupRow:
+        """Return the changed row. Raises ChangeRejected."""
+        check_place(row, self.epoch, self.version)
+        if self.node_id in row.members:
+            raise ChangeRejected(f"node {self.node_id!r} is a member of broker group {row.broker_group} already")
+        if len(row.members) >= MEMBERS_MAX:
+            raise ChangeRejected(f"broker group {row.broker_group} has {MEMBERS_MAX} members, the maximum")
+        of_master = self.master_incarnation if len(row.members) == 1 else row.incarnation_of(row.master)
+        return replace(
+            row,
+            members=(*row.members, self.node_id),
+            version=row.version + 1,
+            joining=(*row.joining, self.node_id),
+        ).with_incarnation(row.master, of_master)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeInSync:
+    """A master's request to change the in-sync set, valid for one version of the row only."""
+
+    node_id: str
+    """Of the master."""
+    epoch: int
+    promotion_id: str
+    version: int
+    change: InSyncChange
+    member: str
+    incarnation: str = ""
+    """Of the data folder of a member that is added."""
+
+    def applied_to(self, row: GroupRow) -> GroupRow:
+        """Return the changed row. Raises ChangeRejected."""
+        _check_sender(row, self.node_id, self.epoch, self.promotion_id, self.version)
+        if self.member not in row.members:
+            raise ChangeRejected(f"node {self.member!r} is not a member of broker group {row.broker_group}")
+        if self.member == row.master:
+            raise ChangeRejected(f"node {self.member!r} is the master, which is always in sync")
+        if self.change is InSyncChange.ADD:
+            added = row.with_in_sync(frozenset(row.in_sync) | {self.member})
+            return added.with_incarnation(self.member, self.incarnation)
+        return row.with_in_sync(frozenset(row.in_sync) - {self.member})
+
+
+@dataclass(frozen=True, slots=True)
+class Promotion:
+    """The change that makes a member the master. `epoch` and `version` are those of the row that it replaces."""
+
+    epoch: int
+    version: int
+    candidate: str
+    boot_id: str
+    """Of the process of the candidate."""
+    new_epoch: int
+    promotion_id: str
+    keeps_master: bool = False
+    """Whether the old master stays in sync: it resigned, and has nothing that the candidate lacks."""
+
+    def applied_to(self, row: GroupRow) -> GroupRow:
+        """Return the changed row. Raises ChangeRejected."""
+        check_place(row, self.epoch, self.version)
+        if self.candidate not in row.in_sync:
+            raise ChangeRejected(f"node {self.candidate!r} is not in sync, it may lack acknowledged messages")
+        if self.new_epoch <= row.epoch:
+            raise ChangeRejected(f"epoch {self.new_epoch} is not above {row.epoch}")
+        gone = set() if self.keeps_master else {row.master} - {self.candidate}
+        changed = row.with_in_sync(frozenset(row.in_sync) - gone)
+        return replace(
+            changed,
+            master=self.candidate,
+            master_boot_id=self.boot_id,
+            epoch=self.new_epoch,
+            promotion_id=self.promotion_id,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class UncleanPromotion:
+    """An operator's change that makes a member the master although it may lack acknowledged messages, or the row was restored.
+
+    It is the only change by which acknowledged messages can be lost: those that the candidate does not have, and those that a
+    master of an older epoch still acknowledges while it runs. The candidate alone is in sync afterwards: after a restore, the
+    stored set may name members that lack what it has. `epoch` and `version` are those of the row that it replaces.
+    """
+
+    epoch: int
+    version: int
+    candidate: str
+    incarnation: str
+    """Of the data folder of the candidate."""
+    boot_id: str
+    """Of its process."""
+    newest_place: tuple[int, int]
+    """The highest place of the row that is known. The changed row is above it: after a restore, changes are possible again."""
+    promotion_id: str
+
+    def applied_to(self, row: GroupRow) -> GroupRow:
+        """Return the changed row. Raises ChangeRejected."""
+        check_place(row, self.epoch, self.version)
+        if self.candidate not in row.members:
+            raise ChangeRejected(f"node {self.candidate!r} is not a member of broker group {row.broker_group}")
+        epoch, version = max(row.epoch, self.newest_place[0]), max(row.version, self.newest_place[1])
+        changed = replace(row, version=version).with_in_sync(frozenset({self.candidate}))
+        changed = changed.with_incarnation(self.candidate, self.incarnation)
+        return replace(
+            changed,
+            master=self.candidate,
+            master_boot_id=self.boot_id,
+            epoch=epoch + 1,
+            promotion_id=self.promotion_id,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Resignation:
+    """A master's request to be succeeded by a member whose log ends where its own does."""
+
+    node_id: str
+    epoch: int
+    promotion_id: str
+    version: int
+    successor: str
+    is_leaving: bool
+    """Whether the process ends: the node does not stay in sync."""
+
+    def applied_to(self, row: GroupRow, boot_id: str, new_promotion_id: str) -> GroupRow:
+        """Return the changed row, in the next epoch. Raises ChangeRejected.
+
+        Args:
+            boot_id: of the process of the successor.
+        """
+        _check_sender(row, self.node_id, self.epoch, self.promotion_id, self.version)
+        if self.successor == self.node_id:
+            raise ChangeRejected(f"node {self.node_id!r} can't succeed itself")
+        promotion = Promotion(
+            row.epoch, row.version, self.successor, boot_id, row.epoch + 1, new_promotion_id,
+            keeps_master=not self.is_leaving,
+        )  # fmt: skip
+        return promotion.applied_to(row)
+
+
+def check_place(row: GroupRow, epoch: int, version: int) -> None:
+    """Raises ChangeRejected, as stale, unless the row has this epoch and version."""
+    if (epoch, version) != row.place:
+        raise ChangeRejected(
+            f"the change is for epoch {epoch}, version {version}; the row has epoch {row.epoch}, version {row.version}",
+            is_stale=True,
+        )
+
+
+def _check_sender(row: GroupRow, node_id: str, epoch: int, promotion_id: str, version: int) -> None:
+    check_place(row, epoch, version)
+    if promotion_id != row.promotion_id:
+        raise ChangeRejected(f"epoch {epoch} has promotion {row.promotion_id!r}, not {promotion_id!r}")
+    if node_id != row.master:
+        raise ChangeRejected(f"node {node_id!r} is not the master of broker group {row.broker_group}")

@@ -1,0 +1,1 @@
+"""A member that follows: it copies and applies the commits of its master."""

@@ -1,0 +1,1 @@
+"""A planned change of master."""

@@ -1,0 +1,212 @@
+"""class SwitchOver: a slave is promoted while the clients of the master wait, so that none of their requests fails.
+
+Clients' requests are held, not rejected: the official client repeats a rejected send ten times within milliseconds, and then gives
+up. Those in progress are answered, which takes until every in-sync member has everything. Then the master resigns.
+
+A resignation without an answer may be executed at any later time, as long as the row has its version. That is safe at any time, as
+every promotion is (docs/failover.md): a successor has everything that was answered, and what this node writes afterwards is
+answered only if the successor has confirmed it before it was promoted. So the master serves again when the outcome has been unknown
+for OUTCOME_SECONDS: while the database is unavailable, everything that serves continues. It learns of a promotion as of any other.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from qmq.clock import Clock
+from qmq.errors import LogError, QmqError
+from qmq.protocol.codes import FollowState
+from qmq.protocol.group_rows import GroupRow as SentRow
+from qmq.protocol.group_rows import RowResponse, RowResult
+from qmq_node.replication.master.leading import Leading
+from qmq_node.replication.master.slave_report import SlaveReport
+from qmq_node.replication.rules.row import GroupRow, Resignation
+
+DRAIN_SECONDS = 2.0
+"""How long requests in progress may take once further ones are held."""
+OUTCOME_SECONDS = 2.0
+"""How long the master requests the outcome of a resignation, with clients held, before it serves again."""
+RETRY_SECONDS = 0.2
+"""Pause before a resignation with an unknown outcome is requested again. It is valid for the same version, so it is done once."""
+LAG_SECONDS_MAX = 1.0
+"""A slave that lacks older commits is not promoted, because clients would wait for it."""
+
+RequestResignation = Callable[[Resignation, int, int], Awaitable[RowResponse]]
+"""Sends a resignation with the end of the log and the CRC there to a metaserver. It ends in limited time."""
+
+logger = logging.getLogger("qmq_node.replication.rules")
+
+
+class SwitchOverRejected(QmqError):
+    """The master was not changed, and won't be by this request. It serves as before."""
+
+    code = "switch_over.rejected"
+    retriable = True
+
+
+class SwitchOverUnknown(QmqError):
+    """It is unknown whether the master is changed. It serves until it learns that it was."""
+
+    code = "change.unknown"
+    retriable = True
+
+
+class Clients(Protocol):
+    """The requests of a node's clients."""
+
+    @property
+    def in_progress(self) -> int:
+        """How many are without an answer, except held ones."""
+
+    def hold(self) -> None:
+        """Handle no further requests, and let none in progress wait for messages."""
+
+    def resume(self) -> None:
+        """Handle those that were held, and all others."""
+
+    async def answered(self) -> None:
+        """Wait until none is in progress."""
+
+
+@dataclass(eq=False, repr=False)
+class SwitchOver:
+    """Switch-overs of one master, one at a time."""
+
+    _leading: Leading
+    _clients: Clients
+    _request: RequestResignation
+    _clock: Clock
+    _is_running: bool = field(default=False, init=False)
+
+    def check(self, to: str) -> None:
+        """Raise SwitchOverRejected if no slave can be promoted, or this one can't, or another switch-over is in progress."""
+        if self._is_running:
+            raise SwitchOverRejected("another switch-over of this node is in progress")
+        choose(self._leading.current_row, self._leading.slaves(), to)
+
+    async def run(self, to: str, *, is_leaving: bool) -> SentRow:
+        """Have a slave promoted; its row. Clients are held from then on.
+
+        Args:
+            to: node id of the slave; "": the one that has the most.
+            is_leaving: whether this node stops. Otherwise it stays in sync, so it has to follow its successor at once.
+
+        Raises:
+            SwitchOverRejected: there is no such slave, requests in progress took too long, or the metaserver refused. Clients are
+                served again.
+            SwitchOverUnknown: no metaserver has said within OUTCOME_SECONDS what became of it. Clients are served again.
+        """
+        self.check(to)
+        self._is_running, began = True, self._clock.monotonic()
+        self._clients.hold()
+        try:
+            row = await self._resigned(to, is_leaving)
+        except BaseException:
+            self._is_running = False
+            self._clients.resume()
+            raise
+        seconds = self._clock.monotonic() - began
+        logger.warning("node %s leads epoch %d, %.3f s after requests were held", row.master, row.epoch, seconds)
+        return row
+
+    async def _resigned(self, to: str, is_leaving: bool) -> SentRow:
+        leading, deadline = self._leading, None
+        unknown: int | None = None
+        while True:
+            await self._drain()
+            successor = choose(leading.current_row, leading.slaves(), to, has_all_below=leading.log.records_end)
+            if deadline is None:
+                deadline = self._clock.monotonic() + OUTCOME_SECONDS
+            row = leading.current_row
+            resignation = Resignation(
+                leading.node_id, row.epoch, row.promotion_id, row.version, successor.node_id, is_leaving
+            )
+            answer = await self._answer(resignation, deadline)
+            if answer.row is not None:
+                if answer.row.epoch > row.epoch:
+                    # By this request, or by one before it.
+                    return answer.row
+                leading.learned(GroupRow.of(answer.row))
+            if answer.result is RowResult.UNAVAILABLE:
+                unknown = row.version
+            may_come = unknown == leading.current_row.version
+            if answer.result is RowResult.REFUSED and not may_come:
+                raise SwitchOverRejected(answer.reason)
+            if self._clock.monotonic() >= deadline:
+                if may_come:
+                    raise SwitchOverUnknown(f"it is unknown whether the master is changed: {answer.reason}")
+                raise SwitchOverRejected(f"the row has changed meanwhile, try again: {answer.reason}")
+            if may_come:
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def _drain(self) -> None:
+        """Wait until requests in progress are answered, and every in-sync member has everything."""
+        log = self._leading.log
+        try:
+            async with asyncio.timeout(DRAIN_SECONDS):
+                await self._clients.answered()
+                while log.high_watermark < log.records_end:
+                    await self._leading.committer.synced(log.records_end - 1)
+        except TimeoutError:
+            waiting, lacking = self._clients.in_progress, log.records_end - log.high_watermark
+            raise SwitchOverRejected(
+                f"after {DRAIN_SECONDS:g} s {waiting} requests are in progress, and in-sync members lack {lacking} bytes of the log"
+            ) from None
+        except LogError as error:
+            raise SwitchOverRejected(f"this node stops: {error}") from error
+
+    async def _answer(self, resignation: Resignation, deadline: float) -> RowResponse:
+        """Request a resignation. A metaserver that waits for its database may take longer than clients are to be held."""
+        log = self._leading.log
+        # An empty log has no commit, and every member has all of it.
+        crc = log.crc_at(log.high_watermark) if log.high_watermark else 0
+        assert crc is not None, "the newest commits are known"
+        seconds = deadline - self._clock.monotonic()
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._request(resignation, log.high_watermark, crc)
+        except TimeoutError:
+            return RowResponse(RowResult.UNAVAILABLE, f"no metaserver has answered within {seconds:.1f} s")
+
+
+def choose(row: GroupRow, slaves: Sequence[SlaveReport], to: str, *, has_all_below: int = 0) -> SlaveReport:
+    """Return the slave to promote: of those that can be, the one that has the most.
+
+    Args:
+        slaves: those that follow.
+        to: node id of the only one that may; "": any.
+        has_all_below: the log offset up to which it must have confirmed everything.
+
+    Raises SwitchOverRejected: none can; the reason for each.
+    """
+    others = [member for member in row.members if member != row.master]
+    if to and to not in others:
+        names = f"its slaves are {', '.join(others)}" if others else "it has no slave"
+        raise SwitchOverRejected(f"node {to[:100]} is no slave of broker group {row.broker_group}: {names}")
+    reports = {slave.node_id: slave for slave in slaves}
+    wanted = [to] if to else others
+    problems = {name: _problem(row, name, reports.get(name), has_all_below) for name in wanted}
+    able = [reports[name] for name, problem in problems.items() if not problem]
+    if not able:
+        reasons = "; ".join(f"node {name} {problem}" for name, problem in problems.items())
+        raise SwitchOverRejected(reasons or f"broker group {row.broker_group} has no slave")
+    return max(able, key=lambda slave: (slave.confirmed_end, slave.applied_end))
+
+
+def _problem(row: GroupRow, name: str, slave: SlaveReport | None, has_all_below: int) -> str:
+    """Return why a slave can't be promoted now; "" if it can."""
+    if slave is None:
+        return "is not connected"
+    if name not in row.in_sync:
+        return "is not in sync"
+    if slave.state is not FollowState.FOLLOWING:
+        return "has confirmed nothing yet" if slave.state is None else f"is {slave.state.name.lower()}"
+    if slave.confirmed_end < has_all_below:
+        return f"lacks {has_all_below - slave.confirmed_end} bytes of the log"
+    if slave.lag_seconds is None:
+        return f"lacks {slave.lag_bytes} bytes of the log, some of them older than the commits that the master has in memory"
+    if slave.lag_seconds > LAG_SECONDS_MAX:
+        return f"lacks {slave.lag_bytes} bytes of the log, some for {slave.lag_seconds:.1f} s, more than {LAG_SECONDS_MAX:g} s"
+    return ""

@@ -1,0 +1,1 @@
+"""Frames of clients: which handler gets them, and which sends are accepted."""

@@ -1,0 +1,1 @@
+"""The server of frames: connections, their limits and what they use."""
