@@ -18,7 +18,6 @@ PYTHON = (
     "examples",
     "metaserver",
     "qmq",
-    "qmq_django",
     "qmq_node",
     "qmq_testing",
     "spark_analytics",

@@ -20,7 +20,7 @@ GLOSSARY = "docs/glossary.md"
 SECTION = "## Words we do not use"
 CATALOGUE = "frontend/src/i18n/en"
 SOURCES = (
-    "api", "console", "metaserver", "qmq/cli", "qmq/client", "qmq/middleware", "qmq_django", "qmq_testing", "spark_analytics",
+    "api", "console", "metaserver", "qmq/cli", "qmq/client", "qmq/middleware", "qmq/integrations", "qmq_testing", "spark_analytics",
 )  # fmt: skip
 PAGES = (
     "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs/index.md", "docs/client.md", "docs/control.md",

@@ -7,7 +7,7 @@ SECRET_KEY = os.environ.get("SHOP_SECRET_KEY", "for development only")
 DEBUG = os.environ.get("SHOP_DEBUG", "1") == "1"
 ALLOWED_HOSTS = ["localhost", "127.0.0.1"]
 ROOT_URLCONF = "urls"
-INSTALLED_APPS = ["qmq_django", "orders"]
+INSTALLED_APPS = ["qmq.integrations.django", "orders"]
 DATABASES = {
     "default": {
         "ENGINE": "django.db.backends.sqlite3",

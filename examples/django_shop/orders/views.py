@@ -9,7 +9,7 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_GET, require_POST
 
 from orders.models import Order, Receipt
-from qmq_django import send_on_commit
+from qmq.integrations.django import send_on_commit
 
 
 @csrf_exempt

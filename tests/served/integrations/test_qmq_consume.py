@@ -28,7 +28,7 @@ from pathlib import Path
 SECRET_KEY = "a key for tests only"
 DEBUG = False
 USE_TZ = True
-INSTALLED_APPS = ["qmq_django", "jobs"]
+INSTALLED_APPS = ["qmq.integrations.django", "jobs"]
 DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": Path(__file__).parent / "db.sqlite3"}}
 QMQ_URL = os.environ["QMQ_META"]
 """

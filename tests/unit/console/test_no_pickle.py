@@ -27,7 +27,6 @@ PACKAGES = (
     "console",
     "api",
     "spark_analytics",
-    "qmq_django",
 )
 UNSAFE_MODULES = frozenset(
     {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "shelve", "marshal", "joblib", "jsonpickle"}

@@ -27,7 +27,7 @@ IMPORTS = {
     "zstd": ("compression.zstd" if sys.version_info >= (3, 14) else "zstandard",),
     "node": ("broker_node.__main__", "delay_node.__main__"),
     "testing": ("pytest", "qmq_testing.plugin", "qmq_testing.server", "qmq_testing.deliveries"),
-    "django": ("qmq_django", "qmq_django.management.commands.qmq_consume"),
+    "django": ("qmq.integrations.django", "qmq.integrations.django.management.commands.qmq_consume"),
     "console": ("metaserver.__main__", "console.asgi", "console.celery", "kombu.transport.redis", "uvicorn.main"),
 }
 """Modules that the processes of an extra need. Celery imports its transport by name, when it connects."""
@@ -107,7 +107,7 @@ def test_middleware_without_its_library_names_the_extra(extra: str) -> None:
 
 def test_the_django_application_without_django_names_the_extra() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, "qmq_django", "django"],
+        [sys.executable, "-c", PROGRAM, "qmq.integrations.django", "django"],
         capture_output=True,
         text=True,
         timeout=120,
@@ -115,5 +115,6 @@ def test_the_django_application_without_django_names_the_extra() -> None:
     )
     assert done.returncode == 1
     assert (
-        "ImportError: qmq_django needs the package Django. Install it with: pip install 'pyqmq[django]'" in done.stderr
+        "ImportError: qmq.integrations.django needs the package Django. Install it with: pip install 'pyqmq[django]'"
+        in done.stderr
     )

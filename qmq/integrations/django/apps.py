@@ -3,8 +3,9 @@
 from django.apps import AppConfig
 
 
-class QmqDjangoConfig(AppConfig):
+class QmqConfig(AppConfig):
     """Provides the command qmq_consume."""
 
-    name = "qmq_django"
+    name = "qmq.integrations.django"
+    label = "qmq"
     verbose_name = "PyQMQ"

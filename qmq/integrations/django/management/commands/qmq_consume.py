@@ -16,7 +16,7 @@ from django.utils import autoreload
 import qmq
 from qmq import sync
 from qmq.errors import LocalProtocolError
-from qmq_django.worker import AnyApp, Worker
+from qmq.integrations.django.worker import AnyApp, Worker
 
 DEFAULT_MODULE = "consumers"
 RELOAD_STOP_SECONDS = 10.0

@@ -9,9 +9,9 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.db import transaction
 
-import qmq_django
 from qmq.errors import IllegalName, LocalProtocolError, SendFailed
-from qmq_django import send_on_commit, sending
+from qmq.integrations import django as qmq_django
+from qmq.integrations.django import send_on_commit, sending
 
 
 class FakeProducer:

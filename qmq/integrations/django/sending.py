@@ -10,9 +10,9 @@ from django.db import transaction
 
 from qmq.client.bodies import Body
 from qmq.errors import LocalProtocolError
+from qmq.integrations.django.conf import qmq_app, qmq_url
 from qmq.protocol.names import check_subject
 from qmq.sync import Producer
-from qmq_django.conf import qmq_app, qmq_url
 
 _lock = threading.Lock()
 _producer: Producer | None = None
