@@ -69,20 +69,20 @@ demo: setup ## load an online shop into the system that `make up` runs: make dem
 	@$(BIN)/python -m examples.shop $(ARGS)
 
 screenshots: frontend ## every page as a picture, into screenshots/: make screenshots ARGS="overview groups"
-	@$(BIN)/python -m tests.support.screenshots $(ARGS)
+	@$(BIN)/python -m tests.support.console.screenshots $(ARGS)
 
 quick: setup ## unit tests, ten seeds of the simulation, lint of what you changed: about a minute
-	@$(BIN)/python -m tests.support.all_tests --quick
+	@$(BIN)/python -m tests.support.runner.all_tests --quick
 
-# Some commands at a time (tests/support/all_tests.py); a failure in one does not hide the others.
+# Some commands at a time (tests/support/runner/all_tests.py); a failure in one does not hide the others.
 test: frontend ## what CI runs: lint and all tests but the longest: make test ARGS="-k word"
-	@$(BIN)/python -m tests.support.all_tests $(ARGS)
+	@$(BIN)/python -m tests.support.runner.all_tests $(ARGS)
 
 test-pythons: setup ## nodes and clients on the other Python versions of this machine
-	@$(BIN)/python -m tests.support.all_tests --pythons
+	@$(BIN)/python -m tests.support.runner.all_tests --pythons
 
 sim: setup ## one seed of the simulation, or many: make sim SEED=17, ARGS="--seeds 1000"
-	$(BIN)/python -m tests.sim.swarm $(if $(SEED),--seed $(SEED),$(or $(ARGS),--seeds $(SEEDS)))
+	$(BIN)/python -m tests.sim.swarm.runs $(if $(SEED),--seed $(SEED),$(or $(ARGS),--seeds $(SEEDS)))
 
 sim-slaves: setup ## the same with broker groups that have slaves: make sim-slaves SEED=17, ARGS="--seeds 1000", KIND=whole
 	$(BIN)/python -m tests.sim.slaves.$(or $(KIND),schedule) $(if $(SEED),--seed $(SEED),$(or $(ARGS),--seeds $(SEEDS)))
@@ -91,7 +91,7 @@ e2e: frontend ## stories in a real browser, and the demo: make e2e ARGS="-k lag"
 	QMQ_STORIES=full $(BIN)/python -m pytest tests/served/e2e tests/served/demo $(ARGS)
 
 test-databases: setup ## tests of databases: make test-databases DATABASES=postgresql
-	@$(BIN)/python -m tests.support.with_database $(DATABASES) $(if $(ARGS),--may-be-empty) -- \
+	@$(BIN)/python -m tests.support.runner.with_database $(DATABASES) $(if $(ARGS),--may-be-empty) -- \
 	  $(BIN)/python -m pytest $(ARGS) -m uses_database
 
 services: ## install PostgreSQL and MariaDB for the tests (Debian, root)

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from console.http.protocol import UVICORN_OPTIONS
-from tests.support.ports import free_port
-from tests.support.processes import PROJECT, Process
+from tests.support.servers.ports import free_port
+from tests.support.servers.processes import PROJECT, Process
 
 ASKING_NODES = (
     "messages",
@@ -61,7 +61,7 @@ from console.accounts import services, tokens
 from console.accounts.models import ApiToken, User
 from console.accounts.roles import Scope
 from rest_framework.generics import GenericAPIView
-from tests.support.large import fill
+from tests.support.console.large import fill
 services.ensure_first_admin()
 admin = User.objects.get(username="admin")
 token, prefix, digest = tokens.new_token()

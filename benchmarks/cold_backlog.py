@@ -18,8 +18,8 @@ from pathlib import Path
 
 from benchmarks.load import bench
 from benchmarks.population_load import Load, ensure_groups, subject_names
-from tests.support.processes import PROJECT
-from tests.support.system import System
+from tests.support.servers.processes import PROJECT
+from tests.support.servers.system import System
 
 MESSAGES = 10_000_000
 RATE = 2_000

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from benchmarks.load import bench
 from benchmarks.population_report import process_usage
-from tests.support.processes import PROJECT, Process
-from tests.support.system import System
+from tests.support.servers.processes import PROJECT, Process
+from tests.support.servers.system import System
 
 BROKER, DELAY = "g1", "d1"
 ROUNDS = 12

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from playwright.sync_api import Page
 
-from tests.support.browser import chromium, visit
-from tests.support.large_console import VIEWER, large_console
-from tests.support.password import PASSWORD
+from tests.support.console.browser import chromium, visit
+from tests.support.console.large_console import VIEWER, large_console
+from tests.support.console.password import PASSWORD
 
 LIST_SECONDS_MAX = 120.0
 ROUGH_MS = 50.0

@@ -23,8 +23,8 @@ from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.commands import AckRequest, PullRequest, PullResponse
 from qmq.protocol.extensions import EnsureGroupRequest
 from qmq.protocol.messages import decode_raws
-from tests.support.processes import Process
-from tests.support.system import System
+from tests.support.servers.processes import Process
+from tests.support.servers.system import System
 from tests.support.waiting import eventually
 
 MIB = 1 << 20

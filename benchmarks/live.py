@@ -140,8 +140,8 @@ def cpu_seconds(pid: int) -> float:
 
 async def sockets(clients: int) -> bool:
     """Many websockets on one uvicorn, with a real system behind it; whether the targets were met."""
-    from tests.support.live import LiveClient, open_feed
-    from tests.support.system import Person, System
+    from tests.support.console.live import LiveClient, open_feed
+    from tests.support.servers.system import Person, System
 
     users = tuple(Person(f"user{number}", "viewer") for number in range(-(-clients // WEBSOCKETS_PER_USER_MAX)))
     with tempfile.TemporaryDirectory() as folder:
@@ -200,7 +200,7 @@ def lag_of(client: Any) -> Any:
 
 async def run(arguments: argparse.Namespace) -> int:
     """Both."""
-    from tests.support.services import redis_server
+    from tests.support.servers.services import redis_server
 
     with redis_server() as redis:
         await beats(redis.url, arguments.subjects, arguments.groups)

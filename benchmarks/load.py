@@ -20,7 +20,7 @@ from typing import Any
 
 from benchmarks import disk
 from qmq import Limits, Producer
-from tests.support.system import System
+from tests.support.servers.system import System
 
 SENDS = (
     # size, batch, messages, connections

@@ -164,7 +164,7 @@ def showing(table: Table, state: State, subjects: int) -> None:
 
 def main() -> None:
     """All sizes."""
-    from tests.support.services import redis_server
+    from tests.support.servers.services import redis_server
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--subjects", type=int, nargs="+", default=[1_000, 10_000, 100_000])

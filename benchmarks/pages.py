@@ -15,10 +15,10 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, StorageState
 
-from tests.support.browser import chromium, visit
-from tests.support.page_load import BYTES_MAX, LAYOUT_SHIFT_MAX, REQUESTS_MAX, Meter, PageLoad
-from tests.support.screenshots import SHOTS, Shot, demo, show
-from tests.support.system import WHOLE, System
+from tests.support.console.browser import chromium, visit
+from tests.support.console.page_load import BYTES_MAX, LAYOUT_SHIFT_MAX, REQUESTS_MAX, Meter, PageLoad
+from tests.support.console.screenshots import SHOTS, Shot, demo, show
+from tests.support.servers.system import WHOLE, System
 
 FIRST_CONTENT_MS_MAX = 1_000.0
 REST_MAX = 0.02

@@ -21,8 +21,8 @@ from pathlib import Path
 
 from benchmarks.population_load import Clients, Load, ensure_groups, group_names, subject_names
 from benchmarks.population_report import checkpoint_seconds, pauses, process_usage, storage_flags, table
-from tests.support.processes import PROJECT, Process
-from tests.support.system import System
+from tests.support.servers.processes import PROJECT, Process
+from tests.support.servers.system import System
 
 SUBJECTS = (10, 1_000, 10_000, 40_000)
 SECONDS = 60

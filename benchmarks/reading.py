@@ -21,7 +21,7 @@ from pathlib import Path
 from benchmarks.load import bench
 from qmq.protocol.bulk_read import INDEX_ENTRY_BYTES, PROGRESS_ENTRY_BYTES
 from spark_analytics.source.node_reader import NodeReader, find_nodes
-from tests.support.system import System
+from tests.support.servers.system import System
 
 MIB = 1 << 20
 RATES_MIB = (16, 32, 64, 128, 0)

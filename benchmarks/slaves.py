@@ -26,7 +26,7 @@ from benchmarks.compare import BROKER, CASES, Case, Version
 from benchmarks.load import bench
 from benchmarks.page_cache import fill_page_cache
 from benchmarks.population_report import process_usage
-from tests.support.processes import PROJECT
+from tests.support.servers.processes import PROJECT
 from tests.support.waiting import eventually
 
 ROUNDS = 5

@@ -16,7 +16,7 @@ from benchmarks.load import bench
 from qmq.protocol.bulk_read import INDEX_ENTRY_BYTES
 from spark_analytics.session import spark_session
 from spark_analytics.source.node_reader import NodeReader
-from tests.support.system import System
+from tests.support.servers.system import System
 
 SUBJECTS = 4
 ROUNDS = 3

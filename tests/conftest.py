@@ -20,9 +20,9 @@ import hypothesis
 import pytest
 
 from tests.served.conformance.driver import missing_tools
-from tests.support.processes import LOG_CHARS, PROJECT
 from tests.support.required import is_ci, missing
-from tests.support.services import (
+from tests.support.servers.processes import LOG_CHARS, PROJECT
+from tests.support.servers.services import (
     MariadbServer,
     PostgresqlServer,
     RedisServer,
@@ -32,10 +32,10 @@ from tests.support.services import (
     own_database,
     running,
 )
-from tests.support.system import Person, System
+from tests.support.servers.system import Person, System
 from tests.support.waiting import limited_to
 
-pytest_plugins = ["tests.support.groups"]
+pytest_plugins = ["tests.support.runner.groups"]
 os.environ.setdefault("QMQ_SECRET_KEY", "a key for tests only")
 # In CI the examples follow from the test alone: no change fails on a case that was there before. Elsewhere they are random, and a
 # failure prints the blob that reproduces it. No example has a time limit.

@@ -28,7 +28,7 @@ from benchmarks.clients.job import BEGIN, BODY_BYTES, Job, Timing
 from benchmarks.clients.options import parse
 from benchmarks.clients.rows import Library, Measured, Measurement, Outcome, Row
 from benchmarks.clients.servers import SERVERS, Running, ServerMissing
-from tests.support.processes import PROJECT
+from tests.support.servers.processes import PROJECT
 
 WARM_UP = 2_000
 """Messages before the timed ones, in each process."""

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.processes import PROJECT
-from tests.support.services import ServerMissing
+from tests.support.servers.processes import PROJECT
+from tests.support.servers.services import ServerMissing
 
 CACHE: Path = PROJECT / ".venv-bench"
 PYTHON = CACHE / "bin" / "python"

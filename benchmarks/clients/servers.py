@@ -11,9 +11,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 from benchmarks.clients import environment
-from tests.support.ports import free_port
-from tests.support.services import RedisServer, Server, ServerMissing
-from tests.support.system import System
+from tests.support.servers.ports import free_port
+from tests.support.servers.services import RedisServer, Server, ServerMissing
+from tests.support.servers.system import System
 
 SEGMENT_BYTES = 1 << 30
 KAFKA_CLUSTER_ID = "cHlxbXFfYmVuY2htYXJrcw"

@@ -13,7 +13,7 @@ from qmq import Consumer, Producer, Timeouts
 from qmq.errors import QmqError
 from tests.faults.replication.scene import in_sync
 from tests.support.promises import judging
-from tests.support.system import System
+from tests.support.servers.system import System
 from tests.support.waiting import eventually_async
 
 KILLS = 20 if os.environ.get("QMQ_FAULTS") == "full" else 5

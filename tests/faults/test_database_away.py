@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.processes import get_json
-from tests.support.services import Server, own_database
-from tests.support.system import System
+from tests.support.servers.processes import get_json
+from tests.support.servers.services import Server, own_database
+from tests.support.servers.system import System
 from tests.support.waiting import eventually
 
 

@@ -13,10 +13,10 @@ import pytest
 from qmq.errors import QmqError
 from qmq.net.caller import Caller
 from qmq.protocol.delayed import DelayedTarget, Operation, Outcome
-from tests.support.in_process import Client, SmallSystem, delayed, now_ms, small_system
-from tests.support.ports import free_port
-from tests.support.processes import Process
+from tests.support.drivers.in_process import Client, SmallSystem, delayed, now_ms, small_system
 from tests.support.promises import judging
+from tests.support.servers.ports import free_port
+from tests.support.servers.processes import Process
 from tests.support.waiting import eventually_async
 
 KILLS = 20 if os.environ.get("QMQ_FAULTS") == "full" else 5

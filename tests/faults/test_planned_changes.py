@@ -11,7 +11,7 @@ from console.snapshot.state import KIND_BROKER, empty
 from qmq.node_admin import NodeAdmin
 from tests.faults.replication.load import Load
 from tests.faults.replication.scene import NODE_FLAGS, in_sync, logs_are_equal, master_of, start
-from tests.support.system import System
+from tests.support.servers.system import System
 from tests.support.waiting import eventually
 
 

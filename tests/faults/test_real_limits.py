@@ -16,9 +16,9 @@ from qmq.errors import ConnectionLost
 from qmq.net.caller import Caller
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.extensions import LeaveGroupRequest
-from tests.support.in_process import Client, message
-from tests.support.ports import free_port
-from tests.support.processes import PROJECT
+from tests.support.drivers.in_process import Client, message
+from tests.support.servers.ports import free_port
+from tests.support.servers.processes import PROJECT
 from tests.support.waiting import eventually_async
 
 FILES_MAX = 64

@@ -11,7 +11,7 @@ from qmq.protocol.codes import Command
 from qmq.protocol.commands import PullRequest
 from qmq.protocol.frames import encode_request
 from tests.faults.test_real_limits import LimitedBroker
-from tests.support.in_process import Client, message
+from tests.support.drivers.in_process import Client, message
 from tests.support.waiting import eventually_async
 
 MIB = 1 << 20

@@ -18,9 +18,9 @@ from qmq.net.discovery import http_get
 from qmq.net.http_auth import RequestSigner
 from qmq.net.node_secret import NodeSecret
 from qmq.private_files import replace_secret
-from tests.support import ports
-from tests.support.processes import PROJECT, Process
-from tests.support.system import System
+from tests.support.servers import ports
+from tests.support.servers.processes import PROJECT, Process
+from tests.support.servers.system import System
 from tests.support.waiting import eventually, eventually_async
 
 NewSystem = Callable[..., System]

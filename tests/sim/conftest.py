@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 
 from qmq.clock import SYSTEM_RANDOM, SystemClock
-from tests.sim import blocking
-from tests.sim.loop import SimulatedClock, SimulatedLoop, running_loop
-from tests.sim.world import World
-from tests.support.results import SEED as SEED_PROPERTY
+from tests.sim.world import blocking
+from tests.sim.world.loop import SimulatedClock, SimulatedLoop, running_loop
+from tests.sim.world.world import World
+from tests.support.runner.results import SEED as SEED_PROPERTY
 
 WORLDS: list[World] = []
 """The loops of the present test."""

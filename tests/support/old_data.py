@@ -33,9 +33,9 @@ from qmq.protocol.commands import TagFilter
 from qmq.protocol.delayed import DelayedTarget, Operation, Outcome
 from qmq.protocol.extensions import LeaveGroupRequest
 from qmq.protocol.messages import FLAG_DELAY, KEY_SCHEDULE, Message
-from tests.support.in_process import CREATED, Client, now_ms
-from tests.support.processes import get_json
-from tests.support.system import System
+from tests.support.drivers.in_process import CREATED, Client, now_ms
+from tests.support.servers.processes import get_json
+from tests.support.servers.system import System
 
 SEGMENT_BYTES = 1 << 20
 LARGE_BYTES = 4_000

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from tests.sim.loop import SimulatedLoop
+from tests.sim.world.loop import SimulatedLoop
 
 T = TypeVar("T")
 LOOK_SECONDS = 0.01

@@ -25,8 +25,8 @@ from qmq.client.producer import Producer
 from qmq.errors import QmqError
 from qmq.net import node_secret
 from tests.faults.attack.attackers import BODY_BYTES_MAX, KINDS, SLOW_REQUESTS
-from tests.support.processes import PROJECT
-from tests.support.up import Up
+from tests.support.servers.processes import PROJECT
+from tests.support.servers.up import Up
 from tests.support.waiting import eventually_async
 from tests.support.whole import in_whole_attack_runs
 

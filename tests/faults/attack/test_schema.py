@@ -27,11 +27,11 @@ from api.schema import COMMON_STATUSES
 from qmq.sync import Consumer, Producer
 from tests.faults.attack.test_attack import children
 from tests.served.api.nodes.test_matrix import CASES
-from tests.support.openapi import openapi_document
-from tests.support.password import PASSWORD
-from tests.support.processes import PROJECT
+from tests.support.console.password import PASSWORD
+from tests.support.generated.openapi import openapi_document
 from tests.support.promises import PromiseBroken, judging
-from tests.support.up import Up
+from tests.support.servers.processes import PROJECT
+from tests.support.servers.up import Up
 from tests.support.waiting import ASK_SECONDS, eventually
 from tests.support.whole import in_whole_attack_runs
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import pytest
 
 from qmq.client.producer import Producer
-from tests.support.faults import Api, States, during, goes_on, is_problem, judges_again, load, running_plane, until
-from tests.support.processes import get_json
-from tests.support.services import RedisServer, Server, own_database
-from tests.support.system import System
+from tests.support.load.faults import Api, States, during, goes_on, is_problem, judges_again, load, running_plane, until
+from tests.support.servers.processes import get_json
+from tests.support.servers.services import RedisServer, Server, own_database
+from tests.support.servers.system import System
 from tests.support.waiting import figure
 from tests.support.whole import in_whole_fault_runs
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.served.conformance.driver import NEWEST, JavaClient
+from tests.support.load.traffic import Traffic
 from tests.support.promises import judging
-from tests.support.system import System
-from tests.support.traffic import Traffic
+from tests.support.servers.system import System
 from tests.support.waiting import ASK_SECONDS, eventually, eventually_async, timed
 
 

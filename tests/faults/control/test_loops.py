@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.faults import kill_family, live, load, running_plane, until
-from tests.support.services import RedisServer
+from tests.support.load.faults import kill_family, live, load, running_plane, until
+from tests.support.servers.services import RedisServer
 from tests.support.waiting import eventually_async, figure
 from tests.support.whole import in_whole_fault_runs
 

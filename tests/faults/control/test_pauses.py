@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.faults import States, during, load, running_plane, standing, until
-from tests.support.processes import Process
-from tests.support.services import RedisServer
-from tests.support.system import System
+from tests.support.load.faults import States, during, load, running_plane, standing, until
+from tests.support.servers.processes import Process
+from tests.support.servers.services import RedisServer
+from tests.support.servers.system import System
 from tests.support.waiting import figure
 from tests.support.whole import in_whole_fault_runs
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 import redis
 
-from tests.support.faults import Api, States, during, goes_on, live, load, running_plane, until
-from tests.support.services import RedisServer, running
-from tests.support.system import System
+from tests.support.load.faults import Api, States, during, goes_on, live, load, running_plane, until
+from tests.support.servers.services import RedisServer, running
+from tests.support.servers.system import System
 from tests.support.waiting import figure
 from tests.support.whole import in_whole_fault_runs
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.faults.replication.faulty_node import VARIABLE
-from tests.support.system import System
+from tests.support.servers.system import System
 
 MODULE = "tests.faults.replication.faulty_node"
 """Their program: the `broker_module` of a system."""

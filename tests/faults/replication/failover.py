@@ -9,7 +9,7 @@ from tests.faults.replication.direct_sends import DirectSends
 from tests.faults.replication.load import Load
 from tests.faults.replication.scene import LOOK_SECONDS, Figures, becomes, in_sync, process_of, role_of
 from tests.support.promises import PromiseBroken
-from tests.support.system import System
+from tests.support.servers.system import System
 from tests.support.waiting import eventually, eventually_async
 
 CONSUMED_SECONDS = 10.0

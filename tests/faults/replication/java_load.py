@@ -7,7 +7,7 @@ from types import TracebackType
 
 from tests.served.conformance.driver import NEWEST, JavaClient, group_begun, listen
 from tests.support.promises import PromiseBroken
-from tests.support.system import System
+from tests.support.servers.system import System
 from tests.support.waiting import eventually_async
 
 SUBJECT = "java"

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from tests.support.required import missing
-from tests.support.system import System
+from tests.support.servers.system import System
 
 CLIENTS = "clients"
 """This process's own namespace."""

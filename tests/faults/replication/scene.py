@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from tests.faults.replication.load import STOCK_PER_SECOND, store_stock
-from tests.support.processes import Process
 from tests.support.promises import PromiseBroken
-from tests.support.system import System
+from tests.support.servers.processes import Process
+from tests.support.servers.system import System
 from tests.support.waiting import FigureAboveLimit, eventually
 
 IS_FULL = os.environ.get("QMQ_FAULTS") == "full"

@@ -23,10 +23,10 @@ from tests.faults.replication.scene import (
     role_of,
     start,
 )
-from tests.support.faults import kill_family
+from tests.support.load.faults import kill_family
 from tests.support.promises import judging
-from tests.support.services import PostgresqlServer, own_database
-from tests.support.system import System
+from tests.support.servers.services import PostgresqlServer, own_database
+from tests.support.servers.system import System
 from tests.support.whole import in_whole_fault_runs
 
 REJECTS_SECONDS = 3.0

@@ -29,7 +29,7 @@ from tests.faults.replication.scene import (
     role_of,
     start,
 )
-from tests.support.system import System
+from tests.support.servers.system import System
 from tests.support.waiting import eventually_async
 from tests.support.whole import in_whole_fault_runs
 

@@ -19,7 +19,7 @@ from tests.faults.replication.scene import (
     repeated,
     start,
 )
-from tests.support.system import System
+from tests.support.servers.system import System
 from tests.support.whole import in_whole_fault_runs
 
 STEADY_SECONDS = EXPIRY_SECONDS + 2 if IS_FULL else 0.0

@@ -24,7 +24,7 @@ from tests.faults.replication.scene import (
     role_of,
     start,
 )
-from tests.support.system import System
+from tests.support.servers.system import System
 from tests.support.whole import in_whole_fault_runs
 
 PAUSE_SECONDS = 12.0 if IS_FULL else 0.0

@@ -23,7 +23,7 @@ from tests.faults.replication.scene import (
     role_of,
     start,
 )
-from tests.support.system import System
+from tests.support.servers.system import System
 
 REMOVED_SECONDS, RECOVERED_SECONDS = 10.0, 15.0
 

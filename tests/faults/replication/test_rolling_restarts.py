@@ -19,7 +19,7 @@ from tests.faults.replication.scene import (
     start,
 )
 from tests.support.promises import judging
-from tests.support.system import System
+from tests.support.servers.system import System
 
 SWITCHED = "after requests were held"
 """In the log of a master that has a successor by a switch-over, and not because it is gone."""

@@ -20,7 +20,7 @@ from tests.faults.replication.scene import (
     report_of,
     start,
 )
-from tests.support.system import System
+from tests.support.servers.system import System
 from tests.support.waiting import eventually_async
 
 SECRET = "the secret of the sync ports of this system"

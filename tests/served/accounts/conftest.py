@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.people import without_redis
+from tests.support.console.people import without_redis
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from django.apps import apps
 from console.accounts.roles import Role
 from metaserver.services import audit
 from metaserver.services.subjects import create_subject, update_subject
-from tests.support.people import TESTER, browser, person
+from tests.support.console.people import TESTER, browser, person
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 AuditEntry: Any = apps.get_model("metaserver", "AuditEntry")

@@ -13,7 +13,7 @@ from django.test import Client
 
 from console import checks
 from qmq.net.node_secret import make_secret_file
-from tests.support.processes import PROJECT
+from tests.support.servers.processes import PROJECT
 
 NODE_TOKEN = "node-secret-of-the-tests-0123456789abcdef"
 

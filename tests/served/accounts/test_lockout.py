@@ -16,7 +16,7 @@ from console.accounts import known, services
 from console.accounts.models import KnownAddress, User
 from console.accounts.roles import Role
 from metaserver import queries
-from tests.support.people import PASSWORD, TESTER, Page, browser, person
+from tests.support.console.people import PASSWORD, TESTER, Page, browser, person
 
 pytestmark = pytest.mark.django_db
 HOME, OFFICE, ELSEWHERE = "198.51.100.7", "198.51.100.8", "203.0.113.9"

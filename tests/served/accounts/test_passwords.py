@@ -10,8 +10,8 @@ from console.accounts.models import User
 from console.accounts.passwords import unpredictable
 from console.accounts.roles import Role
 from console.accounts.services import new_password
-from tests.support.password import PASSWORD
-from tests.support.people import Page, browser, person
+from tests.support.console.password import PASSWORD
+from tests.support.console.people import Page, browser, person
 
 ADA = User(username="ada.l", first_name="Augusta", last_name="Lovelace", email="countess@example.org")
 

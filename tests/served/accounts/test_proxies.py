@@ -14,8 +14,8 @@ import pytest
 from console import checks
 from console.http.proxies import behind_proxies
 from console.launcher.programs import Ports, programs
-from tests.support.ports import free_port
-from tests.support.processes import PROJECT
+from tests.support.servers.ports import free_port
+from tests.support.servers.processes import PROJECT
 from tests.support.waiting import eventually
 
 FORWARDED = {"X-Forwarded-For": "8.8.8.8", "X-Forwarded-Proto": "https", "Forwarded": "for=8.8.8.8"}
@@ -61,8 +61,8 @@ def test_the_console_of_up_sees_the_connection_whatever_its_headers_say() -> Non
     """The options of `up`, with an application that answers what it sees."""
     ports = Ports.choose(free_port())
     (console,) = (program for program in programs("/nowhere", ports, "") if program.name == "console")
-    command = [part.replace("console.asgi", "tests.support.echo_client") for part in console.command]
-    assert "tests.support.echo_client:application" in command
+    command = [part.replace("console.asgi", "tests.support.servers.echo_client") for part in console.command]
+    assert "tests.support.servers.echo_client:application" in command
     assert command[0] == sys.executable
     url = f"http://127.0.0.1:{ports.console}/"
 

@@ -11,8 +11,8 @@ from console import settings as console_settings
 from console.accounts import services
 from console.accounts.models import User
 from console.accounts.roles import Role
-from tests.support.people import TESTER, Page, person
-from tests.support.services import Server
+from tests.support.console.people import TESTER, Page, person
+from tests.support.servers.services import Server
 from tests.support.waiting import timed
 
 pytestmark = pytest.mark.django_db

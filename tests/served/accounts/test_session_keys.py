@@ -15,8 +15,8 @@ from console.accounts.models import UserSession
 from console.accounts.roles import Role
 from console.accounts.session_store import SessionStore, digest
 from console.live.access import Credential, find
-from tests.support.people import Page, browser, person
-from tests.support.processes import PROJECT
+from tests.support.console.people import Page, browser, person
+from tests.support.servers.processes import PROJECT
 
 pytestmark = pytest.mark.django_db
 ME = "/api/v1/me/"

@@ -13,7 +13,7 @@ from console.accounts.models import UserSession
 from console.accounts.roles import Role, Scope
 from console.live.access import Credential, find
 from metaserver import queries
-from tests.support.people import TESTER, Page, browser, machine, person
+from tests.support.console.people import TESTER, Page, browser, machine, person
 
 pytestmark = pytest.mark.django_db
 ALMOST = timedelta(seconds=20)

@@ -16,7 +16,7 @@ from django.test import Client
 from console.accounts.models import User, UserSession
 from console.accounts.roles import Role
 from metaserver import queries
-from tests.support.people import PASSWORD, SIGN_IN, Page, person
+from tests.support.console.people import PASSWORD, SIGN_IN, Page, person
 
 pytestmark = pytest.mark.django_db
 ELSEWHERE = {"REMOTE_ADDR": "198.51.100.7"}

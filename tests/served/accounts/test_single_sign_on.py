@@ -11,8 +11,8 @@ from django.test import Client
 from console.accounts.models import User
 from console.accounts.roles import Role
 from metaserver import queries
-from tests.support.identity_provider import IdentityProvider
-from tests.support.people import PASSWORD, person
+from tests.support.console.identity_provider import IdentityProvider
+from tests.support.console.people import PASSWORD, person
 
 pytestmark = pytest.mark.django_db
 

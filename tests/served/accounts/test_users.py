@@ -22,7 +22,7 @@ from metaserver import queries
 from metaserver.errors import ChangeRefused, Conflict, NotFound, Stale
 from metaserver.services.subjects import create_subject
 from metaserver.services.teams import create_team
-from tests.support.people import PASSWORD, TESTER, browser, machine, person
+from tests.support.console.people import PASSWORD, TESTER, browser, machine, person
 
 pytestmark = pytest.mark.django_db
 

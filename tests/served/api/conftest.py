@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from api import downloads
-from tests.support.people import without_redis
+from tests.support.console.people import without_redis
 
 
 @pytest.fixture(autouse=True)

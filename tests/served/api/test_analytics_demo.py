@@ -12,8 +12,8 @@ from console.analytics.models import DEMO_DATA, DEMO_JOB, TableState
 from console.analytics.steps import Step
 from console.jobs import jobs as loops
 from console.models import ControlLoop
-from tests.support.metadata import audit_rows, everything
-from tests.support.people import browser, person
+from tests.support.console.metadata import audit_rows, everything
+from tests.support.console.people import browser, person
 
 pytestmark = pytest.mark.django_db
 DEMO = "/api/v1/analytics/demo/"

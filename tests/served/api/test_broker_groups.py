@@ -13,8 +13,8 @@ from console.reports.overview import NODE_NUMBERS
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
 from metaserver.models import BrokerGroup, Node, SubjectRoute
 from qmq.protocol.codes import Role as WireRole
-from tests.support.metadata import audit_rows, broker_group, everything, route
-from tests.support.people import browser, person
+from tests.support.console.metadata import audit_rows, broker_group, everything, route
+from tests.support.console.people import browser, person
 
 pytestmark = pytest.mark.django_db
 LIST, NODES = "/api/v1/broker-groups/", "/api/v1/nodes/"

@@ -33,11 +33,11 @@ from console.models import IdempotencyKey
 from metaserver import queries
 from metaserver.models import ConsumerGroup, Node, Subject, Team
 from metaserver.services import audit, subjects
-from tests.support.at_once import at_once, needs_two_writers
-from tests.support.error_codes import api_codes
-from tests.support.metadata import ACTOR, broker_group, everything
-from tests.support.people import browser, person
-from tests.support.services import Server
+from tests.support.console.at_once import at_once, needs_two_writers
+from tests.support.console.metadata import ACTOR, broker_group, everything
+from tests.support.console.people import browser, person
+from tests.support.generated.error_codes import api_codes
+from tests.support.servers.services import Server
 
 pytestmark = pytest.mark.django_db
 LIST = "/api/v1/subjects/"

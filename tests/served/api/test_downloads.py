@@ -20,9 +20,9 @@ from api.views.subjects import SubjectsView
 from console.accounts.roles import Role
 from metaserver.models import Subject
 from metaserver.services import subjects, teams
+from tests.support.console.metadata import ACTOR
+from tests.support.console.people import browser, person
 from tests.support.manual_clock import ManualClock
-from tests.support.metadata import ACTOR
-from tests.support.people import browser, person
 
 pytestmark = pytest.mark.django_db
 LIST = "/api/v1/subjects/"

@@ -8,8 +8,8 @@ from rest_framework.test import APIClient
 from api.views.groups import GroupsView
 from console.accounts.roles import Role
 from metaserver.services import groups, subjects, teams
-from tests.support.metadata import ACTOR, audit_rows, everything
-from tests.support.people import browser, person
+from tests.support.console.metadata import ACTOR, audit_rows, everything
+from tests.support.console.people import browser, person
 
 pytestmark = pytest.mark.django_db
 LIST = "/api/v1/consumer-groups/"

@@ -9,8 +9,8 @@ from rest_framework.test import APIClient
 
 from console.snapshot.history import STEPS, HistoryWriter
 from console.snapshot.state import empty
-from tests.support.people import browser, person
-from tests.support.services import Server
+from tests.support.console.people import browser, person
+from tests.support.servers.services import Server
 
 pytestmark = pytest.mark.django_db
 WHERE = "/api/v1/history/"

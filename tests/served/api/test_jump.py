@@ -15,9 +15,9 @@ from console.reports import search
 from metaserver.services import groups, subjects, teams
 from qmq.client.message import new_message_id
 from qmq.errors import CallTimeout
-from tests.support.large import fill
-from tests.support.metadata import ACTOR, broker_group
-from tests.support.people import browser, person
+from tests.support.console.large import fill
+from tests.support.console.metadata import ACTOR, broker_group
+from tests.support.console.people import browser, person
 
 pytestmark = pytest.mark.django_db
 WHERE = "/api/v1/jump/"

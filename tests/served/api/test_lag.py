@@ -18,8 +18,8 @@ from console.reports.lag_table import LAG_FIELDS, ORDERS_MAX, LagTable, table_ke
 from console.snapshot.lag_state import lag_state
 from metaserver import queries
 from metaserver.services import groups, subjects, teams
-from tests.support.metadata import ACTOR, broker_group
-from tests.support.people import browser, person
+from tests.support.console.metadata import ACTOR, broker_group
+from tests.support.console.people import browser, person
 
 pytestmark = pytest.mark.django_db
 LIST, NODES = "/api/v1/lag/", "/api/v1/nodes/"

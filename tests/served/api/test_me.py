@@ -11,7 +11,7 @@ from api.downloads import ROWS_MAX
 from api.pagination import PAGE_MAX
 from console.accounts.roles import Role, Scope
 from metaserver import queries
-from tests.support.people import browser, machine, person
+from tests.support.console.people import browser, machine, person
 
 pytestmark = pytest.mark.django_db
 ME = "/api/v1/me/"

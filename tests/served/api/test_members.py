@@ -23,8 +23,8 @@ from qmq.node_admin import NodeRefused
 from qmq.protocol.group_rows import InSyncChange
 from qmq.protocol.reasons import Code, Reason
 from qmq_node.replication.rules.row import ChangeInSync, GroupRow
-from tests.support.metadata import audit_rows, everything
-from tests.support.people import browser, person
+from tests.support.console.metadata import audit_rows, everything
+from tests.support.console.people import browser, person
 
 pytestmark = pytest.mark.django_db
 GROUP = "/api/v1/broker-groups/g1/"

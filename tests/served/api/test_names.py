@@ -8,8 +8,8 @@ from rest_framework.test import APIClient
 from console.accounts.roles import Role
 from metaserver.models import ConsumerGroup, Subject
 from metaserver.services import subjects
-from tests.support.metadata import ACTOR, everything
-from tests.support.people import browser, person
+from tests.support.console.metadata import ACTOR, everything
+from tests.support.console.people import browser, person
 
 pytestmark = pytest.mark.django_db
 API = "/api/v1"

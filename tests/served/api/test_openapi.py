@@ -37,10 +37,10 @@ from console.accounts.roles import RIGHTS_OF_SCOPE, Principal, Role, Scope
 from metaserver import domain
 from metaserver.choices import GroupKind, GroupState
 from metaserver.services import broker_groups, groups, routes, subjects, teams
-from tests.support.openapi import OPENAPI, openapi_document
-from tests.support.people import TESTER, person, without_redis
+from tests.support.console.people import TESTER, person, without_redis
+from tests.support.generated.openapi import OPENAPI, openapi_document
 from tests.support.promises import PromiseBroken, judging
-from tests.support.system import System
+from tests.support.servers.system import System
 
 EXAMPLES = 200 if os.environ.get("QMQ_FAULTS") == "full" else 8
 """Requests of each operation and role."""

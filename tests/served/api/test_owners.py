@@ -17,8 +17,8 @@ from metaserver.services.changes import Actor, lock
 from metaserver.services.groups import create_group
 from metaserver.services.subjects import create_subject
 from metaserver.services.teams import create_team
-from tests.support.people import TESTER, machine, person
-from tests.support.websockets import opened
+from tests.support.console.people import TESTER, machine, person
+from tests.support.console.websockets import opened
 
 API = "/api/v1"
 SHADOWS = ("%RETRY%orders%billing", "%DEAD_RETRY%orders%billing")

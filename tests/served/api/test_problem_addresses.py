@@ -8,8 +8,8 @@ from rest_framework.test import APIClient
 from api.problems import without_addresses
 from console.accounts.roles import Role
 from metaserver.services import groups
-from tests.support.metadata import ACTOR, broker_group, route
-from tests.support.people import browser, person
+from tests.support.console.metadata import ACTOR, broker_group, route
+from tests.support.console.people import browser, person
 
 NODE = "127.0.0.1:1"
 

@@ -12,8 +12,8 @@ from api.views.provisioning import DEPTH_MAX, DOCUMENT_BYTES_MAX
 from console.accounts.roles import Role
 from metaserver import queries
 from metaserver.services import subjects, teams
-from tests.support.metadata import ACTOR, everything
-from tests.support.people import browser, person
+from tests.support.console.metadata import ACTOR, everything
+from tests.support.console.people import browser, person
 
 pytestmark = pytest.mark.django_db
 PATH = "/api/v1/apply/"

@@ -18,9 +18,9 @@ from rest_framework.test import APIClient
 from console.accounts.roles import Role
 from console.jobs import jobs as loops
 from tests.served.api.test_rights import ROUTES, Route, address
-from tests.support.large import fill
-from tests.support.openapi import openapi_document
-from tests.support.people import browser, person
+from tests.support.console.large import fill
+from tests.support.console.people import browser, person
+from tests.support.generated.openapi import openapi_document
 
 FILE = Path(__file__).parent / "query_counts.json"
 IS_WRITING = bool(os.environ.get("QMQ_WRITE_QUERY_COUNTS"))

@@ -18,7 +18,7 @@ from console.accounts.principals import principal_of
 from console.accounts.roles import OF_A_SUBJECT, Principal, Right, Role, Scope
 from metaserver.services.subjects import create_subject
 from metaserver.services.teams import create_team
-from tests.support.people import TESTER, browser, machine, person
+from tests.support.console.people import TESTER, browser, machine, person
 from tests.support.promises import PromiseBroken, judging
 
 ARGUMENT = re.compile(r"<(?:(\w+):)?(\w+)>")

@@ -9,8 +9,8 @@ from console.accounts.roles import Role
 from console.jobs import jobs as loops
 from console.jobs import rebalance
 from metaserver.services import groups, routes, subjects, teams
-from tests.support.metadata import ACTOR, audit_rows, broker_group, everything, route
-from tests.support.people import browser, person
+from tests.support.console.metadata import ACTOR, audit_rows, broker_group, everything, route
+from tests.support.console.people import browser, person
 
 pytestmark = pytest.mark.django_db
 LIST = "/api/v1/subjects/"

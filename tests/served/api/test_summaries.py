@@ -14,8 +14,8 @@ from console.analytics.rows import Window
 from console.analytics.steps import POINTS_MAX, Step
 from console.analytics.tables import TABLES
 from metaserver.services import subjects, teams
-from tests.support.people import TESTER, browser, machine, person
-from tests.support.summaries import lag_row, latency_row
+from tests.support.analytics.summaries import lag_row, latency_row
+from tests.support.console.people import TESTER, browser, machine, person
 
 pytestmark = pytest.mark.django_db
 LIST = "/api/v1/analytics/tables/"

@@ -14,8 +14,8 @@ from rest_framework.test import APIClient
 from console.accounts.roles import Role
 from console.jobs import jobs as loops
 from console.models import ControlLoop
-from tests.support.metadata import audit_rows, everything
-from tests.support.people import browser, person
+from tests.support.console.metadata import audit_rows, everything
+from tests.support.console.people import browser, person
 
 pytestmark = pytest.mark.django_db
 LIST = "/api/v1/tasks/"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from qmq_node.log.commit import FIRST_SEGMENT_BYTES
 from qmq_node.log.log import SEGMENT_BYTES
-from tests.support.in_process import connected, message, running_broker
+from tests.support.drivers.in_process import connected, message, running_broker
 from tests.support.waiting import eventually_async
 
 NODES = 3

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from qmq.cli import main
-from tests.support.system import System
+from tests.support.servers.system import System
 from tests.support.waiting import eventually
 
 

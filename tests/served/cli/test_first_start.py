@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes import PROJECT
+from tests.support.servers.processes import PROJECT
 
 PROCESSES = 8
 BARRIER = """

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from console.manage import take_data_dir
-from tests.support.processes import PROJECT
+from tests.support.servers.processes import PROJECT
 
 ARGUMENTS = {
     "analytics": (),

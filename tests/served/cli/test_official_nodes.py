@@ -9,7 +9,7 @@ import pytest
 
 from qmq.cli import main
 from tests.served.cli.test_reach import ASKING
-from tests.support.official import OfficialSystem, official_system
+from tests.support.official.server import OfficialSystem, official_system
 
 
 @pytest.fixture

@@ -18,9 +18,9 @@ import pytest
 
 from qmq.sync import Consumer, Producer
 from qmq.words import UNPRINTABLE
-from tests.support.nonsense import CREATED, entry, nonsense, send_entries
-from tests.support.processes import PROJECT
-from tests.support.system import System
+from tests.support.load.nonsense import CREATED, entry, nonsense, send_entries
+from tests.support.servers.processes import PROJECT
+from tests.support.servers.system import System
 from tests.support.waiting import eventually
 
 

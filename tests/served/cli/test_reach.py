@@ -13,9 +13,9 @@ from qmq.net.session import MetaSession
 from qmq.net.timing import Backoff
 from qmq.protocol.codes import BrokerGroupState, ClientType
 from qmq.protocol.commands import BrokerGroupRoute
-from tests.support.ports import free_port
-from tests.support.processes import PROJECT
-from tests.support.system import System
+from tests.support.servers.ports import free_port
+from tests.support.servers.processes import PROJECT
+from tests.support.servers.system import System
 
 SENDING_AND_RECEIVING = [
     ["produce", "orders", "-p", "a=b"],

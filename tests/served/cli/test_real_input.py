@@ -9,9 +9,9 @@ import pytest
 
 from qmq import Consumer, Limits
 from qmq.cli import main
-from tests.support.processes import Command
 from tests.support.promises import judging
-from tests.support.system import System
+from tests.support.servers.processes import Command
+from tests.support.servers.system import System
 from tests.support.waiting import eventually, eventually_async
 
 DPKG_LOG = Path("/var/log/dpkg.log")

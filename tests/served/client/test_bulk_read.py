@@ -16,9 +16,9 @@ from qmq.protocol.codes import ResponseCode
 from qmq.protocol.extensions import Refusal
 from qmq.protocol.frames import Frame, FrameReader
 from spark_analytics.source.node_reader import ATTEMPTS_MAX, BUSY_ATTEMPTS_MAX, NodeReader, metaserver_address
-from tests.support.feeding import feed
-from tests.support.in_process import running_broker
-from tests.support.wire import encode_response
+from tests.support.drivers.feeding import feed
+from tests.support.drivers.in_process import running_broker
+from tests.support.drivers.wire import encode_response
 
 STORED = 1_000
 PAGE = 100

@@ -1,4 +1,4 @@
-"""Our client against recorded exchanges with an official QMQ cluster (tests/support/official_recorder.py)."""
+"""Our client against recorded exchanges with an official QMQ cluster (tests/support/official/recorder.py)."""
 
 from pathlib import Path
 
@@ -18,10 +18,10 @@ from qmq.protocol.commands import (
 )
 from qmq.protocol.frames import Frame
 from qmq.protocol.messages import decode_raws, encode_entry, encode_raw
-from tests.support.official_recording import FIRST_OWN_COMMAND, LAST_PROBED_COMMAND, METASERVER, Recording
-from tests.support.official_replay import replaying
-from tests.support.official_scenarios import SCENARIOS
-from tests.support.wire import decode_entries
+from tests.support.drivers.wire import decode_entries
+from tests.support.official.recording import FIRST_OWN_COMMAND, LAST_PROBED_COMMAND, METASERVER, Recording
+from tests.support.official.replay import replaying
+from tests.support.official.scenarios import SCENARIOS
 
 FOLDER = Path(__file__).parent / "recordings"
 OWN_COMMANDS = "own_commands"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from qmq_testing import Server
-from tests.support.processes import PROJECT
+from tests.support.servers.processes import PROJECT
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from qmq import App, Consumer, Delivery, Producer
-from tests.support.in_process import SmallSystem, small_system
+from tests.support.drivers.in_process import SmallSystem, small_system
 from tests.support.waiting import eventually_async
 
 CONCURRENCY = 3

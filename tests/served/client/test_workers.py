@@ -9,8 +9,8 @@ from collections import Counter
 from pathlib import Path
 
 from qmq import Producer
-from tests.support.processes import PROJECT
-from tests.support.system import System
+from tests.support.servers.processes import PROJECT
+from tests.support.servers.system import System
 from tests.support.waiting import eventually_async
 
 PROCESSES = 3

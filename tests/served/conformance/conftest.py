@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.served.conformance.driver import NEWEST, WIRE_8, JavaClient, Make
-from tests.support.system import System
+from tests.support.servers.system import System
 from tests.support.whole import in_whole_fault_runs
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.support.system import System
+from tests.support.servers.system import System
 from tests.support.waiting import eventually
 
 PROJECT = Path(__file__).parent / "java"

@@ -25,7 +25,7 @@ from qmq.client.delivery import Delivery
 from qmq.middleware.opentelemetry import OpenTelemetryMiddleware
 from qmq.receipt import Receipt
 from tests.served.conformance.driver import JavaClient, Make, Raised, group_begun, listen
-from tests.support.system import System
+from tests.support.servers.system import System
 from tests.support.waiting import eventually_async
 
 pytestmark = pytest.mark.usefixtures("java_tools")

@@ -13,7 +13,7 @@ import pytest
 from qmq import Consumer, Producer
 from tests.served.conformance.driver import Make, group_begun, listen
 from tests.support.promises import judging
-from tests.support.system import System
+from tests.support.servers.system import System
 from tests.support.waiting import eventually, figure
 
 pytestmark = pytest.mark.usefixtures("java_tools")

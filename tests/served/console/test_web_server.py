@@ -19,10 +19,10 @@ from console.accounts.models import ApiToken
 from console.asgi import application
 from console.http.admission import Admission, Limits
 from console.launcher.programs import Ports, programs
+from tests.support.console.people import without_redis
 from tests.support.manual_clock import ManualClock
-from tests.support.people import without_redis
-from tests.support.ports import free_port
-from tests.support.processes import Process
+from tests.support.servers.ports import free_port
+from tests.support.servers.processes import Process
 
 HALF_HEAD = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1"
 SENT_BYTES_MAX = 64 << 20

@@ -6,8 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.processes import PROJECT
-from tests.support.system import System
+from tests.support.servers.processes import PROJECT
+from tests.support.servers.system import System
 
 DOCUMENT = """
 subjects:

@@ -7,8 +7,8 @@ import sys
 from typing import Any
 
 from tests.conftest import NewSystems
-from tests.support.processes import PROJECT
-from tests.support.system import System
+from tests.support.servers.processes import PROJECT
+from tests.support.servers.system import System
 from tests.support.waiting import eventually
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from qmq.net.node_secret import make_secret_file
-from tests.support.processes import answers
-from tests.support.system import System
+from tests.support.servers.processes import answers
+from tests.support.servers.system import System
 from tests.support.waiting import eventually
 
 

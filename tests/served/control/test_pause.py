@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from qmq import Consumer, Producer
-from tests.support.system import System
+from tests.support.servers.system import System
 from tests.support.waiting import eventually_async
 
 PATH = "/consumer-groups/orders/billing"

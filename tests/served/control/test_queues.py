@@ -5,7 +5,7 @@ from collections.abc import Callable
 import redis
 from celery import Celery
 
-from tests.support.system import System
+from tests.support.servers.system import System
 from tests.support.waiting import ASK_SECONDS, eventually
 
 OLD = 5

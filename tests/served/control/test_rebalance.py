@@ -4,8 +4,8 @@ import asyncio
 from collections import Counter
 from typing import Any
 
-from tests.support.system import System
-from tests.support.traffic import Traffic
+from tests.support.load.traffic import Traffic
+from tests.support.servers.system import System
 from tests.support.waiting import ASK_SECONDS, eventually, eventually_async, timed
 from tests.support.whole import in_whole_fault_runs
 

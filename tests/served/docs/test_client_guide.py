@@ -22,9 +22,9 @@ import qmq
 from qmq import Backoff, Limits, Producer, Timeouts
 from tests.served.testing.conftest import RunTests
 from tests.served.testing.conftest import run_tests as run_tests
-from tests.support.processes import PROJECT
 from tests.support.required import missing
-from tests.support.system import System
+from tests.support.servers.processes import PROJECT
+from tests.support.servers.system import System
 from tests.support.waiting import eventually
 from tools.frontend import BuildFailed, Frontend
 from tools.node import Node, NodeMissing

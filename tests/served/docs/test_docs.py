@@ -2,11 +2,11 @@
 
 import pytest
 
-from tests.support.processes import PROJECT
-from tests.support.reference import PAGES
+from tests.support.generated.reference import PAGES
+from tests.support.servers.processes import PROJECT
 
 
 @pytest.mark.parametrize("path", PAGES)
 def test_a_generated_page_is_up_to_date(path: str) -> None:
     text = (PROJECT / path).read_text()
-    assert text == PAGES[path](), f"{path} is outdated: python -m tests.support.reference writes it"
+    assert text == PAGES[path](), f"{path} is outdated: python -m tests.support.generated.reference writes it"

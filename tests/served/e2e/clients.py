@@ -3,7 +3,7 @@
 from typing import Any
 
 from qmq.sync import Consumer, Delivery, Producer
-from tests.support.system import System
+from tests.support.servers.system import System
 from tests.support.waiting import eventually
 
 

@@ -9,12 +9,12 @@ from playwright.sync_api import Browser, expect
 
 from tests.conftest import NewSystems
 from tests.served.e2e.furniture import Furniture, furnish
-from tests.support.browser import DESKTOP, WAIT_SECONDS, BrowserMissing, Look, Visit, chromium, visit
-from tests.support.people import PASSWORD
+from tests.support.console.browser import DESKTOP, WAIT_SECONDS, BrowserMissing, Look, Visit, chromium, visit
+from tests.support.console.people import PASSWORD
 from tests.support.promises import PromiseBroken
 from tests.support.required import missing
-from tests.support.services import named_databases
-from tests.support.system import WHOLE, Person, System
+from tests.support.servers.services import named_databases
+from tests.support.servers.system import WHOLE, Person, System
 from tests.support.waiting import ASK_SECONDS, eventually
 
 TOTP_SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"

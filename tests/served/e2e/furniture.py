@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 
 from qmq.sync import Consumer, Producer
-from tests.support.system import System
+from tests.support.servers.system import System
 from tests.support.waiting import ASK_SECONDS, eventually
 
 SUBJECT = "shop.paid"

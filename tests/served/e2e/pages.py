@@ -6,8 +6,8 @@ from typing import Any
 
 from playwright.sync_api import Locator, expect
 
-from tests.support.browser import Visit
-from tests.support.processes import PROJECT
+from tests.support.console.browser import Visit
+from tests.support.servers.processes import PROJECT
 
 TEXTS = PROJECT / "frontend/src/i18n"
 

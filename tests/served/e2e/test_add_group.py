@@ -12,8 +12,8 @@ from playwright.sync_api import Browser, expect
 from tests.conftest import NewSystems
 from tests.served.e2e.conftest import Visits
 from tests.served.e2e.plan_dialog import PlanDialog
-from tests.support.processes import PROJECT
-from tests.support.system import Person
+from tests.support.servers.processes import PROJECT
+from tests.support.servers.system import Person
 from tests.support.waiting import ASK_SECONDS, eventually
 
 SECRET = "s" * 44

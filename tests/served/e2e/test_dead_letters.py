@@ -9,8 +9,8 @@ from playwright.sync_api import expect
 from qmq.sync import Consumer
 from tests.served.e2e.clients import consumer, producer, receive
 from tests.served.e2e.letter_pages import LetterCountsPage
-from tests.support.browser import Visit
-from tests.support.system import System
+from tests.support.console.browser import Visit
+from tests.support.servers.system import System
 
 SUBJECT = "address.changed"
 GROUP = "mailing"

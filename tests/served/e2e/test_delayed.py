@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 from playwright.sync_api import expect
 
 from tests.served.e2e.delayed_page import DelayedPage
-from tests.support.browser import DESKTOP, Visit
-from tests.support.processes import Command
-from tests.support.system import System
+from tests.support.console.browser import DESKTOP, Visit
+from tests.support.servers.processes import Command
+from tests.support.servers.system import System
 from tests.support.waiting import ASK_SECONDS, eventually
 
 IN_UTC = replace(DESKTOP, timezone="UTC")

@@ -9,7 +9,7 @@ from tests.served.e2e.furniture import GROUP, SUBJECT, Furniture
 from tests.served.e2e.group_pages import GroupPage
 from tests.served.e2e.pages import Inside, is_in_sight
 from tests.served.e2e.plan_dialog import PlanDialog
-from tests.support.browser import DESKTOP, PHONE, Visit
+from tests.support.console.browser import DESKTOP, PHONE, Visit
 from tests.support.whole import in_whole_story_runs
 
 DIALOGS = {

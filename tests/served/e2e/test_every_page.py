@@ -11,8 +11,8 @@ from playwright.sync_api import expect
 
 from tests.served.e2e.furniture import Furniture
 from tests.served.e2e.pages import TEXTS, Inside
-from tests.support.browser import DESKTOP, PHONE, Visit
-from tests.support.page_load import BYTES_MAX, LAYOUT_SHIFT_MAX, REQUESTS_MAX, Meter
+from tests.support.console.browser import DESKTOP, PHONE, Visit
+from tests.support.console.page_load import BYTES_MAX, LAYOUT_SHIFT_MAX, REQUESTS_MAX, Meter
 from tests.support.whole import in_whole_story_runs
 
 CHINESE_PHONE = replace(PHONE, locale="zh-CN")

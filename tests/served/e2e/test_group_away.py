@@ -9,8 +9,8 @@ from playwright.sync_api import Locator, expect
 from tests.served.e2e.furniture import Furniture
 from tests.served.e2e.pages import Inside
 from tests.served.e2e.test_every_page import PAGES
-from tests.support.browser import Visit
-from tests.support.system import System
+from tests.support.console.browser import Visit
+from tests.support.servers.system import System
 from tests.support.waiting import ASK_SECONDS, eventually
 
 NUMBERS = (

@@ -7,8 +7,8 @@ from playwright.sync_api import expect
 from tests.served.e2e.clients import consumer, group_stats, producer, receive, receive_and_ack
 from tests.served.e2e.group_pages import GroupPage, GroupsPage
 from tests.served.e2e.subject_pages import SubjectPage, SubjectsPage
-from tests.support.browser import Visit
-from tests.support.system import System
+from tests.support.console.browser import Visit
+from tests.support.servers.system import System
 from tests.support.waiting import eventually
 
 SUBJECT = "payment.made"

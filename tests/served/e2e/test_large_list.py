@@ -7,9 +7,9 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.served.e2e.pages import Inside
-from tests.support.browser import Visit
-from tests.support.large_console import VIEWER, large_console
-from tests.support.system import System
+from tests.support.console.browser import Visit
+from tests.support.console.large_console import VIEWER, large_console
+from tests.support.servers.system import System
 
 SUBJECTS = 10_000 if os.environ.get("QMQ_STORIES") == "full" else 2_000
 LAST = f"subject{SUBJECTS - 1:04}"

@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.served.e2e.pages import Inside
-from tests.support.browser import Visit
-from tests.support.system import System
+from tests.support.console.browser import Visit
+from tests.support.servers.system import System
 
 COUNT = 55
 """More than a page has."""

@@ -8,8 +8,8 @@ from playwright.sync_api import Locator, expect
 
 from tests.served.e2e.furniture import GROUP, SUBJECT
 from tests.served.e2e.pages import Inside
-from tests.support.browser import Visit
-from tests.support.system import System
+from tests.support.console.browser import Visit
+from tests.support.servers.system import System
 
 SEEN_MS = 30_000
 COUNTS = (0, 2, 3)

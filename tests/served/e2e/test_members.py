@@ -9,8 +9,8 @@ from playwright.sync_api import Browser, Locator, expect
 from tests.conftest import NewSystems
 from tests.served.e2e.conftest import Visits
 from tests.served.e2e.plan_dialog import PlanDialog
-from tests.support.browser import PHONE, Visit
-from tests.support.system import Person, System
+from tests.support.console.browser import PHONE, Visit
+from tests.support.servers.system import Person, System
 from tests.support.waiting import ASK_SECONDS, eventually
 
 ROLES_MS = 30_000

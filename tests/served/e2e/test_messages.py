@@ -8,8 +8,8 @@ from playwright.sync_api import Route, expect
 
 from tests.served.e2e.clients import consumer, producer, receive_and_ack, wait_until_caught_up
 from tests.served.e2e.subject_pages import SubjectPage
-from tests.support.browser import Visit
-from tests.support.system import System
+from tests.support.console.browser import Visit
+from tests.support.servers.system import System
 from tests.support.waiting import eventually
 
 SCANNED_AT_ONCE = 2_000

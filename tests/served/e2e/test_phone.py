@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 from tests.served.e2e.furniture import GROUP, SUBJECT
 from tests.served.e2e.group_pages import GroupPage, GroupsPage
 from tests.served.e2e.pages import is_in_sight
-from tests.support.browser import DESKTOP, PHONE, Visit
+from tests.support.console.browser import DESKTOP, PHONE, Visit
 
 CUT = """element => [...element.querySelectorAll("*")].filter(one => {
     const style = getComputedStyle(one);

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from playwright.sync_api import expect
 
 from tests.served.e2e.pages import Inside
-from tests.support.browser import Visit
-from tests.support.password import PASSWORD
-from tests.support.system import System
+from tests.support.console.browser import Visit
+from tests.support.console.password import PASSWORD
+from tests.support.servers.system import System
 
 TOKENS = "/api/v1/tokens/"
 SIX_MINUTES = 360

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from playwright.sync_api import Browser
 
-from tests.support.browser import REBOUND_NAME
-from tests.support.system import System
+from tests.support.console.browser import REBOUND_NAME
+from tests.support.servers.system import System
 
 _STATUSES = """async () => {
     const headers = {"Content-Type": "application/json"}

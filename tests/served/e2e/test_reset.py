@@ -7,8 +7,8 @@ from playwright.sync_api import Locator, expect
 
 from tests.served.e2e.clients import consumer, producer, receive_and_ack
 from tests.served.e2e.group_pages import GroupPage
-from tests.support.browser import Visit
-from tests.support.system import System
+from tests.support.console.browser import Visit
+from tests.support.servers.system import System
 
 SUBJECT = "invoice.written"
 GROUP = "archive"

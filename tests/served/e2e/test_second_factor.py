@@ -6,9 +6,9 @@ from playwright.sync_api import expect
 
 from tests.served.e2e.account_page import AccountPage
 from tests.served.e2e.pages import SignInPage
-from tests.support import totp
-from tests.support.browser import Visit
-from tests.support.people import PASSWORD
+from tests.support.console import totp
+from tests.support.console.browser import Visit
+from tests.support.console.people import PASSWORD
 
 RECOVERY_CODES = 10
 LOGIN = "/_allauth/browser/v1/auth/login"

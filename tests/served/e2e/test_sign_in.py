@@ -9,9 +9,9 @@ from playwright.sync_api import expect
 
 from tests.served.e2e.conftest import TOTP_SECRET
 from tests.served.e2e.pages import Inside, SignInPage
-from tests.support import totp
-from tests.support.browser import DESKTOP, PHONE, Look, Visit
-from tests.support.people import PASSWORD
+from tests.support.console import totp
+from tests.support.console.browser import DESKTOP, PHONE, Look, Visit
+from tests.support.console.people import PASSWORD
 
 CHINESE = replace(DESKTOP, locale="zh-CN")
 START = "/subjects"

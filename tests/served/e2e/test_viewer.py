@@ -10,8 +10,8 @@ from playwright.sync_api import Locator, expect
 
 from tests.served.e2e.furniture import Furniture
 from tests.served.e2e.pages import Inside, text
-from tests.support.browser import Visit
-from tests.support.processes import PROJECT
+from tests.support.console.browser import Visit
+from tests.support.servers.processes import PROJECT
 
 HIDDEN_PAGES = ("users", "audit", "provisioning")
 """Nothing leads a viewer there, by their names in the navigation."""

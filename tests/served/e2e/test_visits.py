@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Route
 
-from tests.support.browser import TRACE_VARIABLE, Visit, visit
+from tests.support.console.browser import TRACE_VARIABLE, Visit, visit
 
 PAGE = (
     "<!doctype html><html lang=en><meta charset=utf-8><title>A page</title><link rel=icon href='data:,'><h1>A page</h1>"

@@ -9,7 +9,7 @@ from pathlib import Path
 import brotli
 import pytest
 
-from tests.support.processes import PROJECT
+from tests.support.servers.processes import PROJECT
 from tests.support.waiting import eventually
 from tools.frontend import GENERATED, BuildFailed, Frontend, main
 from tools.node import Node, NodeMissing

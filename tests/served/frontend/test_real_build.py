@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from tests.support.processes import PROJECT
+from tests.support.servers.processes import PROJECT
 from tools.frontend import Frontend
 
 FIRST_LOAD_BYTES_MAX = 230_000

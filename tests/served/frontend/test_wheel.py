@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 from tests.served.frontend.conftest import put_build
-from tests.support.processes import PROJECT
+from tests.support.servers.processes import PROJECT
 
 BUILD = "from setuptools import build_meta; import sys; build_meta.build_wheel(sys.argv[1])"
 

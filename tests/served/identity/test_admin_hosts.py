@@ -9,7 +9,7 @@ import pytest
 from metaserver.options import MetaOptions
 from metaserver.server import Metaserver
 from qmq_testing.repository import MemoryRepository
-from tests.support.in_process import connected, message, running_broker
+from tests.support.drivers.in_process import connected, message, running_broker
 
 Fields = dict[str, str]
 

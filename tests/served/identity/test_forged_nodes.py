@@ -34,8 +34,8 @@ from qmq_node.server.connection import Connection
 from qmq_node.server.connection_auth import authenticate
 from qmq_node.server.server import FrameServer
 from qmq_testing.repository import MemoryRepository
-from tests.support.in_process import connected, make_only_member, message, running_broker
-from tests.support.processes import PROJECT
+from tests.support.drivers.in_process import connected, make_only_member, message, running_broker
+from tests.support.servers.processes import PROJECT
 from tests.support.waiting import eventually_async
 
 SECRET = "first-secret-of-the-tests-0123456789abcdef"

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tests.support.processes import PROJECT
+from tests.support.servers.processes import PROJECT
 from tests.support.waiting import eventually
 
 STOP_SECONDS = 60.0

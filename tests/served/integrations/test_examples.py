@@ -4,9 +4,9 @@ import signal
 from pathlib import Path
 
 from tests.served.integrations.programs import ask, run, running
-from tests.support import ports
-from tests.support.processes import PROJECT
-from tests.support.system import System
+from tests.support.servers import ports
+from tests.support.servers.processes import PROJECT
+from tests.support.servers.system import System
 from tests.support.waiting import eventually
 
 SHOP = PROJECT / "examples/django_shop"

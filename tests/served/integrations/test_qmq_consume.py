@@ -13,8 +13,8 @@ import pytest
 from qmq.protocol.messages import KEY_ATTEMPT, KEY_MAX_RETRY
 from qmq.sync import Producer
 from tests.served.integrations.programs import Program, run, running
-from tests.support.nonsense import CREATED, entry, nonsense, send_entries
-from tests.support.system import System
+from tests.support.load.nonsense import CREATED, entry, nonsense, send_entries
+from tests.support.servers.system import System
 from tests.support.waiting import eventually
 
 MANAGE = """

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.system import System
+from tests.support.servers.system import System
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from console.snapshot.history import (
     slots_key,
 )
 from console.snapshot.state import State, empty
-from tests.support.services import Server
+from tests.support.servers.services import Server
 
 NOW = 1_800_000_000
 

@@ -18,8 +18,8 @@ from console.snapshot.bus import PREFIX, Publisher
 from console.snapshot.state import State, delta, empty
 from console.times import rfc3339
 from tests.conftest import PEOPLE, NewSystems
-from tests.support.live import LiveClient, open_feed
-from tests.support.system import System
+from tests.support.console.live import LiveClient, open_feed
+from tests.support.servers.system import System
 from tests.support.waiting import eventually_async
 
 SLOW_BUFFER_BYTES = 4_096

@@ -14,8 +14,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from console.accounts.session_store import digest
 from console.snapshot.bus import LOCK_KEY, SNAPSHOT_KEY
-from tests.support.live import LiveClient, open_feed
-from tests.support.system import System
+from tests.support.console.live import LiveClient, open_feed
+from tests.support.servers.system import System
 from tests.support.waiting import eventually, eventually_async, timed
 
 GROUP = "{}\nreaders"

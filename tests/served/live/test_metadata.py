@@ -14,8 +14,8 @@ from console.collector.metadata import METASERVER_FORGOTTEN_HOURS, ROUTES_SECOND
 from console.jobs.heartbeats import METASERVER_FRESH_SECONDS
 from metaserver.services import broker_groups, routes
 from qmq.clock import SystemClock
+from tests.support.console.metadata import ACTOR, broker_group, route
 from tests.support.manual_clock import ManualClock
-from tests.support.metadata import ACTOR, broker_group, route
 
 
 @pytest.mark.database

@@ -15,7 +15,7 @@ from console.cluster.stats import PAGES_MAX, NodeAsker
 from console.collector.collector import CYCLE_SECONDS, Collector
 from console.collector.metadata import Metadata
 from tests.support.manual_clock import ManualClock
-from tests.support.ports import free_port
+from tests.support.servers.ports import free_port
 from tests.unit.console.live.test_state import subject_stats
 
 Answer = Callable[[str], Awaitable[bytes]]

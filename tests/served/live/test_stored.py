@@ -18,7 +18,7 @@ from console.snapshot.bus import SNAPSHOT_KEY, StoredReader
 from console.snapshot.state import group_key
 from tests.conftest import server_for_tests
 from tests.support.manual_clock import ManualClock
-from tests.support.services import RedisServer, Server, named_databases
+from tests.support.servers.services import RedisServer, Server, named_databases
 from tests.unit.console.live.test_state import group_stats, place, stats, subject_stats
 
 SUBJECTS = 2_000

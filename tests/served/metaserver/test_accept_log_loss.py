@@ -13,8 +13,8 @@ from metaserver.models import Node
 from qmq.protocol.codes import BrokerRequestType
 from qmq.protocol.extensions import NodeRegisterResponse
 from tests.served.metaserver.test_two_metaservers import Pair, SharedRepository, pair
-from tests.support.metaserver_peers import Peer, peer
-from tests.support.people import browser, person
+from tests.support.console.people import browser, person
+from tests.support.drivers.metaserver_peers import Peer, peer
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -14,9 +14,9 @@ from qmq.protocol.codes import BrokerRequestType, ClientType, Command, ResponseC
 from qmq.protocol.extensions import NodePolicyRequest
 from spark_analytics.source.node_reader import find_nodes
 from tests.served.metaserver.test_two_metaservers import Pair, SharedRepository, pair
+from tests.support.console.people import browser, person
+from tests.support.drivers.metaserver_peers import Peer, peer
 from tests.support.manual_clock import ManualClock
-from tests.support.metaserver_peers import Peer, peer
-from tests.support.people import browser, person
 from tests.support.waiting import eventually_async
 
 pytestmark = pytest.mark.django_db(transaction=True)

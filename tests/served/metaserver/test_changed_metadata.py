@@ -21,9 +21,9 @@ from metaserver.services import audit, broker_groups, groups, routes, subjects, 
 from metaserver.services.changes import METASERVER
 from metaserver.stored.orm_repository import OrmRepository
 from metaserver.stored.stored_metadata import StoredMetadata
+from tests.support.console.metadata import ACTOR, broker_group, route
+from tests.support.console.people import person
 from tests.support.manual_clock import ManualClock
-from tests.support.metadata import ACTOR, broker_group, route
-from tests.support.people import person
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes import get_json
-from tests.support.system import System
+from tests.support.servers.processes import get_json
+from tests.support.servers.system import System
 from tests.support.waiting import eventually
 
 ENGINES = {"": "sqlite", "sqlite": "sqlite", "postgres": "postgresql", "mysql": "mysql"}

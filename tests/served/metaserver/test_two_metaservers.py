@@ -19,8 +19,8 @@ from metaserver.server import Metaserver
 from metaserver.stored.orm_repository import OrmRepository
 from qmq.protocol.codes import BrokerRequestType, ClientType
 from qmq_node.process.machine import Machine
+from tests.support.drivers.metaserver_peers import Peer, peer
 from tests.support.manual_clock import ManualClock
-from tests.support.metaserver_peers import Peer, peer
 from tests.support.waiting import eventually_async
 
 pytestmark = pytest.mark.django_db(transaction=True)

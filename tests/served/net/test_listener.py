@@ -17,8 +17,8 @@ from qmq_node.server.connection import Connection
 from qmq_node.server.listener import KEEPALIVE_SECONDS
 from qmq_node.server.server import FrameServer
 from qmq_node.server.server_limits import ServerLimits
+from tests.support.drivers.peers import Peers
 from tests.support.manual_clock import ManualClock
-from tests.support.peers import Peers
 from tests.support.waiting import eventually_async
 
 MIB = 1 << 20

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from qmq import Consumer, Producer, Timeouts
-from tests.support.system import System
+from tests.support.servers.system import System
 from tests.support.waiting import ASK_SECONDS, eventually, eventually_async
 
 TIMEOUTS = Timeouts(connect=1.0, send=2.0, ack=2.0, delivery=60.0)

@@ -17,8 +17,8 @@ from console.analytics.steps import Step
 from console.analytics.tables import TABLES
 from examples.shop.analytics import Traffic, publish_demo
 from metaserver.errors import ChangeRefused, Conflict, NotFound
-from tests.support.processes import PROJECT
-from tests.support.summaries import lag_row, latency_row
+from tests.support.analytics.summaries import lag_row, latency_row
+from tests.support.servers.processes import PROJECT
 
 pytestmark = pytest.mark.django_db
 BEGIN = datetime(2026, 11, 1, tzinfo=UTC)
@@ -250,7 +250,7 @@ from datetime import UTC, datetime, timedelta
 from console.analytics import services
 from console.analytics.models import AnalyticsRun, Lag
 from console.analytics.steps import Step
-from tests.support.summaries import lag_row
+from tests.support.analytics.summaries import lag_row
 begin = datetime(2026, 11, 1, tzinfo=UTC)
 ms = int(begin.timestamp() * 1000)
 value, is_killed = int(sys.argv[1]), sys.argv[2] == "killed"

@@ -33,7 +33,7 @@ NICENESS_MAX = 19
 @pytest.fixture(autouse=True)
 def fake(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """A process that is quick to start stands for the jobs."""
-    monkeypatch.setattr(process, "MODULE", "tests.support.fake_jobs")
+    monkeypatch.setattr(process, "MODULE", "tests.support.console.fake_jobs")
     monkeypatch.setattr(analytics, "memory_available_bytes", lambda: None)
     return monkeypatch
 

@@ -12,8 +12,8 @@ from metaserver.errors import ChangeRefused, NotAllowed
 from metaserver.services import apply as service
 from metaserver.services import audit, documents, groups, subjects, teams
 from metaserver.services.changes import Actor
-from tests.support.at_once import at_once, needs_two_writers
-from tests.support.metadata import ACTOR, everything
+from tests.support.console.at_once import at_once, needs_two_writers
+from tests.support.console.metadata import ACTOR, everything
 
 pytestmark = pytest.mark.django_db
 DOCUMENT = {

@@ -13,8 +13,8 @@ from metaserver.models import BrokerGroup, Node
 from metaserver.services import audit
 from metaserver.services import broker_groups as service
 from metaserver.services.changes import METASERVER
-from tests.support.at_once import at_once, needs_two_writers
-from tests.support.metadata import ACTOR, audit_rows, broker_group, everything, route
+from tests.support.console.at_once import at_once, needs_two_writers
+from tests.support.console.metadata import ACTOR, audit_rows, broker_group, everything, route
 
 pytestmark = pytest.mark.django_db
 READ_ONLY, DRAINING, NORMAL = OperatorState.READ_ONLY, OperatorState.DRAINING, OperatorState.NORMAL

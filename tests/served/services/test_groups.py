@@ -10,8 +10,8 @@ from metaserver.models import ConsumerGroup, Subject
 from metaserver.services import groups as service
 from metaserver.services import routes, subjects
 from qmq.protocol.codes import ClientType
-from tests.support.at_once import at_once, needs_two_writers
-from tests.support.metadata import ACTOR, audit_rows, everything
+from tests.support.console.at_once import at_once, needs_two_writers
+from tests.support.console.metadata import ACTOR, audit_rows, everything
 
 pytestmark = pytest.mark.django_db
 

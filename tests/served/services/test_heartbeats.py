@@ -17,7 +17,7 @@ from metaserver.memory.live_groups import offline_seconds
 from metaserver.models import BrokerGroup, ClientSeen, MetaserverBeat, Node
 from metaserver.services import broker_groups as service
 from metaserver.services.changes import Actor
-from tests.support.metadata import audit_rows, broker_group, last_audit
+from tests.support.console.metadata import audit_rows, broker_group, last_audit
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 LOOP = Actor("loop heartbeats")

@@ -17,7 +17,7 @@ from console.jobs.results import Result
 from console.models import ControlLoop
 from metaserver.errors import Conflict, NotFound
 from metaserver.services.changes import Actor
-from tests.support.metadata import last_audit
+from tests.support.console.metadata import last_audit
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)

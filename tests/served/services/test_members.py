@@ -18,7 +18,7 @@ from metaserver.services import members as service
 from metaserver.services.changes import METASERVER, Change
 from qmq.protocol.reasons import Reason
 from qmq_node.replication.rules.row import GroupRow
-from tests.support.metadata import ACTOR, audit_rows, everything, last_audit
+from tests.support.console.metadata import ACTOR, audit_rows, everything, last_audit
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 PROMOTION = "00000000-0000-4000-8000-000000000003"

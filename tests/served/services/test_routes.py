@@ -17,8 +17,8 @@ from metaserver.services import broker_groups, groups, routes, subjects
 from metaserver.services.changes import METASERVER
 from qmq.protocol.codes import ClientType
 from qmq_node.policy import EMPTY_POLICY, SubjectPolicy
-from tests.support.at_once import at_once, needs_two_writers
-from tests.support.metadata import ACTOR, audit_rows, broker_group, everything, route
+from tests.support.console.at_once import at_once, needs_two_writers
+from tests.support.console.metadata import ACTOR, audit_rows, broker_group, everything, route
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 JOINING, LEAVING, DRAINING = Phase.JOINING, Phase.LEAVING, Phase.DRAINING

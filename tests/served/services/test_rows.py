@@ -13,9 +13,9 @@ from metaserver.stored.orm_repository import OrmRowStore
 from qmq.protocol.group_rows import InSyncChange
 from qmq.protocol.reasons import Reason
 from qmq_node.replication.rules.row import ChangeInSync, ChangeRejected, GroupRow, Promotion
-from tests.support.at_once import at_once, needs_two_writers
-from tests.support.metadata import broker_group
-from tests.support.row_changes import Change, check_random_changes
+from tests.support.console.at_once import at_once, needs_two_writers
+from tests.support.console.metadata import broker_group
+from tests.support.drivers.row_changes import Change, check_random_changes
 
 FIRST, SECOND = "00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"
 

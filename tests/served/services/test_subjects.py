@@ -10,8 +10,8 @@ from metaserver.errors import ChangeRefused, Conflict, NotFound, Stale
 from metaserver.models import Subject
 from metaserver.services import audit, teams
 from metaserver.services import subjects as service
-from tests.support.at_once import at_once, needs_two_writers
-from tests.support.metadata import ACTOR, audit_rows, everything, last_audit
+from tests.support.console.at_once import at_once, needs_two_writers
+from tests.support.console.metadata import ACTOR, audit_rows, everything, last_audit
 
 pytestmark = pytest.mark.django_db
 BAD_NAMES = [

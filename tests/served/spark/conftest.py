@@ -12,7 +12,7 @@ from qmq.private_files import UMASK
 from spark_analytics.java import JavaMissing
 from tests.served.spark.sessions import as_in_production, quick_session
 from tests.served.spark.shop import Shop
-from tests.support.system import System
+from tests.support.servers.system import System
 
 TEST_SECONDS_MAX = 600
 Read = Callable[..., DataFrame]

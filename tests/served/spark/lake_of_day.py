@@ -6,8 +6,8 @@ from spark_analytics.lake import Lake
 from spark_analytics.lake.lake import WATERMARK_SECONDS
 from spark_analytics.lake.log import Change
 from spark_analytics.lake.tables import STREAMED
-from tests.support.analytics_frames import frame
-from tests.support.simulated_day import Day, rows_of
+from tests.support.analytics.frames import frame
+from tests.support.analytics.simulated_day import Day, rows_of
 
 FILLED = (*STREAMED, "nodes", "ranges")
 

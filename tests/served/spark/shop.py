@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from qmq import Consumer, Producer
-from tests.support.system import System
+from tests.support.servers.system import System
 
 ORDERS = 900
 BATCH = 100

@@ -12,7 +12,7 @@ from qmq.sync import Consumer, Producer
 from spark_analytics.lake import Lake
 from tests.faults.replication.scene import in_sync, process_of
 from tests.served.spark.test_live import run, sums
-from tests.support.system import System
+from tests.support.servers.system import System
 from tests.support.whole import in_whole_spark_runs
 
 pytestmark = [pytest.mark.django_db(transaction=True), in_whole_spark_runs]

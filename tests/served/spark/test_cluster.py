@@ -11,10 +11,10 @@ from spark_analytics.jobs import __main__ as jobs
 from spark_analytics.jobs.package import NAME
 from spark_analytics.lake import Lake
 from tests.served.spark.lake_of_day import fill
-from tests.support.processes import PROJECT
-from tests.support.simulated_day import simulate
-from tests.support.spark_cluster import SPARK_HOME, Cluster, cluster
-from tests.support.system import System
+from tests.support.analytics.simulated_day import simulate
+from tests.support.analytics.spark_cluster import SPARK_HOME, Cluster, cluster
+from tests.support.servers.processes import PROJECT
+from tests.support.servers.system import System
 from tests.support.waiting import eventually
 from tests.support.whole import in_whole_spark_runs
 

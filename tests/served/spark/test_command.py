@@ -12,7 +12,7 @@ import pytest
 from console.analytics.process import environment
 from spark_analytics.jobs.__main__ import main
 from spark_analytics.jobs.catalog import ORDER
-from tests.support.processes import PROJECT
+from tests.support.servers.processes import PROJECT
 
 
 def run(*arguments: str, folder: Path, **values: str) -> "subprocess.CompletedProcess[str]":

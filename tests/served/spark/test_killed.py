@@ -13,8 +13,8 @@ from console.analytics.process import environment
 from spark_analytics.lake import Lake
 from tests.served.spark.lake_of_day import fill
 from tests.served.spark.sessions import attach_environment, quick_environment
-from tests.support.processes import PROJECT
-from tests.support.simulated_day import simulate
+from tests.support.analytics.simulated_day import simulate
+from tests.support.servers.processes import PROJECT
 
 KILLED = """
 import os, signal, sys

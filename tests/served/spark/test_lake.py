@@ -24,7 +24,7 @@ from spark_analytics.schemas import INDEX, SCHEMAS
 from spark_analytics.session import register
 from tests.served.spark.sessions import attach_environment
 from tests.served.spark.shop import ORDERS, PAYMENTS, Shop
-from tests.support.processes import PROJECT
+from tests.support.servers.processes import PROJECT
 from tests.support.whole import in_whole_spark_runs
 
 HOUR_MS = 3_600_000

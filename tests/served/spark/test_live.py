@@ -20,7 +20,7 @@ from spark_analytics.lake import Lake
 from spark_analytics.lake.log import Change, now_ms
 from spark_analytics.lake.tables import STREAMED
 from tests.served.spark.shop import Shop
-from tests.support.system import System
+from tests.support.servers.system import System
 from tests.support.waiting import eventually
 from tests.support.whole import in_whole_spark_runs
 

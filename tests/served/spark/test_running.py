@@ -24,9 +24,9 @@ from spark_analytics.lake import Lake, LakeBusy
 from spark_analytics.transforms import outputs
 from spark_analytics.transforms.windows import SHORT_STEPS
 from tests.served.spark.lake_of_day import fill, know
-from tests.support import analytics_frames
-from tests.support import naive_analytics as naive
-from tests.support.simulated_day import DAY_MS, HOUR_MS, Day, rows_of, simulate
+from tests.support.analytics import frames as analytics_frames
+from tests.support.analytics import naive
+from tests.support.analytics.simulated_day import DAY_MS, HOUR_MS, Day, rows_of, simulate
 from tests.support.whole import in_whole_spark_runs
 
 pytestmark = pytest.mark.django_db(transaction=True)

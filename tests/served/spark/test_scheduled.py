@@ -11,7 +11,7 @@ import pytest
 
 from console.analytics.process import NICENESS
 from qmq.sync import Consumer, Producer
-from tests.support.up import Up
+from tests.support.servers.up import Up
 from tests.support.waiting import eventually
 from tests.support.whole import in_whole_spark_runs
 

@@ -20,8 +20,8 @@ from qmq.node_admin import NodeAdmin
 from spark_analytics.source.offsets import complete_ms
 from tests.served.spark.conftest import read_table
 from tests.served.spark.shop import send, take
-from tests.support.processes import PROJECT
-from tests.support.system import System
+from tests.support.servers.processes import PROJECT
+from tests.support.servers.system import System
 from tests.support.waiting import eventually
 from tests.support.whole import in_whole_spark_runs
 

@@ -21,8 +21,8 @@ from spark_analytics.transforms.skew import consumer_shares, group_skew
 from spark_analytics.transforms.state import group_state, set_below, stored_tail
 from spark_analytics.transforms.stored import merged_seconds, stored_seconds
 from spark_analytics.transforms.windows import DAY_MS, HOUR_MS, MINUTE_MS, Window
-from tests.support import naive_analytics as naive
-from tests.support.analytics_frames import frame, rows, table
+from tests.support.analytics import naive
+from tests.support.analytics.frames import frame, rows, table
 
 SERIES = ("step_ms", "at_ms", "subject", "group")
 MINUTE = Window(0, MINUTE_MS)

@@ -24,9 +24,9 @@ from spark_analytics.transforms.skew import consumer_shares, group_skew
 from spark_analytics.transforms.state import group_state, set_below, stored_tail
 from spark_analytics.transforms.stored import stored_seconds
 from spark_analytics.transforms.windows import DAY_MS, HOUR_MS, LONG_STEPS, MINUTE_MS, SHORT_STEPS, Window
-from tests.support import naive_analytics as naive
-from tests.support.analytics_frames import differences, frame, rows
-from tests.support.simulated_day import FIRST_MS, Day, consumer_key, gone_consumers, rows_of, simulate
+from tests.support.analytics import naive
+from tests.support.analytics.frames import differences, frame, rows
+from tests.support.analytics.simulated_day import FIRST_MS, Day, consumer_key, gone_consumers, rows_of, simulate
 
 SERIES = ("step_ms", "at_ms", "subject", "group")
 DAY = Window(FIRST_MS, FIRST_MS + DAY_MS)

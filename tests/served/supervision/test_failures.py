@@ -11,7 +11,7 @@ from broker_node.broker import Broker
 from broker_node.storage.actions import StartReason
 from qmq.errors import ConnectionLost
 from qmq.protocol.commands import PullRequest
-from tests.support.in_process import connected, message, running_broker, small_system
+from tests.support.drivers.in_process import connected, message, running_broker, small_system
 from tests.support.waiting import eventually_async
 
 

@@ -35,8 +35,8 @@ from qmq_node.admin.server import BadRequest
 from qmq_node.node.node import Node
 from qmq_node.process.runner import run_until_signal
 from qmq_node.server.connection import Connection
-from tests.support.breaking import BreakingSupervisor
-from tests.support.in_process import (
+from tests.support.drivers.breaking import BreakingSupervisor
+from tests.support.drivers.in_process import (
     Client,
     SmallSystem,
     connected,
@@ -47,8 +47,8 @@ from tests.support.in_process import (
     running_broker,
     small_system,
 )
-from tests.support.metaserver_peers import peer
-from tests.support.processes import PROJECT
+from tests.support.drivers.metaserver_peers import peer
+from tests.support.servers.processes import PROJECT
 from tests.support.waiting import eventually_async
 
 _numbers = itertools.count()

@@ -6,7 +6,7 @@ import urllib.request
 from pathlib import Path
 
 from qmq_node.process.loop_pauses import WARNING_SECONDS
-from tests.support.system import System
+from tests.support.servers.system import System
 from tests.support.waiting import eventually
 
 STOPPED_SECONDS = WARNING_SECONDS + 0.1

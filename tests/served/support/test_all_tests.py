@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import pythons, results
-from tests.support.all_tests import INTERRUPTED, PYTEST, RERUNS_MAX, Row, python_rows, quick_rows, rows
-from tests.support.flaky import FLAKY_MAX, Quarantined
-from tests.support.machine import Ticks, cpu_ticks, percentile
-from tests.support.processes import PROJECT
 from tests.support.promises import PromiseBroken, is_broken_promise, judging
+from tests.support.runner import pythons, results
+from tests.support.runner.all_tests import INTERRUPTED, PYTEST, RERUNS_MAX, Row, python_rows, quick_rows, rows
+from tests.support.runner.flaky import FLAKY_MAX, Quarantined
+from tests.support.runner.machine import Ticks, cpu_ticks, percentile
+from tests.support.servers.processes import PROJECT
 from tests.support.waiting import eventually
 
 FLAKY = """
@@ -43,8 +43,8 @@ def start(
     # A job in a shell's background ignores SIGINT, and so would this.
     past = f"History(Path({str(history)!r}))" if history else "None"
     script = (
-        "import datetime, signal, sys; from pathlib import Path; from tests.support.all_tests import Policy, Row, run; "
-        "from tests.support.flaky import History, Quarantined; "
+        "import datetime, signal, sys; from pathlib import Path; from tests.support.runner.all_tests import Policy, Row, run; "
+        "from tests.support.runner.flaky import History, Quarantined; "
         "signal.signal(signal.SIGINT, signal.default_int_handler); "
         f"policy = Policy(frozenset({list(changed)!r}), {tuple(quarantine)!r}, {past}); "
         f"sys.exit(run({list(chosen)!r}, Path({str(folder / 'results')!r}), {at_once}, policy))"
@@ -411,30 +411,30 @@ def test_one_row_runs_every_test() -> None:
 
 
 def test_every_other_python_that_is_installed_has_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.support.pythons.installed", lambda: ["3.12", "3.13"])
+    monkeypatch.setattr("tests.support.runner.pythons.installed", lambda: ["3.12", "3.13"])
     found = {row.name: row.selection for row in rows() if row.name.startswith("python")}
     assert found == {"python3.12": pythons.SYSTEMS, "python3.13": pythons.SELECTION}
     assert {row.name: row.selection for row in python_rows()} == dict.fromkeys(found, pythons.SELECTION)
 
 
 def test_quick_checks_only_files_that_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.support.all_tests.changed_files", lambda _: {"qmq/clock.py", "docs/testing.md"})
+    monkeypatch.setattr("tests.support.runner.all_tests.changed_files", lambda _: {"qmq/clock.py", "docs/testing.md"})
     found = {row.name: row for row in quick_rows()}
     assert found["ruff"].program[-2:] == ("check", "qmq/clock.py")
     assert found["unit"].selection == ("tests/unit",)
     assert {"mypy", "format"} <= set(found)
     assert "types of pages" not in found
-    monkeypatch.setattr("tests.support.all_tests.changed_files", lambda _: {"frontend/src/app.tsx"})
+    monkeypatch.setattr("tests.support.runner.all_tests.changed_files", lambda _: {"frontend/src/app.tsx"})
     assert "types of pages" in {row.name for row in quick_rows()}
 
 
 def test_the_databases_are_those_that_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QMQ_TEST_DATABASES", "sqlite,mariadb")
-    (row,) = (row for row in rows() if "tests.support.with_database" in row.program)
+    (row,) = (row for row in rows() if "tests.support.runner.with_database" in row.program)
     assert row.name == "mariadb"
     assert "--may-be-missing" not in row.program
     monkeypatch.delenv("QMQ_TEST_DATABASES")
-    found = [row for row in rows(["-k", "x"]) if "tests.support.with_database" in row.program]
+    found = [row for row in rows(["-k", "x"]) if "tests.support.runner.with_database" in row.program]
     assert [row.name for row in found] == ["postgresql", "mariadb"]
     assert all({"--may-be-missing", "--may-be-empty"} <= set(row.program) for row in found)
 

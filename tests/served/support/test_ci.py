@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.processes import PROJECT
+from tests.support.servers.processes import PROJECT
 
 PRINTS_EXAMPLES = """
 import hypothesis, hypothesis.strategies as st

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import pytest_ignore_collect
-from tests.support.processes import PROJECT
+from tests.support.servers.processes import PROJECT
 
 USES_A_DATABASE = "import pytest\n@pytest.mark.django_db\ndef test_rows(): pass\n"
 MARKED = "import pytest\n@pytest.mark.database\n@pytest.mark.django_db\ndef test_order(): pass\n"

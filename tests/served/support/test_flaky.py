@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import flaky
-from tests.support.changes import changed_files
-from tests.support.flaky import HISTORY_RUNS, QUARANTINE, QUARANTINE_MAX, History, PolicyBroken, quarantined
-from tests.support.processes import PROJECT
+from tests.support.runner import flaky
+from tests.support.runner.changes import changed_files
+from tests.support.runner.flaky import HISTORY_RUNS, QUARANTINE, QUARANTINE_MAX, History, PolicyBroken, quarantined
+from tests.support.servers.processes import PROJECT
 
 TODAY = date(2026, 11, 23)
 TEST = "tests/served/test_routes.py::test_routes"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import fork_server
-from tests.support.fork_server import ForkedProcess
-from tests.support.processes import Process
+from tests.support.servers import fork_server
+from tests.support.servers.fork_server import ForkedProcess
+from tests.support.servers.processes import Process
 from tests.support.waiting import eventually
 
 PRINTS_SURROUNDINGS = """

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.groups import ORDER, SHARED, group_of, rank
-from tests.support.processes import PROJECT
+from tests.support.runner.groups import ORDER, SHARED, group_of, rank
+from tests.support.servers.processes import PROJECT
 
 TEST = """
 import os, pytest
@@ -45,7 +45,7 @@ def ran(folder: Path, workers: int) -> list[list[str]]:
     log = folder / "ran"
     log.unlink(missing_ok=True)
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "xdist", "-p", "tests.support.groups", "-n", str(workers)],
+        [sys.executable, "-m", "pytest", "-p", "xdist", "-p", "tests.support.runner.groups", "-n", str(workers)],
         cwd=folder, capture_output=True, text=True, check=False,
         env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(PROJECT)},
     )  # fmt: skip

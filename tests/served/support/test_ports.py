@@ -8,12 +8,12 @@ import sys
 
 import pytest
 
-from tests.support.ports import free_port, free_ports, release
-from tests.support.processes import PROJECT
+from tests.support.servers.ports import free_port, free_ports, release
+from tests.support.servers.processes import PROJECT
 
 OTHER_PROCESS = """
 import socket
-from tests.support.ports import free_port
+from tests.support.servers.ports import free_port
 reserved = {free_port() for _ in range(%d)}
 listener = socket.socket()
 listener.bind(("127.0.0.1", 0))

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes import PROJECT
-from tests.support.pythons import LOCK, TESTS, find, packages, pins
+from tests.support.runner.pythons import LOCK, TESTS, find, packages, pins
+from tests.support.servers.processes import PROJECT
 
 
 def put(path: Path, text: str) -> Path:

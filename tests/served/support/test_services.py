@@ -11,9 +11,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.conftest import server_for_tests
-from tests.support import services, with_database
-from tests.support.processes import PROJECT
-from tests.support.services import (
+from tests.support.runner import with_database
+from tests.support.servers import services
+from tests.support.servers.processes import PROJECT
+from tests.support.servers.services import (
     DATABASES_VARIABLE,
     MariadbServer,
     PostgresqlServer,
@@ -26,7 +27,7 @@ from tests.support.waiting import eventually
 
 STARTS_AND_PAUSES = """
 import sys, time
-from tests.support.services import SERVERS
+from tests.support.servers.services import SERVERS
 server = SERVERS[sys.argv[1]]()
 server.start()
 if sys.argv[2] == "paused":

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.processes import PROJECT
+from tests.support.servers.processes import PROJECT
 
 RunTests = Callable[..., pytest.RunResult]
 ASYNCIO_SETTINGS = "asyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n"

@@ -3,7 +3,7 @@
 import re
 
 from tests.served.testing.conftest import RunTests
-from tests.support.processes import PROJECT
+from tests.support.servers.processes import PROJECT
 
 pytest_plugins = ["pytester"]
 

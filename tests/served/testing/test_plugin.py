@@ -5,7 +5,7 @@ import tomllib
 import pytest
 
 from tests.served.testing.conftest import RunTests
-from tests.support.processes import PROJECT
+from tests.support.servers.processes import PROJECT
 
 pytest_plugins = ["pytester"]
 

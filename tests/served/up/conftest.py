@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from tests.support.up import Up
+from tests.support.servers.up import Up
 
 
 @pytest.fixture(scope="package")

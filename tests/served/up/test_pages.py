@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes import PROJECT
-from tests.support.up import Up
+from tests.support.servers.processes import PROJECT
+from tests.support.servers.up import Up
 from tests.support.waiting import eventually
 
 FOLDERS = ("docs/tutorials", "docs/how-to")

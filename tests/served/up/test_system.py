@@ -12,8 +12,8 @@ from typing import Any
 import redis
 
 from console.launcher.redis_server import redis_url
-from tests.support.processes import PROJECT, answers
-from tests.support.up import Up
+from tests.support.servers.processes import PROJECT, answers
+from tests.support.servers.up import Up
 from tests.support.waiting import ASK_SECONDS, eventually, timed
 
 OTHERS = stat.S_IRWXG | stat.S_IRWXO

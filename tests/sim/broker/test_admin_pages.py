@@ -17,8 +17,8 @@ from broker_node.storage.progress_log import LAYOUT, LAYOUT_AT, PROGRESS_ENTRY_B
 from qmq.node_admin import NodeAdmin, NodeRefused
 from qmq.protocol.commands import TagFilter
 from qmq.protocol.messages import Message
-from tests.sim.loop import running_loop
-from tests.support.in_process import Client, connected, message, run_jobs, running_broker
+from tests.sim.world.loop import running_loop
+from tests.support.drivers.in_process import Client, connected, message, run_jobs, running_broker
 from tests.support.manual_clock import ManualClock
 from tests.support.waiting import eventually_async
 

@@ -17,11 +17,11 @@ from qmq_node.commits.checkpointing import Checkpointing
 from qmq_node.log.copied_log import CopiedCommits, CopiedLog
 from qmq_node.log.truncation import Truncation
 from qmq_node.slices import run_to_end
-from tests.support.copies import header_of, sent
-from tests.support.memory_disk import MemoryDisk
+from tests.support.disks.memory_disk import MemoryDisk
+from tests.support.drivers.copies import header_of, sent
+from tests.support.drivers.replicas import opened_slave, replayed, state_of
+from tests.support.drivers.store_driver import StoreDriver
 from tests.support.promises import Check, judging
-from tests.support.replicas import opened_slave, replayed, state_of
-from tests.support.store_driver import StoreDriver
 
 
 class Slave:

@@ -18,11 +18,11 @@ from qmq.protocol.commands import PullRequest
 from qmq.protocol.frames import encode_request
 from qmq.protocol.messages import Message, encode_entry
 from qmq.protocol.reasons import Reason
-from tests.sim.blocking import interleave_jobs, sleep
-from tests.sim.loop import running_loop
-from tests.support.in_process import CREATED, connected, message, running_broker
+from tests.sim.world.blocking import interleave_jobs, sleep
+from tests.sim.world.loop import running_loop
+from tests.support.disks.memory_disk import MemoryDisk
+from tests.support.drivers.in_process import CREATED, connected, message, running_broker
 from tests.support.manual_clock import ManualClock
-from tests.support.memory_disk import MemoryDisk
 from tests.support.waiting import eventually_async
 
 SECRET = "do-not-log-me"

@@ -13,11 +13,11 @@ from qmq.errors import QmqError
 from qmq.protocol.codes import Command
 from qmq.protocol.extensions import LeaveGroupRequest
 from spark_analytics.source.node_reader import NodeReader
-from tests.sim.blocking import interleave_jobs, sleep
-from tests.sim.loop import running_loop
-from tests.support.in_process import Client, blocking, connected, get_json, get_page, message, running_broker
-from tests.support.indexes import read_entries
-from tests.support.memory_disk import MemoryDisk
+from tests.sim.world.blocking import interleave_jobs, sleep
+from tests.sim.world.loop import running_loop
+from tests.support.disks.memory_disk import MemoryDisk
+from tests.support.drivers.in_process import Client, blocking, connected, get_json, get_page, message, running_broker
+from tests.support.drivers.indexes import read_entries
 from tests.support.waiting import eventually_async
 
 SENDS = 20

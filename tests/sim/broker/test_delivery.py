@@ -11,7 +11,7 @@ from broker_node.delivery.group_position import set_position
 from qmq.protocol.codes import Command, ConsumeFrom, ResponseCode
 from qmq.protocol.commands import ConsumeManageRequest, TagFilter
 from qmq.protocol.extensions import LeaveGroupRequest
-from tests.support.in_process import Client, connected, get_json, message, run_jobs, running_broker
+from tests.support.drivers.in_process import Client, connected, get_json, message, run_jobs, running_broker
 from tests.support.manual_clock import ManualClock
 from tests.support.waiting import eventually_async
 

@@ -7,7 +7,7 @@ import pytest
 
 from qmq.protocol.codes import Command, ConsumeFrom, ResponseCode, SendResult
 from qmq.protocol.commands import ConsumeManageRequest, TagFilter
-from tests.support.in_process import connected, message, running_broker
+from tests.support.drivers.in_process import connected, message, running_broker
 from tests.support.waiting import eventually_async
 
 

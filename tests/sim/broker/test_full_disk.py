@@ -15,8 +15,8 @@ from broker_node.storage.actions import StartReason
 from qmq.errors import NoSpace
 from qmq.protocol.codes import Command, ResponseCode, SendResult
 from qmq.protocol.extensions import LeaveGroupRequest
-from tests.support.in_process import Client, connected, message, running_broker
-from tests.support.memory_disk import MemoryDisk
+from tests.support.disks.memory_disk import MemoryDisk
+from tests.support.drivers.in_process import Client, connected, message, running_broker
 from tests.support.waiting import eventually_async
 
 SIZE = 20_000

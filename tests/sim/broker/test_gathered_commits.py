@@ -15,9 +15,9 @@ from qmq.protocol.messages import encode_entry
 from qmq_node.commits.committer import GATHER_SECONDS
 from qmq_node.log.commit import CommitWriter, SealedCommit
 from tests.sim.broker.test_long_polls import FakeConnection
-from tests.sim.loop import running_loop
-from tests.support.feeding import feed
-from tests.support.in_process import Client, connected, message, running_broker
+from tests.sim.world.loop import running_loop
+from tests.support.drivers.feeding import feed
+from tests.support.drivers.in_process import Client, connected, message, running_broker
 from tests.support.waiting import eventually_async
 
 

@@ -8,7 +8,7 @@ from qmq.protocol.commands import PullRequest
 from qmq.protocol.extensions import EnsureGroupRequest
 from tests.sim.broker.test_gathered_commits import give
 from tests.sim.broker.test_long_polls import FakeConnection
-from tests.support.in_process import connected, message, running_broker
+from tests.support.drivers.in_process import connected, message, running_broker
 from tests.support.waiting import eventually_async
 
 

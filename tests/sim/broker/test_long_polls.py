@@ -12,8 +12,8 @@ from qmq.protocol.codes import Command
 from qmq.protocol.commands import PullRequest, TagFilter
 from qmq.protocol.frames import Frame, FrameReader, encode_request
 from qmq_node.policy import NodePolicy
-from tests.support.feeding import feed
-from tests.support.in_process import connected, message, running_broker
+from tests.support.drivers.feeding import feed
+from tests.support.drivers.in_process import connected, message, running_broker
 from tests.support.manual_clock import ManualClock
 from tests.support.waiting import eventually_async
 

@@ -13,13 +13,13 @@ from broker_node.storage.subject import Subject
 from qmq.protocol.codes import ResponseCode
 from qmq_node.log.index import IndexView
 from qmq_node.log.log import SegmentedLog
-from tests.sim.disk import only_in_threads
-from tests.sim.loop import running_loop
-from tests.support.in_process import connected, get_json, get_page, message, running_broker
-from tests.support.indexes import flush, read_entries
+from tests.sim.world.disk import only_in_threads
+from tests.sim.world.loop import running_loop
+from tests.support.disks.memory_disk import MemoryDisk
+from tests.support.drivers.in_process import connected, get_json, get_page, message, running_broker
+from tests.support.drivers.indexes import flush, read_entries
+from tests.support.drivers.peers import Peers
 from tests.support.manual_clock import ManualClock
-from tests.support.memory_disk import MemoryDisk
-from tests.support.peers import Peers
 from tests.support.waiting import eventually_async
 
 

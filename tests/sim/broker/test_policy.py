@@ -17,7 +17,7 @@ from qmq.protocol.commands import SendFailure
 from qmq.receipt import Receipt
 from qmq_node.log.index import DenseIndex
 from qmq_node.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, encode_policy
-from tests.support.in_process import (
+from tests.support.drivers.in_process import (
     Client,
     connected,
     copy_files,
@@ -31,8 +31,8 @@ from tests.support.in_process import (
     small_system,
     write_file,
 )
+from tests.support.drivers.policies import set_policies
 from tests.support.manual_clock import ManualClock
-from tests.support.policies import set_policies
 from tests.support.waiting import eventually_async
 
 

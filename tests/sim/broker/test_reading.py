@@ -23,7 +23,8 @@ from qmq.protocol.messages import decode_raw
 from qmq_node.log.index import DenseIndex
 from qmq_node.log.unreadable_pages import PAGE_BYTES, RETRY_SECONDS_MAX
 from spark_analytics.source.node_reader import NodeReader
-from tests.support.in_process import (
+from tests.support.disks.memory_disk import MemoryDisk
+from tests.support.drivers.in_process import (
     blocking,
     connected,
     files_in,
@@ -33,9 +34,8 @@ from tests.support.in_process import (
     running_broker,
     write_file,
 )
-from tests.support.indexes import read_entries
+from tests.support.drivers.indexes import read_entries
 from tests.support.manual_clock import ManualClock
-from tests.support.memory_disk import MemoryDisk
 from tests.support.waiting import eventually_async
 
 T = TypeVar("T")

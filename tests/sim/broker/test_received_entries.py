@@ -12,9 +12,9 @@ from qmq_node.commits.applying import Applying
 from qmq_node.log.commit import SealedCommit
 from qmq_node.log.copied_log import CopiedCommits, CopiedLog
 from qmq_node.log.record import HEADER_BYTES
-from tests.support.memory_disk import MemoryDisk
-from tests.support.replicas import opened_slave, replayed, state_of
-from tests.support.store_driver import StoreDriver
+from tests.support.disks.memory_disk import MemoryDisk
+from tests.support.drivers.replicas import opened_slave, replayed, state_of
+from tests.support.drivers.store_driver import StoreDriver
 
 Change = Callable[[bytes, bytes], bytes]
 """Returns what a master sends instead of the index entries of a commit; the second argument is those of the commit before."""

@@ -8,7 +8,7 @@ from qmq.errors import SettingError
 from qmq_node.replication.flush_check import flush_problem
 from qmq_node.replication.replica_state import ReplicaStateFile
 from qmq_node.replication.rules.roles import ReplicaState
-from tests.support.in_process import connected, default_disk, message, running_broker, write_file
+from tests.support.drivers.in_process import connected, default_disk, message, running_broker, write_file
 
 
 async def test_a_node_of_a_one_member_group_starts_without_a_file_and_stores_the_id_of_its_log(tmp_path: Path) -> None:

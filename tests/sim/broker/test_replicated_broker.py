@@ -7,11 +7,11 @@ from broker_node.broker import Broker
 from qmq_node.commits.applying import Applying
 from qmq_node.log.commit import SealedCommit
 from qmq_node.log.copied_log import CopiedCommits, CopiedLog, read_to_copy
-from tests.support.copies import assert_prefix
-from tests.support.in_process import Client, connected, message, running_broker
-from tests.support.memory_disk import MemoryDisk
+from tests.support.disks.memory_disk import MemoryDisk
+from tests.support.drivers.copies import assert_prefix
+from tests.support.drivers.in_process import Client, connected, message, running_broker
+from tests.support.drivers.replicas import opened_slave, state_of
 from tests.support.promises import Check, judging
-from tests.support.replicas import opened_slave, state_of
 
 
 class SlaveOf:

@@ -15,7 +15,7 @@ from qmq_node.log.commit_ends import RECENT_COMMITS_MAX
 from qmq_node.requests import sends
 from tests.sim.broker.test_gathered_commits import give
 from tests.sim.broker.test_long_polls import FakeConnection
-from tests.support.in_process import connected, message, running_broker
+from tests.support.drivers.in_process import connected, message, running_broker
 from tests.support.waiting import eventually_async
 
 

@@ -7,7 +7,7 @@ import pytest
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.extensions import LeaveGroupRequest
 from qmq.protocol.names import retry_subject
-from tests.support.in_process import connected, message, running_broker
+from tests.support.drivers.in_process import connected, message, running_broker
 from tests.support.waiting import eventually_async
 
 SEGMENT_BYTES = 256 << 10

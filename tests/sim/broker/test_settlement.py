@@ -10,9 +10,9 @@ from broker_node.delivery.retry_writer import BATCH_MESSAGES_MAX
 from broker_node.storage.store import MessageStore
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.extensions import LeaveGroupRequest
-from tests.sim.disk import only_in_threads
-from tests.support.in_process import Client, connected, message, running_broker
-from tests.support.memory_disk import MemoryDisk
+from tests.sim.world.disk import only_in_threads
+from tests.support.disks.memory_disk import MemoryDisk
+from tests.support.drivers.in_process import Client, connected, message, running_broker
 from tests.support.waiting import eventually_async
 
 RETRY = "%RETRY%orders%g"

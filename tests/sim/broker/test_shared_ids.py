@@ -11,7 +11,15 @@ from broker_node.broker import Broker
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.commands import TagFilter
 from qmq.protocol.extensions import LeaveGroupRequest
-from tests.support.in_process import Client, connected, get_json, message, remove_files, run_jobs, running_broker
+from tests.support.drivers.in_process import (
+    Client,
+    connected,
+    get_json,
+    message,
+    remove_files,
+    run_jobs,
+    running_broker,
+)
 from tests.support.manual_clock import ManualClock
 from tests.support.waiting import eventually_async
 

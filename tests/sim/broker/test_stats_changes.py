@@ -8,7 +8,7 @@ import pytest
 from broker_node.admin import stats
 from broker_node.broker import Broker
 from qmq.node_admin import NodeAdmin
-from tests.support.in_process import connected, message, run_jobs, running_broker
+from tests.support.drivers.in_process import connected, message, run_jobs, running_broker
 from tests.support.manual_clock import ManualClock
 
 

@@ -7,7 +7,7 @@ from qmq.protocol.codes import Command, ResponseCode, SendResult
 from qmq.protocol.commands import TagFilter
 from qmq.protocol.extensions import LeaveGroupRequest
 from qmq.protocol.names import is_subject_refusal
-from tests.support.in_process import connected, message, running_broker
+from tests.support.drivers.in_process import connected, message, running_broker
 from tests.support.waiting import eventually_async
 
 RETRY = "%RETRY%orders%g"

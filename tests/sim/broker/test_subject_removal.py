@@ -11,7 +11,7 @@ from broker_node.retention import subject_removal
 from qmq_node.policy import NodePolicy, SubjectPolicy
 from tests.sim.broker.test_policy import enforce
 from tests.sim.broker.test_reading import ranges
-from tests.support.in_process import connected, files_in, message, run_jobs, running_broker
+from tests.support.drivers.in_process import connected, files_in, message, run_jobs, running_broker
 from tests.support.manual_clock import ManualClock
 from tests.support.waiting import eventually_async
 

@@ -9,7 +9,7 @@ import pytest
 
 from qmq import App, Delivery, Producer
 from qmq.errors import LocalProtocolError
-from tests.support.in_process import small_system
+from tests.support.drivers.in_process import small_system
 
 
 async def test_adapt_wraps_handlers_and_sets_their_concurrency(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from qmq.net.caller import Caller
 from qmq.protocol.codes import Command
 from qmq.protocol.commands import AckRequest
 from qmq.protocol.frames import Frame
-from tests.support.in_process import SmallSystem, small_system
+from tests.support.drivers.in_process import SmallSystem, small_system
 from tests.support.manual_clock import ManualClock
 from tests.support.waiting import eventually_async
 

@@ -10,8 +10,8 @@ from qmq import Consumer, Limits
 from qmq.client.delivery import Batch
 from qmq.errors import ClientFailed, LocalProtocolError
 from qmq.net.timing import Backoff
-from tests.support.in_process import message
-from tests.support.official import OfficialSystem, official_system
+from tests.support.drivers.in_process import message
+from tests.support.official.server import OfficialSystem, official_system
 from tests.support.waiting import eventually_async
 
 QUICK = Backoff(first=0.001, longest=0.01)

@@ -19,9 +19,9 @@ from qmq.errors import (
     RouteUnknown,
     SendFailed,
 )
-from tests.sim.cluster import Cluster
-from tests.sim.loop import running_loop
-from tests.support.in_process import SmallSystem, small_system
+from tests.sim.world.cluster import Cluster
+from tests.sim.world.loop import running_loop
+from tests.support.drivers.in_process import SmallSystem, small_system
 from tests.support.promises import judging
 from tests.support.waiting import eventually_async
 

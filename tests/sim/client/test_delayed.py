@@ -16,7 +16,7 @@ from qmq.errors import CallTimeout, ConnectionLost, LocalProtocolError, QmqError
 from qmq.net.caller import Caller
 from qmq.protocol.codes import Command
 from qmq.protocol.delayed import Outcome
-from tests.support.in_process import SmallSystem, now_ms, small_system
+from tests.support.drivers.in_process import SmallSystem, now_ms, small_system
 from tests.support.waiting import eventually_async
 
 

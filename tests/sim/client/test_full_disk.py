@@ -10,7 +10,7 @@ from metaserver.choices import GroupState
 from qmq import Producer
 from qmq.errors import SendFailed
 from qmq_node.node.node import Node
-from tests.support.in_process import SmallSystem, small_system
+from tests.support.drivers.in_process import SmallSystem, small_system
 from tests.support.waiting import eventually_async
 
 FULL = "no space: 0 bytes free on disk, the reserve is 16777216"

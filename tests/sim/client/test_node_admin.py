@@ -10,8 +10,8 @@ import pytest
 
 from qmq.errors import ConnectionLost, SettingError
 from qmq.node_admin import NodeAdmin, NodeRefused
-from tests.support.in_process import connected, message, running_broker, small_system
-from tests.support.processes import PROJECT
+from tests.support.drivers.in_process import connected, message, running_broker, small_system
+from tests.support.servers.processes import PROJECT
 
 
 @asynccontextmanager

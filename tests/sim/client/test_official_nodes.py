@@ -10,8 +10,8 @@ from qmq.errors import ClientFailed, ConsumeFailed
 from qmq.net.timing import Backoff, Timeouts
 from qmq.protocol.codes import SendResult
 from qmq.protocol.messages import Message, set_large_string
-from tests.support.in_process import CREATED, message
-from tests.support.official import OfficialSystem, official_system
+from tests.support.drivers.in_process import CREATED, message
+from tests.support.official.server import OfficialSystem, official_system
 from tests.support.waiting import eventually_async
 
 MIB = 1 << 20

@@ -16,7 +16,7 @@ from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.frames import Frame
 from qmq_node.server.connection import Connection
 from qmq_node.server.server import FrameServer
-from tests.support.in_process import machine
+from tests.support.drivers.in_process import machine
 
 
 @dataclass

@@ -23,9 +23,9 @@ from qmq.protocol.commands import SendFailure, decode_send_response
 from qmq.protocol.messages import KEY_ATTEMPT, KEY_CREATED, KEY_MAX_RETRY, Message
 from qmq.protocol.values import INT_MAX
 from qmq.words import printable
-from tests.support.in_process import SmallSystem, connected, message, running_broker, small_system, stored_in
-from tests.support.nonsense import CREATED, VALUES, Nonsense, entry, nonsense
-from tests.support.official import official_system
+from tests.support.drivers.in_process import SmallSystem, connected, message, running_broker, small_system, stored_in
+from tests.support.load.nonsense import CREATED, VALUES, Nonsense, entry, nonsense
+from tests.support.official.server import official_system
 from tests.support.waiting import eventually_async
 
 ATTEMPTS_MAX = 3

@@ -16,8 +16,8 @@ from qmq.protocol.codes import Command
 from qmq.protocol.commands import PullRequest
 from qmq.protocol.frames import Frame
 from qmq.protocol.messages import Message, encode_raw
-from tests.support.in_process import CREATED, message
-from tests.support.official import OfficialSystem, official_system
+from tests.support.drivers.in_process import CREATED, message
+from tests.support.official.server import OfficialSystem, official_system
 from tests.support.waiting import eventually_async
 
 QUICK = Backoff(first=0.001, longest=0.01)
@@ -232,7 +232,7 @@ async def test_a_message_whose_properties_are_damaged_stops_nobody_else(
             raw[-len(item.properties["number"]) - 1] += 5  # the length of the last value
         return bytes(raw)
 
-    monkeypatch.setattr("tests.support.official.encode_raw", encode)
+    monkeypatch.setattr("tests.support.official.server.encode_raw", encode)
     system.store(
         "orders", "g",
         *(Message("orders", f"m{number}", {**CREATED, **extra, "number": str(number)}) for number in range(3)),
@@ -254,7 +254,7 @@ async def test_an_answer_that_is_not_messages_is_requested_again(
 ) -> None:
     cuts = [5]
     monkeypatch.setattr(
-        "tests.support.official.encode_raw", lambda item: encode_raw(item)[: -cuts.pop() if cuts else None]
+        "tests.support.official.server.encode_raw", lambda item: encode_raw(item)[: -cuts.pop() if cuts else None]
     )
     system.store("orders", "g", message(1))
     async with consumer_of(system) as consumer:

@@ -9,7 +9,7 @@ import pytest
 from qmq import Limits, Producer, Receipt, Timeouts
 from qmq.client.outgoing import Outcome
 from qmq.errors import ClientClosed, IllegalName, LocalProtocolError, QueueFull, SendFailed, SendManyFailed
-from tests.support.in_process import SmallSystem, small_system
+from tests.support.drivers.in_process import SmallSystem, small_system
 from tests.support.waiting import eventually_async
 
 

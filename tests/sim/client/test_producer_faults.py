@@ -7,9 +7,9 @@ import pytest
 from broker_node.broker import Broker
 from qmq import Limits, Producer, Receipt, Timeouts
 from qmq.errors import QueueFull, SendFailed, SendManyFailed
-from tests.sim.cluster import Cluster
-from tests.sim.loop import Process, running_loop
-from tests.support.in_process import stored_in
+from tests.sim.world.cluster import Cluster
+from tests.sim.world.loop import Process, running_loop
+from tests.support.drivers.in_process import stored_in
 from tests.support.promises import judging
 from tests.support.waiting import eventually_async
 

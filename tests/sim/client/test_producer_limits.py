@@ -8,7 +8,7 @@ import pytest
 from qmq import Limits, Producer, Timeouts
 from qmq.client.accumulator import Accumulator
 from qmq.errors import ClientFailed, QueueFull, SendFailed
-from tests.support.in_process import small_system
+from tests.support.drivers.in_process import small_system
 from tests.support.waiting import eventually_async
 
 SENDS = 20_000

@@ -15,8 +15,8 @@ from qmq.client.middleware import Middleware
 from qmq.errors import ClientClosed, LocalProtocolError
 from qmq.net.timing import Backoff, Timeouts
 from qmq.protocol.messages import Message
-from tests.support.in_process import CREATED, message
-from tests.support.official import OfficialSystem, official_system
+from tests.support.drivers.in_process import CREATED, message
+from tests.support.official.server import OfficialSystem, official_system
 from tests.support.waiting import eventually_async
 
 QUICK = Backoff(first=0.001, longest=0.01)

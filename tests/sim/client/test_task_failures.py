@@ -19,8 +19,8 @@ from qmq.protocol.codes import BrokerGroupState, ClientType, Command
 from qmq.protocol.commands import BrokerGroupRoute, ClientRegisterResponse
 from qmq.protocol.frames import Frame
 from qmq.supervisor import JobKind, Supervisor
-from tests.support.in_process import SmallSystem, small_system
-from tests.support.processes import PROJECT
+from tests.support.drivers.in_process import SmallSystem, small_system
+from tests.support.servers.processes import PROJECT
 from tests.support.waiting import eventually_async
 
 ALLOWED = {

@@ -22,9 +22,9 @@ from qmq_node.replication.slave.slave_copy import SlaveCopy
 from tests.sim.broker import test_applying
 from tests.sim.crashes import test_copies, test_copying_crashes, test_replica_state, test_step_downs, test_truncation
 from tests.sim.crashes import test_store_crashes as suite
-from tests.support.memory_disk import MemoryDisk, SimulatedCrash
+from tests.support.disks.memory_disk import MemoryDisk, SimulatedCrash
+from tests.support.drivers.store_driver import StoreDriver
 from tests.support.promises import CaughtBy, Check
-from tests.support.store_driver import StoreDriver
 
 
 def power_cuts() -> None:

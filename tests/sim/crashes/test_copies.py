@@ -7,8 +7,8 @@ import pytest
 
 from qmq_node.log.copied_log import CopiedLog
 from qmq_node.log.opening import inspect
-from tests.support.copies import FOLDER, assert_prefix, master_log, opened_copy, sent
-from tests.support.memory_disk import MemoryDisk, SimulatedCrash
+from tests.support.disks.memory_disk import MemoryDisk, SimulatedCrash
+from tests.support.drivers.copies import FOLDER, assert_prefix, master_log, opened_copy, sent
 from tests.support.promises import Check, judging
 
 STATES = 6

@@ -20,11 +20,11 @@ from qmq_node.replication.replica_state import ReplicaStateFile
 from qmq_node.replication.rules.roles import Copying, CopyPhase, ReplicaState
 from qmq_node.replication.slave.slave_copy import SlaveCopy
 from tests.sim.crashes.test_rebuilds import SEGMENT_BYTES, Broker, known
-from tests.support.copies import sent
+from tests.support.disks.memory_disk import MemoryDisk, SimulatedCrash
+from tests.support.drivers.copies import sent
+from tests.support.drivers.store_driver import GROUP, ROOT, StoreDriver
 from tests.support.manual_clock import ManualClock
-from tests.support.memory_disk import MemoryDisk, SimulatedCrash
 from tests.support.promises import Check, judging
-from tests.support.store_driver import GROUP, ROOT, StoreDriver
 
 PATHS = StorePaths(ROOT)
 STATES = 3

@@ -19,8 +19,8 @@ from delay_node.store import DelayStore
 from qmq_node.log.append_file import AppendFile
 from qmq_node.log.handles import HandleCache
 from qmq_node.slices import run_to_end
-from tests.support.delay_driver import DelayDriver
-from tests.support.memory_disk import MemoryDisk, SimulatedCrash
+from tests.support.disks.memory_disk import MemoryDisk, SimulatedCrash
+from tests.support.drivers.delay_driver import DelayDriver
 from tests.support.promises import CaughtBy, Check
 
 FULL = os.environ.get("QMQ_FAULTS") == "full"

@@ -20,9 +20,9 @@ from qmq.protocol.commands import PullRequest
 from qmq.protocol.scan import BatchScanner
 from qmq_node.log.handles import HandleCache
 from qmq_node.slices import run_to_end
+from tests.support.disks.memory_disk import MemoryDisk, SimulatedCrash
+from tests.support.drivers.store_driver import ROOT, drafted, entry_of
 from tests.support.manual_clock import ManualClock
-from tests.support.memory_disk import MemoryDisk, SimulatedCrash
-from tests.support.store_driver import ROOT, drafted, entry_of
 
 FULL = os.environ.get("QMQ_FAULTS") == "full"
 GROUPS = ("g", "h")

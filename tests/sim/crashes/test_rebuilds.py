@@ -6,10 +6,10 @@ import pytest
 
 from broker_node.storage.oldest_sequence import adjust_begin
 from broker_node.storage.store import MessageStore
-from tests.support.disk_work import repeat
-from tests.support.memory_disk import MemoryDisk
-from tests.support.replicas import state_of
-from tests.support.store_driver import GROUP, ROOT, StoreDriver
+from tests.support.disks.disk_work import repeat
+from tests.support.disks.memory_disk import MemoryDisk
+from tests.support.drivers.replicas import state_of
+from tests.support.drivers.store_driver import GROUP, ROOT, StoreDriver
 
 SEGMENT_BYTES = 16 * 1024
 

@@ -26,12 +26,12 @@ from qmq.protocol.messages import decode_raw
 from qmq.protocol.scan import BatchScanner
 from qmq_node.log.handles import HandleCache
 from qmq_node.slices import run_to_end
-from tests.sim.loop import SimulatedLoop
-from tests.support.disk_work import read_and_repair, repeat
-from tests.support.indexes import flush
+from tests.sim.world.loop import SimulatedLoop
+from tests.support.disks.disk_work import read_and_repair, repeat
+from tests.support.disks.memory_disk import MemoryDisk, SimulatedCrash
+from tests.support.drivers.indexes import flush
+from tests.support.drivers.store_driver import ROOT, drafted, entry_of, id_of
 from tests.support.manual_clock import ManualClock
-from tests.support.memory_disk import MemoryDisk, SimulatedCrash
-from tests.support.store_driver import ROOT, drafted, entry_of, id_of
 
 FULL = os.environ.get("QMQ_FAULTS") == "full"
 NAMES = ("a", "b", "c", "%RETRY%a%g")

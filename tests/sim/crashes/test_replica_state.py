@@ -7,7 +7,7 @@ from qmq_node.log.log import SegmentedLog
 from qmq_node.log.opening import inspect
 from qmq_node.replication.replica_state import ReplicaStateFile
 from qmq_node.replication.rules.roles import ReplicaState
-from tests.support.memory_disk import MemoryDisk, SimulatedCrash
+from tests.support.disks.memory_disk import MemoryDisk, SimulatedCrash
 from tests.support.promises import Check, judging
 
 EPOCHS = range(2, 6)

@@ -13,8 +13,8 @@ from broker_node.delivery.settlement import BeingSettled, Settlement
 from qmq.protocol.commands import AckRequest, PullRequest
 from qmq.protocol.messages import decode_raw
 from qmq.protocol.names import retry_subject
-from tests.support.memory_disk import MemoryDisk
-from tests.support.store_driver import GROUP, StoreDriver
+from tests.support.disks.memory_disk import MemoryDisk
+from tests.support.drivers.store_driver import GROUP, StoreDriver
 
 FULL = os.environ.get("QMQ_FAULTS") == "full"
 LEASE = 180.0

@@ -10,10 +10,10 @@ from broker_node.storage.store import MessageStore
 from qmq.errors import LogError
 from qmq_node.log.truncation import Truncation, TruncationFile
 from qmq_node.slices import run_to_end
-from tests.support.memory_disk import MemoryDisk
+from tests.support.disks.memory_disk import MemoryDisk
+from tests.support.drivers.replicas import opened_slave, replayed, state_of
+from tests.support.drivers.store_driver import ROOT, StoreDriver, drafted
 from tests.support.promises import Check, judging
-from tests.support.replicas import opened_slave, replayed, state_of
-from tests.support.store_driver import ROOT, StoreDriver, drafted
 
 STEP_DOWNS = 6
 

@@ -15,9 +15,9 @@ import pytest
 
 from broker_node.recovery.checkpoint import CHECKPOINT_NAME
 from qmq.errors import LogError
-from tests.support.memory_disk import MemoryDisk, SimulatedCrash
+from tests.support.disks.memory_disk import MemoryDisk, SimulatedCrash
+from tests.support.drivers.store_driver import ROOT, StoreDriver
 from tests.support.promises import Check, judging
-from tests.support.store_driver import ROOT, StoreDriver
 
 FULL = os.environ.get("QMQ_FAULTS") == "full"
 STEPS = 200

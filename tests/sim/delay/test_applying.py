@@ -11,9 +11,9 @@ from qmq_node.commits.applying import Applying
 from qmq_node.log.copied_log import CopiedLog
 from qmq_node.log.handles import HandleCache
 from qmq_node.log.replay import MemberOpening, RecoveryReport
-from tests.support.copies import sent
-from tests.support.delay_driver import ROOT, DelayDriver
-from tests.support.memory_disk import MemoryDisk
+from tests.support.disks.memory_disk import MemoryDisk
+from tests.support.drivers.copies import sent
+from tests.support.drivers.delay_driver import ROOT, DelayDriver
 from tests.support.promises import Check, judging
 
 

@@ -10,9 +10,9 @@ from broker_node.broker import Broker
 from delay_node.delay_node import DelayNode
 from qmq.protocol.delayed import DelayedTarget, Operation, Outcome
 from qmq.protocol.messages import Message
-from tests.sim.cluster import Cluster
-from tests.sim.loop import running_loop
-from tests.support.in_process import connected, delayed, now_ms, stored_in
+from tests.sim.world.cluster import Cluster
+from tests.sim.world.loop import running_loop
+from tests.support.drivers.in_process import connected, delayed, now_ms, stored_in
 from tests.support.promises import judging
 
 COUNT = 4_000

@@ -7,7 +7,15 @@ from qmq.protocol.codes import Command, ResponseCode, SendResult
 from qmq.protocol.delayed import ChangeDelayedRequest, DelayedTarget, ListDelayedRequest, Operation, Outcome
 from qmq.protocol.extensions import Refusal
 from qmq.protocol.messages import KEY_SCHEDULE
-from tests.support.in_process import ShiftedClock, SmallSystem, connected, delayed, message, now_ms, small_system
+from tests.support.drivers.in_process import (
+    ShiftedClock,
+    SmallSystem,
+    connected,
+    delayed,
+    message,
+    now_ms,
+    small_system,
+)
 from tests.support.waiting import eventually_async
 
 HOUR = 3_600_000

@@ -14,7 +14,7 @@ import pytest
 
 from qmq.net.discovery import http_get, http_post_json
 from qmq.protocol.delayed import DelayedTarget, Operation, Outcome
-from tests.support.in_process import (
+from tests.support.drivers.in_process import (
     Client,
     ShiftedClock,
     SmallSystem,

@@ -33,11 +33,11 @@ from qmq.protocol.names import is_subject_refusal
 from qmq_node.log.commit import RECORD_HEAD_BYTES_MAX, SealedCommit
 from qmq_node.server.connection import Connection
 from qmq_node.server.server import FrameServer
-from tests.sim.loop import running_loop
-from tests.support.in_process import SmallSystem, connected, delayed, machine, now_ms, small_system
+from tests.sim.world.loop import running_loop
+from tests.support.drivers.in_process import SmallSystem, connected, delayed, machine, now_ms, small_system
+from tests.support.drivers.wire import decode_entries
 from tests.support.promises import judging
 from tests.support.waiting import eventually_async
-from tests.support.wire import decode_entries
 
 HOUR = 3_600_000
 SLOW_SECONDS = 10.0

@@ -6,9 +6,9 @@ import pytest
 
 from delay_node import hour_reader
 from qmq.protocol.delayed import DelayedTarget, ListDelayedRequest, Operation, Outcome
-from tests.sim.disk import SimulatedDisk
-from tests.sim.loop import running_loop
-from tests.support.in_process import ShiftedClock, connected, delayed, now_ms, small_system
+from tests.sim.world.disk import SimulatedDisk
+from tests.sim.world.loop import running_loop
+from tests.support.drivers.in_process import ShiftedClock, connected, delayed, now_ms, small_system
 from tests.support.waiting import eventually_async
 
 HOUR = 3_600_000

@@ -20,7 +20,7 @@ from qmq.protocol.delayed import DelayedTarget, ListDelayedRequest, Operation
 from qmq.protocol.messages import decode_raw
 from qmq_testing.repository import MemoryRepository
 from spark_analytics.source.node_reader import NodeReader, find_nodes, metaserver_address
-from tests.support.in_process import (
+from tests.support.drivers.in_process import (
     SmallSystem,
     blocking,
     connected,

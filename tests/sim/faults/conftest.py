@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.sim.conftest import SEED
-from tests.sim.world import World
+from tests.sim.world.world import World
 
 
 @pytest.fixture

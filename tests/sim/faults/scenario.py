@@ -22,8 +22,8 @@ from qmq.net.discovery import meta_urls
 from qmq.net.session import MetaSession
 from qmq.net.timing import DEFAULT_BACKOFF
 from qmq.protocol.codes import BrokerGroupState, ClientType
-from tests.sim.cluster import Cluster, Host
-from tests.sim.loop import Process, SimulatedClock, SimulatedLoop, running_loop
+from tests.sim.world.cluster import Cluster, Host
+from tests.sim.world.loop import Process, SimulatedClock, SimulatedLoop, running_loop
 from tests.support.promises import PromiseBroken
 
 TIMEOUTS = Timeouts()

@@ -8,7 +8,7 @@ from metaserver.server import RELOAD_SECONDS, ROUTE_FILE_ALONE_SECONDS
 from metaserver.stored.write_behind import BACK_OFF_SECONDS
 from qmq.net.timing import DEFAULT_BACKOFF
 from tests.sim.faults.scenario import NETWORK_SECONDS, Scenario, running
-from tests.sim.rows import AWAY_SECONDS
+from tests.sim.world.rows import AWAY_SECONDS
 
 OUTAGE_SECONDS = 60.0
 STORED_SECONDS = BACK_OFF_SECONDS[-1] + AWAY_SECONDS + NETWORK_SECONDS

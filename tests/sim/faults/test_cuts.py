@@ -10,7 +10,7 @@ from qmq.net.caller import CONNECT_SECONDS
 from qmq.protocol.codes import BrokerGroupState
 from qmq_node.membership.metaserver_session import BACK_OFF_SECONDS, CALL_SECONDS
 from tests.sim.faults.scenario import NETWORK_SECONDS, OFFLINE_SECONDS, TIMEOUTS, running
-from tests.sim.network import RETRY_SECONDS, SYN_SECONDS
+from tests.sim.world.network import RETRY_SECONDS, SYN_SECONDS
 
 CUT_SECONDS = 30.0
 REGISTERED_SECONDS = BACK_OFF_SECONDS[-1] + CONNECT_SECONDS + SYN_SECONDS + NETWORK_SECONDS

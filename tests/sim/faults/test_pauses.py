@@ -14,8 +14,8 @@ from qmq.client.acker import HEARTBEAT_SECONDS as CONSUMER_HEARTBEAT_SECONDS
 from qmq.protocol.codes import BrokerGroupState
 from qmq_node.membership.metaserver_session import BACK_OFF_SECONDS
 from qmq_node.node.node import JOB_SECONDS
-from tests.sim.cluster import RESTART_SECONDS
 from tests.sim.faults.scenario import NETWORK_SECONDS, OFFLINE_SECONDS, TIMEOUTS, Scenario, running
+from tests.sim.world.cluster import RESTART_SECONDS
 
 PAUSE_SECONDS = 12.0
 assert PAUSE_SECONDS > EXPIRY_SECONDS

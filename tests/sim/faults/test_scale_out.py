@@ -8,8 +8,8 @@ from broker_node.options import BrokerOptions
 from console.jobs.rebalance import JOIN_SECONDS, Place, _look_at
 from console.placement.plan import Move, advance, plan
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
-from tests.sim.cluster import SMALL
 from tests.sim.faults.scenario import NETWORK_SECONDS, Scenario, running
+from tests.sim.world.cluster import SMALL
 
 SUBJECTS = [f"subject{number}" for number in range(3)]
 PLAN_SECONDS, STEP_SECONDS = 10.0, 2.0

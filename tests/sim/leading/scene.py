@@ -25,10 +25,10 @@ from qmq_node.replication.master.leading import Leading
 from qmq_node.replication.master.listener import SyncListener
 from qmq_node.replication.rules.row import ChangeInSync, ChangeRejected, GroupRow
 from qmq_node.replication.slave_claim import SlaveClaim, prove
-from tests.sim.loop import SimulatedClock, running_loop
-from tests.support.breaking import Injected
-from tests.support.in_process import machine
-from tests.support.memory_disk import MemoryDisk
+from tests.sim.world.loop import SimulatedClock, running_loop
+from tests.support.disks.memory_disk import MemoryDisk
+from tests.support.drivers.breaking import Injected
+from tests.support.drivers.in_process import machine
 from tests.support.waiting import eventually_async
 
 SEGMENT_BYTES = 8 << 10

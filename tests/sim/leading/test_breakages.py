@@ -7,7 +7,7 @@ import pytest
 
 from qmq.protocol.codes import FollowResult
 from tests.sim.leading import test_bad_input, test_following, test_in_sync, test_proofs, test_sending
-from tests.sim.loop import running_loop
+from tests.sim.world.loop import running_loop
 from tests.support.source_change import SourceChange
 
 PACKAGE = "qmq_node.replication."

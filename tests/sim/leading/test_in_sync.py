@@ -11,7 +11,7 @@ from qmq_node.replication.master.in_sync_set import PROGRESS_SECONDS, RECONNECT_
 from qmq_node.replication.master.leading import PAUSE_SECONDS
 from qmq_node.replication.master.row_changes import RETRY_SECONDS_FIRST, RETRY_SECONDS_MAX
 from tests.sim.leading.scene import Scene, leading, row
-from tests.sim.loop import running_loop
+from tests.sim.world.loop import running_loop
 from tests.support.waiting import eventually_async
 
 FOLDER = "0123456789abcdef"

@@ -5,7 +5,7 @@ import pytest
 from qmq_node.replication.master import sender
 from qmq_node.replication.rules.master import Master
 from tests.sim.leading.scene import Scene, ScriptedSlave, leading, row
-from tests.sim.loop import running_loop
+from tests.sim.world.loop import running_loop
 from tests.support.waiting import eventually_async
 
 STEPS = 150

@@ -7,8 +7,8 @@ from metaserver.memory.row_wishes import CandidateLog, RowChange
 from metaserver.server import Metaserver
 from qmq_node.replication.rules.row import GroupRow
 from qmq_testing.repository import MemoryRepository, MemoryRowStore
+from tests.support.drivers.metaserver_peers import peer, running
 from tests.support.manual_clock import ManualClock
-from tests.support.metaserver_peers import peer, running
 from tests.support.waiting import eventually_async
 
 

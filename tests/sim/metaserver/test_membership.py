@@ -25,8 +25,8 @@ from qmq_node.membership.metaserver_session import BACK_OFF_SECONDS, CALL_SECOND
 from qmq_node.policy import EMPTY_POLICY, NodePolicy, encode_policy
 from qmq_node.server.connection import Connection
 from qmq_node.server.server import FrameServer
-from tests.sim.network import SimulatedListener
-from tests.support.in_process import get_json, get_page, machine, make_only_member
+from tests.sim.world.network import SimulatedListener
+from tests.support.drivers.in_process import get_json, get_page, machine, make_only_member
 
 SHUT = NodePolicy.of(read_only="operators said so")
 LEASE_SECONDS, HEARTBEAT_SECONDS = 4.0, 1.0

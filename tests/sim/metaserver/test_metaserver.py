@@ -20,10 +20,10 @@ from qmq.protocol.commands import (
 from qmq.protocol.extensions import NodeRegisterRequest
 from qmq.protocol.primitives import encode_strmap
 from qmq_testing.repository import MemoryRepository
-from tests.sim.loop import running_loop
-from tests.support.in_process import get_json, get_page, write_file
+from tests.sim.world.loop import running_loop
+from tests.support.drivers.in_process import get_json, get_page, write_file
+from tests.support.drivers.metaserver_peers import peer, running
 from tests.support.manual_clock import ManualClock
-from tests.support.metaserver_peers import peer, running
 from tests.support.waiting import eventually_async
 
 

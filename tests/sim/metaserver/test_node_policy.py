@@ -23,7 +23,7 @@ from qmq_node.membership.policy_in_force import PolicyFile
 from qmq_node.node.node import Node
 from qmq_node.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, encode_policy
 from qmq_testing.repository import MemoryRepository
-from tests.support.in_process import (
+from tests.support.drivers.in_process import (
     SmallSystem,
     connected,
     delayed,
@@ -34,7 +34,7 @@ from tests.support.in_process import (
     now_ms,
     small_system,
 )
-from tests.support.policies import set_policies
+from tests.support.drivers.policies import set_policies
 from tests.support.waiting import eventually_async
 
 SHUT = NodePolicy.of({"orders": SubjectPolicy(closed=True)})

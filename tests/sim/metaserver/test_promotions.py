@@ -14,11 +14,11 @@ from metaserver.server import Metaserver
 from qmq.protocol.codes import BrokerRequestType, ClientType, Command, ReplicaRole
 from qmq.protocol.group_rows import GroupRow
 from qmq.protocol.reasons import Reason
-from tests.sim.loop import running_loop
 from tests.sim.metaserver.test_members import FaultyRepository
-from tests.sim.rows import Database, RowRepository
+from tests.sim.world.loop import running_loop
+from tests.sim.world.rows import Database, RowRepository
+from tests.support.drivers.metaserver_peers import Peer, peer, running
 from tests.support.manual_clock import ManualClock
-from tests.support.metaserver_peers import Peer, peer, running
 from tests.support.waiting import eventually_async
 
 PROMOTION = "00000000-0000-4000-8000-000000000003"

@@ -8,8 +8,8 @@ import pytest
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.commands import BrokerRegisterRequest
 from qmq.protocol.extensions import NodeRegisterRequest
+from tests.support.drivers.metaserver_peers import peer, running
 from tests.support.manual_clock import ManualClock
-from tests.support.metaserver_peers import peer, running
 
 
 @pytest.mark.parametrize("new_groups", ["allow", "approval"])

@@ -14,9 +14,9 @@ from metaserver.server import Metaserver
 from qmq.protocol.codes import BrokerRequestType, ReplicaRole
 from qmq.protocol.group_rows import GroupRow, InSyncChange, RowResult
 from tests.sim.metaserver.test_row_requests import Pair, running_pair
-from tests.support.in_process import get_json, get_page
+from tests.support.drivers.in_process import get_json, get_page
+from tests.support.drivers.metaserver_peers import peer, running
 from tests.support.manual_clock import ManualClock
-from tests.support.metaserver_peers import peer, running
 from tests.support.waiting import eventually_async
 
 

@@ -12,8 +12,8 @@ from metaserver.server import Metaserver
 from qmq.protocol.codes import BrokerRequestType, Command, ReplicaRole, ResponseCode
 from qmq.protocol.group_rows import ChangeInSyncRequest, GroupRow, InSyncChange, ResignRequest, RowResponse, RowResult
 from tests.sim.metaserver.test_members import FaultyRepository
+from tests.support.drivers.metaserver_peers import Peer, peer, running
 from tests.support.manual_clock import ManualClock
-from tests.support.metaserver_peers import Peer, peer, running
 from tests.support.waiting import eventually_async
 
 HEARTBEAT = BrokerRequestType.HEARTBEAT

@@ -11,7 +11,7 @@ import pytest
 from qmq.net.caller import Caller
 from qmq.protocol.codes import Command, ResponseCode
 from qmq_node.server.server import FrameServer
-from tests.support.in_process import SmallSystem, small_system
+from tests.support.drivers.in_process import SmallSystem, small_system
 from tests.support.waiting import eventually_async
 
 BAD_FRAMES = 60

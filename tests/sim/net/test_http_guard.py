@@ -18,8 +18,8 @@ from qmq.supervisor import Supervisor
 from qmq_node.admin.auth import AdminAccess
 from qmq_node.admin.http_guard import HttpGuard, HttpLimits
 from qmq_node.admin.server import AdminHttp, AdminPages, Params
+from tests.support.drivers.peers import Peers
 from tests.support.manual_clock import ManualClock
-from tests.support.peers import Peers
 from tests.support.waiting import eventually_async
 
 PAGE_BYTES = 8 << 20

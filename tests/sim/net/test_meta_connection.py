@@ -16,7 +16,7 @@ from qmq.protocol.commands import BrokerGroupRoute, ClientRegisterRequest, Clien
 from qmq.protocol.frames import Frame, encode_request
 from qmq_node.server.connection import Connection
 from qmq_node.server.server import FrameServer
-from tests.sim.network import SimulatedListener
+from tests.sim.world.network import SimulatedListener
 
 
 class Fake:

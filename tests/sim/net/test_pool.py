@@ -11,8 +11,8 @@ from qmq.net.caller import Caller
 from qmq.net.pool import DISCONNECTED, Pool
 from qmq.protocol.codes import Command
 from qmq_node.server.server import FrameServer
-from tests.sim.loop import Process, running_loop
-from tests.sim.network import TEST_HOST, SimulatedListener
+from tests.sim.world.loop import Process, running_loop
+from tests.sim.world.network import TEST_HOST, SimulatedListener
 
 CONNECT_SECONDS = 5.0
 SECONDS = 0.1

@@ -13,10 +13,10 @@ from qmq.protocol.frames import FLAG_ONE_WAY, FLAG_RESPONSE, Frame, encode_reque
 from qmq_node.server.connection import Connection
 from qmq_node.server.server import FrameServer
 from qmq_node.server.server_limits import ServerLimits
-from tests.sim.loop import running_loop
-from tests.support.in_process import machine
+from tests.sim.world.loop import running_loop
+from tests.support.drivers.in_process import machine
+from tests.support.drivers.peers import Peers
 from tests.support.manual_clock import ManualClock
-from tests.support.peers import Peers
 from tests.support.waiting import eventually_async
 
 

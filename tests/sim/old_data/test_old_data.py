@@ -22,9 +22,17 @@ from qmq.protocol.delayed import ListDelayedRequest
 from qmq.protocol.messages import Message
 from qmq_node.log.checkpoint import CheckpointStore
 from qmq_node.log.disk import SystemDisk
-from tests.sim.loop import running_loop
-from tests.sim.world import World
-from tests.support.in_process import Client, ShiftedClock, SmallSystem, connected, now_ms, small_system, stored_in
+from tests.sim.world.loop import running_loop
+from tests.sim.world.world import World
+from tests.support.drivers.in_process import (
+    Client,
+    ShiftedClock,
+    SmallSystem,
+    connected,
+    now_ms,
+    small_system,
+    stored_in,
+)
 from tests.support.old_data import DAY, SECOND, Expected, GroupOf, HeldBy, message_of
 from tests.support.promises import judging
 from tests.support.waiting import eventually_async
@@ -72,7 +80,7 @@ async def system_of(recording: Recording, monkeypatch: pytest.MonkeyPatch) -> As
     world = running_loop()
     assert isinstance(world, World)
     monkeypatch.setattr(world, "disk", SystemDisk())
-    monkeypatch.setattr("tests.sim.loop.START_WALL_MS", recording.expected.recorded_at_ms + SECOND)
+    monkeypatch.setattr("tests.sim.world.loop.START_WALL_MS", recording.expected.recorded_at_ms + SECOND)
     async with small_system(recording.folder, groups=0, with_delay=False) as system:
         yield system
 

@@ -12,9 +12,9 @@ from qmq_node.process.life import LifeEnded
 from qmq_node.replication.master.retention_holds import HOLD_SECONDS
 from qmq_node.replication.rules.roles import CopyPhase
 from qmq_node.replication.slave import slave_copy
-from tests.sim.loop import SimulatedLoop, running_loop
 from tests.sim.replication.pair import Members, client_of, comparable, members
-from tests.support.in_process import Client, message
+from tests.sim.world.loop import SimulatedLoop, running_loop
+from tests.support.drivers.in_process import Client, message
 from tests.support.waiting import eventually_async
 
 BYTES = 8_000

@@ -16,10 +16,10 @@ from qmq_node.process.machine import Machine
 from qmq_node.replication.replica_state import ReplicaStateFile
 from qmq_node.replication.rules.roles import ReplicaState
 from qmq_node.replication.rules.row import ChangeInSync, ChangeRejected, GroupRow, Promotion, Resignation
-from tests.sim.cluster import SMALL, SYNC_SECRET, Cluster, Host
-from tests.sim.loop import SimulatedLoop
-from tests.support.in_process import Client, connected
-from tests.support.replicas import state_of
+from tests.sim.world.cluster import SMALL, SYNC_SECRET, Cluster, Host
+from tests.sim.world.loop import SimulatedLoop
+from tests.support.drivers.in_process import Client, connected
+from tests.support.drivers.replicas import state_of
 from tests.support.waiting import eventually_async
 
 NAMES = ("g1-a", "g1-b", "g1-c")

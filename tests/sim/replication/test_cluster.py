@@ -17,12 +17,12 @@ from qmq.errors import ConnectionLost
 from qmq.protocol.codes import BrokerRequestType, ReplicaRole
 from qmq.protocol.reasons import Code
 from qmq_node.log.record import FIRST_EPOCH
-from tests.sim.cluster import Cluster, Host
-from tests.sim.disk import SimulatedDisk
-from tests.sim.loop import running_loop
 from tests.sim.replication.pair import client_of, comparable
 from tests.sim.replication.test_pair import send, stored
-from tests.support.in_process import Client, message
+from tests.sim.world.cluster import Cluster, Host
+from tests.sim.world.disk import SimulatedDisk
+from tests.sim.world.loop import running_loop
+from tests.support.drivers.in_process import Client, message
 from tests.support.waiting import eventually_async
 
 

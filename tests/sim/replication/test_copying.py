@@ -7,7 +7,6 @@ import pytest
 
 from qmq.protocol.codes import ReplicaRole
 from qmq_node.replication.rules.roles import CopyPhase
-from tests.sim.loop import running_loop
 from tests.sim.replication.copying import (
     SETTINGS,
     Traffic,
@@ -20,6 +19,7 @@ from tests.sim.replication.copying import (
 )
 from tests.sim.replication.pair import Members, client_of, members
 from tests.sim.replication.test_reports import series
+from tests.sim.world.loop import running_loop
 from tests.support.waiting import eventually_async
 
 

@@ -12,9 +12,9 @@ from broker_node.storage.subject_table import StorePaths
 from qmq.protocol.codes import BrokerRequestType, ReplicaRole
 from qmq_node.member.registration import registration_of
 from qmq_node.replication.slave.state_copy import WAIT_SECONDS
-from tests.sim.loop import running_loop
 from tests.sim.replication.copying import SETTINGS, Traffic, all_equal, assert_no_failures, in_sync, make_copies_small
 from tests.sim.replication.pair import Members, client_of, members
+from tests.sim.world.loop import running_loop
 from tests.support.waiting import eventually_async
 
 

@@ -21,7 +21,7 @@ from qmq_node.replication.rules.row import GroupRow
 from tests.sim.replication.pair import client_of
 from tests.sim.replication.test_cluster import Group, begun, cluster_of, received
 from tests.sim.replication.test_pair import send
-from tests.support.in_process import message
+from tests.support.drivers.in_process import message
 from tests.support.waiting import eventually_async
 
 REPLACED_SECONDS = 12.0

@@ -38,9 +38,10 @@ from qmq_node.replication.slave.follower import SILENCE_SECONDS, Follower
 from qmq_node.server.connection import Connection
 from qmq_node.server.connection_auth import ConnectionAuth
 from qmq_node.server.server import FrameServer
-from tests.sim.loop import running_loop
-from tests.sim.world import World
-from tests.support.copies import (
+from tests.sim.world.loop import running_loop
+from tests.sim.world.world import World
+from tests.support.disks.memory_disk import MemoryDisk
+from tests.support.drivers.copies import (
     assert_prefix,
     changed,
     commits_of,
@@ -50,8 +51,7 @@ from tests.support.copies import (
     slave_copy_of,
     together,
 )
-from tests.support.in_process import machine
-from tests.support.memory_disk import MemoryDisk
+from tests.support.drivers.in_process import machine
 from tests.support.waiting import eventually_async
 
 PROMOTION = "00000000-0000-4000-8000-000000000001"

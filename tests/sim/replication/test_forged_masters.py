@@ -20,12 +20,12 @@ from qmq_node.replication.slave_claim import PROOF_SECONDS
 from qmq_node.server.connection import Connection
 from qmq_node.server.connection_auth import ConnectionAuth
 from qmq_node.server.server import FrameServer
-from tests.sim.cluster import SYNC_SECRET
-from tests.sim.loop import running_loop
 from tests.sim.replication.pair import FIRST_PORT, Members, client_of, in_sync, members
 from tests.sim.replication.test_pair import send, stored
-from tests.support.copies import changed, commits_of, header_of
-from tests.support.in_process import machine
+from tests.sim.world.cluster import SYNC_SECRET
+from tests.sim.world.loop import running_loop
+from tests.support.drivers.copies import changed, commits_of, header_of
+from tests.support.drivers.in_process import machine
 from tests.support.source_change import SourceChange
 from tests.support.waiting import eventually_async
 

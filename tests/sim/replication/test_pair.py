@@ -11,9 +11,9 @@ from qmq.net.caller import Caller
 from qmq.protocol.codes import BrokerRequestType, ReplicaRole
 from qmq_node.replication.rules.row import GroupRow
 from qmq_node.replication.slave.follower import LEAVE_SECONDS
-from tests.sim.loop import running_loop
 from tests.sim.replication.pair import client_of, in_sync, members, stored
-from tests.support.in_process import Client, message
+from tests.sim.world.loop import running_loop
+from tests.support.drivers.in_process import Client, message
 from tests.support.waiting import eventually_async
 
 

@@ -8,12 +8,12 @@ from random import Random
 import pytest
 
 from qmq_node.replication.master import retention_holds
-from tests.sim.loop import running_loop
 from tests.sim.replication.copying import BYTES, SETTINGS, all_equal, assert_no_failures, make_copies_small
 from tests.sim.replication.pair import Members, client_of, members
 from tests.sim.replication.test_pair import stored
 from tests.sim.replication.test_random_faults import Storm, settle
-from tests.support.in_process import Client, message
+from tests.sim.world.loop import running_loop
+from tests.support.drivers.in_process import Client, message
 
 SEEDS = 100 if os.environ.get("QMQ_SIM") == "full" else 6
 STEPS = 6

@@ -11,10 +11,10 @@ from qmq.errors import QmqError
 from qmq.protocol.group_rows import RowResult
 from qmq_node.replication.rules.row import ChangeRejected
 from qmq_node.replication.switch_over.switch_over import SwitchOverRejected, SwitchOverUnknown
-from tests.sim.loop import running_loop
 from tests.sim.replication.pair import Members, client_of, members
 from tests.sim.replication.test_pair import stored
-from tests.support.in_process import message
+from tests.sim.world.loop import running_loop
+from tests.support.drivers.in_process import message
 from tests.support.waiting import eventually_async
 
 SEEDS = 400 if os.environ.get("QMQ_SIM") == "full" else 30

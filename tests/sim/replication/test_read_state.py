@@ -19,8 +19,8 @@ from qmq_node.replication.slave.follow_outcomes import FollowerIdentity
 from qmq_node.replication.slave.state_copy import read_state
 from qmq_node.server.connection import Connection
 from qmq_node.server.server import FrameServer
-from tests.support.in_process import machine
-from tests.support.memory_disk import MemoryDisk
+from tests.support.disks.memory_disk import MemoryDisk
+from tests.support.drivers.in_process import machine
 
 IDENTITY = FollowerIdentity("g1", "b", "boot", None, 3, "00000000-0000-4000-8000-000000000003", "")
 STATE = bytes(range(250)) * 4

@@ -9,9 +9,9 @@ from broker_node.broker import Broker
 from qmq.node_admin import NodeAdmin
 from qmq.protocol.codes import ReplicaRole
 from qmq_node.log.record import HEADER_BYTES
-from tests.sim.loop import running_loop
 from tests.sim.replication.pair import client_of, in_sync, members
-from tests.support.in_process import message, running_broker
+from tests.sim.world.loop import running_loop
+from tests.support.drivers.in_process import message, running_broker
 from tests.support.waiting import eventually_async
 
 

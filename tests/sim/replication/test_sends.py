@@ -8,9 +8,9 @@ from qmq.errors import ConnectionLost
 from qmq.protocol.codes import BrokerGroupState, BrokerRequestType, SendResult
 from qmq_node.replication.master.master_state import STALLED_SECONDS
 from qmq_node.requests import sends
-from tests.sim.loop import running_loop
 from tests.sim.replication.pair import client_of, in_sync, members
-from tests.support.in_process import Client, message
+from tests.sim.world.loop import running_loop
+from tests.support.drivers.in_process import Client, message
 from tests.support.waiting import eventually_async
 
 BELOW = "read only: 2 copies are required, 1 is in sync"

@@ -19,10 +19,10 @@ from qmq_node.replication.switch_over.switch_over import (
     SwitchOverRejected,
     SwitchOverUnknown,
 )
-from tests.sim.loop import running_loop
 from tests.sim.replication.pair import Members, client_of, in_sync, members, stored
 from tests.sim.replication.test_cluster import begun, cluster_of
-from tests.support.in_process import Client, message
+from tests.sim.world.loop import running_loop
+from tests.support.drivers.in_process import Client, message
 from tests.support.waiting import eventually_async
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.sim.slaves.schedule import SlavesMix, run_schedule
-from tests.sim.swarm import Mix, Report
+from tests.sim.swarm.runs import Mix, Report
 from tests.support.source_change import SourceChange
 
 SEEDS_MAX = 2_000

@@ -7,10 +7,10 @@ from qmq.net.caller import Caller
 from qmq.protocol.codes import Command, ResponseCode, SendResult
 from qmq.protocol.commands import decode_send_response
 from qmq.protocol.messages import Message, encode_entry
-from tests.sim.cluster import Cluster
-from tests.sim.history import Got, History, Sent
 from tests.sim.slaves.watch import GroupWatch
-from tests.sim.workload import RAW_SECONDS, Actor, RawMember, true_ms
+from tests.sim.swarm.history import Got, History, Sent
+from tests.sim.swarm.workload import RAW_SECONDS, Actor, RawMember, true_ms
+from tests.sim.world.cluster import Cluster
 
 SIZES = (10, 10, 100, 300, 1000, 5000)
 """Bytes of messages."""

@@ -5,8 +5,8 @@ from bisect import bisect_left
 
 from qmq_node.log.record import HEADER_BYTES, decode_header
 from qmq_node.log.segment import SegmentInfo
-from tests.sim.cluster import Host
 from tests.sim.slaves.member_logs import durable_pieces, log_begin, written
+from tests.sim.world.cluster import Host
 
 MARK = re.compile(rb"<([a-z0-9.]+)>")
 """Stands in the body of each message, around its id."""

@@ -9,9 +9,9 @@ from broker_node.broker import Broker
 from qmq_node.replication.master import retention_holds, state_reads
 from qmq_node.replication.rules.roles import CopyPhase
 from qmq_node.replication.slave import slave_copy
-from tests.sim.cluster import Host
 from tests.sim.slaves.member_logs import durable_state
 from tests.sim.slaves.restores import Restores
+from tests.sim.world.cluster import Host
 
 HOLD_SECONDS = 4.0
 """In schedules with retention, a master keeps segments so long for a slave that does not get on."""

@@ -4,9 +4,9 @@ import asyncio
 import math
 from dataclasses import dataclass
 
-from tests.sim.cluster import Host
 from tests.sim.slaves.watch import GroupWatch
-from tests.sim.swarm import Storm
+from tests.sim.swarm.runs import Storm
+from tests.sim.world.cluster import Host
 
 CUT_SECONDS = (0.5, 2.0, 4.0, 9.0, 14.0)
 """A cut lasts for one of these: shorter and longer than a slave, and a master, may be silent."""

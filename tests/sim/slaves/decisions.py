@@ -7,9 +7,9 @@ from uuid import UUID
 from broker_node.broker import Broker
 from qmq.protocol.codes import ReplicaRole
 from qmq_node.replication.rules.row import UncleanPromotion
-from tests.sim.cluster import Host
 from tests.sim.slaves.disks import DiskFaults
 from tests.sim.slaves.member_logs import durable_incarnation, durable_state
+from tests.sim.world.cluster import Host
 
 REMOVED_SECONDS = 8.0
 """A slave that does not run is removed from the in-sync set within this, if the master and a metaserver run."""

@@ -6,11 +6,11 @@ from random import Random
 
 from broker_node.broker import Broker
 from qmq_node.log.segment import SegmentInfo
-from tests.sim.cluster import Host
-from tests.sim.disk import SimulatedDisk
 from tests.sim.slaves.cuts import Cuts
 from tests.sim.slaves.member_logs import durable_state, folder_of
-from tests.support.memory_disk import PAGE_BYTES, Inode
+from tests.sim.world.cluster import Host
+from tests.sim.world.disk import SimulatedDisk
+from tests.support.disks.memory_disk import PAGE_BYTES, Inode
 
 UNDAMAGED_BYTES = 8 << 10
 """Bytes at a log's end that are not damaged: whether its very last commit was synced can't be told from damage."""

@@ -9,11 +9,11 @@ from broker_node.storage.subject_table import StoreLimits
 from qmq.protocol.messages import decode_raw
 from qmq_node.log.handles import HandleCache
 from qmq_node.log.replay import MemberOpening
-from tests.sim.cluster import Cluster, Host
-from tests.sim.history import Broken, History
 from tests.sim.replication.copying import derived
 from tests.sim.slaves.watch import GroupWatch
-from tests.support.disk_work import forget_removed, read_and_repair
+from tests.sim.swarm.history import Broken, History
+from tests.sim.world.cluster import Cluster, Host
+from tests.support.disks.disk_work import forget_removed, read_and_repair
 
 DERIVED = ("consume", "progress", "checkpoint/tails")
 """Folders and files of a member that are made from its log and what its checkpoint knows of removed segments."""

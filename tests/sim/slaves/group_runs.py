@@ -5,14 +5,14 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from tests.sim import checks
-from tests.sim.cluster import Cluster
-from tests.sim.history import Broken, History
-from tests.sim.meta_checks import agreement
 from tests.sim.slaves.members import Members
 from tests.sim.slaves.storm import SlavesStorm
-from tests.sim.swarm import Mix
-from tests.sim.workload import Actor
+from tests.sim.swarm import checks
+from tests.sim.swarm.history import Broken, History
+from tests.sim.swarm.meta_checks import agreement
+from tests.sim.swarm.runs import Mix
+from tests.sim.swarm.workload import Actor
+from tests.sim.world.cluster import Cluster
 
 BEGIN_SECONDS = 10.0
 HEALED_SECONDS = 20.0

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 from qmq.protocol.names import RETRY_PREFIX
 from qmq_node.replication.rules.row import GroupRow
-from tests.sim.cluster import Cluster
-from tests.sim.history import Got, History
-from tests.sim.workload import true_ms
+from tests.sim.swarm.history import Got, History
+from tests.sim.swarm.workload import true_ms
+from tests.sim.world.cluster import Cluster
 
 SOON_MS = 10_000
 """A delivery met a change of master that happened at most so long before it, and after the message was stored or about to be."""

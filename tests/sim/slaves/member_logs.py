@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 from qmq_node.replication.replica_state import FILE_NAME, decode_state
 from qmq_node.replication.rules.roles import ReplicaState
-from tests.sim.cluster import Host
-from tests.support.memory_disk import Inode
+from tests.sim.world.cluster import Host
+from tests.support.disks.memory_disk import Inode
 
 PIECE_BYTES = 32 << 10
 """Larger buffers cost a run more than what is compared in them: each is mapped from the system, and given back."""

@@ -5,10 +5,10 @@ from dataclasses import replace
 from broker_node.broker import Broker
 from metaserver.choices import GroupState
 from metaserver.server import Metaserver
-from tests.sim.cluster import Cluster, Host
-from tests.sim.history import History
 from tests.sim.slaves.final_checks import FinalChecks
 from tests.sim.slaves.watch import GroupWatch
+from tests.sim.swarm.history import History
+from tests.sim.world.cluster import Cluster, Host
 
 
 class Members:

@@ -9,13 +9,13 @@ from qmq_node.member.member_node import MemberNode
 from qmq_node.replication.master import retention_holds
 from qmq_node.replication.master.leading import Leading
 from qmq_node.replication.master.retention_holds import RetentionHolds
-from tests.sim.cluster import Cluster
-from tests.sim.history import History
 from tests.sim.slaves.committed import MARK
 from tests.sim.slaves.hooks import Hook
 from tests.sim.slaves.member_logs import durable_state
 from tests.sim.slaves.watch import GroupWatch
-from tests.sim.workload import true_ms
+from tests.sim.swarm.history import History
+from tests.sim.swarm.workload import true_ms
+from tests.sim.world.cluster import Cluster
 
 AGE_TOLERANCE_MS = 1_000
 """Steps of the wall clock up to this much count towards ages."""

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from random import Random
 
 from broker_node.broker import Broker
-from tests.sim.cluster import Host
-from tests.sim.history import Broken
-from tests.sim.loop import rng_of
 from tests.sim.slaves.schedule import SlavesMix, SlavesRun
 from tests.sim.slaves.storm import SlavesStorm
-from tests.sim.swarm import Report, simulated
-from tests.sim.workload import true_ms
-from tests.sim.world import World
+from tests.sim.swarm.history import Broken
+from tests.sim.swarm.runs import Report, simulated
+from tests.sim.swarm.workload import true_ms
+from tests.sim.world.cluster import Host
+from tests.sim.world.loop import rng_of
+from tests.sim.world.world import World
 
 REPLACED_SECONDS = 12.0
 """From the begin of the fault until another member serves."""

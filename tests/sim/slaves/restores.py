@@ -4,9 +4,9 @@ import asyncio
 
 from broker_node.broker import Broker
 from metaserver.server import Metaserver
-from tests.sim.cluster import Host
 from tests.sim.slaves.decisions import Decisions
 from tests.sim.slaves.member_logs import durable_state
+from tests.sim.world.cluster import Host
 
 BACKUP_SECONDS = (1.0, 10.0)
 """How old the backup is."""

@@ -12,16 +12,16 @@ from itertools import combinations
 from random import Random
 from typing import Any
 
-from tests.sim.cluster import Cluster
-from tests.sim.history import Broken
-from tests.sim.loop import rng_of
 from tests.sim.slaves.clients import SlavesConsumer, SlavesSender
 from tests.sim.slaves.copies import COPY_BYTES_PER_SECOND, small_copies
 from tests.sim.slaves.group_runs import EQUAL_SECONDS, HEALED_SECONDS, GroupsRun
 from tests.sim.slaves.removals import RemovalWatch
 from tests.sim.slaves.storm import FAULTS
-from tests.sim.swarm import Mix, Report, main, simulated
-from tests.sim.world import World
+from tests.sim.swarm.history import Broken
+from tests.sim.swarm.runs import Mix, Report, main, simulated
+from tests.sim.world.cluster import Cluster
+from tests.sim.world.loop import rng_of
+from tests.sim.world.world import World
 
 GROUP = "g1"
 LEASE_SECONDS = 8.0

@@ -10,9 +10,9 @@ from functools import partial
 
 from broker_node.broker import Broker
 from qmq_node.replication.switch_over.switch_over import SwitchOverRejected, SwitchOverUnknown
-from tests.sim.cluster import Host
 from tests.sim.slaves.copies import CopyFaults
 from tests.sim.slaves.cuts import SHAPES
+from tests.sim.world.cluster import Host
 
 AWAY_SECONDS = (7.0, 14.0)
 """Longer than a master may be silent: another member is promoted."""

@@ -7,7 +7,7 @@ import pytest
 from tests.sim.slaves.breakages import BREAKAGES, SlavesBreakage
 from tests.sim.slaves.copy_breakages import COPY_BREAKAGES
 from tests.sim.slaves.whole_breakages import WHOLE_BREAKAGES
-from tests.sim.swarm import Mix, Report
+from tests.sim.swarm.runs import Mix, Report
 
 pytestmark = pytest.mark.slow
 ALL = (*BREAKAGES, *COPY_BREAKAGES, *WHOLE_BREAKAGES)

@@ -29,12 +29,12 @@ from qmq_node.member.member_node import MemberNode
 from qmq_node.replication.master.leading import Leading
 from qmq_node.replication.rules.row import GroupRow
 from qmq_node.replication.slave.joining import WINDOW_BYTES
-from tests.sim.cluster import Cluster, Host
-from tests.sim.history import Broken, History
 from tests.sim.slaves.committed import MARK, CommittedLog
 from tests.sim.slaves.hooks import Hook, hooked
 from tests.sim.slaves.member_logs import durable_incarnation, durable_state, folder_of, log_begin, written
-from tests.support.disk_work import forget_removed, read_and_repair
+from tests.sim.swarm.history import Broken, History
+from tests.sim.world.cluster import Cluster, Host
+from tests.support.disks.disk_work import forget_removed, read_and_repair
 
 
 class GroupWatch(CommittedLog):

@@ -28,19 +28,19 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from tests.sim import checks
-from tests.sim.clients import GROUPS, Clients
-from tests.sim.cluster import Cluster
-from tests.sim.history import Broken
-from tests.sim.loop import rng_of
 from tests.sim.slaves import storm
 from tests.sim.slaves.group_runs import HEALED_SECONDS, GroupsRun
 from tests.sim.slaves.meetings import Meetings
 from tests.sim.slaves.removals import RemovalWatch
 from tests.sim.slaves.whole_clients import MarkedSender, RoamingMember
-from tests.sim.swarm import DRAIN_SECONDS, RETRY_DELAY_SECONDS, Mix, Report, drain_seconds, main, simulated
-from tests.sim.workload import Actor
-from tests.sim.world import World
+from tests.sim.swarm import checks
+from tests.sim.swarm.clients import GROUPS, Clients
+from tests.sim.swarm.history import Broken
+from tests.sim.swarm.runs import DRAIN_SECONDS, RETRY_DELAY_SECONDS, Mix, Report, drain_seconds, main, simulated
+from tests.sim.swarm.workload import Actor
+from tests.sim.world.cluster import Cluster
+from tests.sim.world.loop import rng_of
+from tests.sim.world.world import World
 
 BROKER_GROUPS = 2
 STORM_SECONDS = (10.0, 20.0)

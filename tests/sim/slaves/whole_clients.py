@@ -4,7 +4,7 @@ import zlib
 from collections.abc import Iterable
 
 from tests.sim.slaves.clients import Address
-from tests.sim.workload import Place, RawMember, Sender
+from tests.sim.swarm.workload import Place, RawMember, Sender
 
 
 class MarkedSender(Sender):

@@ -16,9 +16,9 @@ from broker_node.storage.subject_table import StoreLimits
 from qmq_node.log.checkpoint import CheckpointStore
 from qmq_node.log.handles import HandleCache
 from qmq_node.slices import run_to_end
-from tests.support.indexes import flush
-from tests.support.memory_disk import MemoryDisk
-from tests.support.store_driver import GROUP, ROOT, StoreDriver
+from tests.support.disks.memory_disk import MemoryDisk
+from tests.support.drivers.indexes import flush
+from tests.support.drivers.store_driver import GROUP, ROOT, StoreDriver
 
 SMALL_COUNT = 4096 // ENTRY_BYTES - 1
 """Messages whose consume log is just small."""

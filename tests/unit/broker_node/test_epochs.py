@@ -3,9 +3,9 @@
 import pytest
 
 from qmq_node.log.epochs import EpochChain
-from tests.support.delay_driver import DelayDriver
-from tests.support.memory_disk import MemoryDisk
-from tests.support.store_driver import StoreDriver
+from tests.support.disks.memory_disk import MemoryDisk
+from tests.support.drivers.delay_driver import DelayDriver
+from tests.support.drivers.store_driver import StoreDriver
 
 
 @pytest.mark.parametrize("kind", [StoreDriver, DelayDriver])

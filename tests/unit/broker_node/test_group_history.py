@@ -10,8 +10,8 @@ from broker_node.storage.subject import Group
 from broker_node.storage.subject_table import StoreLimits
 from qmq.protocol.commands import AckRequest, PullRequest
 from qmq_node.log.handles import HandleCache
-from tests.support.memory_disk import MemoryDisk
-from tests.support.store_driver import GROUP, ROOT, StoreDriver
+from tests.support.disks.memory_disk import MemoryDisk
+from tests.support.drivers.store_driver import GROUP, ROOT, StoreDriver
 
 
 def pulling(pulls: int) -> tuple[StoreDriver, Group]:

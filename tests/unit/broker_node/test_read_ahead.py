@@ -8,8 +8,8 @@ from broker_node.reads.message_reader import Messages, Wanted, read_messages
 from broker_node.storage.message_log import MessageLog
 from broker_node.storage.subject import Group, Subject
 from qmq.protocol.commands import PullRequest, TagFilter
-from tests.support.memory_disk import MemoryDisk
-from tests.support.store_driver import GROUP, StoreDriver, id_of
+from tests.support.disks.memory_disk import MemoryDisk
+from tests.support.drivers.store_driver import GROUP, StoreDriver, id_of
 
 
 def filled(count: int) -> tuple[StoreDriver, Subject, Group]:

@@ -15,11 +15,11 @@ from qmq.protocol.commands import PullRequest
 from qmq.protocol.messages import decode_raw
 from qmq_node.log.record import MAGIC_BYTES
 from qmq_node.log.window import SECTOR_BYTES
-from tests.support.disk_work import complete, read_and_repair
-from tests.support.indexes import read_entries
+from tests.support.disks.disk_work import complete, read_and_repair
+from tests.support.disks.memory_disk import MemoryDisk
+from tests.support.drivers.indexes import read_entries
+from tests.support.drivers.store_driver import GROUP, ROOT, StoreDriver, walks
 from tests.support.manual_clock import ManualClock
-from tests.support.memory_disk import MemoryDisk
-from tests.support.store_driver import GROUP, ROOT, StoreDriver, walks
 
 BAD = 5
 """The sequence of the message in the bad place."""

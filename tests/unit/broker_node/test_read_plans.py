@@ -10,10 +10,10 @@ from broker_node.storage.oldest_sequence import SubjectBegin, adjust_begin
 from broker_node.storage.subject import Subject
 from qmq.protocol.commands import PullRequest, TagFilter
 from qmq_node.log import stored_log
-from tests.support.disk_work import complete, repeat
-from tests.support.indexes import read_entries
-from tests.support.memory_disk import MemoryDisk
-from tests.support.store_driver import GROUP, ROOT, StoreDriver, id_of
+from tests.support.disks.disk_work import complete, repeat
+from tests.support.disks.memory_disk import MemoryDisk
+from tests.support.drivers.indexes import read_entries
+from tests.support.drivers.store_driver import GROUP, ROOT, StoreDriver, id_of
 
 
 def filled(count: int, *, segment_bytes: int = 4 << 20) -> tuple[StoreDriver, Subject]:

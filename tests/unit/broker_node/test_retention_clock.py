@@ -3,8 +3,8 @@
 import pytest
 
 from broker_node.retention.retention_clock import AGE_KEPT_MS, AWAY_ACCEPTED_MS, GAPS_MAX, Gap, GapFile, RetentionClock
+from tests.support.disks.memory_disk import MemoryDisk
 from tests.support.manual_clock import ManualClock
-from tests.support.memory_disk import MemoryDisk
 
 HOUR = 3600
 HOUR_MS = HOUR * 1000

@@ -3,8 +3,8 @@
 from broker_node.storage.actions import StartReason
 from broker_node.storage.store import MessageStore
 from qmq_node.log.retention import keep_from
-from tests.support.memory_disk import MemoryDisk
-from tests.support.store_driver import GROUP, StoreDriver
+from tests.support.disks.memory_disk import MemoryDisk
+from tests.support.drivers.store_driver import GROUP, StoreDriver
 
 SEGMENT = 4096
 HOUR_MS = 3_600_000

@@ -16,9 +16,9 @@ from broker_node.storage.subject_table import LimitReached, StoreLimits
 from qmq.protocol.commands import AckRequest, PullRequest
 from qmq.protocol.messages import decode_raw
 from qmq.protocol.names import retry_subject
-from tests.support.disk_work import complete, read_and_repair
-from tests.support.memory_disk import MemoryDisk, SimulatedCrash
-from tests.support.store_driver import GROUP, ROOT, StoreDriver
+from tests.support.disks.disk_work import complete, read_and_repair
+from tests.support.disks.memory_disk import MemoryDisk, SimulatedCrash
+from tests.support.drivers.store_driver import GROUP, ROOT, StoreDriver
 
 RETRY = retry_subject("orders", GROUP)
 

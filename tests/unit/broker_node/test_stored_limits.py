@@ -7,8 +7,8 @@ from broker_node.storage.actions import StartReason
 from broker_node.storage.store import MessageStore
 from broker_node.storage.subject_table import LimitReached, StoreLimits
 from qmq_node.log.handles import HandleCache
-from tests.support.memory_disk import MemoryDisk
-from tests.support.store_driver import ROOT, StoreDriver
+from tests.support.disks.memory_disk import MemoryDisk
+from tests.support.drivers.store_driver import ROOT, StoreDriver
 
 
 def reopened(driver: StoreDriver, limits: StoreLimits, *, with_checkpoint: bool) -> MessageStore:

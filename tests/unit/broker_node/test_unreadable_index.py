@@ -25,11 +25,11 @@ from qmq_node.log.handles import HandleCache
 from qmq_node.log.index import DenseIndex
 from qmq_node.log.unreadable_pages import PAGE_BYTES, RETRY_SECONDS, RETRY_SECONDS_MAX, UnreadablePages
 from qmq_node.policy import NodePolicy, SubjectPolicy
-from tests.support.disk_work import complete, read_and_repair, read_once, repeat
-from tests.support.indexes import flush, read_entries
+from tests.support.disks.disk_work import complete, read_and_repair, read_once, repeat
+from tests.support.disks.memory_disk import MemoryDisk, SimulatedCrash
+from tests.support.drivers.indexes import flush, read_entries
+from tests.support.drivers.store_driver import GROUP, ROOT, StoreDriver, walks
 from tests.support.manual_clock import ManualClock
-from tests.support.memory_disk import MemoryDisk, SimulatedCrash
-from tests.support.store_driver import GROUP, ROOT, StoreDriver, walks
 
 PAGE_ENTRIES = PAGE_BYTES // ENTRY_BYTES
 COUNT = 2 * PAGE_ENTRIES + 44

@@ -21,7 +21,7 @@ from console.alerts.rules import (
     step,
 )
 from console.alerts.services.rules import BUILTIN
-from tests.support.processes import PROJECT
+from tests.support.servers.processes import PROJECT
 
 HUNDRED = Conditions(100, 80, for_seconds=30, clear_for_seconds=20)
 Look = tuple[float, float | None]

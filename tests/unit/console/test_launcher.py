@@ -18,8 +18,8 @@ from console.launcher.system import Launcher, stop_in_stages
 from console.management.commands.up import Command
 from console.management.passwords import command
 from qmq.errors import SettingError
-from tests.support.ports import free_ports
-from tests.support.up import PORTS
+from tests.support.servers.ports import free_ports
+from tests.support.servers.up import PORTS
 from tests.support.waiting import eventually, eventually_async
 
 PASSWORD = "a password of Redis"

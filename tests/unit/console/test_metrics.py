@@ -14,9 +14,9 @@ from console import checks
 from console.accounts.roles import Scope
 from console.reports.metrics import GROUP_SERIES_MAX, PAGE_SECONDS, MetricsPage, exposition
 from console.snapshot.state import State, empty, group_key
+from tests.support.console.people import machine, person
 from tests.support.manual_clock import ManualClock
-from tests.support.people import machine, person
-from tests.support.processes import PROJECT
+from tests.support.servers.processes import PROJECT
 from tests.unit.console.live.test_state import AWAY, NOW_MS, group_stats, place, stats, subject_stats, summed
 
 HEALTH = {

@@ -16,7 +16,7 @@ from django.utils.module_loading import import_string
 from console import settings
 from console.cache import JsonRedisCache, JsonSerializer
 from console.celery import app
-from tests.support.processes import PROJECT
+from tests.support.servers.processes import PROJECT
 
 PACKAGES = (
     "qmq",

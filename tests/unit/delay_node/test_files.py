@@ -28,9 +28,9 @@ from qmq_node.log.append_file import AppendFile
 from qmq_node.log.disk import SystemDisk
 from qmq_node.log.handles import HandleCache
 from qmq_node.slices import run_to_end
-from tests.support.delay_driver import DelayDriver
-from tests.support.memory_disk import MemoryDisk
-from tests.support.wire import decode_entries
+from tests.support.disks.memory_disk import MemoryDisk
+from tests.support.drivers.delay_driver import DelayDriver
+from tests.support.drivers.wire import decode_entries
 
 times = st.integers(0, (1 << 62) - 1)
 refs = st.integers(0, (1 << 64) - 1)

@@ -5,8 +5,8 @@ import random
 import pytest
 
 from delay_node.trusted_clock import CHANGE_MS, SETTLE_SECONDS, STEP_ACCEPTED_MS, HeldStep, HeldStepFile, TrustedClock
+from tests.support.disks.memory_disk import MemoryDisk
 from tests.support.manual_clock import ManualClock
-from tests.support.memory_disk import MemoryDisk
 
 HOUR_MS = 3_600_000
 

@@ -14,10 +14,10 @@ from qmq.errors import LogError
 from qmq.protocol.commands import PullRequest
 from qmq_node.log.checkpoint import Checkpoint, CheckpointStore
 from qmq_node.slices import run_to_end
-from tests.support import delay_driver, store_driver
-from tests.support.delay_driver import DelayDriver
-from tests.support.memory_disk import MemoryDisk
-from tests.support.store_driver import StoreDriver
+from tests.support.disks.memory_disk import MemoryDisk
+from tests.support.drivers import delay_driver, store_driver
+from tests.support.drivers.delay_driver import DelayDriver
+from tests.support.drivers.store_driver import StoreDriver
 
 VALUES: list[Any] = [None, -1, 1 << 70, 1.5, True, "x", "\ud800", [], {}, [[]], [1], [1, 2], {"a": 1}, [["a", 2, 3]]]
 

@@ -11,9 +11,9 @@ from qmq.protocol import commands
 from qmq.protocol.frames import FrameReader
 from qmq.protocol.messages import decode_raws
 from qmq.protocol.scan import BatchScanner, walk_raws
-from tests.support.command_table import COMMANDS
-from tests.support.feeding import feed
-from tests.support.wire import decode_entries
+from tests.support.drivers.feeding import feed
+from tests.support.drivers.wire import decode_entries
+from tests.support.generated.command_table import COMMANDS
 from tests.unit.qmq.protocol.examples import FRAMES
 from tests.unit.qmq.protocol.replication_examples import BODIES, VALUES
 

@@ -13,8 +13,8 @@ from qmq.protocol.extensions import NodeRegisterRequest
 from qmq.protocol.reasons import TEXTS, Code
 from qmq_node import policy as p
 from qmq_node.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, decode_policy, encode_policy
+from tests.support.drivers.policies import set_policies
 from tests.support.manual_clock import ManualClock
-from tests.support.policies import set_policies
 
 
 def registered(directory: Directory, group: str, node_id: str, policy_version: str = "") -> str:

@@ -17,8 +17,8 @@ from metaserver.stored import route_file as route_file_module
 from metaserver.stored.route_file import ITEMS_PER_PART, LOG_ITEMS_MAX, RouteFile
 from metaserver.stored.stored_metadata import StoredMetadata
 from qmq_node.log.atomic_file import replace_file
+from tests.support.disks.memory_disk import MemoryDisk
 from tests.support.manual_clock import ManualClock
-from tests.support.memory_disk import MemoryDisk
 
 PATH = "meta/routes.json"
 LOG = "meta/routes.log"

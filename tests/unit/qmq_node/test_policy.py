@@ -15,9 +15,9 @@ from qmq_node import policy as p
 from qmq_node.membership.policy_in_force import PolicyFile
 from qmq_node.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, decode_policy, encode_policy
 from qmq_node.requests.send_gate import SendGate, TokenBucket
-from tests.support.in_process import message
+from tests.support.disks.memory_disk import MemoryDisk, SimulatedCrash
+from tests.support.drivers.in_process import message
 from tests.support.manual_clock import ManualClock
-from tests.support.memory_disk import MemoryDisk, SimulatedCrash
 
 names = st.text(st.characters(codec="utf-8", categories=("L", "N")), min_size=1, max_size=20)
 rates = st.none() | st.integers(1, 1 << 40)

@@ -13,7 +13,7 @@ from qmq_node.replication.replica_state import (
     ReplicaStateFile,
     encode_state,
 )
-from tests.support.memory_disk import MemoryDisk
+from tests.support.disks.memory_disk import MemoryDisk
 from tests.unit.qmq_node.log.test_log import opened
 
 

@@ -18,7 +18,7 @@ from console.options import ConsoleOptions
 from delay_node.options import DelayOptions
 from metaserver.options import MetaOptions
 from qmq.options import parse_options, variable_of
-from tests.support.error_codes import api_codes
+from tests.support.generated.error_codes import api_codes
 from tools.prose import PROJECT, markdown_pages
 
 PAGES = {str(path.relative_to(PROJECT)): path.read_text() for path in markdown_pages(PROJECT)}

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.support.processes import PROJECT
+from tests.support.servers.processes import PROJECT
 
 PLACE = re.compile(r"https?://|file:|git\+|find-links|index-url", re.IGNORECASE)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.processes import PROJECT
+from tests.support.servers.processes import PROJECT
 from tools import node
 from tools.node import SUITABLE, NodeMissing, find_node, is_suitable
 

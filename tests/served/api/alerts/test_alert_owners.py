@@ -18,7 +18,7 @@ from metaserver.services.teams import create_team
 from tests.served.api.alerts.conftest import ACTOR
 from tests.served.api.alerts.system_state import at, group, snapshot
 from tests.served.api.alerts.test_alerts_api import API, RULE, made, problem
-from tests.support.people import machine
+from tests.support.console.people import machine
 
 pytestmark = pytest.mark.django_db
 

@@ -27,7 +27,7 @@ from console.alerts.services.rules import create_rule
 from tests.served.api.alerts.conftest import ACTOR, Receiver
 from tests.served.api.alerts.system_state import at, group, lagging, snapshot
 from tests.support.manual_clock import ManualClock
-from tests.support.processes import PROJECT
+from tests.support.servers.processes import PROJECT
 
 pytestmark = pytest.mark.django_db
 SECRET = "a secret of the receiver"

@@ -34,7 +34,7 @@ from metaserver.services.teams import create_team
 from qmq_node.replication.rules.row import GroupRow
 from tests.served.api.alerts.conftest import ACTOR
 from tests.served.api.alerts.system_state import at, group, lagging, node, snapshot
-from tests.support.metadata import broker_group
+from tests.support.console.metadata import broker_group
 
 pytestmark = pytest.mark.django_db
 

@@ -11,9 +11,9 @@ from rest_framework.test import APIClient
 from console.accounts.roles import Role, Scope
 from metaserver.services import groups
 from tests.served.api.nodes.people import give
-from tests.support.metadata import broker_group, route
-from tests.support.people import TESTER, machine, person
-from tests.support.threaded_system import ThreadedSystem, threaded_system
+from tests.support.console.metadata import broker_group, route
+from tests.support.console.people import TESTER, machine, person
+from tests.support.servers.threaded_system import ThreadedSystem, threaded_system
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from rest_framework.test import APIClient
 
 from metaserver import queries
 from metaserver.services import subjects, teams
-from tests.support.people import TESTER
+from tests.support.console.people import TESTER
 
 
 def give(subject: str, team: str) -> None:

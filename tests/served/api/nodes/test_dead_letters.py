@@ -23,8 +23,8 @@ from metaserver.services import subjects
 from qmq.net.timing import Timeouts
 from tests.served.api.nodes.conftest import Crew
 from tests.served.api.nodes.people import all_pages
-from tests.support.people import TESTER
-from tests.support.threaded_system import ThreadedSystem
+from tests.support.console.people import TESTER
+from tests.support.servers.threaded_system import ThreadedSystem
 
 COUNTS = "/api/v1/dead-letters/"
 LETTERS = "/api/v1/dead-letters/orders/g/"

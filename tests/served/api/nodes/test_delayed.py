@@ -9,7 +9,7 @@ from metaserver import queries
 from qmq import Producer
 from tests.served.api.nodes.conftest import Crew
 from tests.served.api.nodes.people import all_pages, give
-from tests.support.threaded_system import ThreadedSystem
+from tests.support.servers.threaded_system import ThreadedSystem
 from tests.support.waiting import eventually
 
 LIST = "/api/v1/delayed-messages/"

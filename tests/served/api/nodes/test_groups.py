@@ -18,9 +18,9 @@ from qmq import Consumer
 from qmq.errors import ConnectionLost
 from qmq.node_admin import NodeAdmin
 from tests.served.api.nodes.conftest import Crew
-from tests.support.in_process import now_ms
-from tests.support.metadata import ACTOR, audit_rows, everything
-from tests.support.threaded_system import ThreadedSystem
+from tests.support.console.metadata import ACTOR, audit_rows, everything
+from tests.support.drivers.in_process import now_ms
+from tests.support.servers.threaded_system import ThreadedSystem
 from tests.support.waiting import ASK_SECONDS, eventually
 
 BILLING = "/api/v1/consumer-groups/orders/billing/"

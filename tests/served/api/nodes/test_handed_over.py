@@ -12,8 +12,8 @@ from metaserver.services import groups
 from metaserver.services.changes import lock
 from qmq import Producer
 from tests.served.api.nodes.conftest import Crew
-from tests.support.people import TESTER
-from tests.support.threaded_system import ThreadedSystem
+from tests.support.console.people import TESTER
+from tests.support.servers.threaded_system import ThreadedSystem
 
 API = "/api/v1"
 DUE = datetime.now(UTC) + timedelta(hours=5)

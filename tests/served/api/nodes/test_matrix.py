@@ -33,11 +33,11 @@ from metaserver.domain import may_change
 from metaserver.services import broker_groups, groups, subjects, teams
 from qmq import Producer
 from tests.served.api.nodes.people import give
-from tests.support.people import TESTER, browser, machine, person
-from tests.support.processes import PROJECT
+from tests.support.console.people import TESTER, browser, machine, person
+from tests.support.console.websockets import opened
 from tests.support.promises import PromiseBroken
-from tests.support.threaded_system import ThreadedSystem
-from tests.support.websockets import opened
+from tests.support.servers.processes import PROJECT
+from tests.support.servers.threaded_system import ThreadedSystem
 
 TEAM, FOREIGN = "shop", "warehouse"
 SECRET = "what-only-readers-of-shop-may-see"

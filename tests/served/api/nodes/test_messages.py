@@ -18,9 +18,9 @@ from qmq.net.timing import Timeouts
 from qmq.protocol.messages import Message
 from tests.served.api.nodes.conftest import Crew
 from tests.served.api.nodes.people import all_pages
-from tests.support.in_process import connected, now_ms
-from tests.support.people import TESTER
-from tests.support.threaded_system import ThreadedSystem
+from tests.support.console.people import TESTER
+from tests.support.drivers.in_process import connected, now_ms
+from tests.support.servers.threaded_system import ThreadedSystem
 from tests.support.waiting import ASK_SECONDS, eventually
 
 ORDERS = "/api/v1/subjects/orders/messages/"

@@ -14,9 +14,9 @@ from qmq.node_admin import NodeAdmin
 from qmq_node.policy import NodePolicy, SubjectPolicy, encode_policy
 from tests.served.api.nodes.conftest import Crew
 from tests.served.api.nodes.test_groups import when_nodes_change
-from tests.support.metadata import ACTOR, audit_rows, everything
-from tests.support.policies import set_policies
-from tests.support.threaded_system import ThreadedSystem
+from tests.support.console.metadata import ACTOR, audit_rows, everything
+from tests.support.drivers.policies import set_policies
+from tests.support.servers.threaded_system import ThreadedSystem
 
 ORDERS = "/api/v1/subjects/orders/"
 

@@ -8,8 +8,8 @@ from console.live.consumers import LiveApp
 from metaserver import queries
 from qmq import Producer
 from tests.served.api.nodes.conftest import Crew
-from tests.support.threaded_system import ThreadedSystem
-from tests.support.websockets import InProcessSocket, opened
+from tests.support.console.websockets import InProcessSocket, opened
+from tests.support.servers.threaded_system import ThreadedSystem
 
 OWN_ID = "a-program-7"
 

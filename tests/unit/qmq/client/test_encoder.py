@@ -13,8 +13,8 @@ from qmq.client.encoder import Encoder
 from qmq.client.message import MessageIds, build_message, new_message_id
 from qmq.errors import IllegalName, LocalProtocolError
 from qmq.protocol.messages import encode_entry
+from tests.support.drivers.wire import decode_entries
 from tests.support.manual_clock import ManualClock
-from tests.support.wire import decode_entries
 
 NAMES = st.text("abcüß", min_size=1, max_size=5)
 VALUES = st.one_of(st.text(max_size=40), st.integers(), st.booleans(), st.floats())

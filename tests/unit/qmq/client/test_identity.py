@@ -16,7 +16,7 @@ from qmq import Consumer
 from qmq.client import identity
 from qmq.client.identity import ConsumerSlot, claim_slot, default_client_id, lock_folders
 from qmq.errors import SettingError
-from tests.support.processes import PROJECT
+from tests.support.servers.processes import PROJECT
 
 HOLDER = (
     "import sys\n"

@@ -16,7 +16,7 @@ import pytest
 from qmq.client.bodies import decode_body
 from qmq.client.models import EQUAL_HASHES_MAX, Mismatch, check_hashes
 from qmq.errors import BodyUndecodable
-from tests.support.nonsense import VALUES
+from tests.support.load.nonsense import VALUES
 
 
 class Struct(msgspec.Struct):

@@ -24,7 +24,7 @@ os.environ["QMQ_REDIS_URL"] = "redis://127.0.0.1:1/0"
 django.setup()
 from console.launcher.programs import Ports
 from console.launcher.system import Launcher
-from tests.support.ports import free_ports
+from tests.support.servers.ports import free_ports
 with tempfile.TemporaryDirectory() as folder:
     Launcher(folder, Ports.choose(free_ports(18))).check()
 """

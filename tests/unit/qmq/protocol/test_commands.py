@@ -20,7 +20,7 @@ from qmq.protocol.messages import (
     set_large_string,
 )
 from qmq.protocol.primitives import encode_strmap
-from tests.support.wire import decode_entries
+from tests.support.drivers.wire import decode_entries
 from tests.unit.qmq.protocol.examples import FRAMES
 
 CREATED = {"qmq_createTime": "1600000000000"}

@@ -16,8 +16,8 @@ from qmq.protocol.frames import (
     encode_request,
     request_header,
 )
-from tests.support.feeding import feed
-from tests.support.wire import encode_response
+from tests.support.drivers.feeding import feed
+from tests.support.drivers.wire import encode_response
 from tests.unit.qmq.protocol.examples import FRAMES
 
 STRANGER = encode_request(77, 99, b"behind")

@@ -20,7 +20,7 @@ from qmq.protocol.raw import (
     property_places,
     split_raws,
 )
-from tests.support.nonsense import CREATED, entry
+from tests.support.load.nonsense import CREATED, entry
 
 I8 = struct.Struct(">b")
 

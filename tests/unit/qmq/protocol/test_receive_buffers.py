@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from qmq.protocol.frames import BUFFER_BYTES, Frame, FrameReader, encode_request
 from qmq.protocol.receive_buffers import ReceiveBuffers
-from tests.support.feeding import feed
+from tests.support.drivers.feeding import feed
 
 MIB = 1 << 20
 

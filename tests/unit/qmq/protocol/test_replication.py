@@ -37,7 +37,7 @@ from qmq.protocol.replication import (
 from qmq.protocol.structures import Structure, fields_of
 from qmq_node.log.epochs import EpochChain
 from qmq_node.log.record import COMMIT_BODY_BYTES_MAX, HEADER_BYTES
-from tests.support.processes import PROJECT
+from tests.support.servers.processes import PROJECT
 from tests.unit.qmq.protocol.replication_examples import (
     BODIES,
     NEW_ROW,

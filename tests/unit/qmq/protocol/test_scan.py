@@ -24,7 +24,7 @@ from qmq.protocol.scan import (
     walk_raws,
     walk_stored,
 )
-from tests.support.nonsense import entry
+from tests.support.load.nonsense import entry
 
 CREATED = {"qmq_createTime": "1600000000000"}
 CREATED_TIME = (b"qmq_createTime", b"1600000000000")

@@ -21,7 +21,7 @@ from qmq.protocol.messages import Message, encode_raw
 from qmq.protocol.optional_kinds import Added, Maybe
 from qmq.protocol.primitives import encode_strmap
 from qmq.protocol.replication import Commits, FollowRequest, FollowResponse, ReadCopyResponse
-from tests.support.command_table import COMMANDS, reachable
+from tests.support.generated.command_table import COMMANDS, reachable
 
 STRUCTURES = reachable((Refusal, *(kind for info in COMMANDS.values() for kind in (info.request, info.response))))
 text = st.text("abcdé,.=:%漢", max_size=8)

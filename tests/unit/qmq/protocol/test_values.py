@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from qmq.client.delivery import created_at
 from qmq.protocol.values import INT_MAX, LONG_MAX, TIME_MS_MAX, TIME_MS_MIN, moment, whole_number
-from tests.support.nonsense import VALUES
+from tests.support.load.nonsense import VALUES
 
 
 @pytest.mark.parametrize("what", VALUES)

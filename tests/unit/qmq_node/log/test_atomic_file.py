@@ -8,7 +8,7 @@ import pytest
 
 from qmq_node.log.atomic_file import replace_file
 from qmq_node.log.disk import SystemDisk
-from tests.support.memory_disk import MemoryDisk, SimulatedCrash
+from tests.support.disks.memory_disk import MemoryDisk, SimulatedCrash
 
 OLD, NEW = b"old" * 1_000, b"new" * 3_000
 PATH = "folder/state.json"

@@ -13,7 +13,8 @@ from qmq_node.log.log import SegmentedLog
 from qmq_node.log.opening import inspect
 from qmq_node.log.record import HEADER_BYTES, commit_crc, encode_crc
 from qmq_node.log.truncation import Truncation
-from tests.support.copies import (
+from tests.support.disks.memory_disk import MemoryDisk
+from tests.support.drivers.copies import (
     FOLDER,
     SEGMENT,
     assert_prefix,
@@ -25,7 +26,6 @@ from tests.support.copies import (
     sent,
     together,
 )
-from tests.support.memory_disk import MemoryDisk
 from tests.unit.qmq_node.log.test_high_watermark import written
 
 

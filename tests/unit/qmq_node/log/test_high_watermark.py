@@ -8,7 +8,7 @@ from qmq_node.log.commit import SealedCommit
 from qmq_node.log.commit_ends import RECENT_COMMITS_MAX, CommitEnds
 from qmq_node.log.log import SegmentedLog
 from qmq_node.log.record import HEADER_BYTES, Position, commit_crc, decode_header
-from tests.support.memory_disk import MemoryDisk
+from tests.support.disks.memory_disk import MemoryDisk
 from tests.unit.qmq_node.log.test_log import commit, opened
 
 

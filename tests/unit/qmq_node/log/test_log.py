@@ -15,8 +15,8 @@ from qmq_node.log.record import HEADER_BYTES, Position, iter_records
 from qmq_node.log.recovery import Commit, Damage
 from qmq_node.log.retention import SegmentAge, keep_from
 from qmq_node.log.segment import Segments
-from tests.support.indexes import flush
-from tests.support.memory_disk import MemoryDisk, SimulatedCrash
+from tests.support.disks.memory_disk import MemoryDisk, SimulatedCrash
+from tests.support.drivers.indexes import flush
 
 SEGMENT = 16 * 1024
 Record = tuple[int, int, bytes]

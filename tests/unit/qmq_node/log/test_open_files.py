@@ -10,7 +10,7 @@ from qmq.errors import LogError
 from qmq_node.log import segment
 from qmq_node.log.handles import HandleCache
 from qmq_node.log.segment import Segments
-from tests.support.memory_disk import MemoryDisk, MemoryFile
+from tests.support.disks.memory_disk import MemoryDisk, MemoryFile
 
 STUCK_SECONDS = 10.0
 """A thread that comes no further in this time is stuck: the test fails instead of hanging."""

@@ -10,7 +10,7 @@ from qmq_node.log.log import SegmentedLog
 from qmq_node.log.opening import Inspection, inspect
 from qmq_node.log.record import HEADER_BYTES, Position, commit_crc, decode_header, encode_crc, encode_header
 from qmq_node.log.recovery import Commit
-from tests.support.memory_disk import MemoryDisk
+from tests.support.disks.memory_disk import MemoryDisk
 from tests.unit.qmq_node.log.test_high_watermark import seal, written
 from tests.unit.qmq_node.log.test_log import SEGMENT, commit, filled, opened
 

@@ -9,8 +9,8 @@ from qmq_node.log import tails_file
 from qmq_node.log.handles import HandleCache
 from qmq_node.log.index import DenseIndex
 from qmq_node.log.tails_file import TailsDraft, TailsFile, TailsPosition, TailsWrong
-from tests.support.indexes import flush
-from tests.support.memory_disk import MemoryDisk, SimulatedCrash
+from tests.support.disks.memory_disk import MemoryDisk, SimulatedCrash
+from tests.support.drivers.indexes import flush
 
 ENTRY = 4
 HEAD = 20

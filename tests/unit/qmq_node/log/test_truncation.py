@@ -6,9 +6,9 @@ from qmq.errors import LogError
 from qmq_node.log.log import SegmentedLog
 from qmq_node.log.opening import inspect
 from qmq_node.log.truncation import Truncation, TruncationFile, finish_truncation
-from tests.support.delay_driver import DelayDriver
-from tests.support.memory_disk import MemoryDisk
-from tests.support.store_driver import ROOT, StoreDriver
+from tests.support.disks.memory_disk import MemoryDisk
+from tests.support.drivers.delay_driver import DelayDriver
+from tests.support.drivers.store_driver import ROOT, StoreDriver
 from tests.unit.qmq_node.log.test_high_watermark import written
 from tests.unit.qmq_node.log.test_log import opened
 

@@ -9,7 +9,7 @@ from qmq_node.log.log import SegmentedLog
 from qmq_node.log.record import BEGINNING, Position
 from qmq_node.replication.master.commit_batch import CommitBatch
 from qmq_node.replication.master.log_reader import read_batch
-from tests.support.copies import commits_of, master_log
+from tests.support.drivers.copies import commits_of, master_log
 
 
 def batches(log: SegmentedLog, bytes_max: int) -> list[CommitBatch]:

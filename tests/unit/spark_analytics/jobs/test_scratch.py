@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from spark_analytics.jobs.scratch import LOCK, PREFIX, UNLOCKED_SECONDS, scratch_folder
-from tests.support.processes import PROJECT
+from tests.support.servers.processes import PROJECT
 
 HOLDER = """
 import sys

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spark_analytics.lake.files import LakeBusy, LakeError, LocalFiles, local_folder
-from tests.support.processes import PROJECT
+from tests.support.servers.processes import PROJECT
 
 
 @pytest.fixture

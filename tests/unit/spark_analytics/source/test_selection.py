@@ -33,7 +33,7 @@ from spark_analytics.source.selection import (
     parse_names,
     parse_time,
 )
-from tests.support.processes import PROJECT
+from tests.support.servers.processes import PROJECT
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 NOON_US = 1_772_366_400_000_000

@@ -8,7 +8,7 @@ import pytest
 
 from qmq.protocol.names import split_subject
 from spark_analytics.transforms.runs import _followed
-from tests.support.simulated_day import DAY_MS, SHARED, Day, Delivery, Event, simulate
+from tests.support.analytics.simulated_day import DAY_MS, SHARED, Day, Delivery, Event, simulate
 
 COLUMNS = pa.schema(
     [

@@ -1,0 +1,1 @@
+"""Runs of a whole system under faults, and what must hold after each."""

@@ -1,0 +1,1 @@
+"""The simulator: a loop in virtual time, its network, disks and database, and hosts on it."""

@@ -1,0 +1,1 @@
+"""A day of messages, and what analytics should say of it."""

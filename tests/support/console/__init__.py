@@ -1,0 +1,1 @@
+"""People, browsers and sockets of the console."""

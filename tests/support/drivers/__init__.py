@@ -1,0 +1,1 @@
+"""Parts of the product driven step by step, and raw clients of nodes."""

@@ -1,0 +1,1 @@
+"""Pages and files made from the code."""

@@ -1,0 +1,1 @@
+"""Load with a history, and what tests of faults share."""

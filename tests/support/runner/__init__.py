@@ -1,0 +1,1 @@
+"""The run of all tests: its commands, other Pythons and databases, flaky tests, and the report."""

@@ -1,0 +1,1 @@
+"""Real processes: databases, Redis, nodes, whole systems."""
