@@ -6,10 +6,11 @@ import tseslint from "typescript-eslint";
 import { readdirSync } from "node:fs";
 import { defineConfig } from "eslint/config";
 
-// app -> features -> live, api, ui, format, i18n: what stands lower never looks up, and no feature looks at another.
+// app -> features -> shared -> live, api, ui, format, i18n: what stands lower never looks up, and no feature looks at another.
 const features = readdirSync(new URL("./src/features", import.meta.url));
 const zones = [
-  { target: "./src/{api,live,ui,format,i18n}", from: "./src/{app,features}" },
+  { target: "./src/{api,live,ui,format,i18n}", from: "./src/{app,features,shared}" },
+  { target: "./src/shared", from: "./src/{app,features}" },
   { target: "./src/features", from: "./src/app" },
   ...features.map((name) => ({
     target: `./src/features/${name}`,

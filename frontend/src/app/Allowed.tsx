@@ -5,8 +5,8 @@ import { useMay, type Right } from "@/api/me";
 import { Problem } from "@/api/problem";
 import { pages } from "@/app/pages";
 import { textOf } from "@/format/values";
-import { PageHeader } from "@/ui/PageHeader";
-import { ProblemAlert } from "@/ui/ProblemAlert";
+import { PageHeader } from "@/ui/page/PageHeader";
+import { ProblemAlert } from "@/ui/page/ProblemAlert";
 
 /** The navigation entry of a page, or of the list above it: `/users` for `/users/$id`. */
 function entryOf(path: string) {

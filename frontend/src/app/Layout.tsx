@@ -11,11 +11,11 @@ import { Jump } from "@/app/jump/Jump";
 import { pages } from "@/app/pages";
 import { Proof } from "@/app/Proof";
 import { useSignOut } from "@/app/useSignOut";
-import { RouterLink } from "@/ui/LinkTo";
+import { RouterLink } from "@/ui/links/LinkTo";
 import { Logo } from "@/ui/Logo";
-import { MenuButton } from "@/ui/MenuButton";
-import type { NavEntry } from "@/ui/page";
-import { LanguageSwitch, SchemeSwitch, ZoneSwitch } from "@/ui/ViewSwitches";
+import { MenuButton } from "@/ui/menu/MenuButton";
+import type { NavEntry } from "@/ui/page/page";
+import { LanguageSwitch, SchemeSwitch, ZoneSwitch } from "@/ui/page/ViewSwitches";
 
 const SECTIONS: readonly NavEntry["section"][] = ["messages", "cluster", "insight", "settings"];
 

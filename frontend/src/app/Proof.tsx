@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from "react";
 import { onProofNeeded } from "@/api/proof";
-import { whenOpened } from "@/ui/whenOpened";
+import { whenOpened } from "@/ui/dialog/whenOpened";
 
 const ProofDialog = whenOpened(async () => (await import("@/app/ProofDialog")).ProofDialog);
 

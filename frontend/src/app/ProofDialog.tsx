@@ -5,8 +5,8 @@ import { useTranslation } from "react-i18next";
 import { useMe } from "@/api/me";
 import { Problem } from "@/api/problem";
 import { allauth } from "@/api/session";
-import { Dialog, DialogFooter } from "@/ui/Dialog";
-import { ProblemAlert } from "@/ui/ProblemAlert";
+import { Dialog, DialogFooter } from "@/ui/dialog/Dialog";
+import { ProblemAlert } from "@/ui/page/ProblemAlert";
 
 interface Ends {
   onProved: () => void;

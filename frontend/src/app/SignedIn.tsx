@@ -5,7 +5,7 @@ import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { meOptions } from "@/api/me";
 import { asProblem } from "@/api/problem";
-import { ProblemAlert } from "@/ui/ProblemAlert";
+import { ProblemAlert } from "@/ui/page/ProblemAlert";
 
 const ACCOUNT = "/account";
 const SIGN_IN = "/sign-in";

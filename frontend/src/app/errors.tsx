@@ -3,9 +3,9 @@ import type { ErrorComponentProps } from "@tanstack/react-router";
 import { useTranslation } from "react-i18next";
 import { Layout } from "@/app/Layout";
 import { SignedIn } from "@/app/SignedIn";
-import { LinkTo } from "@/ui/LinkTo";
-import { PageHeader } from "@/ui/PageHeader";
-import { ProblemAlert } from "@/ui/ProblemAlert";
+import { LinkTo } from "@/ui/links/LinkTo";
+import { PageHeader } from "@/ui/page/PageHeader";
+import { ProblemAlert } from "@/ui/page/ProblemAlert";
 
 /** A page that broke: what happened, and a way on. */
 export function Failed({ error, reset }: ErrorComponentProps) {

@@ -15,7 +15,7 @@ import {
   IconUsers,
   IconUsersGroup,
 } from "@tabler/icons-react";
-import type { Page } from "@/ui/page";
+import type { Page } from "@/ui/page/page";
 
 const all = [
   {
@@ -146,7 +146,7 @@ const all = [
   { path: "/sign-in", isPublic: true, load: () => import("@/features/sign_in/SignInPage"), texts: ["sign_in"] },
 ] as const satisfies readonly Page[];
 
-declare module "@/ui/addresses" {
+declare module "@/ui/links/addresses" {
   interface Registered {
     page: (typeof all)[number];
   }

@@ -6,9 +6,9 @@ import { onSignedOut } from "@/api/signedOut";
 import { asProblem } from "@/api/problem";
 import { nonce } from "@/app/nonce";
 import { theme } from "@/app/theme";
-import { Hints } from "@/ui/Hints";
+import { Hints } from "@/ui/page/Hints";
 import { PreferencesProvider } from "@/ui/preferences";
-import { whenOpened } from "@/ui/whenOpened";
+import { whenOpened } from "@/ui/dialog/whenOpened";
 
 const TRIES_MAX = 2;
 

@@ -5,7 +5,7 @@ import { Layout } from "@/app/Layout";
 import { pages } from "@/app/pages";
 import { SignedIn } from "@/app/SignedIn";
 import { withTexts } from "@/i18n";
-import { parseSearch, stringifySearch } from "@/ui/urlState";
+import { parseSearch, stringifySearch } from "@/ui/links/urlState";
 
 const root = createRootRoute({ component: Outlet, notFoundComponent: NotFound, errorComponent: Failed });
 

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { pages } from "@/app/pages";
 import { textKeys } from "@/test/textKeys";
-import { BUILTIN } from "@/ui/ruleNames";
-import { subjectTabs } from "@/ui/subjectTabs";
+import { BUILTIN } from "@/shared/ruleNames";
+import { subjectTabs } from "@/ui/links/subjectTabs";
 
 type Texts = { [key: string]: string | Texts };
 

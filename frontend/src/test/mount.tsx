@@ -12,7 +12,7 @@ import type { FunctionComponent } from "react";
 import { vi } from "vitest";
 import { Providers } from "@/app/providers";
 import { loadTexts, NAMESPACES, startTexts } from "@/i18n";
-import { parseSearch, stringifySearch } from "@/ui/urlState";
+import { parseSearch, stringifySearch } from "@/ui/links/urlState";
 
 export interface Mounted extends RenderResult {
   /** The address shown now, with what stands behind the `?`. */

@@ -2,7 +2,7 @@ import { Button, Kbd } from "@mantine/core";
 import { useDisclosure, useHotkeys } from "@mantine/hooks";
 import { IconSearch } from "@tabler/icons-react";
 import { useTranslation } from "react-i18next";
-import { whenOpened } from "@/ui/whenOpened";
+import { whenOpened } from "@/ui/dialog/whenOpened";
 
 const load = async () => (await import("@/app/jump/JumpBox")).JumpBox;
 const JumpBox = whenOpened(load);

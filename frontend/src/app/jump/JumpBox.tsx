@@ -8,7 +8,7 @@ import { api, must } from "@/api/client";
 import "@/app/jump/jump.css";
 import { fits } from "@/app/jump/places";
 import { useEntries, type Entry, type Section } from "@/app/jump/useEntries";
-import { ProblemAlert } from "@/ui/ProblemAlert";
+import { ProblemAlert } from "@/ui/page/ProblemAlert";
 
 const TYPING_MS = 150;
 /** The API's limit of what is looked for. */

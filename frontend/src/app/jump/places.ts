@@ -1,5 +1,5 @@
 import type { Schema } from "@/api/client";
-import type { Target } from "@/ui/addresses";
+import type { Target } from "@/ui/links/addresses";
 
 /** Something that the API found by a text: `GET /api/v1/jump/`. */
 export type Found = Schema<"PlaceRow">;

@@ -1,4 +1,4 @@
-import type { Target } from "@/ui/addresses";
+import type { Target } from "@/ui/links/addresses";
 
 /** Where somebody went by Ctrl-K; `kind` is "page" for the console's own. */
 export interface Recent {

@@ -1,4 +1,4 @@
-import type { Target } from "@/ui/addresses";
+import type { Target } from "@/ui/links/addresses";
 import { useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
 import {
   IconBell,
@@ -25,8 +25,8 @@ import { pages } from "@/app/pages";
 import { useSignOut } from "@/app/useSignOut";
 import { zoneName } from "@/format/times";
 import { LANGUAGES, setLanguage, type Language } from "@/i18n";
-import { useGoTo } from "@/ui/LinkTo";
-import type { NavEntry } from "@/ui/page";
+import { useGoTo } from "@/ui/links/LinkTo";
+import type { NavEntry } from "@/ui/page/page";
 import { usePreferences } from "@/ui/preferences";
 
 export type Icon = NavEntry["icon"];

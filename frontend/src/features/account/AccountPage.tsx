@@ -6,8 +6,8 @@ import { Profile } from "@/features/account/Profile";
 import { SecondFactor } from "@/features/account/SecondFactor";
 import { Section } from "@/features/account/Section";
 import { Sessions } from "@/features/account/Sessions";
-import { LinkTo } from "@/ui/LinkTo";
-import { PageHeader } from "@/ui/PageHeader";
+import { LinkTo } from "@/ui/links/LinkTo";
+import { PageHeader } from "@/ui/page/PageHeader";
 
 /** One's own account. Whoever lacks a second factor that is demanded sees that first: until it is there, nothing else works. */
 export default function AccountPage() {

@@ -7,7 +7,7 @@ import { useMe } from "@/api/me";
 import { asProblem } from "@/api/problem";
 import { changePassword, sessionsKey } from "@/features/account/queries";
 import { Section } from "@/features/account/Section";
-import { ProblemAlert } from "@/ui/ProblemAlert";
+import { ProblemAlert } from "@/ui/page/ProblemAlert";
 
 const CHARS_MIN = 12;
 const CHARS_MAX = 200;

@@ -9,7 +9,7 @@ import { etagOf } from "@/api/requests";
 import type { MyChange } from "@/features/account/queries";
 import { Section } from "@/features/account/Section";
 import { isLanguage, LANGUAGES, setLanguage } from "@/i18n";
-import { ProblemAlert } from "@/ui/ProblemAlert";
+import { ProblemAlert } from "@/ui/page/ProblemAlert";
 import { fieldsOf } from "@/ui/fields";
 
 /** Name and language; the address, role and teams are an administrator's to change. */

@@ -2,7 +2,7 @@ import { Alert, Button, Code, CopyButton, Group, SimpleGrid, Stack } from "@mant
 import { useEffect, useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { useMe } from "@/api/me";
-import { Dialog, DialogFooter } from "@/ui/Dialog";
+import { Dialog, DialogFooter } from "@/ui/dialog/Dialog";
 
 /** Recovery codes, shown this once: to be copied or kept as a file. Closing takes a click on "kept", not a stray one beside. */
 export function RecoveryCodes({ codes, onClose }: { codes: readonly string[] | null; onClose: () => void }) {

@@ -1,7 +1,7 @@
 import { useTranslation } from "react-i18next";
 import { useMe } from "@/api/me";
 import { removeApp } from "@/features/account/queries";
-import { PlanDialog } from "@/ui/ChangeDialog";
+import { PlanDialog } from "@/ui/dialog/ChangeDialog";
 
 /** Turning the second factor off leaves the password alone: the own name is to be typed. */
 export function RemoveDialog({ onClose }: { onClose: () => void }) {

@@ -10,9 +10,9 @@ import { RecoveryCodes } from "@/features/account/RecoveryCodes";
 import { RemoveDialog } from "@/features/account/RemoveDialog";
 import { Section } from "@/features/account/Section";
 import { SetUpApp } from "@/features/account/SetUpApp";
-import { Instant } from "@/ui/Instant";
-import { ProblemAlert } from "@/ui/ProblemAlert";
-import { QueryProblem } from "@/ui/loaded";
+import { Instant } from "@/ui/measure/Instant";
+import { ProblemAlert } from "@/ui/page/ProblemAlert";
+import { QueryProblem } from "@/ui/page/loaded";
 
 const CODES_FEW = 3;
 

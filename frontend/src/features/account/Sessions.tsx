@@ -5,8 +5,8 @@ import { change, list } from "@/api/requests";
 import { browserOf } from "@/features/account/browserOf";
 import { sessionsKey, type Session } from "@/features/account/queries";
 import { Section } from "@/features/account/Section";
-import { ChangeDialog } from "@/ui/ChangeDialog";
-import { Instant } from "@/ui/Instant";
+import { ChangeDialog } from "@/ui/dialog/ChangeDialog";
+import { Instant } from "@/ui/measure/Instant";
 import { DataTable } from "@/ui/table/DataTable";
 import { defineColumns } from "@/ui/table/define";
 

@@ -3,8 +3,8 @@ import { useMutation } from "@tanstack/react-query";
 import { lazy, Suspense, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { addApp, type Secret } from "@/features/account/queries";
-import { ProblemAlert } from "@/ui/ProblemAlert";
-import { Snippet } from "@/ui/Teach";
+import { ProblemAlert } from "@/ui/page/ProblemAlert";
+import { Snippet } from "@/shared/Teach";
 
 const QrCode = lazy(() => import("@/features/account/QrCode"));
 

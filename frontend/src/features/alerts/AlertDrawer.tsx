@@ -6,12 +6,12 @@ import { Actions, SeverityBadge, StateBadges, Target, Value } from "@/features/a
 import { alertOptions, type Alert, type AlertDetail } from "@/features/alerts/queries";
 import { timeline, type Step } from "@/features/alerts/timeline";
 import { conditionText } from "@/features/alerts/words";
-import { FactTable, type Fact } from "@/ui/FactTable";
-import { Instant } from "@/ui/Instant";
-import { AddressDrawer } from "@/ui/SideDrawer";
-import { loaded } from "@/ui/loaded";
+import { FactTable, type Fact } from "@/ui/page/FactTable";
+import { Instant } from "@/ui/measure/Instant";
+import { AddressDrawer } from "@/ui/dialog/SideDrawer";
+import { loaded } from "@/ui/page/loaded";
 import { useLanguage } from "@/ui/preferences";
-import { useRuleName } from "@/ui/ruleNames";
+import { useRuleName } from "@/shared/ruleNames";
 
 const COLOURS: Record<Step["kind"], string> = {
   began: "yellow",

@@ -7,15 +7,15 @@ import { Actions, SeverityBadge, StateBadges, Target, Value } from "@/features/a
 import { AcknowledgeDialog } from "@/features/alerts/Dialogs";
 import { alertsKey, KINDS, REFRESH_MS, SEVERITIES, STATES, type Alert } from "@/features/alerts/queries";
 import { literal } from "@/features/alerts/place";
-import { Instant } from "@/ui/Instant";
-import { TextButton } from "@/ui/buttons";
-import { useRuleName } from "@/ui/ruleNames";
+import { Instant } from "@/ui/measure/Instant";
+import { TextButton } from "@/ui/menu/buttons";
+import { useRuleName } from "@/shared/ruleNames";
 import { DataTable } from "@/ui/table/DataTable";
 import { choice, defineColumns, headers } from "@/ui/table/define";
 import type { Filter } from "@/ui/table/types";
-import { Teach } from "@/ui/Teach";
-import { useUrlState } from "@/ui/urlState";
-import { whenDrawn } from "@/ui/whenOpened";
+import { Teach } from "@/shared/Teach";
+import { useUrlState } from "@/ui/links/urlState";
+import { whenDrawn } from "@/ui/dialog/whenOpened";
 
 const SilenceDialog = whenDrawn(async () => (await import("@/features/alerts/SilenceDialog")).SilenceDialog);
 

@@ -6,8 +6,8 @@ import { AlertList } from "@/features/alerts/AlertList";
 import { ChannelList } from "@/features/alerts/ChannelList";
 import { RuleList } from "@/features/alerts/RuleList";
 import { SilenceList } from "@/features/alerts/SilenceList";
-import { PageHeader } from "@/ui/PageHeader";
-import { useUrlState } from "@/ui/urlState";
+import { PageHeader } from "@/ui/page/PageHeader";
+import { useUrlState } from "@/ui/links/urlState";
 
 const TABS: readonly { id: string; Panel: ComponentType }[] = [
   { id: "alerts", Panel: AlertList },

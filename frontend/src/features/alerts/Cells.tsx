@@ -5,10 +5,10 @@ import { placeOf } from "@/features/alerts/place";
 import type { Alert, AlertKind } from "@/features/alerts/queries";
 import { conditionText, isWord, valueText } from "@/features/alerts/words";
 import { useLive } from "@/live/useLive";
-import { IconButton } from "@/ui/buttons";
-import { LinkTo } from "@/ui/LinkTo";
-import { Measured } from "@/ui/Measured";
-import { MenuButton } from "@/ui/MenuButton";
+import { IconButton } from "@/ui/menu/buttons";
+import { LinkTo } from "@/ui/links/LinkTo";
+import { Measured } from "@/ui/measure/Measured";
+import { MenuButton } from "@/ui/menu/MenuButton";
 import { useLanguage } from "@/ui/preferences";
 
 const STATES = { firing: "red", pending: "yellow", resolved: "teal" } as const;

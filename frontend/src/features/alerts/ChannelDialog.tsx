@@ -5,7 +5,7 @@ import { limit } from "@/api/limits";
 import { change } from "@/api/requests";
 import { draftOf, headersOf, isComplete, NEW_CHANNEL, toChange, toChannel } from "@/features/alerts/channelDraft";
 import { alertsKey, changeChannel, type Channel } from "@/features/alerts/queries";
-import { ChangeDialog } from "@/ui/ChangeDialog";
+import { ChangeDialog } from "@/ui/dialog/ChangeDialog";
 import { fieldsOf } from "@/ui/fields";
 
 const ADDRESSES_MAX = limit("NewAlertChannelRequest", "addresses", "maxItems");

@@ -7,13 +7,13 @@ import { EnabledBadge, RowMenu } from "@/features/alerts/Cells";
 import { DeleteDialog, SwitchDialog } from "@/features/alerts/Dialogs";
 import { alertsKey, REFRESH_MS, type Channel } from "@/features/alerts/queries";
 import { TestDialog } from "@/features/alerts/TestDialog";
-import { Instant } from "@/ui/Instant";
-import { CreateButton } from "@/ui/buttons";
+import { Instant } from "@/ui/measure/Instant";
+import { CreateButton } from "@/ui/menu/buttons";
 import { DataTable } from "@/ui/table/DataTable";
 import { defineColumns, headers } from "@/ui/table/define";
 import type { Filter } from "@/ui/table/types";
-import { Teach } from "@/ui/Teach";
-import { whenDrawn } from "@/ui/whenOpened";
+import { Teach } from "@/shared/Teach";
+import { whenDrawn } from "@/ui/dialog/whenOpened";
 
 const ChannelDialog = whenDrawn(async () => (await import("@/features/alerts/ChannelDialog")).ChannelDialog);
 

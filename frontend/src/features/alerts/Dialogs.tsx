@@ -9,8 +9,8 @@ import {
   type Rule,
   type Silence,
 } from "@/features/alerts/queries";
-import { ChangeDialog, PlanDialog } from "@/ui/ChangeDialog";
-import { useRuleName } from "@/ui/ruleNames";
+import { ChangeDialog, PlanDialog } from "@/ui/dialog/ChangeDialog";
+import { useRuleName } from "@/shared/ruleNames";
 
 /** Acknowledges an alert, with a note on what is being done. */
 export function AcknowledgeDialog({ alert, onClose }: { alert: Alert; onClose: () => void }) {

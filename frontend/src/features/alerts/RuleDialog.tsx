@@ -16,10 +16,10 @@ import {
 import { clearOf, isComplete, NEW_RULE, toRule, withKind, type RuleDraft } from "@/features/alerts/ruleDraft";
 import { clearText, conditionText, isWord, valueText } from "@/features/alerts/words";
 import { duration } from "@/format/times";
-import { ChangeDialog } from "@/ui/ChangeDialog";
+import { ChangeDialog } from "@/ui/dialog/ChangeDialog";
 import { fieldsOf } from "@/ui/fields";
-import { Labelled } from "@/ui/Labelled";
-import { loaded } from "@/ui/loaded";
+import { Labelled } from "@/ui/page/Labelled";
+import { loaded } from "@/ui/page/loaded";
 import { useLanguage } from "@/ui/preferences";
 
 /** Creates a rule, or changes one: when it fires, when it ends, who is notified. What it is about is decided once. */

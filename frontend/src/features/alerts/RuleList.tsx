@@ -8,14 +8,14 @@ import { DeleteDialog, SwitchDialog } from "@/features/alerts/Dialogs";
 import { alertsKey, KINDS, REFRESH_MS, SEVERITIES, type Rule } from "@/features/alerts/queries";
 import { clearText, conditionText } from "@/features/alerts/words";
 import { duration } from "@/format/times";
-import { LinkTo } from "@/ui/LinkTo";
-import { CreateButton } from "@/ui/buttons";
+import { LinkTo } from "@/ui/links/LinkTo";
+import { CreateButton } from "@/ui/menu/buttons";
 import { useLanguage } from "@/ui/preferences";
-import { useRuleName } from "@/ui/ruleNames";
+import { useRuleName } from "@/shared/ruleNames";
 import { DataTable } from "@/ui/table/DataTable";
 import { choice, defineColumns, headers } from "@/ui/table/define";
 import type { Filter } from "@/ui/table/types";
-import { whenDrawn } from "@/ui/whenOpened";
+import { whenDrawn } from "@/ui/dialog/whenOpened";
 
 const RuleDialog = whenDrawn(async () => (await import("@/features/alerts/RuleDialog")).RuleDialog);
 

@@ -6,13 +6,13 @@ import { list } from "@/api/requests";
 import { EndSilenceDialog } from "@/features/alerts/Dialogs";
 import { alertsKey, REFRESH_MS, type Silence } from "@/features/alerts/queries";
 import { SilenceDialog } from "@/features/alerts/SilenceDialog";
-import { Instant } from "@/ui/Instant";
-import { CreateButton } from "@/ui/buttons";
+import { Instant } from "@/ui/measure/Instant";
+import { CreateButton } from "@/ui/menu/buttons";
 import { DataTable } from "@/ui/table/DataTable";
 import { choice, defineColumns, headers } from "@/ui/table/define";
 import type { Filter } from "@/ui/table/types";
-import { Teach } from "@/ui/Teach";
-import { useNow } from "@/ui/useNow";
+import { Teach } from "@/shared/Teach";
+import { useNow } from "@/ui/measure/useNow";
 
 /** Who is not told of what, until when, why. */
 export function SilenceList() {

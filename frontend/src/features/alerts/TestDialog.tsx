@@ -3,8 +3,8 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 import { change, NOW } from "@/api/requests";
 import { alertsKey, type Channel } from "@/features/alerts/queries";
-import { ProblemAlert } from "@/ui/ProblemAlert";
-import { Dialog, DialogFooter } from "@/ui/Dialog";
+import { ProblemAlert } from "@/ui/page/ProblemAlert";
+import { Dialog, DialogFooter } from "@/ui/dialog/Dialog";
 
 /** Send a test notification, and say what came of it. */
 export function TestDialog({ channel, onClose }: { channel: Channel; onClose: () => void }) {

@@ -1,6 +1,6 @@
 import type { AlertKind } from "@/features/alerts/queries";
 import type { LiveState } from "@/live/applyDelta";
-import type { Target } from "@/ui/addresses";
+import type { Target } from "@/ui/links/addresses";
 
 const OF_BROKER_GROUPS: ReadonlySet<AlertKind> = new Set([
   "group_state",

@@ -10,12 +10,12 @@ import { Pickers } from "@/features/analytics/Pickers";
 import { demoOptions } from "@/features/analytics/queries";
 import { rangeOf } from "@/features/analytics/range";
 import { VIEWS } from "@/features/analytics/views";
-import { Loading } from "@/ui/loaded";
-import { PageHeader } from "@/ui/PageHeader";
-import { IconButton } from "@/ui/buttons";
-import { RunNow } from "@/ui/RunNow";
-import { useUrlState } from "@/ui/urlState";
-import { whenDrawn } from "@/ui/whenOpened";
+import { Loading } from "@/ui/page/loaded";
+import { PageHeader } from "@/ui/page/PageHeader";
+import { IconButton } from "@/ui/menu/buttons";
+import { RunNow } from "@/shared/RunNow";
+import { useUrlState } from "@/ui/links/urlState";
+import { whenDrawn } from "@/ui/dialog/whenOpened";
 
 const Runs = whenDrawn(async () => (await import("@/features/analytics/Runs")).Runs);
 const RUNS = "runs";

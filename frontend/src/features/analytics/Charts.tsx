@@ -4,7 +4,8 @@ import { useTranslation } from "react-i18next";
 import type { Row } from "@/features/analytics/queries";
 import { countsMessages, formatOf, gridOf, lineOf, splitOf, textIn } from "@/features/analytics/series";
 import type { Chart, Part, Split } from "@/features/analytics/views";
-import { TimeChart, type Band, type Series } from "@/ui/chart/TimeChart";
+import { TimeChart } from "@/ui/chart/TimeChart";
+import type { Band, Series } from "@/ui/chart/types";
 
 const NO_ROWS: readonly Row[] = [];
 

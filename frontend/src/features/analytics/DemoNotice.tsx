@@ -4,9 +4,9 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
 import { analyticsKey, demoOptions, replaceDemo } from "@/features/analytics/queries";
-import { PlanDialog } from "@/ui/ChangeDialog";
-import { Instant } from "@/ui/Instant";
-import { tasksKey } from "@/ui/RunNow";
+import { PlanDialog } from "@/ui/dialog/ChangeDialog";
+import { Instant } from "@/ui/measure/Instant";
+import { tasksKey } from "@/shared/RunNow";
 
 /** Which time the demo data covers, whether scheduled runs replace it, and the action that makes them. */
 export function DemoNotice() {

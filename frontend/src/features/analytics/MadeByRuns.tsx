@@ -1,8 +1,8 @@
 import { Badge, Group, Text } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import { DEMO_JOB, type Rows } from "@/features/analytics/queries";
-import { Instant } from "@/ui/Instant";
-import { LinkTo } from "@/ui/LinkTo";
+import { Instant } from "@/ui/measure/Instant";
+import { LinkTo } from "@/ui/links/LinkTo";
 
 type Answer = Pick<Rows, "as_of" | "step" | "runs" | "state" | "missing" | "holes" | "late_rows">;
 

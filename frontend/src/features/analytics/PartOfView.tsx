@@ -9,9 +9,9 @@ import type { Range } from "@/features/analytics/range";
 import { RowsOfPart } from "@/features/analytics/RowsOfPart";
 import { textIn } from "@/features/analytics/series";
 import { choicesOf, type Part } from "@/features/analytics/views";
-import { ProblemAlert } from "@/ui/ProblemAlert";
-import { Teach } from "@/ui/Teach";
-import { useUrlState } from "@/ui/urlState";
+import { ProblemAlert } from "@/ui/page/ProblemAlert";
+import { Teach } from "@/shared/Teach";
+import { useUrlState } from "@/ui/links/urlState";
 
 const RUN_THE_JOBS = `python manage.py analytics  # the jobs, over what the system has
 make demo                   # or two weeks of simulated history`;

@@ -5,8 +5,8 @@ import { useTranslation } from "react-i18next";
 import type { PickerProps } from "@/features/analytics/PickerBox";
 import { CUSTOM, PRESETS, type Range } from "@/features/analytics/range";
 import { InstantInput } from "@/ui/dates/InstantInput";
-import { useUrlState } from "@/ui/urlState";
-import { whenDrawn } from "@/ui/whenOpened";
+import { useUrlState } from "@/ui/links/urlState";
+import { whenDrawn } from "@/ui/dialog/whenOpened";
 
 const load = async () => (await import("@/features/analytics/PickerBox")).PickerBox;
 const PickerBox = whenDrawn(load);

@@ -4,12 +4,12 @@ import { useTranslation } from "react-i18next";
 import { analyticsKey, loadRows, type TableQuery, type Row } from "@/features/analytics/queries";
 import { formatOf, numberIn, textIn } from "@/features/analytics/series";
 import { choicesOf, type Part } from "@/features/analytics/views";
-import { Instant } from "@/ui/Instant";
-import { LinkTo } from "@/ui/LinkTo";
-import { Measured } from "@/ui/Measured";
+import { Instant } from "@/ui/measure/Instant";
+import { LinkTo } from "@/ui/links/LinkTo";
+import { Measured } from "@/ui/measure/Measured";
 import { DataTable } from "@/ui/table/DataTable";
 import { defineColumns, headers } from "@/ui/table/define";
-import { useUrlState } from "@/ui/urlState";
+import { useUrlState } from "@/ui/links/urlState";
 
 const ANOMALY = new Set(["value", "expected", "expected_low", "expected_high"]);
 const OUTLOOK_COLOURS: Readonly<Record<string, string>> = {

@@ -2,12 +2,12 @@ import { Badge, Code, Loader, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 import { runOptions, type Run } from "@/features/analytics/queries";
-import { Dialog } from "@/ui/Dialog";
-import { FactTable, type Fact } from "@/ui/FactTable";
-import { JobError } from "@/ui/JobError";
-import { Instant } from "@/ui/Instant";
-import { QueryProblem } from "@/ui/loaded";
-import { Measured } from "@/ui/Measured";
+import { Dialog } from "@/ui/dialog/Dialog";
+import { FactTable, type Fact } from "@/ui/page/FactTable";
+import { JobError } from "@/shared/JobError";
+import { Instant } from "@/ui/measure/Instant";
+import { QueryProblem } from "@/ui/page/loaded";
+import { Measured } from "@/ui/measure/Measured";
 
 /** One run, with what went in. */
 export function RunDetails({ id, onClose }: { id: string | undefined; onClose: () => void }) {

@@ -1,5 +1,5 @@
 import type { Row } from "@/features/analytics/queries";
-import type { Format } from "@/ui/Measured";
+import type { Format } from "@/ui/measure/Measured";
 
 /** Rows of a table as columns of a chart: a place for every step, null where there is no row or no number. */
 

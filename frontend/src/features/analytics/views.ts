@@ -1,5 +1,5 @@
 import type { TableQuery, TableName } from "@/features/analytics/queries";
-import type { ChartColour } from "@/ui/chart/TimeChart";
+import type { ChartColour } from "@/ui/chart/types";
 
 /** What the tabs show: which table, what of it is drawn, which columns the rows have. Texts stand in i18n under the same names. */
 

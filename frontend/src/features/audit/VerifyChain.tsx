@@ -5,9 +5,9 @@ import { useTranslation } from "react-i18next";
 import { count } from "@/format/numbers";
 import { verifyStretch } from "@/features/audit/queries";
 import { useLanguage } from "@/ui/preferences";
-import { ProblemAlert } from "@/ui/ProblemAlert";
-import { useSteps } from "@/ui/useSteps";
-import { Dialog, DialogFooter } from "@/ui/Dialog";
+import { ProblemAlert } from "@/ui/page/ProblemAlert";
+import { useSteps } from "@/ui/dialog/useSteps";
+import { Dialog, DialogFooter } from "@/ui/dialog/Dialog";
 
 /** Follows the chain of digests from the first entry to the newest, stretch by stretch, and says where it breaks. */
 export function VerifyChain() {

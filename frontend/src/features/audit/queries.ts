@@ -1,6 +1,6 @@
 import type { Schema } from "@/api/client";
 import { read } from "@/api/requests";
-import type { Step } from "@/ui/useSteps";
+import type { Step } from "@/ui/dialog/useSteps";
 
 export type AuditEntry = Schema<"AuditRow">;
 export type Verdict = Schema<"Verdict">;

@@ -1,26 +1,26 @@
 import { Alert, Paper, SimpleGrid, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
-import { StartHelp } from "@/features/brokers/AddGroup";
-import { withLive, type GroupView } from "@/features/brokers/cluster";
+import { StartHelp } from "@/features/brokers/actions/AddGroup";
+import { withLive, type GroupView } from "@/features/brokers/topology/cluster";
 import { Verdict } from "@/features/brokers/Cells";
-import { CopiesBadge } from "@/features/brokers/CopiesBadge";
-import { GroupActions } from "@/features/brokers/GroupActions";
+import { CopiesBadge } from "@/features/brokers/members/CopiesBadge";
+import { GroupActions } from "@/features/brokers/actions/GroupActions";
 import { GroupHistory } from "@/features/brokers/GroupHistory";
-import { Members } from "@/features/brokers/Members";
-import { NodeBox } from "@/features/brokers/NodeBox";
-import { NodeDrawer } from "@/features/brokers/NodeDrawer";
+import { Members } from "@/features/brokers/members/Members";
+import { NodeBox } from "@/features/brokers/topology/NodeBox";
+import { NodeDrawer } from "@/features/brokers/topology/NodeDrawer";
 import { PlacedSubjects } from "@/features/brokers/PlacedSubjects";
 import { groupOptions, type BrokerGroupDetail } from "@/features/brokers/queries";
 import { useLive } from "@/live/useLive";
-import { LiveBadge } from "@/ui/LiveBadge";
-import { Part } from "@/ui/Part";
-import { ResourcePage } from "@/ui/ResourcePage";
-import { usePathParams } from "@/ui/urlState";
-import { whenDrawn } from "@/ui/whenOpened";
+import { LiveBadge } from "@/ui/measure/LiveBadge";
+import { Part } from "@/ui/page/Part";
+import { ResourcePage } from "@/ui/page/ResourcePage";
+import { usePathParams } from "@/ui/links/urlState";
+import { whenDrawn } from "@/ui/dialog/whenOpened";
 
 const Decided = whenDrawn(async () => (await import("@/features/brokers/Decided")).Decided);
-const WaitingList = whenDrawn(async () => (await import("@/ui/WaitingList")).WaitingList);
+const WaitingList = whenDrawn(async () => (await import("@/shared/WaitingList")).WaitingList);
 
 /** One broker or delay group: its members and nodes, what it serves, how it did lately, and what can be done with it. */
 export default function BrokerPage() {

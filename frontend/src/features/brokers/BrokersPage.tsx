@@ -4,21 +4,21 @@ import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
 import { list } from "@/api/requests";
-import { AddGroup } from "@/features/brokers/AddGroup";
-import { groupViews } from "@/features/brokers/cluster";
+import { AddGroup } from "@/features/brokers/actions/AddGroup";
+import { groupViews } from "@/features/brokers/topology/cluster";
 import { columnsOf } from "@/features/brokers/columns";
 import { topologyOptions, brokersKey } from "@/features/brokers/queries";
-import { firstNode } from "@/features/brokers/startCommand";
-import { CreateButton } from "@/ui/buttons";
-import { Topology } from "@/features/brokers/Topology";
+import { firstNode } from "@/features/brokers/actions/startCommand";
+import { CreateButton } from "@/ui/menu/buttons";
+import { Topology } from "@/features/brokers/topology/Topology";
 import { useLive } from "@/live/useLive";
-import { LiveBadge } from "@/ui/LiveBadge";
-import { PageHeader } from "@/ui/PageHeader";
-import { ProblemAlert } from "@/ui/ProblemAlert";
+import { LiveBadge } from "@/ui/measure/LiveBadge";
+import { PageHeader } from "@/ui/page/PageHeader";
+import { ProblemAlert } from "@/ui/page/ProblemAlert";
 import { DataTable } from "@/ui/table/DataTable";
 import { choice } from "@/ui/table/define";
 import type { Filter } from "@/ui/table/types";
-import { Teach, useClientAddress } from "@/ui/Teach";
+import { Teach, useClientAddress } from "@/shared/Teach";
 
 /** The cluster at work: drawn, and as a list. */
 export default function BrokersPage() {

@@ -1,10 +1,10 @@
 import { Badge, Group, Progress, Stack, Text } from "@mantine/core";
 import { useTranslation } from "react-i18next";
-import { COLOURS, diskOf, type GroupVerdict, type NodeVerdict } from "@/features/brokers/cluster";
+import { COLOURS, diskOf, type GroupVerdict, type NodeVerdict } from "@/features/brokers/topology/cluster";
 import { bytes, percent } from "@/format/numbers";
 import type { Entry } from "@/live/applyDelta";
 import { measured } from "@/live/useLive";
-import { Measured } from "@/ui/Measured";
+import { Measured } from "@/ui/measure/Measured";
 import { useLanguage } from "@/ui/preferences";
 
 const WARN = 0.85;

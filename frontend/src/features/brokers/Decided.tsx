@@ -2,11 +2,11 @@ import { Alert, List, Stack, Text } from "@mantine/core";
 import { IconInfoCircle } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
-import type { GroupVerdict } from "@/features/brokers/cluster";
+import type { GroupVerdict } from "@/features/brokers/topology/cluster";
 import { movesOptions, type BrokerGroupDetail } from "@/features/brokers/queries";
-import { Instant } from "@/ui/Instant";
-import { useJobResult } from "@/ui/jobResult";
-import { LinkTo } from "@/ui/LinkTo";
+import { Instant } from "@/ui/measure/Instant";
+import { useJobResult } from "@/shared/jobResult";
+import { LinkTo } from "@/ui/links/LinkTo";
 
 /** The operator's decision about the group, its time and reason, and the progress of a drain; or that it waits for approval. */
 export function Decided({ group, verdict }: { group: BrokerGroupDetail; verdict: GroupVerdict }) {

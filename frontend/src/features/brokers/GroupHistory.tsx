@@ -3,8 +3,8 @@ import { memo, useCallback } from "react";
 import { useTranslation } from "react-i18next";
 import type { Kind } from "@/features/brokers/queries";
 import { TimeChart } from "@/ui/chart/TimeChart";
-import { LastHour, type Line } from "@/ui/LastHour";
-import { Part } from "@/ui/Part";
+import { LastHour, type Line } from "@/ui/measure/LastHour";
+import { Part } from "@/ui/page/Part";
 
 const RIGHT = { axis: "right", colour: "orange" } as const;
 const DISK: readonly Line[] = [

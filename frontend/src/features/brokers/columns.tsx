@@ -1,14 +1,14 @@
 import { Group, Text } from "@mantine/core";
 import type { TFunction } from "i18next";
 import type { ReactNode } from "react";
-import { nodeVerdict, withLive, type GroupView } from "@/features/brokers/cluster";
+import { nodeVerdict, withLive, type GroupView } from "@/features/brokers/topology/cluster";
 import { DiskBar, Verdict } from "@/features/brokers/Cells";
-import { CopiesBadge } from "@/features/brokers/CopiesBadge";
+import { CopiesBadge } from "@/features/brokers/members/CopiesBadge";
 import type { BrokerGroup } from "@/features/brokers/queries";
 import { measured, useLive } from "@/live/useLive";
-import { Instant } from "@/ui/Instant";
-import { BrokerLink } from "@/ui/links";
-import { Measured } from "@/ui/Measured";
+import { Instant } from "@/ui/measure/Instant";
+import { BrokerLink } from "@/ui/links/links";
+import { Measured } from "@/ui/measure/Measured";
 import { defineColumns, headers } from "@/ui/table/define";
 import type { Column } from "@/ui/table/types";
 

@@ -11,6 +11,15 @@ export type Kind = BrokerGroup["kind"];
 /** What operators decide about a broker group, by the last part of the address. */
 export type Decision = "approve" | "read-only" | "drain" | "writable";
 
+/** What a button of the group's page changes. */
+export type GroupAction = Decision | "describe" | "remove";
+
+/** The change that a dialog is open for, and the version of the group that it changes: the page refreshes meanwhile. */
+export interface Doing {
+  action: GroupAction;
+  etag: string | null;
+}
+
 /** States and numbers come live; what is asked for here changes seldom. */
 const REFRESH_MS = 10_000;
 /** While subjects move; also how often nodes report their roles to metaservers. */

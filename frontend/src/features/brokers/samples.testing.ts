@@ -1,4 +1,4 @@
-import type { MemberState } from "@/features/brokers/members";
+import type { MemberState } from "@/features/brokers/members/members";
 import type { BrokerGroup, BrokerGroupDetail } from "@/features/brokers/queries";
 import type { Entry } from "@/live/applyDelta";
 

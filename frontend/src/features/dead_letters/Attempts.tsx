@@ -4,9 +4,9 @@ import { useMemo, useState, type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { columnsOf, propertyRows, type Column } from "@/features/dead_letters/compare";
 import type { Story } from "@/features/dead_letters/queries";
-import { Instant } from "@/ui/Instant";
-import { LinkTo } from "@/ui/LinkTo";
-import { Measured } from "@/ui/Measured";
+import { Instant } from "@/ui/measure/Instant";
+import { LinkTo } from "@/ui/links/LinkTo";
+import { Measured } from "@/ui/measure/Measured";
 import { cell } from "@/ui/message/decode";
 
 /** The attempts that ended in a letter, side by side: when, who, how long, and what each changed in the properties. */

@@ -1,15 +1,15 @@
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { loadCounts, type LetterCount, deadLettersKey } from "@/features/dead_letters/queries";
-import { Instant } from "@/ui/Instant";
-import { LinkTo } from "@/ui/LinkTo";
-import { Measured } from "@/ui/Measured";
-import { PageHeader } from "@/ui/PageHeader";
-import { SubjectLink } from "@/ui/links";
+import { Instant } from "@/ui/measure/Instant";
+import { LinkTo } from "@/ui/links/LinkTo";
+import { Measured } from "@/ui/measure/Measured";
+import { PageHeader } from "@/ui/page/PageHeader";
+import { SubjectLink } from "@/ui/links/links";
 import { DataTable } from "@/ui/table/DataTable";
 import { defineColumns, headers } from "@/ui/table/define";
 import type { Filter } from "@/ui/table/types";
-import { Teach } from "@/ui/Teach";
+import { Teach } from "@/shared/Teach";
 
 const GIVES_UP = `@app.consumer("order.paid", group="billing", attempts_max=3)
 async def charge(delivery):

@@ -8,10 +8,10 @@ import { Decided } from "@/features/dead_letters/columns";
 import { causesOf } from "@/features/dead_letters/compare";
 import { storyOptions, type Story } from "@/features/dead_letters/queries";
 import type { Action } from "@/features/dead_letters/work";
-import { Instant } from "@/ui/Instant";
-import { LinkTo } from "@/ui/LinkTo";
-import { AddressDrawer } from "@/ui/SideDrawer";
-import { loaded } from "@/ui/loaded";
+import { Instant } from "@/ui/measure/Instant";
+import { LinkTo } from "@/ui/links/LinkTo";
+import { AddressDrawer } from "@/ui/dialog/SideDrawer";
+import { loaded } from "@/ui/page/loaded";
 import { MessageView } from "@/ui/message/MessageView";
 import { placeOf } from "@/ui/message/place";
 

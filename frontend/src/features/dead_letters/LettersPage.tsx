@@ -16,17 +16,17 @@ import {
 import type { Action, Chosen } from "@/features/dead_letters/work";
 import { WorkDialog } from "@/features/dead_letters/WorkDialog";
 import { count as countOf } from "@/format/numbers";
-import { Measured } from "@/ui/Measured";
-import { PageHeader } from "@/ui/PageHeader";
-import { TextButton } from "@/ui/buttons";
-import { SubjectLink, GroupLink } from "@/ui/links";
+import { Measured } from "@/ui/measure/Measured";
+import { PageHeader } from "@/ui/page/PageHeader";
+import { TextButton } from "@/ui/menu/buttons";
+import { SubjectLink, GroupLink } from "@/ui/links/links";
 import { useLanguage } from "@/ui/preferences";
 import { DataTable } from "@/ui/table/DataTable";
 import { choice } from "@/ui/table/define";
 import type { Filter, ListQuery } from "@/ui/table/types";
-import { Teach } from "@/ui/Teach";
+import { Teach } from "@/shared/Teach";
 import { placeKey } from "@/ui/message/place";
-import { useUrlState, usePathParams } from "@/ui/urlState";
+import { useUrlState, usePathParams } from "@/ui/links/urlState";
 
 /** Causes below the title; the filter has all. */
 const CAUSES_SHOWN = 3;

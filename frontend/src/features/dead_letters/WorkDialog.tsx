@@ -3,8 +3,8 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import type { Action, Chosen, Order } from "@/features/dead_letters/work";
 import { Outcome, Running, useWork } from "@/features/dead_letters/WorkView";
-import { Dialog, DialogFooter } from "@/ui/Dialog";
-import { useConfirmation } from "@/ui/useConfirmation";
+import { Dialog, DialogFooter } from "@/ui/dialog/Dialog";
+import { useConfirmation } from "@/ui/dialog/useConfirmation";
 
 interface Props {
   subject: string;

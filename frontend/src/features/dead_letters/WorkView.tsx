@@ -5,9 +5,9 @@ import type { Progress as Answer } from "@/features/dead_letters/queries";
 import { ask, NO_SUMS, summed, type Action, type Order, type Sums } from "@/features/dead_letters/work";
 import { count } from "@/format/numbers";
 import { useLanguage } from "@/ui/preferences";
-import { ProblemAlert } from "@/ui/ProblemAlert";
-import { Unreachable } from "@/ui/Unreachable";
-import { useSteps, type Steps } from "@/ui/useSteps";
+import { ProblemAlert } from "@/ui/page/ProblemAlert";
+import { Unreachable } from "@/ui/measure/Unreachable";
+import { useSteps, type Steps } from "@/ui/dialog/useSteps";
 
 export type Work = Steps<Answer> & { sums: Sums };
 

@@ -9,7 +9,7 @@ import { count } from "@/format/numbers";
 import { utc, zoneName } from "@/format/times";
 import { InstantInput } from "@/ui/dates/InstantInput";
 import { useLanguage, useZone } from "@/ui/preferences";
-import { Unreachable } from "@/ui/Unreachable";
+import { Unreachable } from "@/ui/measure/Unreachable";
 
 interface Props {
   onClose: () => void;

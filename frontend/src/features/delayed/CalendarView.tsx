@@ -7,9 +7,9 @@ import { DayHours } from "@/features/delayed/DayHours";
 import { HeatMap } from "@/features/delayed/HeatMap";
 import { zoneName } from "@/format/times";
 import { useZone } from "@/ui/preferences";
-import { ProblemAlert } from "@/ui/ProblemAlert";
-import { Unreachable } from "@/ui/Unreachable";
-import { useNowBy } from "@/ui/useNow";
+import { ProblemAlert } from "@/ui/page/ProblemAlert";
+import { Unreachable } from "@/ui/measure/Unreachable";
+import { useNowBy } from "@/ui/measure/useNow";
 
 export interface CalendarProps {
   days: readonly Day[];

@@ -4,7 +4,7 @@ import { HOUR_MS, pendingIn, type Cell, type Day, type Fields } from "@/features
 import classes from "@/features/delayed/HeatMap.module.css";
 import { compact } from "@/format/numbers";
 import { useLanguage, useZone } from "@/ui/preferences";
-import { useNowBy } from "@/ui/useNow";
+import { useNowBy } from "@/ui/measure/useNow";
 
 /** One day of the calendar, a bar an hour. */
 export function DayHours({ day, counts, isPartial, selected, onHour }: Fields & { day: Day }) {

@@ -13,11 +13,11 @@ import { Health } from "@/features/delayed/Health";
 import { MessageDrawer } from "@/features/delayed/MessageDrawer";
 import { MessageList } from "@/features/delayed/MessageList";
 import { calendarOptions } from "@/features/delayed/queries";
-import { LiveBadgeOf } from "@/ui/LiveBadge";
-import { PageHeader } from "@/ui/PageHeader";
+import { LiveBadgeOf } from "@/ui/measure/LiveBadge";
+import { PageHeader } from "@/ui/page/PageHeader";
 import { useZone } from "@/ui/preferences";
-import { useNowBy } from "@/ui/useNow";
-import { useUrlState } from "@/ui/urlState";
+import { useNowBy } from "@/ui/measure/useNow";
+import { useUrlState } from "@/ui/links/urlState";
 
 /** What waits to be delivered: when, what, and what can be done about it. */
 export default function DelayedPage() {

@@ -4,9 +4,9 @@ import { dueSoon, HOUR_MS, type Counts } from "@/features/delayed/calendar";
 import { delayHealth, type Total } from "@/features/delayed/health";
 import { dateTime } from "@/format/times";
 import { useLive } from "@/live/useLive";
-import { Measured, type Format } from "@/ui/Measured";
+import { Measured, type Format } from "@/ui/measure/Measured";
 import { useZone } from "@/ui/preferences";
-import { useNowBy } from "@/ui/useNow";
+import { useNowBy } from "@/ui/measure/useNow";
 
 interface Tile {
   id: string;

@@ -6,7 +6,7 @@ import { useCellLabel } from "@/features/delayed/DayHours";
 import classes from "@/features/delayed/HeatMap.module.css";
 import { compact } from "@/format/numbers";
 import { useLanguage, useZone } from "@/ui/preferences";
-import { useNowBy } from "@/ui/useNow";
+import { useNowBy } from "@/ui/measure/useNow";
 
 interface Props extends Fields {
   days: readonly Day[];

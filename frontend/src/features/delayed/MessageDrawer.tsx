@@ -15,16 +15,16 @@ import {
 } from "@/features/delayed/queries";
 import { Overdue, StateBadge } from "@/features/delayed/words";
 import { utc, zoneName } from "@/format/times";
-import { PlanDialog } from "@/ui/ChangeDialog";
+import { PlanDialog } from "@/ui/dialog/ChangeDialog";
 import { InstantInput } from "@/ui/dates/InstantInput";
-import { FactTable, type Fact } from "@/ui/FactTable";
-import { Instant } from "@/ui/Instant";
-import { SubjectLink } from "@/ui/links";
-import { loaded, Loading } from "@/ui/loaded";
-import { Measured } from "@/ui/Measured";
+import { FactTable, type Fact } from "@/ui/page/FactTable";
+import { Instant } from "@/ui/measure/Instant";
+import { SubjectLink } from "@/ui/links/links";
+import { loaded, Loading } from "@/ui/page/loaded";
+import { Measured } from "@/ui/measure/Measured";
 import { useZone } from "@/ui/preferences";
-import { SideDrawer } from "@/ui/SideDrawer";
-import { Unreachable } from "@/ui/Unreachable";
+import { SideDrawer } from "@/ui/dialog/SideDrawer";
+import { Unreachable } from "@/ui/measure/Unreachable";
 
 interface Props {
   /** Null: nothing is open. */

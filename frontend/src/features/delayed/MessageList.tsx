@@ -5,15 +5,15 @@ import { isOpen, isProperty, loadDelayed, STATES, type Delayed, delayedKey } fro
 import { SELECTED_MAX, SelectedChange } from "@/features/delayed/SelectedChange";
 import { keyOf, targetOf } from "@/features/delayed/target";
 import { Overdue, StateBadge } from "@/features/delayed/words";
-import { Instant } from "@/ui/Instant";
-import { Measured } from "@/ui/Measured";
-import { TextButton } from "@/ui/buttons";
-import { SubjectLink } from "@/ui/links";
+import { Instant } from "@/ui/measure/Instant";
+import { Measured } from "@/ui/measure/Measured";
+import { TextButton } from "@/ui/menu/buttons";
+import { SubjectLink } from "@/ui/links/links";
 import { DataTable } from "@/ui/table/DataTable";
 import { choice, defineColumns, headers } from "@/ui/table/define";
 import type { Column, Filter, Load } from "@/ui/table/types";
-import { Teach } from "@/ui/Teach";
-import { useUrlState } from "@/ui/urlState";
+import { Teach } from "@/shared/Teach";
+import { useUrlState } from "@/ui/links/urlState";
 
 const FIRST_MESSAGE = ["qmq produce order.remind -p order=17 --delay 3d"];
 

@@ -4,11 +4,11 @@ import { useRef, useState, type ComponentProps, type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { delayedKey } from "@/features/delayed/queries";
 import { count } from "@/format/numbers";
-import { PlanDialog } from "@/ui/ChangeDialog";
-import { Dialog, DialogFooter } from "@/ui/Dialog";
+import { PlanDialog } from "@/ui/dialog/ChangeDialog";
+import { Dialog, DialogFooter } from "@/ui/dialog/Dialog";
 import { useLanguage } from "@/ui/preferences";
-import { ProblemAlert } from "@/ui/ProblemAlert";
-import { eachOf, useSteps } from "@/ui/useSteps";
+import { ProblemAlert } from "@/ui/page/ProblemAlert";
+import { eachOf, useSteps } from "@/ui/dialog/useSteps";
 
 type Confirmation<Plan> = Omit<ComponentProps<typeof PlanDialog<Plan>>, "opened" | "run" | "refreshes" | "onDone">;
 

@@ -1,8 +1,8 @@
 import { Badge, Text } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import { isOpen, type Delayed, type State } from "@/features/delayed/queries";
-import { Measured } from "@/ui/Measured";
-import { useOfNow } from "@/ui/useNow";
+import { Measured } from "@/ui/measure/Measured";
+import { useOfNow } from "@/ui/measure/useNow";
 
 const COLOURS: Readonly<Record<State, string>> = {
   pending: "blue",

@@ -3,8 +3,8 @@ import { IconPencil } from "@tabler/icons-react";
 import { useState, type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import type { OfGroup } from "@/features/groups/queries";
-import { Instant } from "@/ui/Instant";
-import { whenDrawn } from "@/ui/whenOpened";
+import { Instant } from "@/ui/measure/Instant";
+import { whenDrawn } from "@/ui/dialog/whenOpened";
 
 const EditDialog = whenDrawn(async () => (await import("@/features/groups/EditDialog")).EditDialog);
 

@@ -3,7 +3,7 @@ import { IconPlayerPause, IconPlayerPlay, IconRestore, IconTrash } from "@tabler
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import type { OfGroup } from "@/features/groups/queries";
-import { whenDrawn } from "@/ui/whenOpened";
+import { whenDrawn } from "@/ui/dialog/whenOpened";
 
 const ForgetDialog = whenDrawn(async () => (await import("@/features/groups/ForgetDialog")).ForgetDialog);
 const PauseDialog = whenDrawn(async () => (await import("@/features/groups/PauseDialog")).PauseDialog);

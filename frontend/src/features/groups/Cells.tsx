@@ -7,8 +7,8 @@ import * as numbers from "@/format/numbers";
 import * as times from "@/format/times";
 import type { Entry } from "@/live/applyDelta";
 import { groupKey, lagPath, useLiveEntry, useLiveNumber } from "@/live/useLive";
-import { DrainTime } from "@/ui/DrainTime";
-import { Measured, type Format } from "@/ui/Measured";
+import { DrainTime } from "@/ui/measure/DrainTime";
+import { Measured, type Format } from "@/ui/measure/Measured";
 import { useLanguage } from "@/ui/preferences";
 
 /** A row's live numbers; until the feed has them, those that the list came with. Only cells whose numbers changed are drawn again. */

@@ -5,8 +5,9 @@ import type { GroupName } from "@/features/groups/queries";
 import { fieldAt, sumOf } from "@/live/timeline";
 import { groupKey, lagPath } from "@/live/useLive";
 import { useTimeline } from "@/live/useTimeline";
-import { Part } from "@/ui/Part";
-import { TimeChart, type Series } from "@/ui/chart/TimeChart";
+import { Part } from "@/ui/page/Part";
+import { TimeChart } from "@/ui/chart/TimeChart";
+import type { Series } from "@/ui/chart/types";
 
 const GROUP_FIELDS = ["backlog", "in_flight", "time_lag_seconds", "pull_rate", "ack_rate"] as const;
 const SUBJECT_FIELDS = ["send_rate"] as const;

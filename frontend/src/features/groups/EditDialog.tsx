@@ -4,7 +4,7 @@ import { useTranslation } from "react-i18next";
 import { limit } from "@/api/limits";
 import { change } from "@/api/requests";
 import { groupsKey, type OfGroup } from "@/features/groups/queries";
-import { ChangeDialog } from "@/ui/ChangeDialog";
+import { ChangeDialog } from "@/ui/dialog/ChangeDialog";
 import { fieldsOf } from "@/ui/fields";
 
 /** Description and tags. */

@@ -4,7 +4,7 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { change } from "@/api/requests";
 import { groupsKey, type GroupName } from "@/features/groups/queries";
-import { ChangeDialog } from "@/ui/ChangeDialog";
+import { ChangeDialog } from "@/ui/dialog/ChangeDialog";
 
 /** Forget a group: its positions on the nodes, and what was written about it. Messages stay. */
 export function ForgetDialog({ name, etag, onClose }: { name: GroupName; etag: string | null; onClose: () => void }) {

@@ -11,17 +11,17 @@ import { Numbers } from "@/features/groups/Numbers";
 import { Places } from "@/features/groups/Places";
 import { detailOptions, type Detail, type GroupName } from "@/features/groups/queries";
 import { groupKey, lagPath, measured, useLive, useLiveEntry } from "@/live/useLive";
-import { AlertsOf, alertsOfOptions } from "@/ui/AlertsOf";
-import { consumerProgram, shellWord } from "@/ui/clientLines";
-import { SubjectLink } from "@/ui/links";
-import { LiveBadge } from "@/ui/LiveBadge";
-import { Loading } from "@/ui/loaded";
-import { PageHeader } from "@/ui/PageHeader";
-import { Part } from "@/ui/Part";
-import { ProblemAlert } from "@/ui/ProblemAlert";
-import { Teach, useClientAddress } from "@/ui/Teach";
-import { usePathParams } from "@/ui/urlState";
-import { WithheldNotice } from "@/ui/WithheldNotice";
+import { AlertsOf, alertsOfOptions } from "@/shared/AlertsOf";
+import { consumerProgram, shellWord } from "@/shared/clientLines";
+import { SubjectLink } from "@/ui/links/links";
+import { LiveBadge } from "@/ui/measure/LiveBadge";
+import { Loading } from "@/ui/page/loaded";
+import { PageHeader } from "@/ui/page/PageHeader";
+import { Part } from "@/ui/page/Part";
+import { ProblemAlert } from "@/ui/page/ProblemAlert";
+import { Teach, useClientAddress } from "@/shared/Teach";
+import { usePathParams } from "@/ui/links/urlState";
+import { WithheldNotice } from "@/shared/WithheldNotice";
 
 /** One consumer group: how it does, who reads, where it stands, and what can be done about it. */
 export default function GroupPage() {

@@ -5,10 +5,10 @@ import { STATE_COLOURS } from "@/features/groups/Cells";
 import { counted, ORDER } from "@/features/groups/summary";
 import * as numbers from "@/format/numbers";
 import { lagPath, useLivePart } from "@/live/useLive";
-import { LiveBadgeOf } from "@/ui/LiveBadge";
-import { PageHeader } from "@/ui/PageHeader";
+import { LiveBadgeOf } from "@/ui/measure/LiveBadge";
+import { PageHeader } from "@/ui/page/PageHeader";
 import { useLanguage } from "@/ui/preferences";
-import { useUrlState } from "@/ui/urlState";
+import { useUrlState } from "@/ui/links/urlState";
 
 /** Every consumer group. */
 export default function GroupsPage() {

@@ -4,12 +4,12 @@ import { list } from "@/api/requests";
 import { LiveDrainTime, LiveNumber, LiveState } from "@/features/groups/Cells";
 import { groupsKey, type GroupLag } from "@/features/groups/queries";
 import { ORDER } from "@/features/groups/summary";
-import { consumerProgram, shellWord } from "@/ui/clientLines";
-import { SubjectLink, GroupLink } from "@/ui/links";
+import { consumerProgram, shellWord } from "@/shared/clientLines";
+import { SubjectLink, GroupLink } from "@/ui/links/links";
 import { DataTable } from "@/ui/table/DataTable";
 import { choice, defineColumns, headers } from "@/ui/table/define";
 import type { Filter } from "@/ui/table/types";
-import { Teach, useClientAddress } from "@/ui/Teach";
+import { Teach, useClientAddress } from "@/shared/Teach";
 
 /** Numbers that a phone shows too. */
 const IN_CARDS: ReadonlySet<string> = new Set(["lag", "time_lag_seconds"]);

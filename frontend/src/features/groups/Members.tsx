@@ -6,12 +6,12 @@ import { consumersOf, countsOf, ratesOf, type Consumer, type Counts, SAMPLES_MAX
 import { detailOptions, type Detail, type GroupName } from "@/features/groups/queries";
 import { count } from "@/format/numbers";
 import { duration } from "@/format/times";
-import { Measured } from "@/ui/Measured";
-import { TextButton } from "@/ui/buttons";
+import { Measured } from "@/ui/measure/Measured";
+import { TextButton } from "@/ui/menu/buttons";
 import { useLanguage } from "@/ui/preferences";
 import { PlainTable } from "@/ui/table/PlainTable";
 import { defineColumns } from "@/ui/table/define";
-import { whenDrawn } from "@/ui/whenOpened";
+import { whenDrawn } from "@/ui/dialog/whenOpened";
 
 const PauseDialog = whenDrawn(async () => (await import("@/features/groups/PauseDialog")).PauseDialog);
 /** Rows that are drawn at first; a group may have hundreds of consumers. */

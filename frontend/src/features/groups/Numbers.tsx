@@ -4,10 +4,10 @@ import { useTranslation } from "react-i18next";
 import { NUMBERS } from "@/features/groups/GroupsTable";
 import { deadLettersOptions, type GroupName } from "@/features/groups/queries";
 import { groupKey, lagPath, useLiveEntry, useLiveNumber } from "@/live/useLive";
-import { DrainTime } from "@/ui/DrainTime";
-import { LinkTo } from "@/ui/LinkTo";
-import { Measured, type Format } from "@/ui/Measured";
-import { Tile } from "@/ui/Tile";
+import { DrainTime } from "@/ui/measure/DrainTime";
+import { LinkTo } from "@/ui/links/LinkTo";
+import { Measured, type Format } from "@/ui/measure/Measured";
+import { Tile } from "@/ui/page/Tile";
 
 /** The group's live numbers; what each means, on hover and focus. */
 export function Numbers({ name }: { name: GroupName }) {

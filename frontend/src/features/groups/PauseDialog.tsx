@@ -1,6 +1,6 @@
 import { useTranslation } from "react-i18next";
 import { groupsKey, setPaused, type GroupName } from "@/features/groups/queries";
-import { ChangeDialog } from "@/ui/ChangeDialog";
+import { ChangeDialog } from "@/ui/dialog/ChangeDialog";
 
 /** Pause or resume a group, or one of its consumers. */
 export function PauseDialog({

@@ -3,8 +3,8 @@ import { useTranslation } from "react-i18next";
 import { heldOn, shareDone } from "@/features/groups/places";
 import type { Detail, Place } from "@/features/groups/queries";
 import * as numbers from "@/format/numbers";
-import { Measured } from "@/ui/Measured";
-import { BrokerLink } from "@/ui/links";
+import { Measured } from "@/ui/measure/Measured";
+import { BrokerLink } from "@/ui/links/links";
 import { PlainTable } from "@/ui/table/PlainTable";
 import { defineColumns } from "@/ui/table/define";
 

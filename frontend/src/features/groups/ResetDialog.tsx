@@ -7,8 +7,8 @@ import { PLACES, resetRequest, sequenceProblem, totals, type ResetFields } from 
 import * as numbers from "@/format/numbers";
 import { sequence } from "@/format/numbers";
 import { zoneName } from "@/format/times";
-import { PlanDialog } from "@/ui/ChangeDialog";
-import { Measured } from "@/ui/Measured";
+import { PlanDialog } from "@/ui/dialog/ChangeDialog";
+import { Measured } from "@/ui/measure/Measured";
 import { InstantInput } from "@/ui/dates/InstantInput";
 import { useLanguage, useZone } from "@/ui/preferences";
 import { PlainTable } from "@/ui/table/PlainTable";

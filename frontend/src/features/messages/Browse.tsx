@@ -9,11 +9,11 @@ import { loadMessages, messagesKey } from "@/features/messages/queries";
 import { DataTable } from "@/ui/table/DataTable";
 import { choice } from "@/ui/table/define";
 import type { Filter, ListQuery } from "@/ui/table/types";
-import { shellWord } from "@/ui/clientLines";
-import { MenuButton } from "@/ui/MenuButton";
-import { Teach } from "@/ui/Teach";
+import { shellWord } from "@/shared/clientLines";
+import { MenuButton } from "@/ui/menu/MenuButton";
+import { Teach } from "@/shared/Teach";
 import { placeKey } from "@/ui/message/place";
-import { useUrlState } from "@/ui/urlState";
+import { useUrlState } from "@/ui/links/urlState";
 
 const STARTS = ["time", "sequence", "id"] as const;
 type Start = (typeof STARTS)[number];

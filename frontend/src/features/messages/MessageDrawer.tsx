@@ -1,9 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 import { messageOptions } from "@/features/messages/queries";
-import { LinkTo } from "@/ui/LinkTo";
-import { AddressDrawer } from "@/ui/SideDrawer";
-import { loaded } from "@/ui/loaded";
+import { LinkTo } from "@/ui/links/LinkTo";
+import { AddressDrawer } from "@/ui/dialog/SideDrawer";
+import { loaded } from "@/ui/page/loaded";
 import { MessageView } from "@/ui/message/MessageView";
 import { placeOf } from "@/ui/message/place";
 

@@ -8,8 +8,8 @@ import { placeOptions, useMayOn } from "@/api/owner";
 import { Browse } from "@/features/messages/Browse";
 import { MessageDrawer } from "@/features/messages/MessageDrawer";
 import { messagesKey, type Receipt } from "@/features/messages/queries";
-import { useUrlState } from "@/ui/urlState";
-import { whenDrawn, whenOpened } from "@/ui/whenOpened";
+import { useUrlState } from "@/ui/links/urlState";
+import { whenDrawn, whenOpened } from "@/ui/dialog/whenOpened";
 
 const SearchView = whenDrawn(async () => (await import("@/features/messages/SearchView")).SearchView);
 const loadSend = () => import("@/features/messages/SendDialog");

@@ -11,12 +11,12 @@ import { count, percent } from "@/format/numbers";
 import { fieldsOf } from "@/ui/fields";
 import { useLanguage } from "@/ui/preferences";
 import { InstantInput } from "@/ui/dates/InstantInput";
-import { ProblemAlert } from "@/ui/ProblemAlert";
+import { ProblemAlert } from "@/ui/page/ProblemAlert";
 import { TableView } from "@/ui/table/TableView";
-import { Unreachable } from "@/ui/Unreachable";
+import { Unreachable } from "@/ui/measure/Unreachable";
 import { placeKey } from "@/ui/message/place";
-import { useUrlState } from "@/ui/urlState";
-import { useSteps } from "@/ui/useSteps";
+import { useUrlState } from "@/ui/links/urlState";
+import { useSteps } from "@/ui/dialog/useSteps";
 
 /** Found messages that a search gathers before it waits for "Continue". */
 const FULL = { foundMax: 500 };

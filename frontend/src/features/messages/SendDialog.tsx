@@ -4,10 +4,10 @@ import { useTranslation } from "react-i18next";
 import { EMPTY, faultsOf, messageOf } from "@/features/messages/draft";
 import { DraftForm } from "@/features/messages/DraftForm";
 import { sendMessage, type Receipt } from "@/features/messages/queries";
-import { PlanDialog } from "@/ui/ChangeDialog";
-import { CopyIcon } from "@/ui/CopyIcon";
-import { Instant } from "@/ui/Instant";
-import { LinkTo } from "@/ui/LinkTo";
+import { PlanDialog } from "@/ui/dialog/ChangeDialog";
+import { CopyIcon } from "@/ui/menu/CopyIcon";
+import { Instant } from "@/ui/measure/Instant";
+import { LinkTo } from "@/ui/links/LinkTo";
 
 interface Props {
   subject: string;

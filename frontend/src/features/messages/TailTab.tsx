@@ -7,11 +7,11 @@ import { isShown, KEPT, NO_TAIL, tailAfter } from "@/features/messages/tail";
 import { TailRows } from "@/features/messages/TailRows";
 import { count } from "@/format/numbers";
 import { Connection, socketUrl, type LiveStatus } from "@/live/feed";
-import { LiveBadge } from "@/ui/LiveBadge";
-import { IconButton } from "@/ui/buttons";
+import { LiveBadge } from "@/ui/measure/LiveBadge";
+import { IconButton } from "@/ui/menu/buttons";
 import { useLanguage } from "@/ui/preferences";
-import { Unreachable } from "@/ui/Unreachable";
-import { useUrlState } from "@/ui/urlState";
+import { Unreachable } from "@/ui/measure/Unreachable";
+import { useUrlState } from "@/ui/links/urlState";
 
 /** Messages as they arrive. It shows what comes while it is open; what is stored already is the messages tab's. */
 export default function TailTab({ subject }: { subject: string }) {

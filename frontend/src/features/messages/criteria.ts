@@ -1,4 +1,4 @@
-import type { Search } from "@/ui/urlState";
+import type { Search } from "@/ui/links/urlState";
 
 /** What a search looks for. */
 export interface Criteria {

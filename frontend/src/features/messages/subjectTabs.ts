@@ -1,4 +1,4 @@
-import type { SubjectTab } from "@/ui/subjectTabs";
+import type { SubjectTab } from "@/ui/links/subjectTabs";
 
 export const subjectTabs: readonly SubjectTab[] = [
   {

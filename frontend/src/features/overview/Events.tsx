@@ -3,7 +3,7 @@ import { useTranslation } from "react-i18next";
 import { Card } from "@/features/overview/Card";
 import { describe } from "@/features/overview/describe";
 import { useLive } from "@/live/useLive";
-import { Instant } from "@/ui/Instant";
+import { Instant } from "@/ui/measure/Instant";
 
 const SHOWN_MAX = 30;
 

@@ -2,7 +2,7 @@ import type { FiringAlert } from "@/api/alerts";
 import type { BrokerGroup, Overview } from "@/features/overview/queries";
 import { textOf } from "@/format/values";
 import type { Entry, LiveState } from "@/live/applyDelta";
-import type { Target } from "@/ui/addresses";
+import type { Target } from "@/ui/links/addresses";
 
 /** Something an operator should look at; `text` is a key below `overview:attention.`, `values` its values. */
 export interface Item {

@@ -8,10 +8,10 @@ import { DocumentField } from "@/features/provisioning/DocumentField";
 import { dangerousName } from "@/features/provisioning/plan";
 import { PlanSummary, PlanView } from "@/features/provisioning/PlanView";
 import { applyDocument, type Plan } from "@/features/provisioning/queries";
-import { PlanDialog } from "@/ui/ChangeDialog";
-import { PageHeader } from "@/ui/PageHeader";
-import { ProblemAlert } from "@/ui/ProblemAlert";
-import { Snippet, Teach } from "@/ui/Teach";
+import { PlanDialog } from "@/ui/dialog/ChangeDialog";
+import { PageHeader } from "@/ui/page/PageHeader";
+import { ProblemAlert } from "@/ui/page/ProblemAlert";
+import { Snippet, Teach } from "@/shared/Teach";
 
 const COMMANDS = `qmq apply -f FILE --dry-run
 qmq apply -f FILE`;

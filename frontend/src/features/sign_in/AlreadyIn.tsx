@@ -2,7 +2,7 @@ import { Button, Stack, Text } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 import { signOut } from "@/api/session";
-import { ProblemAlert } from "@/ui/ProblemAlert";
+import { ProblemAlert } from "@/ui/page/ProblemAlert";
 
 /** Somebody is signed in in this browser already; nobody goes on in another's name without knowing. */
 export function AlreadyIn({ onGoOn, onOther }: { onGoOn: () => void; onOther: () => void }) {

@@ -11,10 +11,10 @@ import { PasswordStep } from "@/features/sign_in/PasswordStep";
 import { configOptions, giveCode, signIn, whereAmI, type Outcome } from "@/features/sign_in/queries";
 import { SingleSignOn } from "@/features/sign_in/SingleSignOn";
 import { Logo } from "@/ui/Logo";
-import { ProblemAlert } from "@/ui/ProblemAlert";
-import { QueryProblem } from "@/ui/loaded";
-import { useUrlState } from "@/ui/urlState";
-import { LanguageSwitch, SchemeSwitch } from "@/ui/ViewSwitches";
+import { ProblemAlert } from "@/ui/page/ProblemAlert";
+import { QueryProblem } from "@/ui/page/loaded";
+import { useUrlState } from "@/ui/links/urlState";
+import { LanguageSwitch, SchemeSwitch } from "@/ui/page/ViewSwitches";
 
 /** Who are you? By password and code, or at the identity provider; then on to where one wanted to go. */
 export default function SignInPage() {

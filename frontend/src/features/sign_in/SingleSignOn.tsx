@@ -3,7 +3,7 @@ import { useMutation } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 import { providerAddress } from "@/api/session";
 import type { Provider } from "@/features/sign_in/queries";
-import { ProblemAlert } from "@/ui/ProblemAlert";
+import { ProblemAlert } from "@/ui/page/ProblemAlert";
 
 /** By way of the identity provider, which sends the browser back to this page: a second factor may be asked for here. */
 export function SingleSignOn({ provider, next }: { provider: Provider; next: string }) {

@@ -5,7 +5,7 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { BULK_MAX, type BulkChange } from "@/features/subjects/bulk";
 import { subjectsKey } from "@/features/subjects/queries";
-import { whenDrawn } from "@/ui/whenOpened";
+import { whenDrawn } from "@/ui/dialog/whenOpened";
 
 const BulkDialog = whenDrawn(async () => (await import("@/features/subjects/BulkDialog")).BulkDialog);
 

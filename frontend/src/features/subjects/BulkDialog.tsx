@@ -5,11 +5,11 @@ import { applyStep, planStep, type BulkChange, type Outcome } from "@/features/s
 import { useOwners } from "@/features/subjects/SubjectFields";
 import { TAGS_MAX } from "@/features/subjects/values";
 import { differences } from "@/format/values";
-import { ProblemAlert } from "@/ui/ProblemAlert";
-import { useSteps, type Steps } from "@/ui/useSteps";
-import { Dialog, DialogFooter } from "@/ui/Dialog";
-import { useConfirmation } from "@/ui/useConfirmation";
-import { useValueLine } from "@/ui/useValueLine";
+import { ProblemAlert } from "@/ui/page/ProblemAlert";
+import { useSteps, type Steps } from "@/ui/dialog/useSteps";
+import { Dialog, DialogFooter } from "@/ui/dialog/Dialog";
+import { useConfirmation } from "@/ui/dialog/useConfirmation";
+import { useValueLine } from "@/ui/measure/useValueLine";
 
 /** The same change for several subjects: the plan of each, then one after the other, with progress and a way to stop. */
 export function BulkDialog({

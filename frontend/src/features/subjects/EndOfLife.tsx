@@ -6,8 +6,8 @@ import { useTranslation } from "react-i18next";
 import type { Change } from "@/api/client";
 import { change, type Attempt } from "@/api/requests";
 import { setArchived, subjectsKey, type Subject } from "@/features/subjects/queries";
-import { ChangeDialog } from "@/ui/ChangeDialog";
-import { Instant } from "@/ui/Instant";
+import { ChangeDialog } from "@/ui/dialog/ChangeDialog";
+import { Instant } from "@/ui/measure/Instant";
 
 type Deed = "archive" | "restore" | "delete";
 const ICONS = { archive: IconArchive, restore: IconArchiveOff, delete: IconTrash };

@@ -1,8 +1,8 @@
 import { Stack, Text } from "@mantine/core";
 import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
-import { producerProgram, shellWord } from "@/ui/clientLines";
-import { Snippet, Teach, useClientAddress } from "@/ui/Teach";
+import { producerProgram, shellWord } from "@/shared/clientLines";
+import { Snippet, Teach, useClientAddress } from "@/shared/Teach";
 
 /** How to send a first message, from the command line and from Python. */
 export function FirstMessage({ subject, title, children }: { subject: string; title: string; children: ReactNode }) {

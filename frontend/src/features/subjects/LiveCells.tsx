@@ -1,8 +1,8 @@
 import { useTranslation } from "react-i18next";
 import { worstLags } from "@/features/subjects/worstLag";
 import { groupKey, lagPath, useLiveEntry, useLiveNumber, useLivePart } from "@/live/useLive";
-import { DrainTime } from "@/ui/DrainTime";
-import { Measured, type Format } from "@/ui/Measured";
+import { DrainTime } from "@/ui/measure/DrainTime";
+import { Measured, type Format } from "@/ui/measure/Measured";
 
 /** A live number of a subject, in a list of all of them. */
 export function LiveNumber({ subject, field, as }: { subject: string; field: string; as: Format }) {

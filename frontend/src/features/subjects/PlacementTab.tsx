@@ -10,14 +10,14 @@ import { change } from "@/api/requests";
 import { placesOf, routeIn, stepsOf, targetsOf, type Place } from "@/features/subjects/placement";
 import { PlacementPicture } from "@/features/subjects/PlacementPicture";
 import { brokerGroupsOptions, placementOptions, subjectsKey, type Route } from "@/features/subjects/queries";
-import { PlanDialog } from "@/ui/ChangeDialog";
-import { shellWord } from "@/ui/clientLines";
-import { BrokerLink } from "@/ui/links";
-import { ProblemAlert } from "@/ui/ProblemAlert";
-import { Teach } from "@/ui/Teach";
+import { PlanDialog } from "@/ui/dialog/ChangeDialog";
+import { shellWord } from "@/shared/clientLines";
+import { BrokerLink } from "@/ui/links/links";
+import { ProblemAlert } from "@/ui/page/ProblemAlert";
+import { Teach } from "@/shared/Teach";
 import { PlainTable } from "@/ui/table/PlainTable";
 import { defineColumns } from "@/ui/table/define";
-import { WaitingList } from "@/ui/WaitingList";
+import { WaitingList } from "@/shared/WaitingList";
 
 const STATE_COLOURS = { read_write: "teal", read_only: "orange", write_only: "orange", offline: "red" } as const;
 

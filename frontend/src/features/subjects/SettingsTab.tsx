@@ -7,10 +7,10 @@ import { EndOfLife } from "@/features/subjects/EndOfLife";
 import { changeSubject, subjectOptions, subjectsKey, type Subject } from "@/features/subjects/queries";
 import { SubjectFields } from "@/features/subjects/SubjectFields";
 import { changesOf, formOf, problemsOf } from "@/features/subjects/values";
-import { ChangeDialog } from "@/ui/ChangeDialog";
-import { Instant } from "@/ui/Instant";
-import { Part } from "@/ui/Part";
-import { QueryProblem } from "@/ui/loaded";
+import { ChangeDialog } from "@/ui/dialog/ChangeDialog";
+import { Instant } from "@/ui/measure/Instant";
+import { Part } from "@/ui/page/Part";
+import { QueryProblem } from "@/ui/page/loaded";
 
 /** Everything that is set of a subject, archiving and deletion. */
 export default function SettingsTab({ subject }: { subject: string }) {

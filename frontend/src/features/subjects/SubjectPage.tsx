@@ -9,11 +9,11 @@ import { FirstMessage } from "@/features/subjects/FirstMessage";
 import { subjectOptions, type Subject } from "@/features/subjects/queries";
 import { withTexts } from "@/i18n";
 import { lagPath, useLive } from "@/live/useLive";
-import { LiveBadge } from "@/ui/LiveBadge";
-import { ResourcePage } from "@/ui/ResourcePage";
-import { subjectTabs } from "@/ui/subjectTabs";
-import { useUrlState, usePathParams } from "@/ui/urlState";
-import { WithheldNotice } from "@/ui/WithheldNotice";
+import { LiveBadge } from "@/ui/measure/LiveBadge";
+import { ResourcePage } from "@/ui/page/ResourcePage";
+import { subjectTabs } from "@/ui/links/subjectTabs";
+import { useUrlState, usePathParams } from "@/ui/links/urlState";
+import { WithheldNotice } from "@/shared/WithheldNotice";
 
 const panels = new Map<string, ComponentType<{ subject: string }>>(
   subjectTabs.map(({ id, load, texts }) => [id, lazy(withTexts(load, texts))]),

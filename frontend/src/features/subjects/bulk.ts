@@ -2,7 +2,7 @@ import type { Change } from "@/api/client";
 import { asProblem, type Problem } from "@/api/problem";
 import { changeSubject, setArchived, type Subject } from "@/features/subjects/queries";
 import { readWithTag, type Attempt } from "@/api/requests";
-import { eachOf } from "@/ui/useSteps";
+import { eachOf } from "@/ui/dialog/useSteps";
 
 /** The same change for several subjects. */
 export type BulkChange =

@@ -3,9 +3,9 @@ import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { LiveNumber, LiveWorstLag } from "@/features/subjects/LiveCells";
 import type { Subject } from "@/features/subjects/queries";
-import { Instant } from "@/ui/Instant";
-import { Measured } from "@/ui/Measured";
-import { addressOf, RowLink } from "@/ui/RowLink";
+import { Instant } from "@/ui/measure/Instant";
+import { Measured } from "@/ui/measure/Measured";
+import { addressOf, RowLink } from "@/ui/links/RowLink";
 import { defineColumns, headers } from "@/ui/table/define";
 import type { Column } from "@/ui/table/types";
 

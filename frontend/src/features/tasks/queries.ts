@@ -1,7 +1,7 @@
 import { queryOptions } from "@tanstack/react-query";
 import type { Change, Schema } from "@/api/client";
 import { change, read, type Attempt } from "@/api/requests";
-import { tasksKey } from "@/ui/RunNow";
+import { tasksKey } from "@/shared/RunNow";
 
 export type Task = Schema<"TaskRow">;
 

@@ -6,8 +6,8 @@ import { useTranslation } from "react-i18next";
 import { limitsOf } from "@/api/limits";
 import { change } from "@/api/requests";
 import { memberNamesOptions, MEMBERS_MAX, usersLikeOptions, type Team } from "@/features/teams/queries";
-import { ChangeDialog } from "@/ui/ChangeDialog";
-import { QueryProblem } from "@/ui/loaded";
+import { ChangeDialog } from "@/ui/dialog/ChangeDialog";
+import { QueryProblem } from "@/ui/page/loaded";
 
 const TYPING_MS = 250;
 

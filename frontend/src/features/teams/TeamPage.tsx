@@ -8,14 +8,14 @@ import { useMay } from "@/api/me";
 import { change, list } from "@/api/requests";
 import { DescribeTeam, EditMembers } from "@/features/teams/TeamDialogs";
 import { teamOptions, teamsKey, type Member, type Team } from "@/features/teams/queries";
-import { ChangeDialog } from "@/ui/ChangeDialog";
-import { Instant } from "@/ui/Instant";
-import { SubjectLink } from "@/ui/links";
-import { Part } from "@/ui/Part";
-import { ResourcePage } from "@/ui/ResourcePage";
+import { ChangeDialog } from "@/ui/dialog/ChangeDialog";
+import { Instant } from "@/ui/measure/Instant";
+import { SubjectLink } from "@/ui/links/links";
+import { Part } from "@/ui/page/Part";
+import { ResourcePage } from "@/ui/page/ResourcePage";
 import { DataTable } from "@/ui/table/DataTable";
 import { defineColumns, headers } from "@/ui/table/define";
-import { usePathParams } from "@/ui/urlState";
+import { usePathParams } from "@/ui/links/urlState";
 
 /** One team: its members and what it owns. */
 export default function TeamPage() {

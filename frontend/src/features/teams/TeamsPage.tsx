@@ -4,17 +4,17 @@ import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
 import { change, list } from "@/api/requests";
 import { teamsKey, type Team } from "@/features/teams/queries";
-import { CreateButton } from "@/ui/buttons";
-import { PlanDialog } from "@/ui/ChangeDialog";
+import { CreateButton } from "@/ui/menu/buttons";
+import { PlanDialog } from "@/ui/dialog/ChangeDialog";
 import { fieldsOf } from "@/ui/fields";
-import { Instant } from "@/ui/Instant";
-import { TeamLink } from "@/ui/links";
-import { Measured } from "@/ui/Measured";
-import { PageHeader } from "@/ui/PageHeader";
+import { Instant } from "@/ui/measure/Instant";
+import { TeamLink } from "@/ui/links/links";
+import { Measured } from "@/ui/measure/Measured";
+import { PageHeader } from "@/ui/page/PageHeader";
 import { DataTable } from "@/ui/table/DataTable";
 import { defineColumns, headers } from "@/ui/table/define";
 import type { Filter } from "@/ui/table/types";
-import { Teach } from "@/ui/Teach";
+import { Teach } from "@/shared/Teach";
 
 const FIRST_TEAM = `teams:
   - name: shop

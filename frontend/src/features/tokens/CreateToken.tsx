@@ -3,10 +3,10 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import type { Schema } from "@/api/client";
 import { change } from "@/api/requests";
-import { PlanDialog } from "@/ui/ChangeDialog";
+import { PlanDialog } from "@/ui/dialog/ChangeDialog";
 import { fieldsOf } from "@/ui/fields";
-import { ShownOnce } from "@/ui/ShownOnce";
-import { Snippet } from "@/ui/Teach";
+import { ShownOnce } from "@/ui/dialog/ShownOnce";
+import { Snippet } from "@/shared/Teach";
 
 const EMPTY: NewToken = { name: "", scopes: ["read"], expires_in_days: 90 };
 

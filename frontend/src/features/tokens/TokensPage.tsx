@@ -4,15 +4,15 @@ import { useTranslation } from "react-i18next";
 import { useMay, useMe } from "@/api/me";
 import { change, list } from "@/api/requests";
 import { CreateToken, tokensKey, type Token } from "@/features/tokens/CreateToken";
-import { CreateButton } from "@/ui/buttons";
-import { ChangeDialog } from "@/ui/ChangeDialog";
-import { Instant } from "@/ui/Instant";
-import { PageHeader } from "@/ui/PageHeader";
+import { CreateButton } from "@/ui/menu/buttons";
+import { ChangeDialog } from "@/ui/dialog/ChangeDialog";
+import { Instant } from "@/ui/measure/Instant";
+import { PageHeader } from "@/ui/page/PageHeader";
 import { DataTable } from "@/ui/table/DataTable";
 import { choice, defineColumns, headers } from "@/ui/table/define";
 import type { Filter } from "@/ui/table/types";
-import { Teach } from "@/ui/Teach";
-import { useUrlState } from "@/ui/urlState";
+import { Teach } from "@/shared/Teach";
+import { useUrlState } from "@/ui/links/urlState";
 
 /** Tokens of one's own; an administrator sees another user's by `?owner=`. */
 export default function TokensPage() {

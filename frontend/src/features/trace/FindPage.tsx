@@ -20,16 +20,16 @@ import { useSubjectNames } from "@/api/subjects";
 import { findOptions, type Message } from "@/features/trace/queries";
 import { recentOf, withRecent, type Place } from "@/features/trace/recent";
 import { fieldsOf } from "@/ui/fields";
-import { Instant } from "@/ui/Instant";
-import { LinkTo } from "@/ui/LinkTo";
-import { loaded } from "@/ui/loaded";
-import { PageHeader } from "@/ui/PageHeader";
-import { Part } from "@/ui/Part";
-import { Teach } from "@/ui/Teach";
-import { Unreachable } from "@/ui/Unreachable";
+import { Instant } from "@/ui/measure/Instant";
+import { LinkTo } from "@/ui/links/LinkTo";
+import { loaded } from "@/ui/page/loaded";
+import { PageHeader } from "@/ui/page/PageHeader";
+import { Part } from "@/ui/page/Part";
+import { Teach } from "@/shared/Teach";
+import { Unreachable } from "@/ui/measure/Unreachable";
 import { PlainTable } from "@/ui/table/PlainTable";
 import { defineColumns } from "@/ui/table/define";
-import { useUrlState } from "@/ui/urlState";
+import { useUrlState } from "@/ui/links/urlState";
 
 const RECEIPT = `receipt = await producer.send("order.paid", b"{}")
 print(receipt.message_id)`;

@@ -4,7 +4,7 @@ import type { Standing, Times } from "@/features/trace/queries";
 import { Steps } from "@/features/trace/Steps";
 import { inGroup } from "@/features/trace/steps";
 import { duration } from "@/format/times";
-import { GroupLink } from "@/ui/links";
+import { GroupLink } from "@/ui/links/links";
 import { useLanguage } from "@/ui/preferences";
 
 const COLOURS: Readonly<Record<string, string>> = {

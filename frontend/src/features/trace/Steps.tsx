@@ -14,8 +14,8 @@ import { useTranslation } from "react-i18next";
 import type { Step, StepKind } from "@/features/trace/steps";
 import { splitSubject } from "@/format/subjects";
 import { duration } from "@/format/times";
-import { Instant } from "@/ui/Instant";
-import { LinkTo } from "@/ui/LinkTo";
+import { Instant } from "@/ui/measure/Instant";
+import { LinkTo } from "@/ui/links/LinkTo";
 import { useLanguage } from "@/ui/preferences";
 
 const STYLES: Record<StepKind, { icon: typeof IconCheck; colour: string }> = {

@@ -10,15 +10,15 @@ import { withRecent } from "@/features/trace/recent";
 import { Steps } from "@/features/trace/Steps";
 import { beginning } from "@/features/trace/steps";
 import { splitSubject } from "@/format/subjects";
-import { LinkTo } from "@/ui/LinkTo";
-import { IconButton } from "@/ui/buttons";
-import { SubjectLink } from "@/ui/links";
-import { QueryProblem } from "@/ui/loaded";
+import { LinkTo } from "@/ui/links/LinkTo";
+import { IconButton } from "@/ui/menu/buttons";
+import { SubjectLink } from "@/ui/links/links";
+import { QueryProblem } from "@/ui/page/loaded";
 import { MessageView } from "@/ui/message/MessageView";
-import { PageHeader } from "@/ui/PageHeader";
-import { Teach } from "@/ui/Teach";
-import { useUrlState, usePathParams } from "@/ui/urlState";
-import { shellWord } from "@/ui/clientLines";
+import { PageHeader } from "@/ui/page/PageHeader";
+import { Teach } from "@/shared/Teach";
+import { useUrlState, usePathParams } from "@/ui/links/urlState";
+import { shellWord } from "@/shared/clientLines";
 
 /** The scope of a trace that all broker groups answered, as the API names it. */
 const EVERYWHERE = "all broker groups";

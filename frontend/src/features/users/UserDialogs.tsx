@@ -13,9 +13,9 @@ import {
   type User,
   type UserValues,
 } from "@/features/users/queries";
-import { ChangeDialog, PlanDialog } from "@/ui/ChangeDialog";
+import { ChangeDialog, PlanDialog } from "@/ui/dialog/ChangeDialog";
 import { fieldsOf } from "@/ui/fields";
-import { ShownOnce } from "@/ui/ShownOnce";
+import { ShownOnce } from "@/ui/dialog/ShownOnce";
 
 type Shared = Pick<ComponentProps<typeof ChangeDialog>, "onClose" | "refreshes">;
 

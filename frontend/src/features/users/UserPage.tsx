@@ -8,14 +8,14 @@ import { change, type Attempt } from "@/api/requests";
 import { EditUser, RoleBadge } from "@/features/users/UserDialogs";
 import { updateUser, userOptions, usersKey, type User } from "@/features/users/queries";
 import { personName } from "@/format/names";
-import { ChangeDialog } from "@/ui/ChangeDialog";
-import { FactTable, type Fact } from "@/ui/FactTable";
-import { Instant } from "@/ui/Instant";
-import { TeamLink } from "@/ui/links";
-import { LinkTo } from "@/ui/LinkTo";
-import { Measured } from "@/ui/Measured";
-import { ResourcePage } from "@/ui/ResourcePage";
-import { usePathParams } from "@/ui/urlState";
+import { ChangeDialog } from "@/ui/dialog/ChangeDialog";
+import { FactTable, type Fact } from "@/ui/page/FactTable";
+import { Instant } from "@/ui/measure/Instant";
+import { TeamLink } from "@/ui/links/links";
+import { LinkTo } from "@/ui/links/LinkTo";
+import { Measured } from "@/ui/measure/Measured";
+import { ResourcePage } from "@/ui/page/ResourcePage";
+import { usePathParams } from "@/ui/links/urlState";
 
 /** One user: what they are, and what can be done about them. */
 export default function UserPage() {

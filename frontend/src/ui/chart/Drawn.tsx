@@ -5,7 +5,7 @@ import { useEffect, useId, useMemo, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 import uPlot from "uplot";
 import { optionsOf, type Shape } from "@/ui/chart/options";
-import type { TimeChartProps } from "@/ui/chart/TimeChart";
+import type { TimeChartProps } from "@/ui/chart/types";
 import { inFull, instant } from "@/ui/chart/words";
 import { useKeys } from "@/ui/chart/useKeys";
 import { useLanguage, useZone } from "@/ui/preferences";

@@ -1,6 +1,6 @@
 import { Table, Text } from "@mantine/core";
 import { useTranslation } from "react-i18next";
-import type { TimeChartProps } from "@/ui/chart/TimeChart";
+import type { TimeChartProps } from "@/ui/chart/types";
 import { inFull, instant } from "@/ui/chart/words";
 import { useLanguage, useZone } from "@/ui/preferences";
 

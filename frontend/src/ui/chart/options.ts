@@ -1,7 +1,7 @@
 import type { MantineTheme } from "@mantine/core";
 import uPlot from "uplot";
 import type { Zone } from "@/format/times";
-import type { Band, ChartColour, Series } from "@/ui/chart/TimeChart";
+import type { Band, ChartColour, Series } from "@/ui/chart/types";
 import { inFull, instantShort, onAxis, steps, timesOnAxis } from "@/ui/chart/words";
 
 const ORDER: readonly ChartColour[] = ["blue", "orange", "teal", "grape", "red", "cyan", "lime", "gray"];

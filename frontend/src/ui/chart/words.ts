@@ -1,6 +1,6 @@
 import * as numbers from "@/format/numbers";
 import * as times from "@/format/times";
-import type { Format } from "@/ui/Measured";
+import type { Format } from "@/ui/measure/Measured";
 
 /** How charts write numbers and times. Pure. */
 

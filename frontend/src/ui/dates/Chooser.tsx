@@ -4,7 +4,7 @@ import { useTranslation } from "react-i18next";
 import { dateTime, timeOn } from "@/format/times";
 import { Calendar } from "@/ui/dates/Calendar";
 import { PRESETS, type Direction } from "@/ui/dates/presets";
-import { PopoverAnchor } from "@/ui/PopoverAnchor";
+import { PopoverAnchor } from "@/ui/menu/PopoverAnchor";
 import { useZone } from "@/ui/preferences";
 
 /** The library's dialogs leave Escape to who has this attribute. */

@@ -5,7 +5,7 @@ import { useTranslation } from "react-i18next";
 import { fromField, parseField, toField } from "@/format/times";
 import type { Direction } from "@/ui/dates/presets";
 import { useZone } from "@/ui/preferences";
-import { whenOpened } from "@/ui/whenOpened";
+import { whenOpened } from "@/ui/dialog/whenOpened";
 
 // The library of dates is a chunk of its own: no first load waits for it.
 const load = async () => (await import("@/ui/dates/Chooser")).Chooser;

@@ -2,7 +2,7 @@ import { Code, Group, SegmentedControl, Select, Stack, Text } from "@mantine/cor
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { bytes } from "@/format/numbers";
-import { CopyIcon } from "@/ui/CopyIcon";
+import { CopyIcon } from "@/ui/menu/CopyIcon";
 import { cut, hexDump, isJson, prettyJson, type Property, type Shown } from "@/ui/message/decode";
 import { useLanguage } from "@/ui/preferences";
 

@@ -4,14 +4,14 @@ import { useCallback, useMemo, type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import * as numbers from "@/format/numbers";
 import { useLanguage } from "@/ui/preferences";
-import { ProblemAlert } from "@/ui/ProblemAlert";
+import { ProblemAlert } from "@/ui/page/ProblemAlert";
 import { FilterBar } from "@/ui/table/FilterBar";
 import { PageSize, Pager } from "@/ui/table/Pager";
 import { TableView } from "@/ui/table/TableView";
 import { Columns, Download, Refresh } from "@/ui/table/Toolbar";
 import { ALL, ROWS_MAX, type Column, type Filter, type Load, type Selection } from "@/ui/table/types";
 import { useListState } from "@/ui/table/useListState";
-import { Unreachable } from "@/ui/Unreachable";
+import { Unreachable } from "@/ui/measure/Unreachable";
 
 const NO_FILTERS: readonly Filter[] = [];
 

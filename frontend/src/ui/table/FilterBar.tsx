@@ -5,7 +5,7 @@ import { useId, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { InstantInput } from "@/ui/dates/InstantInput";
 import type { Column, Filter } from "@/ui/table/types";
-import type { Search } from "@/ui/urlState";
+import type { Search } from "@/ui/links/urlState";
 
 const TYPING_MS = 250;
 

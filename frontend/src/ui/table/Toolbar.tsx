@@ -1,7 +1,7 @@
 import { ActionIcon } from "@mantine/core";
 import { IconColumns, IconDownload, IconRefresh } from "@tabler/icons-react";
 import { useTranslation } from "react-i18next";
-import { MenuButton } from "@/ui/MenuButton";
+import { MenuButton } from "@/ui/menu/MenuButton";
 import type { Column } from "@/ui/table/types";
 
 /** Ask the list anew. */

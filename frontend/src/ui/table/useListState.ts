@@ -1,7 +1,7 @@
 import { useCallback, useMemo } from "react";
 import type { Column, Filter, ListQuery } from "@/ui/table/types";
 import { ALL, PAGE_SIZES, SIZE_OF_A_PIECE } from "@/ui/table/types";
-import { useUrlState, type Search } from "@/ui/urlState";
+import { useUrlState, type Search } from "@/ui/links/urlState";
 
 export interface ListState {
   /** Filters as the address has them. */

@@ -1,0 +1,24 @@
+import { Badge } from "@mantine/core";
+import { useTranslation } from "react-i18next";
+import { copiesOf } from "@/features/brokers/members/members";
+import type { BrokerGroup } from "@/features/brokers/queries";
+
+/** How many copies are in sync: "2 of 2". Its color says whether one is missing, or sends are rejected; `isLong` adds "in sync". */
+export function CopiesBadge({ group, isLong = false }: { group: BrokerGroup; isLong?: boolean }) {
+  const { t } = useTranslation("brokers");
+  const copies = copiesOf(group);
+  if (copies === null) return isLong ? null : "—";
+  const state = copies.isBelowMinimum ? "below" : copies.inSync < copies.wanted ? "fewer" : "complete";
+  return (
+    <Badge
+      color={{ below: "red", fewer: "yellow", complete: "teal" }[state]}
+      variant="light"
+      tt="none"
+      data-copies={state}
+      title={t(`copies.hint.${state}`, { minimum: copies.minimum })}
+    >
+      {t(isLong ? "copies.in_sync" : "answering", { count: copies.inSync, all: copies.wanted })}
+      {state !== "complete" && !isLong && ` · ${t(`copies.short.${state}`)}`}
+    </Badge>
+  );
+}

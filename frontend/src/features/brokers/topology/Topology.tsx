@@ -1,0 +1,102 @@
+import "@/features/brokers/brokers.css";
+import { Badge, Group, Paper, Stack, Text } from "@mantine/core";
+import { useTranslation } from "react-i18next";
+import type { GroupView } from "@/features/brokers/topology/cluster";
+import { Verdict } from "@/features/brokers/Cells";
+import { NodeBox } from "@/features/brokers/topology/NodeBox";
+import type { Section } from "@/live/applyDelta";
+import { Instant } from "@/ui/measure/Instant";
+import { BrokerLink } from "@/ui/links/links";
+
+/** The system drawn: metaservers, below them the groups with their nodes; broker groups first, then delay groups. */
+export function Topology({ groups, metaservers }: { groups: readonly GroupView[]; metaservers: Section | undefined }) {
+  const { t } = useTranslation("brokers");
+  const inOrder = [...groups].sort((a, b) => a.kind.localeCompare(b.kind));
+  return (
+    <section className="topology" aria-label={t("topology")}>
+      <div className="topology-top">
+        <Metaservers metaservers={metaservers} />
+      </div>
+      <div className="topology-cells">
+        {inOrder.map((group) => (
+          <div key={group.name} className="topology-cell">
+            <GroupCard group={group} />
+          </div>
+        ))}
+      </div>
+    </section>
+  );
+}
+
+function Metaservers({ metaservers = {} }: { metaservers: Section | undefined }) {
+  const { t } = useTranslation("brokers");
+  const all = Object.entries(metaservers).sort(([a], [b]) => a.localeCompare(b));
+  return (
+    <Paper withBorder px="md" py="xs" data-metaservers={all.length}>
+      <Group gap="md" justify="center">
+        <Text component="h2" size="sm" fw={600}>
+          {t("metaservers", { count: all.length })}
+        </Text>
+        {all.length === 0 && (
+          <Text size="sm" c="dimmed">
+            {t("metaservers_unknown")}
+          </Text>
+        )}
+        {all.map(([address, { is_heard: isReachable, seen_at: seenAt }]) => (
+          <Group key={address} gap={6} data-metaserver={address}>
+            <Text size="sm" className="break">
+              {address}
+            </Text>
+            <Badge
+              variant="light"
+              color={isReachable === true ? "teal" : "red"}
+              leftSection={<span className="dot" aria-hidden />}
+            >
+              {t(isReachable === true ? "heard" : "silent")}
+            </Badge>
+            {isReachable !== true && (
+              <Text size="xs" c="dimmed">
+                <Instant at={typeof seenAt === "string" ? seenAt : null} relative />
+              </Text>
+            )}
+          </Group>
+        ))}
+      </Group>
+    </Paper>
+  );
+}
+
+function GroupCard({ group }: { group: GroupView }) {
+  const { t } = useTranslation("brokers");
+  return (
+    <Paper withBorder p="sm" data-group={group.name}>
+      <Stack gap="xs">
+        <Group justify="space-between" gap="xs">
+          <Group gap={6} align="baseline">
+            <BrokerLink name={group.name} fw={700}>
+              <span className="break">{group.name}</span>
+            </BrokerLink>
+            <Text size="xs" c="dimmed">
+              {t(`kind.${group.kind}`)}
+            </Text>
+          </Group>
+          <Verdict verdict={group.verdict} of="group" />
+        </Group>
+        {group.kind === "broker" && group.subjects !== null && (
+          <Text size="xs" c="dimmed">
+            {t("serves", { count: group.subjects })}
+            {group.subjectsMoving > 0 && ` · ${t("moving", { count: group.subjectsMoving })}`}
+          </Text>
+        )}
+        {group.nodes.length === 0 && (
+          <Text size="xs" c="dimmed">
+            {t("no_nodes")}
+          </Text>
+        )}
+        {group.nodes.map((node) => (
+          <NodeBox key={node.nodeId} node={node} group={group.name} />
+        ))}
+      </Stack>
+    </Paper>
+  );
+}

@@ -1,0 +1,69 @@
+import { Alert, Badge, Group, Stack, Text } from "@mantine/core";
+import { IconBell } from "@tabler/icons-react";
+import { queryOptions, useQuery } from "@tanstack/react-query";
+import type { ReactNode } from "react";
+import { useTranslation } from "react-i18next";
+import { read } from "@/api/requests";
+import { Instant } from "@/ui/measure/Instant";
+import { LinkTo } from "@/ui/links/LinkTo";
+import { loaded } from "@/ui/page/loaded";
+import { useRuleName } from "@/shared/ruleNames";
+
+const SHOWN = 50;
+
+interface About {
+  subject: string;
+  group?: string;
+}
+
+/** Open alerts about something, for a page that waits for them with its own data: a warning above the rest would move it. */
+export function alertsOfOptions({ subject, group }: About) {
+  const which = group === undefined ? { target_prefix: `${subject}/` } : { target: `${subject}/${group}` };
+  return queryOptions({
+    queryKey: ["alerts", "of", which],
+    queryFn: read("/api/v1/alerts/", { query: { is_open: true, limit: SHOWN, ...which } }),
+    refetchInterval: 10_000,
+  });
+}
+
+/**
+ * Open alerts about a consumer group, or about all of a subject: the targets of both are `subject/group`. `framed`: as a warning, and
+ * nothing when there are none.
+ */
+export function AlertsOf({ framed, ...about }: About & { framed?: boolean }) {
+  const { t } = useTranslation("alerts");
+  const ruleName = useRuleName();
+  const [data, instead] = loaded(useQuery(alertsOfOptions(about)), null);
+  if (!data) return instead;
+  const alerts = data.results;
+  if (alerts.length === 0) return framed ? null : <Text c="dimmed">{t("of.none")}</Text>;
+  const isCritical = alerts.some(({ severity, state }) => severity === "critical" && state === "firing");
+  const frame = (list: ReactNode) =>
+    framed ? (
+      <Alert color={isCritical ? "red" : "orange"} icon={<IconBell aria-hidden />} title={t("of.title")}>
+        {list}
+      </Alert>
+    ) : (
+      list
+    );
+  return frame(
+    <Stack gap="xs">
+      {alerts.map((alert) => (
+        <Group key={alert.id} gap="xs" data-alert={alert.state}>
+          <Badge variant="light" color={alert.severity === "critical" ? "red" : "orange"} tt="none">
+            {t(`of.${alert.severity}`)}
+          </Badge>
+          <LinkTo to="/alerts" search={{ target: alert.target }} size="sm">
+            {ruleName(alert.rule)}
+          </LinkTo>
+          {about.group === undefined && <Text size="sm">{alert.target}</Text>}
+          <Text size="sm" c="dimmed">
+            {t(`of.${alert.state}`)} <Instant at={alert.since} relative />
+            {alert.is_silenced && ` · ${t("of.silenced")}`}
+            {alert.acknowledged_by && ` · ${t("of.acknowledged", { by: alert.acknowledged_by })}`}
+          </Text>
+        </Group>
+      ))}
+    </Stack>,
+  );
+}

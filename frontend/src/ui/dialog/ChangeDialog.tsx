@@ -1,0 +1,213 @@
+import { Alert, Badge, Button, Code, Group, List, Loader, Stack, Table, Text } from "@mantine/core";
+import { notifications } from "@mantine/notifications";
+import { useMutation, useQueryClient, type QueryKey } from "@tanstack/react-query";
+import { useEffect, useState, type ReactNode } from "react";
+import { useTranslation } from "react-i18next";
+import type { Change } from "@/api/client";
+import type { Attempt } from "@/api/requests";
+import { differences } from "@/format/values";
+import { ProblemAlert } from "@/ui/page/ProblemAlert";
+import { Dialog, DialogFooter } from "@/ui/dialog/Dialog";
+import { useConfirmation } from "@/ui/dialog/useConfirmation";
+import { useValueLine } from "@/ui/measure/useValueLine";
+
+interface Props<Plan> {
+  /** False: closed. Without it the dialog is open as long as it is drawn. */
+  opened?: boolean;
+  onClose: () => void;
+  title: string;
+  /** The change, and its dry run. */
+  run: (attempt: Attempt) => Promise<Plan>;
+  /** The preview. Without it the change is made at once: for what is harmless and easily undone, such as creating a subject. */
+  show?: (plan: Plan) => ReactNode;
+  /** Whether there is anything to do; without it always. */
+  isWorthIt?: (plan: Plan) => boolean;
+  /** The name to be typed before something dangerous is done. */
+  confirmName?: string;
+  actionLabel: string;
+  /** Inputs of the change, above the plan. */
+  children?: ReactNode;
+  /** Changes whenever an input does: a plan of other inputs is no plan. */
+  inputs?: string;
+  /** Whether the inputs can be tried. */
+  isReady?: boolean;
+  doneMessage: string;
+  /** What is out of date after the change. */
+  refreshes?: readonly QueryKey[];
+  onDone?: (done: Plan) => void;
+  /** What the reason is called where it is more than a line of the audit log; false: the change takes none. */
+  reasonField?: { label: string; description: string } | false;
+}
+
+/**
+ * A change in two steps: the API's dry run is shown as a preview, then the change is made. Dangerous ones require typing the name. An
+ * error leaves the dialog open and says what to try.
+ */
+export function PlanDialog<Plan>({ opened = true, ...props }: Props<Plan>) {
+  return (
+    <Dialog opened={opened} onClose={props.onClose} title={props.title} size="lg">
+      {opened && <Steps {...props} />}
+    </Dialog>
+  );
+}
+
+function Steps<Plan>({
+  onClose,
+  run,
+  show,
+  isWorthIt,
+  confirmName,
+  actionLabel,
+  children,
+  inputs = "",
+  isReady = true,
+  doneMessage,
+  refreshes = [],
+  onDone,
+  reasonField,
+}: Props<Plan>) {
+  const { t } = useTranslation();
+  const client = useQueryClient();
+  const { reason, isGiven, inputs: confirmation } = useConfirmation({ typed: confirmName, reasonField });
+  const [planned, setPlanned] = useState<{ plan: Plan; inputs: string } | null>(null);
+  const preview = useMutation({
+    mutationFn: () => run({ dryRun: true, reason }),
+    onSuccess: (plan) => setPlanned({ plan, inputs }),
+  });
+  const change = useMutation({
+    mutationFn: () => run({ dryRun: false, reason }),
+    onSuccess: (done) => {
+      notifications.show({ message: doneMessage, color: "teal" });
+      for (const queryKey of refreshes) void client.invalidateQueries({ queryKey });
+      onDone?.(done);
+      onClose();
+    },
+  });
+  const hasInputs = Boolean(children);
+  const isDirect = show === undefined;
+  const { mutate: plan } = preview;
+  // Without inputs the preview is calculated at once.
+  useEffect(() => {
+    if (!hasInputs && !isDirect) plan();
+  }, [hasInputs, isDirect, plan]);
+  const current = planned?.inputs === inputs ? planned.plan : null;
+  // What the button does next.
+  const isApplied = isDirect || current !== null;
+  const isUseful = current !== null && (isWorthIt?.(current) ?? true);
+  return (
+    <form
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (isDirect) change.mutate();
+        else if (current === null) preview.mutate();
+        else if (isGiven && isUseful && !change.isPending) change.mutate();
+      }}
+    >
+      <Stack gap="md">
+        {children}
+        {preview.isPending && (
+          <Group gap="xs">
+            <Loader size="xs" aria-hidden />
+            <Text size="sm">{t("change.planning")}</Text>
+          </Group>
+        )}
+        {preview.isError && <ProblemAlert error={preview.error} onRetry={() => preview.mutate()} />}
+        {current !== null && (
+          <Alert color={confirmName ? "orange" : "blue"} title={t("change.what_happens")} data-plan="">
+            {show?.(current)}
+          </Alert>
+        )}
+        {(isDirect || isUseful) && confirmation}
+        {change.isError && <ProblemAlert error={change.error} />}
+        <DialogFooter>
+          <Button variant="default" onClick={onClose}>
+            {t("action.cancel")}
+          </Button>
+          <Button
+            type="submit"
+            color={current !== null && confirmName ? "red" : undefined}
+            disabled={current === null ? !isReady : !isGiven || !isUseful}
+            loading={(isApplied ? change : preview).isPending}
+            data-action={isApplied ? "apply" : "preview"}
+          >
+            {isApplied ? actionLabel : t("change.preview")}
+          </Button>
+        </DialogFooter>
+      </Stack>
+    </form>
+  );
+}
+
+/** How a plain change is put into words, where the API's names are not those of the page. */
+interface Words {
+  /** What the change does, above the fields. */
+  means?: string | undefined;
+  /** What is changed, where the API names it by a number. */
+  affects?: string;
+  /** Fields that say nothing here. */
+  hides?: readonly string[];
+  /** A field's value in words; undefined: as it is. */
+  wordOf?: (field: string, value: unknown) => string | undefined;
+}
+
+/** `PlanDialog` for what answers in the shape of every plain change. */
+export function ChangeDialog({ means, affects, hides, wordOf, ...props }: Omit<Props<Change>, "show"> & Words) {
+  return (
+    <PlanDialog<Change>
+      isWorthIt={(plan) => plan.is_change}
+      {...props}
+      show={(plan) => (
+        <Stack gap="xs">
+          {means && <Text size="sm">{means}</Text>}
+          <ChangePlan plan={plan} affects={affects} hides={hides} wordOf={wordOf} />
+        </Stack>
+      )}
+    />
+  );
+}
+
+/** The fields that differ, with the values before and after, and notes of the API. */
+function ChangePlan({ plan, affects, hides = [], wordOf }: { plan: Change } & Words) {
+  const { t } = useTranslation();
+  const lineOf = useValueLine();
+  const shown = (name: string, value: unknown) => wordOf?.(name, value) ?? lineOf(value);
+  const fields = differences(plan.before, plan.after).filter(({ name }) => !hides.includes(name));
+  return (
+    <Stack gap="xs">
+      <Group gap="xs">
+        <Text size="sm">{t("change.target")}</Text>
+        <Code>{affects ?? plan.target}</Code>
+        {!plan.is_change && <Badge color="gray">{t("change.nothing")}</Badge>}
+      </Group>
+      {fields.length > 0 && (
+        <Table withTableBorder>
+          <Table.Thead>
+            <Table.Tr>
+              <Table.Th>{t("change.field")}</Table.Th>
+              <Table.Th>{t("change.before")}</Table.Th>
+              <Table.Th>{t("change.after")}</Table.Th>
+            </Table.Tr>
+          </Table.Thead>
+          <Table.Tbody>
+            {fields.map(({ name, before, after }) => (
+              <Table.Tr key={name}>
+                <Table.Th scope="row" data-field={name}>
+                  {t(`field.${name}`, { defaultValue: name.replaceAll("_", " ") })}
+                </Table.Th>
+                <Table.Td className="break">{shown(name, before)}</Table.Td>
+                <Table.Td className="break">{shown(name, after)}</Table.Td>
+              </Table.Tr>
+            ))}
+          </Table.Tbody>
+        </Table>
+      )}
+      {plan.notes.length > 0 && (
+        <List size="sm">
+          {plan.notes.map((note) => (
+            <List.Item key={note}>{note}</List.Item>
+          ))}
+        </List>
+      )}
+    </Stack>
+  );
+}
