@@ -15,20 +15,18 @@ import time
 import unicodedata
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar, Protocol
 
 from asgiref.sync import sync_to_async
 from django.core.handlers.asgi import ASGIRequest
 from django.http import StreamingHttpResponse
 from rest_framework.request import Request
+from rest_framework.response import Response
 from rest_framework.utils.encoders import JSONEncoder
 
 from api.problems import Problem, invalid
 from console.http.requests import client_id, current_id
 from qmq.clock import SYSTEM_CLOCK, Clock
-
-if TYPE_CHECKING:
-    from api.base import ApiView
 
 logger = logging.getLogger("qmq.api")
 
@@ -54,6 +52,22 @@ _FORMULA = re.compile(r"\A[\t\r\n]|(?:\A|[;\t\r\n])[^\S\t\r\n]*[-=+@＝＋－＠
 _CHANGED_NUMBER = re.compile(r"0[0-9]+|[0-9]{16,}|[0-9]+[eE][0-9]+")
 """IDs that a spreadsheet would convert to another number."""
 _NAME_CHARS_MAX = 100
+
+
+class DownloadedView(Protocol):
+    """What a download needs of the view whose list it contains (`api.base.ApiView`)."""
+
+    download_rows_max: ClassVar[int]
+    download_page_rows: ClassVar[int]
+    serializer_class: Any
+    args: Any
+    kwargs: Any
+
+    def whole(self, name: str, default: int | None = None, *, minimum: int = 0) -> int | None:
+        """Return a whole number of the query. Raises Problem 400."""
+
+    def handle_exception(self, exc: Exception) -> Response:
+        """Return the answer that an error becomes."""
 
 
 class RunningDownloads:
@@ -157,7 +171,7 @@ def _line(cells: list[str]) -> str:
 class Download:
     """One download. The query's `cursor` is its start, `limit` its maximum number of rows."""
 
-    def __init__(self, view: "ApiView", request: Request, kind: str) -> None:
+    def __init__(self, view: DownloadedView, request: Request, kind: str) -> None:
         self.kind = kind
         self.rows_max = view.whole("limit", view.download_rows_max, minimum=1) or view.download_rows_max
         self.rows_max = min(self.rows_max, view.download_rows_max)
@@ -279,7 +293,7 @@ class Download:
                 yield f"],{_json(end)[1:]}".encode()
 
 
-def _columns(view: "ApiView") -> list[str]:
+def _columns(view: DownloadedView) -> list[str]:
     """Return the field names of a list's rows; none when the view does not declare them."""
     shape: Any = view.serializer_class() if view.serializer_class is not None else None
     results: Any = shape.fields.get("results") if hasattr(shape, "fields") else None

@@ -11,13 +11,14 @@ from itertools import chain, islice
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import F, QuerySet
+from django.db.models import F
 
 from console.alerts import readings
 from console.alerts.arrivals import Arrivals, within
 from console.alerts.models import Alert, AlertRule, AlertState, Resolution
 from console.alerts.readings import READINGS_MAX, LoopRun, Reading
 from console.alerts.rules import ROLE_CHANGES_SECONDS, Conditions, Event, Kind, Phase, Severity, State, matcher, step
+from console.alerts.services.closing import change_alert, last_values, milliseconds, resolve
 from console.alerts.services.dead_letters import count_dead_letters
 from console.alerts.services.outbox import Outbox
 from console.alerts.services.rules import RULES_MAX
@@ -78,17 +79,6 @@ def evaluate(
         loop_intervals: the interval of each background job in seconds; other jobs are not evaluated.
     """
     return _Look(snapshot, now, loop_intervals or {}).run()
-
-
-def close_alerts(alerts: "QuerySet[Alert]", resolution: Resolution, now: datetime) -> int:
-    """End open alerts whatever their value, in the caller's transaction; how many."""
-    outbox, closed = Outbox(), 0
-    for alert in alerts.select_for_update():
-        if alert.state == AlertState.PENDING:
-            alert.delete()
-        else:
-            closed += _resolve(alert, resolution, now, outbox)[0]
-    return closed
 
 
 def open_key(rule_id: int, target: str) -> str:
@@ -282,7 +272,9 @@ class _Look:
             retries=reading.retries,
             last_seen_at=self._now,
             open_key=open_key(rule.pk, reading.target),
-            place=_OPEN_PLACE + (_CRITICAL_PLACE if rule.severity == Severity.CRITICAL else 0) + _ms(self._now),
+            place=_OPEN_PLACE
+            + (_CRITICAL_PLACE if rule.severity == Severity.CRITICAL else 0)
+            + milliseconds(self._now),
         )
         try:
             with transaction.atomic():
@@ -296,13 +288,13 @@ class _Look:
         return done
 
     def _fire(self, rule: AlertRule, alert: Alert, state: State) -> Counter[str]:
-        if not _change(
+        if not change_alert(
             alert,
             state=AlertState.FIRING,
             fired_at=self._now,
             value=alert.last_value,
             **_memory(state),
-            **_values(alert),
+            **last_values(alert),
         ):
             return Counter()
         done = Counter(fired=1)
@@ -311,7 +303,7 @@ class _Look:
         return done
 
     def _announce(self, rule: AlertRule, alert: Alert) -> Counter[str]:
-        if not _change(alert, announced_at=self._now):
+        if not change_alert(alert, announced_at=self._now):
             return Counter()
         notified, refused = self._outbox.notify(alert, Event.FIRING, rule.channels.all(), self._now)
         if refused:
@@ -319,11 +311,11 @@ class _Look:
         return Counter(notifications=notified, left_out=refused)
 
     def _resolved(self, alert: Alert, resolution: Resolution) -> Counter[str]:
-        resolved, notified, refused = _resolve(alert, resolution, self._now, self._outbox)
+        resolved, notified, refused = resolve(alert, resolution, self._now, self._outbox)
         return Counter(resolved=resolved, notifications=notified, left_out=refused)
 
     def _remember(self, alert: Alert, state: State) -> Counter[str]:
-        _change(alert, **_memory(state), **_values(alert))
+        change_alert(alert, **_memory(state), **last_values(alert))
         return Counter()
 
     def _drop(self, alert: Alert) -> Counter[str]:
@@ -348,30 +340,6 @@ def _concerned(
             yield reading, alert
 
 
-def _resolve(alert: Alert, resolution: Resolution, now: datetime, outbox: Outbox) -> tuple[int, int, int]:
-    """End a firing alert: alerts resolved (0 or 1), notifications written, notifications that did not fit."""
-    changed = _change(
-        alert, state=AlertState.RESOLVED, resolved_at=now, resolution=resolution, open_key=None, held_from=None,
-        clear_from=None, unknown_from=None, place=_ms(alert.since), **_values(alert),
-    )  # fmt: skip
-    if not changed:
-        return 0, 0, 0
-    # Whoever was told that it fires is told that it ended, silenced or not: an open page is closed.
-    notified, refused = outbox.notify_resolved(alert, now) if alert.announced_at is not None else (0, 0)
-    return 1, notified, refused
-
-
-def _change(alert: Alert, **values: Any) -> bool:
-    """Set columns of an alert unless it was changed since it was read."""
-    mine = Alert.objects.filter(pk=alert.pk, version=alert.version)
-    if mine.update(version=F("version") + 1, **values) != 1:
-        return False
-    for name, value in values.items():
-        setattr(alert, name, value)
-    alert.version += 1
-    return True
-
-
 def _conditions(rule: AlertRule) -> Conditions:
     clear = min(rule.clear_threshold, rule.threshold)
     return Conditions(rule.threshold, clear, rule.for_seconds, rule.clear_for_seconds)
@@ -390,17 +358,9 @@ def _memory(state: State) -> dict[str, datetime | None]:
     }
 
 
-def _values(alert: Alert) -> dict[str, Any]:
-    return {name: getattr(alert, name) for name in ("last_value", "retries", "reason", "last_seen_at")}
-
-
 def _seconds(at: datetime | None) -> float | None:
     return None if at is None else at.timestamp()
 
 
 def _at(seconds: float | None) -> datetime | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
-
-
-def _ms(at: datetime) -> int:
-    return int(at.timestamp() * 1000)

@@ -10,6 +10,7 @@ from django.utils import timezone
 from console.alerts.arrivals import WINDOW_SECONDS_MAX
 from console.alerts.models import Alert, AlertChannel, AlertRule, Resolution
 from console.alerts.rules import Kind, Severity, default_clear_threshold, literal_subject
+from console.alerts.services.closing import close_alerts
 from console.alerts.services.values import GLOB, NAME, SECONDS, TEAM, THRESHOLD, row_id, team_problem
 from metaserver import queries
 from metaserver.errors import Conflict, NotAllowed
@@ -233,8 +234,6 @@ def delete_rule(rule: str, **request: Unpack[VersionedRequest]) -> Change:
         NotAllowed: as `update_rule`.
         NotFound, Stale.
     """
-    from console.alerts.services.evaluation import close_alerts
-
     with ALERT_RULE.editing(lambda: locked(rule, request["actor"]), action="delete", **request) as edit:
         row = edit.row
         if row.builtin is not None:
