@@ -8,13 +8,11 @@ run on SQLite there. Tests that use a database are found by their fixtures and m
 runs all of them on both servers.
 """
 
-import contextlib
 import functools
 import gc
 import os
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import Any
 
 import hypothesis
 import pytest
@@ -27,12 +25,11 @@ from tests.support.servers.services import (
     PostgresqlServer,
     RedisServer,
     Server,
-    ServerMissing,
     named_databases,
     own_database,
-    running,
 )
-from tests.support.servers.system import Person, System
+from tests.support.servers.shared import PEOPLE, NewSystems, server_for_tests
+from tests.support.servers.system import System
 from tests.support.waiting import limited_to
 
 pytest_plugins = ["tests.support.runner.groups"]
@@ -44,16 +41,6 @@ hypothesis.settings.load_profile("tests")
 
 NODE_FOLDERS = tuple(PROJECT / "tests/served" / name for name in ("broker", "client", "net"))
 """Tests in these run nodes in this process."""
-PEOPLE = (
-    Person("viewer", "viewer"),
-    Person("operator", "operator"),
-    Person("disabled", "operator"),
-    Person("signed-out", "admin"),
-    Person("ended", "admin"),
-    Person("idle", "viewer"),
-    Person("new-password", "viewer"),
-)
-"""Of the long-lived system, beside `admin`."""
 SERVED_SETTINGS = {"QMQ_TRUSTED_ORIGINS": "https://console.example"}
 DATABASE_FIXTURES = {"db", "transactional_db", "django_db_reset_sequences", "database_url"}
 
@@ -134,29 +121,6 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
-class NewSystems:
-    """Creates systems in a folder and closes them at the end. Without the servers they need, the test is skipped, or fails."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._stack = contextlib.ExitStack()
-        self.made: list[System] = []
-
-    def __enter__(self) -> "NewSystems":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
-
-    def __call__(self, **parts: Any) -> System:
-        """Create a system with these parts of `System`, not started."""
-        try:
-            self.made.append(self._stack.enter_context(System(self._folder, **parts)))
-        except ServerMissing as error:
-            missing(str(error), is_required=bool(named_databases()))
-        return self.made[-1]
-
-
 @pytest.fixture
 def new_system(tmp_path: Path) -> Iterator[NewSystems]:
     """Create a system of the test's own, not started: `new_system(groups=1, console=True)`."""
@@ -224,15 +188,6 @@ def database_url(tmp_path: Path) -> Iterator[str]:
         return
     with own_database(url, f"qmq_own_{os.getpid()}") as own:
         yield own
-
-
-def server_for_tests(kind: type[Server], *, is_required: bool) -> Iterator[Server]:
-    """A running server; without it the test fails when it is required or in CI, else it is skipped."""
-    try:
-        with running(kind) as server:
-            yield server
-    except ServerMissing as error:
-        missing(str(error), is_required=is_required)
 
 
 @pytest.fixture(scope="session")

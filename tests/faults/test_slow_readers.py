@@ -10,7 +10,7 @@ import pytest
 from qmq.protocol.codes import Command
 from qmq.protocol.commands import PullRequest
 from qmq.protocol.frames import encode_request
-from tests.faults.test_real_limits import LimitedBroker
+from tests.faults.limited_broker import LimitedBroker
 from tests.support.drivers.in_process import Client, message
 from tests.support.waiting import eventually_async
 

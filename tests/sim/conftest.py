@@ -3,12 +3,12 @@
 Clocks of the product that are not handed in read virtual time too.
 """
 
-import os
 from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
 from qmq.clock import SYSTEM_RANDOM, SystemClock
+from tests.sim.seed import SEED
 from tests.sim.world import blocking
 from tests.sim.world.loop import SimulatedClock, SimulatedLoop, running_loop
 from tests.sim.world.world import World
@@ -16,8 +16,6 @@ from tests.support.runner.results import SEED as SEED_PROPERTY
 
 WORLDS: list[World] = []
 """The loops of the present test."""
-SEED = int(os.environ.get("QMQ_SIM_SEED", "1"))
-"""Decides every delay and order of a test that names no seed of its own."""
 
 
 def pytest_asyncio_loop_factories(

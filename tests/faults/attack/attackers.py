@@ -27,7 +27,7 @@ from qmq.protocol.commands import PullRequest
 from qmq.protocol.delayed import ListDelayedRequest
 from qmq.protocol.extensions import EnsureGroupRequest
 from qmq.protocol.frames import encode_request
-from tests.unit.fuzz.test_codec import mutated
+from tests.unit.fuzz.mutations import mutated
 from tests.unit.qmq.protocol.examples import FRAMES
 
 SLOW_READERS = 30

@@ -25,12 +25,12 @@ from qmq.client.producer import Producer
 from qmq.errors import QmqError
 from qmq.net import node_secret
 from tests.faults.attack.attackers import BODY_BYTES_MAX, KINDS, SLOW_REQUESTS
+from tests.faults.attack.children import children
 from tests.support.servers.processes import PROJECT
 from tests.support.servers.up import Up
 from tests.support.waiting import eventually_async
 from tests.support.whole import in_whole_attack_runs
 
-MIB = 1 << 20
 STORED_MESSAGES = 4_000
 MESSAGE_BYTES = 20_000
 """80 MB for slow readers to ask for."""
@@ -44,40 +44,12 @@ OFF_SECONDS = 8
 """Before and after each round."""
 RATE_MIN = dict.fromkeys(KINDS, 0.8) | {"scrapes_and_slow_requests": 0.95}
 """Of what a producer sends, and a consumer gets, without an attack."""
-GROWTH_MAX = {"broker_node": 200, "delay_node": 150, "metaserver": 100, "console.asgi": 150, "": 64}
-"""MiB that a process may grow by, by what its command line contains."""
 SLOW_READERS_BYTES_MIN = 1 << 20
 """That the system answered to connections which read nothing, at least."""
 SEED = 20261122
 
 Span = tuple[float, float]
 """Begin and end on the monotonic clock."""
-
-
-@dataclass
-class Watched:
-    """A process of the system."""
-
-    pid: int
-    command: str
-    before: int = 0
-
-    def field(self, name: str) -> int:
-        """Bytes of a line in /proc/PID/status."""
-        text = Path(f"/proc/{self.pid}/status").read_text()
-        return int(next(line.split()[1] for line in text.splitlines() if line.startswith(f"{name}:"))) << 10
-
-    @property
-    def growth_max(self) -> int:
-        return next(limit for part, limit in GROWTH_MAX.items() if part in self.command) * MIB
-
-
-def children(pid: int) -> list[Watched]:
-    """The processes that `up` started, without those that they started."""
-    pids = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [
-        Watched(int(each), Path(f"/proc/{each}/cmdline").read_bytes().replace(b"\0", b" ").decode()) for each in pids
-    ]
 
 
 @dataclass

@@ -25,8 +25,8 @@ import requests
 
 from api.schema import COMMON_STATUSES
 from qmq.sync import Consumer, Producer
-from tests.faults.attack.test_attack import children
-from tests.served.api.nodes.test_matrix import CASES
+from tests.faults.attack.children import children
+from tests.served.api.nodes.cases import CASES
 from tests.support.console.password import PASSWORD
 from tests.support.generated.openapi import openapi_document
 from tests.support.promises import PromiseBroken, judging

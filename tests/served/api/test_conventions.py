@@ -116,7 +116,7 @@ def test_a_body_that_can_not_be_read_or_stored_is_refused(admin: APIClient, data
 @pytest.mark.parametrize("data", [b"[]", b"5", b'"text"', b"null", b"true", b"[[]]"])
 def test_a_body_that_is_no_object_is_refused(admin: APIClient, data: bytes) -> None:
     """Every change of the API, found by looking."""
-    from tests.served.api.test_rights import ROUTES, address
+    from tests.served.api.routes import ROUTES, address
 
     before = everything()
     known = {"subject": "orders"}
@@ -445,7 +445,7 @@ def test_an_if_match_that_is_none_of_our_tags_is_refused(admin: APIClient, given
 
 def test_a_truth_value_that_is_none_is_refused_by_every_list(admin: APIClient) -> None:
     """A list that ignores a filter returns something else than was requested."""
-    from tests.served.api.test_rights import ROUTES, address
+    from tests.served.api.routes import ROUTES, address
 
     filters = [
         (address(route, {}), name)

@@ -17,7 +17,7 @@ from rest_framework.test import APIClient
 
 from console.accounts.roles import Role
 from console.jobs import jobs as loops
-from tests.served.api.test_rights import ROUTES, Route, address
+from tests.served.api.routes import ROUTES, Route, address
 from tests.support.console.large import fill
 from tests.support.console.people import browser, person
 from tests.support.generated.openapi import openapi_document

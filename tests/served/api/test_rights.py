@@ -3,14 +3,11 @@
 Addresses are found by looking: a view that is added is covered without a change here, and one that names no rights fails.
 """
 
-import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from django.db import transaction
-from django.urls import URLPattern, URLResolver, get_resolver
 from rest_framework.test import APIClient
 
 from console.accounts import services
@@ -18,61 +15,11 @@ from console.accounts.principals import principal_of
 from console.accounts.roles import OF_A_SUBJECT, Principal, Right, Role, Scope
 from metaserver.services.subjects import create_subject
 from metaserver.services.teams import create_team
+from tests.served.api.routes import FOREIGN_TEAM, ROUTES, SUBJECT, TEAM, Route, address
 from tests.support.console.people import TESTER, browser, machine, person
 from tests.support.promises import PromiseBroken, judging
 
-ARGUMENT = re.compile(r"<(?:(\w+):)?(\w+)>")
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
-OPEN = {"openapi": "the description of the API says nothing about the system"}
-"""Views that ask nobody for a right, and why."""
-TEAM, FOREIGN_TEAM, SUBJECT = "shop", "warehouse", "orders"
-
-
-@dataclass(frozen=True)
-class Route:
-    """An address of the API and what answers there."""
-
-    name: str
-    pattern: str
-    arguments: tuple[tuple[str, str], ...]
-    """Name and kind (str, int) of what the address takes."""
-    view: Any
-
-
-def routes(patterns: list[URLPattern | URLResolver], prefix: str = "") -> Iterator[Route]:
-    for item in patterns:
-        text = prefix + str(item.pattern)
-        if isinstance(item, URLResolver):
-            yield from routes(item.url_patterns, text)
-        else:
-            kinds = tuple((name, kind or "str") for kind, name in ARGUMENT.findall(text))
-            yield Route(item.name or text, text, kinds, getattr(item.callback, "cls", item.callback))
-
-
-ROUTES = [route for route in routes(get_resolver("api.urls").url_patterns) if route.name not in OPEN]
-
-
-def methods(view: Any) -> set[str]:
-    return {method for method in METHODS if hasattr(view, method.lower())}
-
-
-def address(route: Route, known: dict[str, str]) -> str:
-    """The route's address with what is there where it is known, and something else of the right kind otherwise."""
-    kinds = dict(route.arguments)
-    other = {"int": "1", "uuid": "00000000-0000-4000-8000-000000000000"}
-    text = ARGUMENT.sub(lambda found: known.get(found[2], other.get(kinds[found[2]], "nothing-here")), route.pattern)
-    text = f"/api/v1/{text}"
-    assert "<" not in text, f"{text}: an address this test can't fill in"
-    return text
-
-
-@dataclass(frozen=True)
-class Caller:
-    """Who asks: with this client, as this principal (None: nobody)."""
-
-    name: str
-    client: APIClient
-    principal: Principal | None
 
 
 @pytest.fixture
@@ -83,6 +30,19 @@ def known(db: None) -> dict[str, str]:
     create_subject(SUBJECT, {"owner": TEAM}, actor=TESTER)
     bystander = person("bystander")
     return {"subject": SUBJECT, "team": TEAM, "user_id": str(bystander.pk)}
+
+
+def methods(view: Any) -> set[str]:
+    return {method for method in METHODS if hasattr(view, method.lower())}
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Who asks: with this client, as this principal (None: nobody)."""
+
+    name: str
+    client: APIClient
+    principal: Principal | None
 
 
 @pytest.fixture

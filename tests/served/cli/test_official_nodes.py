@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from qmq.cli import main
-from tests.served.cli.test_reach import ASKING
+from tests.served.cli.commands import ASKING
 from tests.support.official.server import OfficialSystem, official_system
 
 

@@ -13,6 +13,7 @@ from qmq.net.session import MetaSession
 from qmq.net.timing import Backoff
 from qmq.protocol.codes import BrokerGroupState, ClientType
 from qmq.protocol.commands import BrokerGroupRoute
+from tests.served.cli.commands import ASKING
 from tests.support.servers.ports import free_port
 from tests.support.servers.processes import PROJECT
 from tests.support.servers.system import System
@@ -24,17 +25,6 @@ SENDING_AND_RECEIVING = [
     ["bench", "produce", "orders", "--count", "10"],
     ["bench", "delay", "orders", "--count", "10", "--due-from", "1h", "--due-to", "2h"],
     ["bench", "consume", "orders", "--count", "10"],
-]
-ASKING = [
-    ["status"],
-    ["subjects"],
-    ["lag", "orders"],
-    ["delayed", "list", "orders"],
-    ["delayed", "show", "m"],
-    ["delayed", "cancel", "m"],
-    ["delayed", "reschedule", "m", "--delay", "1h"],
-    ["delayed", "deliver", "m"],
-    ["delayed", "calendar"],
 ]
 
 

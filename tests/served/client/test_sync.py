@@ -20,8 +20,8 @@ from qmq.errors import ClientClosed, IllegalName, LocalProtocolError
 from qmq.protocol.delayed import Outcome
 from qmq.sync import producer as sync_producer
 from qmq.sync.loop import shared_loop
-from tests.conftest import NewSystems
 from tests.support.drivers.in_process import small_system
+from tests.support.servers.shared import NewSystems
 from tests.support.servers.system import System
 from tests.support.waiting import eventually, eventually_async
 

@@ -6,8 +6,8 @@ import subprocess
 import sys
 from typing import Any
 
-from tests.conftest import NewSystems
 from tests.support.servers.processes import PROJECT
+from tests.support.servers.shared import NewSystems
 from tests.support.servers.system import System
 from tests.support.waiting import eventually
 

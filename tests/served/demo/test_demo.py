@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import NewSystems
 from tests.support.servers.ports import free_port
 from tests.support.servers.processes import PROJECT
+from tests.support.servers.shared import NewSystems
 from tests.support.servers.system import WHOLE, System
 from tests.support.waiting import ASK_SECONDS, eventually
 from tests.support.whole import in_whole_story_runs

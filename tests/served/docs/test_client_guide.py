@@ -20,8 +20,9 @@ import pytest
 
 import qmq
 from qmq import Backoff, Limits, Producer, Timeouts
-from tests.served.testing.conftest import RunTests
-from tests.served.testing.conftest import run_tests as run_tests
+from tests.served.docs.pages import PAGE
+from tests.served.testing.runs import RunTests
+from tests.served.testing.runs import run_tests as run_tests
 from tests.support.required import missing
 from tests.support.servers.processes import PROJECT
 from tests.support.servers.system import System
@@ -31,7 +32,6 @@ from tools.node import Node, NodeMissing
 
 pytest_plugins = ["pytester"]
 
-PAGE = (PROJECT / "docs/client.md").read_text()
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.S | re.M)
 PROGRAMS = {name: block for block in BLOCKS for name in re.findall(r"\A# (\w+\.py)\n", block)}
 WORDS_PER_MINUTE = 220

@@ -7,17 +7,16 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.conftest import NewSystems
 from tests.served.e2e.furniture import Furniture, furnish
-from tests.support.console.browser import DESKTOP, WAIT_SECONDS, BrowserMissing, Look, Visit, chromium, visit
-from tests.support.console.people import PASSWORD
+from tests.served.e2e.visits import TOTP_SECRET, Visits
+from tests.support.console.browser import WAIT_SECONDS, BrowserMissing, Visit, chromium
 from tests.support.promises import PromiseBroken
 from tests.support.required import missing
 from tests.support.servers.services import named_databases
+from tests.support.servers.shared import NewSystems
 from tests.support.servers.system import WHOLE, Person, System
 from tests.support.waiting import ASK_SECONDS, eventually
 
-TOTP_SECRET = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP"
 PEOPLE = (
     Person("ada", "admin"),
     Person("olga", "operator", ("orders",)),
@@ -30,25 +29,15 @@ PEOPLE = (
 expect.set_options(timeout=WAIT_SECONDS * 1000)
 
 
-class Visits:
-    """The visits of one test."""
-
-    def __init__(self, browser: Browser, url: str) -> None:
-        self._browser = browser
-        self._url = url
-        self.made: list[Visit] = []
-
-    def __call__(self, look: Look = DESKTOP, *, user: str = "") -> Visit:
-        """A new visit, signed in when a user is named."""
-        self.made.append(visit(self._browser, self._url, look))
-        if user:
-            self.made[-1].sign_in(user, PASSWORD)
-        return self.made[-1]
-
-    def close(self) -> None:
-        """Close all."""
-        for one in self.made:
-            one.close()
+# Of the package and not of the session: a running Chromium leaves no room for tests of other folders that are coroutines.
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    """A started Chromium; without one tests are skipped, or fail where everything has to be there and in CI."""
+    try:
+        with chromium() as found:
+            yield found
+    except BrowserMissing as error:
+        missing(str(error), is_required=bool(named_databases()))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -71,17 +60,6 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
                 raise PromiseBroken("\n".join(("in the browser:", *server_errors))) from error
         raise
     return result
-
-
-# Of the package and not of the session: a running Chromium leaves no room for tests of other folders that are coroutines.
-@pytest.fixture(scope="package")
-def browser() -> Iterator[Browser]:
-    """A started Chromium; without one tests are skipped, or fail where everything has to be there and in CI."""
-    try:
-        with chromium() as found:
-            yield found
-    except BrowserMissing as error:
-        missing(str(error), is_required=bool(named_databases()))
 
 
 @pytest.fixture(scope="package")

@@ -139,3 +139,48 @@ class SignInPage(ConsolePage):
         self.button("sign_in:code.use_recovery").click()
         self.page.get_by_label(self.text("sign_in:code.recovery")).fill(code)
         self.button("sign_in:code.go_on").click()
+
+
+PAGES = {
+    "subjects": (
+        "/",
+        "/subjects",
+        "/subjects/{subject}",
+        "/subjects/{subject}?tab=messages",
+        "/subjects/{subject}?tab=tail",
+        "/subjects/{subject}?tab=groups",
+        "/subjects/{subject}?tab=placement",
+        "/subjects/{subject}?tab=settings",
+    ),
+    "delivery": (
+        "/groups",
+        "/groups/{subject}/{group}",
+        "/delayed",
+        "/delayed?message={delayed}&of={subject}",
+        "/dead-letters",
+        "/dead-letters/{subject}/{group}",
+        "/trace",
+        "/trace/{subject}/{broker_group}/{sequence}",
+    ),
+    "cluster": (
+        "/brokers",
+        "/brokers/{broker_group}",
+        "/tasks",
+        "/provisioning",
+        "/audit",
+        "/analytics",
+    ),
+    "people": (
+        "/alerts",
+        "/alerts?tab=rules",
+        "/alerts?tab=channels",
+        "/alerts?tab=silences",
+        "/users",
+        "/users/{user}",
+        "/teams",
+        "/teams/{team}",
+        "/tokens",
+        "/account",
+    ),
+}
+"""By area, as the tests go through them. A new page is added here."""

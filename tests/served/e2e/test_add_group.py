@@ -9,10 +9,10 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, expect
 
-from tests.conftest import NewSystems
-from tests.served.e2e.conftest import Visits
 from tests.served.e2e.plan_dialog import PlanDialog
+from tests.served.e2e.visits import Visits
 from tests.support.servers.processes import PROJECT
+from tests.support.servers.shared import NewSystems
 from tests.support.servers.system import Person
 from tests.support.waiting import ASK_SECONDS, eventually
 

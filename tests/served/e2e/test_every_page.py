@@ -10,55 +10,12 @@ from playwright.sync_api import TimeoutError as NotInTime
 from playwright.sync_api import expect
 
 from tests.served.e2e.furniture import Furniture
-from tests.served.e2e.pages import TEXTS, Inside
+from tests.served.e2e.pages import PAGES, TEXTS, Inside
 from tests.support.console.browser import DESKTOP, PHONE, Visit
 from tests.support.console.page_load import BYTES_MAX, LAYOUT_SHIFT_MAX, REQUESTS_MAX, Meter
 from tests.support.whole import in_whole_story_runs
 
 CHINESE_PHONE = replace(PHONE, locale="zh-CN")
-PAGES = {
-    "subjects": (
-        "/",
-        "/subjects",
-        "/subjects/{subject}",
-        "/subjects/{subject}?tab=messages",
-        "/subjects/{subject}?tab=tail",
-        "/subjects/{subject}?tab=groups",
-        "/subjects/{subject}?tab=placement",
-        "/subjects/{subject}?tab=settings",
-    ),
-    "delivery": (
-        "/groups",
-        "/groups/{subject}/{group}",
-        "/delayed",
-        "/delayed?message={delayed}&of={subject}",
-        "/dead-letters",
-        "/dead-letters/{subject}/{group}",
-        "/trace",
-        "/trace/{subject}/{broker_group}/{sequence}",
-    ),
-    "cluster": (
-        "/brokers",
-        "/brokers/{broker_group}",
-        "/tasks",
-        "/provisioning",
-        "/audit",
-        "/analytics",
-    ),
-    "people": (
-        "/alerts",
-        "/alerts?tab=rules",
-        "/alerts?tab=channels",
-        "/alerts?tab=silences",
-        "/users",
-        "/users/{user}",
-        "/teams",
-        "/teams/{team}",
-        "/tokens",
-        "/account",
-    ),
-}
-"""By area, as the tests go through them. A new page is added here."""
 DARK_PAGES = (
     "/",
     "/subjects",

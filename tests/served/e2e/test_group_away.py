@@ -7,8 +7,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.served.e2e.furniture import Furniture
-from tests.served.e2e.pages import Inside
-from tests.served.e2e.test_every_page import PAGES
+from tests.served.e2e.pages import PAGES, Inside
 from tests.support.console.browser import Visit
 from tests.support.servers.system import System
 from tests.support.waiting import ASK_SECONDS, eventually

@@ -6,10 +6,10 @@ from contextlib import closing
 import pytest
 from playwright.sync_api import Browser, Locator, expect
 
-from tests.conftest import NewSystems
-from tests.served.e2e.conftest import Visits
 from tests.served.e2e.plan_dialog import PlanDialog
+from tests.served.e2e.visits import Visits
 from tests.support.console.browser import PHONE, Visit
+from tests.support.servers.shared import NewSystems
 from tests.support.servers.system import Person, System
 from tests.support.waiting import ASK_SECONDS, eventually
 

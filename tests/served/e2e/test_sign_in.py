@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from playwright.sync_api import expect
 
-from tests.served.e2e.conftest import TOTP_SECRET
 from tests.served.e2e.pages import Inside, SignInPage
+from tests.served.e2e.visits import TOTP_SECRET
 from tests.support.console import totp
 from tests.support.console.browser import DESKTOP, PHONE, Look, Visit
 from tests.support.console.people import PASSWORD

@@ -10,7 +10,7 @@ from asgiref.testing import ApplicationCommunicator
 from django.test import Client
 
 from console.asgi import application
-from tests.served.frontend.conftest import SCRIPT, put_build
+from tests.served.frontend.builds import SCRIPT, put_build
 
 pytestmark = pytest.mark.usefixtures("build")
 FILE = "/static/assets/main-Ab12Cd34.js"

@@ -6,7 +6,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-from tests.served.frontend.conftest import put_build
+from tests.served.frontend.builds import put_build
 from tests.support.servers.processes import PROJECT
 
 BUILD = "from setuptools import build_meta; import sys; build_meta.build_wheel(sys.argv[1])"

@@ -18,7 +18,7 @@ from qmq.net.http_auth import SCHEME, RequestSigner
 from qmq.net.node_secret import NodeSecret
 from qmq.node_admin import NodeAdmin, NodeRefused
 from qmq_testing.repository import MemoryRepository
-from tests.served.identity.test_admin_hosts import request
+from tests.served.identity.requests import request
 from tests.support.drivers.in_process import connected, message, running_broker
 
 SECRET = "first-secret-of-the-tests-0123456789abcdef"

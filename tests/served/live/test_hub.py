@@ -17,8 +17,8 @@ from console.live.sockets import CLIENT_QUEUE_MAX, SEND_SECONDS
 from console.snapshot.bus import PREFIX, Publisher
 from console.snapshot.state import State, delta, empty
 from console.times import rfc3339
-from tests.conftest import PEOPLE, NewSystems
 from tests.support.console.live import LiveClient, open_feed
+from tests.support.servers.shared import PEOPLE, NewSystems
 from tests.support.servers.system import System
 from tests.support.waiting import eventually_async
 

@@ -16,7 +16,7 @@ from console.collector.collector import CYCLE_SECONDS, Collector
 from console.collector.metadata import Metadata
 from tests.support.manual_clock import ManualClock
 from tests.support.servers.ports import free_port
-from tests.unit.console.live.test_state import subject_stats
+from tests.unit.console.live.stats import subject_stats
 
 Answer = Callable[[str], Awaitable[bytes]]
 

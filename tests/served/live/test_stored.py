@@ -16,10 +16,10 @@ from console.collector.metadata import Metadata
 from console.snapshot import bus, chunks
 from console.snapshot.bus import SNAPSHOT_KEY, StoredReader
 from console.snapshot.state import group_key
-from tests.conftest import server_for_tests
 from tests.support.manual_clock import ManualClock
 from tests.support.servers.services import RedisServer, Server, named_databases
-from tests.unit.console.live.test_state import group_stats, place, stats, subject_stats
+from tests.support.servers.shared import server_for_tests
+from tests.unit.console.live.stats import group_stats, place, stats, subject_stats
 
 SUBJECTS = 2_000
 

@@ -12,7 +12,7 @@ from metaserver.choices import GroupState
 from metaserver.models import Node
 from qmq.protocol.codes import BrokerRequestType
 from qmq.protocol.extensions import NodeRegisterResponse
-from tests.served.metaserver.test_two_metaservers import Pair, SharedRepository, pair
+from tests.served.metaserver.pairs import Pair, SharedRepository, pair
 from tests.support.console.people import browser, person
 from tests.support.drivers.metaserver_peers import Peer, peer
 

@@ -13,7 +13,7 @@ from metaserver.choices import GroupState
 from qmq.protocol.codes import BrokerRequestType, ClientType, Command, ResponseCode
 from qmq.protocol.extensions import NodePolicyRequest
 from spark_analytics.source.node_reader import find_nodes
-from tests.served.metaserver.test_two_metaservers import Pair, SharedRepository, pair
+from tests.served.metaserver.pairs import Pair, SharedRepository, pair
 from tests.support.console.people import browser, person
 from tests.support.drivers.metaserver_peers import Peer, peer
 from tests.support.manual_clock import ManualClock

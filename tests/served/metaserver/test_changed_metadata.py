@@ -2,14 +2,10 @@
 
 import asyncio
 import random
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db.models.signals import post_init
 
 from console.accounts import tokens
 from console.accounts.roles import Role, Scope
@@ -21,26 +17,12 @@ from metaserver.services import audit, broker_groups, groups, routes, subjects, 
 from metaserver.services.changes import METASERVER
 from metaserver.stored.orm_repository import OrmRepository
 from metaserver.stored.stored_metadata import StoredMetadata
+from tests.served.metaserver.reading import rows_loaded
 from tests.support.console.metadata import ACTOR, broker_group, route
 from tests.support.console.people import person
 from tests.support.manual_clock import ManualClock
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
-
-
-@contextmanager
-def rows_loaded() -> Iterator[Counter[str]]:
-    """Counts the rows that Django makes objects of, by model."""
-    found: Counter[str] = Counter()
-
-    def count(sender: Any, **_: Any) -> None:
-        found[sender.__name__] += 1
-
-    post_init.connect(count)
-    try:
-        yield found
-    finally:
-        post_init.disconnect(count)
 
 
 class Follower:

@@ -17,7 +17,7 @@ from qmq_node.replication.master.listener import SyncListener
 from qmq_node.replication.rules.row import ChangeInSync, GroupRow
 from qmq_node.replication.slave.follow_outcomes import FollowerIdentity
 from qmq_node.replication.slave.follower import Follower
-from tests.sim.replication.test_follower import SECRET, Payloads
+from tests.sim.replication.following import SECRET, Payloads
 from tests.support.drivers.copies import assert_prefix, slave_copy_of
 from tests.support.drivers.in_process import machine
 from tests.support.waiting import eventually_async

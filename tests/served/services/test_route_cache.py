@@ -9,7 +9,7 @@ from metaserver import domain, queries
 from metaserver.models import MetadataChange, Subject, SubjectRoute
 from metaserver.services import audit, routes
 from metaserver.services.changes import METASERVER
-from tests.served.metaserver.test_changed_metadata import rows_loaded
+from tests.served.metaserver.reading import rows_loaded
 from tests.support.console.metadata import ACTOR, broker_group, route
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]

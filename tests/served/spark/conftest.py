@@ -1,31 +1,21 @@
 """One Spark session and one small system of real nodes for all tests of this folder: starting them takes seconds."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from qmq.private_files import UMASK
 from spark_analytics.java import JavaMissing
+from tests.served.spark.reading import Read, read_table
 from tests.served.spark.sessions import as_in_production, quick_session
 from tests.served.spark.shop import Shop
 from tests.support.servers.system import System
 
 TEST_SECONDS_MAX = 600
-Read = Callable[..., DataFrame]
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One database is enough here: rows are written by services that tests/served/services runs on each. And tests beside
-    these come first (they are nice), so that a minute of work may take several."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            if item.get_closest_marker("timeout") is None:
-                item.add_marker(pytest.mark.timeout(TEST_SECONDS_MAX))
-            item.own_markers = [mark for mark in item.own_markers if mark.name != "uses_database"]
 
 
 @pytest.fixture(scope="session")
@@ -41,6 +31,16 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         os.umask(before)
     yield session
     session.stop()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One database is enough here: rows are written by services that tests/served/services runs on each. And tests beside
+    these come first (they are nice), so that a minute of work may take several."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(TEST_SECONDS_MAX))
+            item.own_markers = [mark for mark in item.own_markers if mark.name != "uses_database"]
 
 
 @pytest.fixture
@@ -62,9 +62,3 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
 def read(spark: SparkSession, shop: Shop) -> Read:
     """Reads a table of the shop: `read("index", subjects="orders")`."""
     return partial(read_table, spark, shop.system.meta_url)
-
-
-def read_table(spark: SparkSession, metaserver: str, table: str, schema: str = "", **options: str) -> DataFrame:
-    """A table of a system."""
-    reader = spark.read.format("qmq").options(metaserver=metaserver, table=table, **options)
-    return (reader.schema(schema) if schema else reader).load()

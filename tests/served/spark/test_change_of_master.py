@@ -11,7 +11,7 @@ from console.analytics.models import AnalyticsRun
 from qmq.sync import Consumer, Producer
 from spark_analytics.lake import Lake
 from tests.faults.replication.scene import in_sync, process_of
-from tests.served.spark.test_live import run, sums
+from tests.served.spark.live_runs import run, sums
 from tests.support.servers.system import System
 from tests.support.whole import in_whole_spark_runs
 

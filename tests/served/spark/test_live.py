@@ -1,11 +1,10 @@
 """From real nodes to summary tables: what was sent, acked, given up and delayed is what pages show."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from shutil import rmtree
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -15,10 +14,11 @@ from console.analytics.tables import TABLES
 from qmq.sync import Consumer, Producer
 from spark_analytics import schemas
 from spark_analytics.jobs.catalog import ORDER
-from spark_analytics.jobs.runner import Report, Request, Runner
+from spark_analytics.jobs.runner import Request, Runner
 from spark_analytics.lake import Lake
-from spark_analytics.lake.log import Change, now_ms
+from spark_analytics.lake.log import now_ms
 from spark_analytics.lake.tables import STREAMED
+from tests.served.spark.live_runs import LATER_MS, run, sums
 from tests.served.spark.shop import Shop
 from tests.support.servers.system import System
 from tests.support.waiting import eventually
@@ -26,8 +26,6 @@ from tests.support.whole import in_whole_spark_runs
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-LATER_MS = 2 * 3_600_000
-"""So far ahead the jobs' clock is, and so far watermarks are moved: the hour is over for them, and complete."""
 SENT = 300
 
 
@@ -41,29 +39,6 @@ def nodes(tmp_path: Path) -> Iterator[System]:
         yield found
     finally:
         found.stop()
-
-
-def sums(table: str, column: str, **wanted: Any) -> Any:
-    rows = TABLES[table].model._default_manager.filter(step_seconds=3600, **wanted)
-    return sum(getattr(row, column) for row in rows)
-
-
-def run(lake: Lake, nodes: System, jobs: tuple[str, ...]) -> Report:
-    def part(names: Iterable[str]) -> Report:
-        asked = Request({"metaserver": nodes.meta_url})
-        report = Runner(lake, asked, say=print, now_ms=lambda: now_ms() + LATER_MS).run(names)
-        assert not report.failed, report.failed
-        return report
-
-    read = part(["ingest"])
-    for table in STREAMED:
-        base = lake.snapshot(table)
-        later = {group: at_ms + LATER_MS * (group not in base.missing) for group, at_ms in base.watermarks.items()}
-        lake.commit(table, base, Change(watermarks=later))
-    report = part([name for name in jobs if name != "ingest"])
-    report.rows_read += read.rows_read
-    report.missing = read.missing
-    return report
 
 
 @dataclass(frozen=True, slots=True)

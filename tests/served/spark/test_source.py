@@ -11,7 +11,7 @@ from pyspark.sql.functions import col
 from broker_node.storage.progress_log import consumer_key
 from qmq.sync import Consumer
 from spark_analytics.schemas import SCHEMAS
-from tests.served.spark.conftest import Read, read_table
+from tests.served.spark.reading import Read, read_table
 from tests.served.spark.shop import DEAD, FAILED, NOTE, ORDERS, PAYMENTS, TAKEN, Shop
 
 GROUPS = ("g1", "g2")

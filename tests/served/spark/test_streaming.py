@@ -18,7 +18,7 @@ from pyspark.sql.streaming import StreamingQuery
 from qmq import Producer
 from qmq.node_admin import NodeAdmin
 from spark_analytics.source.offsets import complete_ms
-from tests.served.spark.conftest import read_table
+from tests.served.spark.reading import read_table
 from tests.served.spark.shop import send, take
 from tests.support.servers.processes import PROJECT
 from tests.support.servers.system import System

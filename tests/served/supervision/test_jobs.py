@@ -35,6 +35,7 @@ from qmq_node.admin.server import BadRequest
 from qmq_node.node.node import Node
 from qmq_node.process.runner import run_until_signal
 from qmq_node.server.connection import Connection
+from tests.served.supervision.jobs import LEADING
 from tests.support.drivers.breaking import BreakingSupervisor
 from tests.support.drivers.in_process import (
     Client,
@@ -78,14 +79,6 @@ REPLICATION = {
     "one_shot": {"following", "promotion", "switch_over_checkpoint"},
 }
 """Of members of larger groups: tests/sim/replication runs them."""
-LEADING = {
-    "every": {"replication_checks"},
-    "one_shot": {
-        "replication_feed", "replication_send", "replication_read", "replication_row_change", "replication_follow",
-        "replication_copy",
-    },
-}  # fmt: skip
-"""Of a master with slaves: tests/sim/leading/test_jobs.py breaks each of them."""
 CRITICAL = {
     "broker": ("membership", "member"),
     "broker flushing by interval": ("member",),

@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.conftest import server_for_tests
 from tests.support.runner import with_database
 from tests.support.servers import services
 from tests.support.servers.processes import PROJECT
@@ -23,6 +22,7 @@ from tests.support.servers.services import (
     ServerMissing,
     own_database,
 )
+from tests.support.servers.shared import server_for_tests
 from tests.support.waiting import eventually
 
 STARTS_AND_PAUSES = """

@@ -2,12 +2,11 @@
 
 import re
 
-from tests.served.testing.conftest import RunTests
-from tests.support.servers.processes import PROJECT
+from tests.served.testing.pages import PAGE
+from tests.served.testing.runs import RunTests
 
 pytest_plugins = ["pytester"]
 
-PAGE = (PROJECT / "docs/how-to/test-a-consumer.md").read_text()
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.S | re.M)
 
 

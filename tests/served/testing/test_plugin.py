@@ -4,7 +4,7 @@ import tomllib
 
 import pytest
 
-from tests.served.testing.conftest import RunTests
+from tests.served.testing.runs import RunTests
 from tests.support.servers.processes import PROJECT
 
 pytest_plugins = ["pytester"]

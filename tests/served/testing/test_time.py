@@ -1,6 +1,6 @@
 """`qmq_time` in test files of an imagined user: what becomes due, and what must not notice that time has passed."""
 
-from tests.served.testing.conftest import RunTests
+from tests.served.testing.runs import RunTests
 
 pytest_plugins = ["pytester"]
 

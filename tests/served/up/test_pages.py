@@ -9,14 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.served.up.pages import PAGES
 from tests.support.servers.processes import PROJECT
 from tests.support.servers.up import Up
 from tests.support.waiting import eventually
 
-FOLDERS = ("docs/tutorials", "docs/how-to")
-PAGES = ("README.md", "CONTRIBUTING.md", "docs/alerts.md", "docs/reference/rest-api.md", *sorted(
-    str(path.relative_to(PROJECT)) for folder in FOLDERS for path in (PROJECT / folder).glob("*.md")
-))  # fmt: skip
 _BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```", re.S | re.M)
 BLOCKS = {page: _BLOCK.findall((PROJECT / page).read_text()) for page in PAGES}
 SECONDS = 120

@@ -17,18 +17,13 @@ from broker_node.storage.progress_log import LAYOUT, LAYOUT_AT, PROGRESS_ENTRY_B
 from qmq.node_admin import NodeAdmin, NodeRefused
 from qmq.protocol.commands import TagFilter
 from qmq.protocol.messages import Message
+from tests.sim.broker.admin import DEAD, RETRY, admin_of
 from tests.sim.world.loop import running_loop
 from tests.support.drivers.in_process import Client, connected, message, run_jobs, running_broker
 from tests.support.manual_clock import ManualClock
 from tests.support.waiting import eventually_async
 
 START_MS = 1_700_000_000_000
-RETRY = "%RETRY%orders%g"
-DEAD = "%DEAD_RETRY%orders%g"
-
-
-def admin_of(broker: Broker) -> NodeAdmin:
-    return NodeAdmin("{}:{}".format(*broker.admin.address), timeout_seconds=20)
 
 
 @asynccontextmanager

@@ -10,21 +10,14 @@ from broker_node.broker import Broker
 from broker_node.reads.read_ahead import ReadAhead
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.commands import AckRequest, PullRequest
-from qmq.protocol.frames import FrameReader, encode_request
 from qmq.protocol.messages import encode_entry
 from qmq_node.commits.committer import GATHER_SECONDS
 from qmq_node.log.commit import CommitWriter, SealedCommit
-from tests.sim.broker.test_long_polls import FakeConnection
+from tests.sim.broker.connections import FakeConnection
+from tests.sim.broker.sends import give
 from tests.sim.world.loop import running_loop
-from tests.support.drivers.feeding import feed
 from tests.support.drivers.in_process import Client, connected, message, running_broker
 from tests.support.waiting import eventually_async
-
-
-def give(broker: Broker, connection: FakeConnection, code: int, body: bytes) -> None:
-    """Have the broker handle a request of a connection now."""
-    (frame,) = feed(FrameReader(), encode_request(code, 1, body))
-    broker.handlers.handle(connection, frame)  # type: ignore[arg-type]
 
 
 def ack(broker: Broker, sequence: int) -> FakeConnection:

@@ -6,8 +6,8 @@ from broker_node.broker import Broker
 from qmq.protocol.codes import Command
 from qmq.protocol.commands import PullRequest
 from qmq.protocol.extensions import EnsureGroupRequest
-from tests.sim.broker.test_gathered_commits import give
-from tests.sim.broker.test_long_polls import FakeConnection
+from tests.sim.broker.connections import FakeConnection
+from tests.sim.broker.sends import give
 from tests.support.drivers.in_process import connected, message, running_broker
 from tests.support.waiting import eventually_async
 

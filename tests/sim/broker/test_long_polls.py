@@ -1,7 +1,6 @@
 """What waiting pulls cost: work for what is delivered, memory for what waits."""
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,45 +9,15 @@ from broker_node.broker import Broker
 from broker_node.delivery.long_poll import STALE_DEADLINES_MAX
 from qmq.protocol.codes import Command
 from qmq.protocol.commands import PullRequest, TagFilter
-from qmq.protocol.frames import Frame, FrameReader, encode_request
+from qmq.protocol.frames import FrameReader, encode_request
 from qmq_node.policy import NodePolicy
+from tests.sim.broker.connections import FakeConnection
 from tests.support.drivers.feeding import feed
 from tests.support.drivers.in_process import connected, message, running_broker
 from tests.support.manual_clock import ManualClock
 from tests.support.waiting import eventually_async
 
 IDLE = 10_000
-
-
-class FakeConnection:
-    """Takes answers; nothing is sent."""
-
-    is_closed = False
-    answer_room = 1 << 20
-    queued_bytes = 0
-
-    def __init__(self, number: int) -> None:
-        self.peer = f"10.0.0.1:{number}"
-        self.codes: list[int] = []
-        self._on_close: list[Callable[[], object]] = []
-
-    def close(self) -> None:
-        """End the connection."""
-        self.is_closed = True
-        for callback in self._on_close:
-            callback()
-
-    def reply(self, frame: Frame, code: int, *parts: bytes | memoryview) -> None:
-        self.codes.append(code)
-
-    def holds(self, frame: Frame, answer_bytes: int) -> None:
-        pass
-
-    def has_unread(self, mark: int) -> bool:
-        return False
-
-    def on_close(self, callback: Callable[[], object]) -> None:
-        self._on_close.append(callback)
 
 
 def pull(

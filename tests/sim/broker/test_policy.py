@@ -16,7 +16,8 @@ from qmq.protocol.codes import BrokerGroupState, ResponseCode, SendResult
 from qmq.protocol.commands import SendFailure
 from qmq.receipt import Receipt
 from qmq_node.log.index import DenseIndex
-from qmq_node.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, encode_policy
+from qmq_node.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy
+from tests.sim.broker.policies import enforce
 from tests.support.drivers.in_process import (
     Client,
     connected,
@@ -34,11 +35,6 @@ from tests.support.drivers.in_process import (
 from tests.support.drivers.policies import set_policies
 from tests.support.manual_clock import ManualClock
 from tests.support.waiting import eventually_async
-
-
-async def enforce(broker: Broker, policy: NodePolicy) -> None:
-    """As if the metaserver had sent it."""
-    await broker.policies.replace(encode_policy(policy))
 
 
 def rules(**subjects: SubjectPolicy) -> NodePolicy:

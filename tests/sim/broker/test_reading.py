@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
@@ -15,7 +14,7 @@ from broker_node.storage.consume_log import ENTRY, Entry
 from broker_node.storage.progress_log import PROGRESS_ENTRY, consumer_key, is_whole
 from qmq.errors import ReadRefused
 from qmq.protocol import bulk_read
-from qmq.protocol.bulk_read import ListRangesRequest, RangesPage, ReadRequest, SubjectRange
+from qmq.protocol.bulk_read import ListRangesRequest, RangesPage, ReadRequest
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.commands import TagFilter
 from qmq.protocol.extensions import LeaveGroupRequest, Refusal
@@ -23,9 +22,9 @@ from qmq.protocol.messages import decode_raw
 from qmq_node.log.index import DenseIndex
 from qmq_node.log.unreadable_pages import PAGE_BYTES, RETRY_SECONDS_MAX
 from spark_analytics.source.node_reader import NodeReader
+from tests.sim.broker.reading import ranges, read
 from tests.support.disks.memory_disk import MemoryDisk
 from tests.support.drivers.in_process import (
-    blocking,
     connected,
     files_in,
     message,
@@ -37,22 +36,6 @@ from tests.support.drivers.in_process import (
 from tests.support.drivers.indexes import read_entries
 from tests.support.manual_clock import ManualClock
 from tests.support.waiting import eventually_async
-
-T = TypeVar("T")
-
-
-async def read(broker: Broker, ask: Callable[[NodeReader], T], **settings: object) -> T:
-    """What a reader is answered, asked in a thread as executors ask."""
-
-    def work() -> T:
-        with NodeReader("{}:{}".format(*broker.server.address), **settings) as reader:  # type: ignore[arg-type]
-            return ask(reader)
-
-    return await blocking(work)
-
-
-async def ranges(broker: Broker, from_ms: int = -1, to_ms: int = -1) -> dict[str, SubjectRange]:
-    return {found.name: found for found in await read(broker, lambda r: list(r.ranges(from_ms, to_ms)))}
 
 
 async def index(broker: Broker, subject: str, begin: int, end: int, **settings: object) -> list[Entry]:

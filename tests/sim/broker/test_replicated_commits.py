@@ -13,8 +13,8 @@ from qmq.protocol.reasons import Reason
 from qmq_node.commits.committer import UNCONFIRMED_COMMITS_MAX
 from qmq_node.log.commit_ends import RECENT_COMMITS_MAX
 from qmq_node.requests import sends
-from tests.sim.broker.test_gathered_commits import give
-from tests.sim.broker.test_long_polls import FakeConnection
+from tests.sim.broker.connections import FakeConnection
+from tests.sim.broker.sends import give
 from tests.support.drivers.in_process import connected, message, running_broker
 from tests.support.waiting import eventually_async
 

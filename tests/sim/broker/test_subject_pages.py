@@ -7,8 +7,8 @@ import pytest
 from broker_node.broker import Broker
 from qmq.node_admin import NodeRefused
 from qmq_node.policy import NodePolicy, SubjectPolicy
-from tests.sim.broker.test_admin_pages import DEAD, RETRY, admin_of
-from tests.sim.broker.test_policy import enforce
+from tests.sim.broker.admin import DEAD, RETRY, admin_of
+from tests.sim.broker.policies import enforce
 from tests.support.drivers.in_process import connected, message, running_broker
 from tests.support.manual_clock import ManualClock
 

@@ -9,8 +9,8 @@ from broker_node.broker import Broker
 from broker_node.delivery import consumer_leases
 from broker_node.retention import subject_removal
 from qmq_node.policy import NodePolicy, SubjectPolicy
-from tests.sim.broker.test_policy import enforce
-from tests.sim.broker.test_reading import ranges
+from tests.sim.broker.policies import enforce
+from tests.sim.broker.reading import ranges
 from tests.support.drivers.in_process import connected, files_in, message, run_jobs, running_broker
 from tests.support.manual_clock import ManualClock
 from tests.support.waiting import eventually_async

@@ -19,7 +19,7 @@ from qmq_node.log.replay import MemberOpening
 from qmq_node.replication.replica_state import ReplicaStateFile
 from qmq_node.replication.rules.roles import Copying, CopyPhase, ReplicaState
 from qmq_node.replication.slave.slave_copy import SlaveCopy
-from tests.sim.crashes.test_rebuilds import SEGMENT_BYTES, Broker, known
+from tests.sim.crashes.rebuilds import SEGMENT_BYTES, Broker, known
 from tests.support.disks.memory_disk import MemoryDisk, SimulatedCrash
 from tests.support.drivers.copies import sent
 from tests.support.drivers.store_driver import GROUP, ROOT, StoreDriver

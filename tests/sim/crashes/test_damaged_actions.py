@@ -16,7 +16,7 @@ from qmq_node.log.handles import HandleCache
 from qmq_node.log.log import SegmentedLog
 from qmq_node.log.record import iter_records
 from qmq_node.log.recovery import Commit
-from tests.sim.crashes.test_shared_consumer_ids import FULL, SUBJECT, Line, Shared
+from tests.sim.crashes.shared_ids import FULL, SUBJECT, Line, Shared
 from tests.support.disks.memory_disk import MemoryDisk
 from tests.support.drivers.store_driver import GROUP, ROOT
 

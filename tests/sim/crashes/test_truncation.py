@@ -11,8 +11,7 @@ from qmq_node.log.record import BEGINNING, HEADER_BYTES, Position
 from qmq_node.log.truncation import Truncation, TruncationFile, finish_truncation
 from tests.support.disks.memory_disk import MemoryDisk, SimulatedCrash
 from tests.support.promises import Check, judging
-from tests.unit.qmq_node.log.test_high_watermark import seal, written
-from tests.unit.qmq_node.log.test_log import SEGMENT
+from tests.unit.qmq_node.log.logs import SEGMENT, seal, written
 
 FOLDER = "data/log"
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.sim.conftest import SEED
+from tests.sim.seed import SEED
 from tests.sim.world.world import World
 
 

@@ -1,40 +1,22 @@
 """Bad input on the sync port is answered or closes its connection, and other slaves continue to follow."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from qmq.errors import ConnectionLost
-from qmq.net.caller import Caller
 from qmq.protocol.codes import Command, FollowResult, FollowState, ResponseCode
 from qmq.protocol.frames import FLAG_ONE_WAY, encode_request
 from qmq.protocol.replication import EPOCHS_MAX, READ_COPY_BYTES_MAX, Confirm
 from qmq_node.replication.master import candidates
 from qmq_node.replication.master import listener as listener_module
-from tests.sim.leading.scene import PROMOTION, SEGMENT_BYTES, Scene, ScriptedSlave, commit_bytes, leading, row
+from tests.sim.leading.raw_slaves import raw, with_a_good_slave
+from tests.sim.leading.scene import PROMOTION, SEGMENT_BYTES, ScriptedSlave, commit_bytes, leading, row
 from tests.support.waiting import eventually_async
 
 OTHER = "00000000-0000-0000-0000-000000000002"
-
-
-@asynccontextmanager
-async def with_a_good_slave() -> AsyncIterator[tuple[Scene, ScriptedSlave]]:
-    """A master with slave b, which stays in sync until the end."""
-    async with leading(commits_before=30) as scene:
-        good = await scene.following("b")
-        session = good.answer
-        yield scene, good
-        await scene.write()
-        await eventually_async(lambda: len(scene.answered) == scene.sent)
-        await eventually_async(lambda: good.has_all)
-        good.check_log()
-        assert good.answer is session
-        assert good.is_connected
-        assert scene.leading.counters.ended_sessions["rejected"] <= 1
-        assert scene.leading.current_row.in_sync[-1] == "b"
 
 
 @pytest.mark.parametrize(
@@ -215,12 +197,6 @@ async def test_a_second_follow_on_one_connection_closes_it() -> None:
         with pytest.raises(ConnectionLost):
             await slave.caller.call(Command.FOLLOW, slave.request().encode(), timeout_s=5)
         assert scene.listener.counters.bad_requests == {"second_follow": 1}
-
-
-async def raw(scene: Scene) -> Caller:
-    caller = Caller(*scene.listener.server.address)
-    await caller.connect()
-    return caller
 
 
 async def test_a_confirmation_without_a_session_closes_the_connection() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from qmq.protocol.replication import ReadCopyRequest
-from tests.served.supervision.test_jobs import LEADING
+from tests.served.supervision.jobs import LEADING
 from tests.sim.leading.scene import EPOCH, PROMOTION, Scene, leading
 from tests.support.waiting import eventually_async
 

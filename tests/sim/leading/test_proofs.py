@@ -16,8 +16,8 @@ from qmq_node.replication import slave_claim
 from qmq_node.replication.master import listener as listener_module
 from qmq_node.replication.slave_claim import SlaveClaim, prove
 from qmq_node.server.connection_auth import authenticate
+from tests.sim.leading.raw_slaves import raw, with_a_good_slave
 from tests.sim.leading.scene import EPOCH, PROMOTION, SECRET, Scene, ScriptedSlave, leading
-from tests.sim.leading.test_bad_input import raw, with_a_good_slave
 from tests.support.waiting import eventually_async
 
 OTHER = "00000000-0000-0000-0000-000000000002"

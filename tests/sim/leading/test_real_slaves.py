@@ -10,7 +10,7 @@ from qmq_node.replication.master import sender
 from qmq_node.replication.slave.follow_outcomes import FollowerIdentity, MustCopy
 from qmq_node.replication.slave.follower import Follower
 from tests.sim.leading.scene import EPOCH, PROMOTION, SECRET, Scene, leading, row
-from tests.sim.replication.test_follower import Payloads, payloads_of
+from tests.sim.replication.following import Payloads, payloads_of
 from tests.sim.world.loop import running_loop
 from tests.support.disks.memory_disk import MemoryDisk
 from tests.support.drivers.copies import assert_prefix, opened_copy, slave_copy_of

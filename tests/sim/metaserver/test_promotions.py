@@ -14,7 +14,7 @@ from metaserver.server import Metaserver
 from qmq.protocol.codes import BrokerRequestType, ClientType, Command, ReplicaRole
 from qmq.protocol.group_rows import GroupRow
 from qmq.protocol.reasons import Reason
-from tests.sim.metaserver.test_members import FaultyRepository
+from tests.sim.metaserver.repositories import FaultyRepository
 from tests.sim.world.loop import running_loop
 from tests.sim.world.rows import Database, RowRepository
 from tests.support.drivers.metaserver_peers import Peer, peer, running

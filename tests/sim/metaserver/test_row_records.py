@@ -13,7 +13,7 @@ from metaserver.replication.row_records import RECORD_SECONDS
 from metaserver.server import Metaserver
 from qmq.protocol.codes import BrokerRequestType, ReplicaRole
 from qmq.protocol.group_rows import GroupRow, InSyncChange, RowResult
-from tests.sim.metaserver.test_row_requests import Pair, running_pair
+from tests.sim.metaserver.pairs import Pair, running_pair
 from tests.support.drivers.in_process import get_json, get_page
 from tests.support.drivers.metaserver_peers import peer, running
 from tests.support.manual_clock import ManualClock

@@ -1,76 +1,18 @@
 """CHANGE_IN_SYNC and RESIGN of masters, and ROLE to the nodes of a group."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from metaserver.choices import GroupState
-from metaserver.server import Metaserver
-from qmq.protocol.codes import BrokerRequestType, Command, ReplicaRole, ResponseCode
-from qmq.protocol.group_rows import ChangeInSyncRequest, GroupRow, InSyncChange, ResignRequest, RowResponse, RowResult
-from tests.sim.metaserver.test_members import FaultyRepository
-from tests.support.drivers.metaserver_peers import Peer, peer, running
+from qmq.protocol.codes import Command, ReplicaRole, ResponseCode
+from qmq.protocol.group_rows import ChangeInSyncRequest, InSyncChange, RowResponse, RowResult
+from tests.sim.metaserver.pairs import HEARTBEAT, running_pair
+from tests.sim.metaserver.repositories import FaultyRepository
+from tests.support.drivers.metaserver_peers import peer, running
 from tests.support.manual_clock import ManualClock
 from tests.support.waiting import eventually_async
-
-HEARTBEAT = BrokerRequestType.HEARTBEAT
-
-
-@dataclass
-class Pair:
-    """A metaserver, and a group of a master and a slave that are registered there."""
-
-    repository: FaultyRepository
-    clock: ManualClock
-    metaserver: Metaserver
-    master: Peer
-    slave: Peer
-
-    async def heartbeat_of_slave(self) -> None:
-        await self.slave.register("g1", "g1-b", port=2, boot_id="b", state=4, request_type=HEARTBEAT)
-
-    @property
-    def row(self) -> GroupRow:
-        directory = self.metaserver.directory
-        return directory.row_on_wire(directory.groups["g1"])
-
-    async def change(self, change: InSyncChange, member: str = "g1-b", **values: object) -> RowResponse:
-        row = self.row
-        request = ChangeInSyncRequest(
-            "g1", "g1-a", row.epoch, row.promotion_id, row.in_sync_version, change, member, "test"
-        )
-        return await self.call(Command.CHANGE_IN_SYNC, replace(request, **values).encode())  # type: ignore[arg-type]
-
-    async def resign(self, successor: str = "g1-b", *, is_leaving: bool = False) -> RowResponse:
-        row = self.row
-        request = ResignRequest(
-            "g1", "g1-a", row.epoch, row.promotion_id, row.in_sync_version, successor, 500, 7, is_leaving
-        )
-        return await self.call(Command.RESIGN, request.encode())
-
-    async def call(self, command: Command, body: bytes) -> RowResponse:
-        frame = await self.master.caller.call(command, body, timeout_s=20)
-        assert frame.code == ResponseCode.SUCCESS
-        return RowResponse.decode(frame.body)
-
-    async def sent(self, node: Peer, row: GroupRow) -> None:
-        """Wait until the node was sent this row as its newest."""
-        await eventually_async(lambda: node.pushed and GroupRow.decode(node.pushed[-1].body) == row)
-        assert {frame.code for frame in node.pushed} == {Command.ROLE}
-
-
-@asynccontextmanager
-async def running_pair(folder: Path) -> AsyncIterator[Pair]:
-    repository, clock = FaultyRepository(), ManualClock()
-    async with running(folder, clock, repository) as metaserver, peer(metaserver) as master, peer(metaserver) as slave:
-        pair = Pair(repository, clock, metaserver, master, slave)
-        await master.register("g1", boot_id="a", sync_address="10.0.0.1:9")
-        await eventually_async(lambda: "g1" in repository.groups)
-        await pair.heartbeat_of_slave()
-        yield pair
 
 
 async def test_a_master_changes_the_in_sync_set_and_all_nodes_are_sent_the_row(tmp_path: Path) -> None:

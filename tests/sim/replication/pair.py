@@ -18,7 +18,7 @@ from qmq_node.replication.rules.roles import ReplicaState
 from qmq_node.replication.rules.row import ChangeInSync, ChangeRejected, GroupRow, Promotion, Resignation
 from tests.sim.world.cluster import SMALL, SYNC_SECRET, Cluster, Host
 from tests.sim.world.loop import SimulatedLoop
-from tests.support.drivers.in_process import Client, connected
+from tests.support.drivers.in_process import Client, connected, message
 from tests.support.drivers.replicas import state_of
 from tests.support.waiting import eventually_async
 
@@ -251,3 +251,9 @@ async def stored(client: Client) -> list[str]:
 
 
 __all__ = ["Members", "client_of", "comparable", "in_sync", "members", "replace", "stored"]
+
+
+async def send(client: Client, numbers: range) -> list[str]:
+    """Send messages; their IDs once all are acknowledged."""
+    assert await client.send(*(message(number) for number in numbers)) == {}
+    return [f"m{number}" for number in numbers]

@@ -12,7 +12,7 @@ from qmq.protocol.replication import COMMITS_BYTES_MAX
 from qmq_node.log.copied_log import CopiedCommits
 from qmq_node.replication.slave import joining
 from qmq_node.replication.slave.follower import FRAME_BYTES_MAX
-from tests.sim.replication.test_follower import EPOCH, PROMOTION, ScriptedMaster, Slave, following
+from tests.sim.replication.following import EPOCH, PROMOTION, ScriptedMaster, Slave, following
 from tests.support.drivers.copies import assert_prefix, changed, commits_of, header_of, master_log, together
 from tests.support.waiting import eventually_async
 

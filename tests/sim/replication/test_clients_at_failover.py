@@ -12,7 +12,7 @@ from qmq import Backoff, Consumer, Delivery, Limits, Producer, Timeouts
 from qmq.net.caller import Caller
 from qmq.net.failure_log import BRIEF_SECONDS
 from qmq.protocol.codes import Command
-from tests.sim.replication.test_cluster import Group, cluster_of
+from tests.sim.replication.groups import Group, cluster_of
 from tests.sim.world.cluster import Cluster, Host
 from tests.sim.world.loop import running_loop
 from tests.sim.world.network import TEST_HOST

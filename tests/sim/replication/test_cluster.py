@@ -1,15 +1,10 @@
 """Broker groups of several members with metaservers: nodes join, masters fail, metaservers promote."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import replace
 
 import pytest
 
-from broker_node.broker import Broker
 from metaserver.choices import OperatorState
-from metaserver.domain import BrokerGroup
 from metaserver.memory.live_groups import LEASE_SECONDS
 from metaserver.server import Metaserver
 from qmq import Producer, Timeouts
@@ -17,116 +12,12 @@ from qmq.errors import ConnectionLost
 from qmq.protocol.codes import BrokerRequestType, ReplicaRole
 from qmq.protocol.reasons import Code
 from qmq_node.log.record import FIRST_EPOCH
-from tests.sim.replication.pair import client_of, comparable
-from tests.sim.replication.test_pair import send, stored
+from tests.sim.replication.groups import Group, begun, cluster_of, received
+from tests.sim.replication.pair import client_of, send, stored
 from tests.sim.world.cluster import Cluster, Host
-from tests.sim.world.disk import SimulatedDisk
 from tests.sim.world.loop import running_loop
 from tests.support.drivers.in_process import Client, message
 from tests.support.waiting import eventually_async
-
-
-class Group:
-    """A broker group of a cluster, the first one by default."""
-
-    def __init__(self, cluster: Cluster, name: str = "g1") -> None:
-        self.cluster = cluster
-        self.name = name
-        self.hosts = cluster.members(name)
-        self.readers = 0
-
-    @property
-    def row(self) -> BrokerGroup:
-        """As the database has it."""
-        return self.cluster.database.rows.groups[self.name]
-
-    def broker(self, node: str) -> Broker:
-        """A node as it runs now."""
-        server = self.hosts[node].server
-        assert isinstance(server, Broker)
-        return server
-
-    def runs(self, node: str) -> bool:
-        return self.hosts[node].server is not None
-
-    @property
-    def master(self) -> Broker:
-        """The master, once it serves."""
-        return self.broker(self.row.master)
-
-    async def serves(self, *nodes: str) -> None:
-        """Wait until one of these nodes serves as master."""
-        await eventually_async(
-            lambda: self.row.master in nodes and self.runs(self.row.master) and not self.master.readiness(), 60
-        )
-
-    async def in_sync(self, *nodes: str) -> None:
-        """Wait until these members are in sync, and the master knows it."""
-
-        def known() -> bool:
-            leading = self.master.member.leading if self.runs(self.row.master) else None
-            return (
-                set(self.row.in_sync) == set(nodes)
-                and leading is not None
-                and leading.current_row.in_sync == self.row.in_sync
-            )
-
-        await eventually_async(known, 60)
-
-    async def all_equal(self) -> None:
-        """Wait until all members have the master's log, applied, and compare what follows from it."""
-        master = self.master
-        brokers = [self.broker(node) for node in self.hosts if self.runs(node)]
-
-        def equal() -> bool:
-            end = master.log.synced_end
-            return master.log.high_watermark == master.log.records_end == end and all(
-                broker.log.synced_end >= end and broker.log.high_watermark >= end for broker in brokers
-            )
-
-        await eventually_async(equal, 60)
-        states = [comparable(broker.store) for broker in brokers]
-        assert all(state == states[0] for state in states)
-
-    def empty_disk(self, node: str) -> None:
-        """The node, which does not run, gets a new disk."""
-        host = self.hosts[node]
-        host.disk = SimulatedDisk(self.cluster.loop, host.name, self.cluster.loop.rng("new disk"), host.weather)
-
-    def set(self, **values: object) -> None:
-        """An operator changes the group."""
-        rows = self.cluster.database.rows
-        rows.groups[self.name] = replace(rows.groups[self.name], **values)  # type: ignore[arg-type]
-        self.cluster.database.changed(group=self.name)
-
-
-@asynccontextmanager
-async def cluster_of(copies: int = 2, metas: int = 1, **settings: object) -> AsyncIterator[Group]:
-    """A broker group with its members in sync."""
-    async with Cluster(
-        running_loop(), brokers=1, delays=0, copies=copies, metas=metas, broker_settings=settings
-    ) as cluster:
-        group = Group(cluster)
-        await group.in_sync(*group.hosts)
-        yield group
-
-
-async def begun(group: Group, count: int = 20) -> list[str]:
-    """Messages that the group's master has acknowledged."""
-    async with client_of(group.master) as client:
-        await client.begin()
-        return await send(client, range(count))
-
-
-async def received(group: Group) -> list[str]:
-    """The IDs of all messages at the master."""
-    group.readers += 1
-    reader, found = f"reader{group.readers}", list[str]()
-    async with client_of(group.master) as client:
-        await client.begin(group=reader)
-        while (pulled := await client.pull(group=reader, limit=1000, last=len(found) - 1))[1]:
-            found += pulled[1]
-    return found
 
 
 async def test_the_second_node_becomes_a_slave_and_replaces_the_master() -> None:

@@ -18,7 +18,7 @@ from tests.sim.replication.copying import (
     phase_of,
 )
 from tests.sim.replication.pair import Members, client_of, members
-from tests.sim.replication.test_reports import series
+from tests.sim.replication.reports import series
 from tests.sim.world.loop import running_loop
 from tests.support.waiting import eventually_async
 

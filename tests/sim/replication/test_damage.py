@@ -5,9 +5,8 @@ import asyncio
 from metaserver.server import Metaserver
 from qmq.protocol.codes import ReplicaRole
 from qmq_node.log.record import HEADER_BYTES
-from tests.sim.replication.pair import client_of
-from tests.sim.replication.test_cluster import begun, cluster_of, received
-from tests.sim.replication.test_pair import send
+from tests.sim.replication.groups import begun, cluster_of, received
+from tests.sim.replication.pair import client_of, send
 from tests.sim.world.cluster import Host
 from tests.sim.world.loop import running_loop
 from tests.support.waiting import eventually_async

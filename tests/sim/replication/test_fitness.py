@@ -18,9 +18,8 @@ from qmq_node.member.role_shell import MemberShell
 from qmq_node.replication.master.in_sync_set import PROGRESS_SECONDS, SLOW_SECONDS
 from qmq_node.replication.master.leading import Leading
 from qmq_node.replication.rules.row import GroupRow
-from tests.sim.replication.pair import client_of
-from tests.sim.replication.test_cluster import Group, begun, cluster_of, received
-from tests.sim.replication.test_pair import send
+from tests.sim.replication.groups import Group, begun, cluster_of, received
+from tests.sim.replication.pair import client_of, send
 from tests.support.drivers.in_process import message
 from tests.support.waiting import eventually_async
 

@@ -20,8 +20,7 @@ from qmq_node.replication.slave_claim import PROOF_SECONDS
 from qmq_node.server.connection import Connection
 from qmq_node.server.connection_auth import ConnectionAuth
 from qmq_node.server.server import FrameServer
-from tests.sim.replication.pair import FIRST_PORT, Members, client_of, in_sync, members
-from tests.sim.replication.test_pair import send, stored
+from tests.sim.replication.pair import FIRST_PORT, Members, client_of, in_sync, members, send, stored
 from tests.sim.world.cluster import SYNC_SECRET
 from tests.sim.world.loop import running_loop
 from tests.support.drivers.copies import changed, commits_of, header_of

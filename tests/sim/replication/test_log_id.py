@@ -1,8 +1,7 @@
 """The ID of a broker group's log: all members have it, whoever leads, and a group that begins again has another one."""
 
-from tests.sim.replication.pair import client_of
-from tests.sim.replication.test_cluster import Group, begun, cluster_of
-from tests.sim.replication.test_pair import send
+from tests.sim.replication.groups import Group, begun, cluster_of
+from tests.sim.replication.pair import client_of, send
 from tests.sim.world.cluster import Cluster
 from tests.sim.world.loop import running_loop
 from tests.support.waiting import eventually_async

@@ -4,9 +4,8 @@ import pytest
 
 from qmq_node.log.record import FIRST_EPOCH
 from qmq_node.replication.replica_state import FILE_NAME
-from tests.sim.replication.pair import client_of
-from tests.sim.replication.test_cluster import begun, cluster_of, received
-from tests.sim.replication.test_pair import send
+from tests.sim.replication.groups import begun, cluster_of, received
+from tests.sim.replication.pair import client_of, send
 
 
 @pytest.mark.parametrize("node", ["g1-a", "g1-b"])

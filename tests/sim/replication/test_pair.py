@@ -11,16 +11,10 @@ from qmq.net.caller import Caller
 from qmq.protocol.codes import BrokerRequestType, ReplicaRole
 from qmq_node.replication.rules.row import GroupRow
 from qmq_node.replication.slave.follower import LEAVE_SECONDS
-from tests.sim.replication.pair import client_of, in_sync, members, stored
+from tests.sim.replication.pair import client_of, in_sync, members, send, stored
 from tests.sim.world.loop import running_loop
-from tests.support.drivers.in_process import Client, message
+from tests.support.drivers.in_process import message
 from tests.support.waiting import eventually_async
-
-
-async def send(client: Client, numbers: range) -> list[str]:
-    """Send messages; their IDs once all are acknowledged."""
-    assert await client.send(*(message(number) for number in numbers)) == {}
-    return [f"m{number}" for number in numbers]
 
 
 async def test_a_member_waits_for_the_row_and_refuses_clients() -> None:

@@ -9,9 +9,8 @@ import pytest
 
 from qmq_node.replication.master import retention_holds
 from tests.sim.replication.copying import BYTES, SETTINGS, all_equal, assert_no_failures, make_copies_small
-from tests.sim.replication.pair import Members, client_of, members
-from tests.sim.replication.test_pair import stored
-from tests.sim.replication.test_random_faults import Storm, settle
+from tests.sim.replication.pair import Members, client_of, members, stored
+from tests.sim.replication.storms import Storm, settle
 from tests.sim.world.loop import running_loop
 from tests.support.drivers.in_process import Client, message
 

@@ -1,7 +1,6 @@
 """What masters and slaves report of their roles: pages and metrics."""
 
 import asyncio
-import re
 
 import pytest
 
@@ -10,6 +9,7 @@ from qmq.node_admin import NodeAdmin
 from qmq.protocol.codes import ReplicaRole
 from qmq_node.log.record import HEADER_BYTES
 from tests.sim.replication.pair import client_of, in_sync, members
+from tests.sim.replication.reports import series
 from tests.sim.world.loop import running_loop
 from tests.support.drivers.in_process import message, running_broker
 from tests.support.waiting import eventually_async
@@ -18,13 +18,6 @@ from tests.support.waiting import eventually_async
 def admin(broker: Broker) -> NodeAdmin:
     """The admin pages of a node."""
     return NodeAdmin("{}:{}".format(*broker.admin.address), timeout_seconds=20)
-
-
-async def series(broker: Broker) -> dict[str, float]:
-    """The metrics of a node's replication, by name and labels."""
-    text = (await broker.admin.metrics_text()).decode()
-    found = re.findall(r"^qmq_broker_replication_(.+?) (\S+)$", text.replace('broker_group="g1",', ""), re.MULTILINE)
-    return {name.replace('{broker_group="g1"}', ""): float(value) for name, value in found}
 
 
 async def test_a_master_reports_its_slaves_and_a_slave_its_master() -> None:

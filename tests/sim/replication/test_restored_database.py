@@ -7,9 +7,8 @@ import pytest
 from metaserver.replication.restored_rows import RESTORED_SECONDS
 from metaserver.server import ROUTE_FILE_SECONDS, Metaserver
 from qmq_node.replication.rules.row import UncleanPromotion
-from tests.sim.replication.pair import client_of
-from tests.sim.replication.test_cluster import Group, begun, cluster_of, received
-from tests.sim.replication.test_pair import send
+from tests.sim.replication.groups import Group, begun, cluster_of, received
+from tests.sim.replication.pair import client_of, send
 from tests.support.waiting import eventually_async
 
 PROMOTION = "00000000-0000-4000-8000-000000000009"

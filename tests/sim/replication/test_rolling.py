@@ -8,7 +8,7 @@ import pytest
 
 from qmq import Consumer, Producer
 from qmq.node_admin import NodeAdmin
-from tests.sim.replication.test_cluster import Group
+from tests.sim.replication.groups import Group
 from tests.sim.world.cluster import Cluster
 from tests.sim.world.loop import running_loop
 from tests.support.waiting import eventually_async

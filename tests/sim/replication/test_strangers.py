@@ -17,9 +17,8 @@ from qmq_node.log.atomic_file import read_file, replace_file
 from qmq_node.member.row_client import RowClient
 from qmq_node.node.data_dir import DataDirOwner
 from qmq_node.replication.rules.row import ChangeInSync, GroupRow
-from tests.sim.replication.pair import client_of
-from tests.sim.replication.test_cluster import Group, begun, cluster_of, received
-from tests.sim.replication.test_pair import send
+from tests.sim.replication.groups import Group, begun, cluster_of, received
+from tests.sim.replication.pair import client_of, send
 from tests.sim.world.cluster import SMALL, Host
 from tests.support.drivers.in_process import message
 from tests.support.waiting import eventually_async

@@ -19,8 +19,8 @@ from qmq_node.replication.switch_over.switch_over import (
     SwitchOverRejected,
     SwitchOverUnknown,
 )
+from tests.sim.replication.groups import begun, cluster_of
 from tests.sim.replication.pair import Members, client_of, in_sync, members, stored
-from tests.sim.replication.test_cluster import begun, cluster_of
 from tests.sim.world.loop import running_loop
 from tests.support.drivers.in_process import Client, message
 from tests.support.waiting import eventually_async

@@ -14,6 +14,7 @@ from qmq.protocol.scan import BatchScanner, walk_raws
 from tests.support.drivers.feeding import feed
 from tests.support.drivers.wire import decode_entries
 from tests.support.generated.command_table import COMMANDS
+from tests.unit.fuzz.mutations import mutated
 from tests.unit.qmq.protocol.examples import FRAMES
 from tests.unit.qmq.protocol.replication_examples import BODIES, VALUES
 
@@ -33,25 +34,6 @@ for info in COMMANDS.values():
     for kind in (info.request, info.response):
         if kind is not None:
             DECODERS += [lambda data, d=kind.decode, v=version: d(data, v) for version in (3, 7, 8, 9)]
-
-
-def mutated(rng: random.Random, data: bytes) -> bytes:
-    """A known body with a few bytes changed, cut, doubled, or lengths made extreme."""
-    found = bytearray(data)
-    for _ in range(rng.randint(1, 4)):
-        choice = rng.random()
-        at = rng.randrange(len(found) + 1)
-        if choice < 0.4 and found:
-            found[at % len(found)] = rng.randrange(256)
-        elif choice < 0.6:
-            del found[at : at + rng.randint(1, 20)]
-        elif choice < 0.8:
-            found[at:at] = rng.choice(
-                (b"\x7f\xff\xff\xff", b"\xff\xff", b"\x80\x00\x00\x00", b"\x00" * 8, bytes(found[:16]))
-            )
-        else:
-            found[at : at + 4] = rng.randbytes(4)
-    return bytes(found[:2048])
 
 
 def test_no_bytes_make_the_codec_misbehave() -> None:

@@ -16,7 +16,7 @@ from qmq.protocol.codes import BrokerRequestType, ReplicaRole
 from qmq.protocol.extensions import NodeRegisterRequest
 from qmq.protocol.reasons import Code, Reason
 from qmq_node.replication.rules.row import ChangeRejected, GroupRow
-from tests.unit.metaserver.test_directory_registration import REQUEST, Cluster
+from tests.unit.metaserver.clusters import REQUEST, Cluster
 
 ROW = GroupRow("g1", ("g1-a",), "g1-a", ("g1-a",), 1, 0, "")
 INCARNATION = "0123456789abcdef"

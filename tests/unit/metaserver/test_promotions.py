@@ -20,7 +20,7 @@ from metaserver.replication.promotions import (
 from qmq.protocol.codes import BrokerRequestType, ReplicaRole
 from qmq.protocol.extensions import NodeRegisterRequest
 from qmq.protocol.reasons import Reason
-from tests.unit.metaserver.test_directory_registration import Cluster
+from tests.unit.metaserver.clusters import Cluster
 
 HEARTBEAT, OFFLINE = BrokerRequestType.HEARTBEAT, BrokerRequestType.OFFLINE
 MASTER, IN_SYNC, WAITING = ReplicaRole.MASTER, ReplicaRole.IN_SYNC, ReplicaRole.WAITING

@@ -14,7 +14,7 @@ from qmq.errors import ProtocolError
 from qmq.protocol.codes import BrokerRequestType, ReplicaRole
 from qmq.protocol.extensions import NodeRegisterRequest
 from qmq_node.replication.rules.row import ChangeRejected, GroupRow
-from tests.unit.metaserver.test_directory_registration import Cluster
+from tests.unit.metaserver.clusters import Cluster
 
 NEWEST = GroupRow("g1", ("a", "b"), "a", ("a",), 3, 9, "p3", 1)
 """As the master and the metaserver know it: b was removed from the set."""

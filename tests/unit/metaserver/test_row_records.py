@@ -8,7 +8,7 @@ from metaserver.choices import GroupKind, GroupState
 from metaserver.domain import BrokerGroup, Metadata
 from metaserver.replication.row_records import RowRecords
 from qmq.supervisor import Supervisor
-from tests.unit.metaserver.test_directory_registration import Cluster
+from tests.unit.metaserver.clusters import Cluster
 
 
 class Scene:

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from tests.sim.net.test_http_guard import Pages, serving
+from tests.sim.net.pages import Pages, serving
 from tests.support.manual_clock import ManualClock
 
 

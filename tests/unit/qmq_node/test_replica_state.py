@@ -14,7 +14,7 @@ from qmq_node.replication.replica_state import (
     encode_state,
 )
 from tests.support.disks.memory_disk import MemoryDisk
-from tests.unit.qmq_node.log.test_log import opened
+from tests.unit.qmq_node.log.logs import opened
 
 
 def stored(disk: MemoryDisk) -> ReplicaStateFile:

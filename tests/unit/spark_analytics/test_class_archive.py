@@ -8,7 +8,7 @@ import pytest
 from pyspark import SparkContext
 
 from spark_analytics.class_archive import ClassArchive
-from tests.unit.spark_analytics.test_java import fake_java
+from tests.unit.spark_analytics.java import fake_java
 
 WRITES_AT_ITS_END = 'cat > /dev/null; printf whole > "$1"'
 

@@ -8,15 +8,7 @@ import pytest
 
 from spark_analytics import java
 from spark_analytics.java import LEFT_OUT, JavaMissing, java_home, java_version
-
-
-def fake_java(folder: Path, text: str) -> Path:
-    """A program that says it is a Java of some version, and what it was called with."""
-    path = folder / "bin" / "java"
-    path.parent.mkdir(parents=True)
-    path.write_text(f"#!/bin/sh\nif [ \"$1\" = -version ]; then echo '{text}' >&2; else printf '%s\\n' \"$@\"; fi\n")
-    path.chmod(0o755)
-    return path
+from tests.unit.spark_analytics.java import fake_java
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from delay_node.options import DelayOptions
 from metaserver.options import MetaOptions
 from qmq import cli
 from qmq.options import parse_options
-from tests.served.docs.test_client_guide import PAGE as CLIENT_GUIDE
-from tests.served.testing.test_how_to import PAGE as HOW_TO_TEST
-from tests.served.up.test_pages import PAGES as RUN_PAGES
+from tests.served.docs.pages import PAGE as CLIENT_GUIDE
+from tests.served.testing.pages import PAGE as HOW_TO_TEST
+from tests.served.up.pages import PAGES as RUN_PAGES
 from tools.prose import PROJECT, markdown_pages
 
 PAGES = {

@@ -15,9 +15,9 @@ from console.alerts.services import evaluate
 from metaserver.models import AuditEntry, Team
 from metaserver.services.subjects import create_subject, update_subject
 from metaserver.services.teams import create_team
-from tests.served.api.alerts.conftest import ACTOR
+from tests.served.api.alerts.receiver import ACTOR
+from tests.served.api.alerts.requests import API, RULE, made, problem
 from tests.served.api.alerts.system_state import at, group, snapshot
-from tests.served.api.alerts.test_alerts_api import API, RULE, made, problem
 from tests.support.console.people import machine
 
 pytestmark = pytest.mark.django_db

@@ -10,12 +10,11 @@ from rest_framework.test import APIClient
 from console.alerts.models import Alert, AlertChannel, AlertRule, Notification, Silence
 from console.alerts.services import evaluate
 from metaserver.models import AuditEntry
-from tests.served.api.alerts.conftest import Receiver
+from tests.served.api.alerts.receiver import Receiver
+from tests.served.api.alerts.requests import API, RULE, made, problem
 from tests.served.api.alerts.system_state import at, group, snapshot
 
 pytestmark = pytest.mark.django_db
-API = "/api/v1"
-RULE = {"name": "lag", "kind": "lag", "threshold": 100, "severity": "critical"}
 HOOK = {"name": "hook", "kind": "webhook", "url": "https://hooks.example.com/T0/hidden", "secret": "0123456789abcdef"}
 MAIL = {"name": "mail", "kind": "email", "addresses": ["a@example.com"]}
 
@@ -25,25 +24,11 @@ def only_ours(db: None) -> None:
     AlertRule.objects.update(is_enabled=False)
 
 
-def made(client: APIClient, path: str, body: dict[str, Any]) -> str:
-    """POST; the id of what was made."""
-    answer = client.post(f"{API}/{path}/", body)
-    assert answer.status_code == 201, answer.json()
-    return str(answer.json()["target"])
-
-
 def names(client: APIClient, address: str, field: str = "name") -> list[str]:
     """One field of a list's rows."""
     answer = client.get(f"{API}/{address}")
     assert answer.status_code == 200, answer.json()
     return [row[field] for row in answer.json()["results"]]
-
-
-def problem(answer: Any, status: int, code: str) -> dict[str, Any]:
-    """The answer is this problem."""
-    assert (answer.status_code, answer.json()["code"]) == (status, code), answer.json()
-    assert answer["Content-Type"] == "application/problem+json"
-    return dict(answer.json())
 
 
 # --- rights -----------------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from console.alerts.notifiers import ANSWER_BYTES_MAX, EmailNotifier, NotDeliver
 from console.alerts.services import Delivered, deliver, delivery, evaluate
 from console.alerts.services.channels import create_channel, try_channel, update_channel
 from console.alerts.services.rules import create_rule
-from tests.served.api.alerts.conftest import ACTOR, Receiver
+from tests.served.api.alerts.receiver import ACTOR, Receiver
 from tests.served.api.alerts.system_state import at, group, lagging, snapshot
 from tests.support.manual_clock import ManualClock
 from tests.support.servers.processes import PROJECT

@@ -32,7 +32,7 @@ from metaserver.services import audit, broker_groups
 from metaserver.services.subjects import create_subject
 from metaserver.services.teams import create_team
 from qmq_node.replication.rules.row import GroupRow
-from tests.served.api.alerts.conftest import ACTOR
+from tests.served.api.alerts.receiver import ACTOR
 from tests.served.api.alerts.system_state import at, group, lagging, node, snapshot
 from tests.support.console.metadata import broker_group
 

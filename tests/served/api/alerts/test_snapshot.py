@@ -11,7 +11,7 @@ from console.cluster.measured import Measured
 from console.cluster.places import NodePlace
 from console.collector.summing import summed
 from console.snapshot.state import State, empty
-from tests.served.api.alerts.conftest import ACTOR
+from tests.served.api.alerts.receiver import ACTOR
 from tests.served.api.alerts.system_state import BEGIN, at
 
 pytestmark = pytest.mark.django_db

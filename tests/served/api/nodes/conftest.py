@@ -1,15 +1,14 @@
 """A running system behind the API, and the four people who ask."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rest_framework.test import APIClient
 
 from console.accounts.roles import Role, Scope
 from metaserver.services import groups
+from tests.served.api.nodes.crew import Crew
 from tests.served.api.nodes.people import give
 from tests.support.console.metadata import broker_group, route
 from tests.support.console.people import TESTER, machine, person
@@ -23,16 +22,6 @@ def cluster(tmp_path: Path, settings: Any, transactional_db: None) -> Iterator[T
         settings.META_URL = running.meta_url
         running.save_metadata()
         yield running
-
-
-@dataclass
-class Crew:
-    """`own` is in the team that owns subject orders, `other` in another one."""
-
-    admin: APIClient
-    own: APIClient
-    other: APIClient
-    viewer: APIClient
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from metaserver import queries
 from metaserver.models import ClientSeen
 from metaserver.services import subjects
 from qmq.net.timing import Timeouts
-from tests.served.api.nodes.conftest import Crew
+from tests.served.api.nodes.crew import Crew
 from tests.served.api.nodes.people import all_pages
 from tests.support.console.people import TESTER
 from tests.support.servers.threaded_system import ThreadedSystem

@@ -7,7 +7,7 @@ import pytest
 
 from metaserver import queries
 from qmq import Producer
-from tests.served.api.nodes.conftest import Crew
+from tests.served.api.nodes.crew import Crew
 from tests.served.api.nodes.people import all_pages, give
 from tests.support.servers.threaded_system import ThreadedSystem
 from tests.support.waiting import eventually

@@ -1,8 +1,5 @@
 """Consumer groups and nodes over REST, asked of real nodes: progress, members, resets, forgetting, a node away."""
 
-import asyncio
-import threading
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -17,7 +14,8 @@ from metaserver.services import groups as service
 from qmq import Consumer
 from qmq.errors import ConnectionLost
 from qmq.node_admin import NodeAdmin
-from tests.served.api.nodes.conftest import Crew
+from tests.served.api.nodes.changes import when_nodes_change
+from tests.served.api.nodes.crew import Crew
 from tests.support.console.metadata import ACTOR, audit_rows, everything
 from tests.support.drivers.in_process import now_ms
 from tests.support.servers.threaded_system import ThreadedSystem
@@ -197,23 +195,6 @@ def test_a_group_is_forgotten_on_every_node_and_begins_anew(billing: ThreadedSys
     page = crew.own.get(BILLING).json()
     assert {place["next_sequence"] for place in page["progress"]} == {None}
     assert len(billing.consume("orders", "billing", 10)) == 10, "the messages stayed"
-
-
-def when_nodes_change(monkeypatch: pytest.MonkeyPatch, name: str, before: Callable[[], object]) -> list[str]:
-    """Call `before` in a thread each time a node is about to be changed; the list grows by the node's address."""
-    original, asked, one_at_a_time = getattr(NodeAdmin, name), [], threading.Lock()
-
-    def guarded() -> None:
-        with one_at_a_time:
-            before()
-
-    async def call(node: NodeAdmin, *args: Any, **options: Any) -> Any:
-        asked.append(node.admin_address)
-        await asyncio.to_thread(guarded)
-        return await original(node, *args, **options)
-
-    monkeypatch.setattr(NodeAdmin, name, call)
-    return asked
 
 
 def test_a_change_in_between_is_refused_while_a_group_is_forgotten(

@@ -11,7 +11,7 @@ from metaserver.models import Subject, Team
 from metaserver.services import groups
 from metaserver.services.changes import lock
 from qmq import Producer
-from tests.served.api.nodes.conftest import Crew
+from tests.served.api.nodes.crew import Crew
 from tests.support.console.people import TESTER
 from tests.support.servers.threaded_system import ThreadedSystem
 

@@ -16,7 +16,7 @@ from metaserver.services import broker_groups, subjects
 from qmq.errors import CallTimeout
 from qmq.net.timing import Timeouts
 from qmq.protocol.messages import Message
-from tests.served.api.nodes.conftest import Crew
+from tests.served.api.nodes.crew import Crew
 from tests.served.api.nodes.people import all_pages
 from tests.support.console.people import TESTER
 from tests.support.drivers.in_process import connected, now_ms

@@ -12,8 +12,8 @@ from metaserver.services import groups, subjects
 from qmq.errors import ConnectionLost
 from qmq.node_admin import NodeAdmin
 from qmq_node.policy import NodePolicy, SubjectPolicy, encode_policy
-from tests.served.api.nodes.conftest import Crew
-from tests.served.api.nodes.test_groups import when_nodes_change
+from tests.served.api.nodes.changes import when_nodes_change
+from tests.served.api.nodes.crew import Crew
 from tests.support.console.metadata import ACTOR, audit_rows, everything
 from tests.support.drivers.policies import set_policies
 from tests.support.servers.threaded_system import ThreadedSystem

@@ -7,7 +7,7 @@ from asgiref.sync import async_to_sync
 from console.live.consumers import LiveApp
 from metaserver import queries
 from qmq import Producer
-from tests.served.api.nodes.conftest import Crew
+from tests.served.api.nodes.crew import Crew
 from tests.support.console.websockets import InProcessSocket, opened
 from tests.support.servers.threaded_system import ThreadedSystem
 

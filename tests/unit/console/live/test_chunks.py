@@ -19,7 +19,7 @@ from console.snapshot.chunks import (
 )
 from console.snapshot.frames import FRAME_ENTRIES_MAX, SnapshotError, deltas, frames
 from console.snapshot.state import State, delta, empty, group_key
-from tests.unit.console.live.test_state import states
+from tests.unit.console.live.stats import states
 
 
 class Store:

@@ -26,7 +26,7 @@ from tests.support.drivers.copies import (
     sent,
     together,
 )
-from tests.unit.qmq_node.log.test_high_watermark import written
+from tests.unit.qmq_node.log.logs import written
 
 
 def copy_all(log: SegmentedLog, master: SegmentedLog, seed: int, *, is_copying: bool = False) -> CopiedLog:

@@ -6,29 +6,9 @@ import pytest
 
 from qmq_node.log.commit import SealedCommit
 from qmq_node.log.commit_ends import RECENT_COMMITS_MAX, CommitEnds
-from qmq_node.log.log import SegmentedLog
 from qmq_node.log.record import HEADER_BYTES, Position, commit_crc, decode_header
 from tests.support.disks.memory_disk import MemoryDisk
-from tests.unit.qmq_node.log.test_log import commit, opened
-
-
-def written(log: SegmentedLog, *, is_confirmed: bool = False) -> int:
-    """Write one commit with a record; its end."""
-    log.append(1, b"record")
-    taken = log.take()
-    assert taken is not None
-    log.write(taken)
-    log.complete(taken, is_confirmed=is_confirmed)
-    return taken.end
-
-
-def seal(log: SegmentedLog) -> int:
-    """Write a seal; its end."""
-    taken = log.seal_idle()
-    assert taken is not None
-    log.write(taken, sync=False)
-    log.complete(taken)
-    return taken.end
+from tests.unit.qmq_node.log.logs import commit, opened, seal, written
 
 
 def test_a_log_with_one_copy_confirms_each_commit_by_itself() -> None:

@@ -1,7 +1,6 @@
 """The engine on a disk in memory: what it keeps, what it says of damage, what it refuses."""
 
 import contextlib
-import random
 
 import pytest
 
@@ -11,49 +10,13 @@ from qmq_node.log.commit import COMMIT_BYTES_TARGET, RECORD_BYTES_MAX
 from qmq_node.log.handles import HandleCache
 from qmq_node.log.index import DenseIndex
 from qmq_node.log.log import SegmentedLog
-from qmq_node.log.record import HEADER_BYTES, Position, iter_records
-from qmq_node.log.recovery import Commit, Damage
+from qmq_node.log.record import HEADER_BYTES, Position
+from qmq_node.log.recovery import Damage
 from qmq_node.log.retention import SegmentAge, keep_from
 from qmq_node.log.segment import Segments
 from tests.support.disks.memory_disk import MemoryDisk, SimulatedCrash
 from tests.support.drivers.indexes import flush
-
-SEGMENT = 16 * 1024
-Record = tuple[int, int, bytes]
-
-
-def opened(disk: MemoryDisk, **settings: object) -> tuple[SegmentedLog, list[Record]]:
-    """A log, and the records that opening visited."""
-    found: list[Record] = []
-
-    def visit(commit: Commit) -> None:
-        found.extend((o, k, bytes(p)) for o, k, p in iter_records(commit.body, commit.body_offset))
-
-    log = SegmentedLog.open(disk, "log", segment_bytes=SEGMENT, visit=visit, **settings)  # type: ignore[arg-type]
-    return log, found
-
-
-def commit(log: SegmentedLog, *, seal: bool = False) -> None:
-    """Write everything pending."""
-    while (taken := log.take()) is not None:
-        log.write(taken)
-        log.complete(taken)
-    if seal and (taken := log.seal_idle()) is not None:
-        log.write(taken, sync=False)
-        log.complete(taken)
-
-
-def filled(disk: MemoryDisk, commits: int, seed: int = 1) -> tuple[SegmentedLog, list[Record]]:
-    """A log with random records; seals here and there."""
-    rng = random.Random(seed)
-    log, _ = opened(disk)
-    written: list[Record] = []
-    for _ in range(commits):
-        for _ in range(rng.randint(1, 4)):
-            payload = rng.randbytes(rng.randint(1, 2000))
-            written.append((log.append(rng.randint(1, 5), payload[:7], payload[7:]), 0, payload))
-        commit(log, seal=rng.random() < 0.3)
-    return log, written
+from tests.unit.qmq_node.log.logs import SEGMENT, commit, filled, opened
 
 
 def test_what_was_written_is_read_back_over_many_segments() -> None:

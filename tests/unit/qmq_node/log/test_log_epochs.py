@@ -11,9 +11,7 @@ from qmq_node.log.log import SegmentedLog
 from qmq_node.log.record import HEADER_BYTES, commit_crc, decode_header, encode_crc, encode_header
 from qmq_node.log.replay import LogMemory
 from tests.support.disks.memory_disk import MemoryDisk
-from tests.unit.qmq_node.log.test_high_watermark import seal, written
-from tests.unit.qmq_node.log.test_log import commit, opened
-from tests.unit.qmq_node.log.test_opening import inspected, without_seal
+from tests.unit.qmq_node.log.logs import commit, inspected, opened, seal, without_seal, written
 
 
 def in_epochs(disk: MemoryDisk, *epochs: int) -> tuple[SegmentedLog, list[int]]:

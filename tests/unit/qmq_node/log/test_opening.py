@@ -7,26 +7,20 @@ import pytest
 
 from qmq.errors import LogError
 from qmq_node.log.log import SegmentedLog
-from qmq_node.log.opening import Inspection, inspect
+from qmq_node.log.opening import inspect
 from qmq_node.log.record import HEADER_BYTES, Position, commit_crc, decode_header, encode_crc, encode_header
-from qmq_node.log.recovery import Commit
 from tests.support.disks.memory_disk import MemoryDisk
-from tests.unit.qmq_node.log.test_high_watermark import seal, written
-from tests.unit.qmq_node.log.test_log import SEGMENT, commit, filled, opened
-
-
-def inspected(disk: MemoryDisk, **settings: Any) -> tuple[Inspection, list[int]]:
-    """What is in the log, and the ends of the commits that were visited."""
-    visited: list[int] = []
-
-    def visit(commit: Commit) -> None:
-        visited.append(commit.end)
-
-    return inspect(disk, "log", visit=visit, **settings), visited
-
-
-def content(disk: MemoryDisk) -> dict[str, bytes]:
-    return {path: bytes(inode.content) for path, inode in disk.names.items()}
+from tests.unit.qmq_node.log.logs import (
+    SEGMENT,
+    commit,
+    content,
+    filled,
+    inspected,
+    opened,
+    seal,
+    without_seal,
+    written,
+)
 
 
 def torn(disk: MemoryDisk) -> MemoryDisk:
@@ -170,15 +164,6 @@ def rolled_behind_a_seal(disk: MemoryDisk) -> tuple[SegmentedLog, int, int]:
     log.append(1, bytes(log.record_bytes_max))
     commit(log)
     return log, at, end
-
-
-def without_seal(disk: MemoryDisk, at: int, end: int) -> MemoryDisk:
-    """Return what a power cut leaves of the log of `rolled_behind_a_seal` if the seal was not synced, as in older versions."""
-    left = disk.after_power_cut()
-    inode = left.names[f"log/{0:020d}"]
-    for content in (inode.content, inode.synced):
-        content[at:end] = bytes(end - at)
-    return left
 
 
 def test_a_seal_is_synced_before_the_next_segment_is_written() -> None:

@@ -7,7 +7,7 @@ from qmq_node.log.copied_log import CopiedLog, read_to_copy
 from qmq_node.log.log import SegmentedLog
 from tests.support.disks.memory_disk import MemoryDisk
 from tests.support.drivers.copies import FOLDER, SEGMENT, assert_prefix, commits_of, header_of, master_log, opened_copy
-from tests.unit.qmq_node.log.test_log import commit
+from tests.unit.qmq_node.log.logs import commit
 
 
 @pytest.mark.parametrize("bytes_max", [0, 64, 100, 3_000, 1 << 20])

@@ -9,8 +9,7 @@ from qmq_node.log.truncation import Truncation, TruncationFile, finish_truncatio
 from tests.support.disks.memory_disk import MemoryDisk
 from tests.support.drivers.delay_driver import DelayDriver
 from tests.support.drivers.store_driver import ROOT, StoreDriver
-from tests.unit.qmq_node.log.test_high_watermark import written
-from tests.unit.qmq_node.log.test_log import opened
+from tests.unit.qmq_node.log.logs import opened, written
 
 
 def three_commits(disk: MemoryDisk) -> tuple[SegmentedLog, list[int]]:

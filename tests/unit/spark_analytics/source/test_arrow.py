@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker_node.storage import consume_log
 from broker_node.storage.actions import RecordKind
-from broker_node.storage.consume_log import ENTRY, ENTRY_HEAD_BYTES, encode_withheld
-from broker_node.storage.progress_log import LAYOUT, LAYOUT_AT, PROGRESS_ENTRY, consumer_key
+from broker_node.storage.consume_log import ENTRY, encode_withheld
+from broker_node.storage.progress_log import PROGRESS_ENTRY, consumer_key
 from delay_node.records import HOUR_MS, State
 from delay_node.schedule_log import INDEX as NODE_SCHEDULE
 from delay_node.schedule_log import checks_of, lost_index, make_index
@@ -32,33 +31,12 @@ from spark_analytics.source.arrow import (
     schedule_page,
     times,
 )
+from tests.unit.spark_analytics.source.entries import NOW_MS, index_entries, progress_entry
 
 ALL_INDEX = {"sequence", "stored_at", "size", "log_offset", "tag_bits", "is_withheld"}
 ALL_PROGRESS = {"position", "at", "kind", "consumer_key", "consumer_id", "begin", "end", "next_sequence"}
 ALL_FAILURES = {"sequence", "stored_at", "size", "message_id", "attempt", "cause"}
-NOW_MS = 1_700_000_000_123
 NOW = datetime(2023, 11, 14, 22, 13, 20, 123_000, tzinfo=UTC)
-
-
-def index_entries(*sizes: int, first_offset: int = 1000) -> bytes:
-    """Entries of messages back to back in the log; a size of 0 is a withheld one."""
-    parts, at = [], first_offset
-    for number, size in enumerate(sizes):
-        if size:
-            entry = consume_log.Entry(at, size, NOW_MS + number, (1 << 63) | number, 0)
-            parts.append(ENTRY.pack(*entry[:4], crc32(ENTRY.pack(*entry[:4], 0)[:ENTRY_HEAD_BYTES], 7)))
-        else:
-            parts.append(encode_withheld(1))
-        at += size
-    return b"".join(parts)
-
-
-def progress_entry(
-    kind: int, key: int = 5, *, at_ms: int = NOW_MS, begin: int = 0, end: int = 1, after: int = 1, layout: int = LAYOUT
-) -> bytes:
-    body = bytearray(PROGRESS_ENTRY.pack(at_ms, key, begin, end, after, kind, 0)[:-4])
-    body[LAYOUT_AT] = layout
-    return bytes(body) + crc32(body).to_bytes(4, "big")
 
 
 def rows(page: arrow.Page, *names: str) -> list[tuple[object, ...]]:

@@ -19,7 +19,7 @@ from spark_analytics.source.partitions import Bundle, Range
 from spark_analytics.source.planning import NodeUnreadable
 from spark_analytics.source.reading import Task, read_bundle
 from spark_analytics.source.selection import Selection, Span
-from tests.unit.spark_analytics.source.test_arrow import NOW_MS, index_entries, progress_entry
+from tests.unit.spark_analytics.source.entries import NOW_MS, index_entries, progress_entry
 
 SCHEMA = to_arrow_schema(INDEX, timezone="UTC")
 WHOLE = Range("g1", "host:1", "orders", 0, 6)

@@ -1,0 +1,70 @@
+"""Two metaservers over the same rows."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from metaserver.server import Metaserver
+from qmq.protocol.codes import BrokerRequestType, Command, ResponseCode
+from qmq.protocol.group_rows import ChangeInSyncRequest, GroupRow, InSyncChange, ResignRequest, RowResponse
+from tests.sim.metaserver.repositories import FaultyRepository
+from tests.support.drivers.metaserver_peers import Peer, peer, running
+from tests.support.manual_clock import ManualClock
+from tests.support.waiting import eventually_async
+
+HEARTBEAT = BrokerRequestType.HEARTBEAT
+
+
+@dataclass
+class Pair:
+    """A metaserver, and a group of a master and a slave that are registered there."""
+
+    repository: FaultyRepository
+    clock: ManualClock
+    metaserver: Metaserver
+    master: Peer
+    slave: Peer
+
+    async def heartbeat_of_slave(self) -> None:
+        await self.slave.register("g1", "g1-b", port=2, boot_id="b", state=4, request_type=HEARTBEAT)
+
+    @property
+    def row(self) -> GroupRow:
+        directory = self.metaserver.directory
+        return directory.row_on_wire(directory.groups["g1"])
+
+    async def change(self, change: InSyncChange, member: str = "g1-b", **values: object) -> RowResponse:
+        row = self.row
+        request = ChangeInSyncRequest(
+            "g1", "g1-a", row.epoch, row.promotion_id, row.in_sync_version, change, member, "test"
+        )
+        return await self.call(Command.CHANGE_IN_SYNC, replace(request, **values).encode())  # type: ignore[arg-type]
+
+    async def resign(self, successor: str = "g1-b", *, is_leaving: bool = False) -> RowResponse:
+        row = self.row
+        request = ResignRequest(
+            "g1", "g1-a", row.epoch, row.promotion_id, row.in_sync_version, successor, 500, 7, is_leaving
+        )
+        return await self.call(Command.RESIGN, request.encode())
+
+    async def call(self, command: Command, body: bytes) -> RowResponse:
+        frame = await self.master.caller.call(command, body, timeout_s=20)
+        assert frame.code == ResponseCode.SUCCESS
+        return RowResponse.decode(frame.body)
+
+    async def sent(self, node: Peer, row: GroupRow) -> None:
+        """Wait until the node was sent this row as its newest."""
+        await eventually_async(lambda: node.pushed and GroupRow.decode(node.pushed[-1].body) == row)
+        assert {frame.code for frame in node.pushed} == {Command.ROLE}
+
+
+@asynccontextmanager
+async def running_pair(folder: Path) -> AsyncIterator[Pair]:
+    repository, clock = FaultyRepository(), ManualClock()
+    async with running(folder, clock, repository) as metaserver, peer(metaserver) as master, peer(metaserver) as slave:
+        pair = Pair(repository, clock, metaserver, master, slave)
+        await master.register("g1", boot_id="a", sync_address="10.0.0.1:9")
+        await eventually_async(lambda: "g1" in repository.groups)
+        await pair.heartbeat_of_slave()
+        yield pair
