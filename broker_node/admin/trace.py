@@ -15,8 +15,6 @@ from broker_node.admin.search import Criteria, scan
 from broker_node.storage.actions import RecordKind
 from broker_node.storage.oldest_sequence import begin_adjusted
 from broker_node.storage.progress_log import (
-    LAYOUT,
-    LAYOUT_AT,
     PROGRESS_ENTRY,
     PROGRESS_ENTRY_BYTES,
     consumer_key,
@@ -90,7 +88,6 @@ class _HistoryEntry(NamedTuple):
     next_sequence: int
     kind: int
     check: int
-    layout: int
 
 
 _NEXT_SEQUENCE = _HistoryEntry._fields.index("next_sequence")
@@ -147,8 +144,7 @@ def _backward(view: IndexView, oldest: int) -> Iterator[tuple[_HistoryEntry | No
         for i in range(len(rows) - 1, has_earlier - 1, -1):
             place = i * PROGRESS_ENTRY_BYTES
             is_intact = is_whole(data, place) and (not i or is_whole(data, place - PROGRESS_ENTRY_BYTES))
-            entry = _HistoryEntry._make((*rows[i], data[place + LAYOUT_AT]))
-            yield entry if is_intact else None, rows[i - 1][_NEXT_SEQUENCE] if i else None
+            yield _HistoryEntry._make(rows[i]) if is_intact else None, rows[i - 1][_NEXT_SEQUENCE] if i else None
         at = begin
 
 
@@ -188,10 +184,6 @@ async def delivery_state(store: MessageStore, subject: Subject, group: Group, se
             )
         return DeliveryState(
             State.SKIPPED, f"the position was reset past this message, to sequence {found.next_sequence}"
-        )
-    if found.kind == RecordKind.PULL and found.layout != LAYOUT:
-        return DeliveryState(
-            None, "this part of the history was written by an older version, which did not record individual messages"
         )
     pull_sequence = found.end - (found.next_sequence - sequence)
     is_skipped = pull_sequence < found.begin

@@ -6,8 +6,7 @@ docs/architecture/storage.md.
     line of JSON: the head · line of JSON for each subject · u64 for each of their indexes
 
 The last entries of an index (consume log or history) are in the `TailsFile`, by that number, until they are worth a write to its
-own file; `HAS_FILES` is added for an index that has files. Format 1 had no numbers: all entries were in files. Format 2 had a u32
-for each index, and the entries of those without files behind them.
+own file; `HAS_FILES` is added for an index that has files.
 """
 
 import json
@@ -29,7 +28,7 @@ from qmq_node.log.tails_file import TailsDraft
 logger = logging.getLogger("qmq.broker.recovery")
 
 CHECKPOINT_NAME = "broker"
-CHECKPOINT_FORMAT = 3
+CHECKPOINT_FORMAT = 1
 SLICE_INDEXES = 500
 """Consume logs and histories taken before the event loop serves again: some 5 ms."""
 FREED_MAX = 5_000

@@ -6,7 +6,7 @@ The format is in `broker_node.recovery.checkpoint`.
 import json
 import logging
 from dataclasses import dataclass, replace
-from struct import calcsize, unpack_from
+from struct import calcsize, unpack
 from typing import Any
 
 from broker_node.recovery.checkpoint import CHECKPOINT_FORMAT, HAS_FILES
@@ -38,41 +38,35 @@ class _Index:
     end: int
     what: str
     number: int
-    entries: bytes
 
 
 class _Places:
     """Where the entries of indexes are, in the order of the subjects' lines."""
 
-    def __init__(self, checkpoint_format: int, data: bytes, count: int) -> None:
-        code = {1: "", 2: f">{count}I", 3: f">{count}Q"}[checkpoint_format]
-        size = calcsize(code)
-        if len(data) < size or (checkpoint_format != 2 and len(data) > size):
-            raise DerivedStateWrong(f"the checkpoint has {len(data)} bytes behind its lines, not {size}")
-        self._data, self._at, self._has_entries = data, size, checkpoint_format == 2
-        self._values = iter(unpack_from(code, data))
+    def __init__(self, data: bytes, count: int) -> None:
+        code = f">{count}Q"
+        if len(data) != calcsize(code):
+            raise DerivedStateWrong(f"the checkpoint has {len(data)} bytes behind its lines, not {calcsize(code)}")
+        self._values = iter(unpack(code, data))
 
-    def next(self) -> tuple[int, bool, bytes]:
-        """Of the next index: its number, whether it has files, and its entries if they are in here."""
-        value = next(self._values, HAS_FILES)
-        if not self._has_entries:
-            return value & ~HAS_FILES, value >= HAS_FILES, b""
-        self._at += value
-        return 0, not value, self._data[self._at - value : self._at]
+    def next(self) -> tuple[int, bool]:
+        """Return the number of the next index, and whether it has files."""
+        value = next(self._values)
+        return value & ~HAS_FILES, value >= HAS_FILES
 
     def check(self) -> None:
         """Raises DerivedStateWrong unless all were read."""
-        if next(self._values, None) is not None or (self._has_entries and self._at != len(self._data)):
+        if next(self._values, None) is not None:
             raise DerivedStateWrong("the checkpoint has other indexes than its subjects'")
 
 
 def _lines(state: bytes) -> tuple[dict[str, Any], list[Any], bytes]:
     """The head and lines of a checkpoint's state, decoded, and what is behind them. Raises ValueError, LookupError, TypeError."""
     head = json.loads(state.partition(b"\n")[0])
-    if head["format"] not in (1, 2, CHECKPOINT_FORMAT):
+    if head["format"] != CHECKPOINT_FORMAT:
         raise DerivedStateWrong(f"checkpoint of format {head['format']}")
     count = min(as_number(head["subjects"]), len(state))
-    _, *lines = (state if head["format"] > 1 else state + b"\n").split(b"\n", count + 1)
+    _, *lines = state.split(b"\n", count + 1)
     if len(lines) != count + 1:
         raise DerivedStateWrong(f"checkpoint of {count} subjects with {len(lines) - 1} lines")
     rest = lines.pop()
@@ -89,22 +83,18 @@ def restore_state(store: MessageStore, state: bytes) -> LogMemory:
         head, lines, rest = _lines(state)
         if head.get("is_copied"):
             raise DerivedStateWrong("the checkpoint is another member's")
-        # Versions that removed no subjects wrote none.
-        store.sequence_floor = as_number(head.get("sequence_floor", 0))
+        store.sequence_floor = as_number(head["sequence_floor"])
         store.segment_newest_ms = {as_number(base, -1): as_number(at_ms) for base, at_ms in head["segment_newest_ms"]}
-        count = sum(1 + len(line["groups"]) for line in lines) if head["format"] > 1 else 0
-        places = _Places(head["format"], rest, count)
+        places = _Places(rest, sum(1 + len(line["groups"]) for line in lines))
         indexes = [index for line in lines for index in _restore_subject(store, line, places)]
         places.check()
-        if head["format"] == CHECKPOINT_FORMAT:
-            by_number = {index.number: index.index for index in indexes if index.number}
-            store.tails.load(TailsPosition.decode(head["tails"]), by_number)
+        by_number = {index.number: index.index for index in indexes if index.number}
+        store.tails.load(TailsPosition.decode(head["tails"]), by_number)
         for index in indexes:
             _fit(index)
         for subject in store.subjects.values():
             subject.next_sequence = subject.visible_end
-        # Versions without replication recorded none.
-        store.replayed_end = as_number(head.get("records_end", 0))
+        store.replayed_end = as_number(head["records_end"])
         return replace(LogMemory.decode(head), records_end=store.replayed_end)
     except TailsWrong as error:
         raise DerivedStateWrong(str(error)) from error
@@ -158,11 +148,11 @@ def _restore_subject(store: MessageStore, state: dict[str, Any], places: _Places
         raise ValueError(f"subject {name} begins at {begin} and ends at {end}")
     found: list[_Index] = []
 
-    def opened(index: DenseIndex, place: tuple[int, bool, bytes], begin: int | None, end: int, what: str) -> DenseIndex:
-        number, has_files, entries = place
+    def opened(index: DenseIndex, place: tuple[int, bool], begin: int | None, end: int, what: str) -> DenseIndex:
+        number, has_files = place
         if number and has_files and not index.firsts:
             raise DerivedStateWrong(f"the {what} has no files")
-        found.append(_Index(index, begin, end, what, number, entries))
+        found.append(_Index(index, begin, end, what, number))
         return index
 
     def open_history(subject_name: str, group: str, end: int) -> DenseIndex:
@@ -170,8 +160,8 @@ def _restore_subject(store: MessageStore, state: dict[str, Any], places: _Places
         history = store.open_history(subject_name, group, None if end and place[1] else 0)
         return opened(history, place, None, end, f"progress log of {group} on {subject_name}")
 
-    number, has_files, entries = place = places.next()
-    consume_log = store.open_index(name, 0 if (number or entries) and not has_files else None)
+    number, has_files = place = places.next()
+    consume_log = store.open_index(name, 0 if number and not has_files else None)
     opened(consume_log, place, begin, end, f"consume log of {name}")
     subject = store.add_subject(name, consume_log, as_number(state.get("origin", 0)))
     subject.withheld = [(as_number(low), as_number(high)) for low, high in state.get("withheld", [])]
@@ -182,10 +172,8 @@ def _restore_subject(store: MessageStore, state: dict[str, Any], places: _Places
 def _fit(found: _Index) -> None:
     """Let an index hold what the checkpoint counted; entries written after it are replayed."""
     index, end, what = found.index, found.end, found.what
-    if found.entries:
-        index.restore(end * index.entry_bytes - len(found.entries), found.entries, 0)
     begin = index.begin if found.begin is None else found.begin
-    if begin == end and not found.number and not found.entries:
+    if begin == end and not found.number:
         # It counts on no entry. There may be files of entries that are gone, or of a subject of that name that was removed.
         index.start_at(begin)
     if index.begin > begin or index.end < end:

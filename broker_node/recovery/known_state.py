@@ -64,13 +64,12 @@ class KnownState:
         """Make the subjects and groups of a checkpoint, without messages and histories.
 
         Args:
-            offset: where the checkpoint stands. Versions without replication recorded nothing else; they read the whole log.
+            offset: where the checkpoint stands.
 
         Raises ValueError, LookupError, TypeError for a state that can't be read.
         """
-        known = cls(max(offset, as_number(head.get("records_end", 0))))
-        # Versions that removed no subjects wrote none.
-        store.sequence_floor = as_number(head.get("sequence_floor", 0))
+        known = cls(max(offset, as_number(head["records_end"])))
+        store.sequence_floor = as_number(head["sequence_floor"])
         for line in lines:
             name, begin, end = as_text(line["subject"]), as_number(line["begin"]), as_number(line["end"])
             if begin > end:

@@ -119,7 +119,7 @@ class Ack(Action):
 class Settle(Ack):
     """Pull sequences [begin, end) are done with: the broker moved their messages to the retry subject.
 
-    The consumer left, was silent, or jumped over them. Versions before this kind wrote ACK here.
+    The consumer left, was silent, or jumped over them.
     """
 
 

@@ -4,7 +4,7 @@
 next_sequence (the group's position after it), u8 kind (`actions.RecordKind`), u8 layout, 2 bytes 0, u32 CRC of the bytes
 before. Derived from the message log's actions, never the truth.
 
-How to read it (layout 1): a PULL says that pull sequences [begin, end) are the consume sequences
+How to read it: a PULL says that pull sequences [begin, end) are the consume sequences
 [next_sequence - (end - begin), next_sequence), in this order; so a pull that took several runs, because a filter left some out,
 is several entries. One that moved the position past what it took ends in a PULL with begin == end and the position it came to.
 What lies between the position before an entry and the messages it names was passed: filtered out, withheld or past retention.
@@ -15,8 +15,6 @@ share a consumer id each ack what they hold. The first entry that covers a pull 
 is done because of it. A PULL below the end of the consumer's last one begins its numbers again (a broadcast that was set back).
 OFFLINE: the consumer's state was dropped. START: the position was set. FORGET: the group was removed with all its consumers, and
 its position was none (-1); what follows is another group of its name.
-
-Layout 0 was written by versions before: there a pull is one entry whatever its runs, and an ACK may be a SETTLE.
 """
 
 from bisect import bisect_left
@@ -29,7 +27,7 @@ from qmq.checksum import crc32
 from qmq_node.log.index import DenseIndex, IndexView
 
 LAYOUT = 1
-"""How entries are read that are written now."""
+"""The format of entries."""
 _BODY = Struct(">qQqqqBB2x")
 _CHECK = Struct(">I")
 PROGRESS_ENTRY = Struct(">qQqqqB3xI")

@@ -10,7 +10,7 @@ from qmq_node.log.disk import Disk
 from qmq_node.log.epochs import NO_EPOCHS, EpochChain
 from qmq_node.log.log import SegmentedLog
 from qmq_node.log.opening import inspect
-from qmq_node.log.record import EPOCH_KIND, FIRST_EPOCH, Position, iter_records
+from qmq_node.log.record import EPOCH_KIND, Position, iter_records
 from qmq_node.log.recovery import Commit, Damage, Walker
 from qmq_node.log.segment import Segments
 
@@ -35,10 +35,7 @@ class LogMemory:
                 as_number(base): Position(as_number(offset), as_number(crc))
                 for base, offset, crc in head["segment_tails"]
             },
-            # Versions without replication recorded none: all commits were of the first epoch.
-            EpochChain.of(
-                (as_number(epoch), as_number(begin)) for epoch, begin in head.get("epochs", [[FIRST_EPOCH, 0]])
-            ),
+            EpochChain.of((as_number(epoch), as_number(begin)) for epoch, begin in head["epochs"]),
         )
 
     @staticmethod
