@@ -9,9 +9,9 @@ from qmq.private_files import restrict_umask
 
 @app.on_after_finalize.connect
 def _schedule(sender: Celery, **_: object) -> None:
-    from console.jobs import jobs as loops
+    from console.jobs import jobs
 
-    sender.conf.beat_schedule = loops.schedule()
+    sender.conf.beat_schedule = jobs.schedule()
 
 
 @celeryd_init.connect
@@ -22,7 +22,7 @@ def _restrict_files(**_: object) -> None:
 
 @worker_shutting_down.connect
 def _stop_jobs(**_: object) -> None:
-    """A stopping worker waits for its loops, but not half an hour for jobs that lose nothing when they are interrupted."""
+    """A stopping worker waits for its jobs, but not half an hour for jobs that lose nothing when they are interrupted."""
     from console.analytics import process
 
     process.stop()

@@ -254,9 +254,9 @@ class LogLoss(Reason):
 class TaskRow(Row):
     """A background job."""
 
-    name = serializers.CharField(source="loop.name")
-    text = serializers.CharField(source="loop.text", help_text="description of the job")
-    every_seconds = serializers.FloatField(source="loop.every_seconds")
+    name = serializers.CharField(source="job.name")
+    text = serializers.CharField(source="job.text", help_text="description of the job")
+    every_seconds = serializers.FloatField(source="job.every_seconds")
     is_enabled = serializers.BooleanField(source="row.is_enabled")
     is_late = serializers.BooleanField(help_text="whether it has not succeeded for three intervals")
     is_running = serializers.BooleanField()
@@ -264,7 +264,7 @@ class TaskRow(Row):
         source="row.holder", allow_blank=True, help_text="the worker that runs it, or ran it last"
     )
     queue = serializers.CharField(
-        source="loop.queue", help_text="Celery queue of the job; the job becomes overdue when no worker serves it"
+        source="job.queue", help_text="Celery queue of the job; the job becomes overdue when no worker serves it"
     )
     started_at = serializers.DateTimeField(source="row.started_at", allow_null=True)
     finished_at = serializers.DateTimeField(source="row.finished_at", allow_null=True)

@@ -12,7 +12,7 @@ from api.serializers import analytics as shapes
 from api.serializers.bodies import Reason
 from console.accounts.roles import Right
 from console.analytics import queries, services
-from console.jobs import jobs as loops
+from console.jobs import jobs
 from metaserver.errors import ChangeRefused
 
 
@@ -45,7 +45,7 @@ class ReplaceDemoView(ApiView):
         """Replace demo data: runs the job `analytics` now. A table keeps its demo data until it has real data."""
         change = services.replace_demo(**self.arguments)
         try:
-            loops.run_now("analytics", **self.arguments)
+            jobs.run_now("analytics", **self.arguments)
         except ChangeRefused as error:
             change = replace(change, notes=(f"The next run replaces the demo data. It was not started now: {error}",))
         return self.changed(change)

@@ -8,7 +8,7 @@ from api.actions import action
 from api.base import ApiView
 from api.serializers import broker_groups as shapes
 from console.accounts.roles import Right
-from console.jobs import jobs as loops
+from console.jobs import jobs
 from metaserver.errors import NotFound
 
 
@@ -21,7 +21,7 @@ class TasksView(ApiView):
     @extend_schema(operation_id="tasks_list", responses=shapes.Tasks)
     def get(self, request: Request) -> Response:
         """List all background jobs with last run, result and next run. Not paginated."""
-        return Response({"results": shapes.TaskRow(loops.states(), many=True).data})
+        return Response({"results": shapes.TaskRow(jobs.states(), many=True).data})
 
 
 class TaskView(ApiView):
@@ -32,8 +32,8 @@ class TaskView(ApiView):
     @extend_schema(operation_id="tasks_get", responses=shapes.TaskRow)
     def get(self, request: Request, name: str) -> Response:
         """Return one background job."""
-        for state in loops.states():
-            if state.loop.name == name:
+        for state in jobs.states():
+            if state.job.name == name:
                 return Response(shapes.TaskRow(state).data)
         raise NotFound(f"Background job {name!r} not found.", code="task.unknown")
 
@@ -41,21 +41,21 @@ class TaskView(ApiView):
 DisableTaskView = action(
     "tasks_disable",
     Right.CHANGE_CLUSTER,
-    lambda view, name: loops.set_enabled(name, False, **view.arguments),
+    lambda view, name: jobs.set_enabled(name, False, **view.arguments),
     "Disable a background job.",
     is_versioned=False,
 )
 EnableTaskView = action(
     "tasks_enable",
     Right.CHANGE_CLUSTER,
-    lambda view, name: loops.set_enabled(name, True, **view.arguments),
+    lambda view, name: jobs.set_enabled(name, True, **view.arguments),
     "Enable a background job.",
     is_versioned=False,
 )
 RunTaskView = action(
     "tasks_run",
     Right.CHANGE_CLUSTER,
-    lambda view, name: loops.run_now(name, **view.arguments),
+    lambda view, name: jobs.run_now(name, **view.arguments),
     "Run a background job now, instead of at its next scheduled time.",
     is_versioned=False,
 )

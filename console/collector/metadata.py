@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from console.alerts import queries as alert_queries
 from console.cluster.places import NodePlace
-from console.jobs import jobs as loops
+from console.jobs import jobs
 from console.jobs.heartbeats import METASERVER_FRESH_SECONDS
 from console.placement.route_cache import RouteCache
 from console.snapshot.state import RECENT_MAX, Entry
@@ -120,7 +120,7 @@ class MetadataReader:
 
     def _loops(self) -> dict[str, Entry]:
         found: dict[str, Entry] = {}
-        for state in loops.states():
+        for state in jobs.states():
             row = state.row
             found[row.name] = {
                 "loop": row.name,

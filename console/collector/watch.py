@@ -14,7 +14,7 @@ from django.db import Error as DatabaseError
 from django.utils import timezone
 
 from console.alerts.services import deliver, evaluate
-from console.jobs.jobs import loop_intervals
+from console.jobs.jobs import job_intervals
 from console.snapshot.state import Entry, State
 
 logger = logging.getLogger("qmq.live")
@@ -28,8 +28,8 @@ DELIVERIES_MAX = 20
 def stand_in(state: State | None) -> None:
     """Evaluate alerts once and deliver notifications that are due. None: there are no recent measurements."""
     now = timezone.now()
-    intervals = loop_intervals()
-    found = evaluate(state, now, loop_intervals=intervals)
+    intervals = job_intervals()
+    found = evaluate(state, now, job_intervals=intervals)
     sent = deliver(now, DELIVERIES_MAX)
     if found.fired or sent.delivered:
         logger.warning("loops are late: the collector fired %d alerts, told %d", found.fired, sent.delivered)

@@ -1,4 +1,4 @@
-"""Alerts: evaluation of rules and delivery of notifications. Each is its own loop, so that a slow webhook delays no alert."""
+"""Alerts: evaluation of rules and delivery of notifications. Each is its own job, so that a slow webhook delays no alert."""
 
 from django.conf import settings
 from django.utils import timezone
@@ -6,7 +6,7 @@ from redis.exceptions import RedisError
 
 from console.alerts.services.delivery import deliver
 from console.alerts.services.evaluation import evaluate
-from console.jobs.jobs import Context, Loop, loop_intervals, register
+from console.jobs.job import Context, Job
 from console.jobs.results import Part, Result, counting, result
 from console.snapshot.bus import SNAPSHOT_MS, read_stored
 from qmq.words import counted
@@ -23,8 +23,7 @@ def look(context: Context) -> Result:
     if snapshot is not None and now.timestamp() * 1000 - snapshot["at_ms"] > SNAPSHOT_MS:
         # A Redis that was suspended expires keys late; outdated numbers are not used.
         snapshot, problem = None, Part("alerts.outdated_data", "with outdated live data")
-    intervals = loop_intervals()
-    found = evaluate(snapshot["state"] if snapshot is not None else None, now, loop_intervals=intervals)
+    found = evaluate(snapshot["state"] if snapshot is not None else None, now, job_intervals=context.intervals)
     left_out = found.left_out
     return result(
         counting("alerts.readings", found.looked_at, counted(found.looked_at, "reading")),
@@ -46,5 +45,5 @@ def notify(context: Context) -> Result:
     )
 
 
-ALERTS = register(Loop("alerts", 5.0, 60.0, "evaluates alert rules", look))
-NOTIFICATIONS = register(Loop("notifications", 5.0, 60.0, "delivers alert notifications", notify))
+ALERTS = Job("alerts", 5.0, 60.0, "evaluates alert rules", look)
+NOTIFICATIONS = Job("notifications", 5.0, 60.0, "delivers alert notifications", notify)

@@ -1,9 +1,9 @@
 """Analytics: every few minutes the jobs run as a process, one at a time, for as long as they may.
 
-`QMQ_ANALYTICS_EVERY_SECONDS` says how often; at 0 there is no such loop. One call does all that is due: what nodes have stored and
+`QMQ_ANALYTICS_EVERY_SECONDS` says how often; at 0 there is no such job. One call does all that is due: what nodes have stored and
 minutes each time, hours and days when they are over.
 
-Its tasks have a queue of their own, so that a call does not occupy a worker that other loops need.
+Its tasks have a queue of their own, so that a call does not occupy a worker that other jobs need.
 """
 
 import json
@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from django.conf import settings
 
 from console.analytics.process import EXIT_BUSY, EXIT_UNAVAILABLE, memory_available_bytes, run
-from console.jobs.jobs import TEXT_CHARS_MAX, Context, JobFailed, Loop, register
+from console.jobs.job import TEXT_CHARS_MAX, Context, Job, JobFailed
 from console.jobs.results import Part, Result, result
 
 LIMIT_SECONDS = 1_800.0
@@ -88,15 +88,12 @@ def _reported(output: Sequence[str]) -> Result:
     return Result(found["text"], found["parts"])
 
 
-if settings.ANALYTICS_EVERY_SECONDS:
-    ANALYTICS = register(
-        Loop(
-            "analytics",
-            float(settings.ANALYTICS_EVERY_SECONDS),
-            LIMIT_SECONDS,
-            "runs the Spark jobs for the analytics pages",
-            analyse,
-            queue=settings.ANALYTICS_QUEUE,
-            hold_seconds=HOLD_SECONDS,
-        )
-    )
+ANALYTICS = Job(
+    "analytics",
+    float(settings.ANALYTICS_EVERY_SECONDS),
+    LIMIT_SECONDS,
+    "runs the Spark jobs for the analytics pages",
+    analyse,
+    queue=settings.ANALYTICS_QUEUE,
+    hold_seconds=HOLD_SECONDS,
+)

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from console.accounts.sessions import forget_expired
 from console.analytics import retention
-from console.jobs.jobs import Context, Loop, register
+from console.jobs.job import Context, Job
 from console.jobs.results import Result, counting, result
 from console.models import IdempotencyKey
 from metaserver.services import routes
@@ -38,4 +38,4 @@ def clean_up(context: Context) -> Result:
     )
 
 
-CLEANUPS = register(Loop("cleanups", 600.0, 120.0, "deletes expired rows from the database", clean_up))
+CLEANUPS = Job("cleanups", 600.0, 120.0, "deletes expired rows from the database", clean_up)

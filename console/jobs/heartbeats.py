@@ -1,6 +1,6 @@
 """Heartbeat expiry: a broker group whose master's lease ran out is taken offline.
 
-Metaservers do so themselves within a second of the expiry, and notify clients. This loop covers the case that none of them
+Metaservers do so themselves within a second of the expiry, and notify clients. This job covers the case that none of them
 could. It uses the leases they stored, and acts only if a metaserver has received and stored heartbeats without a pause for
 longer than the expiry: a pause of a metaserver, or of the database, takes no node offline.
 """
@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from django.utils import timezone
 
-from console.jobs.jobs import TEXT_CHARS_MAX, Context, Loop, register
+from console.jobs.job import TEXT_CHARS_MAX, Context, Job
 from console.jobs.results import Part, Result, result
 from metaserver import queries
 from metaserver.memory.live_groups import STORED_LEASE_SECONDS, offline_seconds
@@ -47,4 +47,4 @@ def expire(context: Context) -> Result:
     return result(Part("heartbeats.offline", f"taken offline: {groups}", {"groups": groups[:TEXT_CHARS_MAX]}))
 
 
-HEARTBEATS = register(Loop("heartbeats", 2.0, 10.0, "marks broker groups without heartbeats as offline", expire))
+HEARTBEATS = Job("heartbeats", 2.0, 10.0, "marks broker groups without heartbeats as offline", expire)

@@ -1,7 +1,7 @@
-"""Control loops: who may act now, how long, and how it went.
+"""All background jobs: who may run one now, how long, and how it went.
 
-One worker runs a loop at a time, however many workers and Celery beats there are: it holds the loop's row in the database. A worker
-that died is replaced when its hold ends; what it had begun is in the database, because every step a loop takes is a service call of
+One worker runs a job at a time, however many workers and Celery beats there are: it holds the job's row in the database. A worker
+that died is replaced when its hold ends; what it had begun is in the database, because every step a job takes is a service call of
 its own, with compare-and-set where two could decide the same.
 """
 
@@ -11,16 +11,17 @@ import socket
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db.models import F, Q
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
+from console.jobs import alerts, analytics, cleanups, heartbeats, rebalance
+from console.jobs.job import TEXT_CHARS_MAX, Context, Job, JobFailed
 from console.jobs.queue import app
 from console.jobs.results import Result
 from console.models import ControlLoop
@@ -28,126 +29,82 @@ from metaserver.errors import Conflict, NotFound
 from metaserver.services import audit
 from metaserver.services.changes import Actor, Change, changing
 
-logger = logging.getLogger("qmq.loops")
+logger = logging.getLogger("qmq.jobs")
 
+JOBS: dict[str, Job] = {
+    job.name: job
+    for job in (
+        alerts.ALERTS, alerts.NOTIFICATIONS, analytics.ANALYTICS, cleanups.CLEANUPS, heartbeats.HEARTBEATS, rebalance.MOVES,
+        rebalance.REBALANCE,
+    )
+    if job.every_seconds
+}  # fmt: skip
+"""By name; one that should never run by itself (`every_seconds` is 0) is not known."""
+
+TASK = "console.run_job"
 EARLY = 2 / 3
-"""A loop is not started again before this part of its interval has passed, so that two Celery beats don't double its rate. Must
+"""A job is not started again before this part of its interval has passed, so that two Celery beats don't double its rate. Must
 be above a half, because two beats can be half an interval apart.
 """
-TEXT_CHARS_MAX = 500
 DETAILS_CHARS_MAX = 20_000
 LATE_INTERVALS = 3
-"""A loop that has not succeeded for this many intervals (and at least LATE_SECONDS) counts as late."""
+"""A job that has not succeeded for this many intervals (and at least LATE_SECONDS) counts as late."""
 LATE_SECONDS = 20.0
 KEPT_PARTS = 4
 """A hold is extended this many times before it would end."""
 _STARTED_AT = timezone.now()
-"""When this process began to look: a loop that never ran is late once it had time to."""
-
-
-@dataclass(frozen=True, slots=True)
-class Loop:
-    """A control loop. `run(context)` does one bounded piece of work and returns what it did."""
-
-    name: str
-    every_seconds: float
-    limit_seconds: float
-    text: str
-    run: Callable[["Context"], Result]
-    queue: str = settings.CELERY_TASK_DEFAULT_QUEUE
-    """Where the words to run it go: a loop that takes minutes has one of its own, and workers for it."""
-    hold_seconds: float | None = None
-    """How long a hold lasts unless the run calls `extend_hold`; a worker that died is replaced then. None: `limit_seconds`."""
-
-    @property
-    def hold(self) -> timedelta:
-        """How long a hold lasts from when it is taken or extended."""
-        return timedelta(seconds=self.limit_seconds if self.hold_seconds is None else self.hold_seconds)
-
-
-@dataclass(slots=True)
-class Context:
-    """What a run is given: who acts, until when (monotonic seconds), and what the runs before remembered."""
-
-    actor: Actor
-    deadline: float
-    state: dict[str, Any] = field(default_factory=dict)
-    extend_hold: Callable[[], None] = lambda: None
-    """Extends the hold. Runs that take longer than their loop's hold call it often; it writes to the database only when due."""
-
-    @property
-    def seconds_left(self) -> float:
-        """Until this run has to be over."""
-        return max(0.0, self.deadline - time.monotonic())
-
-
-class JobFailed(Exception):
-    """A run failed for a known reason.
-
-    Args:
-        text: a sentence.
-        details: lines that help to find the cause, such as the end of a program's output.
-    """
-
-    def __init__(self, text: str, details: str = "") -> None:
-        super().__init__(text)
-        self.details = details
+"""When this process began to look: a job that never ran is late once it had time to."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Whether the loop ran, and a sentence."""
+    """Whether the job ran, and a sentence."""
 
     ran: bool
     text: str
 
 
-LOOPS: dict[str, Loop] = {}
-
-
-def register(loop: Loop) -> Loop:
-    """Make a loop known."""
-    LOOPS[loop.name] = loop
-    return loop
-
-
-def claim(loop: Loop, holder: str, now: datetime) -> ControlLoop | None:
-    """Take hold of a loop; None if another worker holds it, it is not due yet, or it is disabled."""
-    ControlLoop.objects.get_or_create(name=loop.name)
-    limit = timedelta(seconds=loop.limit_seconds)
+def claim(job: Job, holder: str, now: datetime) -> ControlLoop | None:
+    """Take hold of a job; None if another worker holds it, it is not due yet, or it is disabled."""
+    ControlLoop.objects.get_or_create(name=job.name)
+    limit = timedelta(seconds=job.limit_seconds)
     # A hold that ends later than any hold can was taken by a clock that ran ahead.
     free = Q(held_until__isnull=True) | Q(held_until__lt=now) | Q(held_until__gt=now + 2 * limit)
-    early = now - timedelta(seconds=loop.every_seconds * EARLY)
+    early = now - timedelta(seconds=job.every_seconds * EARLY)
     due = Q(started_at__isnull=True) | Q(started_at__lt=early) | Q(started_at__gt=now + limit)
-    taken = ControlLoop.objects.filter(free, due, name=loop.name, is_enabled=True).update(
-        holder=holder, held_until=now + loop.hold, started_at=now, runs=F("runs") + 1
+    taken = ControlLoop.objects.filter(free, due, name=job.name, is_enabled=True).update(
+        holder=holder, held_until=now + job.hold, started_at=now, runs=F("runs") + 1
     )
-    return ControlLoop.objects.get(name=loop.name) if taken else None
+    return ControlLoop.objects.get(name=job.name) if taken else None
 
 
 def run(name: str, *, holder: str | None = None) -> Outcome:
-    """Run a loop once if it is due and free. A failure is stored with the loop, logged, and never raised."""
-    loop = LOOPS[name]
+    """Run a job once if it is due and free. A failure is stored with the job, logged, and never raised."""
+    job = JOBS[name]
     holder = holder or f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
     try:
-        row = claim(loop, holder, timezone.now())
+        row = claim(job, holder, timezone.now())
     except DatabaseError as error:
-        logger.warning("loop %s: the database does not answer: %s", name, error)
+        logger.warning("job %s: the database does not answer: %s", name, error)
         return Outcome(False, "the database is not responding")
     if row is None:
         return Outcome(False, "run by another worker")
     context = Context(
-        Actor(f"loop {name}"), time.monotonic() + loop.limit_seconds, dict(row.state), _extender(loop, row)
+        Actor(f"job {name}"),
+        time.monotonic() + job.limit_seconds,
+        dict(row.state),
+        job_intervals(),
+        _extender(job, row),
     )
     done = Result("")
     problem = details = ""
     try:
-        done = loop.run(context)
+        done = job.run(context)
     except JobFailed as failure:
         problem, details = str(failure), failure.details
-        logger.error("loop %s failed: %s\n%s", name, problem, details)
+        logger.error("job %s failed: %s\n%s", name, problem, details)
     except Exception as failure:
-        logger.exception("loop %s failed", name)
+        logger.exception("job %s failed", name)
         problem = f"{type(failure).__name__}: {failure}"
     now = timezone.now()
     changed: dict[str, Any] = {"finished_at": now, "held_until": None, "error": problem[:TEXT_CHARS_MAX]}
@@ -161,13 +118,19 @@ def run(name: str, *, holder: str | None = None) -> Outcome:
         # The result of a run that lost its hold (it took too long) is not stored.
         ControlLoop.objects.filter(name=name, holder=holder, started_at=row.started_at).update(**changed)
     except DatabaseError as failure:
-        logger.warning("loop %s ran, but the database does not take its result: %s", name, failure)
+        logger.warning("job %s ran, but the database does not take its result: %s", name, failure)
     return Outcome(True, problem or done.text)
 
 
-def _extender(loop: Loop, row: ControlLoop) -> Callable[[], None]:
+@app.task(name=TASK)
+def run_job(name: str) -> str:
+    """Celery's task: run a job unless another worker does, and return the result."""
+    return run(name).text
+
+
+def _extender(job: Job, row: ControlLoop) -> Callable[[], None]:
     """Return the function that extends a run's hold; a hold that was lost stays lost."""
-    every_seconds = loop.hold.total_seconds() / KEPT_PARTS
+    every_seconds = job.hold.total_seconds() / KEPT_PARTS
     kept_at = time.monotonic()
 
     def keep() -> None:
@@ -175,22 +138,22 @@ def _extender(loop: Loop, row: ControlLoop) -> Callable[[], None]:
         if time.monotonic() - kept_at < every_seconds:
             return
         kept_at = time.monotonic()
-        mine = ControlLoop.objects.filter(name=loop.name, holder=row.holder, started_at=row.started_at)
+        mine = ControlLoop.objects.filter(name=job.name, holder=row.holder, started_at=row.started_at)
         try:
-            mine.update(held_until=timezone.now() + loop.hold)
+            mine.update(held_until=timezone.now() + job.hold)
         except DatabaseError as error:
-            logger.warning("loop %s: the database does not answer, its hold ends soon: %s", loop.name, error)
+            logger.warning("job %s: the database does not answer, its hold ends soon: %s", job.name, error)
 
     return keep
 
 
 def set_enabled(name: str, enabled: bool, *, actor: Actor, reason: str = "", dry_run: bool = False) -> Change:
-    """Switch a loop off or on.
+    """Switch a job off or on.
 
     Raises:
-        NotFound: there is no such loop.
+        NotFound: there is no such job.
     """
-    if name not in LOOPS:
+    if name not in JOBS:
         raise NotFound(f"Background job {name!r} not found.", code="task.unknown")
     with changing(dry_run=dry_run):
         ControlLoop.objects.get_or_create(name=name)
@@ -212,8 +175,8 @@ def run_now(name: str, *, actor: Actor, reason: str = "", dry_run: bool = False)
         NotFound: there is no such job.
         Conflict: it is running, or disabled.
     """
-    loop = LOOPS.get(name)
-    if loop is None:
+    job = JOBS.get(name)
+    if job is None:
         raise NotFound(f"Background job {name!r} not found.", code="task.unknown")
     with changing(dry_run=dry_run):
         ControlLoop.objects.get_or_create(name=name)
@@ -226,22 +189,22 @@ def run_now(name: str, *, actor: Actor, reason: str = "", dry_run: bool = False)
         ControlLoop.objects.filter(name=name).update(started_at=None)
         audit.record(actor=actor, action="task.run", target=name, reason=reason, before=before, after=after)
     if not dry_run:
-        _ask_worker(loop)
+        _ask_worker(job)
     return Change(name, before, after)
 
 
-def _ask_worker(loop: Loop) -> None:
+def _ask_worker(job: Job) -> None:
     try:
-        app.send_task("console.run_loop", [loop.name], **task_options(loop))
+        app.send_task(TASK, [job.name], **task_options(job))
     except OperationalError as error:
-        logger.warning("job %s: no worker could be asked to run it now: %s", loop.name, error)
+        logger.warning("job %s: no worker could be asked to run it now: %s", job.name, error)
 
 
 @dataclass(frozen=True, slots=True)
-class LoopState:
-    """State of a loop, for lists and alerts."""
+class JobState:
+    """State of a job, for lists and alerts."""
 
-    loop: Loop
+    job: Job
     row: ControlLoop
     """Not stored yet, of one that never ran."""
     is_running: bool
@@ -254,48 +217,48 @@ class LoopState:
         return self.row.result_parts or []
 
 
-def states(now: datetime | None = None) -> list[LoopState]:
-    """Every loop with its last run; one that never succeeded counts as late once it had time to."""
+def states(now: datetime | None = None) -> list[JobState]:
+    """Every job with its last run; one that never succeeded counts as late once it had time to."""
     now = now or timezone.now()
     rows = {row.name: row for row in ControlLoop.objects.all()}
     found = []
-    for loop in sorted(LOOPS.values(), key=lambda item: item.name):
-        row = rows.get(loop.name) or ControlLoop(name=loop.name)
-        allowed = timedelta(seconds=max(LATE_SECONDS, loop.every_seconds * LATE_INTERVALS))
+    for job in sorted(JOBS.values(), key=lambda item: item.name):
+        row = rows.get(job.name) or ControlLoop(name=job.name)
+        allowed = timedelta(seconds=max(LATE_SECONDS, job.every_seconds * LATE_INTERVALS))
         is_late = row.is_enabled and now - (row.succeeded_at or _STARTED_AT) > allowed
         is_running = row.held_until is not None and row.held_until > now
-        next_run = row.started_at + timedelta(seconds=loop.every_seconds) if row.started_at and row.is_enabled else None
-        found.append(LoopState(loop, row, is_running, is_late, next_run))
+        next_run = row.started_at + timedelta(seconds=job.every_seconds) if row.started_at and row.is_enabled else None
+        found.append(JobState(job, row, is_running, is_late, next_run))
     return found
 
 
-def loop_intervals() -> dict[str, float]:
-    """How often each loop should run, for alert rules that count missed runs: quick loops are given LATE_SECONDS too."""
-    return {loop.name: max(loop.every_seconds, LATE_SECONDS / LATE_INTERVALS) for loop in LOOPS.values()}
+def job_intervals() -> dict[str, float]:
+    """How often each job should run, for alert rules that count missed runs: quick jobs are given LATE_SECONDS too."""
+    return {job.name: max(job.every_seconds, LATE_SECONDS / LATE_INTERVALS) for job in JOBS.values()}
 
 
 def schedule() -> dict[str, dict[str, Any]]:
     """Celery beat's schedule. A task that no worker took in time expires; the next one follows.
 
-    Expired tasks stay in Redis until a worker of the queue discards them: one for each interval, about 1 KB each. The loop is late
+    Expired tasks stay in Redis until a worker of the queue discards them: one for each interval, about 1 KB each. The job is late
     meanwhile; a worker that starts runs only the latest.
     """
     return {
-        loop.name: {
-            "task": "console.run_loop",
-            "schedule": loop.every_seconds,
-            "args": [loop.name],
-            "options": task_options(loop),
+        job.name: {
+            "task": TASK,
+            "schedule": job.every_seconds,
+            "args": [job.name],
+            "options": task_options(job),
         }
-        for loop in LOOPS.values()
+        for job in JOBS.values()
     }
 
 
-def task_options(loop: Loop) -> dict[str, Any]:
+def task_options(job: Job) -> dict[str, Any]:
     """Return the options of Celery tasks that run a job."""
     return {
-        "queue": loop.queue,
-        "expires": max(loop.every_seconds, 2.0),
-        "soft_time_limit": loop.limit_seconds,
-        "time_limit": loop.limit_seconds + 5,
+        "queue": job.queue,
+        "expires": max(job.every_seconds, 2.0),
+        "soft_time_limit": job.limit_seconds,
+        "time_limit": job.limit_seconds + 5,
     }

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from console.cluster import limits
 from console.cluster.admin import node_admin
-from console.jobs.jobs import TEXT_CHARS_MAX, Context, Loop, register
+from console.jobs.job import TEXT_CHARS_MAX, Context, Job
 from console.jobs.results import Part, Result, counting, result
 from console.models import ControlLoop
 from console.placement.plan import advance, plan
@@ -34,7 +34,7 @@ from qmq.protocol.extensions import EnsureGroupRequest
 from qmq.protocol.names import retry_subject
 from qmq.words import counted
 
-logger = logging.getLogger("qmq.loops.rebalance")
+logger = logging.getLogger("qmq.jobs.rebalance")
 
 GROUPS_PER_SUBJECT_MIN = 2
 MOVING_MAX = 50
@@ -292,13 +292,7 @@ async def _subject_stats(place: Place, subject: str) -> dict[str, Any] | None:
     return found[0] if found else None
 
 
-REBALANCE = register(
-    Loop(
-        "rebalance",
-        10.0,
-        60.0,
-        "assigns two broker groups to each subject and skips draining groups",
-        rebalance,
-    )
+REBALANCE = Job(
+    "rebalance", 10.0, 60.0, "assigns two broker groups to each subject and skips draining groups", rebalance
 )
-MOVES = register(Loop("moves", 2.0, 60.0, "moves subjects between broker groups", take_steps))
+MOVES = Job("moves", 2.0, 60.0, "moves subjects between broker groups", take_steps)

@@ -11,7 +11,7 @@ from django.conf import settings
 from redis.exceptions import RedisError
 
 from console.alerts import queries as alert_queries
-from console.jobs import jobs as loops
+from console.jobs import jobs
 from console.reports.lag_table import TABLES, LagTable, is_internal, lag_row, lag_value, table_keys
 from console.snapshot.bus import SNAPSHOT_MS, read_stored
 from console.snapshot.state import group_key
@@ -92,7 +92,7 @@ def overview() -> dict[str, Any]:
         "nodes": sum(len(group.nodes.all()) for group in groups),
         "subjects_moving": queries.routes().filter(has_phases=True).count(),
         "alerts_firing": alert_queries.firing_counts(),
-        "tasks_late": [state.loop.name for state in loops.states() if state.is_late],
+        "tasks_late": [state.job.name for state in jobs.states() if state.is_late],
         "measured_at": live.at,
         "unmeasured_reason": live.reason,
         "send_rate": None,

@@ -20,7 +20,7 @@ SUBJECTS_PER_PAGE = 1_000
 class MetaPages:
     def __init__(self, metaserver: MeasuredMetaserver) -> None:
         self._metaserver = metaserver
-        self._directory = metaserver.memory.directory
+        self._directory = metaserver.directory
         self._subject_pages = SharedPages(metaserver.clock)
 
     def json_routes(self) -> dict[str, JsonHandler]:

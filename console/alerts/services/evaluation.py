@@ -69,16 +69,16 @@ class Evaluated:
 
 
 def evaluate(
-    snapshot: Mapping[str, Any] | None, now: datetime, *, loop_intervals: Mapping[str, float] | None = None
+    snapshot: Mapping[str, Any] | None, now: datetime, *, job_intervals: Mapping[str, float] | None = None
 ) -> Evaluated:
     """Evaluate all rules once.
 
     Args:
         snapshot: the collector's; None when there is none: then no value is known, and no alert resolves.
         now: the time of the evaluation, with its zone.
-        loop_intervals: the interval of each background job in seconds; other jobs are not evaluated.
+        job_intervals: the interval of each background job in seconds; other jobs are not evaluated.
     """
-    return _Look(snapshot, now, loop_intervals or {}).run()
+    return _Look(snapshot, now, job_intervals or {}).run()
 
 
 def open_key(rule_id: int, target: str) -> str:
@@ -89,12 +89,12 @@ def open_key(rule_id: int, target: str) -> str:
 class _Look:
     """One evaluation: reads everything, decides in memory, writes in batches."""
 
-    def __init__(self, snapshot: Mapping[str, Any] | None, now: datetime, loop_intervals: Mapping[str, float]) -> None:
+    def __init__(self, snapshot: Mapping[str, Any] | None, now: datetime, job_intervals: Mapping[str, float]) -> None:
         self._snapshot = snapshot
         self._now = now
         self._seconds = now.timestamp()
         self._is_complete = snapshot is not None and readings.is_complete(snapshot)
-        self._loop_intervals = loop_intervals
+        self._job_intervals = job_intervals
         self._silenced: IsSilenced = silenced_at(now)
         self._outbox = Outbox()
         self._done: Counter[str] = Counter()
@@ -159,10 +159,10 @@ class _Look:
         return by_kind
 
     def _loops(self) -> Iterable[LoopRun]:
-        rows = ControlLoop.objects.filter(is_enabled=True, name__in=list(self._loop_intervals))
+        rows = ControlLoop.objects.filter(is_enabled=True, name__in=list(self._job_intervals))
         for row in rows:
             ago = None if row.succeeded_at is None else (self._now - row.succeeded_at).total_seconds()
-            yield LoopRun(row.name, self._loop_intervals[row.name], ago, row.is_new(self._now))
+            yield LoopRun(row.name, self._job_intervals[row.name], ago, row.is_new(self._now))
 
     def _dead_letters(self, dead: Mapping[str, Arrivals | None], window_seconds: int) -> list[Reading]:
         return [

@@ -10,7 +10,7 @@ from console.accounts.roles import Role
 from console.analytics import services
 from console.analytics.models import DEMO_DATA, DEMO_JOB, TableState
 from console.analytics.steps import Step
-from console.jobs import jobs as loops
+from console.jobs import jobs
 from console.models import ControlLoop
 from tests.support.console.metadata import audit_rows, everything
 from tests.support.console.people import browser, person
@@ -29,7 +29,7 @@ def admin(db: None) -> APIClient:
 def workers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the jobs that workers were requested to run."""
     found: list[str] = []
-    monkeypatch.setattr(loops, "_ask_worker", lambda loop: found.append(loop.name))
+    monkeypatch.setattr(jobs, "_ask_worker", lambda job: found.append(job.name))
     return found
 
 

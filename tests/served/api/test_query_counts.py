@@ -16,7 +16,7 @@ from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
 from console.accounts.roles import Role
-from console.jobs import jobs as loops
+from console.jobs import jobs
 from tests.served.api.routes import ROUTES, Route, address
 from tests.support.console.large import fill
 from tests.support.console.people import browser, person
@@ -51,7 +51,7 @@ def test_pages_take_as_many_queries_for_500_rows_as_for_10(settings: Any) -> Non
     user = person("root", Role.ADMIN)
     known = fill(user)
     client = browser(user)
-    assert "cleanups" in loops.LOOPS
+    assert "cleanups" in jobs.JOBS
     found: dict[str, dict[str, int]] = {}
     differing, lists = {}, 0
     takes_limit = {

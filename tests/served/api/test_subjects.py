@@ -6,8 +6,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from console.accounts.roles import Role
-from console.jobs import jobs as loops
-from console.jobs import rebalance
+from console.jobs import jobs, rebalance
 from metaserver.services import groups, routes, subjects, teams
 from tests.support.console.metadata import ACTOR, audit_rows, broker_group, everything, route
 from tests.support.console.people import browser, person
@@ -162,7 +161,7 @@ def test_a_move_says_what_it_waits_for(admin: APIClient) -> None:
     path = f"{LIST}orders/placement/"
     admin.put(path, {"broker_groups": ["g2"]})
     assert admin.get(path).json()["waiting"] == []
-    assert loops.run("moves").text.startswith("1 subject moving, 0 steps completed; waiting for: ")
+    assert jobs.run("moves").text.startswith("1 subject moving, 0 steps completed; waiting for: ")
     (reason,) = admin.get(path).json()["waiting"]
     assert (reason["subject"], reason["code"]) == ("orders", "waiting.consumers")
     assert reason["text"] == "orders on g2: consumers connect before producers"
@@ -176,6 +175,6 @@ def test_reasons_are_kept_of_so_many_moves_only(admin: APIClient, monkeypatch: p
     for name in ("orders", "parts"):
         route(name, "g1")
         admin.put(f"{LIST}{name}/placement/", {"broker_groups": ["g2"]})
-    loops.run("moves")
+    jobs.run("moves")
     kept = [admin.get(f"{LIST}{name}/placement/").json()["waiting"] for name in ("orders", "parts")]
     assert sorted(map(len, kept)) == [0, 1]

@@ -12,7 +12,7 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from console.accounts.roles import Role
-from console.jobs import jobs as loops
+from console.jobs import jobs
 from console.models import ControlLoop
 from tests.support.console.metadata import audit_rows, everything
 from tests.support.console.people import browser, person
@@ -28,12 +28,12 @@ def admin(db: None) -> APIClient:
 
 
 def test_every_loop_is_listed_with_how_its_last_run_went(admin: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loops, "_STARTED_AT", timezone.now() - timedelta(days=1))
+    monkeypatch.setattr(jobs, "_STARTED_AT", timezone.now() - timedelta(days=1))
     rows = {row["name"]: row for row in admin.get(LIST).json()["results"]}
-    assert set(rows) == set(loops.LOOPS)
+    assert set(rows) == set(jobs.JOBS)
     assert all(row["is_late"] and row["runs"] == "0" and not row["is_running"] for row in rows.values())
     assert {name for name, row in rows.items() if row["queue"] != "qmq"} == {"analytics"}
-    assert loops.run("cleanups").ran
+    assert jobs.run("cleanups").ran
     row = admin.get(f"{LIST}cleanups/").json()
     assert (row["is_late"], row["runs"], row["failures"], row["error"]) == (False, "1", "0", "")
     assert row["result"] == "deleted 0 idempotency keys, 0 sessions, 0 clients, 0 summaries"
@@ -56,11 +56,11 @@ def test_a_loop_is_switched_off_and_on(admin: APIClient) -> None:
     assert done.json() == planned.json() | {"dry_run": False}
     row = admin.get(f"{LIST}cleanups/").json()
     assert (row["is_enabled"], row["is_late"], row["next_run_at"]) == (False, False, None)
-    assert not loops.run("cleanups").ran
+    assert not jobs.run("cleanups").ran
     assert admin.post(f"{LIST}cleanups/disable/").json()["is_change"] is False
     assert admin.post(f"{LIST}cleanups/enable/").json()["is_change"] is True
     assert [entry[0] for entry in audit_rows()[-2:]] == ["task.disable", "task.enable"]
-    assert loops.run("cleanups").ran
+    assert jobs.run("cleanups").ran
 
 
 def test_what_is_not_there_and_who_may_not(admin: APIClient) -> None:
@@ -74,15 +74,15 @@ def test_what_is_not_there_and_who_may_not(admin: APIClient) -> None:
 
 def test_a_job_runs_now(admin: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, str]] = []
-    monkeypatch.setattr(loops, "_ask_worker", lambda loop: asked.append((loop.name, loop.queue)))
-    assert loops.run("cleanups").ran
-    assert not loops.run("cleanups").ran, "it is not due again yet"
+    monkeypatch.setattr(jobs, "_ask_worker", lambda job: asked.append((job.name, job.queue)))
+    assert jobs.run("cleanups").ran
+    assert not jobs.run("cleanups").ran, "it is not due again yet"
     assert admin.post("/api/v1/tasks/cleanups/run/?dry_run=true", {}).status_code == 200
     assert asked == []
     assert admin.post("/api/v1/tasks/cleanups/run/", {"reason": "test"}).status_code == 200
     assert asked == [("cleanups", "qmq")]
     assert audit_rows()[-1][0] == "task.run"
-    assert loops.run("cleanups").ran
+    assert jobs.run("cleanups").ran
     assert admin.post("/api/v1/tasks/cleanups/disable/", {}).status_code == 200
     refused = admin.post("/api/v1/tasks/cleanups/run/", {})
     assert (refused.status_code, refused.json()["code"]) == (409, "task.disabled")

@@ -21,9 +21,7 @@ def test_a_worker_of_all_queues_that_comes_late_throws_old_words_away_and_takes_
     url = plane.environment["QMQ_REDIS_URL"]
     with Celery("tests", broker=url) as beat, redis.Redis.from_url(url) as stored:
         for number in range(OLD + 1):
-            beat.send_task(
-                "console.run_loop", ["cleanups"], queue="analytics", expires=0.001 if number < OLD else 600.0
-            )
+            beat.send_task("console.run_job", ["cleanups"], queue="analytics", expires=0.001 if number < OLD else 600.0)
         words = stored.lrange("analytics", 0, -1)
         assert len(words) == OLD + 1
         assert max(map(len, words)) < WORD_BYTES_MAX

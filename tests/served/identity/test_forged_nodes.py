@@ -83,20 +83,20 @@ async def test_a_node_without_the_secret_is_not_registered(tmp_path: Path) -> No
         answer = await call(forger, Command.NODE_REGISTER, registration(log_end=1 << 62))
         assert answer.code == ResponseCode.PARAM_ERROR
         assert b"QMQ_NODE_TOKEN" in bytes(answer.body)
-        assert not metaserver.memory.directory.groups
+        assert not metaserver.directory.groups
         answer = await call(forger, Command.NODE_POLICY, NodePolicyRequest("g1", "g1-a", "").encode())
         assert answer.code == ResponseCode.PARAM_ERROR
         for command in (Command.CHANGE_IN_SYNC, Command.RESIGN):
             assert (await call(forger, command, b"")).code == ResponseCode.PARAM_ERROR
-        assert metaserver.requests.handlers.counters.bad_requests["unauthenticated"] == 4
+        assert metaserver.handlers.counters.bad_requests["unauthenticated"] == 4
 
 
 async def test_without_a_secret_everybody_may_register(tmp_path: Path) -> None:
     async with running(tmp_path, QMQ_META_OFFICIAL_NODES="g2") as metaserver, connection(metaserver) as node:
         assert (await call(node, Command.NODE_REGISTER, registration())).code == ResponseCode.SUCCESS
-        assert metaserver.memory.directory.groups["g1"].state is GroupState.READ_WRITE
+        assert metaserver.directory.groups["g1"].state is GroupState.READ_WRITE
         assert (await call(node, Command.BROKER_REGISTER, java_registration("g2", "127.0.0.1:1"))).code == 0
-        assert set(metaserver.memory.directory.groups) == {"g1", "g2"}
+        assert set(metaserver.directory.groups) == {"g1", "g2"}
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ async def test_official_nodes_have_to_be_named(tmp_path: Path, group: str, addre
     ):
         answer = await call(node, Command.BROKER_REGISTER, java_registration(group, address))
         assert (answer.code == ResponseCode.SUCCESS) is is_registered
-        assert (group in metaserver.memory.directory.groups) is is_registered
+        assert (group in metaserver.directory.groups) is is_registered
 
 
 async def test_with_a_secret_official_nodes_need_an_address(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ async def test_a_node_with_the_secret_is_registered_and_the_metaserver_proves_it
     async with running(tmp_path, QMQ_NODE_TOKEN=SECRET) as metaserver, connection(metaserver) as node:
         await authenticate(node, secret(), "node", timeout_s=20)
         assert (await call(node, Command.NODE_REGISTER, registration())).code == ResponseCode.SUCCESS
-        assert metaserver.memory.directory.groups["g1"].state is GroupState.READ_WRITE
+        assert metaserver.directory.groups["g1"].state is GroupState.READ_WRITE
         async with connection(metaserver) as other:
             # A proof holds for the connection that it was made on.
             assert (await call(other, Command.NODE_REGISTER, registration())).code == ResponseCode.PARAM_ERROR
@@ -148,7 +148,7 @@ async def test_a_wrong_secret_closes_the_connection(tmp_path: Path) -> None:
             await authenticate(forger, secret(OTHER), "node", timeout_s=20)
         await eventually_async(lambda: forger.is_closed)
         await eventually_async(lambda: not metaserver.auth._peers, what="nothing is remembered of it")
-        assert metaserver.requests.handlers.counters.bad_requests["unauthenticated"] == 1
+        assert metaserver.handlers.counters.bad_requests["unauthenticated"] == 1
 
 
 async def test_a_recorded_proof_is_not_accepted_again(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ async def test_a_proof_of_another_kind_is_refused(tmp_path: Path, purpose: str, 
         parts = (AuthenticateResponse.decode(answer.body).nonce, nonce, purpose.encode())
         proof = AuthenticateRequest(purpose, nonce, secret().sign(context, *parts)).encode()
         assert (await call(forger, Command.AUTHENTICATE, proof)).code == ResponseCode.PARAM_ERROR
-        assert not metaserver.memory.directory.groups
+        assert not metaserver.directory.groups
 
 
 @pytest.mark.parametrize("fields", [{}, {"nonce": "00"}, {"nonce": "zz" * 32}, {"nonce": "00" * 32, "proof": "é"}])
@@ -239,7 +239,7 @@ async def test_nodes_register_with_a_secret_that_both_accept(
             (session,) = broker.membership.sessions
             await eventually_async(lambda: session.last is not None or session.failures > 1)
             assert session.is_registered is is_registered
-            assert ("g1" in metaserver.memory.directory.groups) is is_registered
+            assert ("g1" in metaserver.directory.groups) is is_registered
             if not is_registered:
                 assert "secret" in session.problem
                 assert "secret" in broker.readiness()

@@ -90,7 +90,7 @@ class Pair:
         for clock in self.clocks:
             clock.advance(0.5)
         for metaserver in self.running:
-            metaserver.requests.handlers.expire()
+            metaserver.handlers.expire()
         if self.clocks[0].monotonic() % 1:
             return
         for metaserver in self.running:
@@ -102,7 +102,7 @@ class Pair:
     async def stored(self, metaserver: Metaserver) -> None:
         """Wait until everything is written, unless the database is away."""
         if not self.repositories[metaserver is self.b].is_away:
-            await eventually_async(lambda: not metaserver.stored.write_behind.has_work, what="everything is stored")
+            await eventually_async(lambda: not metaserver.write_behind.has_work, what="everything is stored")
 
     async def run(self, seconds: float, node: Peer | None = None, port: int = 1, state: int = 1) -> None:
         """Time passes; a node sends heartbeats each second."""
@@ -114,7 +114,7 @@ class Pair:
     async def run_until_offline(self, metaserver: Metaserver, seconds_max: float) -> float:
         """Let time pass until a metaserver has the group as offline; how long that took."""
         for number in range(round(seconds_max * 2)):
-            if metaserver.memory.directory.groups["g1"].state is OFFLINE:
+            if metaserver.directory.groups["g1"].state is OFFLINE:
                 return number / 2
             await self.step()
         raise AssertionError(f"still online after {seconds_max} s")

@@ -17,10 +17,9 @@ from django.db import connection
 from api.serializers.broker_groups import TaskRow
 from console import checks
 from console.analytics import process
-from console.jobs import analytics
-from console.jobs import jobs as loops
+from console.jobs import analytics, jobs
 from console.jobs.analytics import analyse
-from console.jobs.jobs import Context
+from console.jobs.job import Context, JobFailed
 from console.models import ControlLoop
 from metaserver.services.changes import Actor
 from spark_analytics.jobs.runner import Report
@@ -44,18 +43,18 @@ def context(seconds: float = 60.0) -> Context:
 
 
 def test_the_last_line_is_the_result_and_the_loop_is_known() -> None:
-    assert loops.run("analytics").text == "all --scheduled --memory 1g --master local[2]"
+    assert jobs.run("analytics").text == "all --scheduled --memory 1g --master local[2]"
     row = ControlLoop.objects.get(name="analytics")
     assert (row.error, row.result) == ("", "all --scheduled --memory 1g --master local[2]")
-    assert not loops.run("analytics").ran, "its turn comes again later"
-    assert "analytics" in loops.schedule()
+    assert not jobs.run("analytics").ran, "its turn comes again later"
+    assert "analytics" in jobs.schedule()
 
 
 def test_the_last_line_of_a_scheduled_run_has_the_parts_of_the_result(fake: pytest.MonkeyPatch) -> None:
     found = Report(jobs=4, missing={"g2": "gone"}).result()
     fake.setenv("FAKE_JOBS", "report")
     fake.setenv("FAKE_JOBS_REPORT", json.dumps(asdict(found)))
-    assert loops.run("analytics").text == "4 jobs, 0 rows read, 0 rows written, without g2"
+    assert jobs.run("analytics").text == "4 jobs, 0 rows read, 0 rows written, without g2"
     parts = [
         {"code": "analytics.jobs", "values": {"count": 4}},
         {"code": "analytics.rows_read", "values": {"count": 0}},
@@ -70,7 +69,7 @@ def test_the_last_line_of_a_scheduled_run_has_the_parts_of_the_result(fake: pyte
 )
 def test_a_failure_is_the_loops_failure(fake: pytest.MonkeyPatch, what: str, problem: str) -> None:
     fake.setenv("FAKE_JOBS", what)
-    assert problem in loops.run("analytics").text
+    assert problem in jobs.run("analytics").text
     assert problem in ControlLoop.objects.get(name="analytics").error
 
 
@@ -84,16 +83,16 @@ def test_a_failure_is_the_loops_failure(fake: pytest.MonkeyPatch, what: str, pro
 def test_a_stack_trace_is_a_sentence_and_details(fake: pytest.MonkeyPatch, cause: str, text: str) -> None:
     fake.setenv("FAKE_JOBS", "stack")
     fake.setenv("FAKE_JOBS_CAUSE", cause)
-    assert loops.run("analytics").text == text
+    assert jobs.run("analytics").text == text
     row = ControlLoop.objects.get(name="analytics")
     assert row.error == text
     assert row.error_details.splitlines()[-1] == "... 9 more"
     assert f"SparkException: {cause}" in row.error_details
-    (shown,) = [one for one in loops.states() if one.loop.name == "analytics"]
+    (shown,) = [one for one in jobs.states() if one.loop.name == "analytics"]
     assert TaskRow(shown).data["error_details"] == row.error_details
     ControlLoop.objects.update(started_at=None)
     fake.setenv("FAKE_JOBS", "ok")
-    loops.run("analytics")
+    jobs.run("analytics")
     row.refresh_from_db()
     assert (row.error, row.error_details) == ("", "")
 
@@ -117,7 +116,7 @@ def test_one_that_hangs_is_stopped_when_its_time_is_over_with_all_it_started(
     fake.setenv("FAKE_JOBS_PID", str(tmp_path / "pid"))
     fake.setattr(process, "STOP_GRACE_SECONDS", 0.2)
     fake.setattr(analytics, "RESERVE_SECONDS", 57.0)
-    with pytest.raises(loops.JobFailed, match="stopped after"):
+    with pytest.raises(JobFailed, match="stopped after"):
         analyse(context())
     pid = int((tmp_path / "pid").read_text())
     with pytest.raises(ProcessLookupError):
@@ -166,12 +165,12 @@ def test_its_turn_is_kept_while_they_run_and_soon_over_when_nobody_keeps_it(
 ) -> None:
     fake.setattr(process, "_is_stopping", threading.Event())
     fake.setattr(process, "LOOK_SECONDS", 0.05)
-    fake.setitem(loops.LOOPS, "analytics", replace(loops.LOOPS["analytics"], hold_seconds=0.5))
+    fake.setitem(jobs.JOBS, "analytics", replace(jobs.JOBS["analytics"], hold_seconds=0.5))
     fake.setenv("FAKE_JOBS", "wait")
 
     def call() -> str:
         try:
-            return loops.run("analytics").text
+            return jobs.run("analytics").text
         finally:
             connection.close()
 

@@ -11,8 +11,8 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError
 
 from console.celery import app
-from console.jobs import jobs as loops
-from console.jobs.jobs import Context, Loop
+from console.jobs import jobs
+from console.jobs.job import Context, Job
 from console.jobs.results import Result
 from console.models import ControlLoop
 from metaserver.errors import Conflict, NotFound
@@ -34,9 +34,9 @@ def ran() -> Iterator[list[str]]:
         context.state["runs"] = context.state.get("runs", 0) + 1
         return Result(f"run {context.state['runs']}", [{"code": "probe.run", "values": {"count": len(done)}}])
 
-    loops.LOOPS["probe"] = Loop("probe", 0.0, 30.0, "for tests", run)
+    jobs.JOBS["probe"] = Job("probe", 0.0, 30.0, "for tests", run)
     yield done
-    del loops.LOOPS["probe"]
+    del jobs.JOBS["probe"]
 
 
 def row() -> ControlLoop:
@@ -45,8 +45,8 @@ def row() -> ControlLoop:
 
 @pytest.mark.database
 def test_a_run_is_noted_and_remembers_what_it_kept(ran: list[str]) -> None:
-    assert loops.run("probe").ran
-    assert loops.run("probe").text == "run 2"
+    assert jobs.run("probe").ran
+    assert jobs.run("probe").text == "run 2"
     stored = row()
     assert (stored.runs, stored.failures, stored.result, stored.held_until) == (2, 0, "run 2", None)
     assert stored.result_parts == [{"code": "probe.run", "values": {"count": 2}}]
@@ -67,13 +67,13 @@ def test_one_acts_at_a_time_however_many_ask(ran: list[str]) -> None:
         guard.release()
         return Result("done")
 
-    loops.LOOPS["probe"] = Loop("probe", 0.0, 30.0, "for tests", slow)
+    jobs.JOBS["probe"] = Job("probe", 0.0, 30.0, "for tests", slow)
     ControlLoop.objects.create(name="probe")
     outcomes: list[bool] = []
 
     def worker(number: int) -> None:
         try:
-            outcomes.append(loops.run("probe", holder=f"worker {number}").ran)
+            outcomes.append(jobs.run("probe", holder=f"worker {number}").ran)
         finally:
             connection.close()
 
@@ -93,23 +93,23 @@ def test_one_acts_at_a_time_however_many_ask(ran: list[str]) -> None:
 
 @pytest.mark.database
 def test_two_beats_do_not_double_the_pace(ran: list[str]) -> None:
-    loops.LOOPS["probe"] = Loop("probe", 60.0, 30.0, "for tests", loops.LOOPS["probe"].run)
-    assert loops.run("probe").ran
-    assert not loops.run("probe").ran
+    jobs.JOBS["probe"] = Job("probe", 60.0, 30.0, "for tests", jobs.JOBS["probe"].run)
+    assert jobs.run("probe").ran
+    assert not jobs.run("probe").ran
     # The second beat may be half an interval behind the first, and a bit.
     ControlLoop.objects.update(started_at=timezone.now() - timedelta(seconds=35))
-    assert not loops.run("probe").ran
+    assert not jobs.run("probe").ran
     ControlLoop.objects.update(started_at=timezone.now() - timedelta(seconds=41))
-    assert loops.run("probe").ran
+    assert jobs.run("probe").ran
 
 
 @pytest.mark.database
 def test_a_holder_that_died_is_replaced_when_its_time_is_over(ran: list[str]) -> None:
     now = timezone.now()
     ControlLoop.objects.create(name="probe", holder="dead", held_until=now + timedelta(seconds=20))
-    assert not loops.run("probe").ran
+    assert not jobs.run("probe").ran
     ControlLoop.objects.update(held_until=now - timedelta(seconds=1))
-    assert loops.run("probe").ran
+    assert jobs.run("probe").ran
 
 
 @pytest.mark.database
@@ -121,16 +121,16 @@ def test_a_run_keeps_its_turn_as_long_as_it_says_so(ran: list[str]) -> None:
         assert taken_until is not None
         assert taken_until <= timezone.now() + timedelta(seconds=0.5), "a turn, not the whole limit"
         eventually(lambda: context.extend_hold() or timezone.now() > taken_until, what="its first turn is over")
-        others.append(loops.run("probe", holder="other").ran)
+        others.append(jobs.run("probe", holder="other").ran)
         kept_until = row().held_until
         eventually(lambda: kept_until is not None and timezone.now() > kept_until, what="its last turn is over")
-        loops.LOOPS["probe"] = replace(loops.LOOPS["probe"], run=lambda context: Result("replaced"))
-        others.append(loops.run("probe", holder="other").ran)
+        jobs.JOBS["probe"] = replace(jobs.JOBS["probe"], run=lambda context: Result("replaced"))
+        others.append(jobs.run("probe", holder="other").ran)
         context.extend_hold()
         return Result("too late")
 
-    loops.LOOPS["probe"] = Loop("probe", 0.0, 30.0, "for tests", long, hold_seconds=0.5)
-    assert loops.run("probe").ran
+    jobs.JOBS["probe"] = Job("probe", 0.0, 30.0, "for tests", long, hold_seconds=0.5)
+    assert jobs.run("probe").ran
     assert others == [False, True]
     assert (row().result, row().held_until) == ("replaced", None), "a turn that is lost is not taken back"
 
@@ -139,24 +139,24 @@ def test_a_run_keeps_its_turn_as_long_as_it_says_so(ran: list[str]) -> None:
 def test_a_turn_taken_by_a_clock_that_ran_ahead_blocks_nobody(ran: list[str]) -> None:
     ahead = timezone.now() + timedelta(hours=1)
     ControlLoop.objects.create(name="probe", holder="ahead", held_until=ahead, started_at=ahead)
-    assert loops.run("probe").ran
+    assert jobs.run("probe").ran
 
 
 def test_a_failure_is_noted_and_keeps_the_state_of_the_run_before(ran: list[str]) -> None:
-    assert loops.run("probe").ran
-    good = loops.LOOPS["probe"].run
+    assert jobs.run("probe").ran
+    good = jobs.JOBS["probe"].run
 
     def fails(context: Context) -> Result:
         context.state["runs"] = 99
         raise ValueError("no luck")
 
-    loops.LOOPS["probe"] = Loop("probe", 0.0, 30.0, "for tests", fails)
-    assert loops.run("probe").text == "ValueError: no luck"
+    jobs.JOBS["probe"] = Job("probe", 0.0, 30.0, "for tests", fails)
+    assert jobs.run("probe").text == "ValueError: no luck"
     stored = row()
     assert (stored.failures, stored.error, stored.state) == (1, "ValueError: no luck", {"runs": 1})
     assert stored.held_until is None
-    loops.LOOPS["probe"] = Loop("probe", 0.0, 30.0, "for tests", good)
-    assert loops.run("probe").text == "run 2"
+    jobs.JOBS["probe"] = Job("probe", 0.0, 30.0, "for tests", good)
+    assert jobs.run("probe").text == "run 2"
     assert row().error == ""
 
 
@@ -166,36 +166,36 @@ def test_a_run_that_lost_its_turn_does_not_write_over_its_follower(ran: list[str
         ControlLoop.objects.update(holder="follower", started_at=timezone.now() + timedelta(seconds=1))
         return Result("too late")
 
-    loops.LOOPS["probe"] = Loop("probe", 0.0, 30.0, "for tests", overtaken)
-    assert loops.run("probe").ran
+    jobs.JOBS["probe"] = Job("probe", 0.0, 30.0, "for tests", overtaken)
+    assert jobs.run("probe").ran
     assert (row().holder, row().result) == ("follower", "")
 
 
 @pytest.mark.database
 def test_switched_off_it_rests_and_each_switch_is_audited(ran: list[str]) -> None:
-    assert loops.set_enabled("probe", False, actor=ACTOR, dry_run=True).is_change
-    assert loops.run("probe").ran, "a dry run switches nothing"
-    assert loops.set_enabled("probe", False, actor=ACTOR, reason="holidays").is_change
-    assert not loops.set_enabled("probe", False, actor=ACTOR).is_change
-    assert not loops.run("probe").ran
-    assert loops.set_enabled("probe", True, actor=ACTOR).is_change
-    assert loops.run("probe").ran
+    assert jobs.set_enabled("probe", False, actor=ACTOR, dry_run=True).is_change
+    assert jobs.run("probe").ran, "a dry run switches nothing"
+    assert jobs.set_enabled("probe", False, actor=ACTOR, reason="holidays").is_change
+    assert not jobs.set_enabled("probe", False, actor=ACTOR).is_change
+    assert not jobs.run("probe").ran
+    assert jobs.set_enabled("probe", True, actor=ACTOR).is_change
+    assert jobs.run("probe").ran
     with pytest.raises(NotFound):
-        loops.set_enabled("nothing", True, actor=ACTOR)
+        jobs.set_enabled("nothing", True, actor=ACTOR)
 
 
 def test_run_now_makes_it_due_and_asks_a_worker(ran: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[object, ...]] = []
     monkeypatch.setattr(app, "send_task", lambda *arguments, **_: asked.append(arguments))
-    loops.LOOPS["probe"] = replace(loops.LOOPS["probe"], every_seconds=3600.0)
-    assert loops.run("probe").ran
-    assert not loops.run("probe").ran, "its time has not come"
-    assert loops.run_now("probe", actor=ACTOR, dry_run=True).is_change
-    assert (asked, loops.run("probe").ran) == ([], False)
-    loops.run_now("probe", actor=ACTOR, reason="look")
-    assert asked == [("console.run_loop", ["probe"])]
+    jobs.JOBS["probe"] = replace(jobs.JOBS["probe"], every_seconds=3600.0)
+    assert jobs.run("probe").ran
+    assert not jobs.run("probe").ran, "its time has not come"
+    assert jobs.run_now("probe", actor=ACTOR, dry_run=True).is_change
+    assert (asked, jobs.run("probe").ran) == ([], False)
+    jobs.run_now("probe", actor=ACTOR, reason="look")
+    assert asked == [("console.run_job", ["probe"])]
     assert (last_audit().action, last_audit().reason) == ("task.run", "look")
-    assert loops.run("probe").ran
+    assert jobs.run("probe").ran
 
 
 def test_run_now_without_redis_leaves_it_due(ran: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,21 +203,21 @@ def test_run_now_without_redis_leaves_it_due(ran: list[str], monkeypatch: pytest
         raise OperationalError("Redis is away")
 
     monkeypatch.setattr(app, "send_task", fail)
-    loops.LOOPS["probe"] = replace(loops.LOOPS["probe"], every_seconds=3600.0)
-    assert loops.run("probe").ran
-    assert loops.run_now("probe", actor=ACTOR).is_change
-    assert loops.run("probe").ran
+    jobs.JOBS["probe"] = replace(jobs.JOBS["probe"], every_seconds=3600.0)
+    assert jobs.run("probe").ran
+    assert jobs.run_now("probe", actor=ACTOR).is_change
+    assert jobs.run("probe").ran
 
 
 def test_run_now_is_refused_for_what_runs_is_disabled_or_unknown(ran: list[str]) -> None:
     ControlLoop.objects.create(name="probe", held_until=timezone.now() + timedelta(seconds=9))
     with pytest.raises(Conflict, match="already running"):
-        loops.run_now("probe", actor=ACTOR)
+        jobs.run_now("probe", actor=ACTOR)
     ControlLoop.objects.update(held_until=None, is_enabled=False)
     with pytest.raises(Conflict, match="is disabled"):
-        loops.run_now("probe", actor=ACTOR)
+        jobs.run_now("probe", actor=ACTOR)
     with pytest.raises(NotFound, match="not found"):
-        loops.run_now("none", actor=ACTOR)
+        jobs.run_now("none", actor=ACTOR)
 
 
 @pytest.mark.database
@@ -225,12 +225,12 @@ def test_a_loop_is_late_when_it_has_not_succeeded_for_three_intervals(
     ran: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = timezone.now()
-    monkeypatch.setattr(loops, "_STARTED_AT", now)
+    monkeypatch.setattr(jobs, "_STARTED_AT", now)
 
     def is_late() -> bool:
-        return next(state for state in loops.states(now) if state.loop.name == "probe").is_late
+        return next(state for state in jobs.states(now) if state.job.name == "probe").is_late
 
-    loops.LOOPS["probe"] = Loop("probe", 10.0, 30.0, "for tests", loops.LOOPS["probe"].run)
+    jobs.JOBS["probe"] = Job("probe", 10.0, 30.0, "for tests", jobs.JOBS["probe"].run)
     assert not is_late(), "it never ran, and had no time to"
     now += timedelta(hours=1)
     assert is_late(), "it never ran"
@@ -243,7 +243,7 @@ def test_a_loop_is_late_when_it_has_not_succeeded_for_three_intervals(
 
 
 def test_every_loop_is_scheduled_and_a_word_nobody_took_is_thrown_away(ran: list[str]) -> None:
-    schedule = loops.schedule()
+    schedule = jobs.schedule()
     assert {"heartbeats", "rebalance", "moves", "cleanups"} <= set(schedule)
     for name, entry in schedule.items():
         assert entry["args"] == [name]
@@ -252,10 +252,10 @@ def test_every_loop_is_scheduled_and_a_word_nobody_took_is_thrown_away(ran: list
 
 
 def test_the_loop_that_may_take_half_an_hour_has_a_queue_of_its_own() -> None:
-    queues = {name: entry["options"]["queue"] for name, entry in loops.schedule().items()}
+    queues = {name: entry["options"]["queue"] for name, entry in jobs.schedule().items()}
     assert {name for name, queue in queues.items() if queue == "analytics"} == {"analytics"}
     assert set(queues.values()) == {"qmq", "analytics"}
 
 
 def test_a_worker_that_is_told_of_no_queue_serves_all() -> None:
-    assert {loop.queue for loop in loops.LOOPS.values()} <= set(app.amqp.queues.consume_from)
+    assert {job.queue for job in jobs.JOBS.values()} <= set(app.amqp.queues.consume_from)

@@ -5,7 +5,6 @@ stands for two messages. No crash makes a start that has a checkpoint build all 
 """
 
 import contextlib
-import json
 import os
 import random
 from collections.abc import Iterator
@@ -342,7 +341,7 @@ def test_the_end_of_a_subject_is_known_from_its_groups_when_its_last_messages_ar
 # --- checkpoints ------------------------------------------------------------------------------------------------------
 
 
-def test_a_checkpoint_keeps_the_floor_and_one_of_an_older_version_has_none() -> None:
+def test_a_checkpoint_keeps_the_floor() -> None:
     scenario = Scenario(0)
     whole_life(scenario, returns_by="send", lead=70)
     scenario.checkpoint()
@@ -350,17 +349,10 @@ def test_a_checkpoint_keeps_the_floor_and_one_of_an_older_version_has_none() -> 
     for index in indexes:
         flush(index)
     state = b"".join(parts)
-    head, *lines = state.split(b"\n")[:3]
     store = empty_store(scenario)
     restore_state(store, state)
     assert store.sequence_floor == 70
     assert (store.subjects["a"].origin, store.subjects["a"].begin, store.subjects["b"].origin) == (70, 70, 70)
-    old_head = {key: value for key, value in json.loads(head).items() if key != "sequence_floor"} | {"format": 1}
-    old_lines = [json.dumps({k: v for k, v in json.loads(line).items() if k != "origin"}).encode() for line in lines]
-    store = empty_store(scenario)
-    restore_state(store, b"\n".join([json.dumps(old_head).encode(), *old_lines]))
-    assert store.sequence_floor == 0
-    assert [subject.origin for subject in store.subjects.values()] == [0, 0]
 
 
 def empty_store(scenario: Scenario) -> MessageStore:

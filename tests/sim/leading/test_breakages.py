@@ -10,7 +10,7 @@ from tests.sim.leading import test_bad_input, test_following, test_in_sync, test
 from tests.sim.world.loop import running_loop
 from tests.support.source_change import SourceChange
 
-PACKAGE = "qmq_node.replication."
+PACKAGE = "qmq_node.replication.master."
 
 
 @dataclass(frozen=True)

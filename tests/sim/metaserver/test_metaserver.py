@@ -69,7 +69,7 @@ async def test_a_registration_that_can_not_be_served_is_answered_when_a_group_ap
     async with running(tmp_path, ManualClock()) as metaserver, peer(metaserver) as client, peer(metaserver) as node:
         for client_type in (ClientType.PRODUCER, ClientType.CONSUMER, ClientType.DELAY_PRODUCER):
             client.ask("orders", client_type, "g")
-        await eventually_async(lambda: metaserver.requests.handlers.counters.held == 3)
+        await eventually_async(lambda: metaserver.handlers.counters.held == 3)
         assert client.pushed == []
         await node.register("g1")
         await eventually_async(lambda: len(client.pushed) == 2)
@@ -88,7 +88,7 @@ async def test_f6_an_unknown_client_type_is_answered_like_other(tmp_path: Path, 
         assert frame.code == ResponseCode.SUCCESS
         answer = ClientRegisterResponse.decode(frame.body)
         assert (answer.subject, answer.client_type, answer.broker_groups) == ("orders", echoed, ())
-        assert len(metaserver.requests.handlers.registrations) == 0
+        assert len(metaserver.handlers.registrations) == 0
 
 
 async def test_a_silent_group_goes_offline_clients_hear_of_it_and_it_comes_back_by_itself(tmp_path: Path) -> None:
@@ -100,11 +100,11 @@ async def test_a_silent_group_goes_offline_clients_hear_of_it_and_it_comes_back_
         await eventually_async(lambda: len(client.pushed) == 1)
         for _ in range(8):
             clock.advance(1)
-            metaserver.requests.handlers.expire()
+            metaserver.handlers.expire()
             await client.register("g2", port=2, request_type=BrokerRequestType.HEARTBEAT)
         await eventually_async(lambda: len(client.pushed) == 2)
         assert [g.name for g in client.answers()[1].broker_groups] == ["g2"]
-        assert metaserver.memory.directory.groups["g1"].state is GroupState.OFFLINE
+        assert metaserver.directory.groups["g1"].state is GroupState.OFFLINE
         await client.register("g1", port=1, request_type=BrokerRequestType.HEARTBEAT)
         await eventually_async(lambda: len(client.pushed) == 3)
         assert {g.name for g in client.answers()[2].broker_groups} == {"g1", "g2"}
@@ -117,14 +117,14 @@ async def test_nobody_expires_because_the_metaserver_itself_stood_still(tmp_path
     async with running(tmp_path, clock) as metaserver, peer(metaserver) as node:
         await node.register("g1")
         clock.advance(1)
-        metaserver.requests.handlers.expire()
+        metaserver.handlers.expire()
         clock.advance(60)
-        metaserver.requests.handlers.expire()
-        assert metaserver.memory.directory.groups["g1"].state is GroupState.READ_WRITE
+        metaserver.handlers.expire()
+        assert metaserver.directory.groups["g1"].state is GroupState.READ_WRITE
         for _ in range(8):
             clock.advance(1)
-            metaserver.requests.handlers.expire()
-        assert metaserver.memory.directory.groups["g1"].state is GroupState.OFFLINE
+            metaserver.handlers.expire()
+        assert metaserver.directory.groups["g1"].state is GroupState.OFFLINE
 
 
 async def test_time_stamps_never_fall_even_when_the_clock_does(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ async def test_another_node_may_not_take_a_live_masters_group(tmp_path: Path) ->
         refused = await node.register("g1", "b", port=9)
         assert not refused.accepted
         assert "a" in refused.reason
-        assert metaserver.memory.directory.groups["g1"].row.master == "a"
+        assert metaserver.directory.groups["g1"].row.master == "a"
         clock.advance(20)
         assert (await node.register("g1", "b", port=9)).accepted
 
@@ -159,7 +159,7 @@ async def test_f12_a_node_whose_log_went_back_is_read_only(tmp_path: Path) -> No
         assert answer.accepted
         assert answer.state == 2
         assert "5000" in answer.reason
-        assert metaserver.memory.directory.groups["g1"].state is GroupState.READ_ONLY
+        assert metaserver.directory.groups["g1"].state is GroupState.READ_ONLY
 
 
 async def test_f7_a_log_end_of_zero_does_not_reset_the_highest_one(tmp_path: Path) -> None:
@@ -177,18 +177,16 @@ async def test_f28_with_the_database_away_answers_come_from_memory_and_are_store
     async with running(tmp_path, ManualClock(), repository) as metaserver, peer(metaserver) as client:
         await client.register("g1", port=1)
         await client.register("g2", port=2)
-        await eventually_async(lambda: metaserver.stored.write_behind.pending == 0)
+        await eventually_async(lambda: metaserver.write_behind.pending == 0)
         AwayRepository.is_away = True
         try:
             client.ask("new", ClientType.PRODUCER)
             await eventually_async(lambda: len(client.pushed) == 1)
             assert len(client.answers()[0].broker_groups) == 2
-            await eventually_async(lambda: metaserver.stored.write_behind.problem != "")
+            await eventually_async(lambda: metaserver.write_behind.problem != "")
         finally:
             AwayRepository.is_away = False
-        await eventually_async(
-            lambda: metaserver.stored.write_behind.pending == 0 and not metaserver.stored.write_behind.problem
-        )
+        await eventually_async(lambda: metaserver.write_behind.pending == 0 and not metaserver.write_behind.problem)
         assert "new" in repository.routes
 
 
@@ -268,12 +266,12 @@ async def test_a_route_that_another_metaserver_stored_first_holds_and_gets_the_g
         (given,) = [group.name for group in client.answers()[0].broker_groups]
         assert given != "g2"
         assert repository.routes["orders"].broker_groups == ("g2", given)
-        assert metaserver.memory.directory.routes["orders"] == repository.routes["orders"]
+        assert metaserver.directory.routes["orders"] == repository.routes["orders"]
         await eventually_async(lambda: [g.name for g in client.answers()[-1].broker_groups] == ["g2", given])
         client.ask("other", ClientType.PRODUCER)
-        await eventually_async(lambda: "other" in repository.routes and not metaserver.stored.write_behind.pending)
+        await eventually_async(lambda: "other" in repository.routes and not metaserver.write_behind.pending)
         assert repository.routes["other"].version == 1
-        assert metaserver.memory.directory._added == {}, "what is stored is forgotten"
+        assert metaserver.directory._added == {}, "what is stored is forgotten"
 
 
 async def test_nodes_of_qmq_register_for_groups_that_the_settings_name(tmp_path: Path) -> None:
@@ -288,7 +286,7 @@ async def test_nodes_of_qmq_register_for_groups_that_the_settings_name(tmp_path:
         body = BrokerAcquireMetaRequest("10.0.0.9", 1).encode()
         frame = await node.caller.call(Command.BROKER_ACQUIRE_META, body, timeout_s=20, version=8)
         assert frame.code == ResponseCode.BROKER_ERROR
-        assert metaserver.memory.directory.groups["java"].state is GroupState.READ_WRITE
+        assert metaserver.directory.groups["java"].state is GroupState.READ_WRITE
 
 
 @pytest.mark.parametrize(
@@ -316,7 +314,7 @@ async def test_an_illegal_subject_is_sent_to_a_broker_that_refuses_it_and_gets_n
         await eventually_async(lambda: len(client.pushed) == 1)
         # Trap T3: an answer without groups would block the client's sender thread.
         assert [group.name for group in client.answers()[0].broker_groups] == ["g1"]
-        assert metaserver.memory.directory.routes == {}
+        assert metaserver.directory.routes == {}
 
 
 def test_routes_are_drawn_from_live_groups_and_kept() -> None:
@@ -344,13 +342,13 @@ async def test_a_new_subject_with_a_hidden_character_gets_no_route_and_a_stored_
         await client.register("g1")
         client.ask(name, ClientType.PRODUCER)
         await eventually_async(lambda: len(client.pushed) == 1)
-        assert metaserver.memory.directory.routes == {}
-        assert metaserver.requests.handlers.counters.illegal == 1
-        metaserver.memory.directory.put_route(Route(name, ("g1",), 1, 0))
+        assert metaserver.directory.routes == {}
+        assert metaserver.handlers.counters.illegal == 1
+        metaserver.directory.put_route(Route(name, ("g1",), 1, 0))
         client.ask(name, ClientType.PRODUCER)
         await eventually_async(lambda: len(client.pushed) == 2)
         assert [group.name for group in client.answers()[1].broker_groups] == ["g1"]
-        assert metaserver.requests.handlers.counters.illegal == 1
+        assert metaserver.handlers.counters.illegal == 1
 
 
 async def test_a_group_with_a_hidden_character_is_not_stored(tmp_path: Path) -> None:
@@ -360,9 +358,9 @@ async def test_a_group_with_a_hidden_character_is_not_stored(tmp_path: Path) -> 
         for group in ("bill\xa0ing", "bill\u202eing", "\x05g", "billing"):
             client.ask("orders", ClientType.CONSUMER, group)
         await eventually_async(lambda: len(client.pushed) == 4)
-        await eventually_async(lambda: metaserver.stored.write_behind.pending == 0)
+        await eventually_async(lambda: metaserver.write_behind.pending == 0)
         assert {seen.group for seen in repository.clients} == {"billing"}
-        assert metaserver.requests.handlers.counters.illegal == 3
+        assert metaserver.handlers.counters.illegal == 3
 
 
 async def test_a_new_broker_group_or_node_with_a_hidden_character_is_refused(tmp_path: Path) -> None:
@@ -373,5 +371,5 @@ async def test_a_new_broker_group_or_node_with_a_hidden_character_is_refused(tmp
             )
             frame = await client.caller.call(Command.NODE_REGISTER, request.encode(), timeout_s=20)
             assert frame.code == ResponseCode.BROKER_ERROR
-        assert metaserver.memory.directory.groups == {}
-        assert metaserver.memory.directory.nodes == {}
+        assert metaserver.directory.groups == {}
+        assert metaserver.directory.nodes == {}

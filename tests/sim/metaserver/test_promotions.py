@@ -56,7 +56,7 @@ class Scene:
                 )  # type: ignore[arg-type]  # fmt: skip
                 assert answer.accepted
         for metaserver in self.metaservers:
-            metaserver.requests.handlers.expire()
+            metaserver.handlers.expire()
 
     async def fails(self) -> None:
         """The master's connections end, and it is silent from now on."""
@@ -149,12 +149,12 @@ async def test_a_slave_that_another_metaserver_saw_with_a_longer_log_is_not_prom
         await found.fails()
         for _ in range(4):
             await found.heartbeats("g1-b", silent_ms=3000)
-            await eventually_async(lambda: not metaserver.requests.handlers.promotions._running)
+            await eventually_async(lambda: not metaserver.handlers.promotions._running)
         assert found.repository.groups["g1"] == GROUP
-        blocked = metaserver.requests.handlers.promotions.blocked["g1"]
+        blocked = metaserver.handlers.promotions.blocked["g1"]
         assert "its log ends at 500, before the 900 that it reported" in blocked, "it knows that now"
         await found.heartbeats("g1-b", silent_ms=3000, log_end=900)
-        await eventually_async(lambda: not metaserver.requests.handlers.promotions._running)
+        await eventually_async(lambda: not metaserver.handlers.promotions._running)
         assert found.repository.groups["g1"].master == "g1-b"
 
 
@@ -178,8 +178,8 @@ async def test_a_promotion_waits_for_the_database(tmp_path: Path) -> None:
             await found.heartbeats("g1-b", silent_ms=3000)
         (metaserver,) = found.metaservers
         assert (found.masters, found.repository.groups["g1"]) == ({"g1-a"}, GROUP)
-        assert "the database is away" in metaserver.requests.handlers.promotions.blocked["g1"]
-        assert metaserver.memory.directory.groups["g1"].state is GroupState.READ_WRITE
+        assert "the database is away" in metaserver.handlers.promotions.blocked["g1"]
+        assert metaserver.directory.groups["g1"].state is GroupState.READ_WRITE
         found.repository.is_away = False
         await found.until_promoted()
 
@@ -207,7 +207,7 @@ async def test_no_slave_is_promoted_by_a_row_from_a_backup(tmp_path: Path) -> No
         for _ in range(10):
             await found.heartbeats("g1-b", silent_ms=3000)
         assert (found.masters, found.repository.groups["g1"].epoch) == ({"g1-a"}, 3)
-        assert "node g1-b is not in sync" in metaserver.requests.handlers.promotions.blocked["g1"]
+        assert "node g1-b is not in sync" in metaserver.handlers.promotions.blocked["g1"]
 
 
 async def test_no_row_from_a_backup_is_changed(tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ async def test_no_row_from_a_backup_is_changed(tmp_path: Path) -> None:
         for _ in range(10):
             await found.heartbeats("g1-b", silent_ms=3000)
         assert found.masters == {"g1-a"}
-        assert "the database was restored from a backup" in metaserver.requests.handlers.promotions.blocked["g1"]
+        assert "the database was restored from a backup" in metaserver.handlers.promotions.blocked["g1"]
 
 
 async def test_a_metaserver_that_observes_another_one_promotes_as_fast_as_alone(

@@ -22,12 +22,12 @@ async def test_f7_nodes_of_qmq_register_for_no_group_that_is_not_named(tmp_path:
             body = BrokerRegisterRequest(0, group, f"{group}:20881", 0, 1).encode(8)
             frame = await node.caller.call(Command.BROKER_REGISTER, body, timeout_s=20, version=8)
             assert frame.code == code
-        assert list(metaserver.memory.directory.groups) == ["java"]
+        assert list(metaserver.directory.groups) == ["java"]
         # Another address is another node: it waits for the lease.
         body = BrokerRegisterRequest(0, "java", "evil:20881", 0, 1).encode(8)
         frame = await node.caller.call(Command.BROKER_REGISTER, body, timeout_s=20, version=8)
         assert frame.code == ResponseCode.BROKER_ERROR
-        live = metaserver.memory.directory.groups["java"]
+        live = metaserver.directory.groups["java"]
         assert live.node is not None
         assert live.node.address == "java:20881"
 
@@ -52,7 +52,7 @@ async def test_f7_a_registration_with_impossible_values_is_refused(tmp_path: Pat
         body = NodeRegisterRequest(**{**request, **values}).encode()
         frame = await node.caller.call(Command.NODE_REGISTER, body, timeout_s=20)
         assert frame.code == ResponseCode.BROKER_ERROR
-        assert (metaserver.memory.directory.groups, metaserver.memory.directory.nodes) == ({}, {})
+        assert (metaserver.directory.groups, metaserver.directory.nodes) == ({}, {})
         frame = await node.caller.call(Command.NODE_REGISTER, NodeRegisterRequest(**request).encode(), timeout_s=20)
         assert frame.code == ResponseCode.SUCCESS
-        assert list(metaserver.memory.directory.groups) == ["g1"]
+        assert list(metaserver.directory.groups) == ["g1"]

@@ -30,14 +30,14 @@ class HeldFile:
 
 @contextmanager
 def held_file(metaserver: Metaserver, monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldFile]:
-    file, save = HeldFile(), metaserver.stored.route_file.save
+    file, save = HeldFile(), metaserver.route_file.save
 
     async def held(directory: Directory) -> None:
         file.saves += 1
         await file.may_save.wait()
         await save(directory)
 
-    monkeypatch.setattr(metaserver.stored.route_file, "save", held)
+    monkeypatch.setattr(metaserver.route_file, "save", held)
     try:
         yield file
     finally:
@@ -103,7 +103,7 @@ async def test_restarted_metaservers_notice_that_the_database_was_restored(tmp_p
     folder = tmp_path if has_file else tmp_path / "another"
     async with running(folder, ManualClock(), repository) as metaserver, peer(metaserver) as master:
         await master.register("g1", boot_id="a", replica_role=ReplicaRole.MASTER)
-        assert metaserver.memory.directory.newest_place("g1") == (1, newest.in_sync_version - (not has_file))
+        assert metaserver.directory.newest_place("g1") == (1, newest.in_sync_version - (not has_file))
         pair = Pair(repository, ManualClock(), metaserver, master, master)
         assert pair.row.in_sync == (("g1-a",) if has_file else ("g1-a", "g1-b"))
         answer = await pair.change(InSyncChange.REMOVE)
@@ -122,7 +122,7 @@ async def test_the_last_master_brings_the_row_of_a_restored_database_up_to_date(
         assert (await pair.change(InSyncChange.ADD)).result is RowResult.REFUSED
         # The clock of this test passes only here.
         pair.clock.advance(RESTORED_SECONDS + 0.1)
-        await eventually_async(lambda: "g1" in metaserver.requests.handlers.restored_rows.blocked)
+        await eventually_async(lambda: "g1" in metaserver.handlers.restored_rows.blocked)
         _, cluster = await get_json(metaserver, "/meta/cluster")
         assert "the database was restored from a backup" in cluster["broker_groups"][0]["row_problem"]
         metrics = (await get_page(metaserver, "/metrics"))[1].decode()
@@ -135,5 +135,5 @@ async def test_the_last_master_brings_the_row_of_a_restored_database_up_to_date(
         await eventually_async(lambda: pair.repository.groups["g1"].in_sync_version == version)
         assert pair.repository.groups["g1"].in_sync == ("g1-a",)
         assert (await pair.change(InSyncChange.ADD)).result is RowResult.DONE
-        await eventually_async(lambda: not metaserver.requests.handlers.restored_rows.blocked)
+        await eventually_async(lambda: not metaserver.handlers.restored_rows.blocked)
         assert directory.newest_place("g1") == (1, version + 1)

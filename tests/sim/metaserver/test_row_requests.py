@@ -136,12 +136,12 @@ async def test_a_node_without_replication_is_sent_no_row(tmp_path: Path) -> None
         clock.advance(20)
         async with peer(metaserver) as other:
             assert (await other.register("g1", "g1-b", port=2)).accepted
-            assert metaserver.memory.directory.groups["g1"].row.epoch == 2
+            assert metaserver.directory.groups["g1"].row.epoch == 2
             with repository.lock:
                 repository.groups["g1"] = replace(repository.groups["g1"], epoch=3)
                 repository.changes_made += 1
             await metaserver.reload()
-            assert metaserver.memory.directory.groups["g1"].row.epoch == 3
+            assert metaserver.directory.groups["g1"].row.epoch == 3
             await other.register("g1", "g1-b", port=2)
             assert other.pushed == []
 

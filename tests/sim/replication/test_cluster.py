@@ -166,7 +166,7 @@ async def test_members_that_stop_deregister() -> None:
         await eventually_async(lambda: group.row.in_sync == ("g1-a",), 60)
         metaserver = group.cluster.meta.server
         assert isinstance(metaserver, Metaserver)
-        reports = metaserver.memory.directory.groups["g1"].reports
+        reports = metaserver.directory.groups["g1"].reports
         assert reports["g1-b"].has_left
         await group.hosts["g1-a"].stop()
         assert reports["g1-a"].has_left

@@ -173,7 +173,7 @@ async def test_a_master_whose_disk_hangs_refuses_sends_and_is_replaced(copies: i
             assert failures["m101"].remark.startswith("read only: the disk has not completed a write for 2.")
             metaserver = group.cluster.meta.server
             assert isinstance(metaserver, Metaserver)
-            live = metaserver.memory.directory.groups["g1"]
+            live = metaserver.directory.groups["g1"]
             await eventually_async(lambda: live.state is GroupState.READ_ONLY, 1.0)
             assert live.row.master == "g1-a"
             await eventually_async(

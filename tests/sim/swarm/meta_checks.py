@@ -36,10 +36,10 @@ class MetaWatch:
         now = cluster.loop.now
         running = [host.server for host in cluster.metas.values() if isinstance(host.server, Metaserver)]
         for metaserver in running:
-            for name, live in metaserver.memory.directory.groups.items():
+            for name, live in metaserver.directory.groups.items():
                 self._hear(metaserver, name, live, now)
         for metaserver in running:
-            for name, live in metaserver.memory.directory.groups.items():
+            for name, live in metaserver.directory.groups.items():
                 key = (metaserver, name)
                 if not live.is_expired:
                     self._expired.discard(key)
@@ -51,7 +51,7 @@ class MetaWatch:
                                          f"{other.tcp_address} receives its heartbeats")  # fmt: skip
 
     def _hear(self, metaserver: Metaserver, name: str, live: LiveGroup, now: float) -> None:
-        key, failures = (metaserver, name), metaserver.stored.write_behind.counters.failures
+        key, failures = (metaserver, name), metaserver.write_behind.counters.failures
         known = self._hearing.get(key)
         if known is None or failures != known.failures or live.has_left:
             self._hearing[key] = _Hearing(live.heartbeat_at, now, now, failures)
@@ -62,7 +62,7 @@ class MetaWatch:
 
     def _hears(self, metaserver: Metaserver, name: str, now: float) -> bool:
         known = self._hearing.get((metaserver, name))
-        live = metaserver.memory.directory.groups.get(name)
+        live = metaserver.directory.groups.get(name)
         if known is None or live is None or live.is_expired:
             return False
         return now - known.seen_at <= HEARD_SECONDS and now - known.since >= STEADY_SECONDS

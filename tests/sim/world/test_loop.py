@@ -23,7 +23,7 @@ from tests.sim.world.loop import (
 from tests.sim.world.world import World
 from tests.support.drivers.in_process import blocking
 
-PROJECT = Path(__file__).parents[2]
+PROJECT = Path(__file__).parents[3]
 
 
 async def test_timers_fire_in_their_order_at_their_exact_time() -> None:

@@ -14,9 +14,9 @@ from typing import Any
 from qmq_node.daemon.daemon import Daemon
 from qmq_node.log.disk import Disk, File
 
-PROJECT = str(Path(__file__).parents[2])
+PROJECT = str(Path(__file__).parents[3])
 PRODUCT = tuple(f"{PROJECT}/{name}/" for name in ("qmq", "qmq_node", "broker_node", "delay_node", "metaserver"))
-SIMULATION = tuple(f"{PROJECT}/tests/sim/{name}.py" for name in ("loop", "network", "world"))
+SIMULATION = tuple(f"{PROJECT}/tests/sim/world/{name}.py" for name in ("loop", "network", "world"))
 WAITING = frozenset(
     ("make_dir", "add_dir", "list_dir", "create", "open", "rename", "remove", "sync_dir", "sync_file_system",
      "pread", "next_data", "datasync", "truncate")

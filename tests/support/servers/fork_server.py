@@ -25,7 +25,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-PROJECT = Path(__file__).resolve().parent.parent.parent
+PROJECT = Path(__file__).resolve().parents[3]
 REQUEST_BYTES_MAX = 1 << 20
 NUMBER = struct.Struct("i")
 NODES = (

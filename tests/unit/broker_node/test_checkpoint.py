@@ -1,19 +1,16 @@
 """What a broker's checkpoint holds: entries that are not in the files of their indexes, slices, and the formats before."""
 
-import json
-import struct
 from weakref import ref
 
 import pytest
 
 from broker_node.recovery import checkpoint as module
-from broker_node.recovery.checkpoint import CHECKPOINT_NAME, BrokerCheckpoints, encode_state
+from broker_node.recovery.checkpoint import BrokerCheckpoints, encode_state
 from broker_node.recovery.open_store import open_store
 from broker_node.storage.consume_log import ENTRY_BYTES
 from broker_node.storage.sessions import Session
 from broker_node.storage.store import MessageStore
 from broker_node.storage.subject_table import StoreLimits
-from qmq_node.log.checkpoint import CheckpointStore
 from qmq_node.log.handles import HandleCache
 from qmq_node.slices import run_to_end
 from tests.support.disks.memory_disk import MemoryDisk
@@ -174,54 +171,6 @@ def test_the_holders_of_messages_do_not_change_a_checkpoint() -> None:
     assert len(log) == 3
     subject.changed()
     assert subject.checkpoint_line() == before
-
-
-def test_a_checkpoint_of_format_1_opens() -> None:
-    node = Node()
-    for number in range(3):
-        node.send(f"subject{number}", 4)
-    node.driver.pull("subject1", "c1", 2)
-    node.driver.commit()
-    parts, indexes, _ = run_to_end(encode_state(node.driver.store, node.driver.store.tails.draft(), tail_bytes_max=0))
-    for index in indexes:
-        flush(index)
-    head, *lines = b"".join(parts).split(b"\n")[:4]
-    old = b"\n".join([json.dumps(json.loads(head) | {"format": 1}).encode(), *lines])
-    log = node.driver.store.log
-    CheckpointStore(node.driver.disk, f"{ROOT}/checkpoint", CHECKPOINT_NAME).save([old], log.position, log.synced_end)
-    store, is_rebuilt = node.reopened()
-    assert (ends(store), is_rebuilt) == (ends(node.driver.store), False)
-
-
-def test_a_checkpoint_of_format_2_opens_and_is_replaced() -> None:
-    node = Node()
-    for number in range(3):
-        node.send(f"subject{number}", 4 if number < 2 else 300)
-    node.driver.pull("subject1", "c1", 2)
-    node.driver.commit()
-    store = node.driver.store
-    parts, indexes, _ = run_to_end(encode_state(store, store.tails.draft()))
-    for index in indexes:
-        flush(index)
-    head, *lines = b"".join(parts).split(b"\n")[:4]
-    old = b"\n".join([json.dumps(json.loads(head) | {"format": 2}).encode(), *lines, b""])
-    entries = [
-        b"" if index.firsts else index.read(0, index.end)
-        for subject in store.subjects.values()
-        for index in subject.indexes
-    ]
-    old += struct.pack(f">{len(entries)}I", *map(len, entries)) + b"".join(entries)
-    CheckpointStore(node.driver.disk, f"{ROOT}/checkpoint", CHECKPOINT_NAME).save(
-        [old], store.log.position, store.log.synced_end
-    )
-    expected = ends(store)
-    for _ in range(2):
-        reopened, is_rebuilt = node.reopened()
-        assert (ends(reopened), is_rebuilt) == (expected, False)
-        node.driver.restart()
-        node.checkpoints = BrokerCheckpoints(node.driver.store)
-        node.checkpoint()
-    assert any("/tails." in path for path in node.driver.disk.names)
 
 
 def test_a_slice_takes_a_limited_number_of_indexes() -> None:

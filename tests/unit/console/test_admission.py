@@ -261,7 +261,7 @@ async def test_chunks_are_counted_and_django_gets_no_more_than_the_limit() -> No
     assert (answer.status, answer.headers["connection"]) == (413, "close")
     assert console.app.body_bytes == 100
     assert console.sent_chunks <= 11 + 100, "of the rest only so much is read as lets the client see the answer"
-    assert (console.http.admission.bodies.total, console.http.admission.bodies.by_address) == (0, {})
+    assert (console.admission.bodies.total, console.admission.bodies.by_address) == (0, {})
 
 
 async def test_a_body_of_the_limit_passes() -> None:
@@ -282,7 +282,7 @@ async def test_bodies_in_progress_are_bounded_in_all_and_by_address() -> None:
     assert (refused.status, refused.body["code"]) == (503, "server.busy")
     console.app.may_answer.set()
     assert [(await task).status for task in (first, second)] == [401, 401]
-    assert (console.http.admission.bodies.total, console.http.admission.bodies.by_address) == (0, {})
+    assert (console.admission.bodies.total, console.admission.bodies.by_address) == (0, {})
 
 
 # --- requests in progress ---------------------------------------------------------------------------------------------
@@ -323,7 +323,7 @@ async def test_a_body_that_comes_slowly_takes_no_place() -> None:
         return {"type": "http.disconnect"}
 
     scope = {"type": "http", "path": "/x", "headers": [], "client": ("192.0.2.1", 5)}
-    slow = asyncio.create_task(console.http.admission(scope, receive, answer.send))
+    slow = asyncio.create_task(console.admission(scope, receive, answer.send))
     await asyncio.sleep(0)
     assert (await console.ask()).status == 401
     more.set()
@@ -343,7 +343,7 @@ async def test_who_reads_slowly_takes_no_place() -> None:
         return {"type": "http.request", "body": b"", "more_body": False}
 
     scope = {"type": "http", "path": "/x", "headers": [], "client": ("192.0.2.1", 5)}
-    slow = asyncio.create_task(console.http.admission(scope, receive, send))
+    slow = asyncio.create_task(console.admission(scope, receive, send))
     await asyncio.sleep(0)
     assert (await console.ask()).status == 401
     may_read.set()

@@ -7,7 +7,7 @@ STARTED = """
 import sys
 from console.celery import app
 app.loader.import_default_modules()
-assert "console.run_loop" in app.tasks, sorted(app.tasks)
+assert "console.run_job" in app.tasks, sorted(app.tasks)
 print("api" in sys.modules)
 """
 

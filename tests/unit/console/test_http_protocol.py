@@ -142,7 +142,7 @@ async def test_headers_that_come_byte_by_byte_end_in_408() -> None:
     console.loop.advance(1)
     assert transport.is_closed
     assert transport.written.startswith(b"HTTP/1.1 408 ")
-    assert console.http.requests == 0
+    assert console.requests == 0
 
 
 @pytest.mark.parametrize("begin", [HALF, b"\r\n"])

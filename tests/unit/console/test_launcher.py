@@ -10,7 +10,7 @@ import pytest
 import redis
 from django.core.management import CommandError
 
-from console.jobs import jobs as loops
+from console.jobs import jobs
 from console.launcher import child
 from console.launcher.child import CRASHES_MAX, NODE_PAUSE_SECONDS, Child, GaveUp
 from console.launcher.programs import Ports, Program, programs
@@ -39,8 +39,8 @@ def test_analytics_have_a_worker_of_their_own_that_is_there_before_beat_gives_th
     found = started()
     assert list(found) == [*WITHOUT_ANALYTICS[:-1], "analytics", "beat"]
     queues = [option(found[name], "--queues") for name in ("worker", "analytics")]
-    assert sorted(queues) == sorted({loop.queue for loop in loops.LOOPS.values()}), "each queue is served once"
-    assert queues[1] == loops.LOOPS["analytics"].queue
+    assert sorted(queues) == sorted({job.queue for job in jobs.JOBS.values()}), "each queue is served once"
+    assert queues[1] == jobs.JOBS["analytics"].queue
     assert option(found["analytics"], "--pool") == "solo", "one call at a time, in one process"
 
 

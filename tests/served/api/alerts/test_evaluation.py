@@ -330,9 +330,9 @@ def test_a_loop_that_is_late():
     ControlLoop.objects.create(name="off", succeeded_at=at(0), is_enabled=False)
     ControlLoop.objects.create(name="never")
     intervals = {"heartbeats": 10.0, "off": 10.0, "never": 10.0}
-    evaluate(None, at(30), loop_intervals=intervals)
+    evaluate(None, at(30), job_intervals=intervals)
     assert states() == []
-    evaluate(None, at(31), loop_intervals=intervals)
+    evaluate(None, at(31), job_intervals=intervals)
     assert states() == [("heartbeats", "firing")]
     assert Alert.objects.get().value == pytest.approx(3.1)
 
@@ -342,7 +342,7 @@ def test_a_loop_is_not_unmeasured_before_its_first_run_has_ended():
     intervals = {"analytics": 600.0}
 
     def evaluated(second: int) -> list[tuple[str, str]]:
-        evaluate(None, at(second), loop_intervals=intervals)
+        evaluate(None, at(second), job_intervals=intervals)
         return states()
 
     loop = ControlLoop.objects.create(name="analytics")

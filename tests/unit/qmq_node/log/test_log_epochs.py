@@ -132,10 +132,6 @@ def test_a_checkpoint_keeps_epochs_that_retention_removes_from_the_log() -> None
     assert [entry.epoch for entry in again.epochs] == [5, 6]
 
 
-def test_a_checkpoint_of_a_version_without_epochs_was_of_the_first() -> None:
-    assert LogMemory.decode({"damaged": [], "segment_tails": []}).epochs == EpochChain.of([(1, 0)])
-
-
 @pytest.mark.parametrize("is_after", [False, True], ids=["before the promotion", "after it"])
 def test_a_lost_seal_beside_a_promotion_is_recognized(is_after: bool) -> None:
     disk = MemoryDisk()

@@ -1,5 +1,13 @@
 import { expect, test } from "vitest";
-import { changed, copiesOf, copyProgress, lagsOf, roleOf, servingMaster, successors } from "@/features/brokers/members/members";
+import {
+  changed,
+  copiesOf,
+  copyProgress,
+  lagsOf,
+  roleOf,
+  servingMaster,
+  successors,
+} from "@/features/brokers/members/members";
 import { brokerGroup, member } from "@/features/brokers/samples.testing";
 
 const TWO = { in_sync: ["g1-a", "g1-b"], members: ["g1-a", "g1-b"], copies: 2, in_sync_min: 2 };
