@@ -65,7 +65,7 @@ class Recording:
         return head["format"]
 
 
-@pytest.fixture(params=("367983b5-stopped", "367983b5-killed"))
+@pytest.fixture(params=("1-stopped", "1-killed"))
 def recording(request: pytest.FixtureRequest, tmp_path: Path) -> Recording:
     """Each of the recorded ends."""
     with tarfile.open(FOLDER / f"{request.param}.tar.xz") as archive:
