@@ -6,9 +6,10 @@ It runs in a tree of that commit, with the nodes and the test support of that tr
     cd ../before
     PYTHONPATH=$PWD python -P ../qmq/tests/support/old_data.py ../qmq/tests/sim/old_data/1
 
-This writes `1-stopped.tar.xz` and `1-killed.tar.xz`: the number counts the recordings, one for each change of a format. Each contains the data folders `g1` and `d1`, and
-`expected.json`, the fields of `Expected`. All nodes are stopped and started once in between, which writes a checkpoint. After that
-they serve until they are stopped, or killed while everything since that checkpoint is only in their logs.
+This writes `1-stopped.tar.xz` and `1-killed.tar.xz`: the number counts the recordings, one for each change of a format. Each
+contains the data folders `g1` and `d1`, and `expected.json`, the fields of `Expected`. All nodes are stopped and started once in
+between, which writes a checkpoint. After that they serve until they are stopped, or killed while everything since that checkpoint
+is only in their logs.
 
 It uses only what both trees have: `System` and the raw `Client`.
 """
