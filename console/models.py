@@ -1,4 +1,4 @@
-"""What the console itself remembers: answers given to repeated requests, and runs of the control loops."""
+"""What the console itself remembers: answers given to repeated requests, and runs of background jobs."""
 
 from datetime import datetime
 
@@ -20,8 +20,8 @@ class IdempotencyKey(models.Model):
         return f"{self.key[:8]} {self.status}"
 
 
-class ControlLoop(models.Model):
-    """A control loop: who may act now, and how its last run went."""
+class BackgroundJob(models.Model):
+    """A background job: who may run it now, and how its last run went."""
 
     name = models.CharField(max_length=50, unique=True)
     holder = models.CharField(max_length=100, blank=True)
@@ -31,8 +31,8 @@ class ControlLoop(models.Model):
     finished_at = models.DateTimeField(null=True)
     succeeded_at = models.DateTimeField(null=True)
     result = models.CharField(max_length=500, blank=True)
-    result_parts = models.JSONField(null=True)
-    """Parts of the result, for other languages than English; null: stored by an older version."""
+    result_parts = models.JSONField(default=list)
+    """Parts of the result, for other languages than English."""
     error = models.CharField(max_length=500, blank=True)
     """Why the last run failed, in a sentence; "" if it succeeded."""
     error_details = models.TextField(blank=True, default="")
@@ -40,7 +40,7 @@ class ControlLoop(models.Model):
     runs = models.BigIntegerField(default=0)
     failures = models.BigIntegerField(default=0)
     state = models.JSONField(default=dict)
-    """What the loop remembers from run to run."""
+    """What the job remembers from run to run."""
 
     class Meta:
         ordering = ("name",)

@@ -12,7 +12,7 @@ from qmq.errors import SettingError
 UMASK = 0o077
 FOLDER_MODE = 0o700
 _TRACES = ("node.json", "secret_key", "up.lock", "routes.json", "meta.sqlite3", "meta/meta.sqlite3")
-"""Any of these makes a folder a data folder of ours, also of an earlier version."""
+"""Any of these makes a folder a data folder of ours."""
 _NOT_COUNTED = {"lost+found"}
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 

@@ -274,7 +274,9 @@ class TaskRow(Row):
         source="row.result", allow_blank=True, help_text="what the last successful run did, in English"
     )
     result_parts = ResultPart(
-        many=True, help_text="the same as codes and values, for other languages; empty: only `result` is known"
+        source="row.result_parts",
+        many=True,
+        help_text="the same as codes and values, for other languages; empty: only `result` is known",
     )
     error = serializers.CharField(
         source="row.error", allow_blank=True, help_text="error of the last run; empty if it succeeded"

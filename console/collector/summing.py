@@ -160,7 +160,7 @@ def _sum_or_longest(items: Sequence[Mapping[str, Any]], name: str) -> Any:
 
 def _consumers(items: Iterable[Mapping[str, Any]], flag: str) -> int:
     """The number of consumers for which a flag is set. One that reads from several broker groups is one consumer."""
-    return len({one["consumer_id"] for item in items for one in item["consumers"] if one.get(flag, False)})
+    return len({one["consumer_id"] for item in items for one in item["consumers"] if one[flag]})
 
 
 def _answered(
@@ -189,14 +189,14 @@ def _measured_subject(name: str, found: dict[str, dict[str, Any]], before: Mappi
     for item in found.values():
         for group in item["groups"]:
             by_group.setdefault(group["group"], []).append(group)
-    sent = _total([_steady(item, "send_rate") for item in found.values()], "steady")
+    sent = _total(list(found.values()), "steady_send_rate")
     groups = {}
     for group, parts in by_group.items():
         key = group_key(name, group)
         groups[key] = _dated(_group(name, group, parts, sent, None, before.get(key)), True, None, None)
     if "withheld" in subject:
         for group, parts in by_group.items():
-            groups[group_key(name, group)]["withheld"] = _withheld(parts)
+            groups[group_key(name, group)]["withheld"] = _total(parts, "withheld")
     return _Summed(found, subject, groups)
 
 
@@ -229,16 +229,6 @@ def _reason_of(items: Sequence[Mapping[str, Any]], values: Iterable[Any]) -> str
     return next((str(item["reason"]) for item in items if item.get("reason")), "not reported by a node")
 
 
-def _steady(item: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """A smoothed rate; nodes of earlier versions report the short one only."""
-    return {"steady": item.get(f"steady_{name}", item[name])}
-
-
-def _withheld(items: Iterable[Mapping[str, Any]]) -> int:
-    """Messages that are stored and lost to damage; earlier versions of nodes do not report them."""
-    return sum(item.get("withheld", 0) for item in items)
-
-
 SUBJECT_NUMBERS = ("stored_messages", "sent_messages", "send_rate", "send_bytes_rate")
 GROUP_NUMBERS = (
     "backlog", "in_flight", "lag", "time_lag_seconds", "pull_rate", "ack_rate", "consumers_online", "retry_lag", "retried",
@@ -266,7 +256,7 @@ def _subject(name: str, held_by: list[str], found: Mapping[str, Mapping[str, Any
     }
     if damaged := [broker_group for broker_group, item in found.items() if item.get("withheld")]:
         # Only where there are some: thousands of subjects have none.
-        entry |= {"withheld": _withheld(items), "withheld_on": sorted(damaged)}
+        entry |= {"withheld": _total(items, "withheld"), "withheld_on": sorted(damaged)}
     entry["reason"] = _reason_of(items, entry.values())
     return entry
 
@@ -329,7 +319,6 @@ def _group(
         "not_draining": None,
         "drain_seconds": None,
         "consumers_online": _consumers(items, "online"),
-        # Nodes of earlier versions do not report them.
         "duplicate_consumers": _consumers(items, "duplicate"),
         "is_paused": any(item["paused"] for item in items),
         "retried": _total(items, "retried"),
@@ -337,7 +326,7 @@ def _group(
         "retry_lag": 0,
         "skipped_by_retention": _total(items, "skipped_by_retention"),
     }
-    acked = _total([_steady(item, "ack_rate") for item in items], "steady")
+    acked = _total(items, "steady_ack_rate")
     if acked is not None and sent is not None:
         entry["is_draining"] = entry["lag"] == 0 or is_draining(acked, sent, before["is_draining"] if before else None)
     entry["state"] = lag_state(entry, acked, before["state"] if before else None).value
@@ -386,7 +375,7 @@ def _node(place: NodePlace, answer: Measured[dict[str, Any]] | None, before: Ent
         subjects = stats.get("subjects", ())
         entry["send_rate"] = _total(subjects, "send_rate", 2)
         entry["pull_rate"] = _total([group for item in subjects for group in item["groups"]], "pull_rate", 2)
-        entry["withheld"] = _withheld(subjects)
+        entry["withheld"] = _total(subjects, "withheld")
     else:
         # How far the wall clock is ahead of the time that the node delivers by; 0: they agree.
         entry["clock_ahead_ms"] = stats.get("clock", {}).get("ahead_ms", 0)

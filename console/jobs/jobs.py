@@ -24,7 +24,7 @@ from console.jobs import alerts, analytics, cleanups, heartbeats, rebalance
 from console.jobs.job import TEXT_CHARS_MAX, Context, Job, JobFailed
 from console.jobs.queue import app
 from console.jobs.results import Result
-from console.models import ControlLoop
+from console.models import BackgroundJob
 from metaserver.errors import Conflict, NotFound
 from metaserver.services import audit
 from metaserver.services.changes import Actor, Change, changing
@@ -64,18 +64,18 @@ class Outcome:
     text: str
 
 
-def claim(job: Job, holder: str, now: datetime) -> ControlLoop | None:
+def claim(job: Job, holder: str, now: datetime) -> BackgroundJob | None:
     """Take hold of a job; None if another worker holds it, it is not due yet, or it is disabled."""
-    ControlLoop.objects.get_or_create(name=job.name)
+    BackgroundJob.objects.get_or_create(name=job.name)
     limit = timedelta(seconds=job.limit_seconds)
     # A hold that ends later than any hold can was taken by a clock that ran ahead.
     free = Q(held_until__isnull=True) | Q(held_until__lt=now) | Q(held_until__gt=now + 2 * limit)
     early = now - timedelta(seconds=job.every_seconds * EARLY)
     due = Q(started_at__isnull=True) | Q(started_at__lt=early) | Q(started_at__gt=now + limit)
-    taken = ControlLoop.objects.filter(free, due, name=job.name, is_enabled=True).update(
+    taken = BackgroundJob.objects.filter(free, due, name=job.name, is_enabled=True).update(
         holder=holder, held_until=now + job.hold, started_at=now, runs=F("runs") + 1
     )
-    return ControlLoop.objects.get(name=job.name) if taken else None
+    return BackgroundJob.objects.get(name=job.name) if taken else None
 
 
 def run(name: str, *, holder: str | None = None) -> Outcome:
@@ -116,7 +116,7 @@ def run(name: str, *, holder: str | None = None) -> Outcome:
         changed |= {"result": done.text[:TEXT_CHARS_MAX], "result_parts": list(done.parts)}
     try:
         # The result of a run that lost its hold (it took too long) is not stored.
-        ControlLoop.objects.filter(name=name, holder=holder, started_at=row.started_at).update(**changed)
+        BackgroundJob.objects.filter(name=name, holder=holder, started_at=row.started_at).update(**changed)
     except DatabaseError as failure:
         logger.warning("job %s ran, but the database does not take its result: %s", name, failure)
     return Outcome(True, problem or done.text)
@@ -128,7 +128,7 @@ def run_job(name: str) -> str:
     return run(name).text
 
 
-def _extender(job: Job, row: ControlLoop) -> Callable[[], None]:
+def _extender(job: Job, row: BackgroundJob) -> Callable[[], None]:
     """Return the function that extends a run's hold; a hold that was lost stays lost."""
     every_seconds = job.hold.total_seconds() / KEPT_PARTS
     kept_at = time.monotonic()
@@ -138,7 +138,7 @@ def _extender(job: Job, row: ControlLoop) -> Callable[[], None]:
         if time.monotonic() - kept_at < every_seconds:
             return
         kept_at = time.monotonic()
-        mine = ControlLoop.objects.filter(name=job.name, holder=row.holder, started_at=row.started_at)
+        mine = BackgroundJob.objects.filter(name=job.name, holder=row.holder, started_at=row.started_at)
         try:
             mine.update(held_until=timezone.now() + job.hold)
         except DatabaseError as error:
@@ -156,11 +156,11 @@ def set_enabled(name: str, enabled: bool, *, actor: Actor, reason: str = "", dry
     if name not in JOBS:
         raise NotFound(f"Background job {name!r} not found.", code="task.unknown")
     with changing(dry_run=dry_run):
-        ControlLoop.objects.get_or_create(name=name)
-        row = ControlLoop.objects.select_for_update().get(name=name)
+        BackgroundJob.objects.get_or_create(name=name)
+        row = BackgroundJob.objects.select_for_update().get(name=name)
         before, after = {"is_enabled": row.is_enabled}, {"is_enabled": enabled}
         if before != after:
-            ControlLoop.objects.filter(name=name).update(is_enabled=enabled)
+            BackgroundJob.objects.filter(name=name).update(is_enabled=enabled)
             action = "task.enable" if enabled else "task.disable"
             audit.record(actor=actor, action=action, target=name, reason=reason, before=before, after=after)
     return Change(name, before, after)
@@ -179,14 +179,14 @@ def run_now(name: str, *, actor: Actor, reason: str = "", dry_run: bool = False)
     if job is None:
         raise NotFound(f"Background job {name!r} not found.", code="task.unknown")
     with changing(dry_run=dry_run):
-        ControlLoop.objects.get_or_create(name=name)
-        row = ControlLoop.objects.select_for_update().get(name=name)
+        BackgroundJob.objects.get_or_create(name=name)
+        row = BackgroundJob.objects.select_for_update().get(name=name)
         if not row.is_enabled:
             raise Conflict(f"Background job {name} is disabled. Enable it first.", code="task.disabled")
         if row.held_until is not None and row.held_until > timezone.now():
             raise Conflict(f"Background job {name} is already running.", code="task.running")
         before, after = {"is_due": False}, {"is_due": True}
-        ControlLoop.objects.filter(name=name).update(started_at=None)
+        BackgroundJob.objects.filter(name=name).update(started_at=None)
         audit.record(actor=actor, action="task.run", target=name, reason=reason, before=before, after=after)
     if not dry_run:
         _ask_worker(job)
@@ -205,25 +205,20 @@ class JobState:
     """State of a job, for lists and alerts."""
 
     job: Job
-    row: ControlLoop
+    row: BackgroundJob
     """Not stored yet, of one that never ran."""
     is_running: bool
     is_late: bool
     next_run_at: datetime | None
 
-    @property
-    def result_parts(self) -> list[dict[str, Any]]:
-        """What the last successful run did, as codes and values; empty for a result stored before there were any."""
-        return self.row.result_parts or []
-
 
 def states(now: datetime | None = None) -> list[JobState]:
     """Every job with its last run; one that never succeeded counts as late once it had time to."""
     now = now or timezone.now()
-    rows = {row.name: row for row in ControlLoop.objects.all()}
+    rows = {row.name: row for row in BackgroundJob.objects.all()}
     found = []
     for job in sorted(JOBS.values(), key=lambda item: item.name):
-        row = rows.get(job.name) or ControlLoop(name=job.name)
+        row = rows.get(job.name) or BackgroundJob(name=job.name)
         allowed = timedelta(seconds=max(LATE_SECONDS, job.every_seconds * LATE_INTERVALS))
         is_late = row.is_enabled and now - (row.succeeded_at or _STARTED_AT) > allowed
         is_running = row.held_until is not None and row.held_until > now

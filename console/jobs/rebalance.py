@@ -19,7 +19,7 @@ from console.cluster import limits
 from console.cluster.admin import node_admin
 from console.jobs.job import TEXT_CHARS_MAX, Context, Job
 from console.jobs.results import Part, Result, counting, result
-from console.models import ControlLoop
+from console.models import BackgroundJob
 from console.placement.plan import advance, plan
 from console.placement.route_cache import ROUTES
 from metaserver import queries
@@ -95,7 +95,7 @@ def waiting_on(broker_group: str) -> list[dict[str, Any]]:
 
 
 def _waiting() -> dict[str, list[dict[str, Any]]]:
-    state = ControlLoop.objects.filter(name=MOVES.name).values_list("state", flat=True).first() or {}
+    state = BackgroundJob.objects.filter(name=MOVES.name).values_list("state", flat=True).first() or {}
     found: dict[str, list[dict[str, Any]]] = state.get("waiting", {})
     return found
 

@@ -258,13 +258,12 @@ def decode(content: dict[str, Any]) -> Metadata:
                 "kind": GroupKind(group["kind"]),
                 "state": GroupState(group["state"]),
                 "in_sync": tuple(group["in_sync"]),
-                # Files from before replication name no members.
-                "members": tuple(group.get("members", [group["master"]] if group["master"] else [])),
-                "preferred": tuple(group.get("preferred", ())),
-                "joining": tuple(group.get("joining", ())),
-                "incarnations": tuple(group.get("incarnations", ())),
-                "known_place": tuple(group.get("known_place", (0, 0))),
-                "operator_state": OperatorState(group.get("operator_state", OperatorState.NORMAL)),
+                "members": tuple(group["members"]),
+                "preferred": tuple(group["preferred"]),
+                "joining": tuple(group["joining"]),
+                "incarnations": tuple(group["incarnations"]),
+                "known_place": tuple(group["known_place"]),
+                "operator_state": OperatorState(group["operator_state"]),
             }
         )
         for group in content["broker_groups"]
@@ -275,14 +274,14 @@ def decode(content: dict[str, Any]) -> Metadata:
             **{
                 **route,
                 "broker_groups": tuple(route["broker_groups"]),
-                "phases": {name: Phase(phase) for name, phase in route.get("phases", {}).items()},
+                "phases": {name: Phase(phase) for name, phase in route["phases"].items()},
             }
         )
         for route in content["routes"]
     )
     rules = {}
-    for subject, values in content.get("rules", {}).items():
-        allowed = values.get("allowed_groups")
+    for subject, values in content["rules"].items():
+        allowed = values["allowed_groups"]
         rules[subject] = SubjectRule(**values | {"allowed_groups": None if allowed is None else tuple(allowed)})
-    paused = frozenset((subject, group, consumer) for subject, group, consumer in content.get("paused", ()))
-    return Metadata(groups, nodes, routes, rules, paused, bool(content.get("has_peers", False)))
+    paused = frozenset((subject, group, consumer) for subject, group, consumer in content["paused"])
+    return Metadata(groups, nodes, routes, rules, paused, content["has_peers"])

@@ -16,7 +16,7 @@ from qmq.protocol.limited_kinds import (
     MapUuid,
     Name,
 )
-from qmq.protocol.optional_kinds import Added, Maybe
+from qmq.protocol.optional_kinds import Maybe
 from qmq.protocol.reasons import MapReason, Reason, ReasonNote
 from qmq.protocol.structures import Counted, Structure
 
@@ -92,16 +92,16 @@ class NodeRegisterRequest(Structure):
     high_watermark: _Unknown = -1
     was_clean: Flag = False
     master_silent_ms: _Unknown = -1
-    problems: Annotated[tuple[Reason, ...], Added(Counted("h", ReasonNote(), "problems", PROBLEMS_MAX), ())] = ()
-    slaves: Annotated[tuple[SlaveEnd, ...], Added(Counted("h", SlaveEnd, "slaves", MEMBERS_MAX), ())] = ()
-    led_row: Annotated[GroupRow | None, Added(Maybe(GroupRow), None)] = None
-    counted: Annotated[tuple[str, ...], Added(Counted("b", Name(), "counted members", MEMBERS_MAX), ())] = ()
+    problems: Annotated[tuple[Reason, ...], Counted("h", ReasonNote(), "problems", PROBLEMS_MAX)] = ()
+    slaves: Annotated[tuple[SlaveEnd, ...], Counted("h", SlaveEnd, "slaves", MEMBERS_MAX)] = ()
+    led_row: Annotated[GroupRow | None, Maybe(GroupRow)] = None
+    counted: Annotated[tuple[str, ...], Counted("b", Name(), "counted members", MEMBERS_MAX)] = ()
     incarnation: Annotated[str, MapIncarnation()] = ""
     row_version: MapCount = 0
-    row_in_sync: Annotated[tuple[str, ...], Added(Counted("b", Name(), "in-sync members", MEMBERS_MAX), ())] = ()
+    row_in_sync: Annotated[tuple[str, ...], Counted("b", Name(), "in-sync members", MEMBERS_MAX)] = ()
     stuck_ms: MapCount = 0
-    limitations: Annotated[tuple[Reason, ...], Added(Counted("h", ReasonNote(), "limitations", PROBLEMS_MAX), ())] = ()
-    unreachable: Annotated[tuple[str, ...], Added(Counted("b", Name(), "unreachable slaves", MEMBERS_MAX), ())] = ()
+    limitations: Annotated[tuple[Reason, ...], Counted("h", ReasonNote(), "limitations", PROBLEMS_MAX)] = ()
+    unreachable: Annotated[tuple[str, ...], Counted("b", Name(), "unreachable slaves", MEMBERS_MAX)] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +110,8 @@ class NodeRegisterResponse(Structure):
 
     `policy_version` is the version of the policy it must apply; "" when the metaserver has none: the node keeps what it has.
     `code` names why a registration was refused, such as `node.address_bound`; "" when it was accepted. `row` is the row of the
-    node's broker group; a metaserver whose version has no replication does not send it. `database_is_away` is whether the
-    metaserver's database does not respond: no change of the row can be made.
+    node's broker group; None: the node was refused. `database_is_away` is whether the metaserver's database does not respond: no
+    change of the row can be made.
     """
 
     accepted: Flag
@@ -122,7 +122,7 @@ class NodeRegisterResponse(Structure):
     heartbeat_seconds: Float
     policy_version: Text = ""
     code: Text = ""
-    row: Annotated[GroupRow | None, Added(Maybe(GroupRow), None)] = None
+    row: Annotated[GroupRow | None, Maybe(GroupRow)] = None
     database_is_away: Annotated[bool, MapFlag(is_optional=True)] = False
 
 

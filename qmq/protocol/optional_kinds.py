@@ -1,4 +1,4 @@
-"""Fields behind the map that may be missing: because there is no value, or because the peer is of an older version."""
+"""Structures that may be missing."""
 
 from typing import Any
 
@@ -27,24 +27,3 @@ class Maybe(Kind):
         parts.append(b"\0" if value is None else b"\1")
         if value is not None:
             self.item.write(parts, value)
-
-
-class Added(Kind):
-    """A field that a later version added at the end of a body: `missing` when the body ends before it.
-
-    Older versions ignore bytes behind the last field that they know. A structure inside another one can't have such fields,
-    because its bytes are followed by other ones; it can only get new entries of its map.
-    """
-
-    least_bytes = 0
-
-    def __init__(self, kind: Kind, missing: Any) -> None:
-        self.kind = kind
-        self._missing = missing
-        self.label = f"{kind.label}; older versions end before it"
-
-    def read(self, reader: Reader) -> Any:
-        return self.kind.read(reader) if reader.remaining else self._missing
-
-    def write(self, parts: list[Part], value: Any) -> None:
-        self.kind.write(parts, value)

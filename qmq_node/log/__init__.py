@@ -7,8 +7,7 @@ large as everything before it, at least `FIRST_SEGMENT_BYTES` and at most `segme
 **Commit.** The unit on disk: a 64-byte header and its records, written with one call and synced before anybody is told.
     u32 magic · u16 format · u16 flags · i64 segment_base · i64 epoch · i64 offset · u32 body_bytes · u32 record_count ·
     u32 previous_crc · i64 synced_to · u64 reserved (0) · u32 crc of the header before it and the body
-A later format keeps the place of these fields and the check, so that another format can be distinguished from damage. Format 2
-differs from format 1 in nothing else: commits have it from epoch 2 on, so that versions without replication refuse the log.
+A later format keeps the place of these fields and the check, so that another format can be distinguished from damage.
 `previous_crc` chains commits; `synced_to` is the end of the last commit known to be synced when this one was written. A commit
 is written only after the sync before it returned, so a valid commit proves that every earlier one was synced. A commit without
 records is a *seal*: it proves just that, when nothing else follows.

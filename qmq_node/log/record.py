@@ -10,8 +10,6 @@ from qmq.errors import LogError
 
 COMMIT_MAGIC = 0x514D5143  # "QMQC"
 COMMIT_FORMAT = 1
-REPLICATED_FORMAT = 2
-"""Format of commits after the first epoch, with the same layout: versions without replication refuse a log that has one."""
 FIRST_EPOCH = 1
 """Epoch of a log that was never replicated, or whose group had no promotion yet."""
 _HEAD = Struct(">IHHqqqIIIqQ")
@@ -53,16 +51,11 @@ class CommitHeader:
     previous_crc: int
     synced_to: int
     crc: int
-    format: int = COMMIT_FORMAT
+    format: int
 
     @property
     def end(self) -> int:
         return self.offset + HEADER_BYTES + self.body_bytes
-
-
-def format_of(epoch: int) -> int:
-    """Return the format of the commits of an epoch."""
-    return REPLICATED_FORMAT if epoch > FIRST_EPOCH else COMMIT_FORMAT
 
 
 def encode_header(
@@ -71,7 +64,7 @@ def encode_header(
     """The header without its CRC, which covers it and the body: see `seal_header`."""
     return _HEAD.pack(
         COMMIT_MAGIC,
-        format_of(epoch),
+        COMMIT_FORMAT,
         0,
         segment_base,
         epoch,
@@ -119,18 +112,17 @@ def is_whole(header: CommitHeader, data: bytes | memoryview) -> bool:
     """Whether the bytes of a commit (header and body) match its CRC, which is the same in all formats.
 
     Raises:
-        LogError: they do, and their format is not that of their epoch: a newer version wrote them. If they do not, the format is
-            damaged like the rest.
+        LogError: they do, and their format is another one: a newer version wrote them. If they do not, the format is damaged
+            like the rest.
     """
     view = memoryview(data)
     if len(view) != HEADER_BYTES + header.body_bytes or header.crc != commit_crc(
         view[: _HEAD.size], view[HEADER_BYTES:]
     ):
         return False
-    if header.format != format_of(header.epoch):
+    if header.format != COMMIT_FORMAT:
         raise LogError(
-            f"the commit at log offset {header.offset} has format {header.format}, this version reads {COMMIT_FORMAT}, and"
-            f" {REPLICATED_FORMAT} from epoch {FIRST_EPOCH + 1} on",
+            f"the commit at log offset {header.offset} has format {header.format}, this version reads {COMMIT_FORMAT}",
             code="log.format_unknown",
         )
     return True

@@ -51,8 +51,7 @@ def _decode_copying(fields: dict[str, Any]) -> Copying:
         as_number(fields["end"]),
         CopyPhase(fields["phase"]),
         as_number(fields["state_offset"]),
-        # Earlier versions recorded none: the state is read again.
-        as_number(fields.get("state_epoch", 0)),
+        as_number(fields["state_epoch"]),
     )
 
 

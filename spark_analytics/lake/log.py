@@ -195,10 +195,9 @@ class TableLog:
                 _batch(content["batch"]),
                 content["watermarks"],
                 tuple(content["forgotten"]),
-                # Earlier versions wrote none of these.
-                tuple(content["missing"]) if content.get("missing") is not None else None,
-                {int(hour): int(rows) for hour, rows in content.get("late", ())},
-                bool(content.get("late_done", False)),
+                tuple(content["missing"]) if content["missing"] is not None else None,
+                {int(hour): int(rows) for hour, rows in content["late"]},
+                bool(content["late_done"]),
             )
             return before.after(change, version, int(content["at_ms"]))
         except (KeyError, TypeError, ValueError) as error:

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from spark_analytics.lake.files import LakeError, LakeFiles
 
 FOLDER = "_node_logs"
-_OF_FOLDERS = "_incarnations"
 _DIGITS = 10
 
 
@@ -18,13 +17,8 @@ def known_logs(files: LakeFiles) -> dict[str, list[str]]:
     """Broker group -> the IDs of its logs, the oldest first.
 
     Raises:
-        LakeError: a file can't be read, or the lake is of a version that took each member's data folder for another log.
+        LakeError: a file can't be read.
     """
-    if files.names(_OF_FOLDERS):
-        raise LakeError(
-            f"{_OF_FOLDERS} is of an earlier version, which counted messages twice after a change of master: move the lake's"
-            " folder away; the next run reads from the nodes what they still hold"
-        )
     found: dict[str, list[str]] = {}
     for number in _numbers(files):
         path = f"{FOLDER}/{number:0{_DIGITS}}.json"

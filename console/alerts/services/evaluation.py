@@ -23,7 +23,7 @@ from console.alerts.services.dead_letters import count_dead_letters
 from console.alerts.services.outbox import Outbox
 from console.alerts.services.rules import RULES_MAX
 from console.alerts.services.silences import IsSilenced, silenced_at
-from console.models import ControlLoop
+from console.models import BackgroundJob
 from metaserver import queries
 
 logger = logging.getLogger("qmq.alerts")
@@ -159,7 +159,7 @@ class _Look:
         return by_kind
 
     def _loops(self) -> Iterable[LoopRun]:
-        rows = ControlLoop.objects.filter(is_enabled=True, name__in=list(self._job_intervals))
+        rows = BackgroundJob.objects.filter(is_enabled=True, name__in=list(self._job_intervals))
         for row in rows:
             ago = None if row.succeeded_at is None else (self._now - row.succeeded_at).total_seconds()
             yield LoopRun(row.name, self._job_intervals[row.name], ago, row.is_new(self._now))

@@ -1,22 +1,18 @@
 """Session keys are in the database as digests: a copy of it signs nobody in (F-3)."""
 
-from importlib import import_module
 from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
-from django.apps import apps
 from django.conf import settings
 from django.contrib.sessions.models import Session
 from django.test import Client
 from rest_framework.test import APIClient
 
-from console.accounts.models import UserSession
 from console.accounts.roles import Role
 from console.accounts.session_store import SessionStore, digest
 from console.live.access import Credential, find
 from tests.support.console.people import Page, browser, person
-from tests.support.servers.processes import PROJECT
 
 pytestmark = pytest.mark.django_db
 ME = "/api/v1/me/"
@@ -130,13 +126,3 @@ def test_digests_differ_and_fit_the_column() -> None:
     length: Any = Session._meta.get_field("session_key").max_length
     assert {len(one) for one in found} == {length}
     assert all(set(one) <= set("0123456789abcdef") for one in found), "the same in a collation that ignores case"
-
-
-@pytest.mark.database
-def test_the_upgrade_ends_all_sessions() -> None:
-    client = browser(person("ada"))
-    assert client.get(ME).status_code == 200
-    (path,) = (PROJECT / "console/accounts/migrations").glob("*_end_sessions.py")
-    import_module(f"console.accounts.migrations.{path.stem}").end_sessions(apps, None)
-    assert (Session.objects.count(), UserSession.objects.count()) == (0, 0)
-    assert client.get(ME).status_code == 401

@@ -11,7 +11,7 @@ from console.analytics import services
 from console.analytics.models import DEMO_DATA, DEMO_JOB, TableState
 from console.analytics.steps import Step
 from console.jobs import jobs
-from console.models import ControlLoop
+from console.models import BackgroundJob
 from tests.support.console.metadata import audit_rows, everything
 from tests.support.console.people import browser, person
 
@@ -74,7 +74,7 @@ def test_an_operator_of_the_cluster_replaces_it_and_the_job_runs_now(admin: APIC
 
 def test_a_disabled_job_is_said_to_be_disabled(admin: APIClient, workers: list[str]) -> None:
     publish(DEMO_JOB, "failures")
-    ControlLoop.objects.create(name="analytics", is_enabled=False)
+    BackgroundJob.objects.create(name="analytics", is_enabled=False)
     done = admin.post(f"{DEMO}replace/", {}).json()
     assert "Background job analytics is disabled" in done["notes"][0]
     assert (admin.get(DEMO).json()["is_replaceable"], workers) == (True, [])

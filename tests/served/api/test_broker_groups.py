@@ -8,7 +8,7 @@ from rest_framework.test import APIClient
 from api.views.broker_groups import BrokerGroupsView, NodesView
 from console.accounts.roles import Role
 from console.jobs.rebalance import waiting_for
-from console.models import ControlLoop
+from console.models import BackgroundJob
 from console.reports.overview import NODE_NUMBERS
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
 from metaserver.models import BrokerGroup, Node, SubjectRoute
@@ -192,7 +192,7 @@ def test_a_broker_group_says_what_the_subjects_that_leave_it_wait_for(admin: API
 
     no_response = {"code": "waiting.no_response", "text": "parts: no response in time", "values": {"subject": "parts"}}
     waiting = {"parts": [no_response], "orders": [reason("billing", "g1"), reason("audit", "g2")]}
-    ControlLoop.objects.create(name="moves", state={"waiting": waiting})
+    BackgroundJob.objects.create(name="moves", state={"waiting": waiting})
     shown = admin.get("/api/v1/broker-groups/g1/").json()["waiting"]
     assert shown == [{"subject": "orders", **reason("billing", "g1")}]
     both = [{"subject": "orders", **reason("billing", "g1")}, {"subject": "orders", **reason("audit", "g2")}]

@@ -13,7 +13,7 @@ from rest_framework.test import APIClient
 
 from console.accounts.roles import Role
 from console.jobs import jobs
-from console.models import ControlLoop
+from console.models import BackgroundJob
 from tests.support.console.metadata import audit_rows, everything
 from tests.support.console.people import browser, person
 
@@ -42,7 +42,7 @@ def test_every_loop_is_listed_with_how_its_last_run_went(admin: APIClient, monke
     ]
     assert row["succeeded_at"] is not None
     assert row["next_run_at"] > row["started_at"]
-    ControlLoop.objects.update(held_until=timezone.now() + timedelta(seconds=9))
+    BackgroundJob.objects.update(held_until=timezone.now() + timedelta(seconds=9))
     assert admin.get(f"{LIST}cleanups/").json()["is_running"] is True
 
 

@@ -48,21 +48,3 @@ def test_a_metaserver_makes_its_tables_and_finds_its_routes_there_again(
         assert "WARNING qmq.meta" not in system.meta.log()
     finally:
         system.stop()
-
-
-@pytest.mark.database
-@pytest.mark.django_db
-def test_a_database_that_the_former_migrations_made_counts_as_migrated() -> None:
-    from django.core.management import call_command
-    from django.db import connection
-    from django.db.migrations.loader import MigrationLoader
-    from django.db.migrations.recorder import MigrationRecorder
-
-    key = ("metaserver", "0001_metadata")
-    recorder = MigrationRecorder(connection)
-    recorder.record_unapplied(*key)
-    for former in MigrationLoader(None).disk_migrations[key].replaces:
-        recorder.record_applied(*former)
-    # Its tables exist: any operation of the migration would fail.
-    call_command("migrate", verbosity=0)
-    assert key in recorder.applied_migrations()

@@ -20,7 +20,7 @@ from console.analytics import process
 from console.jobs import analytics, jobs
 from console.jobs.analytics import analyse
 from console.jobs.job import Context, JobFailed
-from console.models import ControlLoop
+from console.models import BackgroundJob
 from metaserver.services.changes import Actor
 from spark_analytics.jobs.runner import Report
 from tests.support.waiting import eventually
@@ -44,7 +44,7 @@ def context(seconds: float = 60.0) -> Context:
 
 def test_the_last_line_is_the_result_and_the_loop_is_known() -> None:
     assert jobs.run("analytics").text == "all --scheduled --memory 1g --master local[2]"
-    row = ControlLoop.objects.get(name="analytics")
+    row = BackgroundJob.objects.get(name="analytics")
     assert (row.error, row.result) == ("", "all --scheduled --memory 1g --master local[2]")
     assert not jobs.run("analytics").ran, "its turn comes again later"
     assert "analytics" in jobs.schedule()
@@ -61,7 +61,7 @@ def test_the_last_line_of_a_scheduled_run_has_the_parts_of_the_result(fake: pyte
         {"code": "analytics.rows_written", "values": {"count": 0}},
         {"code": "analytics.missing", "values": {"groups": "g2"}},
     ]
-    assert ControlLoop.objects.get(name="analytics").result_parts == parts
+    assert BackgroundJob.objects.get(name="analytics").result_parts == parts
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_the_last_line_of_a_scheduled_run_has_the_parts_of_the_result(fake: pyte
 def test_a_failure_is_the_loops_failure(fake: pytest.MonkeyPatch, what: str, problem: str) -> None:
     fake.setenv("FAKE_JOBS", what)
     assert problem in jobs.run("analytics").text
-    assert problem in ControlLoop.objects.get(name="analytics").error
+    assert problem in BackgroundJob.objects.get(name="analytics").error
 
 
 @pytest.mark.parametrize(
@@ -84,13 +84,13 @@ def test_a_stack_trace_is_a_sentence_and_details(fake: pytest.MonkeyPatch, cause
     fake.setenv("FAKE_JOBS", "stack")
     fake.setenv("FAKE_JOBS_CAUSE", cause)
     assert jobs.run("analytics").text == text
-    row = ControlLoop.objects.get(name="analytics")
+    row = BackgroundJob.objects.get(name="analytics")
     assert row.error == text
     assert row.error_details.splitlines()[-1] == "... 9 more"
     assert f"SparkException: {cause}" in row.error_details
     (shown,) = [one for one in jobs.states() if one.loop.name == "analytics"]
     assert TaskRow(shown).data["error_details"] == row.error_details
-    ControlLoop.objects.update(started_at=None)
+    BackgroundJob.objects.update(started_at=None)
     fake.setenv("FAKE_JOBS", "ok")
     jobs.run("analytics")
     row.refresh_from_db()
@@ -175,7 +175,7 @@ def test_its_turn_is_kept_while_they_run_and_soon_over_when_nobody_keeps_it(
             connection.close()
 
     def held_until() -> datetime | None:
-        return ControlLoop.objects.filter(name="analytics").values_list("held_until", flat=True).first()
+        return BackgroundJob.objects.filter(name="analytics").values_list("held_until", flat=True).first()
 
     assert analytics.HOLD_SECONDS < analytics.LIMIT_SECONDS / 10
     with ThreadPoolExecutor(1) as pool:

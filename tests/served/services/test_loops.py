@@ -14,7 +14,7 @@ from console.celery import app
 from console.jobs import jobs
 from console.jobs.job import Context, Job
 from console.jobs.results import Result
-from console.models import ControlLoop
+from console.models import BackgroundJob
 from metaserver.errors import Conflict, NotFound
 from metaserver.services.changes import Actor
 from tests.support.console.metadata import last_audit
@@ -39,8 +39,8 @@ def ran() -> Iterator[list[str]]:
     del jobs.JOBS["probe"]
 
 
-def row() -> ControlLoop:
-    return ControlLoop.objects.get(name="probe")
+def row() -> BackgroundJob:
+    return BackgroundJob.objects.get(name="probe")
 
 
 @pytest.mark.database
@@ -68,7 +68,7 @@ def test_one_acts_at_a_time_however_many_ask(ran: list[str]) -> None:
         return Result("done")
 
     jobs.JOBS["probe"] = Job("probe", 0.0, 30.0, "for tests", slow)
-    ControlLoop.objects.create(name="probe")
+    BackgroundJob.objects.create(name="probe")
     outcomes: list[bool] = []
 
     def worker(number: int) -> None:
@@ -97,18 +97,18 @@ def test_two_beats_do_not_double_the_pace(ran: list[str]) -> None:
     assert jobs.run("probe").ran
     assert not jobs.run("probe").ran
     # The second beat may be half an interval behind the first, and a bit.
-    ControlLoop.objects.update(started_at=timezone.now() - timedelta(seconds=35))
+    BackgroundJob.objects.update(started_at=timezone.now() - timedelta(seconds=35))
     assert not jobs.run("probe").ran
-    ControlLoop.objects.update(started_at=timezone.now() - timedelta(seconds=41))
+    BackgroundJob.objects.update(started_at=timezone.now() - timedelta(seconds=41))
     assert jobs.run("probe").ran
 
 
 @pytest.mark.database
 def test_a_holder_that_died_is_replaced_when_its_time_is_over(ran: list[str]) -> None:
     now = timezone.now()
-    ControlLoop.objects.create(name="probe", holder="dead", held_until=now + timedelta(seconds=20))
+    BackgroundJob.objects.create(name="probe", holder="dead", held_until=now + timedelta(seconds=20))
     assert not jobs.run("probe").ran
-    ControlLoop.objects.update(held_until=now - timedelta(seconds=1))
+    BackgroundJob.objects.update(held_until=now - timedelta(seconds=1))
     assert jobs.run("probe").ran
 
 
@@ -138,7 +138,7 @@ def test_a_run_keeps_its_turn_as_long_as_it_says_so(ran: list[str]) -> None:
 @pytest.mark.database
 def test_a_turn_taken_by_a_clock_that_ran_ahead_blocks_nobody(ran: list[str]) -> None:
     ahead = timezone.now() + timedelta(hours=1)
-    ControlLoop.objects.create(name="probe", holder="ahead", held_until=ahead, started_at=ahead)
+    BackgroundJob.objects.create(name="probe", holder="ahead", held_until=ahead, started_at=ahead)
     assert jobs.run("probe").ran
 
 
@@ -163,7 +163,7 @@ def test_a_failure_is_noted_and_keeps_the_state_of_the_run_before(ran: list[str]
 @pytest.mark.database
 def test_a_run_that_lost_its_turn_does_not_write_over_its_follower(ran: list[str]) -> None:
     def overtaken(context: Context) -> Result:
-        ControlLoop.objects.update(holder="follower", started_at=timezone.now() + timedelta(seconds=1))
+        BackgroundJob.objects.update(holder="follower", started_at=timezone.now() + timedelta(seconds=1))
         return Result("too late")
 
     jobs.JOBS["probe"] = Job("probe", 0.0, 30.0, "for tests", overtaken)
@@ -210,10 +210,10 @@ def test_run_now_without_redis_leaves_it_due(ran: list[str], monkeypatch: pytest
 
 
 def test_run_now_is_refused_for_what_runs_is_disabled_or_unknown(ran: list[str]) -> None:
-    ControlLoop.objects.create(name="probe", held_until=timezone.now() + timedelta(seconds=9))
+    BackgroundJob.objects.create(name="probe", held_until=timezone.now() + timedelta(seconds=9))
     with pytest.raises(Conflict, match="already running"):
         jobs.run_now("probe", actor=ACTOR)
-    ControlLoop.objects.update(held_until=None, is_enabled=False)
+    BackgroundJob.objects.update(held_until=None, is_enabled=False)
     with pytest.raises(Conflict, match="is disabled"):
         jobs.run_now("probe", actor=ACTOR)
     with pytest.raises(NotFound, match="not found"):
@@ -234,11 +234,11 @@ def test_a_loop_is_late_when_it_has_not_succeeded_for_three_intervals(
     assert not is_late(), "it never ran, and had no time to"
     now += timedelta(hours=1)
     assert is_late(), "it never ran"
-    ControlLoop.objects.create(name="probe", succeeded_at=now - timedelta(seconds=29))
+    BackgroundJob.objects.create(name="probe", succeeded_at=now - timedelta(seconds=29))
     assert not is_late()
-    ControlLoop.objects.update(succeeded_at=now - timedelta(seconds=31))
+    BackgroundJob.objects.update(succeeded_at=now - timedelta(seconds=31))
     assert is_late()
-    ControlLoop.objects.update(is_enabled=False)
+    BackgroundJob.objects.update(is_enabled=False)
     assert not is_late(), "it rests because somebody said so"
 
 

@@ -23,7 +23,7 @@ from console.alerts.services.alerts import acknowledge
 from console.alerts.services.channels import create_channel
 from console.alerts.services.rules import BUILTIN, create_rule, delete_rule, ensure_builtin_rules, update_rule
 from console.alerts.services.silences import create_silence, end_silence
-from console.models import ControlLoop
+from console.models import BackgroundJob
 from metaserver import domain
 from metaserver.choices import GroupKind, GroupState
 from metaserver.models import AuditEntry, BrokerGroup, Node
@@ -326,9 +326,9 @@ def test_more_than_three_role_changes_in_an_hour() -> None:
 
 def test_a_loop_that_is_late():
     rule(kind="loop_late", threshold=3)
-    ControlLoop.objects.create(name="heartbeats", succeeded_at=at(0))
-    ControlLoop.objects.create(name="off", succeeded_at=at(0), is_enabled=False)
-    ControlLoop.objects.create(name="never")
+    BackgroundJob.objects.create(name="heartbeats", succeeded_at=at(0))
+    BackgroundJob.objects.create(name="off", succeeded_at=at(0), is_enabled=False)
+    BackgroundJob.objects.create(name="never")
     intervals = {"heartbeats": 10.0, "off": 10.0, "never": 10.0}
     evaluate(None, at(30), job_intervals=intervals)
     assert states() == []
@@ -345,18 +345,18 @@ def test_a_loop_is_not_unmeasured_before_its_first_run_has_ended():
         evaluate(None, at(second), job_intervals=intervals)
         return states()
 
-    loop = ControlLoop.objects.create(name="analytics")
+    loop = BackgroundJob.objects.create(name="analytics")
     assert evaluated(0) == evaluated(120) == [], "it was never due"
-    ControlLoop.objects.update(started_at=at(120), held_until=at(400))
+    BackgroundJob.objects.update(started_at=at(120), held_until=at(400))
     assert evaluated(121) == evaluated(300) == [], "it runs for the first time"
     assert evaluated(401) == [("analytics", "pending")], "its worker died"
-    ControlLoop.objects.update(held_until=at(800), started_at=at(420))
+    BackgroundJob.objects.update(held_until=at(800), started_at=at(420))
     assert evaluated(421) == []
-    ControlLoop.objects.update(held_until=None, finished_at=at(430), failures=1)
+    BackgroundJob.objects.update(held_until=None, finished_at=at(430), failures=1)
     assert evaluated(431) == [("analytics", "pending")]
-    ControlLoop.objects.update(held_until=at(1_500), started_at=at(1_031))
+    BackgroundJob.objects.update(held_until=at(1_500), started_at=at(1_031))
     assert evaluated(1_040) == [("analytics", "firing")], "after a failure, running does not help"
-    ControlLoop.objects.filter(pk=loop.pk).update(held_until=None, succeeded_at=at(1_100))
+    BackgroundJob.objects.filter(pk=loop.pk).update(held_until=None, succeeded_at=at(1_100))
     assert evaluated(1_101) == [("analytics", "resolved")]
 
 

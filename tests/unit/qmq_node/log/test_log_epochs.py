@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from qmq.errors import LogError
 from qmq_node.log.commit_ends import CommitEnds
 from qmq_node.log.epochs import EpochBegin, EpochChain
 from qmq_node.log.log import SegmentedLog
@@ -44,24 +43,6 @@ def test_an_epoch_that_begins_in_the_next_segment_begins_behind_the_commit_befor
     commit(log)
     assert log.segments()[-1].base > end
     assert log.epochs == opened(disk)[0].epochs == EpochChain.of([(1, 0), (2, end)])
-
-
-def test_commits_of_the_first_epoch_have_the_old_format_and_later_ones_another() -> None:
-    disk = MemoryDisk()
-    log, begins = in_epochs(disk, 1, 2)
-    for at, form in ((0, 1), (begins[1], 2)):
-        head = decode_header(log.read(at, HEADER_BYTES), at, 0)
-        assert head is not None
-        assert head.format == form
-
-
-def test_a_version_that_knows_no_epochs_refuses_a_later_one_with_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    disk = MemoryDisk()
-    _, begins = in_epochs(disk, 1, 2)
-    monkeypatch.setattr("qmq_node.log.record.format_of", lambda _: 1)
-    with pytest.raises(LogError, match=f"log offset {begins[1]} has format 2, this version reads 1") as refused:
-        opened(disk.after_kill())
-    assert refused.value.code == "log.format_unknown"
 
 
 def test_an_epoch_does_not_fall_and_begins_between_commits_only() -> None:
