@@ -8,12 +8,12 @@ from api.views import (
     dead_letters,
     delayed,
     groups,
+    jobs,
     jump,
     messages,
     openapi,
     provisioning,
     subjects,
-    tasks,
 )
 
 subject_urls = [
@@ -50,11 +50,11 @@ cluster_urls = [
         "nodes/<str:node_id>/accept-log-loss/", broker_groups.AcceptLogLossView.as_view(), name="node-accept-log-loss"
     ),
     path("nodes/<str:node_id>/may-stop/", broker_groups.MayStopView.as_view(), name="node-may-stop"),
-    path("tasks/", tasks.TasksView.as_view(), name="tasks"),
-    path("tasks/<str:name>/", tasks.TaskView.as_view(), name="task"),
-    path("tasks/<str:name>/disable/", tasks.DisableTaskView.as_view(), name="task-disable"),
-    path("tasks/<str:name>/enable/", tasks.EnableTaskView.as_view(), name="task-enable"),
-    path("tasks/<str:name>/run/", tasks.RunTaskView.as_view(), name="task-run"),
+    path("jobs/", jobs.JobsView.as_view(), name="jobs"),
+    path("jobs/<str:name>/", jobs.JobView.as_view(), name="job"),
+    path("jobs/<str:name>/disable/", jobs.DisableJobView.as_view(), name="job-disable"),
+    path("jobs/<str:name>/enable/", jobs.EnableJobView.as_view(), name="job-enable"),
+    path("jobs/<str:name>/run/", jobs.RunJobView.as_view(), name="job-run"),
     path("jump/", jump.JumpView.as_view(), name="jump"),
     path("apply/", provisioning.ApplyView.as_view(), name="apply"),
 ]

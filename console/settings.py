@@ -317,7 +317,7 @@ CELERY_TASK_PUBLISH_RETRY = False
 """Beat does not wait for Redis: the word it could not send is late then, and the next one comes."""
 CELERY_TASK_DEFAULT_QUEUE = "qmq"
 ANALYTICS_QUEUE = "analytics"
-"""Of the loop that may take half an hour: a worker of its own keeps it from the others' places."""
+"""Of the job that may take half an hour: a worker of its own keeps it from the others' places."""
 CELERY_TASK_QUEUES: dict[str, dict[str, str]] = {CELERY_TASK_DEFAULT_QUEUE: {}, ANALYTICS_QUEUE: {}}
 """Default queues of a worker without `-Q`, so that no queue is left without a worker by an operator who knows of one only."""
 CELERY_TIMEZONE = "UTC"

@@ -134,7 +134,7 @@ class Overview(serializers.Serializer):  # type: ignore[type-arg]
     nodes = serializers.IntegerField()
     subjects_moving = serializers.IntegerField()
     alerts_firing = serializers.DictField(child=serializers.IntegerField(), help_text="number of alerts by severity")
-    tasks_late = serializers.ListField(child=serializers.CharField())
+    jobs_late = serializers.ListField(child=serializers.CharField())
     measured_at = serializers.DateTimeField(allow_null=True)
     unmeasured_reason = serializers.CharField(allow_null=True)
     send_rate = serializers.FloatField(allow_null=True, help_text="messages per second")

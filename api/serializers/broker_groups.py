@@ -251,7 +251,7 @@ class LogLoss(Reason):
     reason = serializers.CharField(max_length=500)
 
 
-class TaskRow(Row):
+class JobRow(Row):
     """A background job."""
 
     name = serializers.CharField(source="job.name")
@@ -290,7 +290,7 @@ class TaskRow(Row):
     failures = serializers.CharField(source="row.failures")
 
 
-class Tasks(serializers.Serializer):  # type: ignore[type-arg]
+class Jobs(serializers.Serializer):  # type: ignore[type-arg]
     """All background jobs."""
 
-    results = TaskRow(many=True)
+    results = JobRow(many=True)

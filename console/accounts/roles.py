@@ -23,7 +23,7 @@ class Right(StrEnum):
     """What may be done."""
 
     READ = "read"
-    """Numbers, names and settings: lists, details, lag, alerts, tasks, analytics."""
+    """Numbers, names and settings: lists, details, lag, alerts, jobs, analytics."""
     READ_MESSAGES = "read_messages"
     """What messages say: browse, search, tail, trace, dead letters, delayed messages with their properties."""
     SEND = "send"
@@ -37,7 +37,7 @@ class Right(StrEnum):
     CHANGE_ALERTS = "change_alerts"
     """Rules, silences, acknowledgements."""
     CHANGE_CLUSTER = "change_cluster"
-    """Broker groups and nodes, placement, alert channels, control loops."""
+    """Broker groups and nodes, placement, alert channels, background jobs."""
     READ_AUDIT = "read_audit"
     CHANGE_ACCOUNTS = "change_accounts"
     """Users, teams, roles, other people's tokens."""

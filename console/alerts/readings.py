@@ -27,7 +27,7 @@ class Reading:
     value: float | None
     reason: str = ""
     subject: str = ""
-    """The subject it is about, whose owner is the alert's; "" for nodes, broker groups, loops."""
+    """The subject it is about, whose owner is the alert's; "" for nodes, broker groups, jobs."""
     retries: int | None = None
     """Of a consumer group: the pending retries that its lag contains."""
     is_consequence: bool = False
@@ -35,8 +35,8 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class LoopRun:
-    """A control loop: how often it should run, and seconds since it last succeeded (None: it never did)."""
+class JobRun:
+    """A background job: how often it should run, and seconds since it last succeeded (None: it never did)."""
 
     name: str
     interval_seconds: float
@@ -119,17 +119,17 @@ def of_members(groups: Iterable[Members], role_changes: Mapping[str, int]) -> It
                 yield Reading(Kind.REPLICATION, member.node_id, 1.0 if member.role == "failed" else 0.0)
 
 
-def of_loops(loops: Iterable[LoopRun]) -> Iterator[Reading]:
-    """How many intervals ago each loop succeeded."""
-    for loop in loops:
-        if loop.succeeded_before_seconds is None:
+def of_jobs(jobs: Iterable[JobRun]) -> Iterator[Reading]:
+    """How many intervals ago each job succeeded."""
+    for job in jobs:
+        if job.succeeded_before_seconds is None:
             why = "not run successfully yet"
-            yield Reading(Kind.LOOP_LATE, loop.name, None, why)
-            yield Reading(Kind.UNKNOWN, loop.name, 0.0 if loop.is_new else 1.0, why)
+            yield Reading(Kind.JOB_LATE, job.name, None, why)
+            yield Reading(Kind.UNKNOWN, job.name, 0.0 if job.is_new else 1.0, why)
         else:
-            late = max(0.0, loop.succeeded_before_seconds) / loop.interval_seconds
-            yield Reading(Kind.LOOP_LATE, loop.name, late)
-            yield Reading(Kind.UNKNOWN, loop.name, 0.0)
+            late = max(0.0, job.succeeded_before_seconds) / job.interval_seconds
+            yield Reading(Kind.JOB_LATE, job.name, late)
+            yield Reading(Kind.UNKNOWN, job.name, 0.0)
 
 
 def _of_group(

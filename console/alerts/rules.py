@@ -47,10 +47,10 @@ class Kind(StrEnum):
     """Damaged ranges of the log and messages that the disk can't read; of a node."""
     LATENESS = "lateness"
     """Seconds, the 99th percentile; of a delay node."""
-    LOOP_LATE = "loop_late"
-    """Intervals since the last success; of a control loop."""
+    JOB_LATE = "job_late"
+    """Intervals since the last success; of a background job."""
     UNKNOWN = "unknown"
-    """1 while something can't be measured, else 0; of a consumer group, node or control loop. Fires after `for_seconds`."""
+    """1 while something can't be measured, else 0; of a consumer group, node or background job. Fires after `for_seconds`."""
 
 
 ROLE_CHANGES_SECONDS = 3_600

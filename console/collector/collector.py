@@ -132,7 +132,7 @@ class Collector:
     async def _watch(self) -> None:
         """While Redis is unavailable there is no active collector, and nothing is measured, so each collector watches the jobs."""
         await watch(
-            lambda: self.metadata.now.loops,
+            lambda: self.metadata.now.jobs,
             lambda: None if self._failures else self._state,
             lambda: self._is_acting or self._failures > 0,
         )
@@ -190,7 +190,7 @@ class Collector:
             state = {**empty(), **_unknown(self._state, metadata.reason, self._at_ms)}
         state["broker_groups"] = _all(self._state, metadata, "broker_groups")
         state["metaservers"] = _all(self._state, metadata, "metaservers")
-        state["loops"] = _all(self._state, metadata, "loops")
+        state["jobs"] = _all(self._state, metadata, "jobs")
         state["alerts"] = _all(self._state, metadata, "alerts")
         state["audit"] = recent(self._state["audit"], metadata.audit)
         state["events"] = recent(self._state["events"], self._events(state, now_ms))

@@ -43,7 +43,7 @@ class Metadata:
     routes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     broker_groups: dict[str, Entry] = field(default_factory=dict)
     metaservers: dict[str, Entry] = field(default_factory=dict)
-    loops: dict[str, Entry] = field(default_factory=dict)
+    jobs: dict[str, Entry] = field(default_factory=dict)
     audit: tuple[Entry, ...] = ()
     """The newest entries, oldest first."""
     reason: str | None = "the database has not been read yet"
@@ -104,7 +104,7 @@ class MetadataReader:
             routes = {route.subject: route.broker_groups for route in self._routes.routes()}
             self._routes_at = now
         alerts: dict[str, Entry] = {"firing": alert_queries.firing_counts()}
-        return Metadata(tuple(places), routes, groups, self._metaservers(), self._loops(), self._audit(), None, alerts)
+        return Metadata(tuple(places), routes, groups, self._metaservers(), self._jobs(), self._audit(), None, alerts)
 
     def _metaservers(self) -> dict[str, Entry]:
         now = timezone.now()
@@ -118,12 +118,12 @@ class MetadataReader:
             for row in queries.metaservers(now - timedelta(hours=METASERVER_FORGOTTEN_HOURS))
         }
 
-    def _loops(self) -> dict[str, Entry]:
+    def _jobs(self) -> dict[str, Entry]:
         found: dict[str, Entry] = {}
         for state in jobs.states():
             row = state.row
             found[row.name] = {
-                "loop": row.name,
+                "job": row.name,
                 "is_enabled": row.is_enabled,
                 "is_late": state.is_late,
                 "succeeded_at": rfc3339(row.succeeded_at) if row.succeeded_at else None,

@@ -1,6 +1,6 @@
 """Watches the background jobs from outside, because without workers the job that evaluates alerts does not run either.
 
-While any loop is late the collector evaluates alerts and delivers what is due itself. That both may do it at once is
+While any job is late the collector evaluates alerts and delivers what is due itself. That both may do it at once is
 nothing new for either: any number of processes may.
 """
 
@@ -32,11 +32,11 @@ def stand_in(state: State | None) -> None:
     found = evaluate(state, now, job_intervals=intervals)
     sent = deliver(now, DELIVERIES_MAX)
     if found.fired or sent.delivered:
-        logger.warning("loops are late: the collector fired %d alerts, told %d", found.fired, sent.delivered)
+        logger.warning("jobs are late: the collector fired %d alerts, told %d", found.fired, sent.delivered)
 
 
 async def watch(
-    loops: Callable[[], Mapping[str, Entry]],
+    jobs: Callable[[], Mapping[str, Entry]],
     state: Callable[[], State | None],
     is_acting: Callable[[], bool],
     *,
@@ -45,17 +45,17 @@ async def watch(
     """Look every LOOK_SECONDS until cancelled; a database that fails is queried again.
 
     Args:
-        loops: the control loops as they were read last.
+        jobs: the background jobs as they were read last.
         state: the newest numbers.
         is_acting: whether it is this collector's turn.
     """
     is_standing_in = False
     while True:
         await sleep(LOOK_SECONDS)
-        late = sorted(name for name, loop in loops().items() if loop["is_late"])
+        late = sorted(name for name, job in jobs().items() if job["is_late"])
         if bool(late) != is_standing_in:
             is_standing_in = bool(late)
-            logger.warning("control loops are late: %s", ", ".join(late) if late else "none any more")
+            logger.warning("background jobs are late: %s", ", ".join(late) if late else "none any more")
         if not late or not is_acting():
             continue
         try:

@@ -154,14 +154,14 @@ def set_enabled(name: str, enabled: bool, *, actor: Actor, reason: str = "", dry
         NotFound: there is no such job.
     """
     if name not in JOBS:
-        raise NotFound(f"Background job {name!r} not found.", code="task.unknown")
+        raise NotFound(f"Background job {name!r} not found.", code="job.unknown")
     with changing(dry_run=dry_run):
         BackgroundJob.objects.get_or_create(name=name)
         row = BackgroundJob.objects.select_for_update().get(name=name)
         before, after = {"is_enabled": row.is_enabled}, {"is_enabled": enabled}
         if before != after:
             BackgroundJob.objects.filter(name=name).update(is_enabled=enabled)
-            action = "task.enable" if enabled else "task.disable"
+            action = "job.enable" if enabled else "job.disable"
             audit.record(actor=actor, action=action, target=name, reason=reason, before=before, after=after)
     return Change(name, before, after)
 
@@ -177,17 +177,17 @@ def run_now(name: str, *, actor: Actor, reason: str = "", dry_run: bool = False)
     """
     job = JOBS.get(name)
     if job is None:
-        raise NotFound(f"Background job {name!r} not found.", code="task.unknown")
+        raise NotFound(f"Background job {name!r} not found.", code="job.unknown")
     with changing(dry_run=dry_run):
         BackgroundJob.objects.get_or_create(name=name)
         row = BackgroundJob.objects.select_for_update().get(name=name)
         if not row.is_enabled:
-            raise Conflict(f"Background job {name} is disabled. Enable it first.", code="task.disabled")
+            raise Conflict(f"Background job {name} is disabled. Enable it first.", code="job.disabled")
         if row.held_until is not None and row.held_until > timezone.now():
-            raise Conflict(f"Background job {name} is already running.", code="task.running")
+            raise Conflict(f"Background job {name} is already running.", code="job.running")
         before, after = {"is_due": False}, {"is_due": True}
         BackgroundJob.objects.filter(name=name).update(started_at=None)
-        audit.record(actor=actor, action="task.run", target=name, reason=reason, before=before, after=after)
+        audit.record(actor=actor, action="job.run", target=name, reason=reason, before=before, after=after)
     if not dry_run:
         _ask_worker(job)
     return Change(name, before, after)

@@ -10,7 +10,7 @@ class Part:
     """One fact of a result, such as "3 delivered"."""
 
     code: str
-    """Names the part's text in the catalogues of the console (`result.CODE` in tasks.json)."""
+    """Names the part's text in the catalogues of the console (`result.CODE` in jobs.json)."""
     text: str
     values: Mapping[str, str | int] = field(default_factory=dict)
     """Values of the text; `count` also selects the plural."""

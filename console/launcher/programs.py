@@ -14,7 +14,7 @@ from qmq.net import node_secret
 REDIS_MEMORY = "256mb"
 """Of the Redis that `up` starts; it holds live numbers, rate limits and words to run, nothing that must not be lost."""
 WORKERS = "2"
-"""Control loops that run at a time, without the one for analytics."""
+"""Background jobs that run at a time, without the one for analytics."""
 
 
 COPIES = 2

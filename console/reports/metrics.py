@@ -86,7 +86,7 @@ class SystemMetrics(Collector):
         yield from self._groups()
         yield from self._nodes()
         yield from self._broker_groups()
-        yield from self._loops()
+        yield from self._jobs()
         yield from self._collector()
         left_out = GaugeMetricFamily(
             "qmq_system_left_out", "Objects without series because of the limit", labels=["what"]
@@ -156,13 +156,13 @@ class SystemMetrics(Collector):
             family.add_metric([name, entry["state"]], 1)
         yield family
 
-    def _loops(self) -> Iterable[Metric]:
+    def _jobs(self) -> Iterable[Metric]:
         succeeded = GaugeMetricFamily(
-            "qmq_system_loop_success_timestamp_seconds", "Time of the last success of a background job", labels=["loop"]
+            "qmq_system_job_success_timestamp_seconds", "Time of the last success of a background job", labels=["job"]
         )
-        late = GaugeMetricFamily("qmq_system_loop_late", "1 if a background job is overdue", labels=["loop"])
-        failures = CounterMetricFamily("qmq_system_loop_failures", "Failed runs of a background job", labels=["loop"])
-        for name, entry in self._state["loops"].items():
+        late = GaugeMetricFamily("qmq_system_job_late", "1 if a background job is overdue", labels=["job"])
+        failures = CounterMetricFamily("qmq_system_job_failures", "Failed runs of a background job", labels=["job"])
+        for name, entry in self._state["jobs"].items():
             if entry["succeeded_at"] is not None:
                 succeeded.add_metric([name], datetime.fromisoformat(entry["succeeded_at"]).timestamp())
             late.add_metric([name], int(entry["is_late"]))

@@ -92,7 +92,7 @@ def overview() -> dict[str, Any]:
         "nodes": sum(len(group.nodes.all()) for group in groups),
         "subjects_moving": queries.routes().filter(has_phases=True).count(),
         "alerts_firing": alert_queries.firing_counts(),
-        "tasks_late": [state.job.name for state in jobs.states() if state.is_late],
+        "jobs_late": [state.job.name for state in jobs.states() if state.is_late],
         "measured_at": live.at,
         "unmeasured_reason": live.reason,
         "send_rate": None,

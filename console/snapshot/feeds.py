@@ -9,7 +9,7 @@ from console.snapshot.state import Delta, State, group_key
 
 _SECTIONS_OF = {
     "lag": ("subjects", "groups"),
-    "nodes": ("nodes", "broker_groups", "metaservers", "loops", "alerts"),
+    "nodes": ("nodes", "broker_groups", "metaservers", "jobs", "alerts"),
     "events": ("events",),
     "audit": ("events", "audit"),
 }

@@ -14,7 +14,7 @@ State = dict[str, dict[str, Entry]]
 Delta = dict[str, dict[str, Any]]
 """section -> {"gone": [key], "set": {key: fields that changed}}; `gone` is applied first."""
 
-SECTIONS = ("subjects", "groups", "nodes", "broker_groups", "metaservers", "loops", "alerts", "events", "audit")
+SECTIONS = ("subjects", "groups", "nodes", "broker_groups", "metaservers", "jobs", "alerts", "events", "audit")
 RECENT_MAX = 100
 """Events, and audit entries, that a state holds."""
 KIND_BROKER = "broker"
@@ -101,7 +101,7 @@ def events_between(old: State, new: State) -> list[Entry]:
         if before is not None and before["is_measured"] != entry["is_measured"]:
             kind = "node.unreachable" if entry["reason"] is not None else "node.reachable"
             found.append({"kind": kind, "target": key, "before": before["reason"], "after": entry["reason"]})
-    changed("loops", "is_late", "loop.late")
+    changed("jobs", "is_late", "job.late")
     return found
 
 

@@ -56,7 +56,7 @@ def move(
     """Let these broker groups serve a subject, and no others once the others are empty.
 
     New ones join first: they are read, and written when every consumer group is ready there. Then the others drain. The
-    control loop does each step (`console.placement.plan.advance`). Raises NotFound without a route; Conflict for an
+    background job `moves` does each step (`console.placement.plan.advance`). Raises NotFound without a route; Conflict for an
     unknown broker group, or if no target accepts messages.
     """
     with changing(dry_run=dry_run):

@@ -11,7 +11,7 @@ logger = logging.getLogger("qmq.meta")
 SQLITE_TIMEOUT_SECONDS = 10
 CONNECT_SECONDS = 3
 ANSWER_SECONDS = 6
-"""Time limit for one statement of the database server. Requests and loops then fail, and the next ones retry, because waiting for
+"""Time limit for one statement of the database server. Requests and jobs then fail, and the next ones retry, because waiting for
 a hanging server would block a thread and its client. Migrations have no limit.
 """
 

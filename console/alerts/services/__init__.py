@@ -1,4 +1,4 @@
-"""All that changes alerts: operators' decisions (rules, silences, channels, alerts) and the two loops' work."""
+"""All that changes alerts: operators' decisions (rules, silences, channels, alerts) and the two jobs' work."""
 
 from console.alerts.services.delivery import Delivered, deliver
 from console.alerts.services.evaluation import Evaluated, evaluate

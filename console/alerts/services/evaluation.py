@@ -16,7 +16,7 @@ from django.db.models import F
 from console.alerts import readings
 from console.alerts.arrivals import Arrivals, within
 from console.alerts.models import Alert, AlertRule, AlertState, Resolution
-from console.alerts.readings import READINGS_MAX, LoopRun, Reading
+from console.alerts.readings import READINGS_MAX, JobRun, Reading
 from console.alerts.rules import ROLE_CHANGES_SECONDS, Conditions, Event, Kind, Phase, Severity, State, matcher, step
 from console.alerts.services.closing import change_alert, last_values, milliseconds, resolve
 from console.alerts.services.dead_letters import count_dead_letters
@@ -44,7 +44,7 @@ _OPEN_PLACE = 1 << 62
 _CRITICAL_PLACE = 1 << 61
 _FROM_DATABASE = frozenset(
     {
-        Kind.GROUP_STATE, Kind.LOOP_LATE, Kind.COPIES, Kind.BELOW_MINIMUM, Kind.NO_CANDIDATE, Kind.ROLE_CHANGES,
+        Kind.GROUP_STATE, Kind.JOB_LATE, Kind.COPIES, Kind.BELOW_MINIMUM, Kind.NO_CANDIDATE, Kind.ROLE_CHANGES,
         Kind.REPLICATION,
     }
 )  # fmt: skip
@@ -149,7 +149,7 @@ class _Look:
                 queries.all_members(self._now),
                 queries.role_changes(self._now - timedelta(seconds=ROLE_CHANGES_SECONDS)),
             ),
-            readings.of_loops(self._loops()),
+            readings.of_jobs(self._jobs()),
             readings.of_snapshot(self._snapshot),
         )
         by_kind: dict[Kind, list[Reading]] = {kind: [] for kind in Kind}
@@ -158,11 +158,11 @@ class _Look:
         self._done["left_out"] += sum(1 for _ in found)
         return by_kind
 
-    def _loops(self) -> Iterable[LoopRun]:
+    def _jobs(self) -> Iterable[JobRun]:
         rows = BackgroundJob.objects.filter(is_enabled=True, name__in=list(self._job_intervals))
         for row in rows:
             ago = None if row.succeeded_at is None else (self._now - row.succeeded_at).total_seconds()
-            yield LoopRun(row.name, self._job_intervals[row.name], ago, row.is_new(self._now))
+            yield JobRun(row.name, self._job_intervals[row.name], ago, row.is_new(self._now))
 
     def _dead_letters(self, dead: Mapping[str, Arrivals | None], window_seconds: int) -> list[Reading]:
         return [

@@ -106,9 +106,9 @@ BUILTIN: dict[str, dict[str, Any]] = {
         "clear_for_seconds": 60,
         "severity": Severity.WARNING,
     },
-    "loop_late": {
+    "job_late": {
         "name": "Background job overdue",
-        "kind": Kind.LOOP_LATE,
+        "kind": Kind.JOB_LATE,
         "threshold": 3.0,
         "severity": Severity.WARNING,
     },

@@ -84,14 +84,14 @@ const all = [
   {
     path: "/brokers/$name",
     load: () => import("@/features/brokers/BrokerPage"),
-    texts: ["brokers", "tasks", "reasons"],
+    texts: ["brokers", "jobs", "reasons"],
     search: ["node"],
   },
   {
-    path: "/tasks",
-    load: () => import("@/features/tasks/TasksPage"),
-    texts: ["tasks"],
-    nav: { label: "tasks", section: "cluster", order: 20, icon: IconRepeat },
+    path: "/jobs",
+    load: () => import("@/features/jobs/JobsPage"),
+    texts: ["jobs"],
+    nav: { label: "jobs", section: "cluster", order: 20, icon: IconRepeat },
     search: [],
   },
   {

@@ -4,18 +4,18 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 import { api, must } from "@/api/client";
 
-/** Keys of queries about background jobs begin with `tasks`. */
-export const tasksKey = ["tasks"] as const;
+/** Keys of queries about background jobs begin with `jobs`. */
+export const jobsKey = ["jobs"] as const;
 
 /** Runs a background job now. */
 export function RunNow({ name, ...props }: { name: string } & Pick<ButtonProps, "size" | "disabled">) {
   const { t } = useTranslation();
   const client = useQueryClient();
   const run = useMutation({
-    mutationFn: () => must(api.POST("/api/v1/tasks/{name}/run/", { params: { path: { name } }, body: {} })),
+    mutationFn: () => must(api.POST("/api/v1/jobs/{name}/run/", { params: { path: { name } }, body: {} })),
     onSuccess: () => notifications.show({ message: t("run_now.started", { name }), color: "teal" }),
     onError: (error) => notifications.show({ message: error.message, color: "red", autoClose: 10_000 }),
-    onSettled: () => client.invalidateQueries({ queryKey: tasksKey }),
+    onSettled: () => client.invalidateQueries({ queryKey: jobsKey }),
   });
   return (
     <Button

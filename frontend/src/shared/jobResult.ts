@@ -6,14 +6,14 @@ import { dateTime } from "@/format/times";
 import { useLanguage, useZone } from "@/ui/preferences";
 
 type ResultPart = Schema<"ResultPart">;
-type Job = Pick<Schema<"TaskRow">, "result" | "result_parts">;
+type Job = Pick<Schema<"JobRow">, "result" | "result_parts">;
 
 /** Parts with this prefix are conditions that the job waits for. */
 const WAITING = "waiting.";
 
 /** A part of a result in the viewer's language; "" if this page does not know its code. */
 export function useResultPart(): (part: ResultPart) => string {
-  const { t } = useTranslation("tasks");
+  const { t } = useTranslation("jobs");
   const language = useLanguage();
   const zone = useZone();
   return useCallback(
@@ -31,7 +31,7 @@ export function useResultPart(): (part: ResultPart) => string {
 
 /** The result of a background job in the viewer's language; the stored English text if an older or newer version wrote it. */
 export function useJobResult(): (job: Job) => string {
-  const { t } = useTranslation("tasks");
+  const { t } = useTranslation("jobs");
   const textOf = useResultPart();
   return useCallback(
     ({ result, result_parts: parts }) => {

@@ -15,7 +15,7 @@ export const BUILTIN: Readonly<Record<string, string>> = {
   "New dead letters": "dead_letters",
   "Duplicate consumer IDs": "duplicate_ids",
   "Delayed messages more than 5 seconds late": "lateness",
-  "Background job overdue": "loop_late",
+  "Background job overdue": "job_late",
   "No measurements for a minute": "unknown",
 };
 

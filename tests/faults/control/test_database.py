@@ -59,7 +59,7 @@ async def a_new_subject_is_sent_to(plane: System, subject: str) -> float:
 async def test_f28_clients_do_not_notice_that_the_database_is_away(plane: System, database: Server, fault: str) -> None:
     name = f"{database.name} {fault}"
     states, api = States(plane), Api(plane)
-    failures = {loop["name"]: int(loop["failures"]) for loop in plane.get("/tasks/")["results"]}
+    failures = {job["name"]: int(job["failures"]) for job in plane.get("/jobs/")["results"]}
 
     def look() -> None:
         assert is_problem(api.ask("GET", "/subjects/"))
@@ -80,25 +80,25 @@ async def test_f28_clients_do_not_notice_that_the_database_is_away(plane: System
         assert api.statuses == {503}
         took = await until(lambda: api.ask("GET", "/subjects/").status == 200, 15, "the API is back")
         figure(f"F28 {name}: API back after the return", took)
-        took = await until(lambda: not any(loop["is_late"] for loop in loops(plane)), 60, "loops go on")
-        figure(f"F28 {name}: all loops back after the return", took)
+        took = await until(lambda: not any(job["is_late"] for job in jobs(plane)), 60, "jobs go on")
+        figure(f"F28 {name}: all jobs back after the return", took)
         took = await until(
             lambda: plane.ask("GET", f"/subjects/new-{fault}/").status == 200, 20, "the new subject is stored"
         )
-        figure(f"F28 {name}: the new subject stored after the loops", took)
+        figure(f"F28 {name}: the new subject stored after the jobs", took)
         # Who was silent only in the database is not taken for dead once leases are judged again.
         took = await judges_again(plane)
         figure(f"F28 {name}: leases judged again after that", took)
     assert states.changes() == []
     assert all(group["state"] == "read_write" for group in plane.get("/broker-groups/")["results"])
     text = "".join(worker.log() for worker in plane.workers)
-    noted = any(int(loop["failures"]) > failures[loop["name"]] for loop in loops(plane))
+    noted = any(int(job["failures"]) > failures[job["name"]] for job in jobs(plane))
     assert noted or "the database does not" in text, text[-2000:]
 
 
-def loops(plane: System) -> list[dict[str, object]]:
-    """Control loops, by the API."""
-    found: list[dict[str, object]] = plane.get("/tasks/")["results"]
+def jobs(plane: System) -> list[dict[str, object]]:
+    """Background jobs, by the API."""
+    found: list[dict[str, object]] = plane.get("/jobs/")["results"]
     return found
 
 
@@ -124,7 +124,7 @@ async def test_f28_a_database_that_takes_no_writes_lets_everything_be_read(plane
         finally:
             set_read_only(database, "off")
         await until(lambda: plane.ask("GET", "/subjects/new-readonly/").status == 200, 30, "the new subject is stored")
-        await until(lambda: not any(loop["is_late"] for loop in loops(plane)), 60, "loops go on")
+        await until(lambda: not any(job["is_late"] for job in jobs(plane)), 60, "jobs go on")
     assert states.changes() == []
 
 

@@ -36,7 +36,7 @@ async def test_f24_a_worker_a_delay_node_and_a_consumer_that_stood_still_go_on(p
         "",
     )  # fmt: skip
     states = States(plane)
-    runs = int(plane.loop("heartbeats")["runs"])
+    runs = int(plane.job("heartbeats")["runs"])
     async with load(plane, "pause-stock"):
         sent = await asyncio.to_thread(plane.qmq, "produce", "pause-late", "-p", "a=1", "--count", str(count - 1))
         assert sent.returncode == 0, sent.stderr
@@ -51,7 +51,7 @@ async def test_f24_a_worker_a_delay_node_and_a_consumer_that_stood_still_go_on(p
                 assert [(group, state) for group, state, _ in changes] == [("d1", "offline")], changes
             took = await until(lambda: plane.group("d1")["state"] == "read_write", 15, "the delay group is back")
             figure("F24 delay node paused 12 s: in use again after the return", took)
-            took = await until(lambda: not plane.loop("heartbeats")["is_late"], 15, "the loop runs")
+            took = await until(lambda: not plane.job("heartbeats")["is_late"], 15, "the job runs")
             figure("F24 worker paused 12 s: heartbeats run again after the return", took)
             assert await asyncio.to_thread(reader.wait, 60) == 0, reader.log()
         finally:
@@ -59,4 +59,4 @@ async def test_f24_a_worker_a_delay_node_and_a_consumer_that_stood_still_go_on(p
         assert "late" in reader.log().replace("pause-late", ""), "the delayed message came"
         changes = await asyncio.to_thread(states.changes)
         assert [(group, state) for group, state, _ in changes] == [("d1", "offline"), ("d1", "read_write")], changes
-    assert int(plane.loop("heartbeats")["runs"]) > runs
+    assert int(plane.job("heartbeats")["runs"]) > runs

@@ -65,13 +65,13 @@ async def test_f30_without_redis_pages_are_stale_and_everything_else_goes_on(
             await goes_on(traffic)
             told = page.of("snapshot", stale_at) + page.of("delta", stale_at)
             assert not told, "nothing is made up while nothing is known"
-            runs = int((await asyncio.to_thread(plane.loop, "heartbeats"))["runs"])
+            runs = int((await asyncio.to_thread(plane.job, "heartbeats"))["runs"])
         back_at = time.monotonic()
         fresh_at, _ = await page.next("fresh", stale_at)
         figure(f"F30 Redis {fault}: pages fresh after the return", fresh_at - back_at, FRESH_SECONDS)
         assert page.is_open
-        took = await until(lambda: int(plane.loop("heartbeats")["runs"]) > runs + 1, 30, "loops run again")
-        figure(f"F30 Redis {fault}: loops run after the return", took)
+        took = await until(lambda: int(plane.job("heartbeats")["runs"]) > runs + 1, 30, "jobs run again")
+        figure(f"F30 Redis {fault}: jobs run after the return", took)
         figure(f"F30 Redis {fault}: slowest answer of the API", api.slowest_seconds, 3)
     assert states.changes() == []
     assert pids(plane) == before, "all went on by themselves"
@@ -81,14 +81,14 @@ async def test_f30_without_redis_pages_are_stale_and_everything_else_goes_on(
 
 async def test_f30_a_redis_that_forgot_everything_is_filled_again(plane: System, own_redis: RedisServer) -> None:
     before = pids(plane)
-    runs = int(plane.loop("heartbeats")["runs"])
+    runs = int(plane.job("heartbeats")["runs"])
     async with load(plane, "flushed-orders"), live(plane, "/ws/lag/") as page:
         with redis.Redis.from_url(own_redis.url) as client:
             client.flushall()
         flushed_at = time.monotonic()
         at, _ = await page.next("delta", flushed_at)
         figure("F30 Redis flushed: next numbers on pages", at - flushed_at, FRESH_SECONDS)
-        await until(lambda: int(plane.loop("heartbeats")["runs"]) > runs + 2, 20, "loops run")
+        await until(lambda: int(plane.job("heartbeats")["runs"]) > runs + 2, 20, "jobs run")
         assert not page.of("stale", flushed_at), "nobody was silent for so long"
     async with live(plane, "/ws/lag/"):
         pass  # a new page finds a snapshot
@@ -96,8 +96,8 @@ async def test_f30_a_redis_that_forgot_everything_is_filled_again(plane: System,
 
 
 async def test_f30_two_beats_worth_of_words_are_not_sent_after_redis_is_back(plane: System) -> None:
-    """What beat could not send is not sent later: loops go on at their pace."""
-    first = plane.loop("heartbeats")
+    """What beat could not send is not sent later: jobs go on at their pace."""
+    first = plane.job("heartbeats")
     began = time.monotonic()
-    await until(lambda: int(plane.loop("heartbeats")["runs"]) >= int(first["runs"]) + 4, 20, "four runs")
+    await until(lambda: int(plane.job("heartbeats")["runs"]) >= int(first["runs"]) + 4, 20, "four runs")
     assert time.monotonic() - began >= 4 * first["every_seconds"] / 2

@@ -62,7 +62,7 @@ def test_an_operator_of_the_cluster_replaces_it_and_the_job_runs_now(admin: APIC
     done = admin.post(f"{DEMO}replace/", {"reason": "real traffic"})
     assert done.json() == planned.json() | {"dry_run": False}
     assert (done.json()["is_change"], done.json()["notes"], workers) == (True, [], ["analytics"])
-    assert [entry[0] for entry in audit_rows()[-2:]] == ["analytics.replace_demo", "task.run"]
+    assert [entry[0] for entry in audit_rows()[-2:]] == ["analytics.replace_demo", "job.run"]
     found = admin.get(DEMO).json()
     assert (found["tables"], found["is_replaceable"]) == (["failures", "group_skew"], True)
     publish("failures", "failures")

@@ -213,7 +213,7 @@ def test_a_wrong_value_is_named(admin: APIClient, body: dict[str, Any], fields: 
 def test_a_name_in_an_address_can_be_anything(admin: APIClient, name: str) -> None:
     for path in (
         f"/api/v1/subjects/{name}/", f"/api/v1/consumer-groups/orders/{name}/", f"/api/v1/broker-groups/{name}/",
-        f"/api/v1/nodes/{name}/", f"/api/v1/tasks/{name}/", f"/api/v1/teams/{name}/",
+        f"/api/v1/nodes/{name}/", f"/api/v1/jobs/{name}/", f"/api/v1/teams/{name}/",
     ):  # fmt: skip
         answer = admin.get(path)
         assert answer.status_code == 404, (path, answer.content[:200])
@@ -759,7 +759,7 @@ def test_what_may_be_larger_than_a_browsers_numbers_is_a_string(admin: APIClient
     body = {"log_end": str(1 << 59), "reason": "disk swapped"}
     change = admin.post("/api/v1/nodes/g1-node/accept-log-loss/", body).json()
     assert change["after"] == {"log_end": str(1 << 59)}
-    for path in ("subjects/orders/", "broker-groups/g1/", "broker-groups/", "subjects/", "nodes/", "tasks/"):
+    for path in ("subjects/orders/", "broker-groups/g1/", "broker-groups/", "subjects/", "nodes/", "jobs/"):
         page = admin.get(f"/api/v1/{path}").json()
         names = {name.split(".")[-1] for name, _ in numbers(page)}
         wrong = {

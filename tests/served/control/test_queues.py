@@ -1,4 +1,4 @@
-"""Words to run a loop, on queues of Redis: who serves them, and what becomes of old ones."""
+"""Words to run a job, on queues of Redis: who serves them, and what becomes of old ones."""
 
 from collections.abc import Callable
 
@@ -29,8 +29,8 @@ def test_a_worker_of_all_queues_that_comes_late_throws_old_words_away_and_takes_
         (worker,) = plane.workers
         worker.start(wait=False)
         eventually(
-            lambda: plane.loop("cleanups")["succeeded_at"],
-            what="the last message has run the loop",
+            lambda: plane.job("cleanups")["succeeded_at"],
+            what="the last message has run the job",
             every_s=ASK_SECONDS,
         )
         assert stored.llen("analytics") == 0
@@ -45,6 +45,6 @@ def test_a_job_that_is_run_now_over_rest_runs_in_a_worker(make_plane: Callable[.
     plane.console.start()
     (worker,) = plane.workers
     worker.start(wait=False)
-    assert plane.loop("cleanups")["succeeded_at"] is None, "no beat runs"
-    plane.post("/tasks/cleanups/run/", {"reason": "test"})
-    eventually(lambda: plane.loop("cleanups")["succeeded_at"], what="the job has run", every_s=ASK_SECONDS)
+    assert plane.job("cleanups")["succeeded_at"] is None, "no beat runs"
+    plane.post("/jobs/cleanups/run/", {"reason": "test"})
+    eventually(lambda: plane.job("cleanups")["succeeded_at"], what="the job has run", every_s=ASK_SECONDS)

@@ -165,7 +165,7 @@ PAGES = {
     "cluster": (
         "/brokers",
         "/brokers/{broker_group}",
-        "/tasks",
+        "/jobs",
         "/provisioning",
         "/audit",
         "/analytics",

@@ -34,7 +34,7 @@ DIALOGS = {
         ("/alerts?tab=rules", "alerts:rule.create"),
         ("/alerts?tab=channels", "alerts:channel.create"),
         ("/alerts?tab=silences", "alerts:silence.create"),
-        ("/tasks", "tasks:disable"),
+        ("/jobs", "jobs:disable"),
         ("/audit", "audit:verify.start"),
     ),
     "people": (

@@ -32,7 +32,7 @@ BUTTONS = {
     "cluster": {
         "/brokers": ("brokers:add.open",),
         "/brokers/{broker_group}": ("brokers:action.drain.open", "brokers:action.read-only.open"),
-        "/tasks": ("tasks:disable",),
+        "/jobs": ("jobs:disable",),
     },
     "watching": {
         "/alerts?tab=rules": ("alerts:rule.create",),

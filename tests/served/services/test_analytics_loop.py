@@ -1,4 +1,4 @@
-"""The control loop that runs the analytics jobs: what it says of each end, and that nothing is left behind."""
+"""The background job that runs the analytics jobs: what it says of each end, and that nothing is left behind."""
 
 import json
 import os
@@ -14,7 +14,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 
-from api.serializers.broker_groups import TaskRow
+from api.serializers.broker_groups import JobRow
 from console import checks
 from console.analytics import process
 from console.jobs import analytics, jobs
@@ -88,8 +88,8 @@ def test_a_stack_trace_is_a_sentence_and_details(fake: pytest.MonkeyPatch, cause
     assert row.error == text
     assert row.error_details.splitlines()[-1] == "... 9 more"
     assert f"SparkException: {cause}" in row.error_details
-    (shown,) = [one for one in jobs.states() if one.loop.name == "analytics"]
-    assert TaskRow(shown).data["error_details"] == row.error_details
+    (shown,) = [one for one in jobs.states() if one.job.name == "analytics"]
+    assert JobRow(shown).data["error_details"] == row.error_details
     BackgroundJob.objects.update(started_at=None)
     fake.setenv("FAKE_JOBS", "ok")
     jobs.run("analytics")

@@ -20,7 +20,7 @@ from metaserver.services.changes import Actor
 from tests.support.console.metadata import audit_rows, broker_group, last_audit
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
-LOOP = Actor("loop heartbeats")
+JOB = Actor("job heartbeats")
 
 
 def ago(seconds: float) -> Any:
@@ -28,7 +28,7 @@ def ago(seconds: float) -> Any:
 
 
 def expire() -> str:
-    return heartbeats.expire(Context(LOOP, time.monotonic() + 10)).text
+    return heartbeats.expire(Context(JOB, time.monotonic() + 10)).text
 
 
 def beat(name: str = "m1", *, seen: float = 0.5, steady: float = 600.0) -> None:
@@ -52,7 +52,7 @@ def test_a_silent_group_is_taken_offline_with_the_reason_in_the_audit_log() -> N
     assert expire() == "taken offline: g1"
     assert states() == {"g1": GroupState.OFFLINE, "g2": GroupState.READ_WRITE}
     entry = last_audit()
-    assert (entry.action, entry.target, entry.actor) == ("broker_group.expire", "g1", "loop heartbeats")
+    assert (entry.action, entry.target, entry.actor) == ("broker_group.expire", "g1", "job heartbeats")
     assert (entry.before, entry.after) == ({"state": "read_write"}, {"state": "offline"})
     assert entry.reason.startswith("last heartbeat 60.")
     count = len(audit_rows())
@@ -136,7 +136,7 @@ def test_a_group_heard_between_the_look_and_the_deed_is_left(monkeypatch: pytest
 
 def test_a_group_is_expired_by_one_of_those_who_try() -> None:
     silent()
-    options: dict[str, Any] = {"silent_seconds": 9.0, "actor": LOOP, "reason": "r"}
+    options: dict[str, Any] = {"silent_seconds": 9.0, "actor": JOB, "reason": "r"}
     assert [service.expire_group("g1", **options) for _ in range(2)] == [True, False]
     assert not service.expire_group("none", **options)
 
@@ -170,7 +170,7 @@ def test_what_is_old_goes_a_bounded_number_at_a_time(monkeypatch: pytest.MonkeyP
     IdempotencyKey.objects.create(key="new", request_digest="d")
     Session.objects.create(session_key="new", session_data="", expire_date=ago(-60))
     ClientSeen.objects.create(key="new", subject="s", client_type=1, client_id="c", last_seen_at=ago(6 * 86400))
-    context = Context(Actor("loop cleanups"), time.monotonic() + 10)
+    context = Context(Actor("job cleanups"), time.monotonic() + 10)
     texts = [cleanups.clean_up(context).text for _ in range(3)]
     assert [text.split(",")[0] for text in texts] == [
         "deleted 3 idempotency keys",

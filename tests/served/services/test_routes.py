@@ -33,7 +33,7 @@ def move(*names: str, **options: Any) -> Any:
 
 
 def go_on(*, ready: tuple[str, ...] = (), empty: tuple[str, ...] = ()) -> None:
-    """One step of the control loop."""
+    """One step of the background job."""
     step = advance(stored(), ready=ready, empty=empty)
     assert step is not None
     routes.step(step.route, actor=METASERVER, reason=step.reason)

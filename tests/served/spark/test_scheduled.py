@@ -27,7 +27,7 @@ ACKED = 150
 LOOK_SECONDS = 1.0
 NICENESS_MAX = 19
 OTHERS = ("heartbeats", "moves", "rebalance", "alerts", "notifications")
-"""Loops that run every few seconds: none of them may wait for the jobs."""
+"""Jobs that run every few seconds: none of them may wait for the jobs."""
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def up(tmp_path: Path) -> Iterator[Up]:
 
 
 class Watched:
-    """What the API says of loops and runs; other loops that are late, and jobs that fail, end the test at once."""
+    """What the API says of jobs and runs; other jobs that are late, and jobs that fail, end the test at once."""
 
     def __init__(self, up: Up) -> None:
         self._up = up
@@ -53,8 +53,8 @@ class Watched:
     def get(self, path: str, **query: str) -> Any:
         return self._up.get(f"{path}?{urllib.parse.urlencode(query)}", self._token)
 
-    def loop(self) -> Any:
-        rows = {row["name"]: row for row in self.get("/tasks/")["results"]}
+    def job(self) -> Any:
+        rows = {row["name"]: row for row in self.get("/jobs/")["results"]}
         late = [name for name in OTHERS if rows[name]["is_late"]]
         assert not late, f"late: {late}\n{self._up.text()}"
         assert not rows["analytics"]["error"], f"{rows['analytics']['error']}\n{self._up.text()}"
@@ -62,7 +62,7 @@ class Watched:
 
     def runs(self, job: str) -> list[Any]:
         """The runs of a job that have succeeded, the newest first; none may have failed."""
-        self.loop()
+        self.job()
         found = [run for run in self.get("/analytics/runs/", limit="500")["results"] if run["job"] == job]
         assert not [run for run in found if run["state"] == "failed"], found
         return [run for run in found if run["state"] == "succeeded"]
@@ -87,17 +87,17 @@ def test_what_was_sent_comes_to_the_pages_with_nobody_asking(up: Up, tmp_path: P
                 delivery.ack()
                 acked += 1
     watched = Watched(up)
-    running = seen(lambda: (row := watched.loop())["is_running"] and row, CALL_SECONDS, "the jobs run")
+    running = seen(lambda: (row := watched.job())["is_running"] and row, CALL_SECONDS, "the jobs run")
     worker = int(running["holder"].rpartition(":")[2])
     (jobs,) = eventually(Path(f"/proc/{worker}/task/{worker}/children").read_text, what="the jobs' process").split()
     # It is made nice before it becomes the jobs.
     eventually(lambda: is_nicer(int(jobs), worker), what="brokers come first")
-    # Only calls of the loop's have runs: nobody else runs anything here.
+    # Only calls of the job's have runs: nobody else runs anything here.
     first = seen(lambda: watched.runs("ingest"), CALL_SECONDS, "the first call has read the nodes")[-1]
     assert int(first["rows_read"]) >= SENT
 
     def minutes(table: str, column: str, **filters: str) -> list[int]:
-        watched.loop()
+        watched.job()
         rows = watched.get(f"/analytics/tables/{table}/", step="minute", limit="500", subject="orders", **filters)
         return [int(row[column]) for row in rows["results"] if row[column] is not None]
 
@@ -111,19 +111,19 @@ def test_what_was_sent_comes_to_the_pages_with_nobody_asking(up: Up, tmp_path: P
     (archive,) = seen(
         lambda: [*(tmp_path / "data" / "cache").glob("*.jsa")], CALL_SECONDS, "what Java has learned is kept"
     )
-    seen(lambda: watched.loop()["is_running"] and is_mapped(archive), CALL_SECONDS, "the next call's Java uses it")
-    seen(lambda: len(watched.runs("ingest")) >= 2, CALL_SECONDS, "the loop's turn came again")
-    loop = seen(
-        lambda: (row := watched.loop())["succeeded_at"] and not row["is_late"] and row, CALL_SECONDS, "it has succeeded"
+    seen(lambda: watched.job()["is_running"] and is_mapped(archive), CALL_SECONDS, "the next call's Java uses it")
+    seen(lambda: len(watched.runs("ingest")) >= 2, CALL_SECONDS, "the job's turn came again")
+    job = seen(
+        lambda: (row := watched.job())["succeeded_at"] and not row["is_late"] and row, CALL_SECONDS, "it has succeeded"
     )
-    assert re.match(r"\d+ jobs, [\d,]+ rows read, [\d,]+ rows written, up to ", loop["result"]), loop
-    assert [part["code"] for part in loop["result_parts"]][:3] == [
+    assert re.match(r"\d+ jobs, [\d,]+ rows read, [\d,]+ rows written, up to ", job["result"]), job
+    assert [part["code"] for part in job["result_parts"]][:3] == [
         "analytics.jobs",
         "analytics.rows_read",
         "analytics.rows_written",
     ]
-    assert int(loop["runs"]) >= 2
-    assert (loop["failures"], loop["queue"]) == ("0", "analytics")
+    assert int(job["runs"]) >= 2
+    assert (job["failures"], job["queue"]) == ("0", "analytics")
 
     assert [line for line in up.text().splitlines() if line.startswith("analytics ")] == [], (
         "what goes well is not told"

@@ -25,8 +25,8 @@ def password(up: Up) -> str:
 
 def works(up: Up, token: str) -> bool:
     """Whether all parts that meet in Redis do their work: beat and workers, collector, API."""
-    loops = {row["name"]: row["succeeded_at"] for row in up.get("/tasks/", token)["results"]}
-    return bool(loops["heartbeats"]) and bool(loops["moves"]) and up.get("/lag/", token)["reason"] is None
+    jobs = {row["name"]: row["succeeded_at"] for row in up.get("/jobs/", token)["results"]}
+    return bool(jobs["heartbeats"]) and bool(jobs["moves"]) and up.get("/lag/", token)["reason"] is None
 
 
 def test_no_file_or_folder_is_open_to_other_users(up: Up, token: str) -> None:
@@ -57,7 +57,7 @@ def status(path: Path) -> int:
 
 
 def test_redis_serves_all_parts_of_the_system_and_nobody_else(up: Up, token: str) -> None:
-    eventually(lambda: works(up, token), what="loops run and live numbers are there", every_s=ASK_SECONDS)
+    eventually(lambda: works(up, token), what="jobs run and live numbers are there", every_s=ASK_SECONDS)
     with closing(socket.create_connection(("127.0.0.1", up.base + 9), timeout=10)) as stranger:
         for command in ("KEYS *", "PUBLISH qmq:live:beat {}", "CONFIG GET *", "FLUSHALL", "CLIENT LIST"):
             stranger.sendall(f"{command}\r\n".encode())
@@ -135,7 +135,7 @@ def test_a_restarted_system_keeps_its_secrets_and_leaves_no_process(up: Up) -> N
         up.start()
     assert {name: (up.data_dir / name).read_text() for name in kept} == kept
     token = up.token("read")
-    eventually(lambda: works(up, token), what="loops run and live numbers are there", every_s=ASK_SECONDS)
+    eventually(lambda: works(up, token), what="jobs run and live numbers are there", every_s=ASK_SECONDS)
     assert up.stop() == 0
     assert command_lines(up) == {}
 

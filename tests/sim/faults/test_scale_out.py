@@ -17,7 +17,7 @@ PLAN_SECONDS, STEP_SECONDS = 10.0, 2.0
 
 
 class Loops:
-    """The control loops `rebalance` and `moves` over the simulated database."""
+    """The background jobs `rebalance` and `moves` over the simulated database."""
 
     def __init__(self, scenario: Scenario) -> None:
         self._scenario = scenario

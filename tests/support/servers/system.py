@@ -375,7 +375,7 @@ class System:
         for process in started:
             process.wait_ready()
         if any(process in self.beats for process in started) and self.workers:
-            eventually(lambda: self.loop("heartbeats")["succeeded_at"], what="the loops run", every_s=ASK_SECONDS)
+            eventually(lambda: self.job("heartbeats")["succeeded_at"], what="the jobs run", every_s=ASK_SECONDS)
 
     def stop(self) -> None:
         """Stop all processes; the Redis continues."""
@@ -521,9 +521,9 @@ class System:
         """Return a broker group, as the API has it."""
         return self.get(f"/broker-groups/{quote(name, safe='')}/")
 
-    def loop(self, name: str) -> Any:
-        """Return a control loop, as the API has it."""
-        return self.get(f"/tasks/{name}/")
+    def job(self, name: str) -> Any:
+        """Return a background job, as the API has it."""
+        return self.get(f"/jobs/{name}/")
 
 
 @functools.cache

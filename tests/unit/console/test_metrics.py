@@ -23,9 +23,9 @@ from tests.unit.console.live.stats import AWAY, NOW_MS, group_stats, place, stat
 HEALTH = {
     "last_beat_ms": NOW_MS, "duration_seconds": 0.1, "published_bytes": 7, "beats": 5, "overruns": 1, "errors": 2,
 }  # fmt: skip
-LOOPS = {
-    "heartbeats": {"loop": "heartbeats", "is_late": False, "succeeded_at": "2026-01-01T00:00:00.000Z", "failures": "3"},
-    "rebalance": {"loop": "rebalance", "is_late": True, "succeeded_at": None, "failures": "0"},
+JOBS = {
+    "heartbeats": {"job": "heartbeats", "is_late": False, "succeeded_at": "2026-01-01T00:00:00.000Z", "failures": "3"},
+    "rebalance": {"job": "rebalance", "is_late": True, "succeeded_at": None, "failures": "0"},
 }
 PLACES = [place("g1"), place("g2"), place("d1", kind="delay")]
 
@@ -36,7 +36,7 @@ def full_state() -> State:
     delayed = stats(pending=9, overdue=2, put_aside=0, delivered_per_second=1.5)
     answers = {"g1-a": stats(subject_stats("orders", 2, 10, orders, never)), "g2-a": stats(), "d1-a": delayed}
     state = empty() | summed(empty(), None, PLACES, answers, {})
-    state["loops"] = LOOPS
+    state["jobs"] = JOBS
     state["broker_groups"] = {"g1": {"state": "read_write"}}
     return state
 
@@ -59,7 +59,7 @@ def test_known_values_are_there() -> None:
     assert found["qmq_system_subject_messages_total", "orders"] == 10
     assert found["qmq_system_overdue_messages", "d1"] == 2
     assert found["qmq_system_node_reached", "g1"] == 1
-    assert found["qmq_system_loop_failures_total", "heartbeats"] == 3
+    assert found["qmq_system_job_failures_total", "heartbeats"] == 3
     assert found["qmq_collector_overruns_total", ""] == 1
     assert {value for (name, _), value in found.items() if name == "qmq_unknown"} == {0}
 

@@ -1,4 +1,4 @@
-"""The collector looks at the control loops, and evaluates alerts itself while any is late."""
+"""The collector looks at the background jobs, and evaluates alerts itself while any is late."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any

@@ -3,7 +3,7 @@ import { literal, placeOf } from "@/features/alerts/place";
 
 const live = {
   nodes: { "b1/1": { node_id: "b1-1", broker_group: "b1" } },
-  loops: { heartbeats: { name: "heartbeats" } },
+  jobs: { heartbeats: { name: "heartbeats" } },
 };
 
 test.each([
@@ -15,8 +15,8 @@ test.each([
   ["replication", "b1-1", "/brokers/$name", { name: "b1" }],
   ["disk", "b1-1", "/brokers/$name", { name: "b1" }],
   ["unknown", "b1-1", "/brokers/$name", { name: "b1" }],
-  ["unknown", "heartbeats", "/tasks", undefined],
-  ["loop_late", "rebalance", "/tasks", undefined],
+  ["unknown", "heartbeats", "/jobs", undefined],
+  ["job_late", "rebalance", "/jobs", undefined],
 ] as const)("%s of %s leads to %s", (kind, target, to, params) => {
   expect(placeOf(kind, target, live)).toEqual(params ? { to, params } : { to });
 });

@@ -21,7 +21,7 @@ export function placeOf(kind: AlertKind, target: string, live: LiveState): Targe
     return { to: kind === "dead_letters" ? "/dead-letters/$subject/$group" : "/groups/$subject/$group", params };
   }
   if (OF_BROKER_GROUPS.has(kind)) return { to: "/brokers/$name", params: { name: target } };
-  if (kind === "loop_late" || live.loops?.[target]) return { to: "/tasks" };
+  if (kind === "job_late" || live.jobs?.[target]) return { to: "/jobs" };
   const node = Object.values(live.nodes ?? {}).find(({ node_id }) => node_id === target);
   return typeof node?.broker_group === "string" ? { to: "/brokers/$name", params: { name: node.broker_group } } : null;
 }

@@ -27,7 +27,7 @@ export const KINDS: readonly AlertKind[] = [
   "disk",
   "damage",
   "lateness",
-  "loop_late",
+  "job_late",
   "unknown",
 ];
 export const STATES: readonly Alert["state"][] = ["pending", "firing", "resolved"];

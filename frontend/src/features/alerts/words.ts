@@ -27,7 +27,7 @@ export function valueText(kind: AlertKind, value: number, language: string, t: T
       return duration(value, language);
     case "disk":
       return percent(value / 100, language);
-    case "loop_late":
+    case "job_late":
       return t("value.intervals", { count: value, value: rate(value, language) });
     case "group_state":
       return t(`value.${GROUP_STATES[Math.min(Math.max(Math.ceil(value), 0), 2)] ?? "offline"}`);

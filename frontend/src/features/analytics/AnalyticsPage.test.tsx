@@ -243,7 +243,7 @@ test("the jobs run now for those who may; a viewer sees the demo data named with
     "GET /api/v1/me/": me,
     [`GET ${LAG}`]: page([row("a", "b", 1)]),
     [DEMO]: { ...demo, tables: [] },
-    "POST /api/v1/tasks/analytics/run/": { target: "analytics" },
+    "POST /api/v1/jobs/analytics/run/": { target: "analytics" },
   });
   const { unmount } = await mount(AnalyticsPage, "/analytics");
   await userEvent.click(await screen.findByRole("button", { name: "Run now: analytics" }));

@@ -6,7 +6,7 @@ import { useMay } from "@/api/me";
 import { analyticsKey, demoOptions, replaceDemo } from "@/features/analytics/queries";
 import { PlanDialog } from "@/ui/dialog/ChangeDialog";
 import { Instant } from "@/ui/measure/Instant";
-import { tasksKey } from "@/shared/RunNow";
+import { jobsKey } from "@/shared/RunNow";
 
 /** Which time the demo data covers, whether scheduled runs replace it, and the action that makes them. */
 export function DemoNotice() {
@@ -35,7 +35,7 @@ export function DemoNotice() {
         actionLabel={t("demo.replace")}
         doneMessage={t("demo.requested")}
         run={replaceDemo}
-        refreshes={[analyticsKey, tasksKey]}
+        refreshes={[analyticsKey, jobsKey]}
       >
         <Text size="sm">{t("demo.consequence", { count: data.tables.length })}</Text>
       </PlanDialog>

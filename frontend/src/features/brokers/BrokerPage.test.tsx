@@ -69,7 +69,7 @@ test("a draining group says what is left and what is waited for", async () => {
   shown(
     { operator_state: "draining", subjects: 2, subjects_moving: 2, operator_reason: "old disks" },
     {
-      "GET /api/v1/tasks/moves/": {
+      "GET /api/v1/jobs/moves/": {
         is_enabled: true,
         is_late: false,
         error: "",
@@ -119,7 +119,7 @@ test("a group that returns to service shows what its subjects wait for, until th
 test("a loop that is off holds a drain up, and that is said", async () => {
   shown(
     { operator_state: "draining", subjects: 2 },
-    { "GET /api/v1/tasks/moves/": { is_enabled: false, is_late: false, error: "", result: "", result_parts: [] } },
+    { "GET /api/v1/jobs/moves/": { is_enabled: false, is_late: false, error: "", result: "", result_parts: [] } },
   );
   await open();
   expect(await screen.findByText(/is disabled/)).toBeInTheDocument();

@@ -71,15 +71,15 @@ function Waiting() {
   const resultOf = useJobResult();
   const { data: moves } = useQuery(movesOptions());
   if (!moves) return null;
-  const problem = !moves.is_enabled ? t("drain.loop_off") : moves.error || (moves.is_late ? t("drain.loop_late") : "");
+  const problem = !moves.is_enabled ? t("drain.job_off") : moves.error || (moves.is_late ? t("drain.job_late") : "");
   return (
     <Text size="sm" className="break" data-waiting="">
-      {t("drain.loop_says")}{" "}
+      {t("drain.job_says")}{" "}
       <Text span inherit c={problem ? "red" : undefined}>
         {problem || resultOf(moves) || "—"}
       </Text>{" "}
-      <LinkTo to="/tasks" size="sm">
-        {t("drain.tasks")}
+      <LinkTo to="/jobs" size="sm">
+        {t("drain.jobs")}
       </LinkTo>
     </Text>
   );

@@ -47,11 +47,11 @@ export function groupOptions(name: string) {
   });
 }
 
-/** The loop that moves subjects: its result says what it waits for. */
+/** The job that moves subjects: its result says what it waits for. */
 export function movesOptions() {
   return queryOptions({
-    queryKey: ["tasks", "moves"],
-    queryFn: read("/api/v1/tasks/{name}/", { path: { name: "moves" } }),
+    queryKey: ["jobs", "moves"],
+    queryFn: read("/api/v1/jobs/{name}/", { path: { name: "moves" } }),
     refetchInterval: MOVING_REFRESH_MS,
   });
 }

@@ -11,7 +11,7 @@ const OVERVIEW = {
   nodes: 1,
   subjects_moving: 0,
   alerts_firing: {},
-  tasks_late: [],
+  jobs_late: [],
   measured_at: "2026-11-21T10:00:00Z",
   unmeasured_reason: null,
   send_rate: 0,

@@ -9,7 +9,7 @@ const calm: Overview = {
   nodes: 2,
   subjects_moving: 0,
   alerts_firing: { critical: 0 },
-  tasks_late: [],
+  jobs_late: [],
   measured_at: "2026-11-21T10:00:00Z",
   unmeasured_reason: null,
   send_rate: 1,
@@ -35,7 +35,7 @@ test("a calm system needs nothing", () => {
 
 test("the worst comes first", () => {
   const found = attention(
-    { ...calm, alerts_firing: { warning: 2, critical: 1 }, tasks_late: ["moves"] },
+    { ...calm, alerts_firing: { warning: 2, critical: 1 }, jobs_late: ["moves"] },
     {
       broker_groups: { g1: { ...group, state: "offline" } },
       nodes: { "g1-a": { ...node, is_measured: false, reason: "no answer" } },
@@ -46,7 +46,7 @@ test("the worst comes first", () => {
     "critical alerts_critical",
     "warning node_unmeasured",
     "warning alerts_warning",
-    "warning task_late",
+    "warning job_late",
   ]);
   expect([found[0]?.values, found[0]?.target]).toEqual([
     { name: "g1" },

@@ -103,8 +103,8 @@ export function attention(
     ...groups,
     ...Object.values(live.nodes ?? {}).flatMap(nodeItems),
     ...alertItems(overview, firing),
-    ...overview.tasks_late.map((name) => of("warning", "task_late", { name }, { to: "/tasks" })),
-    Boolean(why) && of("warning", "unmeasured", { why: why ?? "" }, { to: "/tasks" }),
+    ...overview.jobs_late.map((name) => of("warning", "job_late", { name }, { to: "/jobs" })),
+    Boolean(why) && of("warning", "unmeasured", { why: why ?? "" }, { to: "/jobs" }),
   ]
     .filter((item) => item !== false)
     .sort((a, b) => Number(a.level === "warning") - Number(b.level === "warning"));

@@ -18,6 +18,6 @@ test("a node that can't be reached is shown with the reason, and its return with
 });
 
 test("a job is overdue or no longer overdue", () => {
-  expect(describe({ kind: "loop.late", target: "moves", before: false, after: true }).kind).toBe("loop.late");
-  expect(describe({ kind: "loop.late", target: "moves", before: true, after: false }).kind).toBe("loop.on_time");
+  expect(describe({ kind: "job.late", target: "moves", before: false, after: true }).kind).toBe("job.late");
+  expect(describe({ kind: "job.late", target: "moves", before: true, after: false }).kind).toBe("job.on_time");
 });

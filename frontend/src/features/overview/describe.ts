@@ -14,7 +14,7 @@ function text(value: unknown): string {
 /** An event of the live feed (docs/live.md). Pure. */
 export function describe({ kind, target, before, after }: Entry): Described {
   const found = { kind: text(kind), target: text(target) };
-  if (kind === "loop.late") return { ...found, kind: after === true ? "loop.late" : "loop.on_time", change: [] };
+  if (kind === "job.late") return { ...found, kind: after === true ? "job.late" : "job.on_time", change: [] };
   // These two report the reason, not a state.
   if (kind === "node.unreachable") return { ...found, change: [text(after)] };
   if (kind === "node.reachable") return { ...found, change: [] };

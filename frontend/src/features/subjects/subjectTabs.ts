@@ -12,7 +12,7 @@ export const subjectTabs: readonly SubjectTab[] = [
     id: "placement",
     label: "subjects:tab.placement",
     order: 50,
-    texts: ["tasks"],
+    texts: ["jobs"],
     load: () => import("@/features/subjects/PlacementTab"),
   },
   {

@@ -325,7 +325,7 @@ def test_more_than_three_role_changes_in_an_hour() -> None:
 
 
 def test_a_loop_that_is_late():
-    rule(kind="loop_late", threshold=3)
+    rule(kind="job_late", threshold=3)
     BackgroundJob.objects.create(name="heartbeats", succeeded_at=at(0))
     BackgroundJob.objects.create(name="off", succeeded_at=at(0), is_enabled=False)
     BackgroundJob.objects.create(name="never")
@@ -345,7 +345,7 @@ def test_a_loop_is_not_unmeasured_before_its_first_run_has_ended():
         evaluate(None, at(second), job_intervals=intervals)
         return states()
 
-    loop = BackgroundJob.objects.create(name="analytics")
+    job = BackgroundJob.objects.create(name="analytics")
     assert evaluated(0) == evaluated(120) == [], "it was never due"
     BackgroundJob.objects.update(started_at=at(120), held_until=at(400))
     assert evaluated(121) == evaluated(300) == [], "it runs for the first time"
@@ -356,7 +356,7 @@ def test_a_loop_is_not_unmeasured_before_its_first_run_has_ended():
     assert evaluated(431) == [("analytics", "pending")]
     BackgroundJob.objects.update(held_until=at(1_500), started_at=at(1_031))
     assert evaluated(1_040) == [("analytics", "firing")], "after a failure, running does not help"
-    BackgroundJob.objects.filter(pk=loop.pk).update(held_until=None, succeeded_at=at(1_100))
+    BackgroundJob.objects.filter(pk=job.pk).update(held_until=None, succeeded_at=at(1_100))
     assert evaluated(1_101) == [("analytics", "resolved")]
 
 
@@ -562,7 +562,7 @@ def test_the_built_in_rules_are_there_and_stay_as_they_were_changed():
     rows = {row.builtin: row for row in AlertRule.objects.filter(builtin__isnull=False)}
     assert rows.keys() == BUILTIN.keys()
     assert {row.kind for row in rows.values()} >= {
-        Kind.GROUP_STATE, Kind.DISK, Kind.TIME_LAG, Kind.DEAD_LETTERS, Kind.LATENESS, Kind.LOOP_LATE, Kind.UNKNOWN,
+        Kind.GROUP_STATE, Kind.DISK, Kind.TIME_LAG, Kind.DEAD_LETTERS, Kind.LATENESS, Kind.JOB_LATE, Kind.UNKNOWN,
         Kind.DUPLICATE_IDS, Kind.DAMAGE, Kind.COPIES, Kind.BELOW_MINIMUM, Kind.NO_CANDIDATE, Kind.ROLE_CHANGES, Kind.REPLICATION,
     }  # fmt: skip
     for row in rows.values():

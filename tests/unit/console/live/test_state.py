@@ -412,7 +412,7 @@ def test_events_tell_of_changes_and_not_of_first_sight() -> None:
     down = empty() | summed(up, NOW_MS, places, {"g2-a": AWAY}, {})
     up["broker_groups"] = {"g2": {"state": "read_write", "operator_state": "normal", "master": "g2-a"}}
     down["broker_groups"] = {"g2": {"state": "offline", "operator_state": "normal", "master": "g2-a"}}
-    down["loops"] = {"heartbeats": {"is_late": True}}
+    down["jobs"] = {"heartbeats": {"is_late": True}}
     assert events_between(empty(), up) == []
     assert [(event["kind"], event["target"]) for event in events_between(up, down)] == [
         ("broker_group.state", "g2"),

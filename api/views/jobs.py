@@ -1,4 +1,4 @@
-"""/tasks/: background jobs."""
+"""/jobs/: background jobs."""
 
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -12,48 +12,48 @@ from console.jobs import jobs
 from metaserver.errors import NotFound
 
 
-class TasksView(ApiView):
+class JobsView(ApiView):
     """Background jobs."""
 
     rights = {"GET": Right.READ}
-    serializer_class = shapes.TaskRow
+    serializer_class = shapes.JobRow
 
-    @extend_schema(operation_id="tasks_list", responses=shapes.Tasks)
+    @extend_schema(operation_id="jobs_list", responses=shapes.Jobs)
     def get(self, request: Request) -> Response:
         """List all background jobs with last run, result and next run. Not paginated."""
-        return Response({"results": shapes.TaskRow(jobs.states(), many=True).data})
+        return Response({"results": shapes.JobRow(jobs.states(), many=True).data})
 
 
-class TaskView(ApiView):
+class JobView(ApiView):
     """One background job."""
 
     rights = {"GET": Right.READ}
 
-    @extend_schema(operation_id="tasks_get", responses=shapes.TaskRow)
+    @extend_schema(operation_id="jobs_get", responses=shapes.JobRow)
     def get(self, request: Request, name: str) -> Response:
         """Return one background job."""
         for state in jobs.states():
             if state.job.name == name:
-                return Response(shapes.TaskRow(state).data)
-        raise NotFound(f"Background job {name!r} not found.", code="task.unknown")
+                return Response(shapes.JobRow(state).data)
+        raise NotFound(f"Background job {name!r} not found.", code="job.unknown")
 
 
-DisableTaskView = action(
-    "tasks_disable",
+DisableJobView = action(
+    "jobs_disable",
     Right.CHANGE_CLUSTER,
     lambda view, name: jobs.set_enabled(name, False, **view.arguments),
     "Disable a background job.",
     is_versioned=False,
 )
-EnableTaskView = action(
-    "tasks_enable",
+EnableJobView = action(
+    "jobs_enable",
     Right.CHANGE_CLUSTER,
     lambda view, name: jobs.set_enabled(name, True, **view.arguments),
     "Enable a background job.",
     is_versioned=False,
 )
-RunTaskView = action(
-    "tasks_run",
+RunJobView = action(
+    "jobs_run",
     Right.CHANGE_CLUSTER,
     lambda view, name: jobs.run_now(name, **view.arguments),
     "Run a background job now, instead of at its next scheduled time.",

@@ -1,4 +1,4 @@
-"""Control loops: one acts at a time, the dead are replaced, failures are noted, what is late is seen."""
+"""Background jobs: one acts at a time, the dead are replaced, failures are noted, what is late is seen."""
 
 import threading
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ ACTOR = Actor("tests")
 
 @pytest.fixture
 def ran() -> Iterator[list[str]]:
-    """A loop named `probe` whose runs are counted here."""
+    """A job named `probe` whose runs are counted here."""
     done: list[str] = []
 
     def run(context: Context) -> Result:
@@ -51,7 +51,7 @@ def test_a_run_is_noted_and_remembers_what_it_kept(ran: list[str]) -> None:
     assert (stored.runs, stored.failures, stored.result, stored.held_until) == (2, 0, "run 2", None)
     assert stored.result_parts == [{"code": "probe.run", "values": {"count": 2}}]
     assert stored.succeeded_at is not None
-    assert ran == ["loop probe", "loop probe"]
+    assert ran == ["job probe", "job probe"]
 
 
 @pytest.mark.database
@@ -194,7 +194,7 @@ def test_run_now_makes_it_due_and_asks_a_worker(ran: list[str], monkeypatch: pyt
     assert (asked, jobs.run("probe").ran) == ([], False)
     jobs.run_now("probe", actor=ACTOR, reason="look")
     assert asked == [("console.run_job", ["probe"])]
-    assert (last_audit().action, last_audit().reason) == ("task.run", "look")
+    assert (last_audit().action, last_audit().reason) == ("job.run", "look")
     assert jobs.run("probe").ran
 
 

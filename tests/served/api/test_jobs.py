@@ -1,4 +1,4 @@
-"""/tasks/: the control loops, how they are, switched off and on."""
+"""/jobs/: the background jobs, how they are, switched off and on."""
 
 import ast
 import json
@@ -18,7 +18,7 @@ from tests.support.console.metadata import audit_rows, everything
 from tests.support.console.people import browser, person
 
 pytestmark = pytest.mark.django_db
-LIST = "/api/v1/tasks/"
+LIST = "/api/v1/jobs/"
 PROJECT = Path(__file__).parents[3]
 
 
@@ -59,13 +59,13 @@ def test_a_loop_is_switched_off_and_on(admin: APIClient) -> None:
     assert not jobs.run("cleanups").ran
     assert admin.post(f"{LIST}cleanups/disable/").json()["is_change"] is False
     assert admin.post(f"{LIST}cleanups/enable/").json()["is_change"] is True
-    assert [entry[0] for entry in audit_rows()[-2:]] == ["task.disable", "task.enable"]
+    assert [entry[0] for entry in audit_rows()[-2:]] == ["job.disable", "job.enable"]
     assert jobs.run("cleanups").ran
 
 
 def test_what_is_not_there_and_who_may_not(admin: APIClient) -> None:
     for answer in (admin.get(f"{LIST}none/"), admin.post(f"{LIST}none/disable/"), admin.post(f"{LIST}none/enable/")):
-        assert (answer.status_code, answer.json()["code"]) == (404, "task.unknown")
+        assert (answer.status_code, answer.json()["code"]) == (404, "job.unknown")
     operator = browser(person("olga", Role.OPERATOR))
     assert operator.get(LIST).status_code == 200
     assert operator.post(f"{LIST}cleanups/disable/").status_code == 403
@@ -77,16 +77,16 @@ def test_a_job_runs_now(admin: APIClient, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(jobs, "_ask_worker", lambda job: asked.append((job.name, job.queue)))
     assert jobs.run("cleanups").ran
     assert not jobs.run("cleanups").ran, "it is not due again yet"
-    assert admin.post("/api/v1/tasks/cleanups/run/?dry_run=true", {}).status_code == 200
+    assert admin.post("/api/v1/jobs/cleanups/run/?dry_run=true", {}).status_code == 200
     assert asked == []
-    assert admin.post("/api/v1/tasks/cleanups/run/", {"reason": "test"}).status_code == 200
+    assert admin.post("/api/v1/jobs/cleanups/run/", {"reason": "test"}).status_code == 200
     assert asked == [("cleanups", "qmq")]
-    assert audit_rows()[-1][0] == "task.run"
+    assert audit_rows()[-1][0] == "job.run"
     assert jobs.run("cleanups").ran
-    assert admin.post("/api/v1/tasks/cleanups/disable/", {}).status_code == 200
-    refused = admin.post("/api/v1/tasks/cleanups/run/", {})
-    assert (refused.status_code, refused.json()["code"]) == (409, "task.disabled")
-    assert admin.post("/api/v1/tasks/nothing/run/", {}).status_code == 404
+    assert admin.post("/api/v1/jobs/cleanups/disable/", {}).status_code == 200
+    refused = admin.post("/api/v1/jobs/cleanups/run/", {})
+    assert (refused.status_code, refused.json()["code"]) == (409, "job.disabled")
+    assert admin.post("/api/v1/jobs/nothing/run/", {}).status_code == 404
 
 
 def codes() -> Iterator[str]:
@@ -112,5 +112,5 @@ def keys(texts: dict[str, Any], prefix: str = "") -> set[str]:
 
 @pytest.mark.parametrize("language", ["en", "zh"])
 def test_each_part_of_a_result_has_a_text_in_each_language(language: str) -> None:
-    catalogue = json.loads((PROJECT / f"frontend/src/i18n/{language}/tasks.json").read_text())
+    catalogue = json.loads((PROJECT / f"frontend/src/i18n/{language}/jobs.json").read_text())
     assert keys(catalogue["result"]) == set(codes())

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { verdictOf } from "@/features/tasks/verdict";
+import { verdictOf } from "@/features/jobs/verdict";
 
 const fine = { is_enabled: true, is_late: false, error: "", is_running: false, succeeded_at: "2026-11-21T10:00:00Z" };
 

@@ -55,11 +55,11 @@ async def test_f31_somebody_is_told_within_30_s_that_worker_and_beat_are_dead(
     monkeypatch.setenv("QMQ_WEBHOOK_NETWORKS", "127.0.0.0/8")
     with pager() as (url, received), running_plane(tmp_path, redis_server.url) as plane:
         plane.post("/alert-channels/", {"name": "pager", "kind": "webhook", "url": url, "reason": "test"})
-        rules = plane.get("/alert-rules/?kind=loop_late")["results"]
-        rule = next(row for row in rules if row["kind"] == "loop_late")
+        rules = plane.get("/alert-rules/?kind=job_late")["results"]
+        rule = next(row for row in rules if row["kind"] == "job_late")
         changed = plane.ask("PATCH", f"/alert-rules/{rule['id']}/", {"channels": ["pager"], "reason": "test"})
         assert changed.status == 200, changed.raw
-        await until(lambda: not any(row["is_late"] for row in plane.get("/tasks/")["results"]), 30, "all loops run")
+        await until(lambda: not any(row["is_late"] for row in plane.get("/jobs/")["results"]), 30, "all jobs run")
         async with load(plane, "orders"), live(plane, "/ws/events/") as events:
             kill_family(plane.workers[0])
             kill_family(plane.beats[0])
@@ -68,17 +68,17 @@ async def test_f31_somebody_is_told_within_30_s_that_worker_and_beat_are_dead(
             def told() -> list[float]:
                 return [
                     at for at, body in list(received) if at > dead_at and body["event"] == "firing"
-                    and body["alert"]["kind"] == "loop_late"
+                    and body["alert"]["kind"] == "job_late"
                 ]  # fmt: skip
 
-            await until(lambda: plane.loop("heartbeats")["is_late"], ALARM_SECONDS, "/tasks/ shows it")
-            figure("F31 worker and beat dead: /tasks/ shows is_late", time.monotonic() - dead_at)
+            await until(lambda: plane.job("heartbeats")["is_late"], ALARM_SECONDS, "/jobs/ shows it")
+            figure("F31 worker and beat dead: /jobs/ shows is_late", time.monotonic() - dead_at)
 
             def seen() -> list[float]:
                 return [
                     at for at, message in events.of("delta", dead_at)
                     for entry in message["delta"].get("events", {}).get("set", {}).values()
-                    if entry["kind"] == "loop.late" and entry["after"] is True
+                    if entry["kind"] == "job.late" and entry["after"] is True
                 ]  # fmt: skip
 
             await eventually_async(seen, what="the collector publishes an event")
@@ -87,15 +87,15 @@ async def test_f31_somebody_is_told_within_30_s_that_worker_and_beat_are_dead(
             figure("F31 worker and beat dead: notification delivered", told()[0] - dead_at)
             assert told()[0] - dead_at <= ALARM_SECONDS
             # By hand everything goes on.
-            plane.post("/broker-groups/g2/read-only/", {"reason": "by hand, without loops"})
-            plane.post("/broker-groups/g2/writable/", {"reason": "by hand, without loops"})
+            plane.post("/broker-groups/g2/read-only/", {"reason": "by hand, without jobs"})
+            plane.post("/broker-groups/g2/writable/", {"reason": "by hand, without jobs"})
             plane.workers[0].start(wait=False)
             plane.beats[0].start(wait=False)
-            took = await until(lambda: not plane.loop("heartbeats")["is_late"], 30, "loops run again")
+            took = await until(lambda: not plane.job("heartbeats")["is_late"], 30, "jobs run again")
             figure("F31 worker and beat started: heartbeats run", took)
         firing = Counter(
             body["alert"]["target"] for _, body in received
-            if body["event"] == "firing" and body["alert"]["kind"] == "loop_late"
+            if body["event"] == "firing" and body["alert"]["kind"] == "job_late"
         )  # fmt: skip
         assert max(firing.values()) == 1, firing
 
@@ -104,7 +104,7 @@ async def test_f31_somebody_is_told_within_30_s_that_worker_and_beat_are_dead(
 async def test_f31_two_beats_and_many_workers_decide_everything_once(tmp_path: Path, redis_server: RedisServer) -> None:
     with running_plane(tmp_path, redis_server.url, workers=8, beats=2) as plane:
         async with load(plane, *SUBJECTS, per_second=5):
-            before = {row["name"]: row for row in plane.get("/tasks/")["results"]}
+            before = {row["name"]: row for row in plane.get("/jobs/")["results"]}
             began = time.monotonic()
             for name in ("g3", "g4"):
                 await asyncio.to_thread(plane.add_broker(name).start)
@@ -118,7 +118,7 @@ async def test_f31_two_beats_and_many_workers_decide_everything_once(tmp_path: P
             took = await until(spread, 50, "the new groups have a share, nothing moves")
             figure("F31 two beats, many workers: two groups added and used", took)
             passed = time.monotonic() - began
-            for row in plane.get("/tasks/")["results"]:
+            for row in plane.get("/jobs/")["results"]:
                 runs = int(row["runs"]) - int(before[row["name"]]["runs"])
                 # Two beats ask twice as often.
                 assert runs <= 1.25 * passed / row["every_seconds"] + 2, (row["name"], runs, passed)
