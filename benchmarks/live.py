@@ -49,12 +49,14 @@ def stats_of(subjects: int, groups: int, beat: int) -> bytes:
             "subjects": [
                 {
                     "subject": f"team.service.events.{number}", "begin_sequence": 0, "end_sequence": 1_000 + beat,
-                    "send_rate": 100.0 + beat, "send_bytes_rate": 10_000.0 + beat,
+                    "send_rate": 100.0 + beat, "steady_send_rate": 100.0 + beat, "send_bytes_rate": 10_000.0 + beat,
+                    "withheld": 0,
                     "groups": [
                         {
                             "group": f"service-{g}", "broadcast": False, "next_sequence": beat, "backlog": 1_000 + beat,
                             "in_flight": 50 + beat % 7, "lag": 1_050 + beat + beat % 7, "time_lag_seconds": 3.5 + beat,
-                            "pull_rate": 90.0 + beat, "ack_rate": 95.0 + beat, "retried": beat,
+                            "pull_rate": 90.0 + beat, "ack_rate": 95.0 + beat, "steady_ack_rate": 95.0 + beat,
+                            "retried": beat, "withheld": 0,
                             "redelivered": beat, "skipped_by_retention": 0, "paused": False,
                             "consumers": [
                                 {"consumer_id": f"c{c}", "online": True, "paused": False, "duplicate": False}

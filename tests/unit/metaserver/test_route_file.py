@@ -2,7 +2,6 @@
 
 import asyncio
 import errno
-import json
 import logging
 import random
 import threading
@@ -16,7 +15,6 @@ from metaserver.memory.directory import Directory
 from metaserver.stored import route_file as route_file_module
 from metaserver.stored.route_file import ITEMS_PER_PART, LOG_ITEMS_MAX, RouteFile
 from metaserver.stored.stored_metadata import StoredMetadata
-from qmq_node.log.atomic_file import replace_file
 from tests.support.disks.memory_disk import MemoryDisk
 from tests.support.manual_clock import ManualClock
 
@@ -88,18 +86,6 @@ async def test_what_is_saved_is_loaded_again_after_a_power_cut(routes: int) -> N
     await RouteFile(disk, PATH).save(directory)
     for state in disk.crash_states(20, seed=1):
         assert await loaded(state) == content_of(directory)
-
-
-async def test_a_file_from_before_replication_is_read() -> None:
-    disk = empty_disk()
-    await RouteFile(disk, PATH).save(await filled(metadata()))
-    content = json.loads(disk.names[PATH].content)
-    for group in content["broker_groups"]:
-        for name in ("members", "in_sync_min", "promotion_id", "copies", "preferred", "joining"):
-            del group[name]
-    replace_file(disk, PATH, [json.dumps(content).encode()])
-    (group,) = (await loaded(disk)).broker_groups
-    assert (group.members, group.copies, group.preferred, group.promotion_id) == (("a",), 1, (), "")
 
 
 async def test_changes_are_appended_and_loaded_again_after_a_power_cut() -> None:
@@ -202,14 +188,6 @@ async def test_a_damaged_change_ends_the_log_and_is_reported() -> None:
     assert found is not None
     assert {route.subject for route in found.routes} == {"s0", "n0"}
     assert "2 changes are lost" in reader.load_problem
-
-
-async def test_a_file_of_an_older_version_is_read() -> None:
-    disk = empty_disk()
-    content = {"broker_groups": [], "nodes": [], "routes": [{"subject": "s", "broker_groups": ["g"], "version": 1,
-               "created_at_ms": 2}]}  # fmt: skip
-    disk.create(PATH, 0).pwritev([json.dumps(content).encode()], 0)
-    assert await RouteFile(disk, PATH).load() == Metadata(routes=(Route("s", ("g",), 1, 2),))
 
 
 async def test_the_file_is_written_when_something_changed() -> None:

@@ -35,18 +35,25 @@ def place(group: str, node: str = "", *, is_master: bool = True, kind: str = "br
     return NodePlace(node or f"{group}-a", group, kind, is_master, "127.0.0.1:1", "127.0.0.1:2")
 
 
+def consumer(consumer_id: str, *, online: bool = True, duplicate: bool = False) -> dict[str, Any]:
+    return {"consumer_id": consumer_id, "online": online, "duplicate": duplicate}
+
+
 def group_stats(name: str = "g", **values: Any) -> dict[str, Any]:
     base = {
         "group": name, "broadcast": False, "backlog": 0, "in_flight": 0, "lag": 0, "time_lag_seconds": 0.0,
-        "pull_rate": 0.0, "ack_rate": 0.0, "retried": 0, "redelivered": 0,
+        "pull_rate": 0.0, "ack_rate": 0.0, "retried": 0, "redelivered": 0, "withheld": 0,
         "skipped_by_retention": 0, "paused": False,
-        "consumers": [{"consumer_id": "c1", "online": True}, {"consumer_id": "c2", "online": False}],
+        "consumers": [consumer("c1"), consumer("c2", online=False)],
     }  # fmt: skip
-    return {**base, **values}
+    return {**base, "steady_ack_rate": values.get("ack_rate", 0.0), **values}
 
 
 def subject_stats(name: str, begin: int, end: int, *groups: dict[str, Any], **values: Any) -> dict[str, Any]:
-    base = {"subject": name, "begin_sequence": begin, "end_sequence": end, "send_rate": 1.0, "send_bytes_rate": 100.0}
+    base = {
+        "subject": name, "begin_sequence": begin, "end_sequence": end, "send_rate": 1.0, "send_bytes_rate": 100.0, "withheld": 0,
+        "steady_send_rate": values.get("send_rate", 1.0),
+    }  # fmt: skip
     return {**base, "groups": list(groups), **values}
 
 

@@ -29,6 +29,7 @@ from console.times import rfc3339
 from tests.unit.console.live.stats import (
     AWAY,
     NOW_MS,
+    consumer,
     group_stats,
     place,
     states,
@@ -98,8 +99,8 @@ AWAY_REASON = f"node g2-a: {AWAY.reason}"
 """Of what the node g2-a holds."""
 
 
-def test_an_id_that_two_processes_use_counts_once_for_its_group_and_old_nodes_report_none() -> None:
-    both = [{"consumer_id": f"c{n}", "online": True, "duplicate": n < 2} for n in range(3)]
+def test_an_id_that_two_processes_use_counts_once_for_its_group() -> None:
+    both = [consumer(f"c{n}", duplicate=n < 2) for n in range(3)]
     answers = {
         "g1-a": stats(subject_stats("orders", 0, 0, group_stats(consumers=both))),
         "g2-a": stats(subject_stats("orders", 0, 0, group_stats(consumers=both[:2]))),
@@ -261,7 +262,7 @@ def test_why_a_node_accepts_no_sends_is_in_its_entry_as_a_code_too() -> None:
 
 def test_what_reachable_broker_groups_report_is_a_lower_bound_while_one_is_away() -> None:
     places = [place("g1"), place("g2")]
-    online = [{"consumer_id": name, "online": True} for name in ("c1", "c2", "c3")]
+    online = [consumer(name) for name in ("c1", "c2", "c3")]
     both = {
         "g1-a": stats(
             subject_stats(

@@ -18,7 +18,7 @@ from qmq.protocol.delayed import DelayedItem, DelayedState
 from qmq.protocol.extensions import Refusal
 from qmq.protocol.group_rows import GroupRow
 from qmq.protocol.messages import Message, encode_raw
-from qmq.protocol.optional_kinds import Added, Maybe
+from qmq.protocol.optional_kinds import Maybe
 from qmq.protocol.primitives import encode_strmap
 from qmq.protocol.replication import Commits, FollowRequest, FollowResponse, ReadCopyResponse
 from tests.support.generated.command_table import COMMANDS, reachable
@@ -44,8 +44,6 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
         return st.text("abcdé,.=:%漢", min_size=not kind.limit.may_be_empty, max_size=8)
     if isinstance(kind, limited.Uuid | limited.MapUuid):
         return st.just("") | st.uuids().map(str)
-    if isinstance(kind, Added):
-        return values(kind.kind)
     if isinstance(kind, Maybe):
         return st.none() | values(kind.item)
     if isinstance(kind, kinds.Rest):
