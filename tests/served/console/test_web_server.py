@@ -28,7 +28,7 @@ HALF_HEAD = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1"
 SENT_BYTES_MAX = 64 << 20
 """The server refuses a body at 4 MiB. A client sends more before it sees that, as much as the buffers of both sockets hold."""
 ANSWER_SECONDS = 60
-SHORT_DEADLINE = "import uvicorn; from console import http_protocol; http_protocol.HEADER_SECONDS = 0.5; uvicorn.main()"
+SHORT_DEADLINE = "import uvicorn; from console.http import protocol; protocol.HEADER_SECONDS = 0.5; uvicorn.main()"
 
 
 @contextmanager
