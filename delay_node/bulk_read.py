@@ -79,7 +79,7 @@ class BulkReads:
             last = max(first, min(request.end, end, first + max(1, bytes_max // each)))
             assert hour.states is not None
             states = bytes(hour.states[first:last])
-        await self.committer.synced(self.store.log.records_end - 1)
+        await self.committer.synced(self.store.log.gather.records_end - 1)
         if request.with_data:
             entries, sizes, raws = await self.gate.in_thread(_with_raws, hour.schedule, first, last, bytes_max)
             empty = np.flatnonzero(np.frombuffer(sizes, dtype=">u4") == 0).tolist()

@@ -54,7 +54,7 @@ class Changes:
                 for entry in mine if hour is not None else ():
                     if entry.ref not in decided:
                         decided[entry.ref] = self._decide(request, entry, now_ms)
-        await self.committer.synced(self.store.log.records_end - 1)
+        await self.committer.synced(self.store.log.gather.records_end - 1)
         return ChangeDelayedResponse(
             tuple(
                 _summary(target, [change for entry in entries if (change := decided.get(entry.ref)) is not None])
@@ -117,7 +117,7 @@ class Changes:
                     still = [e.ref for e in mine if self.store.state(e.ref) in (State.PENDING, State.REFUSED)]
                     self.store.act(RecordKind.CANCELLED, still, self.clock.now_ms())
                     cancelled += len(still)
-        await self.committer.synced(self.store.log.records_end - 1)
+        await self.committer.synced(self.store.log.gather.records_end - 1)
         return CancelDelayedResponse(len(page), cancelled, len(page) - cancelled, cursor)
 
 

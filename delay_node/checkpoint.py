@@ -125,8 +125,8 @@ class DelayCheckpoints:
         # After a step back of the clock an hour may be in use again.
         self._removed = [hour for hour in self._removed if hour.number not in hours]
         draft = DelayDraft(
-            self._encoder.encode(), log.position, min(log.synced_end, log.high_watermark),
-            log.records_end,
+            self._encoder.encode(), log.watermark.position, min(log.synced_end, log.high_watermark),
+            log.gather.records_end,
             list(hours.dirty), finished, list(self._removed),
         )  # fmt: skip
         self._taken_bytes = 0

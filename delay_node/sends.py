@@ -53,7 +53,7 @@ class DelaySends(SendHandler):
         self._delay_max_ms = delay_max_ms
         self._unwritten_bytes_max = unwritten_bytes_max
         # A record has twelve bytes more for each message, which has 54 bytes at least.
-        self._run_bytes_max = min(RUN_BYTES_MAX, (store.log.record_bytes_max - RECORD_HEAD_BYTES_MAX) * 3 // 4)
+        self._run_bytes_max = min(RUN_BYTES_MAX, (store.log.gather.record_bytes_max - RECORD_HEAD_BYTES_MAX) * 3 // 4)
 
     def is_busy(self) -> bool:
         return super().is_busy() or self._store.hours.unwritten_bytes > self._unwritten_bytes_max

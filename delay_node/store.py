@@ -146,7 +146,7 @@ class DelayStore:
         placement, numbers = self.placer.prepare(run, data, dues, self.subjects.number(run.subject))
         head = encode_scheduled_head(run.subject, received_at_ms, dues.tolist(), numbers)
         try:
-            offset = self.log.append(RecordKind.SCHEDULED, head, data[run.begin : run.end])
+            offset = self.log.gather.append(RecordKind.SCHEDULED, head, data[run.begin : run.end])
         except LogError:
             placement.cancel()
             raise
@@ -177,7 +177,7 @@ class DelayStore:
         offset = -1
         for begin in range(0, len(refs), ACTION_REFS_MAX):
             part = refs[begin : begin + ACTION_REFS_MAX]
-            offset = self.log.append(kind, encode_action(at_ms, part))
+            offset = self.log.gather.append(kind, encode_action(at_ms, part))
             for number, numbers in numbers_by_hour(part).items():
                 hour = self.hours[number]
                 assert hour.states is not None
@@ -206,7 +206,7 @@ class DelayStore:
         data = memoryview(entry)
         placement = self._moved(data, due_ms, subject)
         try:
-            offset = self.log.append(RecordKind.MOVED, encode_moved_head(at_ms, ref, due_ms, number), data)
+            offset = self.log.gather.append(RecordKind.MOVED, encode_moved_head(at_ms, ref, due_ms, number), data)
         except LogError:
             placement.cancel()
             raise

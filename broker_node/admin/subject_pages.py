@@ -61,7 +61,7 @@ class SubjectPages:
     def _why_kept(self, subject: Subject, others: list[Subject]) -> str:
         """Returns why the subject must not be deleted; "" if it is unused."""
         view = self._view
-        if view.store.log.damaged:
+        if view.store.log.stored.damaged:
             return "can't be deleted while the log is corrupted: messages that seem to be missing may be withheld"
         if not view.policy().subjects.get(subject.name, NO_RULES).closed:
             return "still accepts messages on this node; archive it and wait until the node has received the change"

@@ -178,7 +178,7 @@ async def delivery_state(store: MessageStore, subject: Subject, group: Group, se
     if found is None:
         return DeliveryState(None, search.why)
     if found.kind == RecordKind.START:
-        if search.previous_position is None and (store.log.damaged or not is_stored):
+        if search.previous_position is None and (store.log.stored.damaged or not is_stored):
             return DeliveryState(
                 None, "the history of the consumer group starts after this message; earlier history is lost"
             )

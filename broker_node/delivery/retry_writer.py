@@ -70,7 +70,7 @@ def move_to_retry(
         raise NoSpace(problem)
     target = retry_target(store, subject, group)
     moved, entries = Moved(), list[bytes]()
-    budget.bytes = min(budget.bytes, store.log.record_bytes_max - RECORD_HEAD_BYTES_MAX)
+    budget.bytes = min(budget.bytes, store.log.gather.record_bytes_max - RECORD_HEAD_BYTES_MAX)
     # What retention deleted costs nothing.
     ranges = tuple((max(run.begin, subject.begin), run.end) for run in runs if run.end > subject.begin)
     wanted = Wanted(ranges, budget.messages, budget.bytes)

@@ -189,7 +189,7 @@ class SettlementRunner:
             def continue_later() -> None:
                 self._supervisor.later(0, "settlement", next_batch)
 
-            self._committer.when_synced(self._store.log.records_end - 1, continue_later)
+            self._committer.when_synced(self._store.log.gather.records_end - 1, continue_later)
 
     def _step(self, settlement: Settlement, budget: Budget) -> None:
         try:

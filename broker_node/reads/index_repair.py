@@ -82,8 +82,8 @@ class DamagedEntries(DiskWork):
                     found[sequence] = entries[place : place + ENTRY_BYTES]
 
         begin, end = self._bounds(log)
-        met = log.log.walk(begin, on_commit, stop=lambda offset: len(found) == len(wanted) or offset > end)
-        self._damage = [damage for damage in met if log.log.is_readable(damage.begin, damage.end)]
+        met = log.log.stored.walk(begin, on_commit, stop=lambda offset: len(found) == len(wanted) or offset > end)
+        self._damage = [damage for damage in met if log.log.stored.is_readable(damage.begin, damage.end)]
         self._stored = self._view.read(wanted.start, wanted.stop)
         self._changed = {sequence: entry for sequence, entry in found.items() if self._stored_entry(sequence) != entry}
 
@@ -93,7 +93,7 @@ class DamagedEntries(DiskWork):
 
     def _bounds(self, log: MessageLog) -> tuple[int, int]:
         """Where in the log to begin (a segment's base) and the last offset that can hold the messages."""
-        view, segments = self._view, log.log.segments()
+        view, segments = self._view, log.log.stored.segments()
         begin, end = segments[0].base, log.log.high_watermark
         for entry in reversed(_entries(view, view.begin, self._begin)):
             if not entry.is_withheld and log.is_message_whole(entry.log_offset, entry.size):

@@ -91,7 +91,7 @@ class ReadPlan(DiskWork):
                 with contextlib.suppress(LogError):
                     self._view.read(begin, begin + AHEAD_ENTRIES)
                     offset = ENTRY.unpack_from(found)[0]
-                    log.log.warm(offset, min(READ_AHEAD_BYTES, max(0, log.log.written_end - offset)))
+                    log.log.stored.warm(offset, min(READ_AHEAD_BYTES, max(0, log.log.written_end - offset)))
             return found
 
         try:

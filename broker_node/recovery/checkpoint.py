@@ -83,7 +83,11 @@ class BrokerCheckpoints:
             self._free_written()
             yield
         store, log = self._store, self._store.log
-        position, synced_to, damaged = log.position, min(log.synced_end, log.high_watermark), log.damaged
+        position, synced_to, damaged = (
+            log.watermark.position,
+            min(log.synced_end, log.high_watermark),
+            log.stored.damaged,
+        )
         forgotten, removed = list(store.forgotten.items()), list(store.removed.items())
         hidden, tails = dict[DenseIndex, int](), store.tails.draft()
         state, indexes, records_end = yield from encode_state(store, tails, *self._sizes, hidden)
@@ -129,7 +133,7 @@ class BrokerCheckpoints:
         for folder, end in draft.leftovers.items():
             if store.leftovers.get(folder, -1) <= end:
                 store.leftovers.pop(folder, None)
-        if draft.damaged == store.log.damaged:
+        if draft.damaged == store.log.stored.damaged:
             store.has_new_damage = False
         for name, index in draft.removed:
             if store.removed.get(name) is index:

@@ -90,7 +90,7 @@ def open_store(
             store, report = rebuilt(str(error), checkpoint)
     if not report.rebuilt:
         store.leftovers = _leftovers(store)
-    bases = {segment.base for segment in store.log.segments()}
+    bases = {segment.base for segment in store.log.stored.segments()}
     report.replay.finish()
     store.segment_newest_ms = {base: at_ms for base, at_ms in store.segment_newest_ms.items() if base in bases}
     for subject in store.subjects.values():

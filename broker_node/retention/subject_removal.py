@@ -36,7 +36,7 @@ class SubjectRemoval:
         read; its subject stays, the others were checked.
         """
         store = self._store
-        if store.log.damaged:
+        if store.log.stored.damaged:
             return
         if not self._queue and self._checked_begin != store.log.begin:
             self._checked_begin = store.log.begin

@@ -79,13 +79,13 @@ class MessageLog:
         Returns the log offset of the record's payload, and that of its first entry.
         """
         head = encode_messages_head(subject, first_sequence, stored_at_ms, run.count, origin)
-        offset = self.log.append(RecordKind.MESSAGES, head, body[run.begin : run.end])
+        offset = self.log.gather.append(RecordKind.MESSAGES, head, body[run.begin : run.end])
         return offset, offset + len(head)
 
     def append_action(self, action: Action, names: bytes = b"") -> int:
         """Add an action, `names` as in `encode_action`; the offset of its record."""
         kind, payload = encode_action(action, names)
-        return self.log.append(kind, payload)
+        return self.log.gather.append(kind, payload)
 
     def read_raws(self, index_bytes: bytes, *, cached_only: bool, bytes_max: int = UNBOUNDED) -> list[Raw | None]:
         """The raw messages that index entries (`consume_log.ENTRY`) point at, each checked; None where a check failed.
@@ -184,7 +184,7 @@ class MessageLog:
         if size <= 0:
             return None
         try:
-            data = self.log.read_cached(offset, size) if cached_only else self.log.read(offset, size)
+            data = self.log.stored.read_cached(offset, size) if cached_only else self.log.stored.read(offset, size)
         except ReadFailed:
             raise
         except LogError:

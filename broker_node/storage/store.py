@@ -75,8 +75,8 @@ class MessageStore(SubjectTable):
         This ends the commit that is being gathered, because its actions are applied already. A slave's log has commits behind the
         returned offset that the store does not hold.
         """
-        self.log.end_commit()
-        return self.replayed_end if self.log.is_slave else self.log.records_end
+        self.log.gather.end_commit()
+        return self.replayed_end if self.log.is_slave else self.log.gather.records_end
 
     # --- subjects and groups ---------------------------------------------------------------------------------------
 
@@ -90,7 +90,7 @@ class MessageStore(SubjectTable):
         end, at_ms = subject.next_sequence, self.clock.wall_ms()
         action = DropSubject(subject.name, "", "", at_ms, False, end, max(self.sequence_floor, end))
         offset = self.message_log.append_action(action)
-        self.note_age(self.log.appended_base, at_ms)
+        self.note_age(self.log.gather.base, at_ms)
         self.apply_drop(action, offset)
         return offset
 
@@ -153,21 +153,21 @@ class MessageStore(SubjectTable):
         """
         message_log = self.message_log
         log = message_log.log
-        for part in run.split(min(RUN_BYTES_MAX, log.record_bytes_max - RECORD_HEAD_BYTES_MAX)):
+        for part in run.split(min(RUN_BYTES_MAX, log.gather.record_bytes_max - RECORD_HEAD_BYTES_MAX)):
             record, entries = message_log.append_run(
                 part, body, subject.next_sequence, stored_at_ms, origin, subject.name
             )
-            self.note_age(log.appended_base, stored_at_ms)
+            self.note_age(log.gather.base, stored_at_ms)
             subject.next_sequence += part.count
             index_entries = encode_run(part, entries, stored_at_ms)
-            log.add_index_entries(index_entries)
+            log.gather.add_index_entries(index_entries)
             self._unsynced.append(_Unsynced(record, subject, index_entries, part.end - part.begin))
         return record
 
     def act(self, subject: Subject, group: Group, action: Action, names: bytes = b"") -> int:
         """Add an action to the log, `names` as in `encode_action`, and apply it; returns the record's log offset."""
         offset = self.message_log.append_action(action, names)
-        self.note_age(self.log.appended_base, action.at_ms)
+        self.note_age(self.log.gather.base, action.at_ms)
         self.apply(subject, group, action, offset, self.clock.monotonic())
         return offset
 
@@ -255,7 +255,7 @@ class MessageStore(SubjectTable):
 
     def found_damage(self, damage: Sequence[Damage]) -> None:
         """A reader met damage of the log: sends are refused, and the next checkpoint keeps it."""
-        if self.log.add_damage(damage):
+        if self.log.stored.add_damage(damage):
             for found in damage:
                 logger.error(
                     "the log is damaged between offsets %d and %d (%s): messages there are withheld, sends are refused",
@@ -269,7 +269,9 @@ class MessageStore(SubjectTable):
         """The log's segments up to the one being written, oldest first, with the wall time of their newest records."""
         newest, end = self.segment_newest_ms, self.log.written_end
         return [
-            SegmentAge(info.base, info.end, newest.get(info.base)) for info in self.log.segments() if info.base <= end
+            SegmentAge(info.base, info.end, newest.get(info.base))
+            for info in self.log.stored.segments()
+            if info.base <= end
         ]
 
     @property

@@ -97,7 +97,7 @@ class AnswerQueue(ABC):
     @property
     def unconfirmed_bytes(self) -> int:
         """Bytes appended and not below the high watermark. Up to 64 of them may be a seal, for which nothing waits."""
-        return self._log.appended_end - self._log.high_watermark
+        return self._log.gather.appended_end - self._log.high_watermark
 
     def confirm(self, high_watermark: int) -> None:
         """Move the high watermark of a replicated log, apply what is below it, and call back what waited for it.
@@ -111,7 +111,7 @@ class AnswerQueue(ABC):
         if self.failed is not None:
             return
         before = self._log.high_watermark
-        self._log.confirm(high_watermark)
+        self._log.watermark.confirm(high_watermark)
         if high_watermark == before:
             return
         try:

@@ -46,7 +46,7 @@ class Applying:
     @property
     def applied_end(self) -> int:
         """The log offset up to which everything is applied."""
-        return self._log.position.offset
+        return self._log.watermark.position.offset
 
     def received(self, copied: CopiedCommits, headers: Sequence[CommitHeader]) -> None:
         """Keep commits that were written until they are applied; in order, after `CopiedLog.complete`. No bytes are copied.
@@ -83,10 +83,10 @@ class Applying:
         The log's own high watermark stays. `advance` must not be called any more. Raises LogError as `advance`.
         """
         async with self._running:
-            position = self._log.position
+            position = self._log.watermark.position
             while position.offset < self._log.synced_end:
                 commits, behind = await asyncio.to_thread(
-                    self._log.read_commits, position, self._log.synced_end, READ_BYTES
+                    self._log.stored.read_commits, position, self._log.synced_end, READ_BYTES
                 )
                 for commit in commits:
                     for size in self._replay.steps(commit):
@@ -100,7 +100,7 @@ class Applying:
 
     async def _apply_next(self, end: int) -> bool:
         """Apply the next commit or commits that end at or below `end`; False if there are none."""
-        position = self._log.position
+        position = self._log.watermark.position
         while self._at_hand and self._at_hand[0].end <= position.offset:
             self._drop_first()
         if self._at_hand:
@@ -113,12 +113,12 @@ class Applying:
             end = min(end, commit.offset)
         if position.offset >= end:
             return False
-        commits, behind = await asyncio.to_thread(self._log.read_commits, position, end, READ_BYTES)
+        commits, behind = await asyncio.to_thread(self._log.stored.read_commits, position, end, READ_BYTES)
         for commit in commits:
             await self._apply(commit)
         if behind.offset > self.applied_end:
             # Seals.
-            self._log.confirm_applied(behind)
+            self._log.watermark.confirm_applied(behind)
         if self.applied_end == position.offset:
             raise LogError(f"no commit can be read at log offset {position.offset}, up to {end}", code="log.unreadable")
         return True
@@ -127,7 +127,7 @@ class Applying:
         for size in self._replay.steps(commit):
             await self._pacer.spend(size)
         header = commit.header
-        self._log.confirm_applied(Position(header.end, header.crc), header if header.record_count else None)
+        self._log.watermark.confirm_applied(Position(header.end, header.crc), header if header.record_count else None)
 
     def _drop_first(self) -> None:
         commit = self._at_hand.popleft()

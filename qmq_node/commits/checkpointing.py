@@ -89,7 +89,7 @@ class Checkpointing(Generic[D]):
     failures: int = 0
 
     def __post_init__(self, loaded_offset: int) -> None:
-        self.last_position = self._log.position
+        self.last_position = self._log.watermark.position
         self._offsets = (loaded_offset, loaded_offset)
         self._last_at = self._clock.monotonic()
 
@@ -112,7 +112,7 @@ class Checkpointing(Generic[D]):
 
     def _is_due(self) -> bool:
         """Whether enough was written, or enough time has passed."""
-        written = self._log.position.offset - self.last_position.offset
+        written = self._log.watermark.position.offset - self.last_position.offset
         return written >= self._bytes_between or (
             (written > 0 or self._writer.has_removals) and self._clock.monotonic() - self._last_at >= self._seconds
         )
@@ -131,7 +131,7 @@ class Checkpointing(Generic[D]):
     async def make(self) -> None:
         """Make a checkpoint now, unless nothing was written since the last one. Raises OSError, or LogError if the log fails."""
         async with self.lock:
-            if self._log.position.offset != self.last_position.offset:
+            if self._log.watermark.position.offset != self.last_position.offset:
                 await self._make()
 
     async def _make(self) -> None:
@@ -156,7 +156,7 @@ class Checkpointing(Generic[D]):
     @property
     def _may_be_unconfirmed(self) -> bool:
         is_replicated = self.committer is not None and self.committer.is_replicated
-        return self.is_suspended or (is_replicated and self._log.high_watermark < self._log.records_end)
+        return self.is_suspended or (is_replicated and self._log.high_watermark < self._log.gather.records_end)
 
     async def finish(self) -> None:
         """At a graceful stop: wait for one under way, make a last one, and another when it allows files to be deleted.
@@ -170,7 +170,7 @@ class Checkpointing(Generic[D]):
             for _ in range(2):
                 if self._may_be_unconfirmed:
                     return
-                if self._log.position.offset == self.last_position.offset and not self._writer.has_removals:
+                if self._log.watermark.position.offset == self.last_position.offset and not self._writer.has_removals:
                     return
                 try:
                     await self._make()

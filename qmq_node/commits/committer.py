@@ -179,15 +179,19 @@ class Committer(AnswerQueue):
         if self._between is not None:
             work, self._between = self._between, None
             work()
-        if self.is_replicated and self._log.unconfirmed_commits >= UNCONFIRMED_COMMITS_MAX and not self._group.is_off:
+        if (
+            self.is_replicated
+            and self._log.watermark.unconfirmed_commits >= UNCONFIRMED_COMMITS_MAX
+            and not self._group.is_off
+        ):
             self._is_held = True
             return
-        is_written = self._write(self._log.take)
+        is_written = self._write(self._log.gather.take)
         # More than one commit holds: the rest follows at once.
-        self._is_urgent = self._is_urgent and self._log.has_pending
+        self._is_urgent = self._is_urgent and self._log.gather.has_pending
         requests, self._new_requests = self._new_requests, 0
         if is_written:
-            self._group.begun(requests, is_partial=self._log.has_pending)
+            self._group.begun(requests, is_partial=self._log.gather.has_pending)
         else:
             self._release()
             self._idle.set()
@@ -209,7 +213,7 @@ class Committer(AnswerQueue):
         is_synced = self._policy is FlushPolicy.ALWAYS and not commit.is_seal
         work, self._during_sync = self._during_sync, None
         on_written = partial(self._loop.call_soon_threadsafe, self._work, work) if work and is_synced else None
-        write = partial(self._log.write, commit, sync=is_synced, on_written=on_written)
+        write = partial(self._log.writer.write, commit, sync=is_synced, on_written=on_written)
         self._thread.put(write, partial(self._done, commit))
         self._work(self.while_written)
         self._work(None if is_synced else work)
@@ -232,7 +236,7 @@ class Committer(AnswerQueue):
         self.segments.soon()
         if (
             self._waiting
-            and self._log.has_pending
+            and self._log.gather.has_pending
             and (not self._is_urgent or self._group.expects_more(self._new_requests))
         ):
             self._gather()
@@ -252,17 +256,17 @@ class Committer(AnswerQueue):
             (self.on_stored or self._on_synced)(commit.end)
 
     def _seal_later(self) -> None:
-        if self._seal_timer is None and self._policy is FlushPolicy.ALWAYS and self._log.needs_seal:
+        if self._seal_timer is None and self._policy is FlushPolicy.ALWAYS and self._log.gather.needs_seal:
             self._seal_timer = self._supervisor.later(SEAL_AFTER_SECONDS, "idle_seal", self._seal)
 
     def _seal(self) -> None:
         self._seal_timer = None
         if not (self._in_flight or self._scheduled or self.failed is not None):
-            self._write(self._log.seal_idle)
+            self._write(self._log.gather.seal_idle)
 
     def _sync_by_interval(self) -> None:
         if self.failed is None and self._thread is not None:
-            self._thread.put(self._log.sync)
+            self._thread.put(self._log.writer.sync)
 
     def _fail(self, error: BaseException) -> None:
         super()._fail(error)

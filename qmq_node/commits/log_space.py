@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from qmq.clock import Clock
 from qmq.protocol.reasons import NO_REASON, Code, Reason
 from qmq.supervisor import Supervisor
-from qmq_node.log.appender import commit_bytes_of
 from qmq_node.log.disk import Disk
+from qmq_node.log.gather import commit_bytes_of
 from qmq_node.log.log import SegmentedLog
 
 FILES_MAX = 8
@@ -40,7 +40,7 @@ class LogSpace:
 
     def lacks_space(self) -> Reason:
         """Why sends are refused for lack of space; "" when there is space."""
-        reserve, room = self._reserve_bytes, self._log.room_bytes
+        reserve, room = self._reserve_bytes, self._log.gather.room_bytes
         if room >= 2 * reserve:
             return NO_REASON
         log_reserve = self._log_reserve_bytes
@@ -52,20 +52,20 @@ class LogSpace:
         """Why a record of stored messages, written again, would use the space reserved for acks and pulls; "" if it does not."""
         log = self._log
         # A record larger than half a segment must fit when the next segment exists: otherwise it could never be written.
-        beside = max(0, log.current_segment_bytes - commit_bytes_of(record_bytes))
-        return self._lacks_room(log.room_after(record_bytes), min(self._log_reserve_bytes, beside))
+        beside = max(0, log.gather.current_segment_bytes - commit_bytes_of(record_bytes))
+        return self._lacks_room(log.gather.room_after(record_bytes), min(self._log_reserve_bytes, beside))
 
     @property
     def _log_reserve_bytes(self) -> int:
         """Bytes of the log that are reserved for acks and pulls."""
         # Small segments hold a smaller reserve: otherwise no send would ever fit beside it.
-        return min(self._reserve_bytes, self._log.current_segment_bytes // 2)
+        return min(self._reserve_bytes, self._log.gather.current_segment_bytes // 2)
 
     def _lacks_room(self, room: int, log_reserve: int) -> Reason:
         if room >= log_reserve:
             return NO_REASON
         # Until the next segment exists, it is not known whether there is space for it: what is left is for acks.
-        code = Code.LOG_SPACE if self._log.is_out_of_space else Code.NO_SEGMENT
+        code = Code.LOG_SPACE if self._log.gather.is_out_of_space else Code.NO_SEGMENT
         return Reason.of(code, room=room, reserve=log_reserve)
 
 
@@ -86,13 +86,13 @@ class SegmentRemoval:
         """
         bases = self._log.hide_before(offset)
         is_running = self._task is not None and not self._task.done()
-        if not is_running and self._log.hidden_segments and self._clock.monotonic() >= self._not_before:
+        if not is_running and self._log.stored.hidden_segments and self._clock.monotonic() >= self._not_before:
             self._task = self._supervisor.background("segment_removal", self._delete())
         return bases
 
     async def _delete(self) -> None:
         try:
-            await asyncio.get_running_loop().run_in_executor(None, self._log.delete_hidden, FILES_MAX)
+            await asyncio.get_running_loop().run_in_executor(None, self._log.stored.delete_hidden, FILES_MAX)
         except OSError:
             self._not_before = self._clock.monotonic() + RETRY_SECONDS
             raise

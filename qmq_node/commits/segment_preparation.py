@@ -26,7 +26,7 @@ class SegmentPreparation:
 
     def soon(self) -> None:
         """Create the segment now if it is needed. Called after each commit; after a failure only the job tries again."""
-        if self._log.needs_segment and not self._log.is_out_of_space:
+        if self._log.gather.needs_segment and not self._log.gather.is_out_of_space:
             self._supervisor.run_soon("segment_preparation")
 
     async def check_space(self) -> None:
@@ -37,5 +37,5 @@ class SegmentPreparation:
             logger.error("the next segment can't be created: %s", error)
 
     async def _prepare(self) -> None:
-        if self._log.needs_segment or self._log.is_out_of_space:
+        if self._log.gather.needs_segment or self._log.gather.is_out_of_space:
             await asyncio.get_running_loop().run_in_executor(None, self._log.prepare_next)

@@ -97,12 +97,12 @@ def read_to_copy(log: SegmentedLog, begin: int, end: int, bytes_max: int) -> Cop
         ReadFailed: the disk returned an error.
         LogError: a commit is damaged, or not kept any more.
     """
-    info = log.segment_at(begin)
+    info = log.stored.segment_at(begin)
     if info is not None and info.end - begin >= HEADER_BYTES and begin < end:
-        data = memoryview(log.read(begin, min(max(bytes_max, HEADER_BYTES), info.end - begin, end - begin)))
+        data = memoryview(log.stored.read(begin, min(max(bytes_max, HEADER_BYTES), info.end - begin, end - begin)))
         size = _whole_bytes(data, begin, info.base)
         if size > len(data):
-            data = memoryview(log.read(begin, size))
+            data = memoryview(log.stored.read(begin, size))
             size = _whole_bytes(data, begin, info.base)
         if size:
             return CopiedCommits(info.base, info.bytes, begin, data[:size])
@@ -167,7 +167,7 @@ class CopiedLog:
             raise LogError("the log takes no copies: this node writes it as the master", code="log.not_slave")
         self._check_segment(copied)
         headers = self._checked(copied)
-        log.write_copied(copied.segment_bytes, headers, copied.data, sync_each=not self.is_copying)
+        log.writer.write_copied(copied.segment_bytes, headers, copied.data, sync_each=not self.is_copying)
         if self.is_copying:
             self._unsynced_bytes += len(copied.data)
             if self._unsynced_bytes >= COPIED_BYTES_PER_SYNC:
@@ -180,7 +180,7 @@ class CopiedLog:
 
     def sync(self) -> None:
         """Sync all that was written; from the thread that writes. Raises OSError: the log takes no more."""
-        self._log.sync()
+        self._log.writer.sync()
         self._unsynced_bytes = 0
 
     # --- checks ----------------------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ class CopiedLog:
             raise CopyRejected(
                 CopyCheck.SEGMENT, offset, f"a segment of {size} bytes, the limit is {COPIED_SEGMENT_BYTES_MAX}"
             )
-        current, end = log.copied_segment, log.copied_end
+        current, end = log.writer.copied_segment, log.writer.end
         if current is None:
             if base != offset or (base > 0 and not self.is_copying):
                 raise CopyRejected(CopyCheck.SEGMENT, offset, f"segment {base}, in a log that has no segment yet")
@@ -209,7 +209,7 @@ class CopiedLog:
     def _checked(self, copied: CopiedCommits) -> list[CommitHeader]:
         """The headers of the commits, which follow on what the log has."""
         log, base, at, data = self._log, copied.segment_base, copied.offset, copied.data
-        chain, epoch = log.copied_chain, log.copied_epoch
+        chain, epoch = log.writer.copied_chain, log.writer.copied_epoch
         if chain is None and base == 0:
             # The first commit of all follows nothing.
             chain = 0

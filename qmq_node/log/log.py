@@ -1,32 +1,95 @@
 """SegmentedLog: open, append, commit, read, roll. The package docstring has the format and the life of a log."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 
 from qmq.errors import LogError
-from qmq_node.log.appender import Appender
+from qmq_node.log.commit import SealedCommit
 from qmq_node.log.disk import Disk
 from qmq_node.log.epochs import NO_EPOCHS, EpochChain
+from qmq_node.log.gather import Gather
 from qmq_node.log.opening import Inspection, inspect
-from qmq_node.log.record import Position
+from qmq_node.log.record import CommitHeader, Position
 from qmq_node.log.recovery import Commit, LostSeal
-from qmq_node.log.stored_log import logger
+from qmq_node.log.segment import NewSegments
+from qmq_node.log.stored import StoredSegments
 from qmq_node.log.truncation import Truncation, TruncationFile, finish_truncation
+from qmq_node.log.watermark import Watermark
+from qmq_node.log.writer import CommitWriter
 from qmq_node.log.zeroing import data_in, zero
 
 SEGMENT_BYTES = 1 << 30
 """Default size of a full-sized segment, as in QMQ, RocketMQ and Kafka."""
 
 
-class SegmentedLog(Appender):
-    """One append-only log.
+class SegmentedLog:
+    """One append-only log, in four parts: each says which thread may call it.
 
-    `append`, `take`, `complete` and the properties belong to one thread (the event loop); `write`, `sync` and
-    `prepare_next` to another or several; `read` to any.
+    - `stored`: what is on disk. Any thread reads it.
+    - `gather`: records that are not written yet. The event loop appends them, and takes commits to be written.
+    - `writer`: writes and syncs those commits, in a thread that may wait for the disk.
+    - `watermark`: what can't be lost any more. The event loop moves it.
+
+    A commit goes from `gather.take` to `writer.write`, and back on the event loop to `complete`. What is not said to be for another
+    thread is for the event loop's.
     """
 
     torn_bytes = 0
     """Bytes of an unanswered commit that opening cleared."""
+
+    def __init__(self, found: Inspection, segment_bytes: int) -> None:
+        self._disk = found.disk
+        self._segments = found.segments
+        self._new_segments = NewSegments(found.segments, segment_bytes)
+        self.stored = StoredSegments(found)
+        self.writer = CommitWriter(found, self._new_segments)
+        self.watermark = Watermark(found, self.writer)
+        self.gather = Gather(found, self.stored, self.writer, self._new_segments)
+        self.epochs = found.walked.epochs
+        """Of the commits written, also of those that retention removed since a checkpoint."""
+
+    # --- what is known of the log ------------------------------------------------------------------------------------
+
+    @property
+    def begin(self) -> int:
+        """The oldest log offset kept; from any thread."""
+        return self.stored.begin
+
+    @property
+    def written_end(self) -> int:
+        """The first offset not yet written; from any thread."""
+        return self.stored.written_end
+
+    @property
+    def synced_end(self) -> int:
+        """The end of the last commit that was synced, see `CommitWriter`; from any thread."""
+        return self.writer.synced_end
+
+    @property
+    def high_watermark(self) -> int:
+        """The first offset that may still be lost; from any thread."""
+        return self.watermark.offset
+
+    @property
+    def failed(self) -> BaseException | None:
+        """Why the log takes no more; None: it does. From any thread."""
+        return self.writer.failed
+
+    @property
+    def is_slave(self) -> bool:
+        """Whether the log takes only the commits of another node (`CopiedLog`), until it begins an epoch of its own."""
+        return self.gather.is_slave
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the next commits."""
+        return self.writer.epoch
+
+    def crc_at(self, end: int) -> int | None:
+        """Return the CRC of the commit that ends at a log offset; None if it is none of the newest ones (`stored.read_crc_at`)."""
+        return self.watermark.crc_at(end)
+
+    # --- opening -----------------------------------------------------------------------------------------------------
 
     @classmethod
     def open(
@@ -45,9 +108,9 @@ class SegmentedLog(Appender):
 
         Args:
             segment_bytes: size of a full-sized segment; the first ones of a new log are smaller, existing ones keep theirs.
-            start: a position that an earlier open or `position` gave.
+            start: a position that an earlier open or `watermark.position` gave.
             synced_to: what is known, from a checkpoint, to have been synced.
-            tails: as the property of that name was at the checkpoint: segments below `start` are held to it.
+            tails: as `watermark.tails` was at the checkpoint: segments below `start` are held to it.
             epochs: as the property of that name was at the checkpoint.
 
         Raises:
@@ -74,8 +137,8 @@ class SegmentedLog(Appender):
         segments, walked = found.segments, found.walked
         if found.continues_at is not None and not is_only_member:
             log = cls(found, segment_bytes)
-            log.is_slave, log._writer_synced_to = True, found.end
-            log.failed = LogError(
+            log.gather.is_slave, log.writer.synced_end = True, found.end
+            log.writer.failed = LogError(
                 f"the log lacks acknowledged bytes from offset {found.end} to {walked.synced_to} at its end",
                 code="log.damaged",
             )
@@ -87,13 +150,13 @@ class SegmentedLog(Appender):
             found.disk.sync_dir(named)
         segments.remove_unfinished()
         log = cls(found, segment_bytes)
-        log.is_slave = not is_only_member
+        log.gather.is_slave = not is_only_member
         log._write_seals(walked.lost_seals)
-        log._settle(found, is_only_member)
-        log._record_begin()
+        log._find_place(found, is_only_member)
+        log.stored.record_begin()
         return log
 
-    def _settle(self, found: Inspection, is_only_member: bool) -> None:
+    def _find_place(self, found: Inspection, is_only_member: bool) -> None:
         """Clear a torn tail, or step past damage at the end; then the log can be appended to."""
         infos, base = self._segments.infos(), found.walked.segment_base
         if found.continues_at is not None:
@@ -101,14 +164,14 @@ class SegmentedLog(Appender):
             self._begin_at(found.continues_at)
         elif infos:
             self._clear(found.end, base)
-            self._enter(base)
-            self._writer_synced_to = found.end
-            self.needs_seal = found.end > infos[0].base
+            self.gather.enter(base)
+            self.writer.synced_end = found.end
+            self.gather.needs_seal = found.end > infos[0].base
         elif is_only_member:
             self._begin_at(found.end)
         else:
             # The first segment has the size that the master gives it.
-            self._enter(found.end)
+            self.gather.enter(found.end)
 
     def _write_seals(self, lost: Iterable[LostSeal]) -> None:
         """Write seals that a power cut took, so that the log has the same bytes on all members."""
@@ -117,23 +180,13 @@ class SegmentedLog(Appender):
                 file.pwritev([seal.data], seal.offset - seal.segment_base)
                 file.datasync()
 
-    def _record_begin(self) -> None:
-        if self._begin_file.exists or self._segments.begin is None:
-            return
-        try:
-            self._begin_file.write(self.begin)
-        except OSError as error:
-            # Retention records it, or the next start. Until then a lost first segment goes unnoticed.
-            logger.error("the offset where the log begins can't be recorded: %s", error)
-
     def _begin_at(self, base: int) -> None:
         """Append to a new segment that continues nothing."""
-        self._create_segment(base)
-        self._enter(base)
-        self._at = self.written_end = self.high_watermark = self._records_end = base
-        self._writer_end = self._writer_synced_to = base
-        self.position = Position(base, 0)
-        self._chain = 0
+        self._new_segments.create(base)
+        self.stored.written_end = base
+        self.gather.begin_at(base)
+        self.writer.begin_at(base)
+        self.watermark.begin_at(base)
 
     def _clear(self, end: int, base: int) -> None:
         """Zero whatever stands behind the last commit: it was never answered, and must never look valid."""
@@ -150,6 +203,85 @@ class SegmentedLog(Appender):
             # Not only for what was cleared: after a kill the last commits may be in memory alone, and they are about to be
             # served.
             file.datasync()
+
+    # --- growing -----------------------------------------------------------------------------------------------------
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Write further commits in this epoch, which must be on this disk already
+        (`qmq_node.replication.replica_state`). A slave's log takes records from now on, and none of another node.
+
+        Raises ValueError if the epoch is lower than the last one, or records are waiting or being written.
+        """
+        if epoch < self.epoch:
+            raise ValueError(f"the epoch is {self.epoch} and can't fall to {epoch}")
+        if not self.gather.appended_end == self.written_end == self.writer.end:
+            raise ValueError(
+                f"epoch {epoch} can't begin: records behind log offset {self.written_end} are not written yet"
+            )
+        self.writer.epoch, self.gather.is_slave = epoch, False
+
+    def complete(self, commit: SealedCommit, *, is_confirmed: bool = True) -> None:
+        """Back on the event loop: a commit was written (and synced as its policy says).
+
+        Args:
+            is_confirmed: as of `Watermark.add`.
+        """
+        writer = self.writer
+        if writer.epoch != self.epochs.last_epoch:
+            self.epochs = self.epochs.with_commit(writer.epoch, self.written_end)
+        self.stored.written_end = commit.end
+        self.gather.needs_seal = not commit.is_seal
+        self.watermark.add(commit, writer.chain, is_confirmed=is_confirmed)
+
+    def complete_copied(self, headers: Sequence[CommitHeader]) -> None:
+        """Back on the event loop: `writer.write_copied` has written these commits."""
+        for header in headers:
+            if header.epoch != self.epochs.last_epoch:
+                # A copy may begin in the middle of the master's log.
+                previous_end = self.written_end if self.epochs.entries else header.offset
+                self.epochs = self.epochs.with_commit(header.epoch, previous_end)
+            self.stored.written_end = header.end
+            self.watermark.add_copied(header)
+            self.gather.follow(header)
+        self.writer.epoch = max(self.epoch, header.epoch)
+        self.gather.enter(header.segment_base)
+
+    def prepare_next(self) -> bool:
+        """Create the segment behind the last one, so that a roll costs nothing and needs no space; False if none is needed.
+
+        From any thread. Raises OSError without space; nothing is left behind.
+        """
+        gather = self.gather
+        with self._new_segments.lock:
+            infos = self._segments.infos()
+            if not gather.needs_segment or (infos and not any(info.base == gather.base for info in infos)):
+                gather.is_out_of_space = False
+                return False
+            try:
+                self._new_segments.create(infos[-1].end if infos else gather.base)
+            except OSError:
+                gather.is_out_of_space = True
+                raise
+            gather.is_out_of_space = False
+            return True
+
+    # --- shrinking ---------------------------------------------------------------------------------------------------
+
+    def hide_before(self, offset: int) -> list[int]:
+        """Drop whole segments below a log offset, never the current one; their bases.
+
+        They can't be read any more. Their files are deleted by `stored.delete_hidden`.
+        """
+        bases = self.stored.hide_before(offset, self.gather.base)
+        for base in bases:
+            self.watermark.tails.pop(base, None)
+        return bases
+
+    def drop_before(self, offset: int) -> list[int]:
+        """Drop whole segments below a log offset and delete their files at once; their bases."""
+        bases = self.hide_before(offset)
+        self.stored.delete_hidden(self.stored.hidden_segments)
+        return bases
 
     def truncate(self, to: Truncation, *, high_watermark: int, checkpoint_offset: int) -> None:
         """Remove all commits from `to.end` on, durably, and close the log; to be opened again. From a thread that may wait.
@@ -170,7 +302,7 @@ class SegmentedLog(Appender):
             raise _not_truncated(to, f"below the high watermark {known}: acknowledged data would be lost")
         if to.end < checkpoint_offset:
             raise _not_truncated(to, f"below the checkpoint at {checkpoint_offset}")
-        crc = self.crc_at(to.end) or self.read_crc_at(to.end)
+        crc = self.crc_at(to.end) or self.stored.read_crc_at(to.end)
         if to.end and crc != to.crc:
             raise _not_truncated(to, f"where a commit with CRC {to.crc} would have to end; found: {crc}")
         if to.end == 0 and self.begin > 0:
@@ -182,8 +314,13 @@ class SegmentedLog(Appender):
                 file.datasync()
         TruncationFile(self._disk, self._segments.folder).save(to)
         self.close()
-        self.failed = LogError("the log was truncated: it has to be opened again", code="log.failed")
+        self.writer.failed = LogError("the log was truncated: it has to be opened again", code="log.failed")
         finish_truncation(self._disk, self._segments.folder)
+
+    def close(self) -> None:
+        """Let go of all files."""
+        self.writer.close()
+        self._segments.close()
 
 
 def _not_truncated(to: Truncation, why: str) -> LogError:

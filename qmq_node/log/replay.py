@@ -42,8 +42,8 @@ class LogMemory:
     def encode(log: SegmentedLog) -> dict[str, Any]:
         """What to remember of a log, for a checkpoint's head."""
         return {
-            "damaged": [[damage.begin, damage.end, damage.why] for damage in log.damaged],
-            "segment_tails": [[base, tail.offset, tail.chain] for base, tail in log.tails.items()],
+            "damaged": [[damage.begin, damage.end, damage.why] for damage in log.stored.damaged],
+            "segment_tails": [[base, tail.offset, tail.chain] for base, tail in log.watermark.tails.items()],
             "epochs": list(log.epochs),
         }
 
@@ -160,8 +160,8 @@ class Replay(ABC):
             copied_from=member.copied_from if member is not None else None,
         )
         log = SegmentedLog.activate(found, segment_bytes=segment_bytes, is_only_member=member is None)
-        known = {damage.begin for damage in log.damaged}
-        log.damaged += tuple(d for d in memory.damage if d.begin not in known and d.end > log.begin)
+        known = {damage.begin for damage in log.stored.damaged}
+        log.stored.damaged += tuple(d for d in memory.damage if d.begin not in known and d.end > log.begin)
         return log
 
     def report(self, log: SegmentedLog, checkpoint: Checkpoint | None, why_rebuilt: str) -> RecoveryReport:

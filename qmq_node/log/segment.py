@@ -15,6 +15,9 @@ UNFINISHED = ".new"
 (`remove_unfinished`)."""
 OPEN_SEGMENTS_MAX = 64
 """Segment files kept open for reading."""
+FIRST_SEGMENT_BYTES = 64 << 20
+"""Size of a new log's first segment. Each segment is as large as everything written before it, up to `segment_bytes`, so the
+disk space that a log sets aside grows with its use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +176,38 @@ class Segments:
         """Let go of all files."""
         with self._lock:
             self._open.clear()
+
+
+class NewSegments:
+    """Creates the segments of one log; from any thread.
+
+    Args:
+        segment_bytes: size of a full-sized segment.
+    """
+
+    def __init__(self, segments: Segments, segment_bytes: int) -> None:
+        self._segments = segments
+        self.segment_bytes = segment_bytes
+        self.lock = threading.Lock()
+        """Held by who looks for a segment and creates it."""
+
+    def size_of(self, base: int) -> int:
+        """The size of a segment to be created at `base`.
+
+        It follows from the base alone: the appending thread plans a roll with the same number that another thread creates the file
+        with.
+        """
+        return min(self.segment_bytes, max(FIRST_SEGMENT_BYTES, base))
+
+    def create(self, base: int) -> None:
+        """Create a segment, durably. Raises OSError as `Segments.create`."""
+        self._segments.create(base, self.size_of(base))
+
+    def create_missing(self, base: int) -> None:
+        """As `create`, unless it is there."""
+        with self.lock:
+            if not any(info.base == base for info in self._segments.infos()):
+                self.create(base)
 
 
 def _not_kept(offset: int, size: int) -> LogError:

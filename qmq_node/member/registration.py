@@ -50,7 +50,7 @@ def _problems(node: "MemberNode") -> tuple[Reason, ...]:
         return (Reason(str(node.log.failed)),)
     if node.write_watch.is_stuck:
         return (Reason.of(Code.DISK_STUCK),)
-    if damaged := node.log.damaged:
+    if damaged := node.log.stored.damaged:
         # As a master it would have to reject sends, and slaves could not copy its log.
         return (Reason.of(Code.LOG_DAMAGED, begin=damaged[0].begin, end=damaged[-1].end),)
     is_told = member.role is ReplicaRole.FAILED or (node.is_serving and member.reason)

@@ -143,7 +143,7 @@ class MemberShell:
         node = self._node
         if node.replica.state.copying is not None:
             # An operator promoted it although it lacks acknowledged messages. What it has was synced when it was opened.
-            await asyncio.to_thread(node.log.sync)
+            await asyncio.to_thread(node.log.writer.sync)
             await asyncio.to_thread(node.replica.end_copying, node.log)
         node.replica.begin_epoch(node.log)
 
@@ -188,7 +188,7 @@ class MemberShell:
     def append_epoch(self) -> int:
         """Append the record of the epoch on disk; its log offset."""
         state = self._node.replica.state
-        offset = self._node.log.append(EPOCH_KIND, encode_epoch(state.epoch, state.promotion_id))
+        offset = self._node.log.gather.append(EPOCH_KIND, encode_epoch(state.epoch, state.promotion_id))
         self._node.committer.kick()
         return offset
 

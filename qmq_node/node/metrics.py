@@ -18,7 +18,7 @@ def log_metrics(
     """The metrics of a log and its disk, also of a node that does not serve."""
     yield families.gauge("log_end_bytes", "Log end offset", log.written_end)
     yield families.gauge("log_begin_bytes", "Log start offset", log.begin)
-    yield families.gauge("damaged_ranges", "Corrupted ranges of the log", len(log.damaged))
+    yield families.gauge("damaged_ranges", "Corrupted ranges of the log", len(log.stored.damaged))
     yield families.gauge("disk_free_bytes", "Free space on the disk of the log", space.disk_free_bytes)
     yield families.gauge("disk_total_bytes", "Size of the disk of the log", space.disk_total_bytes)
     text = "For how long the disk has not completed a write that is under way"
@@ -47,7 +47,7 @@ class NodeMetrics(DaemonMetrics):
         yield self.commit_seconds.family(f"{self._prefix}_commit_seconds", text)
         yield self.commit_bytes.family(f"{self._prefix}_commit_bytes", "Size of a commit")
         yield self.counter("commits", "Commits written", node.committer.commits)
-        yield self.gauge("unsynced_bytes", "Bytes appended and not synced yet", log.pending_bytes)
+        yield self.gauge("unsynced_bytes", "Bytes appended and not synced yet", log.gather.pending_bytes)
         yield from log_metrics(self, log, node.space, node.write_watch)
         failures = node.membership.policies.failures if node.membership is not None else 0
         yield self.counter("policy_failures", "Policies that could not be fetched, stored or applied", failures)

@@ -229,7 +229,7 @@ class Node(Daemon):
     @property
     def admission(self) -> Admission:
         """What decides about messages. The largest is as the option says, or less where the log's segments are small."""
-        option, bytes_max = self.options.message_bytes_max, self.log.record_bytes_max - RECORD_HEAD_BYTES_MAX
+        option, bytes_max = self.options.message_bytes_max, self.log.gather.record_bytes_max - RECORD_HEAD_BYTES_MAX
         limits = EntryLimits(min(option, bytes_max), min(option + SENT_BACK_BYTES, bytes_max))
         return Admission(self.refuse_sends, self.send_gate, limits, self.may_answer_sends)
 
@@ -243,7 +243,7 @@ class Node(Daemon):
             return self.operator_read_only or self.metaserver_read_only
         if self.policies.policy.read_only:
             return _refused(self.policies.policy.read_only)
-        if self.log.damaged:
+        if self.log.stored.damaged:
             return _refused(Reason.of(Code.LOG_CORRUPTED))
         if self.write_watch.is_stuck:
             return _refused(Reason.of(Code.WRITE_WAITS, seconds=round(self.write_watch.stuck_seconds, 1)))

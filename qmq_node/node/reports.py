@@ -38,7 +38,7 @@ def log_report(log: SegmentedLog) -> dict[str, Any]:
         "begin": log.begin,
         "end": log.written_end,
         "synced_end": log.synced_end,
-        "damaged": [{"begin": d.begin, "end": d.end, "why": d.why} for d in log.damaged],
+        "damaged": [{"begin": d.begin, "end": d.end, "why": d.why} for d in log.stored.damaged],
     }
 
 
@@ -91,7 +91,7 @@ def log_recovery(log: SegmentedLog, seconds: float, logger: logging.Logger) -> N
     logger.info("recovered in %.2f s: the log begins at %d and ends at %d", seconds, log.begin, log.written_end)
     if log.torn_bytes:
         logger.warning("%d bytes of an unanswered commit at the log's end were cleared", log.torn_bytes)
-    for damage in log.damaged:
+    for damage in log.stored.damaged:
         logger.error(
             "the log is damaged between offsets %d and %d (%s): messages there are withheld, sends are refused",
             damage.begin, damage.end, damage.why,

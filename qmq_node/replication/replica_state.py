@@ -162,8 +162,10 @@ class ReplicaStateFile:
 
         Raises as `save`, and ValueError if commits of the log are not synced.
         """
-        if log.synced_end < log.records_end:
-            raise ValueError(f"the copy ends at {log.records_end} and is synced to {log.synced_end}: sync it first")
+        if log.synced_end < log.gather.records_end:
+            raise ValueError(
+                f"the copy ends at {log.gather.records_end} and is synced to {log.synced_end}: sync it first"
+            )
         self.set_copying(None)
 
     def _save(self, state: ReplicaState) -> None:

@@ -93,7 +93,7 @@ class SendHandler(ABC):
 
     def is_busy(self) -> bool:
         """Whether too much waits for the disk."""
-        return self._log.pending_bytes > UNSYNCED_BYTES_MAX
+        return self._log.gather.pending_bytes > UNSYNCED_BYTES_MAX
 
     @property
     def waiting_frames(self) -> int:

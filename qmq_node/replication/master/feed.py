@@ -45,11 +45,11 @@ class Feed:
         """Take the commits from now on. None may be being written: see `Committer.between_commits`."""
         self.end = self._log.written_end
         self._loop = asyncio.get_running_loop()
-        self._log.before_write = self._pass_on
+        self._log.writer.before_write = self._pass_on
 
     def stop(self) -> None:
         """Take no more commits, and drop those that are kept."""
-        self._log.before_write = None
+        self._log.writer.before_write = None
         self._commits.clear()
         self.kept_bytes = 0
 
@@ -93,9 +93,9 @@ class Feed:
         self._loop.call_soon_threadsafe(self._add, commit, header)
 
     def _add(self, commit: SealedCommit, header: bytes) -> None:
-        if self._log.before_write is None:
+        if self._log.writer.before_write is None:
             return
-        segment = self._log.segment_at(commit.offset) if commit.offset == commit.segment_base else None
+        segment = self._log.stored.segment_at(commit.offset) if commit.offset == commit.segment_base else None
         batch = CommitBatch(
             commit.segment_base,
             segment.bytes if segment is not None else 0,

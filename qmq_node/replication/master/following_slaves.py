@@ -66,7 +66,7 @@ class FollowRules:
         if crc is None:
             # A slave without a log begins where this one does. Only its first commit knows the CRC of the one before it.
             begins_with_state = request.end == 0 and end > 0
-            read = self._log.read_previous_crc if begins_with_state else self._log.read_crc_at
+            read = self._log.stored.read_previous_crc if begins_with_state else self._log.stored.read_crc_at
             crc = await asyncio.to_thread(read, end)
             # Meanwhile the row or the log may have changed.
             if self._common_end(request) != end or not self._master.is_active:

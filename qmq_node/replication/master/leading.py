@@ -171,7 +171,7 @@ class Leading:
     def slaves(self) -> list[SlaveReport]:
         """Return the slaves that follow, in the order of the row's members."""
         # A seal behind the last record is not synced, so no slave has to confirm it.
-        end = min(self.log.written_end, self.log.records_end)
+        end = min(self.log.written_end, self.log.gather.records_end)
         return [SlaveReport.of(sender, end) for sender in self._sessions]
 
     def learned(self, row: GroupRow) -> None:
@@ -202,7 +202,7 @@ class Leading:
         sender = Sender(request, number, connection, self._source, keep_to, self._log_unreadable)
         self._sessions.begin(sender)
         self._holds.hold(sender.slave, sender.confirmed_end, self.clock.monotonic())
-        segments = tuple((info.base, info.bytes) for info in self.log.segments())
+        segments = tuple((info.base, info.bytes) for info in self.log.stored.segments())
         high_watermark = self._master.value.high_watermark
         return FollowResponse(
             FollowResult.ACCEPTED, "", number, keep_to.offset, keep_to.chain, self.log.begin, high_watermark, segments,

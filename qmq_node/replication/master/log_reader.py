@@ -21,11 +21,11 @@ def read_batch(log: SegmentedLog, after: Position, end: int, bytes_max: int) -> 
         ReadFailed: the disk returned an error.
         LogError: there is no such commit: retention removed it, or the log is damaged there.
     """
-    segment = log.segment_at(after.offset)
+    segment = log.stored.segment_at(after.offset)
     batch = _read(log, segment, after.offset, after, end, bytes_max) if segment is not None else None
     if batch is None:
         # The rest of the segment is unused.
-        following = next((info for info in log.segments() if info.base > after.offset), None)
+        following = next((info for info in log.stored.segments() if info.base > after.offset), None)
         why = "it was removed, or is damaged"
         if following is not None and following.base < end:
             try:
@@ -44,12 +44,12 @@ def _read(
 ) -> CommitBatch | None:
     """Return the commits from `offset` on; None if none begins there."""
     room = min(segment.end, end) - offset
-    data = log.read(offset, min(max(bytes_max, HEADER_BYTES), room))
+    data = log.stored.read(offset, min(max(bytes_max, HEADER_BYTES), room))
     first = decode_header(data, offset, segment.base)
     if first is None or first.end - offset > room:
         return None
     if first.end - offset > len(data):
-        data = log.read(offset, first.end - offset)
+        data = log.stored.read(offset, first.end - offset)
     ends, records_end = _ends(memoryview(data), offset, segment.base, after)
     size = ends[-1].offset - offset
     return CommitBatch(

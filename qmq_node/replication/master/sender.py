@@ -241,7 +241,7 @@ class Sender:
     def lag_seconds(self) -> float | None:
         """For how long the master has had commits that the slave has not confirmed; 0.0 if it has all, None if that is longer ago
         than the commits in memory."""
-        if self.confirmed_end >= max(self._sent_records_end, self._source.log.records_end):
+        if self.confirmed_end >= max(self._sent_records_end, self._source.log.gather.records_end):
             return 0.0
         begun = self._source.feed.begun_at(self.confirmed_end)
         return None if begun is None else max(0.0, self._source.clock.monotonic() - begun)

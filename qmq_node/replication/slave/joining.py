@@ -122,7 +122,7 @@ class Joining:
             return 0
         crc = self._log.crc_at(end)
         if crc is None:
-            crc = await asyncio.get_running_loop().run_in_executor(None, self._log.read_crc_at, end)
+            crc = await asyncio.get_running_loop().run_in_executor(None, self._log.stored.read_crc_at, end)
         if crc is None:
             raise LogError(f"no commit of this log ends at offset {end}")
         return crc

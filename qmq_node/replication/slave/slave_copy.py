@@ -122,7 +122,7 @@ class SlaveCopy:
 
     def store_begin(self) -> None:
         """Make it durable; in the writing thread, behind all that is to be synced commit by commit. Raises OSError."""
-        self._replica.set_copying(Copying(self._log.copied_end, self.goal))
+        self._replica.set_copying(Copying(self._log.writer.end, self.goal))
         self.copied.is_copying = True
 
     def store_state(self, data: bytes, epoch: int) -> None:
@@ -136,7 +136,7 @@ class SlaveCopy:
     def store_log(self) -> None:
         """Make durable that log and state fit each other; in the writing thread. Raises OSError."""
         self.copied.sync()
-        end = self._log.copied_end
+        end = self._log.writer.end
         self._replica.set_copying(Copying(end, max(end, self.goal)))
 
     def store_end(self) -> None:

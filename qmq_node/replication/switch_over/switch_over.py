@@ -116,7 +116,7 @@ class SwitchOver:
         unknown: int | None = None
         while True:
             await self._drain()
-            successor = choose(leading.current_row, leading.slaves(), to, has_all_below=leading.log.records_end)
+            successor = choose(leading.current_row, leading.slaves(), to, has_all_below=leading.log.gather.records_end)
             if deadline is None:
                 deadline = self._clock.monotonic() + OUTCOME_SECONDS
             row = leading.current_row
@@ -147,10 +147,10 @@ class SwitchOver:
         try:
             async with asyncio.timeout(DRAIN_SECONDS):
                 await self._clients.answered()
-                while log.high_watermark < log.records_end:
-                    await self._leading.committer.synced(log.records_end - 1)
+                while log.high_watermark < log.gather.records_end:
+                    await self._leading.committer.synced(log.gather.records_end - 1)
         except TimeoutError:
-            waiting, lacking = self._clients.in_progress, log.records_end - log.high_watermark
+            waiting, lacking = self._clients.in_progress, log.gather.records_end - log.high_watermark
             raise SwitchOverRejected(
                 f"after {DRAIN_SECONDS:g} s {waiting} requests are in progress, and in-sync members lack {lacking} bytes of the log"
             ) from None

@@ -78,7 +78,7 @@ async def test_a_slave_follows_over_real_sockets(tmp_path: Path) -> None:
     answered: list[int] = []
     try:
         for number in range(RECORDS):
-            offset = log.append(1, number.to_bytes(4, "big"), bytes(number % 5_000))
+            offset = log.gather.append(1, number.to_bytes(4, "big"), bytes(number % 5_000))
             committer.when_synced(offset, lambda number=number: answered.append(number))  # type: ignore[misc]
             if number % 50 == 0:
                 await asyncio.sleep(0)

@@ -315,7 +315,7 @@ async def _seal(process: Process, supervisor: BreakingSupervisor, _: pytest.Monk
 async def _gather(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
     assert isinstance(process, Node)
     supervisor.break_job("gathered_commit")
-    process.committer.when_synced(process.log.appended_end, lambda: None, is_urgent=False)
+    process.committer.when_synced(process.log.gather.appended_end, lambda: None, is_urgent=False)
 
 
 async def _fail_a_heartbeat(process: Process, _: BreakingSupervisor, patch: pytest.MonkeyPatch) -> None:
@@ -480,7 +480,8 @@ async def _settle_what_is_cold(process: Process, supervisor: BreakingSupervisor,
 async def _delete_segments(process: Process, supervisor: BreakingSupervisor, patch: pytest.MonkeyPatch) -> None:
     assert isinstance(process, Broker)
     supervisor.break_job("segment_removal")
-    log = SimpleNamespace(hide_before=lambda offset: [], hidden_segments=[0], delete_hidden=lambda most: None)
+    stored = SimpleNamespace(hidden_segments=1, delete_hidden=lambda most: None)
+    log = SimpleNamespace(hide_before=lambda offset: [], stored=stored)
     patch.setattr(process.segment_removal, "_log", log)
     process.segment_removal.drop_before(0)
 

@@ -133,7 +133,7 @@ async def test_search_repairs_a_damaged_index_entry(tmp_path: Path) -> None:
         page = await admin.search("orders")
         assert (sequences(page), page["unreadable"], page["scanned"]) == ([0, 1, 2, 3], 0, 4)
         assert broker.store.counters.repaired_entries == 1
-        assert (broker.log.damaged, broker.store.counters.withheld_messages) == ((), 0)
+        assert (broker.log.stored.damaged, broker.store.counters.withheld_messages) == ((), 0)
 
 
 async def test_only_so_many_searches_run_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

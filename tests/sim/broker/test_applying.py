@@ -69,7 +69,7 @@ class Slave:
 
     def truncate(self, end: int) -> None:
         """As if another master had no more than this."""
-        crc = self.store.log.crc_at(end) or self.store.log.read_crc_at(end) or 0
+        crc = self.store.log.crc_at(end) or self.store.log.stored.read_crc_at(end) or 0
         self.store.log.truncate(Truncation(end, crc, 1, "p"), high_watermark=self.told, checkpoint_offset=self.saved_at)
         self._open()
 
@@ -86,7 +86,7 @@ async def follow(seed: int) -> Slave:
     """Follow the master to its end, with random high watermarks, checkpoints and restarts."""
     slave = Slave(seed)
     ends = [0]
-    while slave.store.log.written_end < slave.master.log.records_end:
+    while slave.store.log.written_end < slave.master.log.gather.records_end:
         slave.write(sent(slave.master.log, slave.rng, slave.store.log.written_end)[0])
         ends.append(slave.store.log.synced_end)
         if slave.rng.random() < 0.7:
@@ -112,7 +112,7 @@ async def test_the_store_of_a_slave_is_at_every_step_a_replay_of_its_log(seed: i
     with judging(Check.APPLIED):
         ours, theirs = state_of(slave.store), state_of(slave.master)
         assert ours["subjects"] == theirs["subjects"], "as the master's own"
-        assert slave.store.log.tails == slave.master.log.tails
+        assert slave.store.log.watermark.tails == slave.master.log.watermark.tails
 
 
 async def test_nothing_above_the_high_watermark_or_what_is_synced_is_applied() -> None:
@@ -146,7 +146,7 @@ async def test_a_checkpoint_of_a_slave_does_not_hold_its_segments_to_commits_tha
         slave.restart()
     slave.checkpoint()
     slave.truncate(end)
-    assert slave.store.log.damaged == ()
+    assert slave.store.log.stored.damaged == ()
     slave.check()
 
 

@@ -218,7 +218,7 @@ async def test_f13_while_the_next_segment_is_being_made_sends_leave_the_reserve_
     ):
         await client.begin()
         assert not await client.send(message(1000))
-        await eventually_async(lambda: broker.log.prepared_bytes > 0, 5, "the second segment is there")
+        await eventually_async(lambda: broker.log.gather.prepared_bytes > 0, 5, "the second segment is there")
         disk.capacity_bytes = 64 << 20
         stored = 0
         while not (failures := await client.send(message(stored, size=30_000))):
@@ -228,7 +228,7 @@ async def test_f13_while_the_next_segment_is_being_made_sends_leave_the_reserve_
         (failure,) = failures.values()
         assert failure.result == SendResult.STORE_ERROR
         assert "the next segment is not created yet: " in failure.remark
-        assert broker.log.room_bytes > 800_000
+        assert broker.log.gather.room_bytes > 800_000
         begin, got = await client.pull(limit=stored + 1)
         assert len(got) == stored + 1
         assert await client.ack(begin, begin + stored) == ResponseCode.SUCCESS
@@ -249,7 +249,7 @@ async def test_f15_a_failed_sync_answers_nobody_and_ends_the_node(tmp_path: Path
         async with running_broker(tmp_path, disk=disk) as broker, connected(broker) as client:
             await client.send(message(0))
             failures = iter([OSError(5, "injected")])
-            await eventually_async(lambda: broker.log.prepared_bytes > 0, 5, "no segment is being created")
+            await eventually_async(lambda: broker.log.gather.prepared_bytes > 0, 5, "no segment is being created")
             disk.fail = lambda what, path: next(failures, None) if what == "sync" and "/log/" in path else None
             with pytest.raises(ConnectionLost):
                 await client.send(message(1))

@@ -28,7 +28,7 @@ FLIPPED = 52
 def flip(broker: Broker, disk: MemoryDisk, sequence: int) -> int:
     """Flip a bit of a stored message; its log offset."""
     (entry,) = read_entries(broker.store.subjects["orders"].consume_log, sequence, sequence + 1)
-    info = broker.log._segments.holding(entry.log_offset)
+    info = broker.log.stored.files.holding(entry.log_offset)
     assert info is not None
     path = f"{broker.options.data_dir}/log/{info.base:020d}"
     disk.names[path].content[entry.log_offset - info.base + entry.size // 2] ^= 1
@@ -50,7 +50,7 @@ async def page(broker: Broker, path: str) -> tuple[int, Any]:
 
 async def check_visible(broker: Broker, lost: int, commits: list[tuple[int, int]]) -> None:
     """The damage is on all pages."""
-    assert [(found.begin, found.end) for found in broker.log.damaged] == commits
+    assert [(found.begin, found.end) for found in broker.log.stored.damaged] == commits
     assert "the message log is corrupted" in broker.refuse_sends()
     _, stats = await page(broker, "/stats")
     assert (stats["state"], len(stats["log"]["damaged"])) == ("read_only", len(commits))
@@ -79,7 +79,7 @@ async def test_damage_that_a_pull_meets_is_marked_counted_and_found_again_after_
         assert set(whole) <= set(found)
         lost = SENDS * PER_SEND - len(found)
         assert f"m{flipped}" not in found
-        ((begin, end),) = commits = [(damage.begin, damage.end) for damage in broker.log.damaged]
+        ((begin, end),) = commits = [(damage.begin, damage.end) for damage in broker.log.stored.damaged]
         assert begin < offset < end
         assert end - begin < 4096, "more than the commit is marked"
         await check_visible(broker, lost, commits)
@@ -129,7 +129,7 @@ async def trace(broker: Broker, client: Client) -> None:
 async def copy_to_the_retry_subject(broker: Broker, client: Client) -> None:
     assert (await client.raw(Command.LEAVE_GROUP, LeaveGroupRequest("orders", "g", "c1").encode())).code == 0
     retries = "%RETRY%orders%g"
-    await eventually_async(lambda: retries in broker.store.subjects and broker.log.damaged != ())
+    await eventually_async(lambda: retries in broker.store.subjects and broker.log.stored.damaged != ())
     await eventually_async(lambda: broker.store.subjects[retries].visible_end == SENDS * PER_SEND - 1)
 
 
@@ -147,7 +147,7 @@ async def test_damage_is_recorded_in_the_same_way_whichever_reader_meets_it(
         offset = flip(broker, disk, FLIPPED)
         for _ in range(2):
             await read(broker, client)
-            ((begin, end),) = commits = [(damage.begin, damage.end) for damage in broker.log.damaged]
+            ((begin, end),) = commits = [(damage.begin, damage.end) for damage in broker.log.stored.damaged]
             assert begin < offset < end
             assert end - begin < 4096, "more than the commit is marked"
             await check_visible(broker, 1, commits)
@@ -162,7 +162,7 @@ async def test_damage_is_recorded_although_the_consumer_disconnects_during_the_s
 ) -> None:
     disk = MemoryDisk()
     async with running_broker(tmp_path, disk=disk) as broker:
-        loop, walk = running_loop(), broker.log.walk
+        loop, walk = running_loop(), broker.log.stored.walk
         interleave_jobs()
         begun_at: list[float] = []
 
@@ -175,17 +175,17 @@ async def test_damage_is_recorded_although_the_consumer_disconnects_during_the_s
         async with connected(broker) as client:
             await send_all(client)
             flip(broker, disk, FLIPPED)
-            monkeypatch.setattr(broker.log, "walk", slow)
+            monkeypatch.setattr(broker.log.stored, "walk", slow)
             pull = asyncio.ensure_future(client.pull(limit=SENDS * PER_SEND))
             await eventually_async(lambda: bool(begun_at))
         with pytest.raises(QmqError):
             await pull
         await eventually_async(lambda: not broker.server.connections)
-        assert broker.log.damaged == ()
+        assert broker.log.stored.damaged == ()
         await asyncio.sleep(begun_at[0] + 59.9 - loop.time())
-        assert broker.log.damaged == ()
+        assert broker.log.stored.damaged == ()
         await asyncio.sleep(0.2)
-        assert broker.log.damaged != ()
+        assert broker.log.stored.damaged != ()
         assert broker.store.subjects["orders"].withheld_count == 1
 
 
@@ -200,7 +200,7 @@ async def test_damage_beside_entries_that_are_repaired_is_recorded(tmp_path: Pat
         disk.names[path].content[entry.log_offset + entry.size // 2] ^= 1
         broker.store.subjects["orders"].consume_log.repair(0, bytes(ENTRY_BYTES))
         assert (await client.pull())[1] == ["m1"], "the entry is repaired from the log"
-        ((begin, end),) = [(damage.begin, damage.end) for damage in broker.log.damaged]
+        ((begin, end),) = [(damage.begin, damage.end) for damage in broker.log.stored.damaged]
         assert begin < entry.log_offset < end
         assert "the message log is corrupted" in broker.refuse_sends()
 
@@ -217,13 +217,13 @@ async def test_a_bulk_read_of_much_damage_repairs_a_part_in_each_answer(
         for sequence in range(count):
             if sequence not in (0, count - 1):
                 flip(broker, disk, sequence)
-        walks, walk = [], broker.log.walk
+        walks, walk = [], broker.log.stored.walk
 
         def counted(*args: Any, **settings: Any) -> Any:
             walks.append(args[0])
             return walk(*args, **settings)
 
-        monkeypatch.setattr(broker.log, "walk", counted)
+        monkeypatch.setattr(broker.log.stored, "walk", counted)
         seen: list[int] = []
 
         def ask(reader: NodeReader) -> Any:
@@ -251,5 +251,5 @@ async def test_a_place_that_the_disk_cannot_read_is_no_damage(tmp_path: Path) ->
         while rounds < 10:
             begin, got = await client.pull(last=last)
             last, rounds = begin + len(got) - 1 if got else last, rounds + 1
-        assert broker.log.damaged == ()
+        assert broker.log.stored.damaged == ()
         assert len(broker.store.message_log.unreadable) > 0

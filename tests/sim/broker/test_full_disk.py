@@ -65,15 +65,15 @@ async def test_consumers_that_leave_a_full_broker_use_no_reserve_and_their_messa
         for group in GROUPS:
             await client.begin(group=group)
         await fill(client)
-        assert broker.log.room_bytes > 1 << 20
+        assert broker.log.gather.room_bytes > 1 << 20
         for group in GROUPS:
             assert len((await client.pull(group=group, limit=PREFETCHED))[1]) == PREFETCHED
-        room = broker.log.room_bytes
+        room = broker.log.gather.room_bytes
         for group in GROUPS:
             assert await leave(client, group) == ResponseCode.SUCCESS
             # The sweep must not use the reserve either.
             await broker.consumer_leases.check()
-        assert room - broker.log.room_bytes < 16 << 10, "the messages were copied into the reserve"
+        assert room - broker.log.gather.room_bytes < 16 << 10, "the messages were copied into the reserve"
         assert len(broker.delivery.settlements.deferred) == len(GROUPS)
         assert {found.holder for found in broker.delivery.settlements.deferred.values()} == {Holder.LEFT}
         # A consumer that comes back gets what it held, in full.
@@ -103,10 +103,10 @@ async def test_acks_that_jump_on_a_full_broker_count_and_what_they_jumped_over_i
         await client.begin()
         await fill(client)
         assert len((await client.pull(limit=100))[1]) == 100
-        room = broker.log.room_bytes
+        room = broker.log.gather.room_bytes
         assert await client.ack(50, 59) == ResponseCode.SUCCESS
         assert await client.ack(70, 79) == ResponseCode.SUCCESS
-        assert room - broker.log.room_bytes < 16 << 10
+        assert room - broker.log.gather.room_bytes < 16 << 10
         log = broker.store.subjects["orders"].groups["g"].progress.consumers["c1"].log
         assert log.held(0, 100) == [(0, 50), (60, 70), (80, 100)]
         assert broker.delivery.settlements.deferred["orders", "g", "c1"].ranges == ((0, 70),)
@@ -130,13 +130,13 @@ async def test_a_settlement_that_meets_the_reserve_on_its_way_stops_there_and_ho
         await client.begin()
         stored = 0
         reserve = 2 << 20
-        while broker.log.room_bytes > reserve + (1 << 20) or not broker.log.is_out_of_space:
+        while broker.log.gather.room_bytes > reserve + (1 << 20) or not broker.log.gather.is_out_of_space:
             assert not await client.send(message(stored, size=SIZE))
             stored += 1
             await asyncio.sleep(0)
         assert len((await client.pull(limit=300))[1]) == 300
         assert await leave(client, "g") == ResponseCode.SUCCESS
-        assert broker.log.room_bytes >= reserve - (16 << 10)
+        assert broker.log.gather.room_bytes >= reserve - (16 << 10)
         assert broker.delivery.settlements.running == {}
         assert broker.delivery.settlements.deferred["orders", "g", "c1"].holder is Holder.LEFT
         disk.capacity_bytes = 128 << 20

@@ -12,7 +12,8 @@ from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.commands import AckRequest, PullRequest
 from qmq.protocol.messages import encode_entry
 from qmq_node.commits.committer import GATHER_SECONDS
-from qmq_node.log.commit import CommitWriter, SealedCommit
+from qmq_node.log.commit import SealedCommit
+from qmq_node.log.writer import CommitWriter
 from tests.sim.broker.connections import FakeConnection
 from tests.sim.broker.sends import give
 from tests.sim.world.loop import running_loop
@@ -85,7 +86,7 @@ async def test_a_node_that_stops_answers_the_acks_that_wait(tmp_path: Path) -> N
 async def test_what_is_more_than_a_commit_holds_is_written_commit_after_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("qmq_node.log.appender.COMMIT_BYTES_TARGET", 500)
+    monkeypatch.setattr("qmq_node.log.gather.COMMIT_BYTES_TARGET", 500)
     # Nothing is synced by the timer of acks.
     monkeypatch.setattr("qmq_node.commits.committer.GATHER_SECONDS", 1_000.0)
     async with running_broker(tmp_path) as broker, connected(broker) as client:

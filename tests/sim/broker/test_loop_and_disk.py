@@ -12,7 +12,7 @@ from broker_node.delivery import pulls
 from broker_node.storage.subject import Subject
 from qmq.protocol.codes import ResponseCode
 from qmq_node.log.index import IndexView
-from qmq_node.log.log import SegmentedLog
+from qmq_node.log.stored import StoredSegments
 from tests.sim.world.disk import only_in_threads
 from tests.sim.world.loop import running_loop
 from tests.support.disks.memory_disk import MemoryDisk
@@ -112,7 +112,7 @@ async def test_retention_deletes_segments_in_a_thread(tmp_path: Path) -> None:
         broker._retain()
         begin = broker.store.log.begin
         assert begin >= 2 << 20
-        await eventually_async(lambda: broker.store.log.hidden_segments == 0)
+        await eventually_async(lambda: broker.store.log.stored.hidden_segments == 0)
         left = sorted(path for path in disk.names if path.startswith(folder))
         assert left == sorted(path for path in files if int(path.removeprefix(folder)) >= begin)
 
@@ -121,14 +121,14 @@ async def test_a_damaged_page_of_an_index_is_made_again_by_one_walk_in_a_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk, walks, in_threads = MemoryDisk(), [], []
-    walk = SegmentedLog.walk
+    walk = StoredSegments.walk
 
     def counted(self, begin, *arguments, **more):  # type: ignore[no-untyped-def]
         walks.append(begin)
         in_threads.append(running_loop().is_in_thread)
         return walk(self, begin, *arguments, **more)
 
-    monkeypatch.setattr(SegmentedLog, "walk", counted)
+    monkeypatch.setattr(StoredSegments, "walk", counted)
     async with running_broker(tmp_path, disk=disk) as broker, connected(broker) as client:
         await client.begin()
         for begin in range(0, 400, 100):
@@ -175,13 +175,13 @@ async def test_an_unreadable_page_of_an_index_is_synced_and_read_back_in_a_threa
 
 async def test_messages_that_the_log_lost_are_looked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disk, walks = MemoryDisk(), []
-    walk = SegmentedLog.walk
+    walk = StoredSegments.walk
 
     def counted(self, begin, *arguments, **more):  # type: ignore[no-untyped-def]
         walks.append(begin)
         return walk(self, begin, *arguments, **more)
 
-    monkeypatch.setattr(SegmentedLog, "walk", counted)
+    monkeypatch.setattr(StoredSegments, "walk", counted)
     async with running_broker(tmp_path, disk=disk) as broker, connected(broker) as client:
         for number in range(10):
             await client.send(message(number))

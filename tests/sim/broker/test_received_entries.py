@@ -30,13 +30,13 @@ class Followed:
         self.log = log
 
         def before_write(commit: SealedCommit, header: bytes) -> None:
-            info = log.segment_at(commit.segment_base)
+            info = log.stored.segment_at(commit.segment_base)
             assert info is not None
             data = memoryview(b"".join((header, *commit.parts)))
             entries = b"".join(commit.index_entries)
             self.sent.append(CopiedCommits(info.base, info.bytes, commit.offset, data, entries))
 
-        log.before_write = before_write
+        log.writer.before_write = before_write
         self.driver.run(150)
         self.driver.commit()
 

@@ -25,7 +25,7 @@ class SlaveOf:
         self.log = self.store.log
         self.copied = CopiedLog(self.log, epoch=1, is_copying=False)
         self.applying = Applying(self.log, report.replay)
-        broker.log.before_write = self._send
+        broker.log.writer.before_write = self._send
         broker.committer.on_stored = self._stored
 
     def catch_up(self) -> None:
@@ -35,7 +35,7 @@ class SlaveOf:
             self._write(commits)
 
     def _send(self, commit: SealedCommit, header: bytes) -> None:
-        info = self._broker.log.segment_at(commit.segment_base)
+        info = self._broker.log.stored.segment_at(commit.segment_base)
         assert info is not None
         data = memoryview(b"".join((header, *commit.parts)))
         entries = b"".join(commit.index_entries)
@@ -77,9 +77,9 @@ async def test_a_slave_has_the_masters_bytes_and_what_follows_from_them(tmp_path
         await asyncio.sleep(1.0)
         await use(client, range(200, 220))
         await slave.applying.advance(broker.committer.high_watermark)
-        assert len(broker.log.segments()) > 1
+        assert len(broker.log.stored.segments()) > 1
         with judging(Check.COPIED):
-            assert slave.log.written_end >= broker.log.records_end
+            assert slave.log.written_end >= broker.log.gather.records_end
             assert_prefix(slave.log, broker.log)
         with judging(Check.APPLIED):
             assert state_of(slave.store)["subjects"] == state_of(broker.store)["subjects"]

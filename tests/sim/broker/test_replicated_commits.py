@@ -116,7 +116,7 @@ async def test_a_node_that_stops_does_not_wait_for_confirmations(tmp_path: Path)
         await sent(broker, 0, stored)
         broker.committer.confirm(stored[0])
         sender = await sent(broker, 1, stored)
-        waiting = asyncio.create_task(broker.committer.synced(broker.log.records_end - 1))
+        waiting = asyncio.create_task(broker.committer.synced(broker.log.gather.records_end - 1))
         saved = broker.checkpoints.saved
         await broker.close()
         with pytest.raises(LogError, match="the node stops: the outcome is unknown"):

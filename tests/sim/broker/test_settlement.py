@@ -76,7 +76,7 @@ async def test_a_consumer_with_many_messages_in_flight_leaves_in_slices(
         assert again == (-1, [])
         assert max(turns) <= BATCH_MESSAGES_MAX
         assert sum(turns) == MESSAGES
-        assert broker.store.log.synced_end == broker.store.log.appended_end
+        assert broker.store.log.synced_end == broker.store.log.gather.appended_end
         assert broker.delivery.settlements.running == {}
         consumers = broker.store.subjects["orders"].groups["g"].progress.consumers
         assert "c1" not in consumers or consumers["c1"].log.in_flight == 0

@@ -54,7 +54,7 @@ async def test_a_pull_of_a_retry_subject_makes_nothing_and_the_first_retry_reach
             assert await client.pull(f"%RETRY%orders%g{number}", f"g{number}") == (-1, [])
             assert await client.begin(f"%RETRY%orders%g{number}", f"g{number}") == ResponseCode.SUCCESS
         assert broker.store.subjects == {}
-        assert broker.store.log.appended_end == 0
+        assert broker.store.log.gather.appended_end == 0
         waiting = asyncio.create_task(client.pull(RETRY, timeout_ms=20_000))
         await eventually_async(lambda: broker.handlers.polls.held == 1)
         await client.send(message(0, RETRY))

@@ -48,6 +48,6 @@ class Broker(StoreDriver):
         """Make checkpoints, and remove what they do not need."""
         self.commit()
         self.checkpoint(is_serving=True)
-        floor = self.store.log.position.offset
+        floor = self.store.log.watermark.position.offset
         self.checkpoint(is_serving=True)
         self.store.log.drop_before(floor)

@@ -16,6 +16,7 @@ from qmq_node.log.handles import HandleCache
 from qmq_node.log.log import SegmentedLog
 from qmq_node.log.record import Position
 from qmq_node.log.truncation import Truncation, TruncationFile, finish_truncation
+from qmq_node.log.writer import CommitWriter
 from qmq_node.replication.replica_state import ReplicaStateFile, encode_state
 from qmq_node.replication.rules.roles import ReplicaState
 from qmq_node.replication.slave.slave_copy import SlaveCopy
@@ -98,7 +99,7 @@ def test_an_assignment_that_is_not_logged_is_caught(monkeypatch: pytest.MonkeyPa
 
     def forgetful(self, subject, group, action, names=b""):  # type: ignore[no-untyped-def]
         if type(action).__name__ == "Pull":
-            self.apply(subject, group, action, self.log.appended_end, 0.0)
+            self.apply(subject, group, action, self.log.gather.appended_end, 0.0)
             return -1
         return act(self, subject, group, action, names)
 
@@ -118,7 +119,7 @@ def test_an_ack_that_is_not_logged_is_caught(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_going_on_after_a_failed_sync_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    write = SegmentedLog.write
+    write = CommitWriter.write
 
     def stubborn(self, commit, **options):  # type: ignore[no-untyped-def]
         try:
@@ -127,7 +128,7 @@ def test_going_on_after_a_failed_sync_is_caught(monkeypatch: pytest.MonkeyPatch)
             self.failed = None
             raise
 
-    monkeypatch.setattr(SegmentedLog, "write", stubborn)
+    monkeypatch.setattr(CommitWriter, "write", stubborn)
     with CaughtBy(Check.FAIL_STOP):
         suite.test_f15_after_one_failed_sync_nothing_is_acknowledged_any_more()
 
@@ -147,7 +148,7 @@ def test_a_checkpoint_above_the_high_watermark_is_caught(monkeypatch: pytest.Mon
 
     def at_the_written_end(self: SegmentedLog, commit: SealedCommit, **options: bool) -> None:
         complete(self, commit, **options)
-        self.position = Position(commit.end, self._chain)
+        self.watermark.position = Position(commit.end, self.writer.chain)
 
     monkeypatch.setattr(SegmentedLog, "complete", at_the_written_end)
     with CaughtBy(Check.TRUNCATED):
@@ -176,13 +177,13 @@ def test_a_truncation_without_a_record_is_caught(monkeypatch: pytest.MonkeyPatch
 
 
 def test_several_commits_trusted_after_one_sync_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    write_copied = SegmentedLog.write_copied
+    write_copied = CommitWriter.write_copied
 
-    def trusting(self: SegmentedLog, *arguments: Any, sync_each: bool) -> None:
+    def trusting(self: CommitWriter, *arguments: Any, sync_each: bool) -> None:
         write_copied(self, *arguments, sync_each=False)
         self.sync()
 
-    monkeypatch.setattr(SegmentedLog, "write_copied", trusting)
+    monkeypatch.setattr(CommitWriter, "write_copied", trusting)
     with CaughtBy(Check.COPIED):
         for seed in range(3):
             test_copies.crashes(seed, is_copying=False)

@@ -104,7 +104,7 @@ class Slave:
             copy.store_state(self._state, 1)
             return
         with judging(Check.COPIED):
-            assert not store.log.damaged
+            assert not store.log.stored.damaged
         copy.goal = self._broker.store.log.written_end
         for commits in sent(self._broker.store.log, self._rng, store.log.written_end or self._broker.store.log.begin):
             copy.copied.complete(copy.copied.write(commits))
@@ -126,9 +126,9 @@ def check(store: MessageStore) -> None:
     log, own = master()[0].store.log, store.log
     with judging(Check.COPIED):
         assert (own.begin, own.written_end) == (log.begin, log.written_end)
-        for info in own.segments():
+        for info in own.stored.segments():
             size = min(info.end, own.written_end) - info.base
-            assert own.read(info.base, size) == log.read(info.base, size)
+            assert own.stored.read(info.base, size) == log.stored.read(info.base, size)
         idle = store.subjects["idle"]
         assert (idle.begin, idle.visible_end, list(idle.groups)) == (5, 5, [GROUP])
         assert (
@@ -187,4 +187,4 @@ def test_a_folder_without_a_store_can_be_cleared(tmp_path: Path) -> None:
             disk, str(tmp_path), ManualClock(), limits=StoreLimits(), segment_bytes=1 << 20,
             handles=HandleCache(disk, clock=ManualClock()), member=MemberOpening(0, 0, is_log_only=True),
         )  # fmt: skip
-        assert (opened.log.written_end, opened.log.segments()) == (0, [])
+        assert (opened.log.written_end, opened.log.stored.segments()) == (0, [])

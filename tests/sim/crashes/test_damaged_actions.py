@@ -146,7 +146,7 @@ def test_only_what_a_damaged_commit_was_about_comes_again(seed: int) -> None:
         (path,) = (path for path in disk.names if path.startswith(f"{ROOT}/log/"))
         disk.names[path].content[offset + length // 2] ^= 1
         store = reopened(driver, disk)
-        damaged += len(store.log.damaged)
+        damaged += len(store.log.stored.damaged)
         subject = store.subjects[SUBJECT]
         again = come_again(subject.groups[GROUP].progress, end)
         where = f"seed {seed}, commit at {offset}"

@@ -196,7 +196,7 @@ def test_a_message_log_damaged_in_the_middle_keeps_the_numbers_of_the_others() -
     (path,) = [p for p in disk.names if "/log/" in p][:1]
     disk.names[path].content[ends[9] + 100] ^= 0x40
     store = driver._open(disk)
-    assert store.log.damaged
+    assert store.log.stored.damaged
     for hour in store.hours.values():
         opened = run_to_end(read_hour(hour, hour.schedule.count, hour.dispatch.count, for_wheel=True))
         for number in range(hour.schedule.count):

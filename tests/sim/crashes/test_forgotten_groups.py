@@ -93,8 +93,8 @@ class Scenario:
     def commit(self) -> None:
         log = self.store.log
         before = state_of(self.store.subjects.get("orders"))
-        while (commit := log.take()) is not None:
-            log.write(commit)
+        while (commit := log.gather.take()) is not None:
+            log.writer.write(commit)
             log.complete(commit)
             self.store.completed(log.high_watermark)
         self.possible = [before]

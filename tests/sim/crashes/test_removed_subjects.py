@@ -134,8 +134,8 @@ class Scenario:
 
     def commit(self) -> None:
         log = self.store.log
-        while (commit := log.take()) is not None:
-            log.write(commit)
+        while (commit := log.gather.take()) is not None:
+            log.writer.write(commit)
             log.complete(commit)
             self.store.completed(log.high_watermark)
         again = [item for item in self.pending if item[:2] in self.used]
@@ -155,7 +155,7 @@ class Scenario:
         log = self.store.log
         log.hide_before(self.floors[0])
         self.retained_from = max(self.retained_from, log.begin)
-        log.delete_hidden(8)
+        log.stored.delete_hidden(8)
 
     def remove(self) -> None:
         before = self.store.counters.removed_subjects
@@ -185,7 +185,7 @@ class Scenario:
         had_checkpoint = any("/checkpoint/broker.0" in path for path in disk.names)
         for _ in range(2):
             store, is_rebuilt, why = opened(disk, self.clock)
-            assert not store.log.damaged, store.log.damaged
+            assert not store.log.stored.damaged, store.log.stored.damaged
             assert not (is_rebuilt and had_checkpoint), why
             assert not store.counters.withheld_messages
             self.check(store)
@@ -261,9 +261,9 @@ def whole_life(scenario: Scenario, *, returns_by: str, lead: int, sealed: bool =
     end = scenario.store.log.written_end
     assert "a" not in scenario.store.subjects
     if sealed:
-        seal = scenario.store.log.seal_idle()
+        seal = scenario.store.log.gather.seal_idle()
         assert seal is not None
-        scenario.store.log.write(seal, sync=False)
+        scenario.store.log.writer.write(seal, sync=False)
         scenario.store.log.complete(seal)
     if returns_by == "start":
         subject = scenario.store.subject("a")
@@ -289,7 +289,7 @@ def test_a_damaged_removal_loses_and_doubles_nothing(returns_by: str, sealed: bo
     disk.names[path].content[(begin + end) // 2 - base] ^= 1
     for _ in range(2):
         store, is_rebuilt, why = opened(disk, scenario.clock)
-        assert len(store.log.damaged) == 1
+        assert len(store.log.stored.damaged) == 1
         assert not is_rebuilt, why
         subject = store.subjects["a"]
         served = {n: m for n, m in found_in(store)["a"].items() if n >= first}

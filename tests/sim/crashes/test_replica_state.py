@@ -34,10 +34,10 @@ class Promotions:
             self.epoch = epoch
             states.begin_epoch(log)
             for _ in range(2):
-                log.append(1, b"record")
-                taken = log.take()
+                log.gather.append(1, b"record")
+                taken = log.gather.take()
                 assert taken is not None
-                log.write(taken)
+                log.writer.write(taken)
                 log.complete(taken)
 
     def check(self, left: MemoryDisk) -> None:

@@ -32,21 +32,21 @@ class SteppingDown(StoreDriver):
 
     def commit(self) -> None:
         log = self.store.log
-        while (commit := log.take()) is not None:
-            log.write(commit)
+        while (commit := log.gather.take()) is not None:
+            log.writer.write(commit)
             log.complete(commit, is_confirmed=False)
-            is_last = not log.has_pending
+            is_last = not log.gather.has_pending
             self._unconfirmed.append((commit.end, self._unpromised if is_last else []))
         self._unpromised = []
-        if self.rng.random() < 0.3 and (seal := log.seal_idle()) is not None:
-            log.write(seal, sync=False)
+        if self.rng.random() < 0.3 and (seal := log.gather.seal_idle()) is not None:
+            log.writer.write(seal, sync=False)
             log.complete(seal)
         self.confirm(self.rng.randint(0, len(self._unconfirmed)))
 
     def confirm(self, count: int) -> None:
         """The oldest commits are on all members."""
         for end, promises in self._unconfirmed[:count]:
-            self.store.log.confirm(end)
+            self.store.log.watermark.confirm(end)
             self.store.completed(end)
             appended, self._unpromised = self._unpromised, promises
             self._promise()
@@ -73,7 +73,7 @@ class SteppingDown(StoreDriver):
         log = self.store.log
         known = log.high_watermark
         end = self.rng.choice([known, *(end for end, _ in self._unconfirmed)])
-        crc = log.crc_at(end) or log.read_crc_at(end) or 0
+        crc = log.crc_at(end) or log.stored.read_crc_at(end) or 0
         log.truncate(Truncation(end, crc, log.epoch + 1, "p"), high_watermark=known, checkpoint_offset=self.saved_at)
         self._unconfirmed.clear()
         # What is known to a slave; its own log has to be closed before the next one is opened.
@@ -130,8 +130,8 @@ def left_by_a_master(seed: int, *, is_rebuilt: bool) -> tuple[SteppingDown, Memo
 def ends_between(store: MessageStore, begin: int, end: int) -> list[Truncation]:
     """Truncations to the ends of commits in [begin, end)."""
     ends = [begin]
-    store.log.walk(0, lambda commit: ends.append(commit.end), lambda offset: offset >= end)
-    return [Truncation(at, store.log.read_crc_at(at) or 0, 2, "p") for at in ends if begin <= at < end]
+    store.log.stored.walk(0, lambda commit: ends.append(commit.end), lambda offset: offset >= end)
+    return [Truncation(at, store.log.stored.read_crc_at(at) or 0, 2, "p") for at in ends if begin <= at < end]
 
 
 @pytest.mark.parametrize("is_rebuilt", [False, True])

@@ -119,7 +119,7 @@ def test_f9_a_log_cut_at_any_byte_of_its_last_commits_keeps_whole_commits_only()
             store, _, _ = driver._open(disk)
             whole = max(end for end in ends if end <= at)
             assert store.log.written_end >= whole, (name, at)
-            assert not store.log.damaged, (name, at, store.log.damaged)
+            assert not store.log.stored.damaged, (name, at, store.log.stored.damaged)
             end = store.subjects["orders"].visible_end
             found = driver._read_all(store, "orders", 0, end, False)
             assert found == {s: m for s, m in everything.items() if s < end}, (name, at)
@@ -194,16 +194,16 @@ def test_f12_an_old_copy_of_a_segment_or_a_missing_one_is_noticed() -> None:
     assert len(log_files(driver.disk)) >= 3
     swapped = driver.disk.after_kill()
     swapped.names[old_path].content[:] = yesterday.names[old_path].content
-    assert driver.check(swapped, withheld_allowed=True).log.damaged, "an old copy of a segment went unnoticed"
+    assert driver.check(swapped, withheld_allowed=True).log.stored.damaged, "an old copy of a segment went unnoticed"
     missing = driver.disk.after_kill()
     del missing.names[log_files(missing)[1]]
-    assert driver.check(missing, withheld_allowed=True).log.damaged, "a missing segment went unnoticed"
+    assert driver.check(missing, withheld_allowed=True).log.stored.damaged, "a missing segment went unnoticed"
     blocks = driver.disk.after_kill()
     content = blocks.names[log_files(blocks)[0]].content
     content[4096:8192], content[8192:12288] = content[8192:12288], content[4096:8192]
     for path in [p for p in blocks.names if "/checkpoint/" in p]:
         del blocks.names[path]
-    assert driver.check(blocks, withheld_allowed=True).log.damaged, "swapped blocks went unnoticed"
+    assert driver.check(blocks, withheld_allowed=True).log.stored.damaged, "swapped blocks went unnoticed"
 
 
 def is_failed(call: Callable[[], object]) -> bool:
@@ -250,7 +250,7 @@ def test_f15_after_one_failed_sync_nothing_is_acknowledged_any_more() -> None:
             driver.commit()
         # The next sync would succeed: it must not be asked.
         with judging(Check.FAIL_STOP):
-            assert is_failed(driver.store.log.take)
+            assert is_failed(driver.store.log.gather.take)
             assert is_failed(partial(driver.send, "orders", 1))
         driver.check(driver.disk.after_kill())
         driver.check(driver.disk.after_power_cut())

@@ -25,9 +25,9 @@ class Truncating:
         self.log = SegmentedLog.open(self.disk, FOLDER, segment_bytes=SEGMENT, visit=lambda _: None)
         self.commits = [BEGINNING]
         for number in range(40):
-            self.log.append(1, rng.randbytes(rng.randint(1, 4000)))
+            self.log.gather.append(1, rng.randbytes(rng.randint(1, 4000)))
             self._add(written(self.log))
-            room = self.log.appended_base + self.log.current_segment_bytes - self.log.written_end
+            room = self.log.gather.base + self.log.gather.current_segment_bytes - self.log.written_end
             if number < 39 and (rng.random() < 0.3 or HEADER_BYTES <= room < 4000):
                 self._add(seal(self.log))
         self.log.prepare_next()
@@ -40,7 +40,7 @@ class Truncating:
     @property
     def targets(self) -> list[Position]:
         """Nothing, the middle of the first and the last segment, the last commit of a segment, and all but one commit."""
-        bases = [info.base for info in self.log.segments()]
+        bases = [info.base for info in self.log.stored.segments()]
         boundary = max((commit for commit in self.commits if commit.offset <= bases[2]), key=lambda c: c.offset)
         return [self.commits[0], self.commits[3], boundary, self.commits[-4], self.commits[-2]]
 

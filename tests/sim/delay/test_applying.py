@@ -39,7 +39,7 @@ def state_of(store: DelayStore) -> dict[str, Any]:
     return {
         "names": store.subjects.names,
         "totals": (store.pending, store.refused),
-        "position": store.log.position,
+        "position": store.log.watermark.position,
         "hours": {
             number: (
                 hour.schedule.read_index(0, hour.schedule.count).tobytes(),

@@ -274,7 +274,7 @@ async def test_messages_larger_than_a_segment_are_refused_alone_and_long_runs_be
         )
         assert set(failures) == {"m2", "m103"}
         assert {failure.result for failure in failures.values()} == {SendResult.BLOCK}, "no retry can help"
-        assert str(system.delay.store.log.record_bytes_max - RECORD_HEAD_BYTES_MAX) in failures["m2"].remark
+        assert str(system.delay.store.log.gather.record_bytes_max - RECORD_HEAD_BYTES_MAX) in failures["m2"].remark
         assert system.delay.store.pending == 102
         while await client.send(delayed(105, due, "a")):
             """The next segment is not created yet."""
@@ -489,14 +489,14 @@ async def test_nothing_is_answered_and_nothing_leaves_before_it_is_on_disk(
     async with odd(tmp_path) as (system, broker), connected(system.delay) as client:
         await client.send(delayed(1, now_ms() + DAY), delayed(2, now_ms() + DAY))
         log = system.delay.store.log
-        loop, write = running_loop(), log.write
+        loop, write = running_loop(), log.writer.write
 
         def slow(commit: SealedCommit, **options: Any) -> None:
             if not commit.is_seal:
                 loop.block(SLOW_SECONDS)
             write(commit, **options)
 
-        monkeypatch.setattr(log, "write", slow)
+        monkeypatch.setattr(log.writer, "write", slow)
         began = loop.time()
         cancel = asyncio.create_task(client.change(Operation.CANCEL, DelayedTarget("m1")))
         await eventually_async(lambda: system.delay.committer.waiting)

@@ -273,8 +273,8 @@ class ScriptedSlave:
         log = self.scene.log
         assert self.end.offset == log.written_end
         for commit in (commit for commit in self.commits if commit.offset >= log.begin):
-            assert log.read(commit.offset, len(commit.data)) == commit.data
-        sizes = {info.base: info.bytes for info in log.segments()}
+            assert log.stored.read(commit.offset, len(commit.data)) == commit.data
+        sizes = {info.base: info.bytes for info in log.stored.segments()}
         assert all(sizes.get(base, size) == size for base, size in self.segment_sizes.items())
 
 
@@ -314,7 +314,7 @@ class Scene:
     def append(self, size: int = 100) -> int:
         """Append a record; its number."""
         number = self.sent
-        offset = self.log.append(1, number.to_bytes(4, "big") + bytes(size))
+        offset = self.log.gather.append(1, number.to_bytes(4, "big") + bytes(size))
         self.committer.when_synced(offset, lambda: self.answered.append(number))
         self.sent += 1
         return number
@@ -322,7 +322,7 @@ class Scene:
     async def write(self, size: int = 100) -> int:
         """Append a record in a commit of its own, and wait until this disk has it; the end of the commit."""
         self.append(size)
-        end = self.log.records_end
+        end = self.log.gather.records_end
         await eventually_async(lambda: self.log.synced_end >= end)
         return self.log.synced_end
 

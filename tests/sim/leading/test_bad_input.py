@@ -90,7 +90,7 @@ async def test_a_slave_at_the_begin_of_the_log_follows_as_long_as_the_crc_there_
 ) -> None:
     async with leading() as scene:
         slave = await scene.following("a")
-        while (room := SEGMENT_BYTES - scene.log.appended_end) > 1_000:
+        while (room := SEGMENT_BYTES - scene.log.gather.appended_end) > 1_000:
             await scene.write()
         assert await scene.write(room - commit_bytes(0)) == SEGMENT_BYTES
         await eventually_async(lambda: slave.has_all)

@@ -44,7 +44,7 @@ async def test_a_slave_joins_empty_and_answers_wait_for_it_from_then_on() -> Non
 async def test_a_slave_far_behind_is_served_from_the_segments_and_their_seals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sender, "READ_BYTES", 3_000)
     async with leading(commits_before=120) as scene:
-        assert len(scene.log.segments()) >= 3
+        assert len(scene.log.stored.segments()) >= 3
         slave = await scene.following("a")
         counters = scene.leading.counters
         assert counters.sent_bytes["disk"] == sum(len(commit.data) for commit in slave.commits)

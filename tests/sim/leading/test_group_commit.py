@@ -22,7 +22,7 @@ async def test_clients_that_send_when_they_were_answered_share_their_commits(cli
         def request(rest: int) -> None:
             scene.append()
             if rest:
-                offset = scene.log.appended_end - 1
+                offset = scene.log.gather.appended_end - 1
                 scene.committer.when_synced(offset, lambda: loop.call_later(0.0001, request, rest - 1) and None)
 
         for number in range(clients):

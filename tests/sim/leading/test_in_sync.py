@@ -373,7 +373,7 @@ async def test_after_its_end_nothing_is_confirmed_any_more() -> None:
 
 async def test_it_starts_only_while_nothing_is_being_written() -> None:
     async with leading() as scene:
-        scene.log.append(1, b"being written")
+        scene.log.gather.append(1, b"being written")
         scene.committer.kick()
         await asyncio.sleep(0)
         assert scene.committer.is_writing

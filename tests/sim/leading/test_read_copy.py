@@ -168,7 +168,7 @@ async def test_a_slave_that_has_the_state_follows_from_the_begin_of_the_log_on()
             assert answer.result.name == "TOO_FAR_BEHIND"
         answer = await slave.ask(state_offset=9_500)
         assert (answer.result.name, answer.keep_to, answer.begin) == ("ACCEPTED", 8_192, 8_192)
-        assert answer.keep_to_crc == scene.log.read_previous_crc(8_192) != 0
+        assert answer.keep_to_crc == scene.log.stored.read_previous_crc(8_192) != 0
         await slave.disconnect()
 
 

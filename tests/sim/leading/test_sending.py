@@ -125,7 +125,7 @@ async def test_under_load_the_high_watermark_goes_with_the_commits() -> None:
             """As many senders at a time as records were in flight, each sending again when it is answered."""
             scene.append()
             if rest:
-                scene.committer.when_synced(scene.log.appended_end - 1, lambda: load(rest - 1))
+                scene.committer.when_synced(scene.log.gather.appended_end - 1, lambda: load(rest - 1))
 
         for _ in range(20):
             load(100)
@@ -142,7 +142,7 @@ async def test_a_damaged_place_of_the_log_ends_the_session_and_nothing_else() ->
         await good.follow()
         await eventually_async(lambda: good.in_sync)
         damaged = good.commits[30]
-        file = scene.log._disk.open(scene.log._segments.path(0), writable=True)
+        file = scene.log._disk.open(scene.log.stored.files.path(0), writable=True)
         file.pwritev([b"\xff"], damaged.offset + 70)
         slave = scene.slave("a")
         await slave.follow()
@@ -156,7 +156,7 @@ async def test_a_damaged_place_of_the_log_ends_the_session_and_nothing_else() ->
 async def test_a_disk_that_can_not_read_ends_the_session(caplog: pytest.LogCaptureFixture) -> None:
     async with leading(commits_before=10) as scene:
         disk = scene.log._disk
-        disk.break_pages(scene.log._segments.path(0), 0, 4096)  # type: ignore[attr-defined]
+        disk.break_pages(scene.log.stored.files.path(0), 0, 4096)  # type: ignore[attr-defined]
         slave = scene.slave("a")
         with caplog.at_level(logging.ERROR):
             for _ in range(3):
@@ -181,7 +181,7 @@ async def test_commits_are_sent_before_this_disk_has_them() -> None:
         slave = await scene.following("a")
         scene.log._disk.weather.sync_seconds = 0.5  # type: ignore[attr-defined]
         scene.append()
-        end = scene.log.records_end
+        end = scene.log.gather.records_end
         await eventually_async(lambda: slave.synced_end == end)
         assert scene.log.written_end < end
         # It reconnects with a commit that the master is still writing.

@@ -15,9 +15,7 @@ from qmq.protocol.codes import Command, ResponseCode, SendResult
 from qmq.protocol.extensions import (
     NodePolicyRequest,
     NodePolicyResponse,
-    NodeRegisterResponse,
 )
-from qmq.protocol.primitives import encode_strmap
 from qmq_node.membership import policy_fetcher
 from qmq_node.membership.policy_in_force import PolicyFile
 from qmq_node.node.node import Node
@@ -176,48 +174,6 @@ async def test_a_metaserver_that_names_one_version_and_sends_another_is_not_aske
 
 async def stats(node: Node) -> Any:
     return (await get_json(node, "/stats"))[1]
-
-
-# --- peers that know of no policies -----------------------------------------------------------------------------------
-
-
-async def test_a_node_of_before_is_answered_and_left_alone(tmp_path: Path) -> None:
-    async with small_system(tmp_path, groups=0, with_delay=False) as system:
-        set_policies(system.meta.directory, {"old": SHUT})
-        caller = Caller(*system.meta.server.address)
-        await caller.connect()
-        try:
-            body = encode_strmap({
-                "request_type": "0", "broker_group": "old", "node_id": "old-a", "kind": "broker", "role": "0",
-                "address": "10.0.0.1:1", "admin_address": "", "state": "1", "epoch": "1", "log_end": "0",
-                "started_at_ms": "0", "version": "0.1",
-            })  # fmt: skip
-            frame = await caller.call(Command.NODE_REGISTER, body, timeout_s=20)
-            assert frame.code == ResponseCode.SUCCESS
-            assert NodeRegisterResponse.decode(frame.body).accepted
-            assert system.meta.directory.groups["old"].policy_version == ""
-        finally:
-            await caller.close()
-
-
-async def test_a_metaserver_of_before_changes_no_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def encode_as_before(self: NodeRegisterResponse) -> bytes:
-        return encode_strmap({
-            "accepted": str(int(self.accepted)), "reason": self.reason, "epoch": str(self.epoch), "state": str(self.state),
-            "lease_seconds": str(self.lease_seconds), "heartbeat_seconds": str(self.heartbeat_seconds),
-        })  # fmt: skip
-
-    async with small_system(tmp_path, with_delay=False) as system:
-        broker = system.brokers["g1"]
-        set_policies(system.meta.directory, {"g1": SHUT})
-        await in_force(broker, SHUT.version)
-        monkeypatch.setattr(NodeRegisterResponse, "encode", encode_as_before)
-        set_policies(system.meta.directory, {"g1": EMPTY_POLICY})
-        heard = system.meta.handlers.counters.node_registers
-        sent = system.meta.handlers.counters.policies_sent
-        await eventually_async(lambda: system.meta.handlers.counters.node_registers >= heard + 2)
-        assert broker.policy == SHUT
-        assert system.meta.handlers.counters.policies_sent == sent
 
 
 async def test_a_question_for_a_policy_is_answered_to_registered_nodes_only(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ async def delay_of(system: SmallSystem, ahead_ms: int = 0) -> AsyncIterator[Dela
 def check_stored(broker: Broker, expected: Expected) -> None:
     """Subjects have their messages and groups their positions."""
     assert not broker.recovery.rebuilt, broker.recovery.why_rebuilt
-    assert not broker.store.log.damaged
+    assert not broker.store.log.stored.damaged
     assert set(broker.store.subjects) == set(expected.messages)
     for name, ids in expected.messages.items():
         subject = broker.store.subjects[name]

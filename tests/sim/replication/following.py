@@ -79,14 +79,14 @@ class ScriptedMaster:
         self.requests.append(request)
         self.connection, self.session = connection, next(self._sessions)
         keep_to = min(request.end, self.log.written_end)
-        segments = tuple((info.base, info.bytes) for info in self.log.segments())
+        segments = tuple((info.base, info.bytes) for info in self.log.stored.segments())
         answer = FollowResponse(
             FollowResult.ACCEPTED, "", self.session, keep_to, self.crc_at(keep_to), 0, self.log.written_end, segments
         )
         connection.reply(frame, ResponseCode.SUCCESS, self.answer(request, answer).encode())
 
     def crc_at(self, end: int) -> int:
-        return (self.log.read_crc_at(end) or 0) if end else 0
+        return (self.log.stored.read_crc_at(end) or 0) if end else 0
 
     def send(self, commits: CopiedCommits, **changes: object) -> None:
         """Send commits, with some fields changed."""

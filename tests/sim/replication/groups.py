@@ -67,7 +67,7 @@ class Group:
 
         def equal() -> bool:
             end = master.log.synced_end
-            return master.log.high_watermark == master.log.records_end == end and all(
+            return master.log.high_watermark == master.log.gather.records_end == end and all(
                 broker.log.synced_end >= end and broker.log.high_watermark >= end for broker in brokers
             )
 

@@ -184,7 +184,7 @@ class Members:
         def equal() -> bool:
             end = master.log.synced_end
             others = [self.broker(name) for name in self.hosts if self.hosts[name].server is not None]
-            return master.log.high_watermark == master.log.records_end == end and all(
+            return master.log.high_watermark == master.log.gather.records_end == end and all(
                 broker.log.synced_end >= end and broker.log.high_watermark >= end for broker in others
             )
 

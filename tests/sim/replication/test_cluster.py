@@ -44,7 +44,7 @@ async def test_a_group_that_has_stored_nothing_switches_over() -> None:
     async with cluster_of() as group:
         old = group.master
         (slave,) = group.hosts.keys() - {group.row.master}
-        assert old.log.records_end == 0, "the first master of a group writes no record of its own"
+        assert old.log.gather.records_end == 0, "the first master of a group writes no record of its own"
         assert (await old.switch_over(""))["to"] == slave
         await group.serves(slave)
         await begun(group)

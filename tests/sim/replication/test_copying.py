@@ -166,7 +166,7 @@ async def test_a_copy_has_nothing_of_what_an_operator_accepted_to_lose() -> None
             await traffic.send(client, 5, "lost")
             await client.begin("lost")
             assert (await client.pull("lost", limit=5))[1] == traffic.sent["lost"]
-            lost_end = group.broker("g1-a").log.records_end
+            lost_end = group.broker("g1-a").log.gather.records_end
             checkpoints = group.broker("g1-a").checkpoints
             await eventually_async(lambda: checkpoints.last_position.offset >= lost_end)
         group.hosts["g1-c"].start()
@@ -226,7 +226,7 @@ async def test_a_slave_removes_what_the_retention_of_its_master_removed() -> Non
             # As soon as its own checkpoints need it no more.
             while slave.log.begin < begin:
                 await traffic.send(client, 5)
-            await eventually_async(lambda: not slave.log.hidden_segments)
+            await eventually_async(lambda: not slave.log.stored.hidden_segments)
             segments = group.hosts["g1-b"].disk.list_dir("/g1-b/log")
             assert int(segments[0]) == slave.log.begin
             assert slave.log.begin <= slave.checkpoints.floor
@@ -235,7 +235,7 @@ async def test_a_slave_removes_what_the_retention_of_its_master_removed() -> Non
             await all_equal(group)
         await group.hosts["g1-b"].stop()
         await group.start("g1-b")
-        assert not group.broker("g1-b").log.damaged
+        assert not group.broker("g1-b").log.stored.damaged
         await in_sync(group, "g1-a", "g1-b")
         await group.promote("g1-b")
         async with client_of(group.broker("g1-b")) as client:

@@ -34,7 +34,7 @@ async def test_a_member_with_a_damaged_log_is_not_promoted() -> None:
         host.start()
         await host.has_started.wait()
         await group.in_sync("g1-a", "g1-b")
-        (damage,) = group.broker("g1-b").log.damaged
+        (damage,) = group.broker("g1-b").log.stored.damaged
         group.hosts["g1-a"].kill()
         began = running_loop().time()
         await asyncio.sleep(OVERDUE_SECONDS)
@@ -64,7 +64,7 @@ async def test_a_slave_whose_log_can_not_be_applied_says_so_and_the_others_serve
         await host.has_started.wait()
         slave = group.broker("g1-b")
         await eventually_async(lambda: slave.member.role is ReplicaRole.FAILED, 60)
-        (damage,) = slave.log.damaged
+        (damage,) = slave.log.stored.damaged
         assert f"its log can't be applied: log offset {damage.begin}: " in slave.readiness()
         await group.in_sync("g1-a")
         assert await received(group) == sent

@@ -50,7 +50,7 @@ from tests.support.waiting import eventually_async
 
 def first_segment_end(log: SegmentedLog) -> int:
     """The end of the last commit with records in the first segment."""
-    first = log.segments()[0]
+    first = log.stored.segments()[0]
     inside = [commit for commit in commits_of(log) if commit.offset < first.end and len(commit.data) > HEADER_BYTES]
     return inside[-1].offset + len(inside[-1].data)
 
@@ -71,7 +71,7 @@ async def test_a_slave_stores_confirms_and_applies_what_the_master_sends() -> No
         assert all(confirm.crc == master.crc_at(confirm.synced_end) for confirm in master.confirmed)
         assert {confirm.state for confirm in master.confirmed} == {FollowState.FOLLOWING}
         assert (slave.log.high_watermark, slave.store.payloads) == (0, []), "the master has stated no high watermark"
-        watermark = slave.log.segments()[1].base
+        watermark = slave.log.stored.segments()[1].base
         master.heartbeat(slave.log.written_end, watermark)
         # A seal may follow.
         await eventually_async(lambda: first_segment_end(master.log) <= slave.log.high_watermark <= watermark)
@@ -212,7 +212,7 @@ async def test_nothing_below_the_high_watermark_is_truncated() -> None:
     commits = list(commits_of(source))
     for commit in commits[:9]:
         copied.complete(copied.write(commit))
-    log.confirm(log.synced_end)
+    log.watermark.confirm(log.synced_end)
     master, keep_to = ScriptedMaster(source), commits[5].offset
     master.answer = lambda request, answer: replace(answer, keep_to=keep_to, keep_to_crc=master.crc_at(keep_to))
     async with following(master, log, waits=False) as slave:

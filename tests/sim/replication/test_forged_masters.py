@@ -179,7 +179,7 @@ async def test_forged_commits_end_the_session_only(why: str, caplog: pytest.LogC
             body = Commits(7, request.epoch, request.promotion_id, 0, 0, end, 0, 0, b"", bytes(data)).encode()
             connection.push(encode_request(Command.COMMITS, 0, body, flag=FLAG_ONE_WAY))
 
-        segments = tuple((info.base, info.bytes) for info in slave.log.segments())
+        segments = tuple((info.base, info.bytes) for info in slave.log.stored.segments())
         async with log_stays(slave), forged(accepting(segments=segments), knows_secret=True) as master:
             master.on_session = send_commits
             await asyncio.sleep(FORGED_SECONDS)

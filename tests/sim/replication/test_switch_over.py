@@ -137,7 +137,7 @@ async def test_a_switch_over_loses_rejects_and_repeats_nothing(count: int) -> No
         assert clients.longest < 1.0
         resignation, end, crc = group.row.resignations[0]
         assert (resignation.successor, resignation.is_leaving) == ("g1-b", False)
-        assert group.broker("g1-b").log.read_crc_at(end) == crc
+        assert group.broker("g1-b").log.stored.read_crc_at(end) == crc
         assert group.row.value.in_sync == tuple(group.hosts)
         assert (group.hosts["g1-a"].starts, group.hosts["g1-a"].exits) == (2, []), "the process does not end"
         assert old.checkpoints.saved == saved + 1
@@ -298,7 +298,7 @@ async def test_a_switch_over_waits_for_records_of_clients_that_are_gone(monkeypa
         group.hosts["g1-b"].process.pause()  # type: ignore[union-attr]
         async with client_of(master) as client:
             sending = asyncio.create_task(client.send(message(0)))
-            await eventually_async(lambda: master.log.records_end > master.log.high_watermark)
+            await eventually_async(lambda: master.log.gather.records_end > master.log.high_watermark)
         with pytest.raises(ConnectionLost):
             await sending
         await eventually_async(lambda: not master.server.connections)

@@ -207,7 +207,7 @@ BREAKAGES = (
     SlavesBreakage(
         "a slave confirms what it has not synced",
         "in_sync",
-        (("qmq_node.log.commit:CommitWriter.write_copied", "file.datasync()", "pass"),),
+        (("qmq_node.log.writer:CommitWriter.write_copied", "file.datasync()", "pass"),),
     ),
     SlavesBreakage(
         "a slave applies what is above the high watermark",
@@ -227,8 +227,8 @@ BREAKAGES = (
         (
             (
                 "broker_node.recovery.checkpoint:BrokerCheckpoints.draft",
-                "position, synced_to, damaged = log.position,",
-                "position, synced_to, damaged = log._ends.at_or_below(log.written_end) or log.position,",
+                "position, synced_to, damaged = log.watermark.position,",
+                "position, synced_to, damaged = log.watermark._ends.at_or_below(log.written_end) or log.watermark.position,",
             ),
             (
                 "qmq_node.commits.checkpointing:Checkpointing._make",
@@ -311,13 +311,13 @@ BREAKAGES = (
         "chains",
         (
             (
-                "qmq_node.log.commit:CommitWriter.write_copied",
+                "qmq_node.log.writer:CommitWriter.write_copied",
                 "if header.record_count:",
                 "if header is headers[-1]:",
             ),
             (
-                "qmq_node.log.commit:CommitWriter.write_copied",
-                "if header.synced_to > self._writer_synced_to:",
+                "qmq_node.log.writer:CommitWriter.write_copied",
+                "if header.synced_to > self.synced_end:",
                 "if False:",
             ),
         ),
@@ -330,8 +330,8 @@ BREAKAGES = (
         (
             (
                 "broker_node.storage.store:MessageStore.append_run",
-                "log.add_index_entries(index_entries)",
-                "log.add_index_entries(encode_run(part, entries, stored_at_ms + 1))",
+                "log.gather.add_index_entries(index_entries)",
+                "log.gather.add_index_entries(encode_run(part, entries, stored_at_ms + 1))",
             ),
         ),
         CALM,

@@ -190,7 +190,7 @@ class DiskFaults(Cuts):
 
     def _old_segments(self, host: Host, size: int) -> list[tuple[SegmentInfo, int]]:
         limit = len(self.watch.committed) - UNDAMAGED_BYTES
-        infos = host.server.log.segments() if isinstance(host.server, Broker) else ()
+        infos = host.server.log.stored.segments() if isinstance(host.server, Broker) else ()
         return [(info, old) for info in infos if (old := min(info.end, limit) - info.base) >= size]
 
     async def _within(self, is_so: Callable[[], bool]) -> bool:

@@ -39,8 +39,8 @@ class FinalChecks:
         """Check that all members have what was committed, and the same state, which also follows from the log alone."""
         history, watch = self._history, self._watch
         brokers, master = self._brokers()
-        if len(watch.committed) < master.log.records_end:
-            text = f"{len(watch.committed)} bytes of {master.log.records_end} are committed"
+        if len(watch.committed) < master.log.gather.records_end:
+            text = f"{len(watch.committed)} bytes of {master.log.gather.records_end} are committed"
             history.broken.append(Broken("bytes", text))
         for node, host in watch.hosts.items():
             if not watch.has_committed(host, 0, len(watch.committed)):

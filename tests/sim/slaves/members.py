@@ -64,7 +64,7 @@ class Members:
         master = self._broker(self.watch.hosts[stored.master])
         if master is None:
             return False
-        end = master.log.records_end
+        end = master.log.gather.records_end
         return (
             all(
                 broker is not None and broker.log.synced_end >= end and broker.log.high_watermark >= end

@@ -3,8 +3,7 @@
 from collections import defaultdict
 from typing import Any
 
-from qmq_node.log.confirmed_log import ConfirmedLog
-from qmq_node.log.stored_log import StoredLog
+from qmq_node.log.log import SegmentedLog
 from qmq_node.member.member_node import MemberNode
 from qmq_node.replication.master import retention_holds
 from qmq_node.replication.master.leading import Leading
@@ -31,10 +30,10 @@ class RemovalWatch:
         self._needed: dict[RetentionHolds, dict[str, tuple[int, float]]] = defaultdict(dict)
         """By master and slave: the log offset that the slave needs next, as it told the master, and until when it is held. A time
         is monotonic."""
-        self._leading: dict[ConfirmedLog, Leading] = {}
+        self._leading: dict[SegmentedLog, Leading] = {}
         """By log, the master that writes it."""
         watch.hooks += [
-            Hook(StoredLog, "hide_before", self._removes, is_before=True),
+            Hook(SegmentedLog, "hide_before", self._removes, is_before=True),
             Hook(Leading, "start", self._leads),
             Hook(RetentionHolds, "hold", self._heard),
             Hook(MemberNode, "_clear", self._discards, is_before=True),
@@ -49,13 +48,13 @@ class RemovalWatch:
     def _leads(self, leading: Leading) -> None:
         self._leading[leading.log] = leading
 
-    def _removes(self, log: ConfirmedLog, offset: int) -> None:
+    def _removes(self, log: SegmentedLog, offset: int) -> None:
         """A member removes whole segments below a log offset."""
         watch = self._watch
         if not watch.owns(log):
             return
         node, _ = watch.node_of(log)
-        end = max((info.end for info in log.segments()[:-1] if info.end <= offset), default=0)
+        end = max((info.end for info in log.stored.segments()[:-1] if info.end <= offset), default=0)
         if end <= watch.removed_to:
             return
         if log.is_slave:

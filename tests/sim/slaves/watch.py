@@ -20,11 +20,9 @@ from broker_node.broker import Broker
 from qmq.protocol.messages import decode_raw
 from qmq.protocol.replication import COMMITS_BYTES_MAX
 from qmq_node.commits.applying import AT_HAND_BYTES_MAX, Applying
-from qmq_node.log.appender import Appender
-from qmq_node.log.confirmed_log import ConfirmedLog
 from qmq_node.log.log import SegmentedLog
 from qmq_node.log.record import FIRST_EPOCH, HEADER_BYTES
-from qmq_node.log.stored_log import StoredLog
+from qmq_node.log.watermark import Watermark
 from qmq_node.member.member_node import MemberNode
 from qmq_node.replication.master.leading import Leading
 from qmq_node.replication.rules.row import GroupRow
@@ -66,6 +64,7 @@ class GroupWatch(CommittedLog):
         """By node id: the highest epoch on its disk."""
         self._masters: dict[int, tuple[str, str]] = {}
         """By epoch: (node id, boot id) of its only writer."""
+        self._logs: dict[Watermark, SegmentedLog] = {}
         self._numbers: dict[str, list[tuple[int, str]]] = defaultdict(list)
         """By subject: checksum and id of its messages by sequence, the same on all nodes."""
         self._read: dict[tuple[Broker, str], int] = {}
@@ -126,7 +125,7 @@ class GroupWatch(CommittedLog):
         if isinstance(server, Broker) and server.log.high_watermark > len(self.committed):
             # An earlier decision lost what this member has: it is committed again.
             begin = len(self.committed)
-            self._commit(written(self.hosts[node], begin, server.log.high_watermark), server.log.segments())
+            self._commit(written(self.hosts[node], begin, server.log.high_watermark), server.log.stored.segments())
         # What was lost may be pulled under the same number.
         self._history.damaged.add(self._group)
 
@@ -137,8 +136,9 @@ class GroupWatch(CommittedLog):
         self._cluster.database.on_row.append(self.row_changed)
         return hooked(
             (
-                Hook(ConfirmedLog, "confirm", self._confirmed),
-                Hook(Appender, "complete", self._confirmed),
+                Hook(SegmentedLog, "__init__", self._made),
+                Hook(Watermark, "confirm", self._moved),
+                Hook(SegmentedLog, "complete", self._confirmed),
                 Hook(MemberNode, "make_committer", self._writes),
                 Hook(Leading, "start", self._leads),
                 Hook(Applying, "__init__", self._opened),
@@ -161,8 +161,14 @@ class GroupWatch(CommittedLog):
         if not self.owns(applying._log):
             return
         node, _ = self.node_of(applying._log)
-        if applying._log.damaged and node not in self.damaged:
-            self.report("damage", f"{node} found damage that no fault made: {applying._log.damaged[0]}")
+        if applying._log.stored.damaged and node not in self.damaged:
+            self.report("damage", f"{node} found damage that no fault made: {applying._log.stored.damaged[0]}")
+
+    def _made(self, log: SegmentedLog, *_: object, **__: object) -> None:
+        self._logs[log.watermark] = log
+
+    def _moved(self, watermark: Watermark, *_: object) -> None:
+        self._confirmed(self._logs[watermark])
 
     def _confirmed(self, log: SegmentedLog, *_: object, **__: object) -> None:
         """A master's high watermark may have risen."""
@@ -175,7 +181,7 @@ class GroupWatch(CommittedLog):
         elif log.high_watermark > len(self.committed):
             node, host = self.node_of(log)
             begin = len(self.committed)
-            self._commit(written(host, begin, log.high_watermark), log.segments())
+            self._commit(written(host, begin, log.high_watermark), log.stored.segments())
             self._check_in_sync(f"the high watermark {log.high_watermark} of {node}")
 
     def _leads(self, leading: Leading) -> None:
@@ -193,13 +199,13 @@ class GroupWatch(CommittedLog):
                 if node not in self.damaged and not self.has_committed(host, 0, len(self.committed)):
                     self.report("in_sync", f"{node} leads epoch {leading.row.epoch} and lacks committed bytes")
 
-    def owns(self, log: StoredLog) -> bool:
+    def owns(self, log: SegmentedLog) -> bool:
         """Whether a log is that of a member; other groups and delay nodes have logs as well."""
-        return log._segments.folder in self._nodes
+        return log.stored.files.folder in self._nodes
 
-    def node_of(self, log: StoredLog) -> tuple[str, Host]:
+    def node_of(self, log: SegmentedLog) -> tuple[str, Host]:
         """Return the member whose log it is: node id and host."""
-        node = self._nodes[log._segments.folder]
+        node = self._nodes[log.stored.files.folder]
         return node, self.hosts[node]
 
     def row_changed(self, name: str, before: GroupRow, row: GroupRow) -> None:

@@ -70,7 +70,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a commit is not synced",
-        "qmq_node.log.commit:CommitWriter.write",
+        "qmq_node.log.writer:CommitWriter.write",
         "file.datasync()",
         "pass",
         "lost",
@@ -78,7 +78,7 @@ BREAKAGES = (
     ),
     Breakage(
         "a failed sync is passed over",
-        "qmq_node.log.commit:CommitWriter.write",
+        "qmq_node.log.writer:CommitWriter.write",
         "file.datasync()",
         "exec('try:\\n file.datasync()\\nexcept OSError: pass')",
         "lost",

@@ -347,7 +347,7 @@ class Storm:
         if log.synced_end - log.begin < DAMAGE_DISTANCE:
             return None
         at = self._rng.randrange(log.begin, log.synced_end - DAMAGE_DISTANCE + 1)
-        info = next(info for info in log.segments() if info.base <= at < info.end)
+        info = next(info for info in log.stored.segments() if info.base <= at < info.end)
         path = f"{host.server.options.data_dir}/log/{info.base:020}"
         self._history.damaged.add(host.name)
         return host, host.disk.names[path], at - info.base, f"{path} {at - info.base}"

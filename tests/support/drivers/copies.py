@@ -30,25 +30,25 @@ def master_log(seed: int = 1, commits: int = 40, record_bytes_max: int = 1500) -
             # As after a restart: the last seal is synced.
             log = SegmentedLog.open(disk, FOLDER, segment_bytes=SEGMENT, epochs=log.epochs, visit=lambda _: None)
         for _ in range(rng.randint(1, 3)):
-            log.append(1, rng.randbytes(rng.randint(1, record_bytes_max)))
-        while (taken := log.take()) is not None:
-            log.write(taken)
+            log.gather.append(1, rng.randbytes(rng.randint(1, record_bytes_max)))
+        while (taken := log.gather.take()) is not None:
+            log.writer.write(taken)
             log.complete(taken)
-        if number < commits - 1 and rng.random() < 0.4 and (taken := log.seal_idle()) is not None:
-            log.write(taken, sync=False)
+        if number < commits - 1 and rng.random() < 0.4 and (taken := log.gather.seal_idle()) is not None:
+            log.writer.write(taken, sync=False)
             log.complete(taken)
     return log
 
 
 def commits_of(log: SegmentedLog, begin: int = 0) -> Iterator[CopiedCommits]:
     """The commits of a log from an offset on, seals included, one by one."""
-    for info in log.segments():
+    for info in log.stored.segments():
         at = max(info.base, begin)
         while at + 64 <= min(info.end, log.written_end):
-            header = decode_header(log.read(at, 64), at, info.base)
+            header = decode_header(log.stored.read(at, 64), at, info.base)
             if header is None:
                 break
-            data = memoryview(log.read(at, header.end - at))
+            data = memoryview(log.stored.read(at, header.end - at))
             yield CopiedCommits(info.base, info.bytes, at, data)
             at = header.end
 
@@ -99,12 +99,12 @@ def opened_copy(
 def assert_prefix(copy: SegmentedLog, master: SegmentedLog) -> None:
     """The copy has the master's bytes up to its end, in segments of the same sizes."""
     end = copy.written_end
-    for info in master.segments():
+    for info in master.stored.segments():
         size = min(info.end, end) - info.base
         if size <= 0:
             break
-        assert copy.read(info.base, size) == master.read(info.base, size)
-        assert info in copy.segments()
+        assert copy.stored.read(info.base, size) == master.stored.read(info.base, size)
+        assert info in copy.stored.segments()
 
 
 def header_of(commit: CopiedCommits) -> CommitHeader:

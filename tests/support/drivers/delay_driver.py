@@ -166,8 +166,8 @@ class DelayDriver:
     def commit(self) -> None:
         """Write what is pending; then it is promised, and the totals are those of the hours."""
         log = self.store.log
-        while (commit := log.take()) is not None:
-            log.write(commit)
+        while (commit := log.gather.take()) is not None:
+            log.writer.write(commit)
             log.complete(commit)
             self.store.synced(log.high_watermark)
         assert self.store.pending == sum(hour.pending for hour in self.store.hours.values())
@@ -176,8 +176,8 @@ class DelayDriver:
             copy.is_promised = True
             copy.promised = copy.decided
             copy.decisions.clear()
-        if self.rng.random() < 0.3 and (seal := log.seal_idle()) is not None:
-            log.write(seal, sync=False)
+        if self.rng.random() < 0.3 and (seal := log.gather.seal_idle()) is not None:
+            log.writer.write(seal, sync=False)
             log.complete(seal)
 
     def checkpoint(self) -> None:
@@ -229,7 +229,7 @@ class DelayDriver:
         """Open what a crash left, and hold it to everything promised."""
         store = self._open(disk)
         with judging(Check.KEPT):
-            assert not store.log.damaged, store.log.damaged
+            assert not store.log.stored.damaged, store.log.stored.damaged
         found: dict[int, tuple[str, int, State]] = {}
         wheel = Wheel()
         for hour in store.hours.values():

@@ -68,6 +68,6 @@ def state_of(store: MessageStore) -> dict[str, Any]:
         "subjects": subjects,
         "floor": store.sequence_floor,
         "ages": dict(sorted(store.segment_newest_ms.items())),
-        "damaged": store.log.damaged,
-        "position": store.log.position,
+        "damaged": store.log.stored.damaged,
+        "position": store.log.watermark.position,
     }

@@ -24,7 +24,7 @@ from qmq.protocol.commands import AckRequest, PullRequest
 from qmq.protocol.messages import KEY_CREATED, Message, decode_raw, encode_entry
 from qmq.protocol.scan import BatchScanner
 from qmq_node.log.handles import HandleCache
-from qmq_node.log.log import SegmentedLog
+from qmq_node.log.stored import StoredSegments
 from qmq_node.slices import run_to_end
 from tests.support.disks.disk_work import read_and_repair, repeat
 from tests.support.disks.memory_disk import MemoryDisk
@@ -194,13 +194,13 @@ class StoreDriver:
     def commit(self) -> None:
         """Write what is pending; then it is promised."""
         log = self.store.log
-        while (commit := log.take()) is not None:
-            log.write(commit, on_written=self._during_sync)
+        while (commit := log.gather.take()) is not None:
+            log.writer.write(commit, on_written=self._during_sync)
             log.complete(commit)
             self.store.completed(log.high_watermark)
         self._promise()
-        if self.rng.random() < 0.3 and (seal := log.seal_idle()) is not None:
-            log.write(seal, sync=False)
+        if self.rng.random() < 0.3 and (seal := log.gather.seal_idle()) is not None:
+            log.writer.write(seal, sync=False)
             log.complete(seal)
 
     def _during_sync(self) -> None:
@@ -254,7 +254,7 @@ class StoreDriver:
                 raise AssertionError(f"the store does not open: {error}") from error
         if not withheld_allowed:
             with judging(Check.KEPT):
-                assert not store.log.damaged, store.log.damaged
+                assert not store.log.stored.damaged, store.log.stored.damaged
             with judging(Check.CHECKPOINT):
                 assert rebuilt_allowed or not (self.recovery.rebuilt and had_checkpoint), self.recovery.why_rebuilt
         seen: dict[str, dict[int, str]] = {}
@@ -328,11 +328,11 @@ class StoreDriver:
 def walks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Where the log was walked from, of all walks from now on."""
     begins: list[int] = []
-    walk = SegmentedLog.walk
+    walk = StoredSegments.walk
 
-    def counted(self: SegmentedLog, begin: int, *arguments: object, **more: object) -> object:
+    def counted(self: StoredSegments, begin: int, *arguments: object, **more: object) -> object:
         begins.append(begin)
         return walk(self, begin, *arguments, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(SegmentedLog, "walk", counted)
+    monkeypatch.setattr(StoredSegments, "walk", counted)
     return begins

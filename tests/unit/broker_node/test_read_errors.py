@@ -153,7 +153,7 @@ def test_recovery_that_meets_a_read_error_stops_with_a_clear_error_and_changes_n
     needed_from = 0
     if with_checkpoint:
         driver.checkpoint()
-        needed_from = driver.store.log.position.offset
+        needed_from = driver.store.log.watermark.position.offset
         for _ in range(4):
             driver.send("orders", 1)
             driver.commit()
@@ -186,10 +186,10 @@ def test_a_read_error_below_the_checkpoint_does_not_stop_the_start() -> None:
     assert any(f"/checkpoint/{CHECKPOINT_NAME}" in path for path in disk.names)
     disk.fail_read = error_at(f"{ROOT}/log/{0:020d}", 0, 8192)
     store, _, _ = driver._open(disk)
-    assert not store.log.damaged
+    assert not store.log.stored.damaged
     subject = store.subjects["orders"]
     raws = read_and_repair(store, subject, 0, subject.visible_end)
     assert None in raws
     assert len(raws) - raws.count(None) > 0
-    tail = store.log.tails[0]
-    assert tail == driver.store.log.tails[0]
+    tail = store.log.watermark.tails[0]
+    assert tail == driver.store.log.watermark.tails[0]

@@ -9,7 +9,7 @@ from broker_node.storage.disk_work import DiskWork
 from broker_node.storage.oldest_sequence import SubjectBegin, adjust_begin
 from broker_node.storage.subject import Subject
 from qmq.protocol.commands import PullRequest, TagFilter
-from qmq_node.log import stored_log
+from qmq_node.log import stored
 from tests.support.disks.disk_work import complete, repeat
 from tests.support.disks.memory_disk import MemoryDisk
 from tests.support.drivers.indexes import read_entries
@@ -88,7 +88,7 @@ def test_a_read_in_a_thread_brings_the_next_entries_and_messages_into_memory(
 ) -> None:
     if name is not None:
         monkeypatch.setattr(message_reader, name, 1)
-    monkeypatch.setattr(stored_log, "WARM_BYTES", 1000)
+    monkeypatch.setattr(stored, "WARM_BYTES", 1000)
     # Three pages of the index.
     driver, subject = filled(300)
     driver.disk.chill(f"{ROOT}/")
@@ -113,7 +113,7 @@ def test_a_filter_is_read_in_one_plan_over_many_steps(monkeypatch: pytest.Monkey
 def test_where_a_subject_begins_is_searched_in_a_thread_once_retention_has_removed_segments() -> None:
     driver, subject = filled(200, segment_bytes=16 * 1024)
     log = driver.store.log
-    segments = log.segments()
+    segments = log.stored.segments()
     adjust_begin(driver.store, subject)
     assert (len(segments) > 3, subject.begin) == (True, 0)
     offsets = [entry.log_offset for entry in read_entries(subject.consume_log, 0, 200)]

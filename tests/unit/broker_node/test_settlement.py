@@ -120,10 +120,10 @@ def test_a_cold_slice_changes_nothing_and_goes_on_when_it_is_in_memory() -> None
     driver = holding(60)
     job, store = settlement(driver), driver.store
     driver.disk.chill(f"{ROOT}/log/")
-    before = store.log.appended_end
+    before = store.log.gather.appended_end
     with pytest.raises(DiskWork) as raised:
         job.step(Budget())
-    assert (store.log.appended_end, consumer_of(store).log.acked) == (before, 0)
+    assert (store.log.gather.appended_end, consumer_of(store).log.acked) == (before, 0)
     complete(raised.value)
     # Not even a file system that never says what is in memory makes it read again.
     driver.disk.chill(f"{ROOT}/log/")
@@ -157,7 +157,7 @@ def test_a_crash_at_any_disk_operation_loses_nothing_and_repeats_one_slice_at_mo
         driver, _ = run_until_crash(crash_after)
         for disk in driver.disk.crash_states(3, crash_after):
             store, _, _ = driver._open(disk)
-            assert not store.log.damaged
+            assert not store.log.stored.damaged
             moved, held = Counter(retried(store)), set(in_flight(store))
             assert set(moved) | held == everything, crash_after
             assert max(moved.values(), default=1) == 1

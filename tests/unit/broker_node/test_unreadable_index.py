@@ -292,11 +292,11 @@ def test_messages_that_retention_deletes_during_a_repair_are_not_lost_to_damage(
     driver.disk.names[f"{ROOT}/log/{0:020d}"].content[entry.log_offset + entry.size // 2] ^= 1
     repair = DamagedEntries(store, subject, [5])
     repair.read()
-    store.log.hide_before(store.log.segments()[0].end)
+    store.log.hide_before(store.log.stored.segments()[0].end)
     assert repair.finish() is repair, "where the subject begins now is searched in the thread"
     complete(repair)
     assert subject.begin > 5
-    assert (subject.withheld_count, store.counters.withheld_messages, store.log.damaged) == (0, 0, ())
+    assert (subject.withheld_count, store.counters.withheld_messages, store.log.stored.damaged) == (0, 0, ())
 
 
 @pytest.mark.slow

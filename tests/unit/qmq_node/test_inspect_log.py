@@ -20,11 +20,11 @@ def write_log(folder: Path, epochs: tuple[int, ...]) -> list[int]:
         if epoch != log.epoch:
             log.begin_epoch(epoch)
         if epoch > 1:
-            log.append(EPOCH_KIND, encode_epoch(epoch, f"promotion {epoch}"))
-        log.append(1, b"a message")
-        commit = log.take()
+            log.gather.append(EPOCH_KIND, encode_epoch(epoch, f"promotion {epoch}"))
+        log.gather.append(1, b"a message")
+        commit = log.gather.take()
         assert commit is not None
-        log.write(commit)
+        log.writer.write(commit)
         log.complete(commit)
         ends.append(commit.end)
     log.close()

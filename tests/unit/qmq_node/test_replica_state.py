@@ -45,14 +45,14 @@ def test_a_state_is_read_back() -> None:
     file.set_copying(Copying(5, 70))
     assert stored(disk.after_power_cut()).state == ReplicaState(9, "p-2", True, Copying(5, 70))
     log, _ = opened(disk)
-    log.append(1, b"x")
-    taken = log.take()
+    log.gather.append(1, b"x")
+    taken = log.gather.take()
     assert taken is not None
-    log.write(taken, sync=False)
+    log.writer.write(taken, sync=False)
     log.complete(taken, is_confirmed=False)
     with pytest.raises(ValueError, match=f"the copy ends at {taken.end} and is synced to 0: sync it first"):
         file.end_copying(log)
-    log.sync()
+    log.writer.sync()
     file.end_copying(log)
     assert stored(disk.after_power_cut()).state == ReplicaState(9, "p-2", True, None)
 

@@ -14,19 +14,19 @@ from tests.support.disks.memory_disk import MemoryDisk
 
 def written(log: SegmentedLog, *, is_confirmed: bool = False) -> int:
     """Write one commit with a record; its end."""
-    log.append(1, b"record")
-    taken = log.take()
+    log.gather.append(1, b"record")
+    taken = log.gather.take()
     assert taken is not None
-    log.write(taken)
+    log.writer.write(taken)
     log.complete(taken, is_confirmed=is_confirmed)
     return taken.end
 
 
 def seal(log: SegmentedLog) -> int:
     """Write a seal; its end."""
-    taken = log.seal_idle()
+    taken = log.gather.seal_idle()
     assert taken is not None
-    log.write(taken, sync=False)
+    log.writer.write(taken, sync=False)
     log.complete(taken)
     return taken.end
 
@@ -50,11 +50,11 @@ def opened(disk: MemoryDisk, **settings: object) -> tuple[SegmentedLog, list[Rec
 
 def commit(log: SegmentedLog, *, seal: bool = False) -> None:
     """Write everything pending."""
-    while (taken := log.take()) is not None:
-        log.write(taken)
+    while (taken := log.gather.take()) is not None:
+        log.writer.write(taken)
         log.complete(taken)
-    if seal and (taken := log.seal_idle()) is not None:
-        log.write(taken, sync=False)
+    if seal and (taken := log.gather.seal_idle()) is not None:
+        log.writer.write(taken, sync=False)
         log.complete(taken)
 
 
@@ -66,7 +66,7 @@ def filled(disk: MemoryDisk, commits: int, seed: int = 1) -> tuple[SegmentedLog,
     for _ in range(commits):
         for _ in range(rng.randint(1, 4)):
             payload = rng.randbytes(rng.randint(1, 2000))
-            written.append((log.append(rng.randint(1, 5), payload[:7], payload[7:]), 0, payload))
+            written.append((log.gather.append(rng.randint(1, 5), payload[:7], payload[7:]), 0, payload))
         commit(log, seal=rng.random() < 0.3)
     return log, written
 

@@ -48,24 +48,26 @@ def test_a_copy_has_the_bytes_epochs_and_segments_of_the_master(seed: int, is_co
     log, _ = opened_copy(disk)
     copied = copy_all(log, master, seed, is_copying=is_copying)
     assert_prefix(log, master)
-    assert (log.written_end, log.epochs, log.tails) == (master.written_end, master.epochs, {}), "nothing is confirmed"
+    assert (log.written_end, log.epochs, log.watermark.tails) == (master.written_end, master.epochs, {}), (
+        "nothing is confirmed"
+    )
     assert log.crc_at(log.written_end) == master.crc_at(master.written_end) is not None
     assert log.synced_end == (0 if is_copying else master.synced_end)
     copied.sync()
     assert log.synced_end == master.synced_end
     again, found = opened_copy(disk.after_power_cut())
     assert (again.written_end, found.damaged, again.epochs) == (master.written_end, (), master.epochs)
-    assert again.segments() == [info for info in master.segments() if info.base < master.written_end]
+    assert again.stored.segments() == [info for info in master.stored.segments() if info.base < master.written_end]
 
 
 def test_a_slave_that_is_promoted_continues_the_log() -> None:
     master, disk = master_log(), MemoryDisk()
     log, _ = opened_copy(disk)
     copy_all(log, master, 1)
-    log.confirm(log.synced_end)
+    log.watermark.confirm(log.synced_end)
     log.begin_epoch(master.epoch + 1)
     end = written(log)
-    log.confirm(end)
+    log.watermark.confirm(end)
     again, found = opened_copy(disk.after_power_cut())
     assert (again.written_end, found.damaged, again.epoch) == (end, (), master.epoch + 1)
 
@@ -91,15 +93,15 @@ def test_the_high_watermark_of_a_slave_is_what_it_was_told() -> None:
     for commit in commits_of(master):
         copied.complete(copied.write(commit))
         ends.append(log.written_end)
-        assert log.unconfirmed_commits == len(ends)
-    assert (log.high_watermark, log.position.offset) == (0, 0)
-    log.confirm(ends[10])
-    assert (log.high_watermark, log.position.offset) == (ends[10], ends[10])
+        assert log.watermark.unconfirmed_commits == len(ends)
+    assert (log.high_watermark, log.watermark.position.offset) == (0, 0)
+    log.watermark.confirm(ends[10])
+    assert (log.high_watermark, log.watermark.position.offset) == (ends[10], ends[10])
 
 
 def test_a_copy_may_begin_at_a_later_segment_while_it_is_being_copied() -> None:
     master, disk = master_log(), MemoryDisk()
-    base = master.segments()[2].base
+    base = master.stored.segments()[2].base
     commits = list(commits_of(master, base))
     log, _ = opened_copy(disk)
     with pytest.raises(CopyRejected, match=f"segment {base}, in a log that has no segment yet"):
@@ -124,7 +126,7 @@ def test_segments_that_a_former_master_prepared_get_the_sizes_of_the_new_one() -
         copied.complete(copied.write(commit))
     # As if it had been a master with other sizes.
     for base, size in ((SEGMENT, 5000), (SEGMENT + 5000, 30_000)):
-        log._segments.create(base, size)
+        log.stored.files.create(base, size)
     copy_all(log, master, 1)
     assert_prefix(log, master)
     again, found = opened_copy(disk.after_power_cut())
@@ -135,7 +137,7 @@ def test_a_new_folder_of_a_one_member_group_takes_the_sizes_of_the_master() -> N
     master, disk = master_log(), MemoryDisk()
     SegmentedLog.open(disk, FOLDER, segment_bytes=4 * SEGMENT, visit=lambda _: None).close()
     log, _ = opened_copy(disk)
-    assert [info.bytes for info in log.segments()] == [4 * SEGMENT]
+    assert [info.bytes for info in log.stored.segments()] == [4 * SEGMENT]
     copy_all(log, master, 1)
     assert_prefix(log, master)
     assert opened_copy(disk.after_power_cut())[0].written_end == master.written_end
@@ -231,10 +233,10 @@ def in_epoch_5(size: int = 100) -> tuple[SegmentedLog, list[CopiedCommits]]:
     master = SegmentedLog.open(MemoryDisk(), FOLDER, segment_bytes=SEGMENT, visit=lambda _: None)
     master.begin_epoch(5)
     for _ in range(4):
-        master.append(1, bytes(size))
-        taken = master.take()
+        master.gather.append(1, bytes(size))
+        taken = master.gather.take()
         assert taken is not None
-        master.write(taken)
+        master.writer.write(taken)
         master.complete(taken)
     return master, list(commits_of(master))
 
@@ -271,7 +273,7 @@ def test_a_bad_commit_is_rejected_and_changes_nothing(name: str, is_together: bo
         copied.write(bad)
     assert (rejected.value.check, rejected.value.code) == (check, "log.copy_rejected")
     assert rejected.value.offset == (header_of(commits[3]).offset if is_together else bad.offset)
-    assert (disk.steps, log.copied_end, log.failed) == (steps, end, None)
+    assert (disk.steps, log.writer.end, log.failed) == (steps, end, None)
     copied.complete(copied.write(commits[2 if is_together else 1]))
     assert log.written_end > end
 
@@ -342,9 +344,9 @@ def test_a_seal_that_the_master_synced_at_its_restart_is_synced_before_the_next_
     disk = MemoryDisk()
     master = SegmentedLog.open(disk, FOLDER, segment_bytes=SEGMENT, visit=lambda _: None)
     written(master)
-    taken = master.seal_idle()
+    taken = master.gather.seal_idle()
     assert taken is not None
-    master.write(taken, sync=False)
+    master.writer.write(taken, sync=False)
     master.complete(taken)
     master = SegmentedLog.open(disk, FOLDER, segment_bytes=SEGMENT, visit=lambda _: None)
     end = master.written_end

@@ -22,22 +22,22 @@ from tests.unit.qmq_node.log.logs import SEGMENT, commit, filled, opened
 def test_what_was_written_is_read_back_over_many_segments() -> None:
     disk = MemoryDisk()
     log, written = filled(disk, 60)
-    assert len(log.segments()) > 3
+    assert len(log.stored.segments()) > 3
     for offset, _, payload in written:
-        assert log.read(offset, len(payload)) == payload
-        assert log.read_cached(offset, len(payload)) == payload
+        assert log.stored.read(offset, len(payload)) == payload
+        assert log.stored.read_cached(offset, len(payload)) == payload
     again, found = opened(disk.after_kill())
     assert [(o, p) for o, _, p in found] == [(o, p) for o, _, p in written]
-    assert (again.damaged, again.torn_bytes) == ((), 0)
+    assert (again.stored.damaged, again.torn_bytes) == ((), 0)
     assert again.written_end == log.written_end
 
 
 def test_opening_from_a_position_visits_only_what_comes_after() -> None:
     disk = MemoryDisk()
     log, first = filled(disk, 20)
-    position = log.position
+    position = log.watermark.position
     payload = b"later"
-    offset = log.append(9, payload)
+    offset = log.gather.append(9, payload)
     commit(log)
     _, found = opened(disk.after_kill(), start=position, synced_to=position.offset)
     assert found == [(offset, 9, payload)]
@@ -48,12 +48,12 @@ def test_a_commit_whose_sync_failed_is_not_taken_from_the_page_cache_by_the_next
     disk = MemoryDisk()
     log, written = filled(disk, 5)
     end = log.written_end
-    log.append(1, b"x" * 500)
-    taken = log.take()
+    log.gather.append(1, b"x" * 500)
+    taken = log.gather.take()
     assert taken is not None
     disk.fail = lambda what, _: OSError(5, "injected") if what == "sync" else None
     with pytest.raises(OSError, match="injected"):
-        log.write(taken)
+        log.writer.write(taken)
     disk.fail = None
     after = disk.after_process_end()
     # The kernel counts the pages as written, so no later sync writes them.
@@ -66,10 +66,10 @@ def test_a_torn_commit_at_the_end_is_cleared_and_writing_goes_on_there() -> None
     disk = MemoryDisk()
     log, written = filled(disk, 5)
     end = log.written_end
-    log.append(1, b"x" * 500)
-    taken = log.take()
+    log.gather.append(1, b"x" * 500)
+    taken = log.gather.take()
     assert taken is not None
-    log.write(taken, sync=False)
+    log.writer.write(taken, sync=False)
     after = disk.after_kill()
     name = max(after.names)
     place = taken.offset - taken.segment_base + HEADER_BYTES + 100
@@ -78,7 +78,7 @@ def test_a_torn_commit_at_the_end_is_cleared_and_writing_goes_on_there() -> None
     assert len(found) == len(written)
     assert again.torn_bytes > 0
     assert again.written_end == end
-    offset = again.append(2, b"new")
+    offset = again.gather.append(2, b"new")
     commit(again)
     _, found = opened(after.after_kill())
     assert found[-1] == (offset, 2, b"new")
@@ -96,8 +96,8 @@ def test_clearing_a_torn_segment_leaves_no_gap_before_an_empty_one() -> None:
         with contextlib.suppress(SimulatedCrash):
             opened(left)
         again, found = opened(left.after_kill())
-        assert (again.damaged, again.written_end, len(found)) == ((), log.written_end, len(written))
-    assert second.base not in [info.base for info in again.segments()]
+        assert (again.stored.damaged, again.written_end, len(found)) == ((), log.written_end, len(written))
+    assert second.base not in [info.base for info in again.stored.segments()]
 
 
 def test_damage_in_the_middle_is_stepped_over_and_never_cut() -> None:
@@ -106,10 +106,10 @@ def test_damage_in_the_middle_is_stepped_over_and_never_cut() -> None:
     commit(log, seal=True)
     after = disk.after_kill()
     victim = written[len(written) // 2]
-    info = next(s for s in log.segments() if s.base <= victim[0] < s.end)
+    info = next(s for s in log.stored.segments() if s.base <= victim[0] < s.end)
     after.names[f"log/{info.base:020d}"].content[victim[0] - info.base] ^= 8
     again, found = opened(after)
-    (damage,) = again.damaged
+    (damage,) = again.stored.damaged
     assert damage.begin <= victim[0] < damage.end
     kept = {o for o, _, _ in found}
     assert kept == {o for o, _, _ in written if not damage.begin <= o < damage.end}
@@ -122,28 +122,28 @@ def test_damage_at_the_end_of_what_was_synced_is_left_as_it_is_and_the_log_goes_
     end = log.written_end
     after = disk.after_kill()
     last = written[-1]
-    base = max(s.base for s in log.segments() if s.base <= last[0])
+    base = max(s.base for s in log.stored.segments() if s.base <= last[0])
     after.names[f"log/{base:020d}"].content[last[0] - base] ^= 8
     before = bytes(after.names[f"log/{base:020d}"].content[: end - base])
     again, _ = opened(after, synced_to=end)
-    assert again.damaged
+    assert again.stored.damaged
     assert again.written_end >= end
-    offset = again.append(1, b"on we go")
+    offset = again.gather.append(1, b"on we go")
     commit(again)
     assert bytes(after.names[f"log/{base:020d}"].content[: end - base]) == before
     third, found = opened(after.after_kill(), synced_to=end)
     assert found[-1][0] == offset
-    assert third.damaged
+    assert third.stored.damaged
 
 
 def test_a_record_larger_than_the_limit_is_refused_and_commits_are_closed_at_their_target() -> None:
     log, _ = opened(MemoryDisk())
     with pytest.raises(LogError, match="limit"):
-        log.append(1, bytes(SEGMENT))
+        log.gather.append(1, bytes(SEGMENT))
     assert COMMIT_BYTES_TARGET < RECORD_BYTES_MAX
     for _ in range(20):
-        log.append(1, bytes(2000))
-    taken = log.take()
+        log.gather.append(1, bytes(2000))
+    taken = log.gather.take()
     assert taken is not None
     assert taken.end <= SEGMENT
 
@@ -151,7 +151,7 @@ def test_a_record_larger_than_the_limit_is_refused_and_commits_are_closed_at_the
 def test_a_log_of_another_format_is_refused_with_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = MemoryDisk()
     log, _ = opened(disk)
-    log.append(1, b"x")
+    log.gather.append(1, b"x")
     with monkeypatch.context() as newer:
         newer.setattr("qmq_node.log.record.COMMIT_FORMAT", 9)
         commit(log)
@@ -165,7 +165,7 @@ def test_a_flipped_bit_in_the_format_of_a_commit_is_damage() -> None:
     (name,) = [name for name in disk.names if name.endswith(f"/{0:020d}")]
     disk.names[name].content[5] ^= 2
     again, found = opened(disk.after_kill())
-    assert [damage.begin for damage in again.damaged] == [0]
+    assert [damage.begin for damage in again.stored.damaged] == [0]
     assert again.written_end == log.written_end
     assert 0 < len(written) - len(found) <= 4
 
@@ -173,13 +173,13 @@ def test_a_flipped_bit_in_the_format_of_a_commit_is_damage() -> None:
 def test_whole_segments_are_dropped_and_reading_them_says_so() -> None:
     disk = MemoryDisk()
     log, written = filled(disk, 60)
-    cut = log.segments()[2].base
+    cut = log.stored.segments()[2].base
     assert log.drop_before(cut + 5) == [0, SEGMENT]
     assert log.begin == cut
     with pytest.raises(LogError, match="not in one kept segment"):
-        log.read(written[0][0], 5)
+        log.stored.read(written[0][0], 5)
     again, found = opened(disk.after_kill())
-    assert again.damaged == ()
+    assert again.stored.damaged == ()
     assert found[0][0] > cut
 
 
@@ -189,23 +189,23 @@ def test_dropped_segments_are_deleted_oldest_first_and_a_crash_leaves_no_gap() -
     while total is None or crash_at < total:
         disk = MemoryDisk()
         log, _ = filled(disk, 60)
-        bases = [info.base for info in log.segments()]
+        bases = [info.base for info in log.stored.segments()]
         cut, begin = bases[4], disk.steps
         assert log.hide_before(cut) == bases[:4]
-        assert (log.begin, disk.steps, log.hidden_segments) == (cut, begin, 4)
+        assert (log.begin, disk.steps, log.stored.hidden_segments) == (cut, begin, 4)
         if total is not None:
             disk.crash_at = begin + crash_at
         with contextlib.suppress(SimulatedCrash):
-            log.delete_hidden(2)
-            log.delete_hidden(99)
-            assert log.hidden_segments == 0
+            log.stored.delete_hidden(2)
+            log.stored.delete_hidden(99)
+            assert log.stored.hidden_segments == 0
         if total is None:
             total = disk.steps - begin
             assert total == 12, "the begin is recorded before each two"
             continue
         for state in disk.crash_states(5, crash_at):
             again, _ = opened(state)
-            assert again.damaged == (), crash_at
+            assert again.stored.damaged == (), crash_at
             assert again.begin in bases[:5]
         crash_at += 1
 
@@ -213,20 +213,20 @@ def test_dropped_segments_are_deleted_oldest_first_and_a_crash_leaves_no_gap() -
 def test_a_deletion_that_fails_is_tried_again_and_nothing_newer_goes_before() -> None:
     disk = MemoryDisk()
     log, _ = filled(disk, 60)
-    bases = [info.base for info in log.segments()]
+    bases = [info.base for info in log.stored.segments()]
     second = f"log/{bases[1]:020d}"
     disk.fail = lambda what, path: OSError(5, "injected") if what == "remove" and path == second else None
     log.hide_before(bases[3])
     with pytest.raises(OSError, match="injected"):
-        log.delete_hidden(99)
-    assert log.hidden_segments == 2
+        log.stored.delete_hidden(99)
+    assert log.stored.hidden_segments == 2
     assert opened(disk.after_kill())[0].begin == bases[1]
     disk.fail = lambda what, _: OSError(5, "injected") if what == "sync_dir" else None
     with pytest.raises(OSError, match="injected"):
-        log.delete_hidden(99)
+        log.stored.delete_hidden(99)
     disk.fail = None
-    log.delete_hidden(99)
-    assert log.hidden_segments == 0
+    log.stored.delete_hidden(99)
+    assert log.stored.hidden_segments == 0
     assert opened(disk.after_kill())[0].begin == bases[3]
 
 
@@ -234,38 +234,38 @@ def test_a_segment_is_made_ahead_and_used() -> None:
     disk = MemoryDisk()
     log, _ = opened(disk)
     assert not log.prepare_next(), "an empty log sets aside one segment only"
-    log.append(1, b"first")
+    log.gather.append(1, b"first")
     commit(log)
     assert log.prepare_next()
     assert not log.prepare_next()
-    assert log.prepared_bytes == SEGMENT
-    assert log.room_bytes == 2 * SEGMENT - log.written_end
+    assert log.gather.prepared_bytes == SEGMENT
+    assert log.gather.room_bytes == 2 * SEGMENT - log.written_end
     again, _ = opened(disk.after_kill())
-    assert again.prepared_bytes == SEGMENT
+    assert again.gather.prepared_bytes == SEGMENT
     assert not again.prepare_next()
 
 
 def test_segments_grow_with_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("qmq_node.log.commit.FIRST_SEGMENT_BYTES", 4096)
+    monkeypatch.setattr("qmq_node.log.segment.FIRST_SEGMENT_BYTES", 4096)
     disk = MemoryDisk()
     log, written = filled(disk, 60)
-    assert [info.bytes for info in log.segments()][:5] == [4096, 4096, 8192, SEGMENT, SEGMENT]
+    assert [info.bytes for info in log.stored.segments()][:5] == [4096, 4096, 8192, SEGMENT, SEGMENT]
     again, found = opened(disk.after_kill())
-    assert (again.damaged, [o for o, _, _ in found]) == ((), [o for o, _, _ in written])
+    assert (again.stored.damaged, [o for o, _, _ in found]) == ((), [o for o, _, _ in written])
 
 
 def test_two_small_segments_are_created_ahead_of_a_fast_producer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("qmq_node.log.commit.FIRST_SEGMENT_BYTES", 4096)
-    monkeypatch.setattr("qmq_node.log.appender.PREPARE_AHEAD_BYTES", 6144)
+    monkeypatch.setattr("qmq_node.log.segment.FIRST_SEGMENT_BYTES", 4096)
+    monkeypatch.setattr("qmq_node.log.gather.PREPARE_AHEAD_BYTES", 6144)
     log, _ = opened(MemoryDisk())
-    log.append(1, b"first")
+    log.gather.append(1, b"first")
     assert log.prepare_next()
     assert not log.prepare_next()
-    log.append(1, bytes(2048))
-    assert log.room_bytes < 6144
+    log.gather.append(1, bytes(2048))
+    assert log.gather.room_bytes < 6144
     assert log.prepare_next()
     assert not log.prepare_next()
-    assert [info.bytes for info in log.segments()] == [4096, 4096, 8192]
+    assert [info.bytes for info in log.stored.segments()] == [4096, 4096, 8192]
 
 
 @pytest.mark.parametrize("mutation", range(5))
@@ -273,7 +273,7 @@ def test_a_kill_while_a_segment_is_created_leaves_none_or_a_whole_one(mutation: 
     """Of 1 GiB, part may be allocated when the process is killed; the log must not take that for a short segment."""
     disk = MemoryDisk()
     log, _ = opened(disk)
-    log.append(1, b"first")
+    log.gather.append(1, b"first")
     commit(log)
     disk.crash_at = disk.steps + mutation
     try:
@@ -284,12 +284,12 @@ def test_a_kill_while_a_segment_is_created_leaves_none_or_a_whole_one(mutation: 
         assert mutation == 4, "creating a segment takes four mutations"
     for left in disk.after_kill(), *disk.crash_states(20, mutation):
         again, _ = opened(left)
-        assert {info.bytes for info in again.segments()} == {SEGMENT}
-        while len(again.segments()) < 4:
-            again.append(1, bytes(3000))
+        assert {info.bytes for info in again.stored.segments()} == {SEGMENT}
+        while len(again.stored.segments()) < 4:
+            again.gather.append(1, bytes(3000))
             commit(again)
         last, found = opened(left.after_kill())
-        assert (last.damaged, len(left.list_dir("log"))) == ((), 4)
+        assert (last.stored.damaged, len(left.list_dir("log"))) == ((), 4)
         assert found[0][2] == b"first"
 
 
@@ -440,8 +440,8 @@ def test_an_index_that_begins_beside_other_files_leaves_them_alone() -> None:
 def several(disk: MemoryDisk, segments: int) -> SegmentedLog:
     """A log with so many segments, three commits in each."""
     log, _ = opened(disk)
-    while len(log.segments()) < segments or log.appended_end < log.segments()[-1].base + 9000:
-        log.append(1, bytes(4500))
+    while len(log.stored.segments()) < segments or log.gather.appended_end < log.stored.segments()[-1].base + 9000:
+        log.gather.append(1, bytes(4500))
         commit(log)
     return log
 
@@ -449,31 +449,31 @@ def several(disk: MemoryDisk, segments: int) -> SegmentedLog:
 def test_a_lost_first_segment_is_noticed_at_each_start_until_retention_passes_it() -> None:
     disk = MemoryDisk()
     log = several(disk, 5)
-    first, second, third = (info.base for info in log.segments()[:3])
+    first, second, third = (info.base for info in log.stored.segments()[:3])
     log.close()
     del disk.names[f"log/{first:020d}"]
     for _ in range(2):
         log, _ = opened(disk)
-        assert [(damage.begin, damage.end, damage.why) for damage in log.damaged] == [
+        assert [(damage.begin, damage.end, damage.why) for damage in log.stored.damaged] == [
             (first, second, "the first segment is missing")
         ]
         assert log.begin == first, "what was there is lost, and has not expired"
         log.close()
     log, _ = opened(disk)
     log.drop_before(third)
-    assert (log.damaged, log.begin) == ((), third)
+    assert (log.stored.damaged, log.begin) == ((), third)
     log.close()
-    assert opened(disk)[0].damaged == ()
+    assert opened(disk)[0].stored.damaged == ()
 
 
 def test_retention_is_not_mistaken_for_loss_whenever_the_process_ends() -> None:
     disk = MemoryDisk()
     log = several(disk, 5)
-    cut = log.segments()[3].base
+    cut = log.stored.segments()[3].base
     disk.crash_at = None
     begin = disk.steps
     log.hide_before(cut)
-    log.delete_hidden(8)
+    log.stored.delete_hidden(8)
     steps = disk.steps - begin
     for crash_at in range(steps):
         disk = MemoryDisk()
@@ -481,36 +481,36 @@ def test_retention_is_not_mistaken_for_loss_whenever_the_process_ends() -> None:
         disk.crash_at = disk.steps + crash_at
         log.hide_before(cut)
         with pytest.raises(SimulatedCrash):
-            log.delete_hidden(8)
+            log.stored.delete_hidden(8)
         for left in (disk.after_kill(), *disk.crash_states(10, crash_at)):
-            assert opened(left)[0].damaged == ()
+            assert opened(left)[0].stored.damaged == ()
 
 
 def test_only_the_last_commit_of_a_segment_is_damage_when_a_bit_in_it_flips() -> None:
     disk = MemoryDisk()
     log = several(disk, 4)
-    base, tail = log.segments()[1].base, log.tails[log.segments()[1].base]
-    end = log.segments()[1].end
-    position, tails, synced_to = log.position, dict(log.tails), log.synced_end
+    base, tail = log.stored.segments()[1].base, log.watermark.tails[log.stored.segments()[1].base]
+    end = log.stored.segments()[1].end
+    position, tails, synced_to = log.watermark.position, dict(log.watermark.tails), log.synced_end
     log.close()
     disk.names[f"log/{base:020d}"].content[tail.offset - base + HEADER_BYTES + 100] ^= 1
     again, _ = opened(disk, start=position, tails=tails, synced_to=synced_to)
-    assert [(damage.begin, damage.end) for damage in again.damaged] == [(tail.offset, end)]
+    assert [(damage.begin, damage.end) for damage in again.stored.damaged] == [(tail.offset, end)]
     again.close()
     # Another file in its place is damage as a whole.
     other = MemoryDisk()
     filled(other, 60, seed=7)
     disk.names[f"log/{base:020d}"].content[:] = other.names[f"log/{base:020d}"].content
     again, _ = opened(disk, start=position, tails=tails, synced_to=synced_to)
-    assert [(damage.begin, damage.end) for damage in again.damaged] == [(base, end)]
+    assert [(damage.begin, damage.end) for damage in again.stored.damaged] == [(base, end)]
 
 
 def test_damage_that_retention_deleted_meanwhile_is_not_added() -> None:
     log, _ = filled(MemoryDisk(), 60)
-    first, second, *_ = log.segments()
+    first, second, *_ = log.stored.segments()
     log.hide_before(first.end)
-    assert not log.add_damage([Damage(first.base + 100, second.base, "commits can't be read")])
-    assert log.damaged == ()
+    assert not log.stored.add_damage([Damage(first.base + 100, second.base, "commits can't be read")])
+    assert log.stored.damaged == ()
     kept = [Damage(second.base, second.base, "chain"), Damage(first.base, second.base + 10, "commits can't be read")]
-    assert log.add_damage(kept)
-    assert set(log.damaged) == set(kept)
+    assert log.stored.add_damage(kept)
+    assert set(log.stored.damaged) == set(kept)

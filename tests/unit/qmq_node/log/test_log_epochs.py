@@ -39,9 +39,9 @@ def test_an_epoch_that_begins_in_the_next_segment_begins_behind_the_commit_befor
     log, _ = in_epochs(disk, 1)
     end = log.written_end
     log.begin_epoch(2)
-    log.append(1, bytes(log.record_bytes_max))
+    log.gather.append(1, bytes(log.gather.record_bytes_max))
     commit(log)
-    assert log.segments()[-1].base > end
+    assert log.stored.segments()[-1].base > end
     assert log.epochs == opened(disk)[0].epochs == EpochChain.of([(1, 0), (2, end)])
 
 
@@ -50,14 +50,14 @@ def test_an_epoch_does_not_fall_and_begins_between_commits_only() -> None:
     with pytest.raises(ValueError, match="the epoch is 3 and can't fall to 2"):
         log.begin_epoch(2)
     log.begin_epoch(3)
-    log.append(1, b"pending")
+    log.gather.append(1, b"pending")
     with pytest.raises(ValueError, match="epoch 4 can't begin: records behind log offset"):
         log.begin_epoch(4)
-    taken = log.take()
+    taken = log.gather.take()
     assert taken is not None
     with pytest.raises(ValueError, match="epoch 4 can't begin"):
         log.begin_epoch(4)
-    log.write(taken)
+    log.writer.write(taken)
     log.complete(taken)
     log.begin_epoch(4)
     assert log.epoch == 4
@@ -79,7 +79,7 @@ def rewritten(disk: MemoryDisk, at: int, epoch: int) -> None:
 def test_an_epoch_that_falls_is_damage() -> None:
     disk = MemoryDisk()
     log, begins = in_epochs(disk, 1, 3)
-    last = log.tails[0].offset
+    last = log.watermark.tails[0].offset
     rewritten(disk, last, 2)
     found, visited = inspected(disk)
     assert [(damage.begin, damage.end, damage.why) for damage in found.damaged] == [
@@ -93,12 +93,12 @@ def test_a_checkpoint_keeps_epochs_that_retention_removes_from_the_log() -> None
     log, _ = in_epochs(disk, 1, 2)
     for epoch in (3, 4, 5):
         log.begin_epoch(epoch)
-        log.append(1, bytes(log.record_bytes_max))
+        log.gather.append(1, bytes(log.gather.record_bytes_max))
         commit(log)
-    position = log.position
+    position = log.watermark.position
     memory = LogMemory.decode(json.loads(json.dumps(LogMemory.encode(log))))
     assert memory.epochs == log.epochs
-    log.drop_before(log.segments()[-1].base)
+    log.drop_before(log.stored.segments()[-1].base)
     log.begin_epoch(6)
     written(log)
     start = {"start": position, "synced_to": position.offset, "tails": memory.tails}
@@ -121,9 +121,9 @@ def test_a_lost_seal_beside_a_promotion_is_recognized(is_after: bool) -> None:
         log.begin_epoch(2)
     at = log.written_end
     end = seal(log)
-    data = log.read(at, end - at)
+    data = log.stored.read(at, end - at)
     log.begin_epoch(2)
-    log.append(1, bytes(log.record_bytes_max))
+    log.gather.append(1, bytes(log.gather.record_bytes_max))
     commit(log)
     found, _ = inspected(without_seal(disk, at, end))
     assert (found.damaged, [lost.data for lost in found.walked.lost_seals]) == ((), [data])
@@ -133,18 +133,18 @@ def test_the_crc_at_the_end_of_a_commit_is_known_or_read() -> None:
     disk = MemoryDisk()
     log, _ = in_epochs(disk, 1, 2)
     seal(log)
-    log.append(1, bytes(log.record_bytes_max))
+    log.gather.append(1, bytes(log.gather.record_bytes_max))
     commit(log)
     ends = [0, *(end for end in range(log.written_end + 1) if log.crc_at(end) is not None)]
     assert len(ends) == 7
     assert ends[-1] == log.written_end
-    again, _ = opened(disk.after_kill(), start=log.position, synced_to=log.synced_end)
+    again, _ = opened(disk.after_kill(), start=log.watermark.position, synced_to=log.synced_end)
     assert all(again.crc_at(end) is None for end in ends)
     for end in range(ends[-2] + 100):
-        assert again.read_crc_at(end) == log.crc_at(end), end
-    assert again.read_crc_at(ends[-1]) == log.crc_at(ends[-1]) == log.position.chain
-    assert again.read_crc_at(ends[-1] + 1) is None
+        assert again.stored.read_crc_at(end) == log.crc_at(end), end
+    assert again.stored.read_crc_at(ends[-1]) == log.crc_at(ends[-1]) == log.watermark.position.chain
+    assert again.stored.read_crc_at(ends[-1] + 1) is None
     disk.names[f"log/{0:020d}"].content[ends[2] - 1] ^= 1
-    log._ends = CommitEnds()
-    assert log.read_crc_at(ends[2]) is None
-    assert log.read_crc_at(ends[3]) == again.read_crc_at(ends[3]) is not None
+    log.watermark._ends = CommitEnds()
+    assert log.stored.read_crc_at(ends[2]) is None
+    assert log.stored.read_crc_at(ends[3]) == again.stored.read_crc_at(ends[3]) is not None

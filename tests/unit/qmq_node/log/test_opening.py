@@ -26,13 +26,13 @@ from tests.unit.qmq_node.log.logs import (
 def torn(disk: MemoryDisk) -> MemoryDisk:
     """A log with a torn tail, an unfinished segment, and a lost first segment."""
     log, _ = filled(disk, 30)
-    log.append(1, b"x" * 500)
-    taken = log.take()
+    log.gather.append(1, b"x" * 500)
+    taken = log.gather.take()
     assert taken is not None
-    log.write(taken, sync=False)
+    log.writer.write(taken, sync=False)
     left = disk.after_kill()
     left.names[max(left.names)].content[taken.offset - taken.segment_base + HEADER_BYTES] ^= 1
-    left.create(f"log/{max(info.end for info in log.segments()):020d}.new", 100)
+    left.create(f"log/{max(info.end for info in log.stored.segments()):020d}.new", 100)
     del left.names[f"log/{0:020d}"]
     return left
 
@@ -54,12 +54,12 @@ def test_what_inspecting_finds_is_what_opening_finds() -> None:
     found, visited = inspected(disk)
     assert [damage.why for damage in found.damaged] == ["the first segment is missing"]
     log = SegmentedLog.activate(found, segment_bytes=SEGMENT)
-    assert (log.damaged, log.written_end, log.begin) == (found.damaged, found.end, 0)
+    assert (log.stored.damaged, log.written_end, log.begin) == (found.damaged, found.end, 0)
     assert log.torn_bytes > 0
-    assert log.high_watermark == log.position.offset == found.end
+    assert log.high_watermark == log.watermark.position.offset == found.end
     assert 0 <= found.end - visited[-1] <= HEADER_BYTES, "a seal may follow"
     again, _ = opened(disk)
-    assert (again.damaged, again.torn_bytes) == (log.damaged, 0)
+    assert (again.stored.damaged, again.torn_bytes) == (log.stored.damaged, 0)
 
 
 def damaged_at_the_end(disk: MemoryDisk) -> tuple[MemoryDisk, int]:
@@ -83,7 +83,7 @@ def test_a_member_of_a_larger_group_does_not_continue_behind_damage() -> None:
     assert f"lacks acknowledged bytes from offset {found.end} to {end}" in str(log.failed)
     assert (log.written_end, log.synced_end, log.prepare_next()) == (found.end, found.end, False)
     with pytest.raises(LogError, match="the log has failed: the log lacks acknowledged bytes"):
-        log.append(1, b"x")
+        log.gather.append(1, b"x")
     assert (disk.steps, content(disk)) == (steps, before)
     log = SegmentedLog.activate(found, segment_bytes=SEGMENT)
     assert log.written_end == found.continues_at >= end
@@ -106,11 +106,16 @@ def test_a_member_of_a_larger_group_appends_nothing_before_it_begins_an_epoch() 
     log = SegmentedLog.activate(inspected(disk)[0], segment_bytes=SEGMENT, is_only_member=False)
     steps = disk.steps
     with pytest.raises(LogError, match="this node is not the master") as refused:
-        log.append(1, b"x")
+        log.gather.append(1, b"x")
     assert refused.value.code == "log.slave"
-    assert (log.needs_seal, log.seal_idle(), log.take(), log.has_pending) == (True, None, None, False)
+    assert (log.gather.needs_seal, log.gather.seal_idle(), log.gather.take(), log.gather.has_pending) == (
+        True,
+        None,
+        None,
+        False,
+    )
     assert not log.prepare_next(), "its size is the master's"
-    assert (disk.steps, log.appended_end) == (steps, end)
+    assert (disk.steps, log.gather.appended_end) == (steps, end)
     log.begin_epoch(2)
     assert written(log) > end
 
@@ -128,14 +133,14 @@ def test_commits_above_the_limit_are_checked_and_not_visited() -> None:
         again = SegmentedLog.activate(found, segment_bytes=SEGMENT, is_only_member=False)
         place = max((end for end in ends if end <= limit), default=0)
         assert (again.written_end, again.synced_end) == (ends[-1], ends[-1])
-        assert (again.high_watermark, again.position.offset) == (place, place)
-        assert again.unconfirmed_commits == sum(end > limit for end in ends)
+        assert (again.high_watermark, again.watermark.position.offset) == (place, place)
+        assert again.watermark.unconfirmed_commits == sum(end > limit for end in ends)
     # What is above is confirmed later.
-    again.confirm(ends[-1])
+    again.watermark.confirm(ends[-1])
     found, _ = inspected(disk.after_kill(), visit_end=ends[1])
     again = SegmentedLog.activate(found, segment_bytes=SEGMENT, is_only_member=False)
-    again.confirm(ends[4])
-    assert again.position.offset == ends[4]
+    again.watermark.confirm(ends[4])
+    assert again.watermark.position.offset == ends[4]
     # A commit above the limit that is damaged is noticed.
     left = disk.after_kill()
     left.names[f"log/{0:020d}"].content[ends[4] + HEADER_BYTES] ^= 1
@@ -147,11 +152,11 @@ def test_a_start_above_the_limit_visits_nothing_and_keeps_its_place() -> None:
     disk = MemoryDisk()
     log, _ = opened(disk)
     written(log, is_confirmed=True)
-    position = log.position
+    position = log.watermark.position
     written(log)
     found, visited = inspected(disk.after_kill(), start=position, visit_end=0)
     again = SegmentedLog.activate(found, segment_bytes=SEGMENT, is_only_member=False)
-    assert (visited, again.position, again.high_watermark) == ([], position, position.offset)
+    assert (visited, again.watermark.position, again.high_watermark) == ([], position, position.offset)
 
 
 def rolled_behind_a_seal(disk: MemoryDisk) -> tuple[SegmentedLog, int, int]:
@@ -161,7 +166,7 @@ def rolled_behind_a_seal(disk: MemoryDisk) -> tuple[SegmentedLog, int, int]:
     at = log.written_end
     end = seal(log)
     # In the next segment: the seal's own is not written any more.
-    log.append(1, bytes(log.record_bytes_max))
+    log.gather.append(1, bytes(log.gather.record_bytes_max))
     commit(log)
     return log, at, end
 
@@ -170,14 +175,14 @@ def test_a_seal_is_synced_before_the_next_segment_is_written() -> None:
     """A start behind a checkpoint does not look for it, and slaves could not copy the log without it."""
     disk = MemoryDisk()
     log, at, end = rolled_behind_a_seal(disk)
-    assert disk.after_power_cut().names[f"log/{0:020d}"].content[at:end] == log.read(at, end - at)
+    assert disk.after_power_cut().names[f"log/{0:020d}"].content[at:end] == log.stored.read(at, end - at)
 
 
 def test_a_seal_that_a_power_cut_took_is_written_again() -> None:
     """Else members that have it would have other bytes than the one that lost it, and it could not send them."""
     disk = MemoryDisk()
     log, at, end = rolled_behind_a_seal(disk)
-    data = log.read(at, end - at)
+    data = log.stored.read(at, end - at)
     name, left = f"log/{0:020d}", without_seal(disk, at, end)
     found, _ = inspected(left)
     assert [(lost.segment_base, lost.offset, lost.data) for lost in found.walked.lost_seals] == [(0, at, data)]
@@ -198,7 +203,7 @@ def test_what_was_copied_with_one_sync_for_many_commits_is_truncated_at_the_firs
         copied_from = rng.choice(ends[:-10])
         for _ in range(rng.randint(1, 3)):
             offset, _, payload = rng.choice([record for record in records if record[0] > copied_from + HEADER_BYTES])
-            info = next(info for info in log.segments() if info.base <= offset < info.end)
+            info = next(info for info in log.stored.segments() if info.base <= offset < info.end)
             place = offset - info.base + rng.randrange(len(payload))
             disk.names[f"log/{info.base:020d}"].content[place] ^= 0xFF
         assert inspected(disk.after_kill())[0].damaged, "as a log that is not copied, it is damaged"
@@ -234,7 +239,7 @@ def test_damage_below_what_was_being_copied_is_damage() -> None:
     log, records = filled(disk, 40)
     left = disk.after_kill()
     left.names[f"log/{0:020d}"].content[records[3][0]] ^= 1
-    found, _ = inspected(left, copied_from=log.segments()[1].base)
+    found, _ = inspected(left, copied_from=log.stored.segments()[1].base)
     assert found.damaged
     assert found.end == log.written_end
 
@@ -243,7 +248,7 @@ def test_a_lost_start_segment_is_damage_and_the_rest_is_visited() -> None:
     disk = MemoryDisk()
     log, _ = filled(disk, 40)
     commit(log)
-    first, second = log.segments()[:2]
+    first, second = log.stored.segments()[:2]
     del disk.names[f"log/{first.base:020d}"]
     found, visited = inspected(disk, start=Position(first.base + 200, 7), synced_to=log.synced_end)
     assert [damage.why for damage in found.damaged] == ["the first segment is missing"]

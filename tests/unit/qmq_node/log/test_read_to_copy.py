@@ -24,7 +24,7 @@ def test_a_copy_of_what_is_read_is_the_log(bytes_max: int) -> None:
     assert log.written_end == master.written_end
     assert_prefix(log, master)
     if bytes_max >= SEGMENT:
-        assert calls == sum(info.base < master.written_end for info in master.segments())
+        assert calls == sum(info.base < master.written_end for info in master.stored.segments())
     if bytes_max <= 64:
         seals = sum(header_of(one).record_count == 0 for one in commits_of(master))
         assert calls >= len(list(commits_of(master))) - seals
@@ -44,7 +44,7 @@ def test_a_damaged_commit_is_not_sent() -> None:
     disk = MemoryDisk()
     log = SegmentedLog.open(disk, FOLDER, segment_bytes=SEGMENT, visit=lambda _: None)
     for _ in range(3):
-        log.append(1, b"record")
+        log.gather.append(1, b"record")
         commit(log)
     one, two, _ = commits_of(log)
     content = disk.names[f"{FOLDER}/{0:020d}"].content
@@ -53,9 +53,9 @@ def test_a_damaged_commit_is_not_sent() -> None:
         read_to_copy(log, 0, log.written_end, 1 << 20)
     assert read_to_copy(log, 0, two.offset, 1 << 20) == one
     content[two.offset] ^= 1
-    log.append(1, bytes(log.record_bytes_max))
+    log.gather.append(1, bytes(log.gather.record_bytes_max))
     commit(log)
-    assert len(log.segments()) > 1
+    assert len(log.stored.segments()) > 1
     with pytest.raises(LogError, match=f"log offset {two.offset}: the commit is damaged"):
         read_to_copy(log, two.offset, log.written_end, 1 << 20)
     del disk.names[f"{FOLDER}/{0:020d}"].content[:]
@@ -65,6 +65,6 @@ def test_a_damaged_commit_is_not_sent() -> None:
 
 def test_what_retention_removed_is_an_error() -> None:
     master = master_log()
-    master.drop_before(master.segments()[1].end)
+    master.drop_before(master.stored.segments()[1].end)
     with pytest.raises(LogError, match="log offset 0: no commit is kept there"):
         read_to_copy(master, 0, master.written_end, 1 << 20)

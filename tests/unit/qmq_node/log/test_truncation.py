@@ -26,15 +26,15 @@ def test_a_truncated_log_is_closed_and_opens_at_its_new_end() -> None:
     log, ends = three_commits(disk)
     log.truncate(to(log, ends[0]), high_watermark=0, checkpoint_offset=ends[0])
     with pytest.raises(LogError, match="it has to be opened again"):
-        log.append(1, b"x")
+        log.gather.append(1, b"x")
     again, found = opened(disk)
-    assert (again.written_end, len(found), again.damaged) == (ends[0], 1, ())
+    assert (again.written_end, len(found), again.stored.damaged) == (ends[0], 1, ())
 
 
 def test_acknowledged_data_is_never_truncated() -> None:
     disk = MemoryDisk()
     log, ends = three_commits(disk)
-    log.confirm(ends[1])
+    log.watermark.confirm(ends[1])
     last = to(log, ends[2])
     for wrong, known, checkpoint, why in (
         (
@@ -59,12 +59,12 @@ def test_a_log_whose_first_segments_are_gone_is_not_emptied() -> None:
     disk = MemoryDisk()
     log, _ = opened(disk)
     for _ in range(2):
-        log.append(1, bytes(log.record_bytes_max))
-        taken = log.take()
+        log.gather.append(1, bytes(log.gather.record_bytes_max))
+        taken = log.gather.take()
         assert taken is not None
-        log.write(taken)
+        log.writer.write(taken)
         log.complete(taken, is_confirmed=False)
-    log.drop_before(log.segments()[1].base)
+    log.drop_before(log.stored.segments()[1].base)
     with pytest.raises(LogError, match=f"to offset 0, because it begins at {log.begin}"):
         log.truncate(Truncation(0, 0, 2, "p"), high_watermark=0, checkpoint_offset=0)
 
@@ -118,7 +118,7 @@ def test_a_store_completes_a_truncation_before_it_reads_anything(kind: type[Stor
     driver.send("orders", 2)
     driver.commit()
     log = driver.store.log
-    end = log.records_end
+    end = log.gather.records_end
     target = to(log, end)
     driver.send("orders", 2)
     driver.commit()

@@ -25,7 +25,9 @@ def test_a_seal_behind_what_a_slave_has_is_no_lag() -> None:
 
 
 def test_commits_are_dropped_so_that_their_bytes_and_index_entries_stay_below_the_limit() -> None:
-    log = SimpleNamespace(before_write=print, segment_at=lambda offset: None)
+    log = SimpleNamespace(
+        writer=SimpleNamespace(before_write=print), stored=SimpleNamespace(segment_at=lambda offset: None)
+    )
     supervisor = SimpleNamespace(call=lambda name, job: None)
     feed = Feed(cast(Any, log), ManualClock(), cast(Any, supervisor), lambda: None, 1_000)
     feed.end = 0

@@ -38,7 +38,7 @@ def test_batches_are_the_log_with_seals_and_without_the_rests_of_segments(seed: 
     for batch in found:
         assert batch.bytes <= bytes_max or len(batch.ends) == 1
         assert sum(map(len, batch.buffers)) == batch.bytes
-        info = log.segment_at(batch.offset)
+        info = log.stored.segment_at(batch.offset)
         assert info is not None
         assert batch.segment_base == info.base
         assert batch.segment_bytes == (info.bytes if batch.offset == info.base else 0)
@@ -52,9 +52,9 @@ def test_reading_ends_where_the_log_is_written() -> None:
 
 
 def damaged(log: SegmentedLog, offset: int, data: bytes) -> None:
-    info = log.segment_at(offset)
+    info = log.stored.segment_at(offset)
     assert info is not None
-    log._disk.open(log._segments.path(info.base), writable=True).pwritev([data], offset - info.base)
+    log._disk.open(log.stored.files.path(info.base), writable=True).pwritev([data], offset - info.base)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -63,7 +63,7 @@ def test_a_changed_byte_is_never_sent(seed: int) -> None:
     commits = list(commits_of(log))
     place = rng.choice(commits)
     at = place.offset + rng.randrange(len(place.data))
-    damaged(log, at, bytes([log.read(at, 1)[0] ^ rng.randrange(1, 256)]))
+    damaged(log, at, bytes([log.stored.read(at, 1)[0] ^ rng.randrange(1, 256)]))
     with pytest.raises(LogError) as raised:
         batches(log, 2_000)
     assert raised.value.code == "log.unreadable"
@@ -86,13 +86,13 @@ def test_a_place_that_is_no_commit_is_named() -> None:
 
 def test_a_segment_that_retention_removed_is_not_skipped() -> None:
     log = master_log()
-    log.drop_before(log.segments()[1].base)
+    log.drop_before(log.stored.segments()[1].base)
     with pytest.raises(LogError, match="no readable commit at log offset 0: "):
         read_batch(log, BEGINNING, log.written_end, 1_000)
 
 
 def test_a_disk_that_can_not_read_says_where() -> None:
     log = master_log()
-    log._disk.break_pages(log._segments.path(0), 0, 4096)  # type: ignore[attr-defined]
+    log._disk.break_pages(log.stored.files.path(0), 0, 4096)  # type: ignore[attr-defined]
     with pytest.raises(ReadFailed, match="log offset 0: "):
         read_batch(log, BEGINNING, log.written_end, 1_000)

@@ -1,4 +1,4 @@
-"""class StoredLog: the segments of a log that are there: reading them, what is damaged in them, and dropping them."""
+"""class StoredSegments: what is there of a log: reading it, what is damaged in it, and dropping it."""
 
 import logging
 from collections import deque
@@ -18,43 +18,40 @@ PIECE_BYTES = 1 << 20
 """Bytes read at once by what reads a whole range."""
 
 
-class StoredLog:
-    """Reading is for any thread; the rest belongs to the event loop's."""
+class StoredSegments:
+    """The part of a log that is on disk. Reading is for any thread; the rest belongs to the event loop's."""
 
     def __init__(self, found: Inspection) -> None:
         walked = found.walked
-        self._disk = found.disk
-        self._segments = found.segments
+        self.disk = found.disk
+        self.files = found.segments
         self.damaged = found.damaged
         self.written_end = walked.position.offset
-        self.high_watermark = walked.visited.offset
-        """`written_end`: the first offset not yet written. `high_watermark`: the first one that may still be lost; it is the end of
-        a commit and never falls."""
-        self._base = walked.segment_base
-        """Of the segment that records are appended to; it may not exist yet."""
+        """The first offset not yet written."""
         self._begin_file = found.begin_file
         self._missing_from = found.missing_from
         """Where the log began before its first segments were lost; None: they are there."""
         self._hidden: deque[int] = deque()
         """Bases of dropped segments whose files are still there, oldest first."""
-        self._ends = found.ends
-        self.epochs = walked.epochs
-        """Of the commits written, also of those that retention removed since a checkpoint."""
-        self.tails = dict(found.tails)
-        """Segment base -> offset and CRC of its last commit with records at or below the high watermark: by them a segment is known
-        again. A later one may be truncated."""
 
     @property
     def begin(self) -> int:
         """The oldest log offset kept."""
         if self._missing_from is not None:
             return self._missing_from
-        begin = self._segments.begin
+        begin = self.files.begin
         return self.written_end if begin is None else begin
 
-    def crc_at(self, end: int) -> int | None:
-        """Return the CRC of the commit that ends at a log offset; None if it is none of the newest ones (see `read_crc_at`)."""
-        return self._ends.crc_at(end)
+    def record_begin(self) -> None:
+        """Record where a log begins that was never recorded. A failure is logged: retention records it, or the next start. Until
+        then a lost first segment goes unnoticed.
+        """
+        if self._begin_file.exists or self.files.begin is None:
+            return
+        try:
+            self._begin_file.write(self.begin)
+        except OSError as error:
+            logger.error("the offset where the log begins can't be recorded: %s", error)
 
     # --- damage ----------------------------------------------------------------------------------------------------
 
@@ -69,7 +66,7 @@ class StoredLog:
 
     def read(self, offset: int, size: int) -> bytes:
         """Bytes of the log. Raises ReadFailed when the disk returned an error, or LogError when they are not kept."""
-        file, place = self._segments.locate(offset, size)
+        file, place = self.files.locate(offset, size)
         try:
             data = file.pread(size, place)
         except OSError as error:
@@ -80,7 +77,7 @@ class StoredLog:
 
     def read_cached(self, offset: int, size: int) -> bytes | bytearray | None:
         """As `read`, but None when the disk would have to be waited for."""
-        found = self._segments.opened(offset, size)
+        found = self.files.opened(offset, size)
         if found is None:
             return None
         file, place = found
@@ -91,7 +88,7 @@ class StoredLog:
 
     def warm(self, offset: int, size: int) -> None:
         """Bring a range into memory, as far as it is kept; from a thread that may wait for the disk."""
-        info = self._segments.holding(offset)
+        info = self.files.holding(offset)
         end = min(offset + size, info.end) if info is not None else offset
         for begin in range(offset, end, WARM_BYTES):
             self.read(begin, min(WARM_BYTES, end - begin))
@@ -115,7 +112,7 @@ class StoredLog:
             found.append(commit)
             size += commit.end - commit.offset
 
-        walker = Walker(self._segments, visit, stop=lambda offset: offset >= end or size >= bytes_max, visit_end=end)
+        walker = Walker(self.files, visit, stop=lambda offset: offset >= end or size >= bytes_max, visit_end=end)
         walked = walker.walk(position)
         if walked.damaged:
             damage = walked.damaged[0]
@@ -135,7 +132,7 @@ class StoredLog:
             is_stopped = offset >= end or stop(offset)
             return is_stopped
 
-        walked = Walker(self._segments, visit, stop=stop_at, skip_unreadable=True).walk(Position(begin, UNKNOWN_CHAIN))
+        walked = Walker(self.files, visit, stop=stop_at, skip_unreadable=True).walk(Position(begin, UNKNOWN_CHAIN))
         if is_stopped:
             return walked.damaged
         return (*walked.damaged, Damage(walked.position.offset, end, "commits can't be read"))
@@ -143,7 +140,7 @@ class StoredLog:
     def is_readable(self, begin: int, end: int) -> bool:
         """Whether the disk can read this range, as far as it is kept; from a thread that may wait for the disk."""
         at = begin
-        while at < end and (info := self._segments.holding(at)) is not None:
+        while at < end and (info := self.files.holding(at)) is not None:
             size = min(PIECE_BYTES, end - at, info.end - at)
             try:
                 self.read(at, size)
@@ -153,14 +150,14 @@ class StoredLog:
         return True
 
     def read_crc_at(self, end: int) -> int | None:
-        """As `crc_at`, but of any commit that is kept, by reading its segment; from a thread that may wait for the disk.
+        """As `SegmentedLog.crc_at`, but of any commit that is kept, by reading its segment, in a thread that may wait.
 
         None: no commit ends there, or it can't be read.
         """
-        info = self._segments.holding(end - 1) if 0 < end <= self.written_end else None
+        info = self.files.holding(end - 1) if 0 < end <= self.written_end else None
         if info is None:
             return None
-        walker = Walker(self._segments, lambda _: None, stop=lambda offset: offset >= end, skip_unreadable=True)
+        walker = Walker(self.files, lambda _: None, stop=lambda offset: offset >= end, skip_unreadable=True)
         walked = walker.walk(Position(info.base, UNKNOWN_CHAIN))
         return walked.position.chain if walked.position.offset == end else None
 
@@ -179,23 +176,22 @@ class StoredLog:
 
     def segment_at(self, offset: int) -> SegmentInfo | None:
         """Return the segment with a log offset; None if it is not kept."""
-        return self._segments.holding(offset)
+        return self.files.holding(offset)
 
     def segments(self) -> list[SegmentInfo]:
         """The segments, oldest first."""
-        return self._segments.infos()
+        return self.files.infos()
 
     # --- dropping --------------------------------------------------------------------------------------------------
 
-    def hide_before(self, offset: int) -> list[int]:
-        """Drop whole segments below a log offset, never the current one; their bases.
+    def hide_before(self, offset: int, current: int) -> list[int]:
+        """Drop whole segments below a log offset that are older than the one with base `current`; their bases.
 
         They can't be read any more. Their files are deleted by `delete_hidden`.
         """
-        bases = [info.base for info in self._segments.infos() if info.end <= offset and info.base < self._base]
+        bases = [info.base for info in self.files.infos() if info.end <= offset and info.base < current]
         for base in bases:
-            self._segments.hide(base)
-            self.tails.pop(base, None)
+            self.files.hide(base)
         self._hidden.extend(bases)
         if bases:
             self._missing_from = None
@@ -216,15 +212,9 @@ class StoredLog:
             self._begin_file.write(self.begin)
         for _ in range(min(files_max, len(self._hidden))):
             try:
-                self._disk.remove(self._segments.path(self._hidden[0]))
+                self.disk.remove(self.files.path(self._hidden[0]))
             except FileNotFoundError:
                 # An earlier call deleted it and could not sync the folder.
                 logger.info("the dropped segment at log offset %d is gone already", self._hidden[0])
-            self._disk.sync_dir(self._segments.folder)
+            self.disk.sync_dir(self.files.folder)
             self._hidden.popleft()
-
-    def drop_before(self, offset: int) -> list[int]:
-        """Drop whole segments below a log offset and delete their files at once; their bases."""
-        bases = self.hide_before(offset)
-        self.delete_hidden(len(self._hidden))
-        return bases

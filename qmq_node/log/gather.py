@@ -1,14 +1,15 @@
-"""class Appender: a log as the event loop sees it: records gather in a commit, which is taken to be written."""
+"""class Gather: records gather in a commit, which is taken to be written."""
 
 from collections import deque
-from collections.abc import Sequence
 
 from qmq.errors import LogError, NoSpace
-from qmq_node.log.commit import COMMIT_BYTES_TARGET, FIRST_SEGMENT_BYTES, RECORD_BYTES_MAX, SealedCommit
-from qmq_node.log.confirmed_log import ConfirmedLog
+from qmq_node.log.commit import COMMIT_BYTES_TARGET, RECORD_BYTES_MAX, SealedCommit
 from qmq_node.log.disk import Buffer
 from qmq_node.log.opening import Inspection
-from qmq_node.log.record import COMMIT_BODY_BYTES_MAX, HEADER_BYTES, RECORD, RECORD_BYTES, CommitHeader, Position
+from qmq_node.log.record import COMMIT_BODY_BYTES_MAX, HEADER_BYTES, RECORD, RECORD_BYTES, CommitHeader
+from qmq_node.log.segment import FIRST_SEGMENT_BYTES, NewSegments
+from qmq_node.log.stored import StoredSegments
+from qmq_node.log.writer import CommitWriter
 
 PREPARE_AHEAD_BYTES = FIRST_SEGMENT_BYTES * 3 // 2
 """Below this much room a further segment is created ahead: two small ones, so that a fast producer cannot outrun the disk."""
@@ -23,12 +24,19 @@ def commit_bytes_of(record_bytes: int) -> int:
     return HEADER_BYTES + RECORD_BYTES + record_bytes
 
 
-class Appender(ConfirmedLog):
-    """All of it belongs to the event loop's thread, `prepare_next` to any."""
+class Gather:
+    """Records that are not written yet, and the room for more. Belongs to the event loop's thread."""
 
-    def __init__(self, found: Inspection, segment_bytes: int) -> None:
-        super().__init__(found, segment_bytes)
-        walked = found.walked
+    def __init__(
+        self, found: Inspection, stored: StoredSegments, writer: CommitWriter, new_segments: NewSegments
+    ) -> None:
+        self._stored = stored
+        self._segments = found.segments
+        self._writer = writer
+        self._new_segments = new_segments
+        walked, segment_bytes = found.walked, new_segments.segment_bytes
+        self.base = walked.segment_base
+        """Of the segment that records are appended to; it may not exist yet."""
         self.record_bytes_max = min(RECORD_BYTES_MAX, segment_bytes - HEADER_BYTES - RECORD_BYTES)
         """Largest record: each segment can hold it."""
         self._base_end = walked.segment_base
@@ -42,6 +50,7 @@ class Appender(ConfirmedLog):
         self.is_out_of_space = False
         """The last attempt to create the next segment failed."""
         self.needs_seal = False
+        """Whether the last commit has records and nothing behind it proves that it was synced."""
         self.is_slave = False
         """Whether the log takes only the commits of another node (`CopiedLog`), until it begins an epoch of its own."""
 
@@ -68,11 +77,6 @@ class Appender(ConfirmedLog):
         return self.appended_end if self._record_count else self._records_end
 
     @property
-    def appended_base(self) -> int:
-        """The base of the segment that the last appended record goes to; the segment may not exist yet."""
-        return self._base
-
-    @property
     def prepared_bytes(self) -> int:
         """Bytes of segments created ahead of need."""
         return max(0, self._segments.end - self._base_end)
@@ -95,7 +99,7 @@ class Appender(ConfirmedLog):
     @property
     def current_segment_bytes(self) -> int:
         """Size of the segment that is appended to."""
-        return self._base_end - self._base
+        return self._base_end - self.base
 
     @property
     def needs_segment(self) -> bool:
@@ -103,32 +107,13 @@ class Appender(ConfirmedLog):
         slave's none."""
         if self.is_slave:
             return False
-        if self.appended_end == self.begin:
+        if self.appended_end == self._stored.begin:
             return self._segments.begin is None
-        return not self.prepared_bytes or self.room_bytes < min(self._segment_bytes, PREPARE_AHEAD_BYTES)
-
-    @property
-    def epoch(self) -> int:
-        """The epoch of the next commits."""
-        return self._epoch
-
-    def begin_epoch(self, epoch: int) -> None:
-        """Write further commits in this epoch, which must be on this disk already
-        (`qmq_node.replication.replica_state`). A slave's log takes records from now on, and none of another node.
-
-        Raises ValueError if the epoch is lower than the last one, or records are waiting or being written.
-        """
-        if epoch < self._epoch:
-            raise ValueError(f"the epoch is {self._epoch} and can't fall to {epoch}")
-        if not self.appended_end == self.written_end == self._writer_end:
-            raise ValueError(
-                f"epoch {epoch} can't begin: records behind log offset {self.written_end} are not written yet"
-            )
-        self._epoch, self.is_slave = epoch, False
+        return not self.prepared_bytes or self.room_bytes < min(self._new_segments.segment_bytes, PREPARE_AHEAD_BYTES)
 
     def _takes_nothing(self) -> LogError:
-        if self.failed is not None:
-            return LogError(f"the log has failed: {self.failed}", code="log.failed")
+        if self._writer.failed is not None:
+            return LogError(f"the log has failed: {self._writer.failed}", code="log.failed")
         return LogError(
             "the log takes only what the group's master writes: this node is not the master", code="log.slave"
         )
@@ -142,7 +127,7 @@ class Appender(ConfirmedLog):
             NoSpace: the record needs another segment, and the disk has no space for one; nothing was changed.
             LogError: the record is too large for the log, or the log has failed or is a slave's.
         """
-        if self.failed is not None or self.is_slave:
+        if self._writer.failed is not None or self.is_slave:
             raise self._takes_nothing()
         size = sum(map(len, parts))
         needed = RECORD_BYTES + size
@@ -160,7 +145,7 @@ class Appender(ConfirmedLog):
                 self._seal()
             if self._at + HEADER_BYTES + needed > end:
                 self._at = end
-                self._enter(end)
+                self.enter(end)
         offset = self._at + HEADER_BYTES + self._body_bytes + RECORD_BYTES
         self._parts.append(RECORD.pack(size, kind))
         self._parts.extend(parts)
@@ -172,14 +157,25 @@ class Appender(ConfirmedLog):
         """Pass on the index entries of the record that was appended last to slaves, with its commit. They are not written."""
         self._index_entries.append(entries)
 
-    def _enter(self, base: int) -> None:
+    def enter(self, base: int) -> None:
         """Append to the segment at `base` from now on. It may not exist yet; its size is fixed."""
         info = self._segments.holding(base)
-        self._base, self._base_end = base, base + self._size_of(base) if info is None else info.end
+        self.base, self._base_end = base, base + self._new_segments.size_of(base) if info is None else info.end
+
+    def begin_at(self, base: int) -> None:
+        """Append to a new segment that continues nothing."""
+        self.enter(base)
+        self._at = self._records_end = base
+
+    def follow(self, header: CommitHeader) -> None:
+        """Continue behind a commit that was copied."""
+        self._at, self.needs_seal = header.end, header.record_count > 0
+        if header.record_count:
+            self._records_end = header.end
 
     def _seal(self) -> None:
         commit = SealedCommit(
-            self._base, self._at, self._body_bytes, self._record_count, tuple(self._parts), tuple(self._index_entries)
+            self.base, self._at, self._body_bytes, self._record_count, tuple(self._parts), tuple(self._index_entries)
         )
         self._at = self._records_end = commit.end
         self._parts, self._index_entries, self._body_bytes, self._record_count = [], [], 0, 0
@@ -193,8 +189,8 @@ class Appender(ConfirmedLog):
 
     def take(self) -> SealedCommit | None:
         """The next commit to write, in order; None when nothing is pending. Raises LogError when the log has failed."""
-        if self.failed is not None:
-            raise LogError(f"the log has failed: {self.failed}", code="log.failed")
+        if self._writer.failed is not None:
+            raise LogError(f"the log has failed: {self._writer.failed}", code="log.failed")
         if not self._sealed:
             if not self._record_count:
                 return None
@@ -205,61 +201,10 @@ class Appender(ConfirmedLog):
 
     def seal_idle(self) -> SealedCommit | None:
         """An empty commit that proves the last one synced; None when there is nothing to prove or something pending."""
-        if not self.needs_seal or self.has_pending or self.failed is not None or self.is_slave:
+        if not self.needs_seal or self.has_pending or self._writer.failed is not None or self.is_slave:
             return None
         if self._at + HEADER_BYTES > self._base_end:
             return None
-        commit = SealedCommit(self._base, self._at, 0, 0, ())
+        commit = SealedCommit(self.base, self._at, 0, 0, ())
         self._at = commit.end
         return commit
-
-    def complete(self, commit: SealedCommit, *, is_confirmed: bool = True) -> None:
-        """Back on the appending thread: a commit was written (and synced as its policy says).
-
-        Args:
-            is_confirmed: the commit need not be stored elsewhere, so the high watermark moves to its end, unless it is a seal.
-                Otherwise `confirm` moves it.
-        """
-        if self._epoch != self.epochs.last_epoch:
-            self.epochs = self.epochs.with_commit(self._epoch, self.written_end)
-        self.written_end = commit.end
-        self.needs_seal = not commit.is_seal
-        self._ends.add(commit.end, self._chain)
-        if not commit.is_seal:
-            tail = Position(commit.offset, self._chain)
-            if is_confirmed:
-                self._confirmed(Position(commit.end, self._chain), commit.segment_base, tail)
-            else:
-                self._unconfirmed.append((commit.end, commit.segment_base, tail))
-
-    def complete_copied(self, headers: Sequence[CommitHeader]) -> None:
-        """Back on the appending thread: `write_copied` has written these commits. The high watermark is moved by `confirm`."""
-        for header in headers:
-            if header.epoch != self.epochs.last_epoch:
-                # A copy may begin in the middle of the master's log.
-                previous_end = self.written_end if self.epochs.entries else header.offset
-                self.epochs = self.epochs.with_commit(header.epoch, previous_end)
-            self.written_end = header.end
-            self._ends.add(header.end, header.crc)
-            if header.record_count:
-                self._records_end = header.end
-        self._at, self._epoch, self.needs_seal = header.end, max(self._epoch, header.epoch), header.record_count > 0
-        self._enter(header.segment_base)
-
-    def prepare_next(self) -> bool:
-        """Create the segment behind the last one, so that a roll costs nothing and needs no space; False if none is needed.
-
-        Raises OSError without space; nothing is left behind.
-        """
-        with self._make_lock:
-            infos = self._segments.infos()
-            if not self.needs_segment or (infos and not any(info.base == self._base for info in infos)):
-                self.is_out_of_space = False
-                return False
-            try:
-                self._create_segment(infos[-1].end if infos else self._base)
-            except OSError:
-                self.is_out_of_space = True
-                raise
-            self.is_out_of_space = False
-            return True
