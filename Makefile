@@ -62,6 +62,7 @@ lint-python: setup
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tools.dead_code
 	$(BIN)/python -m tools.prose
 
 .PHONY: demo e2e screenshots spark

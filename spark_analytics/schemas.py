@@ -160,10 +160,3 @@ SEQUENCES_PER_LOG = 1 << 48
 
 CAUSE_CONSUMER_LEFT = "consumer_left"
 CAUSE_UNKNOWN = "unknown"
-
-
-def ddl(schema: StructType) -> str:
-    """A schema as Spark's DDL text."""
-    return ", ".join(
-        f"`{field.name}` {field.dataType.simpleString()}{'' if field.nullable else ' NOT NULL'}" for field in schema
-    )

@@ -95,11 +95,6 @@ class SendHandler(ABC):
         """Whether too much waits for the disk."""
         return self._log.gather.pending_bytes > UNSYNCED_BYTES_MAX
 
-    @property
-    def waiting_frames(self) -> int:
-        """Sends that wait for slaves. They count as unanswered requests, whose limits stop the reading of connections."""
-        return sum(map(len, self._waiting.values()))
-
     def _is_over(self) -> bool:
         committer = self._committer
         return committer.is_replicated and committer.unconfirmed_bytes > UNCONFIRMED_BYTES_MAX

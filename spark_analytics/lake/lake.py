@@ -349,11 +349,6 @@ class Lake:
         ]
 
 
-def partition_of(at_ms: int) -> str:
-    """The folder of an hour."""
-    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("date=%Y-%m-%d/hour=%H")
-
-
 def hour_of(partition: str) -> int:
     """When a folder's hour begins, in ms since the epoch.
 

@@ -148,10 +148,3 @@ def step_for(node: Identity, state: ReplicaState, row: GroupRow, *, leads: bool,
         # epoch. It may have led this one already if the epoch is on its disk.
         return Step.LEAD if row.epoch > state.epoch else Step.WAIT
     return Step.FOLLOW if row.master else Step.WAIT
-
-
-def row_of_only_member(broker_group: str, node_id: str, state: ReplicaState) -> GroupRow | None:
-    """Return the row by which a node serves after its start, before any metaserver has sent one; None: it waits for one."""
-    if not state.is_only_member:
-        return None
-    return GroupRow(broker_group, (node_id,), node_id, (node_id,), state.epoch, 0, state.promotion_id)

@@ -61,8 +61,3 @@ class Slave:
     def confirmable_end(self) -> int | None:
         """The end to confirm; None while nothing may be confirmed."""
         return None if self.is_copying else self.synced_end
-
-    @property
-    def applicable_end(self) -> int:
-        """Up to here commits may be applied to the store: no later master truncates them."""
-        return min(self.high_watermark, self.end)

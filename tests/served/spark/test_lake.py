@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from spark_analytics.lake import Lake, LakeBusy, LakeError, ingestion
 from spark_analytics.lake.files import HadoopFiles, LocalFiles
 from spark_analytics.lake.ingestion import Ingested, ingest
-from spark_analytics.lake.lake import WATERMARK_SECONDS, hour_of, partition_of
+from spark_analytics.lake.lake import WATERMARK_SECONDS, hour_of
 from spark_analytics.lake.log import Batch, Change
 from spark_analytics.lake.node_logs import add_logs, known_logs
 from spark_analytics.schemas import INDEX, SCHEMAS
@@ -32,6 +32,11 @@ NINE = int(datetime(2026, 11, 21, 9, tzinfo=UTC).timestamp() * 1000)
 EVER = (0, 1 << 42)
 SPARK_WAITS_SECONDS = 10
 """For a stream's Python process to call back."""
+
+
+def partition_of(at_ms: int) -> str:
+    """The folder of an hour."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("date=%Y-%m-%d/hour=%H")
 
 
 def index_rows(spark: SparkSession, begin: int, end: int, *, from_ms: int = NINE, every_ms: int = 60_000) -> DataFrame:

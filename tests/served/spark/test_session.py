@@ -6,11 +6,19 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from qmq.private_files import restrict_umask
 from spark_analytics.jobs.states import SAMPLED_RANGES
 from spark_analytics.local_rows import local_frame
-from spark_analytics.schemas import SCHEMAS, ddl
+from spark_analytics.schemas import SCHEMAS
+
+
+def ddl(schema: StructType) -> str:
+    """A schema as Spark's DDL text."""
+    return ", ".join(
+        f"`{field.name}` {field.dataType.simpleString()}{'' if field.nullable else ' NOT NULL'}" for field in schema
+    )
 
 
 def test_times_are_utc_whatever_zone_the_machine_has(spark: SparkSession) -> None:

@@ -30,7 +30,7 @@ class RuleBreakage:
 
     name: str
     changes: tuple[tuple[str, str, str], ...]
-    """Where in `qmq_node.replication.rules`, the text to replace, and its replacement."""
+    """Where in `qmq_node.replication.rules` or in the model, the text to replace, and its replacement."""
     bounds: tuple[Bounds, ...] = (SMALL, THREE)
     """In each of these walks some seed finds it."""
 
@@ -38,7 +38,8 @@ class RuleBreakage:
         """The first seed that finds it, and what it found; the last seed if none does."""
         with ExitStack() as stack:
             for where, old, new in self.changes:
-                stack.enter_context(SourceChange(self.name, RULES + where, old, new).applied())
+                path = where if where.startswith("tests.") else RULES + where
+                stack.enter_context(SourceChange(self.name, path, old, new).applied())
             for seed in range(1, SEEDS_MAX + 1):
                 found = walk_one(seed, bounds, STEPS)
                 if found.broken:
@@ -181,7 +182,7 @@ BREAKAGES = (
     ),
     RuleBreakage(
         "a slave applies what is above the high watermark",
-        (("slave:Slave.applicable_end", "min(self.high_watermark, self.end)", "self.end"),),
+        (("tests.sim.replication.group:applicable_end", "min(slave.high_watermark, slave.end)", "slave.end"),),
         (replace(SMALL, applies=True, syncs_later=True), replace(THREE, applies=True)),
     ),
     RuleBreakage(

@@ -16,7 +16,7 @@ from qmq_node.log.epochs import EpochChain
 from qmq_node.replication.rules.following import LogEnd, TruncationRejected, answer_follow, check_truncation
 from qmq_node.replication.rules.master import Master
 from qmq_node.replication.rules.promotion import MemberReport, choose, recovered
-from qmq_node.replication.rules.roles import Identity, ReplicaState, Step, row_of_only_member, step_for
+from qmq_node.replication.rules.roles import Identity, ReplicaState, Step, step_for
 from qmq_node.replication.rules.row import (
     AddMember,
     ChangeInSync,
@@ -31,6 +31,18 @@ from qmq_node.replication.rules.slave import Slave
 Entry = tuple[int, int]
 """Epoch and value."""
 Log = tuple[Entry, ...]
+
+
+def row_of_only_member(broker_group: str, node_id: str, state: ReplicaState) -> GroupRow | None:
+    """Return the row by which a node serves after its start, before any metaserver has sent one; None: it waits for one."""
+    if not state.is_only_member:
+        return None
+    return GroupRow(broker_group, (node_id,), node_id, (node_id,), state.epoch, 0, state.promotion_id)
+
+
+def applicable_end(slave: Slave) -> int:
+    """Return up to where commits may be applied to the store: no later master truncates them (`Applying.advance`)."""
+    return min(slave.high_watermark, slave.end)
 
 
 @dataclass(frozen=True)
@@ -355,7 +367,7 @@ class Rules:
         slave = slave.received(row.epoch, row.promotion_id, slave.session, slave.end, end, watermark)
         node = node._replace(log=(*node.log, *master.log[len(node.log) : end]), role=slave)
         if self.bounds.applies:
-            node = node._replace(known=max(node.known, slave.applicable_end))
+            node = node._replace(known=max(node.known, applicable_end(slave)))
         if not self.bounds.syncs_later:
             node = node._replace(synced=end, role=slave.synced(end))
         return _put(group, number, node)
@@ -474,8 +486,8 @@ class Rules:
 
     def _store_steps(self, group: Group, number: int, node: Node) -> Iterator[tuple[str, Thunk]]:
         role = node.role
-        if isinstance(role, Slave) and len(node.applied) < role.applicable_end:
-            yield f"{number} applies up to {role.applicable_end}", partial(self._apply, group, number)
+        if isinstance(role, Slave) and len(node.applied) < applicable_end(role):
+            yield f"{number} applies up to {applicable_end(role)}", partial(self._apply, group, number)
         if role is not None:
             end = self._checkpoint_end(node, role)
             if end > len(node.checkpoint):
@@ -484,7 +496,7 @@ class Rules:
     def _apply(self, group: Group, number: int) -> Group:
         node = group.nodes[number]
         assert isinstance(node.role, Slave)
-        return _put(group, number, node._replace(applied=node.log[: node.role.applicable_end]))
+        return _put(group, number, node._replace(applied=node.log[: applicable_end(node.role)]))
 
     def _checkpoint_end(self, node: Node, role: Master | Slave) -> int:
         return min(len(node.applied), role.high_watermark, node.synced)

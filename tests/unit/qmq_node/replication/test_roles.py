@@ -8,7 +8,7 @@ from qmq.protocol.codes import FollowResult
 from qmq_node.log.epochs import EpochChain
 from qmq_node.replication.rules.following import LogEnd, TruncationRejected, answer_follow, check_truncation
 from qmq_node.replication.rules.master import Master, SessionRejected
-from qmq_node.replication.rules.roles import Identity, ReplicaState, Step, row_of_only_member, step_for
+from qmq_node.replication.rules.roles import Identity, ReplicaState, Step, step_for
 from qmq_node.replication.rules.row import GroupRow
 from qmq_node.replication.rules.slave import CommitsRejected, Slave
 
@@ -64,15 +64,6 @@ def test_a_process_leads_only_if_it_was_promoted_with_its_data_folder() -> None:
             assert step_for(other, state, row, leads=False, follows=False) is Step.WAIT
         assert step_for(Identity("a", "boot", "a1"), state, row, leads=False, follows=False) is Step.LEAD
     assert not NEW.for_row(ROW).is_new
-
-
-def test_only_an_only_member_serves_without_asking() -> None:
-    assert row_of_only_member("g", "a", STATE) is None
-    row = row_of_only_member("g", "a", replace(STATE, is_only_member=True))
-    assert row is not None
-    assert (row.members, row.in_sync, row.place) == (("a",), ("a",), (3, 0))
-    assert STATE.for_row(row) == replace(STATE, is_only_member=True, in_sync=("a",))
-    assert ReplicaState().for_row(ROW) == replace(STATE, version=ROW.version, in_sync=ROW.in_sync)
 
 
 def test_the_newest_row_of_an_epoch_stays_known() -> None:
@@ -177,17 +168,11 @@ def test_a_confirmation_that_does_not_count_says_why(
 # --- what a slave takes ----------------------------------------------------------------------------------------------
 
 
-def test_a_slave_takes_commits_confirms_what_is_synced_and_applies_up_to_the_high_watermark() -> None:
+def test_a_slave_takes_commits_confirms_what_is_synced_and_knows_the_high_watermark() -> None:
     slave = SLAVE.received(3, "p3", 5, 200, 280, 250)
-    assert (slave.end, slave.confirmable_end, slave.applicable_end) == (280, 100, 250)
+    assert (slave.end, slave.confirmable_end, slave.high_watermark) == (280, 100, 250)
     assert slave.synced(280).confirmable_end == 280
     assert replace(slave, is_copying=True).synced(280).confirmable_end is None
-
-
-def test_a_high_watermark_beyond_the_log_applies_what_is_there() -> None:
-    slave = SLAVE.received(3, "p3", 5, 200, 200, 900)
-    assert slave.applicable_end == 200
-    assert slave.received(3, "p3", 5, 200, 200, 100).high_watermark == 900
 
 
 @pytest.mark.parametrize(
@@ -260,3 +245,8 @@ def test_commits_of_the_master_s_own_epoch_are_not_truncated() -> None:
             TruncationRejected, match="offset 700, and its newest commit is of epoch 3, which the master has"
         ):
             check_truncation(700, 500, 3, epoch)
+
+
+def test_a_high_watermark_does_not_fall() -> None:
+    slave = SLAVE.received(3, "p3", 5, 200, 200, 900)
+    assert slave.received(3, "p3", 5, 200, 200, 100).high_watermark == 900

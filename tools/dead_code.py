@@ -1,0 +1,67 @@
+"""Finds functions, methods, properties and classes that the product does not use, only tests at most.
+
+`python -m tools.dead_code` lists them and exits with 1. Vulture compares names, so one that is used anywhere counts as used. What
+frameworks call by name is listed here, or named in a string of the settings and of pyproject.toml.
+"""
+
+import re
+import sys
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from vulture.core import Vulture
+
+PROJECT = Path(__file__).resolve().parent.parent
+PACKAGES = (
+    "api", "broker_node", "console", "delay_node", "metaserver", "qmq", "qmq_node", "qmq_testing", "spark_analytics", "tools",
+)  # fmt: skip
+NAMED_IN = ("pyproject.toml", "console/settings.py", "deploy/systemd/*.service")
+"""Files that name what others import."""
+CALLED_BY = {
+    "Django": (
+        "*Config", "run_from_argv", "process_exception", "validate", "get_help_text", "_get_socket", "_get_session_from_db",
+        "_aget_session_from_db", "not_found", "bad_request", "csrf_refused", "check_*",
+    ),
+    "Django REST framework": ("api/*:get_*", "has_permission", "authenticate_header", "patch"),
+    "drf-spectacular": ("*Scheme", "*Schema", "map_serializer_field"),
+    "django-allauth": (
+        "is_open_for_signup", "is_auto_signup_allowed", "pre_authenticate", "pre_social_login", "get_totp_issuer",
+        "_rollback_login_failed_rl_usage",
+    ),
+    "Celery": ("apply_entry", "run_job", "_restrict_files", "_stop_jobs"),
+    "Spark": (
+        "streamReader", "pushFilters", "initialOffset", "getDefaultReadLimit", "prepareForTriggerAvailableNow", "latestOffset",
+    ),
+    "pytest": ("pytest_*", "qmq_time"),
+    "the standard library": ("__getattr__", "readinto", "redirect_request"),
+    "applications": ("*Middleware", "MessageContextFilter", "handlers_max", "close_producer"),
+    "serializers, as `source`": ("held_ratio", "choices_sorted"),
+}  # fmt: skip
+"""Patterns of names, with a path where others may have the name, by who calls them."""
+_DOTTED = re.compile(r"[\w.:]+")
+
+
+def unused(packages: tuple[str, ...] = PACKAGES, project: Path = PROJECT) -> Iterator[str]:
+    """Yield where something is defined that the product does not use, and its name."""
+    found = Vulture()
+    found.scavenge([str(project / package) for package in packages], exclude=["*/migrations/*"])
+    called = [name if ":" in name else f"*:{name}" for names in CALLED_BY.values() for name in names]
+    named = set(_names(project))
+    for item in (*found.unused_classes, *found.unused_funcs, *found.unused_methods, *found.unused_props):
+        path = Path(item.filename).relative_to(project)
+        if item.name not in named and not any(fnmatchcase(f"{path}:{item.name}", pattern) for pattern in called):
+            yield f"{path}:{item.first_lineno}: nothing uses the {item.typ} {item.name}"
+
+
+def _names(project: Path) -> Iterator[str]:
+    for pattern in NAMED_IN:
+        for path in project.glob(pattern):
+            for dotted in _DOTTED.findall(path.read_text()):
+                yield from re.split(r"[.:]", dotted)
+
+
+if __name__ == "__main__":
+    problems = sorted(unused())
+    print("\n".join(problems))
+    sys.exit(bool(problems))
