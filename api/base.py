@@ -292,7 +292,7 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
         final = super().finalize_response(request, given, *args, **kwargs)  # type: ignore[arg-type]
         if self._idempotency is not None:
             row, self._idempotency = self._idempotency, None
-            idempotency.settle(row, response, self._subjects)
+            idempotency.store_answer(row, response, self._subjects)
         final.headers.setdefault("Cache-Control", "no-store")
         return final
 

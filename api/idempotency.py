@@ -118,7 +118,7 @@ def is_final(response: Response) -> bool:
     return response.status_code == 409 and str(response.data["code"]).endswith(".exists")
 
 
-def settle(row: IdempotencyKey, response: Response, subjects: Iterable[str]) -> None:
+def store_answer(row: IdempotencyKey, response: Response, subjects: Iterable[str]) -> None:
     """Stores a final answer, or frees the key.
 
     Args:

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 
-from delay_node.due_lanes import DueLanes, Group
+from delay_node.due_lanes import BrokerGroupQueue, DueLanes
 from delay_node.lanes import Item, Lane
 from delay_node.records import RecordKind, State, hour_of
 from delay_node.schedule_log import message_id_of
@@ -67,7 +67,7 @@ class BatchSender:
         hour = self._store.hours.get(hour_of(ref))
         return hour is not None and hour.states is not None and self._store.state(ref) in (State.PENDING, State.CLAIMED)
 
-    def start(self, items: list[Item], lanes: list[Lane], route: BrokerGroupRoute, group: Group) -> None:
+    def start(self, items: list[Item], lanes: list[Lane], route: BrokerGroupRoute, group: BrokerGroupQueue) -> None:
         """Send messages of these lanes in one batch."""
         group.in_flight += 1
         for lane in lanes:

@@ -12,7 +12,7 @@ import logging
 from contextlib import suppress
 
 from delay_node.batches import BatchSender
-from delay_node.due_lanes import FRAMES_IN_FLIGHT, DueLanes, Group
+from delay_node.due_lanes import FRAMES_IN_FLIGHT, BrokerGroupQueue, DueLanes
 from delay_node.hour_reader import READ_BYTES_MAX
 from delay_node.lanes import Lane, Verdict
 from delay_node.store import DelayStore
@@ -220,7 +220,7 @@ class Dispatcher:
                         sent = 0
                         await asyncio.sleep(0)
 
-    def _send_frame(self, group: Group) -> int:
+    def _send_frame(self, group: BrokerGroupQueue) -> int:
         """Send the group's next frame; return its number of messages."""
         lanes, now = self.lanes, asyncio.get_running_loop().time()
         route: BrokerGroupRoute | None = None

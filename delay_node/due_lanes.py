@@ -28,7 +28,7 @@ NO_ROUTE_SECONDS = 1.0
 
 
 @dataclass(eq=False, slots=True)
-class Group:
+class BrokerGroupQueue:
     """A broker group with the lanes that have messages for it."""
 
     name: str
@@ -66,7 +66,7 @@ class DueLanes:
         self._subjects = subjects
         self._session = session
         self.breaker = Breaker(Backoff())
-        self.groups: dict[str, Group] = {}
+        self.groups: dict[str, BrokerGroupQueue] = {}
         self._rng = rng
         self.by_subject: dict[int, Lane] = {}
         self.to_refill: deque[Lane] = deque()
@@ -180,11 +180,11 @@ class DueLanes:
             self.park(lane, now + NO_ROUTE_SECONDS, why)
         return routes
 
-    def group(self, name: str) -> Group:
+    def group(self, name: str) -> BrokerGroupQueue:
         """Return a broker group, created when it is new."""
-        return self.groups.get(name) or self.groups.setdefault(name, Group(name))
+        return self.groups.get(name) or self.groups.setdefault(name, BrokerGroupQueue(name))
 
-    def preferred(self, lane: Lane, routes: list[BrokerGroupRoute]) -> Group:
+    def preferred(self, lane: Lane, routes: list[BrokerGroupRoute]) -> BrokerGroupQueue:
         """Return the next broker group for a lane, of those with room; not the one where its last batch failed, if possible."""
         free = [group for route in routes if (group := self.group(route.name)).has_room(lane)]
         others = [group for group in free if group.name != lane.avoid] or free

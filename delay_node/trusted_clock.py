@@ -74,7 +74,7 @@ STEP_ACCEPTED_MS = 5_000
 """Forward steps up to this much, in all, are followed at once."""
 REGAIN_MS_PER_S = 1.0
 """How fast that allowance grows again: twice what NTP slews at most (500 ppm)."""
-SETTLE_SECONDS = 600.0
+CORRECTED_SECONDS = 600.0
 """After this long behind, the wall clock counts as corrected, and steps forward are judged from there."""
 
 
@@ -117,7 +117,7 @@ class TrustedClock:
             self._behind_since = None
         elif self._behind_since is None:
             self._behind_since = at
-        elif at - self._behind_since >= SETTLE_SECONDS:
+        elif at - self._behind_since >= CORRECTED_SECONDS:
             self._anchor_wall_ms = wall_ms
             self._behind_since = None
         return wall_ms

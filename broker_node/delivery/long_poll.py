@@ -66,7 +66,7 @@ class LongPolls:
     _by_sender: dict[Sender, dict[int, ParkedPull]] = field(default_factory=dict)
     """By ticket."""
     _deadlines: list[tuple[float, int]] = field(default_factory=list)
-    """(when, ticket); a ticket that is not in `_by_ticket` was settled meanwhile."""
+    """(when, ticket); a ticket that is not in `_by_ticket` was answered meanwhile."""
     _by_ticket: dict[int, ParkedPull | str] = field(default_factory=dict)
     """Parked pulls, and subjects whose retried messages become due."""
     _due: dict[str, tuple[float, int]] = field(default_factory=dict)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from broker_node.delivery.consumer_connections import ConsumerConnections
 from broker_node.delivery.delivery import PULL_BYTES_MAX, Delivered, Delivery
@@ -72,60 +73,58 @@ class PullHandler:
         Args:
             plan: what an earlier try needed from the disk, finished.
         """
+        end = self._end_of(pull, is_new, plan)
+        if end is None:
+            return False
+        if not is_new:
+            self.polls.done(pull)
+        end()
+        return True
+
+    def _end_of(self, pull: ParkedPull, is_new: bool, plan: DiskWork | None) -> Callable[[], object] | None:
+        """Return what ends a pull; None: there is nothing for it, and it is parked."""
         if pull.connection.is_closed:
-            self._settled(pull, is_new)
-            return True
+            return _nothing
         if self._pull_gate:
             if not self._pull_gate.allows(pull.request):
-                self._settled(pull, is_new)
-                self._not_allowed(pull)
-                return True
+                return partial(self._not_allowed, pull)
             if self._pull_gate.is_paused(pull.request):
-                return is_new and not self._pause(pull)
+                return self._pause(pull) if is_new else None
         try:
             answer = self._delivery.pull(
                 pull.request, pull.connection, bytes_max=self._answer_bytes(pull), is_arrival=is_new, plan=plan
             )
         except DiskWork as work:
-            self._settled(pull, is_new)
-            self._read(pull, work, is_new)
-            return True
+            return partial(self._read, pull, work, is_new)
         if answer.raws:
-            self._settled(pull, is_new)
-            self._answer(pull, answer)
-            return True
+            return partial(self._answer, pull, answer)
         if answer.is_full:
-            self._settled(pull, is_new)
-            self._counters.full_pulls += 1
-            self._committer.kick()
-            self._rejections.refuse(pull.connection, pull.frame)
-            return True
+            return partial(self._full, pull)
         if answer.retry_at_ms is not None:
             wait = max(0, answer.retry_at_ms - self._clock.wall_ms()) / 1000
             self.polls.wake_at(pull.request.subject, self._clock.monotonic() + wait)
         self._committer.kick()
-        if answer.has_more:
-            self._settled(pull, is_new)
-            self._committer.when_synced(
-                answer.wait_for, lambda: pull.connection.reply(pull.frame, ResponseCode.NO_MESSAGE)
-            )
-            return True
-        if is_new and (self._is_stopping or pull.request.timeout_ms <= 0 or not self.polls.park(pull)):
-            self._committer.when_synced(
-                answer.wait_for, lambda: pull.connection.reply(pull.frame, ResponseCode.NO_MESSAGE)
-            )
-            return True
-        return False
+        if answer.has_more or (is_new and not self._park(pull)):
+            nothing = partial(pull.connection.reply, pull.frame, ResponseCode.NO_MESSAGE)
+            return partial(self._committer.when_synced, answer.wait_for, nothing)
+        return None
 
-    def _pause(self, pull: ParkedPull) -> bool:
-        """Hold a paused consumer's new pull as if there were nothing for it; False when it was answered instead."""
+    def _park(self, pull: ParkedPull) -> bool:
+        """Park a new pull; False if it can't wait."""
+        return not self._is_stopping and pull.request.timeout_ms > 0 and self.polls.park(pull)
+
+    def _pause(self, pull: ParkedPull) -> Callable[[], object] | None:
+        """Hold a paused consumer's new pull as if there were nothing for it."""
         self._counters.paused_pulls += 1
         self._delivery.touch(pull.request, pull.connection)
         self._committer.kick()
-        if self._is_stopping or pull.request.timeout_ms <= 0 or not self.polls.park(pull):
-            pull.connection.reply(pull.frame, ResponseCode.NO_MESSAGE)
-            return False
-        return True
+        return None if self._park(pull) else partial(pull.connection.reply, pull.frame, ResponseCode.NO_MESSAGE)
+
+    def _full(self, pull: ParkedPull) -> None:
+        """Refuse a pull of a consumer that has too many messages in flight."""
+        self._counters.full_pulls += 1
+        self._committer.kick()
+        self._rejections.refuse(pull.connection, pull.frame)
 
     def _not_allowed(self, pull: ParkedPull) -> None:
         request = pull.request
@@ -144,10 +143,6 @@ class PullHandler:
     def is_paused(self, subject: str, group: str, consumer_id: str) -> bool:
         """Whether a consumer, or with "" its whole group, is paused."""
         return self._pull_gate.is_paused(PullRequest(subject, group, consumer_id, 1, -1, -1, -1, False, ()))
-
-    def _settled(self, pull: ParkedPull, is_new: bool) -> None:
-        if not is_new:
-            self.polls.done(pull)
 
     @staticmethod
     def _answer_bytes(pull: ParkedPull) -> int:
@@ -269,3 +264,7 @@ class PullHandler:
         """Answer every waiting pull with nothing, and hold none any more."""
         self._is_stopping = True
         self.polls.give_up_all()
+
+
+def _nothing() -> None:
+    """End a pull whose connection is closed."""

@@ -108,8 +108,8 @@ def take_steps(context: Context) -> Result:
         return result(Part("moves.none", "no moves in progress"))
     known = queries.groups_by_subject(route.subject for route in moving)
     places = {name: Place(name, row.address, row.admin_address) for name, row in queries.masters().items()}
-    settled_before = timezone.now() - timedelta(seconds=JOIN_SECONDS)
-    old_enough = queries.moves_unchanged_since(settled_before)
+    joined_before = timezone.now() - timedelta(seconds=JOIN_SECONDS)
+    old_enough = queries.moves_unchanged_since(joined_before)
     budget = min(context.seconds_left, 60.0) - 2.0
     found = asyncio.run(_look(moving, known, places, old_enough, budget))
     once = set(context.state.get("empty_once", []))

@@ -26,7 +26,7 @@ from console.times import rfc3339
 STEP_SECONDS = 10
 SPAN_SECONDS = 3_600
 STEPS = SPAN_SECONDS // STEP_SECONDS
-SETTLE_SECONDS = 2
+ARRIVAL_SECONDS = 2
 """A frame is looked for when its step is this old: until then it may not be there yet."""
 VALUE_BYTES = 4
 
@@ -237,7 +237,7 @@ class History:
 
 def read_history(url: str, section: str, name: str, clock: Callable[[], float] = time.time) -> History:
     """Return the last hour of a series; an unavailable one is unknown, with the reason."""
-    last = int(clock() - SETTLE_SECONDS) // STEP_SECONDS
+    last = int(clock() - ARRIVAL_SECONDS) // STEP_SECONDS
     steps = range(last - STEPS + 1, last + 1)
     at = [rfc3339(step * STEP_SECONDS * 1000) for step in steps]
     client: Any = redis.Redis.from_url(

@@ -61,7 +61,7 @@ def deliver(
         error = _send(row, senders)
         if error:
             broken.add(row.channel_id)
-        counts[_settle(row, error, now)] += 1
+        counts[_record_attempt(row, error, now)] += 1
     return Delivered(**counts)
 
 
@@ -93,7 +93,7 @@ def _send(row: Notification, senders: Mapping[str, Notifier]) -> str:
     return ""
 
 
-def _settle(row: Notification, error: str, now: datetime) -> str:
+def _record_attempt(row: Notification, error: str, now: datetime) -> str:
     mine = Notification.objects.filter(pk=row.pk, state=NotificationState.WAITING, attempts=row.attempts)
     with transaction.atomic():
         if row.channel.is_enabled:

@@ -25,7 +25,7 @@ REPLAY_MAX = 10_000
 SEQUENCES_MAX = 1_000
 """Dead letters that one request may name one by one."""
 BATCH = 200
-"""Dead letters read, claimed, sent and settled at a time."""
+"""Dead letters read, claimed and sent at a time, with the results recorded."""
 
 
 def replay(

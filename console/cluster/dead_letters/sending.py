@@ -74,7 +74,7 @@ def send(order: Order, claimed: Sequence[Claimed], progress: Progress) -> None:
         results = ask(send_all)
     except QmqError as error:
         results = [error] * len(claimed)
-    _settle(claimed, results, progress)
+    _record_results(claimed, results, progress)
 
 
 async def _send_one(producer: Producer, item: Claimed, *, by: str, now_ms: int, force: bool) -> Receipt:
@@ -92,14 +92,14 @@ def is_refused(error: BaseException) -> bool:
     )
 
 
-def _settle(claimed: Sequence[Claimed], results: Sequence[Receipt | BaseException], progress: Progress) -> None:
-    settled, undone = [], []
+def _record_results(claimed: Sequence[Claimed], results: Sequence[Receipt | BaseException], progress: Progress) -> None:
+    recorded, undone = [], []
     for item, result in zip(claimed, results, strict=True):
         if isinstance(result, Receipt):
             progress.done += 1
             item.decision.state = State.REPLAYED
             item.decision.replays += 1
-            settled.append(item.decision)
+            recorded.append(item.decision)
         elif is_refused(result):
             progress.fail(item.decision.broker_group, item.decision.sequence, str(result))
             undone.append(item)
@@ -107,7 +107,7 @@ def _settle(claimed: Sequence[Claimed], results: Sequence[Receipt | BaseExceptio
             progress.unknown += 1
             progress.stopped = str(result)
             item.decision.state = State.UNKNOWN
-            settled.append(item.decision)
+            recorded.append(item.decision)
         else:
             # A mistake of ours: the claims stay as they are and run out by themselves.
             raise result
@@ -118,5 +118,5 @@ def _settle(claimed: Sequence[Claimed], results: Sequence[Receipt | BaseExceptio
             else:
                 for name, value in item.before.items():
                     setattr(item.decision, name, value)
-                settled.append(item.decision)
-        save(settled, "replays")
+                recorded.append(item.decision)
+        save(recorded, "replays")

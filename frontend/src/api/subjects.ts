@@ -5,15 +5,15 @@ import { read } from "@/api/requests";
 const OFFERED_MAX = 20;
 const TYPING_MS = 250;
 
-/** Names of subjects that contain what is typed, to choose from; `settled` is what the API was asked for last, when the typing paused. */
+/** Names of subjects that contain what is typed, to choose from; `debounced` is what the API was asked for last, when the typing paused. */
 export function useSubjectNames(typed: string) {
-  const [settled] = useDebouncedValue(typed, TYPING_MS);
+  const [debounced] = useDebouncedValue(typed, TYPING_MS);
   const { data: names = [] } = useQuery({
-    queryKey: ["subjects", "names", settled],
-    queryFn: read("/api/v1/subjects/", { query: { search: settled || undefined, limit: OFFERED_MAX } }),
+    queryKey: ["subjects", "names", debounced],
+    queryFn: read("/api/v1/subjects/", { query: { search: debounced || undefined, limit: OFFERED_MAX } }),
     select: ({ results }: { results: readonly { name: string }[] }) => results.map(({ name }) => name),
     staleTime: 30_000,
     placeholderData: keepPreviousData,
   });
-  return { names, settled };
+  return { names, debounced };
 }
