@@ -15,7 +15,7 @@ from api.serializers import dead_letters as shapes
 from api.serializers.bodies import moment
 from api.views.messages import CURSOR, LIMIT, ReadingView, message_row, within
 from console.accounts.roles import Right
-from console.cluster.dead_letters import attempts, causes, counts, decisions, letters, orders, sending
+from console.cluster.dead_letters import attempts, causes, counts, decisions, orders, reading, sending
 from console.cluster.messages import whole_property
 from qmq.protocol.messages import KEY_ATTEMPT, KEY_MAX_RETRY, KEY_PULL_OFFSET
 from qmq.protocol.names import dead_letter_subject
@@ -30,7 +30,7 @@ _DELETE_NOTE = "Deleted dead letters are hidden. Retention deletes their data la
 
 
 class DeadLetterCountsView(ReadingView):
-    """Counts of dead letters."""
+    """Counts of dead reading."""
 
     rights = {"GET": Right.READ}
     serializer_class = shapes.LetterCount
@@ -85,7 +85,7 @@ class DeadLettersView(ReadingView):
         states = request.query_params.getlist("state") or list(SHOWN)
         if not set(states) <= set(STATES):
             raise invalid("state", f"must be one of {', '.join(STATES)}")
-        found = letters.dead_letters_of(
+        found = reading.dead_letters_of(
             subject, group, states=states, cause=self.text("cause"), limit=self.limit, cursor=self.cursor
         )
         self.note_reading(dead_letter_subject(subject, group), [item.message for item in found.dead_letters], masked)
@@ -151,7 +151,7 @@ def _changes(found: Mapping[str, tuple[str | None, str | None]]) -> list[dict[st
     return [{"name": name, "before": before, "now": now} for name, (before, now) in found.items()]
 
 
-def _row(dead_letter: letters.DeadLetter, masked: bool) -> dict[str, Any]:
+def _row(dead_letter: reading.DeadLetter, masked: bool) -> dict[str, Any]:
     message, decision = dead_letter.message, dead_letter.decision
     attempt = whole_property(message, KEY_ATTEMPT, None)
     pulled = whole_property(message, KEY_PULL_OFFSET, None, LONG_MAX)
@@ -173,7 +173,7 @@ def _answer(progress: orders.Progress, *, dry_run: bool, note: str) -> Response:
 
 
 class ReplayView(ReadingView):
-    """Replay of dead letters."""
+    """Replay of dead reading."""
 
     rights = {"POST": Right.SEND}
 
@@ -199,7 +199,7 @@ class ReplayView(ReadingView):
 
 
 class DeleteView(ReadingView):
-    """Deletion of dead letters."""
+    """Deletion of dead reading."""
 
     rights = {"POST": Right.CHANGE_GROUPS}
 

@@ -178,15 +178,15 @@ class ResetView(ApiView):
                 "is_change": change.is_change,
                 "before": change.before,
                 "after": change.after,
-                "broker_groups": [_plan(name, plan) for name, plan in answers.values.items()],
+                "broker_groups": [_preview(name, preview) for name, preview in answers.values.items()],
             }
         )
 
 
-def _plan(broker_group: str, plan: dict[str, Any]) -> dict[str, Any]:
+def _preview(broker_group: str, preview: dict[str, Any]) -> dict[str, Any]:
     return {
         "broker_group": broker_group,
-        "position": None if plan.get("position") is None else str(plan["position"]),
-        "new_position": None if plan.get("new_position") is None else str(plan["new_position"]),
-        **{key: plan.get(key) for key in ("skipped", "repeated", "in_flight")},
+        "position": None if preview.get("position") is None else str(preview["position"]),
+        "new_position": None if preview.get("new_position") is None else str(preview["new_position"]),
+        **{key: preview.get(key) for key in ("skipped", "repeated", "in_flight")},
     }

@@ -109,7 +109,7 @@ class StepShape(serializers.Serializer):  # type: ignore[type-arg]
     after = serializers.JSONField(allow_null=True)
 
 
-class PlanShape(serializers.Serializer):  # type: ignore[type-arg]
+class PreviewShape(serializers.Serializer):  # type: ignore[type-arg]
     """Result of a document; in a dry run, its preview."""
 
     dry_run = serializers.BooleanField()
@@ -132,7 +132,7 @@ class ApplyView(ApiView):
     @extend_schema(
         operation_id="apply",
         request=Document,
-        responses=PlanShape,
+        responses=PreviewShape,
         parameters=[
             OpenApiParameter(
                 "reason", OpenApiTypes.STR, description="Reason for the audit log. Default: `provisioning`."
@@ -143,10 +143,12 @@ class ApplyView(ApiView):
         """Apply a document completely or not at all; `dry_run` returns the preview. Applying it again changes nothing."""
         if names_teams(request.data):
             self.require(Right.CHANGE_ACCOUNTS)
-        plan = service.apply(request.data, actor=self.actor, reason=self.reason or "provisioning", dry_run=self.dry_run)
-        steps = StepShape(plan.steps, many=True).data
+        preview = service.apply(
+            request.data, actor=self.actor, reason=self.reason or "provisioning", dry_run=self.dry_run
+        )
+        steps = StepShape(preview.steps, many=True).data
         return Response(
-            {"dry_run": self.dry_run, "is_change": bool(plan.changes), "steps": steps, "drift": list(plan.drift)}
+            {"dry_run": self.dry_run, "is_change": bool(preview.changes), "steps": steps, "drift": list(preview.drift)}
         )
 
     @property

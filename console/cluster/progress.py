@@ -66,20 +66,20 @@ def reset(
     if expected_version is not None:
         service.update_group(subject, group, {}, actor=actor, expected_version=expected_version, dry_run=True)
     nodes = brokers(names)
-    plans = nodes.ask(lambda _, node: node.reset_preview(subject, group, place.to, place.value))
-    check_reachable(plans)
-    held = {name: plan for name, plan in plans.values.items() if plan["exists"]}
+    previews = nodes.ask(lambda _, node: node.reset_preview(subject, group, place.to, place.value))
+    check_reachable(previews)
+    held = {name: preview for name, preview in previews.values.items() if preview["exists"]}
     if not held:
         raise NotFound(
             f"Consumer group {group} has no progress on subject {subject} yet.", code="consumer_group.no_position"
         )
     target = f"{subject}/{group}"
-    before = {name: str(plan["position"]) for name, plan in held.items()}
-    planned = {name: str(plan["new_position"]) for name, plan in held.items()}
+    before = {name: str(preview["position"]) for name, preview in held.items()}
+    previewed = {name: str(preview["new_position"]) for name, preview in held.items()}
     if dry_run:
-        return Change(target, before, planned), Answers(held, {}, {}, {})
+        return Change(target, before, previewed), Answers(held, {}, {}, {})
     service.begin_progress_change(
-        subject, group, action="consumer_group.reset", actor=actor, before=before, after=planned, reason=reason,
+        subject, group, action="consumer_group.reset", actor=actor, before=before, after=previewed, reason=reason,
         expected_version=expected_version,
     )  # fmt: skip
     answers = nodes.only(before).ask(lambda _, node: node.reset(subject, group, place.to, place.value))
@@ -109,7 +109,7 @@ def forget(
         ConnectionLost: a broker group can't be reached; nothing was changed.
         Stale: the group has another version; nothing was changed.
     """
-    planned = service.delete_group(subject, group, actor=actor, expected_version=expected_version, dry_run=True)
+    previewed = service.delete_group(subject, group, actor=actor, expected_version=expected_version, dry_run=True)
     route = queries.routes().filter(subject__name=subject).first()
     nodes = brokers(route.broker_groups if route is not None else [])
     pages = nodes.ask(lambda _, node: node.group(subject, group))
@@ -123,7 +123,7 @@ def forget(
             )
         before[name] = str(page["next_sequence"])
     if dry_run:
-        return planned
+        return previewed
     if not before:
         return service.delete_group(subject, group, actor=actor, reason=reason, expected_version=expected_version)
     service.begin_progress_change(

@@ -32,13 +32,13 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
 
 
 def apply(arguments: argparse.Namespace) -> int:
-    """Plan or apply; the exit code."""
+    """Preview or apply; the exit code."""
     token = console.token("operate")
     path = f"apply/{'?dry_run=true' if arguments.dry_run else ''}"
     document = _document(arguments.file)
     try:
         # JSON is YAML: one way of reading for both.
-        plan = console.call(arguments.console, token, "PUT", path, document, content_type="application/yaml")
+        preview = console.call(arguments.console, token, "PUT", path, document, content_type="application/yaml")
     except console.Rejected as rejected:
         if len(rejected.fields) < 2:
             raise
@@ -47,15 +47,15 @@ def apply(arguments: argparse.Namespace) -> int:
         warn("nothing was changed")
         return 1
     if arguments.json:
-        say_json(plan, indent=2)
+        say_json(preview, indent=2)
         return 0
-    for step in plan["steps"]:
+    for step in preview["steps"]:
         say(f"{_SIGNS[step['action']]} {step['kind'].replace('_', ' ')} {step['target']}{_differences(step)}")
-    for name in plan["drift"]:
+    for name in preview["drift"]:
         say(f"? consumer group {name} is not in the document")
-    count = sum(step["action"] != "keep" for step in plan["steps"])
-    done = "to apply" if plan["dry_run"] else "applied"
-    same = counted(len(plan["steps"]) - count, "object")
+    count = sum(step["action"] != "keep" for step in preview["steps"])
+    done = "to apply" if preview["dry_run"] else "applied"
+    same = counted(len(preview["steps"]) - count, "object")
     say(f"{counted(count, 'change')} {done}, {same} unchanged")
     return 0
 

@@ -39,7 +39,7 @@ from pyspark.sql.types import StructType
 
 from qmq.errors import SettingError
 from spark_analytics.schemas import SCHEMAS, SEQUENCES_PER_LOG
-from spark_analytics.source.holes import Hole, Reason, record, recorded_batch
+from spark_analytics.source.gaps import Hole, Reason, record, recorded_batch
 from spark_analytics.source.offsets import Key, Observed, Offset, Place, StreamError, advance, between
 from spark_analytics.source.options import NUMBER_COLUMNS, STREAMED, TIME_COLUMNS, ReadOptions, parse_options
 from spark_analytics.source.partitions import Bundle, Forgotten, Range, plan

@@ -40,7 +40,7 @@ from spark_analytics.source.arrow import (
     schedule_page,
     times,
 )
-from spark_analytics.source.holes import Hole, Reason, record, refuse
+from spark_analytics.source.gaps import Hole, Reason, record, refuse
 from spark_analytics.source.node_reader import NodeReader, find_nodes
 from spark_analytics.source.options import TIME_COLUMNS
 from spark_analytics.source.partitions import Bundle, Forgotten, Range

@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from spark_analytics.transforms.deliveries import ENDED_BY, KINDS, Entries, Kind, Longs, follow
 from spark_analytics.transforms.frames import BUCKETS, RUNS, bucket, is_in, selected
-from spark_analytics.transforms.handing import ENDED_BY, KINDS, Entries, Kind, Longs, follow
 from spark_analytics.transforms.windows import Window
 
 _GROUP = ("broker_group", "subject", "group")

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from console.cluster import limits
 from console.cluster.asking import ask, brokers
 from console.cluster.dead_letters.causes import cause_of
-from console.cluster.dead_letters.letters import DeadLetter, dead_letter_of
+from console.cluster.dead_letters.reading import DeadLetter, dead_letter_of
 from console.cluster.messages import Row, or_empty, whole_property
 from metaserver import queries
 from qmq.node_admin import NodeAdmin, NodeRefused

@@ -9,8 +9,8 @@ from typing import Any
 from django.utils import timezone
 
 from console.cluster import limits
-from console.cluster.dead_letters.letters import place_of
 from console.cluster.dead_letters.orders import Order, Progress
+from console.cluster.dead_letters.reading import place_of
 from console.cluster.messages import Row
 from console.models import DeadLetterDecision
 from metaserver.services import audit, subjects

@@ -9,8 +9,8 @@ from django.db import IntegrityError, transaction
 from console.cluster import limits
 from console.cluster.asking import Nodes, ask, broker, brokers
 from console.cluster.dead_letters.claims import choose, claim
-from console.cluster.dead_letters.letters import dead_subject, decisions_about, place_of
 from console.cluster.dead_letters.orders import Order, Progress, Selection, To
+from console.cluster.dead_letters.reading import dead_subject, decisions_about, place_of
 from console.cluster.dead_letters.sending import send
 from console.cluster.messages import Row, or_empty
 from console.cluster.producing import check_not_archived

@@ -58,7 +58,7 @@ const all = [
   },
   {
     path: "/dead-letters/$subject/$group",
-    load: () => import("@/features/dead_letters/LettersPage"),
+    load: () => import("@/features/dead_letters/DeadLettersPage"),
     texts: ["dead_letters", "message"],
     search: ["letter"],
   },

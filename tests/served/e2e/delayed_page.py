@@ -48,9 +48,9 @@ class DelayedPage(Inside):
         return self.page.get_by_role("dialog").filter(has=self.page.locator("form"))
 
     @property
-    def plan(self) -> Locator:
+    def previewed(self) -> Locator:
         """What would happen."""
-        return self.dialog.locator("[data-plan]")
+        return self.dialog.locator("[data-preview]")
 
     def begin(self, operation: str) -> None:
         """Ask for `cancel`, `deliver` or `reschedule` of the opened message."""
@@ -62,7 +62,7 @@ class DelayedPage(Inside):
         self.dialog.get_by_role("button", name=self.text("change.preview"), exact=True).click()
 
     def go_on(self, operation: str) -> None:
-        """Do what the plan says; it is done when the dialog is gone."""
+        """Do what the preview says; it is done when the dialog is gone."""
         self.dialog.get_by_role("button", name=self.text(f"delayed:change.{operation}.do"), exact=True).click()
         expect(self.dialog).to_have_count(0)
 

@@ -3,7 +3,7 @@
 from playwright.sync_api import Locator, expect
 
 from tests.served.e2e.pages import Inside
-from tests.served.e2e.plan_dialog import PlanDialog
+from tests.served.e2e.preview_dialog import PreviewDialog
 
 
 class GroupsPage(Inside):
@@ -40,18 +40,18 @@ class GroupPage(Inside):
         """Pause the group, or resume it."""
         word = "pause" if to else "resume"
         self.page.locator("[data-do=pause]", has_text=self.text(f"groups:action.{word}")).click()
-        dialog = PlanDialog(self.visit, self.language)
-        expect(dialog.plan).to_contain_text(self.text(f"groups:{word}.means"))
+        dialog = PreviewDialog(self.visit, self.language)
+        expect(dialog.previewed).to_contain_text(self.text(f"groups:{word}.means"))
         dialog.done(self.text(f"groups:{word}.done", group=group))
 
-    def begin_reset(self, to: str) -> PlanDialog:
-        """Open the dialog for a reset to a place ("earliest", "latest") as far as its plan."""
+    def begin_reset(self, to: str) -> PreviewDialog:
+        """Open the dialog for a reset to a place ("earliest", "latest") as far as its preview."""
         self.page.locator("[data-do=reset]").click()
-        return self.plan_reset(to)
+        return self.preview_reset(to)
 
-    def plan_reset(self, to: str) -> PlanDialog:
-        """In the open dialog, ask for the plan of a reset to another place."""
-        dialog = PlanDialog(self.visit, self.language)
+    def preview_reset(self, to: str) -> PreviewDialog:
+        """In the open dialog, ask for the preview of a reset to another place."""
+        dialog = PreviewDialog(self.visit, self.language)
         dialog.dialog.get_by_role("radio", name=self.text(f"groups:reset.{to}"), exact=True).check()
         expect(dialog.preview()).to_be_visible()
         return dialog

@@ -3,7 +3,7 @@
 from playwright.sync_api import Locator, expect
 
 from tests.served.e2e.pages import Inside
-from tests.served.e2e.plan_dialog import PlanDialog
+from tests.served.e2e.preview_dialog import PreviewDialog
 
 
 class SubjectsPage(Inside):
@@ -18,7 +18,7 @@ class SubjectsPage(Inside):
     def create(self, name: str, owner: str) -> None:
         """Make a subject that a team owns; its page follows."""
         self.button("subjects:create.title").click()
-        dialog = PlanDialog(self.visit, self.language)
+        dialog = PreviewDialog(self.visit, self.language)
         dialog.dialog.get_by_role("textbox", name=self.text("subjects:field.name")).fill(name)
         dialog.dialog.get_by_role("combobox", name=self.text("subjects:field.owner")).click()
         owners = self.page.get_by_role("listbox", name=self.text("subjects:field.owner"))
@@ -64,7 +64,7 @@ class SubjectPage(Inside):
     def send(self, body: str) -> str:
         """Send a test message; its id, as the page says it."""
         self.button("messages:send.open").click()
-        dialog = PlanDialog(self.visit, self.language)
+        dialog = PreviewDialog(self.visit, self.language)
         dialog.dialog.get_by_label(self.text("messages:send.body"), exact=True).fill(body)
         dialog.done(self.text("messages:send.done"))
         return self.page.locator("[data-receipt]").get_attribute("data-receipt") or ""

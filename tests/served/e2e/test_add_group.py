@@ -9,7 +9,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, expect
 
-from tests.served.e2e.plan_dialog import PlanDialog
+from tests.served.e2e.preview_dialog import PreviewDialog
 from tests.served.e2e.visits import Visits
 from tests.support.servers.processes import PROJECT
 from tests.support.servers.shared import NewSystems
@@ -65,7 +65,7 @@ def test_the_shown_command_starts_the_first_node(browser: Browser, new_system: N
 def _add_group(new_visit: Visits) -> str:
     visit = new_visit(user="ada")
     visit.open("/brokers")
-    page = PlanDialog(visit)
+    page = PreviewDialog(visit)
     page.button("brokers:add.open").click()
     page.dialog.get_by_label(page.text("brokers:column.name")).fill("g7")
     page.preview()

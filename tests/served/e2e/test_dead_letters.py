@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from qmq.sync import Consumer
 from tests.served.e2e.clients import consumer, producer, receive
-from tests.served.e2e.letter_pages import LetterCountsPage
+from tests.served.e2e.dead_letter_pages import LetterCountsPage
 from tests.support.console.browser import Visit
 from tests.support.servers.system import System
 

@@ -55,7 +55,7 @@ def test_a_message_is_moved_and_a_cancelled_one_can_not_be_delivered_any_more(
 
     page.look_at("early")
     page.begin("deliver")
-    expect(page.plan).to_contain_text(page.text("delayed:change.deliver.what"))
+    expect(page.previewed).to_contain_text(page.text("delayed:change.deliver.what"))
     page.go_on("deliver")
     page.leave()
     eventually(lambda: _names(reader.output()) == ["early"], what="the early one comes at once")
@@ -65,7 +65,7 @@ def test_a_message_is_moved_and_a_cancelled_one_can_not_be_delivered_any_more(
     doomed = page.message_id("doomed")
     page.look_at("doomed")
     page.begin("cancel")
-    expect(page.plan).to_contain_text(page.text("delayed:change.cancel.what"))
+    expect(page.previewed).to_contain_text(page.text("delayed:change.cancel.what"))
     page.go_on("cancel")
     expect(page.drawer.locator("[data-copy=cancelled]")).to_be_visible()
     page.leave()
@@ -76,7 +76,7 @@ def test_a_message_is_moved_and_a_cancelled_one_can_not_be_delivered_any_more(
     page.begin("reschedule")
     moved_to = datetime.now(UTC) + timedelta(seconds=MOVED_SECONDS)
     page.give_due_time(moved_to)
-    expect(page.plan).to_contain_text(page.text("delayed:column.due_at"))
+    expect(page.previewed).to_contain_text(page.text("delayed:column.due_at"))
     page.go_on("reschedule")
     page.leave()
 

@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from tests.served.e2e.furniture import GROUP, SUBJECT, Furniture
 from tests.served.e2e.group_pages import GroupPage
 from tests.served.e2e.pages import Inside, is_in_sight
-from tests.served.e2e.plan_dialog import PlanDialog
+from tests.served.e2e.preview_dialog import PreviewDialog
 from tests.support.console.browser import DESKTOP, PHONE, Visit
 from tests.support.whole import in_whole_story_runs
 
@@ -86,7 +86,7 @@ def test_it_is_well_formed_and_escape_leads_back(
 def test_escape_closes_a_calendar_and_not_the_dialog_around_it(new_visit: Callable[..., Visit]) -> None:
     group = GroupPage(new_visit(user="ada")).open(SUBJECT, GROUP)
     group.page.locator("[data-do=reset]").click()
-    dialog = PlanDialog(group.visit).dialog.filter(has=group.page.locator("form"))
+    dialog = PreviewDialog(group.visit).dialog.filter(has=group.page.locator("form"))
     dialog.get_by_role("radio", name=group.text("groups:reset.time"), exact=True).check()
     dialog.get_by_role("button", name=group.text("dates.choose", name="")).click()
     today = group.page.locator("[data-preset=today]")

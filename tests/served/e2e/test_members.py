@@ -6,7 +6,7 @@ from contextlib import closing
 import pytest
 from playwright.sync_api import Browser, Locator, expect
 
-from tests.served.e2e.plan_dialog import PlanDialog
+from tests.served.e2e.preview_dialog import PreviewDialog
 from tests.served.e2e.visits import Visits
 from tests.support.console.browser import PHONE, Visit
 from tests.support.servers.shared import NewSystems
@@ -37,7 +37,7 @@ def visit_of_it(browser: Browser, replicated: System) -> Iterator[Callable[..., 
         assert [line for one in visits.made for line in one.problems()] == []
 
 
-def _role(dialog: PlanDialog, node: str) -> Locator:
+def _role(dialog: PreviewDialog, node: str) -> Locator:
     found: Locator = dialog.row(node).locator("[data-role]")
     return found
 
@@ -48,7 +48,7 @@ def test_roles_change_on_the_open_page(visit_of_it: Callable[..., Visit], replic
     (slave,) = [state["node_id"] for state in states if state["node_id"] != master]
     visit = visit_of_it(user="ada")
     visit.open("/brokers/g1")
-    page = PlanDialog(visit)
+    page = PreviewDialog(visit)
     expect(page.page.locator("[data-copies]")).to_have_text("2 of 2 in sync")
     expect(_role(page, master)).to_have_attribute("data-role", "master")
     expect(_role(page, slave)).to_have_attribute("data-role", "in_sync")
@@ -72,7 +72,7 @@ def test_roles_change_on_the_open_page(visit_of_it: Callable[..., Visit], replic
 
     phone = visit_of_it(PHONE, user="ada")
     phone.open("/brokers/g1")
-    page = PlanDialog(phone)
+    page = PreviewDialog(phone)
     expect(_role(page, slave)).to_have_attribute("data-role", "master")
     page.settles()
     page.fits_its_width()

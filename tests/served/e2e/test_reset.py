@@ -1,4 +1,4 @@
-"""Progress is set back in the browser, with a plan that says the truth; the consumer gets everything again."""
+"""Progress is set back in the browser, with a preview that says the truth; the consumer gets everything again."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -26,19 +26,21 @@ def test_reset_to_earliest(console: System, new_visit: Callable[..., Visit]) -> 
 
     group = GroupPage(new_visit(user="olga")).open(SUBJECT, GROUP)
     expect(group.number("lag")).to_have_text(str(UNREAD))
-    to_latest = group.begin_reset("latest").plan
-    expect(_said(to_latest, "skipped")).to_have_text(group.text("groups:plan.skipped_other", number=str(UNREAD)))
+    to_latest = group.begin_reset("latest").previewed
+    expect(_said(to_latest, "skipped")).to_have_text(group.text("groups:preview.skipped_other", number=str(UNREAD)))
     expect(_said(to_latest, "repeated")).to_have_count(0)
     for name, (log, group_there) in logs.items():
         begin, end = group_there["next_sequence"], log["end_sequence"]
         expect(_numbers(to_latest, name)).to_have_text([str(begin), str(end), str(end - begin), "0"])
 
-    dialog = group.plan_reset("earliest")
-    expect(_said(dialog.plan, "repeated")).to_have_text(group.text("groups:plan.repeated_other", number=str(READ)))
-    expect(_said(dialog.plan, "skipped")).to_have_count(0)
+    dialog = group.preview_reset("earliest")
+    expect(_said(dialog.previewed, "repeated")).to_have_text(
+        group.text("groups:preview.repeated_other", number=str(READ))
+    )
+    expect(_said(dialog.previewed, "skipped")).to_have_count(0)
     for name, (log, group_there) in logs.items():
         begin, oldest = group_there["next_sequence"], log["begin_sequence"]
-        expect(_numbers(dialog.plan, name)).to_have_text([str(begin), str(oldest), "0", str(begin - oldest)])
+        expect(_numbers(dialog.previewed, name)).to_have_text([str(begin), str(oldest), "0", str(begin - oldest)])
     expect(dialog.apply).to_be_disabled()
     dialog.confirm.fill(GROUP[:-1])
     expect(dialog.apply).to_be_disabled()
@@ -58,10 +60,10 @@ def _logs(console: System) -> Iterator[tuple[str, tuple[dict[str, Any], dict[str
             yield name, (subject, group)
 
 
-def _said(plan: Locator, what: str) -> Locator:
-    return plan.locator(f"[data-says={what}]")
+def _said(preview: Locator, what: str) -> Locator:
+    return preview.locator(f"[data-says={what}]")
 
 
-def _numbers(plan: Locator, broker_group: str) -> Locator:
+def _numbers(preview: Locator, broker_group: str) -> Locator:
     """From, to, skipped and repeated of one broker group."""
-    return plan.get_by_role("row", name=broker_group).get_by_role("cell")
+    return preview.get_by_role("row", name=broker_group).get_by_role("cell")

@@ -83,7 +83,7 @@ test("an alert leads to its target; whoever only reads finds nothing to do", asy
   expect(screen.queryByRole("button", { name: /Acknowledge/ })).toBeNull();
 });
 
-test("a silence of an alert means it alone, and is planned before it is made", async () => {
+test("a silence of an alert means it alone, and is previewed before it is made", async () => {
   const { asked } = answer({
     "GET /api/v1/me/": me({ teams: [], rights: ["read", "change_alerts"] }),
     "GET /api/v1/alerts/": list(alert({})),
@@ -99,8 +99,8 @@ test("a silence of an alert means it alone, and is planned before it is made", a
   await userEvent.click(preview);
   await userEvent.click(await within(dialog).findByRole("button", { name: "Silence" }));
   await waitFor(() => expect(asked.filter(({ method }) => method === "POST")).toHaveLength(2));
-  const [planned, made] = asked.filter(({ method }) => method === "POST");
-  expect(planned?.url.searchParams.get("dry_run")).toBe("true");
+  const [previewed, made] = asked.filter(({ method }) => method === "POST");
+  expect(previewed?.url.searchParams.get("dry_run")).toBe("true");
   expect(made?.url.searchParams.get("dry_run")).toBe("false");
   expect(made?.body).toMatchObject({ rule: "Lag [[]all]", target: "order.paid/billing", reason: "restart" });
 });

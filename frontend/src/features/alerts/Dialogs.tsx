@@ -9,7 +9,7 @@ import {
   type Rule,
   type Silence,
 } from "@/features/alerts/queries";
-import { ChangeDialog, PlanDialog } from "@/ui/dialog/ChangeDialog";
+import { ChangeDialog, PreviewDialog } from "@/ui/dialog/ChangeDialog";
 import { useRuleName } from "@/shared/ruleNames";
 
 /** Acknowledges an alert, with a note on what is being done. */
@@ -17,7 +17,7 @@ export function AcknowledgeDialog({ alert, onClose }: { alert: Alert; onClose: (
   const { t } = useTranslation("alerts");
   const ruleName = useRuleName();
   return (
-    <PlanDialog
+    <PreviewDialog
       onClose={onClose}
       title={t("acknowledge.title", { rule: ruleName(alert.rule), target: alert.target })}
       actionLabel={t("acknowledge.action")}

@@ -4,7 +4,7 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
 import { analyticsKey, demoOptions, replaceDemo } from "@/features/analytics/queries";
-import { PlanDialog } from "@/ui/dialog/ChangeDialog";
+import { PreviewDialog } from "@/ui/dialog/ChangeDialog";
 import { Instant } from "@/ui/measure/Instant";
 import { jobsKey } from "@/shared/RunNow";
 
@@ -28,7 +28,7 @@ export function DemoNotice() {
           </Button>
         )}
       </Group>
-      <PlanDialog
+      <PreviewDialog
         opened={isOpen}
         onClose={() => setOpen(false)}
         title={t("demo.replace")}
@@ -38,7 +38,7 @@ export function DemoNotice() {
         refreshes={[analyticsKey, jobsKey]}
       >
         <Text size="sm">{t("demo.consequence", { count: data.tables.length })}</Text>
-      </PlanDialog>
+      </PreviewDialog>
     </Alert>
   );
 }

@@ -22,18 +22,18 @@ export function WorkDialog({ subject, group, wanted: { action, chosen }, onClose
   const isDangerous = action === "delete" || chosen.kind === "all";
   const { reason, isGiven, inputs } = useConfirmation({ typed: isDangerous ? group : "" });
   const order: Order = { subject, group, action, chosen, to, isForced, reason };
-  const plan = useWork(order);
-  const work = useWork(order, plan.found);
-  const isPlanning = plan.state === "running";
-  const isBusy = isPlanning || work.state === "running";
-  const isPlanned = plan.state !== "idle" && !isPlanning;
-  const isUseful = plan.state === "finished" && plan.sums.done > 0;
+  const preview = useWork(order);
+  const work = useWork(order, preview.found);
+  const isPreviewing = preview.state === "running";
+  const isBusy = isPreviewing || work.state === "running";
+  const isPreviewed = preview.state !== "idle" && !isPreviewing;
+  const isUseful = preview.state === "finished" && preview.sums.done > 0;
   const close = () => onClose(work.state !== "idle");
   const form = (
     <form
       onSubmit={(event) => {
         event.preventDefault();
-        if (plan.state === "idle") plan.start();
+        if (preview.state === "idle") preview.start();
         else if (isUseful && isGiven) work.start();
       }}
     >
@@ -45,12 +45,12 @@ export function WorkDialog({ subject, group, wanted: { action, chosen }, onClose
               value={to}
               onChange={(value) => {
                 setTo(value);
-                plan.reset();
+                preview.reset();
               }}
             >
               <Stack gap={6} mt={6}>
                 {(["group", "subject"] as const).map((value) => (
-                  <Radio key={value} value={value} label={t(`to.${value}`, { group })} disabled={isPlanning} />
+                  <Radio key={value} value={value} label={t(`to.${value}`, { group })} disabled={isPreviewing} />
                 ))}
               </Stack>
             </Radio.Group>
@@ -58,35 +58,35 @@ export function WorkDialog({ subject, group, wanted: { action, chosen }, onClose
               label={t("force")}
               description={t("force_hint")}
               checked={isForced}
-              disabled={isPlanning}
+              disabled={isPreviewing}
               onChange={(event) => {
                 setForced(event.currentTarget.checked);
-                plan.reset();
+                preview.reset();
               }}
             />
           </>
         )}
-        {isPlanning && <Running work={plan} total={null} label={t("planning")} />}
-        {isPlanned && <Outcome work={plan} action={action} isPlan />}
+        {isPreviewing && <Running work={preview} total={null} label={t("previewing")} />}
+        {isPreviewed && <Outcome work={preview} action={action} isPreview />}
         {isUseful && inputs}
-        {!isUseful && plan.state === "finished" && <Text size="sm">{t("nothing_to_do")}</Text>}
+        {!isUseful && preview.state === "finished" && <Text size="sm">{t("nothing_to_do")}</Text>}
         <DialogFooter>
-          <Button variant="default" onClick={close} disabled={isPlanning}>
+          <Button variant="default" onClick={close} disabled={isPreviewing}>
             {t("common:action.cancel")}
           </Button>
-          {plan.state === "idle" && (
+          {preview.state === "idle" && (
             <Button type="submit" data-action="preview">
               {t("common:change.preview")}
             </Button>
           )}
-          {isPlanned && plan.state !== "finished" && (
-            <Button variant="default" onClick={plan.resume}>
+          {isPreviewed && preview.state !== "finished" && (
+            <Button variant="default" onClick={preview.resume}>
               {t("common:action.go_on")}
             </Button>
           )}
           {isUseful && (
             <Button type="submit" color={isDangerous ? "red" : undefined} disabled={!isGiven} data-action="apply">
-              {t(`do.${action}`, { count: plan.sums.done })}
+              {t(`do.${action}`, { count: preview.sums.done })}
             </Button>
           )}
         </DialogFooter>
@@ -95,7 +95,7 @@ export function WorkDialog({ subject, group, wanted: { action, chosen }, onClose
   );
   const ended = (
     <Stack>
-      <Outcome work={work} action={action} isPlan={false} />
+      <Outcome work={work} action={action} isPreview={false} />
       <DialogFooter>
         {work.state !== "finished" && (
           <Button variant="default" onClick={work.resume}>
@@ -119,7 +119,7 @@ export function WorkDialog({ subject, group, wanted: { action, chosen }, onClose
       {work.state === "idle" ? (
         form
       ) : work.state === "running" ? (
-        <Running work={work} total={plan.sums.looked_at} label={t("running")} />
+        <Running work={work} total={preview.sums.looked_at} label={t("running")} />
       ) : (
         ended
       )}

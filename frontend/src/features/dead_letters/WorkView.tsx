@@ -14,18 +14,18 @@ export type Work = Steps<Answer> & { sums: Sums };
 const WHOLE = { foundMax: Infinity, isWhole: true };
 
 /**
- * An order, or its dry run, piece by piece. Leaving the page ends it after the piece under way. `planned`: the pieces of the dry run,
+ * An order, or its dry run, piece by piece. Leaving the page ends it after the piece under way. `previewed`: the pieces of the dry run,
  * whose counts those of the order have to repeat. After a piece that ended early or failed they are others, and are counted again.
  */
-export function useWork(order: Order, planned?: readonly Answer[]): Work {
-  const isAsPlanned = useRef(true);
+export function useWork(order: Order, previewed?: readonly Answer[]): Work {
+  const isAsPreviewed = useRef(true);
   const steps = useSteps<Answer>(async (cursor, _, pieces) => {
-    if (planned === undefined) return stepOf(await ask(order, cursor, true));
-    const wasAsPlanned = isAsPlanned.current;
-    isAsPlanned.current = false;
-    const counted = wasAsPlanned || order.chosen.kind === "some" ? planned[pieces] : await ask(order, cursor, true);
+    if (previewed === undefined) return stepOf(await ask(order, cursor, true));
+    const wasAsPreviewed = isAsPreviewed.current;
+    isAsPreviewed.current = false;
+    const counted = wasAsPreviewed || order.chosen.kind === "some" ? previewed[pieces] : await ask(order, cursor, true);
     const answer = await ask(order, cursor, false, counted?.done ?? 0);
-    isAsPlanned.current = wasAsPlanned && answer.stopped === null;
+    isAsPreviewed.current = wasAsPreviewed && answer.stopped === null;
     return stepOf(answer);
   }, WHOLE);
   return { ...steps, sums: steps.found.reduce(summed, NO_SUMS) };
@@ -61,17 +61,17 @@ export function Running({ work, total, label }: { work: Work; total: number | nu
 const OTHERS = ["already", "under_way", "unknown", "failed"] as const;
 
 /** What work came to, or would come to. */
-export function Outcome({ work, action, isPlan }: { work: Work; action: Action; isPlan: boolean }) {
+export function Outcome({ work, action, isPreview }: { work: Work; action: Action; isPreview: boolean }) {
   const { t } = useTranslation("dead_letters");
   const language = useLanguage();
   const { sums, state, why, error } = work;
-  const colour = sums.failed > 0 || sums.unknown > 0 ? "orange" : isPlan ? "blue" : "teal";
+  const colour = sums.failed > 0 || sums.unknown > 0 ? "orange" : isPreview ? "blue" : "teal";
   return (
-    <Stack gap="xs" data-work={state} data-plan={isPlan ? "" : undefined}>
-      <Alert color={colour} title={t(`outcome.${state}${isPlan ? "_plan" : ""}`)}>
+    <Stack gap="xs" data-work={state} data-preview={isPreview ? "" : undefined}>
+      <Alert color={colour} title={t(`outcome.${state}${isPreview ? "_preview" : ""}`)}>
         <List size="sm">
           <List.Item data-sum="done">
-            {t(`sum.${action}${isPlan ? "_plan" : ""}`, { count: sums.done, shown: count(sums.done, language) })}
+            {t(`sum.${action}${isPreview ? "_preview" : ""}`, { count: sums.done, shown: count(sums.done, language) })}
           </List.Item>
           {OTHERS.filter((name) => sums[name] > 0).map((name) => (
             <List.Item key={name} data-sum={name}>

@@ -1,7 +1,7 @@
 import { Group, List, Stack, Text, Textarea } from "@mantine/core";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { PlannedWork } from "@/features/delayed/PlannedWork";
+import { PreviewedWork } from "@/features/delayed/PreviewedWork";
 import { readProperties } from "@/features/delayed/properties";
 import { askCalendar, bulkCancel } from "@/features/delayed/queries";
 import { slices, type Slice } from "@/features/delayed/slices";
@@ -39,7 +39,7 @@ export function BulkCancel({ onClose, subject, initial }: Props) {
   const [range, setRange] = useState<Slice>({ from: initial.from, to: initial.to });
   const { properties: match, wrong } = readProperties(text);
   return (
-    <PlannedWork
+    <PreviewedWork
       onClose={onClose}
       title={t("bulk.title", { subject })}
       confirmName={subject}
@@ -48,7 +48,7 @@ export function BulkCancel({ onClose, subject, initial }: Props) {
       isReady={wrong === null}
       inputs={JSON.stringify([text, range])}
       isWorthIt={(pieces) => matchedBy(pieces) > 0}
-      plan={async () => {
+      preview={async () => {
         const { hours } = await askCalendar(subject, range);
         const pieces = [];
         for (const piece of slices(hours, range)) {
@@ -116,6 +116,6 @@ export function BulkCancel({ onClose, subject, initial }: Props) {
           />
         ))}
       </Group>
-    </PlannedWork>
+    </PreviewedWork>
   );
 }

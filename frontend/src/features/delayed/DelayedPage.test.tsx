@@ -108,7 +108,7 @@ test("hours are unknown, not zero, while a delay group does not answer", async (
   expect(screen.getByTitle(/^Tue,? 1 Dec,? 11:00.*unknown/)).toHaveTextContent("?");
 });
 
-test("a message is cancelled after its plan was seen", async () => {
+test("a message is cancelled after its preview was seen", async () => {
   const { asked } = answer(
     answers({ [`POST ${LIST}cancel/`]: (url: URL) => changed(url.searchParams.get("dry_run") === "true") }),
   );

@@ -15,7 +15,7 @@ import {
 } from "@/features/delayed/queries";
 import { Overdue, StateBadge } from "@/features/delayed/words";
 import { utc, zoneName } from "@/format/times";
-import { PlanDialog } from "@/ui/dialog/ChangeDialog";
+import { PreviewDialog } from "@/ui/dialog/ChangeDialog";
 import { InstantInput } from "@/ui/dates/InstantInput";
 import { FactTable, type Fact } from "@/ui/page/FactTable";
 import { Instant } from "@/ui/measure/Instant";
@@ -143,7 +143,7 @@ function ChangeMessage({
   // Also after a refusal: it was too late because something had changed.
   const refresh = () => void client.invalidateQueries({ queryKey: delayedKey });
   return (
-    <PlanDialog<Changed>
+    <PreviewDialog<Changed>
       onClose={onClose}
       title={t(`change.${operation}.title`, { id: message.message_id })}
       actionLabel={t(`change.${operation}.do`)}
@@ -159,14 +159,14 @@ function ChangeMessage({
       onDone={refresh}
       inputs={(isMove && to) || ""}
       isReady={!isMove || to !== null}
-      show={(plan) => (
+      show={(preview) => (
         <Stack gap="xs">
           <Text size="sm">{t(`change.${operation}.what`)}</Text>
-          {plan.state_before !== plan.state && (
+          {preview.state_before !== preview.state && (
             <Group gap="xs">
-              <StateBadge state={plan.state_before} />
+              <StateBadge state={preview.state_before} />
               <IconArrowRight size={16} aria-label={t("change.to")} />
-              <StateBadge state={plan.state} />
+              <StateBadge state={preview.state} />
             </Group>
           )}
           {isMove && (
@@ -174,9 +174,9 @@ function ChangeMessage({
               {t("column.due_at")}: <Instant at={message.due_at} />{" "}
               <IconArrowRight size={14} aria-label={t("change.to")} />{" "}
               <b>
-                <Instant at={plan.due_at} />
+                <Instant at={preview.due_at} />
               </b>{" "}
-              (<Instant at={plan.due_at} relative />)
+              (<Instant at={preview.due_at} relative />)
             </Text>
           )}
         </Stack>
@@ -193,6 +193,6 @@ function ChangeMessage({
           data-field="due_at"
         />
       )}
-    </PlanDialog>
+    </PreviewDialog>
   );
 }

@@ -1,7 +1,7 @@
 import { List, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { PlannedWork } from "@/features/delayed/PlannedWork";
+import { PreviewedWork } from "@/features/delayed/PreviewedWork";
 import { changeMessage, isTooLate, type Target } from "@/features/delayed/queries";
 import type { Attempt } from "@/api/requests";
 
@@ -40,13 +40,13 @@ export function SelectedChange({
   };
   const subjects = new Set(chosen.map(({ subject }) => subject));
   return (
-    <PlannedWork
+    <PreviewedWork
       title={t(`selected.${operation}_title`, { count: chosen.length })}
       confirmName={subjects.size === 1 ? chosen[0]?.subject : String(chosen.length)}
       actionLabel={t(`selected.${operation}`, { count: chosen.length })}
       doneMessage={t("selected.started")}
       isWorthIt={(verdicts) => verdicts.some(({ problem }) => problem === null)}
-      plan={async () => {
+      preview={async () => {
         const verdicts: Verdict[] = [];
         for (const target of chosen) verdicts.push(await attempt(target, { dryRun: true, reason: "" }));
         return verdicts;

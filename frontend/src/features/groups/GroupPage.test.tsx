@@ -69,8 +69,8 @@ test("messages of the subject that are lost to damage are counted", async () => 
   expect(screen.getByRole("link", { name: "g7" })).toHaveAttribute("href", "/brokers/g7");
 });
 
-test("a reset asks for its plan first, says it in words, and takes the name and the version", async () => {
-  const plan = {
+test("a reset asks for its preview first, says it in words, and takes the name and the version", async () => {
+  const preview = {
     target: "orders/billing",
     dry_run: true,
     is_change: true,
@@ -80,7 +80,7 @@ test("a reset asks for its plan first, says it in words, and takes the name and 
       { broker_group: "g1", position: "60", new_position: "100", skipped: 40, repeated: 0, in_flight: 1 },
     ],
   };
-  const { asked } = await open({ [`GET ${ONE}`]: tagged(detail()), [`POST ${ONE}reset/`]: plan });
+  const { asked } = await open({ [`GET ${ONE}`]: tagged(detail()), [`POST ${ONE}reset/`]: preview });
   await userEvent.click(await screen.findByRole("button", { name: "Reset progress" }));
   const dialog = await screen.findByRole("dialog");
   await userEvent.click(within(dialog).getByLabelText("Latest"));
@@ -103,9 +103,9 @@ test("a reset asks for its plan first, says it in words, and takes the name and 
   ]);
 });
 
-test("another place makes the plan stale: it has to be asked for again", async () => {
-  const plan = { target: "t", dry_run: true, is_change: true, before: {}, after: {}, broker_groups: [] };
-  await open({ [`GET ${ONE}`]: tagged(detail()), [`POST ${ONE}reset/`]: plan });
+test("another place makes the preview stale: it has to be asked for again", async () => {
+  const preview = { target: "t", dry_run: true, is_change: true, before: {}, after: {}, broker_groups: [] };
+  await open({ [`GET ${ONE}`]: tagged(detail()), [`POST ${ONE}reset/`]: preview });
   await userEvent.click(await screen.findByRole("button", { name: "Reset progress" }));
   const dialog = await screen.findByRole("dialog");
   await userEvent.click(within(dialog).getByRole("button", { name: "Preview" }));

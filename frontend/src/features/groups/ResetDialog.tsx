@@ -7,7 +7,7 @@ import { PLACES, resetRequest, sequenceProblem, totals, type ResetFields } from 
 import * as numbers from "@/format/numbers";
 import { sequence } from "@/format/numbers";
 import { zoneName } from "@/format/times";
-import { PlanDialog } from "@/ui/dialog/ChangeDialog";
+import { PreviewDialog } from "@/ui/dialog/ChangeDialog";
 import { Measured } from "@/ui/measure/Measured";
 import { InstantInput } from "@/ui/dates/InstantInput";
 import { useLanguage, useZone } from "@/ui/preferences";
@@ -30,7 +30,7 @@ export function ResetDialog({ name, detail, etag, onClose }: OfGroup & { onClose
       ? t("reset.stored", { begin: sequence(place.begin_sequence), end: sequence(place.end_sequence) })
       : undefined;
   return (
-    <PlanDialog
+    <PreviewDialog
       onClose={onClose}
       title={t("reset.title", { group: name.group })}
       run={(attempt) =>
@@ -40,8 +40,8 @@ export function ResetDialog({ name, detail, etag, onClose }: OfGroup & { onClose
           body: request ?? { to: fields.to },
         })
       }
-      show={(plan) => <ResetPlan plan={plan} />}
-      isWorthIt={(plan) => plan.is_change}
+      show={(preview) => <ResetPreview preview={preview} />}
+      isWorthIt={(preview) => preview.is_change}
       inputs={JSON.stringify(fields)}
       isReady={request !== null}
       confirmName={name.group}
@@ -84,27 +84,27 @@ export function ResetDialog({ name, detail, etag, onClose }: OfGroup & { onClose
         />
       )}
       {fields.to === "sequence" && problem === "outside" && <span data-warning="outside">{t("reset.outside")}</span>}
-    </PlanDialog>
+    </PreviewDialog>
   );
 }
 
 /** What a reset skips and repeats: in words, then on each broker group. */
-function ResetPlan({ plan }: { plan: ResetDone }) {
+function ResetPreview({ preview }: { preview: ResetDone }) {
   const { t } = useTranslation("groups");
   const language = useLanguage();
-  const of = totals(plan);
+  const of = totals(preview);
   const sentence = (what: "skipped" | "repeated" | "in_flight") => {
     const value = of[what];
-    if (value === null) return t(`plan.${what}_unknown`);
-    return t(`plan.${what}`, { count: value, number: numbers.count(value, language) });
+    if (value === null) return t(`preview.${what}_unknown`);
+    return t(`preview.${what}`, { count: value, number: numbers.count(value, language) });
   };
   const at = (position: string | null) => (position === null ? "—" : numbers.sequence(position));
   const differing = (["skipped", "repeated", "in_flight"] as const).filter((what) => of[what] !== 0);
   return (
     <Stack gap="xs">
-      {plan.is_change ? (
+      {preview.is_change ? (
         <>
-          {of.skipped === 0 && of.repeated === 0 && <Text size="sm">{t("plan.neither")}</Text>}
+          {of.skipped === 0 && of.repeated === 0 && <Text size="sm">{t("preview.neither")}</Text>}
           <List size="sm">
             {differing.map((what) => (
               <List.Item key={what} data-says={what}>
@@ -114,13 +114,13 @@ function ResetPlan({ plan }: { plan: ResetDone }) {
           </List>
         </>
       ) : (
-        <Text size="sm">{t("plan.nothing")}</Text>
+        <Text size="sm">{t("preview.nothing")}</Text>
       )}
       <PlainTable
         withTableBorder
         minWidth={240}
         columns={defineColumns<ResetDone["broker_groups"][number]>(
-          (id) => t(`plan.${id}`),
+          (id) => t(`preview.${id}`),
           (column) => [
             column("broker_group", { header: t("places.broker_group"), isFixed: true }, (one) => one.broker_group),
             column("from", { align: "right" }, (one) => at(one.position)),
@@ -129,7 +129,7 @@ function ResetPlan({ plan }: { plan: ResetDone }) {
             column("repeats", { align: "right" }, (one) => <Measured value={one.repeated} />),
           ],
         )}
-        rows={plan.broker_groups}
+        rows={preview.broker_groups}
         rowKey={(one) => one.broker_group}
       />
     </Stack>

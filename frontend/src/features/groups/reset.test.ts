@@ -41,9 +41,9 @@ test("a sequence outside what is stored is told, also past 2^53", () => {
   expect(sequenceProblem("5", undefined)).toBeNull();
 });
 
-test("a plan is summed, and unknown when a part is", () => {
+test("a preview is summed, and unknown when a part is", () => {
   const part = { broker_group: "g1", position: "5", new_position: "0", skipped: 2, repeated: 3, in_flight: 1 };
-  const plan = (...broker_groups: ResetDone["broker_groups"]) => ({ broker_groups });
-  expect(totals(plan(part, part))).toEqual({ skipped: 4, repeated: 6, in_flight: 2 });
-  expect(totals(plan(part, { ...part, skipped: null }))).toEqual({ skipped: null, repeated: 6, in_flight: 2 });
+  const preview = (...broker_groups: ResetDone["broker_groups"]) => ({ broker_groups });
+  expect(totals(preview(part, part))).toEqual({ skipped: 4, repeated: 6, in_flight: 2 });
+  expect(totals(preview(part, { ...part, skipped: null }))).toEqual({ skipped: null, repeated: 6, in_flight: 2 });
 });

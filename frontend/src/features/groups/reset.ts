@@ -36,12 +36,12 @@ export function sequenceProblem(sequence: string, place: Place | undefined): "di
   return wanted < BigInt(begin) || wanted > BigInt(end) ? "outside" : null;
 }
 
-/** A plan in numbers, over all broker groups; null where one of them did not say. */
+/** A preview in numbers, over all broker groups; null where one of them did not say. */
 export function totals(
-  plan: Pick<ResetDone, "broker_groups">,
+  preview: Pick<ResetDone, "broker_groups">,
 ): Record<"skipped" | "repeated" | "in_flight", number | null> {
   const sum = (field: "skipped" | "repeated" | "in_flight") =>
-    plan.broker_groups.reduce<number | null>((total, one) => {
+    preview.broker_groups.reduce<number | null>((total, one) => {
       const value = one[field];
       return total === null || value === null ? null : total + value;
     }, 0);

@@ -4,7 +4,7 @@ import { useTranslation } from "react-i18next";
 import { EMPTY, faultsOf, messageOf } from "@/features/messages/draft";
 import { DraftForm } from "@/features/messages/DraftForm";
 import { sendMessage, type Receipt } from "@/features/messages/queries";
-import { PlanDialog } from "@/ui/dialog/ChangeDialog";
+import { PreviewDialog } from "@/ui/dialog/ChangeDialog";
 import { CopyIcon } from "@/ui/menu/CopyIcon";
 import { Instant } from "@/ui/measure/Instant";
 import { LinkTo } from "@/ui/links/LinkTo";
@@ -22,7 +22,7 @@ export function SendDialog({ subject, opened, onClose, onSent }: Props) {
   const [draft, setDraft] = useState(EMPTY);
   const faults = faultsOf(draft);
   return (
-    <PlanDialog<Receipt>
+    <PreviewDialog<Receipt>
       opened={opened}
       onClose={onClose}
       title={t("send.title", { subject })}
@@ -37,7 +37,7 @@ export function SendDialog({ subject, opened, onClose, onSent }: Props) {
       <Text size="sm" c="dimmed">
         {t("send.like_any")}
       </Text>
-    </PlanDialog>
+    </PreviewDialog>
   );
 }
 

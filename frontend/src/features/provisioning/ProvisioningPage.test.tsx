@@ -13,7 +13,7 @@ const step = (action: string, target: string) => ({
   before: null,
   after: { tags: ["a"] },
 });
-const planned = (more: object = {}) => ({
+const previewed = (more: object = {}) => ({
   dry_run: true,
   is_change: true,
   steps: [step("create", "new"), step("keep", "kept")],
@@ -25,13 +25,13 @@ async function write(text: string) {
   fireEvent.change(await screen.findByRole("textbox", { name: "Document" }), { target: { value: text } });
 }
 
-test("a plan is shown, applied after it was confirmed, and then there is nothing to do", async () => {
+test("a preview is shown, applied after it was confirmed, and then there is nothing to do", async () => {
   let isApplied = false;
   const { asked } = answer({
     "PUT /api/v1/apply/": (url: URL) => {
-      if (isApplied) return planned({ is_change: false, steps: [step("keep", "new")], drift: [] });
+      if (isApplied) return previewed({ is_change: false, steps: [step("keep", "new")], drift: [] });
       if (url.searchParams.get("dry_run") === "false") isApplied = true;
-      return planned();
+      return previewed();
     },
   });
   await mount(ProvisioningPage, "/provisioning");
@@ -51,7 +51,7 @@ test("a plan is shown, applied after it was confirmed, and then there is nothing
 });
 
 test("archiving takes the name", async () => {
-  answer({ "PUT /api/v1/apply/": planned({ steps: [step("archive", "old")] }) });
+  answer({ "PUT /api/v1/apply/": previewed({ steps: [step("archive", "old")] }) });
   await mount(ProvisioningPage, "/provisioning");
   await write(TEXT);
   await userEvent.click(screen.getByRole("button", { name: "Preview" }));
@@ -64,8 +64,8 @@ test("archiving takes the name", async () => {
   await waitFor(() => expect(apply).toBeEnabled());
 });
 
-test("a plan of another text is no plan", async () => {
-  answer({ "PUT /api/v1/apply/": planned() });
+test("a preview of another text is no preview", async () => {
+  answer({ "PUT /api/v1/apply/": previewed() });
   await mount(ProvisioningPage, "/provisioning");
   await write(TEXT);
   await userEvent.click(screen.getByRole("button", { name: "Preview" }));

@@ -5,10 +5,10 @@ import { useTranslation } from "react-i18next";
 import { asProblem } from "@/api/problem";
 import { bytesOf, DOCUMENT_BYTES_MAX, lineOf, rangeOfLine } from "@/features/provisioning/document";
 import { DocumentField } from "@/features/provisioning/DocumentField";
-import { dangerousName } from "@/features/provisioning/plan";
-import { PlanSummary, PlanView } from "@/features/provisioning/PlanView";
-import { applyDocument, type Plan } from "@/features/provisioning/queries";
-import { PlanDialog } from "@/ui/dialog/ChangeDialog";
+import { dangerousName } from "@/features/provisioning/preview";
+import { PreviewSummary, PreviewView } from "@/features/provisioning/PreviewView";
+import { applyDocument, type Preview } from "@/features/provisioning/queries";
+import { PreviewDialog } from "@/ui/dialog/ChangeDialog";
 import { PageHeader } from "@/ui/page/PageHeader";
 import { ProblemAlert } from "@/ui/page/ProblemAlert";
 import { Snippet, Teach } from "@/shared/Teach";
@@ -23,18 +23,18 @@ export default function ProvisioningPage() {
   const [text, setText] = useState("");
   const [isApplying, setApplying] = useState(false);
   const field = useRef<HTMLTextAreaElement>(null);
-  const plan = useMutation({
+  const preview = useMutation({
     mutationFn: async (document: string) => ({
       document,
-      plan: await applyDocument(document, { dryRun: true, reason: "" }),
+      preview: await applyDocument(document, { dryRun: true, reason: "" }),
     }),
   });
-  // A plan of another text is no plan.
-  const current = plan.data?.document === text ? plan.data.plan : null;
+  // A preview of another text is no preview.
+  const current = preview.data?.document === text ? preview.data.preview : null;
   const isReady = text.trim() !== "" && bytesOf(text) <= DOCUMENT_BYTES_MAX;
   const edit = (next: string) => {
     setText(next);
-    if (plan.isError) plan.reset();
+    if (preview.isError) preview.reset();
   };
   return (
     <>
@@ -46,11 +46,11 @@ export default function ProvisioningPage() {
             <Button
               variant={current?.is_change ? "default" : "filled"}
               disabled={!isReady}
-              loading={plan.isPending}
-              onClick={() => plan.mutate(text)}
-              data-action="plan"
+              loading={preview.isPending}
+              onClick={() => preview.mutate(text)}
+              data-action="preview"
             >
-              {t("plan")}
+              {t("preview")}
             </Button>
             <Button disabled={!current?.is_change} onClick={() => setApplying(true)} data-action="open-apply">
               {t("apply")}
@@ -63,19 +63,19 @@ export default function ProvisioningPage() {
             <Snippet code={COMMANDS} />
           </div>
         </Stack>
-        <Stack component="section" aria-label={t("plan_title")} aria-live="polite">
+        <Stack component="section" aria-label={t("preview_title")} aria-live="polite">
           <Title order={2} size="h4">
-            {t("plan_title")}
+            {t("preview_title")}
           </Title>
-          {plan.isError && <PlanProblem error={plan.error} text={text} field={field} />}
-          {current && <PlanView plan={current} />}
-          {!current && !plan.isError && (
-            <Teach title={t("empty.title")}>{plan.data ? t("empty.changed") : t("empty.text")}</Teach>
+          {preview.isError && <PreviewProblem error={preview.error} text={text} field={field} />}
+          {current && <PreviewView preview={current} />}
+          {!current && !preview.isError && (
+            <Teach title={t("empty.title")}>{preview.data ? t("empty.changed") : t("empty.text")}</Teach>
           )}
         </Stack>
       </SimpleGrid>
       {isApplying && (
-        <PlanDialog<Plan>
+        <PreviewDialog<Preview>
           onClose={() => setApplying(false)}
           title={t("apply_title")}
           actionLabel={t("apply_do")}
@@ -86,13 +86,13 @@ export default function ProvisioningPage() {
           show={(found) => (
             <Stack gap="xs">
               <Text size="sm">{found.is_change ? t("apply_text") : t("nothing_text")}</Text>
-              <PlanSummary plan={found} />
+              <PreviewSummary preview={found} />
             </Stack>
           )}
           onDone={() => {
             // Subjects, teams and groups are everywhere.
             void client.invalidateQueries();
-            plan.mutate(text);
+            preview.mutate(text);
           }}
         />
       )}
@@ -101,7 +101,7 @@ export default function ProvisioningPage() {
 }
 
 /** What is wrong with the document, and the way to the line. */
-function PlanProblem({
+function PreviewProblem({
   error,
   text,
   field,

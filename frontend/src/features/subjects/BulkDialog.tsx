@@ -1,7 +1,7 @@
 import { Alert, Badge, Button, Group, Progress, Select, Stack, Table, TagsInput, Text } from "@mantine/core";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { applyStep, planStep, type BulkChange, type Outcome } from "@/features/subjects/bulk";
+import { applyStep, previewStep, type BulkChange, type Outcome } from "@/features/subjects/bulk";
 import { useOwners } from "@/features/subjects/SubjectFields";
 import { TAGS_MAX } from "@/features/subjects/values";
 import { differences } from "@/format/values";
@@ -11,7 +11,7 @@ import { Dialog, DialogFooter } from "@/ui/dialog/Dialog";
 import { useConfirmation } from "@/ui/dialog/useConfirmation";
 import { useValueLine } from "@/ui/measure/useValueLine";
 
-/** The same change for several subjects: the plan of each, then one after the other, with progress and a way to stop. */
+/** The same change for several subjects: the preview of each, then one after the other, with progress and a way to stop. */
 export function BulkDialog({
   kind,
   subjects,
@@ -27,8 +27,8 @@ export function BulkDialog({
   const owners = useOwners();
   const [tags, setTags] = useState<{ add: string[]; remove: string[] }>({ add: [], remove: [] });
   const bulk: BulkChange = kind === "owner" ? { kind, owner } : kind === "tags" ? { kind, ...tags } : { kind };
-  const plan = useSteps<Outcome>(planStep(bulk, subjects));
-  const todo = plan.found.filter(({ change }) => change?.is_change);
+  const preview = useSteps<Outcome>(previewStep(bulk, subjects));
+  const todo = preview.found.filter(({ change }) => change?.is_change);
   const confirm = kind === "archive" ? String(todo.length) : "";
   const { reason, isGiven, inputs } = useConfirmation({
     typed: confirm,
@@ -36,13 +36,13 @@ export function BulkDialog({
   });
   const work = useSteps<Outcome>(applyStep(bulk, todo, reason));
   const isReady = kind !== "tags" || tags.add.length + tags.remove.length > 0;
-  const isPlanned = plan.state === "finished";
+  const isPreviewed = preview.state === "finished";
   const isBegun = work.state !== "idle";
   const edited =
     <Value,>(set: (value: Value) => void) =>
     (value: Value) => {
       set(value);
-      plan.reset();
+      preview.reset();
     };
   const close = () => onClose(work.found.some(({ change }) => change?.is_change));
   return (
@@ -50,7 +50,7 @@ export function BulkDialog({
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          if (!isPlanned) plan.start();
+          if (!isPreviewed) preview.start();
           else if (isGiven) work.start();
         }}
       >
@@ -80,19 +80,19 @@ export function BulkDialog({
                 onChange={edited((some: string[]) => setTags({ ...tags, [which]: some }))}
               />
             ))}
-          {!isBegun && <Outcomes steps={plan} total={subjects.length} isPlan />}
+          {!isBegun && <Outcomes steps={preview} total={subjects.length} isPreview />}
           {isBegun && <Outcomes steps={work} total={todo.length} />}
-          {isPlanned && !isBegun && todo.length > 0 && inputs}
+          {isPreviewed && !isBegun && todo.length > 0 && inputs}
           <DialogFooter>
             <Button variant="default" onClick={close}>
               {t(isBegun ? "common:action.close" : "common:action.cancel")}
             </Button>
-            {!isPlanned && plan.state !== "running" && (
+            {!isPreviewed && preview.state !== "running" && (
               <Button type="submit" disabled={!isReady} data-action="preview">
                 {t("common:change.preview")}
               </Button>
             )}
-            {isPlanned && !isBegun && (
+            {isPreviewed && !isBegun && (
               <Button
                 type="submit"
                 color={confirm ? "red" : undefined}
@@ -110,7 +110,7 @@ export function BulkDialog({
 }
 
 /** How far it is, and what became of each subject. */
-function Outcomes({ steps, total, isPlan = false }: { steps: Steps<Outcome>; total: number; isPlan?: boolean }) {
+function Outcomes({ steps, total, isPreview = false }: { steps: Steps<Outcome>; total: number; isPreview?: boolean }) {
   const { t } = useTranslation("subjects");
   if (steps.state === "idle") return null;
   const failed = steps.found.filter(({ problem }) => problem !== null).length;
@@ -137,7 +137,7 @@ function Outcomes({ steps, total, isPlan = false }: { steps: Steps<Outcome>; tot
       {steps.state === "failed" && <ProblemAlert error={steps.error} onRetry={steps.resume} />}
       {steps.state === "finished" && (
         <Text size="sm" fw={600} role="status">
-          {t(isPlan ? "bulk.planned" : "bulk.done", { done: steps.found.length - failed, failed })}
+          {t(isPreview ? "bulk.previewed" : "bulk.done", { done: steps.found.length - failed, failed })}
         </Text>
       )}
       {steps.found.length > 0 && (
@@ -150,7 +150,7 @@ function Outcomes({ steps, total, isPlan = false }: { steps: Steps<Outcome>; tot
                     {outcome.subject}
                   </Table.Th>
                   <Table.Td>
-                    <OutcomeText outcome={outcome} isPlan={isPlan} />
+                    <OutcomeText outcome={outcome} isPreview={isPreview} />
                   </Table.Td>
                 </Table.Tr>
               ))}
@@ -162,7 +162,7 @@ function Outcomes({ steps, total, isPlan = false }: { steps: Steps<Outcome>; tot
   );
 }
 
-function OutcomeText({ outcome: { change, problem }, isPlan }: { outcome: Outcome; isPlan: boolean }) {
+function OutcomeText({ outcome: { change, problem }, isPreview }: { outcome: Outcome; isPreview: boolean }) {
   const { t } = useTranslation("subjects");
   const lineOf = useValueLine();
   if (problem)
@@ -179,7 +179,7 @@ function OutcomeText({ outcome: { change, problem }, isPlan }: { outcome: Outcom
   return (
     <Text size="sm">
       {changes.join("; ")}
-      {!isPlan && " ✓"}
+      {!isPreview && " ✓"}
     </Text>
   );
 }

@@ -22,7 +22,7 @@ const RUN: Record<Deed, (subject: string, etag: string | null, attempt: Attempt)
 export function EndOfLife({ subject, etag, deed }: { subject: Subject; etag: string | null; deed: Deed }) {
   const { t } = useTranslation("subjects");
   const navigate = useNavigate();
-  // What was read when the dialog was opened is what its plan is about.
+  // What was read when the dialog was opened is what its preview is about.
   const [opened, setOpened] = useState<{ deed: Deed; etag: string | null } | null>(null);
   const { name, owner } = subject;
   const Icon = ICONS[deed];

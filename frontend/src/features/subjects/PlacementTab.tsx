@@ -10,7 +10,7 @@ import { change } from "@/api/requests";
 import { placesOf, routeIn, stepsOf, targetsOf, type Place } from "@/features/subjects/placement";
 import { PlacementPicture } from "@/features/subjects/PlacementPicture";
 import { brokerGroupsOptions, placementOptions, subjectsKey, type Route } from "@/features/subjects/queries";
-import { PlanDialog } from "@/ui/dialog/ChangeDialog";
+import { PreviewDialog } from "@/ui/dialog/ChangeDialog";
 import { shellWord } from "@/shared/clientLines";
 import { BrokerLink } from "@/ui/links/links";
 import { ProblemAlert } from "@/ui/page/ProblemAlert";
@@ -94,7 +94,7 @@ function Places({ places }: { places: readonly Place[] }) {
   );
 }
 
-/** Move a subject to other broker groups; the plan shows what each of them will do. */
+/** Move a subject to other broker groups; the preview shows what each of them will do. */
 function ChangePlacement({
   onClose,
   subject,
@@ -113,7 +113,7 @@ function ChangePlacement({
   const wanted = chosen ?? [...now];
   const isGoing = now.some((name) => !wanted.includes(name));
   return (
-    <PlanDialog<Change>
+    <PreviewDialog<Change>
       onClose={onClose}
       title={t("placement.dialog", { name: subject })}
       actionLabel={t("placement.change")}
@@ -129,8 +129,8 @@ function ChangePlacement({
           body: { broker_groups: wanted },
         })
       }
-      show={(plan) => <Plan plan={plan} />}
-      isWorthIt={(plan) => plan.is_change}
+      show={(preview) => <Preview preview={preview} />}
+      isWorthIt={(preview) => preview.is_change}
       refreshes={[subjectsKey]}
     >
       <MultiSelect
@@ -147,18 +147,18 @@ function ChangePlacement({
         value={wanted}
         onChange={setChosen}
       />
-    </PlanDialog>
+    </PreviewDialog>
   );
 }
 
-function Plan({ plan }: { plan: Change }) {
+function Preview({ preview }: { preview: Change }) {
   const { t } = useTranslation("subjects");
-  if (!plan.is_change) return <Badge color="gray">{t("common:change.nothing")}</Badge>;
+  if (!preview.is_change) return <Badge color="gray">{t("common:change.nothing")}</Badge>;
   return (
     <>
-      <PlacementPicture places={placesOf(routeIn(plan.after))} />
+      <PlacementPicture places={placesOf(routeIn(preview.after))} />
       <List size="sm">
-        {stepsOf(plan.before, plan.after).map(({ brokerGroup, standing }) => (
+        {stepsOf(preview.before, preview.after).map(({ brokerGroup, standing }) => (
           <List.Item key={brokerGroup}>
             <Text span size="sm" fw={600}>
               {brokerGroup}
@@ -167,7 +167,7 @@ function Plan({ plan }: { plan: Change }) {
           </List.Item>
         ))}
       </List>
-      {plan.notes.map((note) => (
+      {preview.notes.map((note) => (
         <Text key={note} size="sm">
           {note}
         </Text>

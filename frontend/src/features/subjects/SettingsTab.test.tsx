@@ -35,15 +35,15 @@ const answers = (may: boolean) => ({
   },
 });
 
-test("only what differs is planned first, then changed", async () => {
+test("only what differs is previewed first, then changed", async () => {
   const { asked } = answer(answers(true));
   await mount(page, "/subjects/order.paid");
   fireEvent.change(await screen.findByLabelText("Retention"), { target: { value: "1 d" } });
   fireEvent.click(screen.getByText("Preview"));
   fireEvent.click(await screen.findByText("Save"));
   await waitFor(() => expect(asked.filter(({ method }) => method === "PATCH")).toHaveLength(2));
-  const [plan, change] = asked.filter(({ method }) => method === "PATCH");
-  expect(plan?.url.searchParams.get("dry_run")).toBe("true");
+  const [preview, change] = asked.filter(({ method }) => method === "PATCH");
+  expect(preview?.url.searchParams.get("dry_run")).toBe("true");
   expect(change?.url.searchParams.get("dry_run")).toBe("false");
   expect(change?.body).toEqual({ retention_hours: 24, reason: "" });
 });

@@ -14,7 +14,7 @@ import { SubjectFields } from "@/features/subjects/SubjectFields";
 import { changesOf, EMPTY, problemsOf } from "@/features/subjects/values";
 import { lagPath } from "@/live/useLive";
 import { CreateButton } from "@/ui/menu/buttons";
-import { PlanDialog } from "@/ui/dialog/ChangeDialog";
+import { PreviewDialog } from "@/ui/dialog/ChangeDialog";
 import { LiveBadgeOf } from "@/ui/measure/LiveBadge";
 import { PageHeader } from "@/ui/page/PageHeader";
 import { DataTable } from "@/ui/table/DataTable";
@@ -86,7 +86,7 @@ function CreateSubject({ opened, onClose }: { opened: boolean; onClose: () => vo
     onClose();
   };
   return (
-    <PlanDialog
+    <PreviewDialog
       opened={opened}
       onClose={close}
       title={t("create.title")}
@@ -101,6 +101,6 @@ function CreateSubject({ opened, onClose }: { opened: boolean; onClose: () => vo
       onDone={({ target }) => void navigate({ to: "/subjects/$subject", params: { subject: target } })}
     >
       <SubjectFields form={form} onChange={setForm} isNew />
-    </PlanDialog>
+    </PreviewDialog>
   );
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { applyStep, planStep, tagsAfter } from "@/features/subjects/bulk";
+import { applyStep, previewStep, tagsAfter } from "@/features/subjects/bulk";
 import { answer } from "@/test/mount";
 
 const { signal } = new AbortController();
@@ -20,14 +20,14 @@ test("tags are added and taken away, each once", () => {
   expect(tagsAfter(["eu", "old"], ["us", "eu"], ["old", "never there"])).toEqual(["eu", "us"]);
 });
 
-test("the plan of each is the API's dry run; what can't be changed is told and the others go on", async () => {
+test("the preview of each is the API's dry run; what can't be changed is told and the others go on", async () => {
   const { asked } = answer({
     "GET /api/v1/subjects/a/": () => read("a"),
     "GET /api/v1/subjects/b/": () => read("b"),
     "PATCH /api/v1/subjects/a/": said("a", true),
     "PATCH /api/v1/subjects/b/": () => problem(403, "access.denied"),
   });
-  const { found, next } = await planStep({ kind: "owner", owner: "shop" }, ["a", "b"])(undefined, signal);
+  const { found, next } = await previewStep({ kind: "owner", owner: "shop" }, ["a", "b"])(undefined, signal);
   expect(next).toBeNull();
   expect(found.map(({ subject: name, etag, problem: why }) => [name, etag, why?.code])).toEqual([
     ["a", '"v1"', undefined],
@@ -46,8 +46,8 @@ test("the work goes subject by subject; one that is done already is no problem",
       return url.searchParams.get("dry_run") === "true" ? said("a", true, false) : problem(412, "change.stale");
     },
   });
-  const plan = [{ subject: "a", etag: '"v1"', change: null, problem: null }];
-  const step = applyStep({ kind: "archive" }, [...plan, ...plan], "season is over");
+  const preview = [{ subject: "a", etag: '"v1"', change: null, problem: null }];
+  const step = applyStep({ kind: "archive" }, [...preview, ...preview], "season is over");
   const { found, next } = await step(undefined, signal);
   expect([tries, next]).toEqual([2, "1"]);
   expect(found[0]?.problem).toBeNull();
@@ -61,7 +61,7 @@ test("one that somebody else changed is told", async () => {
     "POST /api/v1/subjects/a/archive/": (url: URL) =>
       url.searchParams.get("dry_run") === "true" ? said("a", true) : problem(412, "change.stale"),
   });
-  const plan = [{ subject: "a", etag: '"v1"', change: null, problem: null }];
-  const { found } = await applyStep({ kind: "archive" }, plan, "")(undefined, signal);
+  const preview = [{ subject: "a", etag: '"v1"', change: null, problem: null }];
+  const { found } = await applyStep({ kind: "archive" }, preview, "")(undefined, signal);
   expect(found[0]?.problem?.code).toBe("change.stale");
 });

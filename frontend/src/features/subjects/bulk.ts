@@ -13,7 +13,7 @@ export type BulkChange =
 /** What became of one subject: the change (or what it would be), or why not. */
 export interface Outcome {
   subject: string;
-  /** The version that was planned for: who was faster meanwhile is not written over. */
+  /** The version that was previewed for: who was faster meanwhile is not written over. */
   etag: string | null;
   change: Change | null;
   problem: Problem | null;
@@ -53,7 +53,7 @@ async function noted(subject: string, etag: string | null, work: () => Promise<O
 }
 
 /** What would happen to each: read, then the API's dry run at the version that was read. */
-export function planStep(bulk: BulkChange, subjects: readonly string[]) {
+export function previewStep(bulk: BulkChange, subjects: readonly string[]) {
   return eachOf(
     subjects,
     (subject, signal) =>
@@ -67,11 +67,11 @@ export function planStep(bulk: BulkChange, subjects: readonly string[]) {
 }
 
 /**
- * The plan carried out, subject by subject, each at the version that was planned for. One whose answer nobody waited for (it was
+ * The preview carried out, subject by subject, each at the version that was previewed for. One whose answer nobody waited for (it was
  * stopped at that moment) is met again when it goes on: then it is as it should be, and that is no problem.
  */
-export function applyStep(bulk: BulkChange, plan: readonly Outcome[], reason: string) {
-  return eachOf(plan, ({ subject, etag }, signal) =>
+export function applyStep(bulk: BulkChange, preview: readonly Outcome[], reason: string) {
+  return eachOf(preview, ({ subject, etag }, signal) =>
     noted(subject, etag, async () => {
       const { data } = await readWithTag("/api/v1/subjects/{subject}/", { path: { subject } })({ signal });
       try {

@@ -17,7 +17,7 @@ test("who comes, who stays, who goes", () => {
   expect(targetsOf(route)).toEqual(["b2", "b3"]);
 });
 
-test("a plan's steps are the broker groups whose standing changes", () => {
+test("a preview's steps are the broker groups whose standing changes", () => {
   const before = { broker_groups: ["b1", "b2"], phases: {} };
   const after = { broker_groups: ["b1", "b2", "b3"], phases: { b1: "leaving", b3: "joining" } };
   expect(stepsOf(before, after)).toEqual([

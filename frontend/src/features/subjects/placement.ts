@@ -41,7 +41,7 @@ export function targetsOf(route: Pick<Route, "broker_groups" | "phases">): reado
     .sort();
 }
 
-/** A plan's route, from what the API says a change makes of it. */
+/** A preview's route, from what the API says a change makes of it. */
 export function routeIn(value: unknown): Pick<Route, "broker_groups" | "phases"> {
   const route = (value ?? {}) as Partial<Route>;
   return { broker_groups: route.broker_groups ?? [], phases: route.phases ?? {} };

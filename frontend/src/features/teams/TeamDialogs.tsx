@@ -13,7 +13,7 @@ const TYPING_MS = 250;
 
 type Shared = Pick<ComponentProps<typeof ChangeDialog>, "onClose" | "refreshes">;
 
-/** Who is in the team; the plan shows who comes and who goes. */
+/** Who is in the team; the preview shows who comes and who goes. */
 export function EditMembers({ team, etag, ...shared }: Shared & { team: string; etag: string | null }) {
   const { t } = useTranslation("teams");
   const [chosen, setChosen] = useState<string[] | null>(null);

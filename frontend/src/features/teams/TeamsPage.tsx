@@ -5,7 +5,7 @@ import { useMay } from "@/api/me";
 import { change, list } from "@/api/requests";
 import { teamsKey, type Team } from "@/features/teams/queries";
 import { CreateButton } from "@/ui/menu/buttons";
-import { PlanDialog } from "@/ui/dialog/ChangeDialog";
+import { PreviewDialog } from "@/ui/dialog/ChangeDialog";
 import { fieldsOf } from "@/ui/fields";
 import { Instant } from "@/ui/measure/Instant";
 import { TeamLink } from "@/ui/links/links";
@@ -71,7 +71,7 @@ function CreateTeam({ opened, onClose }: { opened: boolean; onClose: () => void 
   const [team, setTeam] = useState(EMPTY);
   const fields = fieldsOf(team, (some) => setTeam({ ...team, ...some }), "NewTeamRequest");
   return (
-    <PlanDialog
+    <PreviewDialog
       opened={opened}
       onClose={onClose}
       title={t("create.title")}
@@ -91,6 +91,6 @@ function CreateTeam({ opened, onClose }: { opened: boolean; onClose: () => void 
         {...fields.text("name")}
       />
       <TextInput label={t("column.description")} {...fields.text("description")} />
-    </PlanDialog>
+    </PreviewDialog>
   );
 }

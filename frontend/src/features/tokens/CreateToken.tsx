@@ -3,7 +3,7 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import type { Schema } from "@/api/client";
 import { change } from "@/api/requests";
-import { PlanDialog } from "@/ui/dialog/ChangeDialog";
+import { PreviewDialog } from "@/ui/dialog/ChangeDialog";
 import { fieldsOf } from "@/ui/fields";
 import { ShownOnce } from "@/ui/dialog/ShownOnce";
 import { Snippet } from "@/shared/Teach";
@@ -24,7 +24,7 @@ export function CreateToken({ opened, onClose }: { opened: boolean; onClose: () 
   const fields = fieldsOf(token, (some) => setToken({ ...token, ...some }), "NewTokenRequest");
   return (
     <>
-      <PlanDialog
+      <PreviewDialog
         opened={opened}
         onClose={onClose}
         title={t("create.title")}
@@ -63,7 +63,7 @@ export function CreateToken({ opened, onClose }: { opened: boolean; onClose: () 
           onChange={(event) => fields.number("expires_in_days").onChange(Number(event.currentTarget.value))}
           data={LIFE_DAYS.map((days) => ({ value: String(days), label: t("create.days", { count: days }) }))}
         />
-      </PlanDialog>
+      </PreviewDialog>
       <ShownOnce secret={made} title={t("create.made")} label={t("create.token")} onClose={() => setMade(null)}>
         <div>
           <Text size="sm" fw={500}>

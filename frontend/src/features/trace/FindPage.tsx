@@ -146,7 +146,10 @@ function FindForm(props: Props) {
   const { subject, messageId, brokerGroup, sequence } = values;
   const fields = fieldsOf(values, (some) => setValues({ ...values, ...some }));
   const { names, debounced } = useSubjectNames(subject);
-  const { data: place } = useQuery({ ...placeOptions(debounced), enabled: by === "place" && names.includes(debounced) });
+  const { data: place } = useQuery({
+    ...placeOptions(debounced),
+    enabled: by === "place" && names.includes(debounced),
+  });
   const groups = place?.brokerGroups ?? [];
   const group = groups.includes(brokerGroup) ? brokerGroup : (groups[0] ?? "");
   const isSequence = /^\d+$/.test(sequence);

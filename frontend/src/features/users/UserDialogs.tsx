@@ -13,13 +13,13 @@ import {
   type User,
   type UserValues,
 } from "@/features/users/queries";
-import { ChangeDialog, PlanDialog } from "@/ui/dialog/ChangeDialog";
+import { ChangeDialog, PreviewDialog } from "@/ui/dialog/ChangeDialog";
 import { fieldsOf } from "@/ui/fields";
 import { ShownOnce } from "@/ui/dialog/ShownOnce";
 
 type Shared = Pick<ComponentProps<typeof ChangeDialog>, "onClose" | "refreshes">;
 
-/** Change what a user is; the plan says which fields. */
+/** Change what a user is; the preview says which fields. */
 export function EditUser({ user, etag, ...shared }: Shared & { user: User; etag: string | null }) {
   const { t } = useTranslation("users");
   const { email, first_name, last_name, role, teams } = user;
@@ -95,7 +95,7 @@ export function CreateUser({ opened, onClose }: { opened: boolean; onClose: () =
   const isWrong = name !== "" && !NAME.test(name);
   return (
     <>
-      <PlanDialog<MadeUser>
+      <PreviewDialog<MadeUser>
         opened={opened}
         onClose={onClose}
         title={t("create.title")}
@@ -123,7 +123,7 @@ export function CreateUser({ opened, onClose }: { opened: boolean; onClose: () =
           onChange={(event) => setName(event.currentTarget.value)}
         />
         <UserFields values={values} onChange={setValues} />
-      </PlanDialog>
+      </PreviewDialog>
       <ShownOnce
         secret={made?.password ?? null}
         title={t("create.password_title", { name: made?.target })}

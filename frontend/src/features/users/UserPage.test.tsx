@@ -57,7 +57,7 @@ test("disabling shows what ends, and takes the name typed", async () => {
   expect(asked.findLast(({ method }) => method === "PATCH")?.body).toEqual({ is_active: false, reason: "" });
 });
 
-test("a change sends every field it shows, and the plan comes first", async () => {
+test("a change sends every field it shows, and the preview comes first", async () => {
   const { asked } = known();
   await mount(UserPage, "/users/2", "/users/$id");
   await userEvent.click(await screen.findByRole("button", { name: "Edit" }));

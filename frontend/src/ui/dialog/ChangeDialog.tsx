@@ -11,30 +11,30 @@ import { Dialog, DialogFooter } from "@/ui/dialog/Dialog";
 import { useConfirmation } from "@/ui/dialog/useConfirmation";
 import { useValueLine } from "@/ui/measure/useValueLine";
 
-interface Props<Plan> {
+interface Props<Preview> {
   /** False: closed. Without it the dialog is open as long as it is drawn. */
   opened?: boolean;
   onClose: () => void;
   title: string;
   /** The change, and its dry run. */
-  run: (attempt: Attempt) => Promise<Plan>;
+  run: (attempt: Attempt) => Promise<Preview>;
   /** The preview. Without it the change is made at once: for what is harmless and easily undone, such as creating a subject. */
-  show?: (plan: Plan) => ReactNode;
+  show?: (preview: Preview) => ReactNode;
   /** Whether there is anything to do; without it always. */
-  isWorthIt?: (plan: Plan) => boolean;
+  isWorthIt?: (preview: Preview) => boolean;
   /** The name to be typed before something dangerous is done. */
   confirmName?: string;
   actionLabel: string;
-  /** Inputs of the change, above the plan. */
+  /** Inputs of the change, above the preview. */
   children?: ReactNode;
-  /** Changes whenever an input does: a plan of other inputs is no plan. */
+  /** Changes whenever an input does: a preview of other inputs is no preview. */
   inputs?: string;
   /** Whether the inputs can be tried. */
   isReady?: boolean;
   doneMessage: string;
   /** What is out of date after the change. */
   refreshes?: readonly QueryKey[];
-  onDone?: (done: Plan) => void;
+  onDone?: (done: Preview) => void;
   /** What the reason is called where it is more than a line of the audit log; false: the change takes none. */
   reasonField?: { label: string; description: string } | false;
 }
@@ -43,7 +43,7 @@ interface Props<Plan> {
  * A change in two steps: the API's dry run is shown as a preview, then the change is made. Dangerous ones require typing the name. An
  * error leaves the dialog open and says what to try.
  */
-export function PlanDialog<Plan>({ opened = true, ...props }: Props<Plan>) {
+export function PreviewDialog<Preview>({ opened = true, ...props }: Props<Preview>) {
   return (
     <Dialog opened={opened} onClose={props.onClose} title={props.title} size="lg">
       {opened && <Steps {...props} />}
@@ -51,7 +51,7 @@ export function PlanDialog<Plan>({ opened = true, ...props }: Props<Plan>) {
   );
 }
 
-function Steps<Plan>({
+function Steps<Preview>({
   onClose,
   run,
   show,
@@ -65,14 +65,14 @@ function Steps<Plan>({
   refreshes = [],
   onDone,
   reasonField,
-}: Props<Plan>) {
+}: Props<Preview>) {
   const { t } = useTranslation();
   const client = useQueryClient();
   const { reason, isGiven, inputs: confirmation } = useConfirmation({ typed: confirmName, reasonField });
-  const [planned, setPlanned] = useState<{ plan: Plan; inputs: string } | null>(null);
-  const preview = useMutation({
+  const [previewed, setPreviewed] = useState<{ preview: Preview; inputs: string } | null>(null);
+  const calculation = useMutation({
     mutationFn: () => run({ dryRun: true, reason }),
-    onSuccess: (plan) => setPlanned({ plan, inputs }),
+    onSuccess: (preview) => setPreviewed({ preview, inputs }),
   });
   const change = useMutation({
     mutationFn: () => run({ dryRun: false, reason }),
@@ -85,12 +85,12 @@ function Steps<Plan>({
   });
   const hasInputs = Boolean(children);
   const isDirect = show === undefined;
-  const { mutate: plan } = preview;
+  const { mutate: calculate } = calculation;
   // Without inputs the preview is calculated at once.
   useEffect(() => {
-    if (!hasInputs && !isDirect) plan();
-  }, [hasInputs, isDirect, plan]);
-  const current = planned?.inputs === inputs ? planned.plan : null;
+    if (!hasInputs && !isDirect) calculate();
+  }, [hasInputs, isDirect, calculate]);
+  const current = previewed?.inputs === inputs ? previewed.preview : null;
   // What the button does next.
   const isApplied = isDirect || current !== null;
   const isUseful = current !== null && (isWorthIt?.(current) ?? true);
@@ -99,21 +99,21 @@ function Steps<Plan>({
       onSubmit={(event) => {
         event.preventDefault();
         if (isDirect) change.mutate();
-        else if (current === null) preview.mutate();
+        else if (current === null) calculation.mutate();
         else if (isGiven && isUseful && !change.isPending) change.mutate();
       }}
     >
       <Stack gap="md">
         {children}
-        {preview.isPending && (
+        {calculation.isPending && (
           <Group gap="xs">
             <Loader size="xs" aria-hidden />
-            <Text size="sm">{t("change.planning")}</Text>
+            <Text size="sm">{t("change.previewing")}</Text>
           </Group>
         )}
-        {preview.isError && <ProblemAlert error={preview.error} onRetry={() => preview.mutate()} />}
+        {calculation.isError && <ProblemAlert error={calculation.error} onRetry={() => calculation.mutate()} />}
         {current !== null && (
-          <Alert color={confirmName ? "orange" : "blue"} title={t("change.what_happens")} data-plan="">
+          <Alert color={confirmName ? "orange" : "blue"} title={t("change.what_happens")} data-preview="">
             {show?.(current)}
           </Alert>
         )}
@@ -127,7 +127,7 @@ function Steps<Plan>({
             type="submit"
             color={current !== null && confirmName ? "red" : undefined}
             disabled={current === null ? !isReady : !isGiven || !isUseful}
-            loading={(isApplied ? change : preview).isPending}
+            loading={(isApplied ? change : calculation).isPending}
             data-action={isApplied ? "apply" : "preview"}
           >
             {isApplied ? actionLabel : t("change.preview")}
@@ -150,16 +150,16 @@ interface Words {
   wordOf?: (field: string, value: unknown) => string | undefined;
 }
 
-/** `PlanDialog` for what answers in the shape of every plain change. */
+/** `PreviewDialog` for what answers in the shape of every plain change. */
 export function ChangeDialog({ means, affects, hides, wordOf, ...props }: Omit<Props<Change>, "show"> & Words) {
   return (
-    <PlanDialog<Change>
-      isWorthIt={(plan) => plan.is_change}
+    <PreviewDialog<Change>
+      isWorthIt={(preview) => preview.is_change}
       {...props}
-      show={(plan) => (
+      show={(preview) => (
         <Stack gap="xs">
           {means && <Text size="sm">{means}</Text>}
-          <ChangePlan plan={plan} affects={affects} hides={hides} wordOf={wordOf} />
+          <ChangePreview preview={preview} affects={affects} hides={hides} wordOf={wordOf} />
         </Stack>
       )}
     />
@@ -167,17 +167,17 @@ export function ChangeDialog({ means, affects, hides, wordOf, ...props }: Omit<P
 }
 
 /** The fields that differ, with the values before and after, and notes of the API. */
-function ChangePlan({ plan, affects, hides = [], wordOf }: { plan: Change } & Words) {
+function ChangePreview({ preview, affects, hides = [], wordOf }: { preview: Change } & Words) {
   const { t } = useTranslation();
   const lineOf = useValueLine();
   const shown = (name: string, value: unknown) => wordOf?.(name, value) ?? lineOf(value);
-  const fields = differences(plan.before, plan.after).filter(({ name }) => !hides.includes(name));
+  const fields = differences(preview.before, preview.after).filter(({ name }) => !hides.includes(name));
   return (
     <Stack gap="xs">
       <Group gap="xs">
         <Text size="sm">{t("change.target")}</Text>
-        <Code>{affects ?? plan.target}</Code>
-        {!plan.is_change && <Badge color="gray">{t("change.nothing")}</Badge>}
+        <Code>{affects ?? preview.target}</Code>
+        {!preview.is_change && <Badge color="gray">{t("change.nothing")}</Badge>}
       </Group>
       {fields.length > 0 && (
         <Table withTableBorder>
@@ -201,9 +201,9 @@ function ChangePlan({ plan, affects, hides = [], wordOf }: { plan: Change } & Wo
           </Table.Tbody>
         </Table>
       )}
-      {plan.notes.length > 0 && (
+      {preview.notes.length > 0 && (
         <List size="sm">
-          {plan.notes.map((note) => (
+          {preview.notes.map((note) => (
             <List.Item key={note}>{note}</List.Item>
           ))}
         </List>

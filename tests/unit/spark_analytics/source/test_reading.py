@@ -14,7 +14,7 @@ from qmq.errors import ConnectionLost, ReadRefused, SettingError
 from qmq.protocol.bulk_read import UNKNOWN_SUBJECT, EntriesPage
 from spark_analytics.schemas import HOLES, INDEX, PROGRESS
 from spark_analytics.source import reading
-from spark_analytics.source.holes import GapFound, Hole, record, recorded, recorded_batch
+from spark_analytics.source.gaps import GapFound, Hole, record, recorded, recorded_batch
 from spark_analytics.source.partitions import Bundle, Range
 from spark_analytics.source.planning import NodeUnreadable
 from spark_analytics.source.reading import Task, read_bundle

@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from spark_analytics.schemas import PROGRESS
 from spark_analytics.source import datasource
 from spark_analytics.source.datasource import QmqStreamReader
-from spark_analytics.source.holes import Hole, recorded
+from spark_analytics.source.gaps import Hole, recorded
 from spark_analytics.source.offsets import Held, Key, Observed, Offset
 from spark_analytics.source.options import ReadOptions, parse_options
 from spark_analytics.source.partitions import Forgotten, Range

@@ -30,13 +30,13 @@ export function PromoteDialog({ group, etag, onClose }: MemberDialog) {
   async function run({ dryRun }: Attempt): Promise<Change> {
     const attempt = { dryRun, reason: reason.trim() };
     try {
-      const plan = await change("post", "/api/v1/broker-groups/{name}/promote/", attempt, {
+      const preview = await change("post", "/api/v1/broker-groups/{name}/promote/", attempt, {
         path: { name },
         etag,
         body: { node, ...(!dryRun && { accept_loss_bytes: atRisk }) },
       });
-      if (dryRun) setAtRisk(isRecord(plan.after) ? textOf(plan.after.bytes_at_risk) : null);
-      return plan;
+      if (dryRun) setAtRisk(isRecord(preview.after) ? textOf(preview.after.bytes_at_risk) : null);
+      return preview;
     } catch (error) {
       // The number has changed since the preview: the next step is another preview.
       if (asProblem(error).code === NOT_ACCEPTED) setRejected(rejected + 1);

@@ -5,7 +5,7 @@ from playwright.sync_api import Locator, expect
 from tests.served.e2e.pages import ConsolePage
 
 
-class PlanDialog(ConsolePage):
+class PreviewDialog(ConsolePage):
     """The dialog that is open."""
 
     @property
@@ -14,9 +14,9 @@ class PlanDialog(ConsolePage):
         return self.page.get_by_role("dialog")
 
     @property
-    def plan(self) -> Locator:
+    def previewed(self) -> Locator:
         """What would happen, once it was asked for."""
-        return self.dialog.locator("[data-plan]")
+        return self.dialog.locator("[data-preview]")
 
     @property
     def apply(self) -> Locator:
@@ -29,9 +29,9 @@ class PlanDialog(ConsolePage):
         return self.dialog.locator("[data-confirm]")
 
     def preview(self) -> Locator:
-        """Ask what would happen; the plan."""
+        """Ask what would happen; the preview."""
         self.dialog.locator("[data-action=preview]").click()
-        return self.plan
+        return self.previewed
 
     def done(self, message: str) -> None:
         """Do it; wait until the page says so and the dialog is gone."""

@@ -6,7 +6,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from spark_analytics.transforms.handing import Entries, Kind, follow
+from spark_analytics.transforms.deliveries import Entries, Kind, follow
 
 P, A, S, O = Kind.PULL, Kind.ACK, Kind.SETTLE, Kind.OFFLINE  # noqa: E741
 

@@ -1,7 +1,7 @@
 import { screen, waitFor, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { expect, test } from "vitest";
-import DeadLettersPage from "@/features/dead_letters/LettersPage";
+import DeadLettersPage from "@/features/dead_letters/DeadLettersPage";
 import { attempt, letter, story } from "@/features/dead_letters/stories.testing";
 import { NO_SUMS } from "@/features/dead_letters/work";
 import { me } from "@/test/me";

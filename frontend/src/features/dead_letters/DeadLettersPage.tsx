@@ -4,7 +4,7 @@ import { useCallback, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMayOn } from "@/api/owner";
 import { useDeadLetterColumns } from "@/features/dead_letters/columns";
-import { DeadLetterDrawer } from "@/features/dead_letters/LetterDrawer";
+import { DeadLetterDrawer } from "@/features/dead_letters/DeadLetterDrawer";
 import {
   causesOptions,
   countOptions,

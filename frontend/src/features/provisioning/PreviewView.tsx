@@ -1,14 +1,14 @@
 import { Accordion, Alert, Badge, Code, Group, List, Stack, Table, Text, Title } from "@mantine/core";
 import { useTranslation } from "react-i18next";
-import { differences, grouped, type Action } from "@/features/provisioning/plan";
-import type { Plan, PlanStep } from "@/features/provisioning/queries";
+import { differences, grouped, type Action } from "@/features/provisioning/preview";
+import type { Preview, PreviewStep } from "@/features/provisioning/queries";
 
 const COLOURS: Readonly<Record<Action, string>> = { create: "teal", update: "blue", archive: "red", restore: "grape" };
 
 /** In one line: how many of what. */
-export function PlanSummary({ plan }: { plan: Plan }) {
+export function PreviewSummary({ preview }: { preview: Preview }) {
   const { t } = useTranslation("provisioning");
-  const { changes, kept } = grouped(plan);
+  const { changes, kept } = grouped(preview);
   return (
     <Group gap="xs">
       {[...changes].map(([action, steps]) => (
@@ -25,18 +25,18 @@ export function PlanSummary({ plan }: { plan: Plan }) {
   );
 }
 
-/** Every step of a plan with what it changes, what stays as it is, and what is there beside the document. */
-export function PlanView({ plan }: { plan: Plan }) {
+/** Every step of a preview with what it changes, what stays as it is, and what is there beside the document. */
+export function PreviewView({ preview }: { preview: Preview }) {
   const { t } = useTranslation("provisioning");
-  const { changes, kept } = grouped(plan);
+  const { changes, kept } = grouped(preview);
   return (
-    <Stack data-plan={plan.is_change ? "change" : "nothing"}>
-      {!plan.is_change && (
+    <Stack data-preview={preview.is_change ? "change" : "nothing"}>
+      {!preview.is_change && (
         <Alert color="teal" title={t("nothing")}>
           {t("nothing_text")}
         </Alert>
       )}
-      <PlanSummary plan={plan} />
+      <PreviewSummary preview={preview} />
       {[...changes].map(([action, steps]) => (
         <section key={action}>
           <Title order={3} size="h5" mb="xs">
@@ -45,11 +45,11 @@ export function PlanView({ plan }: { plan: Plan }) {
           <Steps steps={steps} action={action} />
         </section>
       ))}
-      {plan.drift.length > 0 && (
-        <Alert color="yellow" title={t("drift", { count: plan.drift.length })} data-drift={plan.drift.length}>
+      {preview.drift.length > 0 && (
+        <Alert color="yellow" title={t("drift", { count: preview.drift.length })} data-drift={preview.drift.length}>
           <Text size="sm">{t("drift_text")}</Text>
           <List size="sm" mt="xs">
-            {plan.drift.map((name) => (
+            {preview.drift.map((name) => (
               <List.Item key={name} className="break">
                 {name}
               </List.Item>
@@ -77,7 +77,7 @@ export function PlanView({ plan }: { plan: Plan }) {
   );
 }
 
-function Steps({ steps, action }: { steps: readonly PlanStep[]; action: Action }) {
+function Steps({ steps, action }: { steps: readonly PreviewStep[]; action: Action }) {
   const { t } = useTranslation("provisioning");
   const isUpdate = action === "update";
   return (
@@ -101,7 +101,7 @@ function Steps({ steps, action }: { steps: readonly PlanStep[]; action: Action }
   );
 }
 
-function Rows({ step, isUpdate }: { step: PlanStep; isUpdate: boolean }) {
+function Rows({ step, isUpdate }: { step: PreviewStep; isUpdate: boolean }) {
   const { t } = useTranslation("provisioning");
   const fields = differences(step);
   const rows = fields.length > 0 ? fields : [null];

@@ -50,12 +50,14 @@ class LettersPage(Inside):
         expect(self.letter).to_have_count(0)
 
     def replay_open_letter(self) -> None:
-        """Replay the open letter to its group: the plan is looked at, then done."""
+        """Replay the open letter to its group: the preview is looked at, then done."""
         self.letter.get_by_role("button", name=self.text("dead_letters:action.replay"), exact=True).click()
         title = self.text("dead_letters:title.replay_one", count="1")
         dialog = self.page.get_by_role("dialog", name=title, exact=True)
         dialog.locator("[data-action=preview]").click()
-        expect(dialog.locator("[data-plan]")).to_contain_text(self.text("dead_letters:sum.replay_plan_one", shown="1"))
+        expect(dialog.locator("[data-preview]")).to_contain_text(
+            self.text("dead_letters:sum.replay_preview_one", shown="1")
+        )
         dialog.locator("[data-action=apply]").click()
         expect(dialog.locator("[data-work=finished]")).to_contain_text(
             self.text("dead_letters:sum.replay_one", shown="1")

@@ -1,25 +1,25 @@
 import { expect, test } from "vitest";
-import { dangerousName, differences, grouped } from "@/features/provisioning/plan";
-import type { Plan, PlanStep } from "@/features/provisioning/queries";
+import { dangerousName, differences, grouped } from "@/features/provisioning/preview";
+import type { Preview, PreviewStep } from "@/features/provisioning/queries";
 
-const step = (action: PlanStep["action"], target: string): PlanStep => ({
+const step = (action: PreviewStep["action"], target: string): PreviewStep => ({
   kind: "subject",
   action,
   target,
   before: null,
   after: null,
 });
-const plan = (...steps: PlanStep[]): Plan => ({ dry_run: true, is_change: true, steps, drift: [] });
+const preview = (...steps: PreviewStep[]): Preview => ({ dry_run: true, is_change: true, steps, drift: [] });
 
 test("steps are shown by what they do, what stays apart", () => {
-  const { changes, kept } = grouped(plan(step("keep", "a"), step("archive", "b"), step("create", "c")));
+  const { changes, kept } = grouped(preview(step("keep", "a"), step("archive", "b"), step("create", "c")));
   expect([...changes.keys()]).toEqual(["create", "archive"]);
   expect(kept.map(({ target }) => target)).toEqual(["a"]);
 });
 
 test("archiving takes a name, the rest does not", () => {
-  expect(dangerousName(plan(step("create", "a"), step("archive", "b")))).toBe("b");
-  expect(dangerousName(plan(step("update", "a")))).toBeUndefined();
+  expect(dangerousName(preview(step("create", "a"), step("archive", "b")))).toBe("b");
+  expect(dangerousName(preview(step("update", "a")))).toBeUndefined();
 });
 
 test("only fields that differ; what is empty is not set", () => {

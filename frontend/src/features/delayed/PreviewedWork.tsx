@@ -4,39 +4,42 @@ import { useRef, useState, type ComponentProps, type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { delayedKey } from "@/features/delayed/queries";
 import { count } from "@/format/numbers";
-import { PlanDialog } from "@/ui/dialog/ChangeDialog";
+import { PreviewDialog } from "@/ui/dialog/ChangeDialog";
 import { Dialog, DialogFooter } from "@/ui/dialog/Dialog";
 import { useLanguage } from "@/ui/preferences";
 import { ProblemAlert } from "@/ui/page/ProblemAlert";
 import { eachOf, useSteps } from "@/ui/dialog/useSteps";
 
-type Confirmation<Plan> = Omit<ComponentProps<typeof PlanDialog<Plan>>, "opened" | "run" | "refreshes" | "onDone">;
+type Confirmation<Preview> = Omit<
+  ComponentProps<typeof PreviewDialog<Preview>>,
+  "opened" | "run" | "refreshes" | "onDone"
+>;
 
-interface Props<Plan, Item, Result> extends Confirmation<Plan> {
+interface Props<Preview, Item, Result> extends Confirmation<Preview> {
   /** The dry run of all. */
-  plan: () => Promise<Plan>;
-  /** The pieces of the work that was planned. */
-  itemsOf: (plan: Plan) => readonly Item[];
+  preview: () => Promise<Preview>;
+  /** The pieces of the work that was previewed. */
+  itemsOf: (preview: Preview) => readonly Item[];
   one: (item: Item, reason: string, signal: AbortSignal) => Promise<Result>;
   /** What the work came to so far. */
   result: (results: readonly Result[]) => ReactNode;
   onStarted?: () => void;
 }
 
-/** Long work: planned and confirmed, then done piece by piece, with its progress and a way to stop it and to go on. */
-export function PlannedWork<Plan, Item, Result>({
-  plan,
+/** Long work: previewed and confirmed, then done piece by piece, with its progress and a way to stop it and to go on. */
+export function PreviewedWork<Preview, Item, Result>({
+  preview,
   itemsOf,
   one,
   result,
   onStarted,
   onClose,
   ...confirmation
-}: Props<Plan, Item, Result>) {
+}: Props<Preview, Item, Result>) {
   const { t } = useTranslation("delayed");
   const language = useLanguage();
   const client = useQueryClient();
-  const planned = useRef<Plan | null>(null);
+  const previewed = useRef<Preview | null>(null);
   // What was confirmed; the steps read it, nothing draws it.
   const work = useRef<{ items: readonly Item[]; reason: string }>({ items: [], reason: "" });
   const [total, setTotal] = useState<number | null>(null);
@@ -46,16 +49,16 @@ export function PlannedWork<Plan, Item, Result>({
   );
   if (total === null) {
     return (
-      <PlanDialog<Plan>
+      <PreviewDialog<Preview>
         {...confirmation}
         // It closes itself when it was confirmed too: then the progress is shown.
         onClose={() => {
           if (!isConfirmed.current) onClose();
         }}
         run={async ({ dryRun, reason }) => {
-          if (dryRun || planned.current === null) return (planned.current = await plan());
-          work.current = { items: itemsOf(planned.current), reason };
-          return planned.current;
+          if (dryRun || previewed.current === null) return (previewed.current = await preview());
+          work.current = { items: itemsOf(previewed.current), reason };
+          return previewed.current;
         }}
         onDone={() => {
           isConfirmed.current = true;
