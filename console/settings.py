@@ -321,7 +321,7 @@ ANALYTICS_QUEUE = "analytics"
 CELERY_TASK_QUEUES: dict[str, dict[str, str]] = {CELERY_TASK_DEFAULT_QUEUE: {}, ANALYTICS_QUEUE: {}}
 """Default queues of a worker without `-Q`, so that no queue is left without a worker by an operator who knows of one only."""
 CELERY_TIMEZONE = "UTC"
-CELERY_BEAT_SCHEDULER = "console.beat:QuietScheduler"
+CELERY_BEAT_SCHEDULER = "console.celery_beat:QuietScheduler"
 """In memory: what ran when is in the database, and there is no file to break."""
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 

@@ -8,7 +8,7 @@ from qmq_node.daemon.main import run_daemon
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a delay node until it is told to stop; the exit code."""
+    """Run a delay node until a signal stops it; the exit code."""
     return run_daemon(
         DelayNode,
         DelayOptions,

@@ -25,7 +25,7 @@ logger = logging.getLogger("qmq.delay.dispatcher")
 FETCH_MESSAGES = 2_000
 """Due messages taken from the wheel, or from lanes' overdue ones, in one pass."""
 FETCH_RECENT_MESSAGES = FETCH_MESSAGES * 3 // 4
-"""Of these, at most so many that have just fallen due while the wheel holds overdue ones."""
+"""Of these, the most that have just fallen due while the wheel holds overdue ones."""
 REFILLED_LANES_MAX = 500
 """Lanes that get bodies of overdue messages in one pass."""
 READY_BYTES_MAX = 64 << 20

@@ -42,7 +42,7 @@ class BrokerGroupQueue:
 
 
 FIRST_ROTATIONS = 1 << 16
-"""A lane's first rotation is drawn from so many: far more than a subject has broker groups, so that each is as likely."""
+"""A lane's first rotation is drawn from this range: far more than a subject has broker groups, so that each is as likely."""
 LANE_MESSAGES = 4_000
 """Messages of one subject with their bodies in memory."""
 LANE_OVERDUE_MESSAGES = 1_000

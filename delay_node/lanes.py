@@ -111,7 +111,7 @@ class LateQueue:
         return _Run(array("q", dues[order].tobytes()), array("Q", refs[order].tobytes()))
 
     def take(self, limit: int) -> list[tuple[int, int]]:
-        """Remove at most so many from the front."""
+        """Remove items from the front, at most this number."""
         taken: list[tuple[int, int]] = []
         while self._runs and len(taken) < limit:
             first = min(self._runs, key=lambda run: run.first_due)

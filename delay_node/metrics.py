@@ -28,7 +28,7 @@ class LatenessWindow:
         self._counts = self._slots.setdefault(0, [0] * (len(buckets) + 1))
 
     def tick(self, now: float) -> None:
-        """Go on to this moment (monotonic seconds); what is too old is forgotten."""
+        """Advance to this moment (monotonic seconds); what is too old is forgotten."""
         newest = int(now / SLOT_SECONDS)
         for number in [number for number in self._slots if number <= newest - SLOTS]:
             del self._slots[number]

@@ -1,6 +1,6 @@
 """Records of a delay node's message log, and how a scheduled message is named: bytes to values and back. Pure.
 
-A scheduled message stands in the schedule log of its due hour; its *number* there, with the hour, names it for good:
+A scheduled message stands in the schedule log of its due hour; its *number* there, with the hour, names it permanently:
 
     ref = hour << 32 | number        hour: hours since 1970 (UTC), number: from 0 in the order of the message log
 

@@ -37,7 +37,7 @@ DISPATCH = np.dtype(
     [("number", "<u4"), ("what", "u1"), ("zero", "u1", (3,)), ("at", "<i8"), ("to_hour", "<u4"), ("check", "<u4")]
 )
 DISPATCH_BYTES = DISPATCH.itemsize
-assert (INDEX_BYTES, DISPATCH_BYTES) == (32, 24), "the formats are for ever"
+assert (INDEX_BYTES, DISPATCH_BYTES) == (32, 24), "a format never changes"
 _ENTRY = Struct("<QqIIII")
 _WORDS = Struct("<8I")
 assert _ENTRY.size == _WORDS.size == INDEX_BYTES

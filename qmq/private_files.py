@@ -12,7 +12,7 @@ from qmq.errors import SettingError
 UMASK = 0o077
 FOLDER_MODE = 0o700
 _TRACES = ("node.json", "secret_key", "up.lock", "routes.json", "meta.sqlite3", "meta/meta.sqlite3")
-"""Any of these makes a folder a data folder of ours."""
+"""Any of these makes a folder a data folder of PyQMQ."""
 _NOT_COUNTED = {"lost+found"}
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
@@ -25,7 +25,7 @@ def restrict_umask() -> None:
 def make_private_dir(path: str) -> None:
     """Create a folder with mode 0700, or restrict an existing one of this user, and everything below, to it.
 
-    A folder that others have access to and that contains no file of ours is not changed: it may be a home folder, or /tmp.
+    A folder that others have access to and that contains no file of PyQMQ is not changed: it may be a home folder, or /tmp.
 
     Raises:
         SettingError: the folder belongs to another user or serves something else, or a mode in it can't be changed.

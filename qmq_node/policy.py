@@ -40,7 +40,7 @@ class SubjectPolicy:
     """What applies to one subject; None: no rule.
 
     Attributes:
-        closed: new messages are refused; reads, acks and retries go on.
+        closed: new messages are refused; reads, acks and retries continue.
         messages_per_second: quota, with a burst of one second. 0 is not a quota: close the subject.
         bytes_per_second: the same in bytes of stored messages.
         retention_hours: older messages are dropped, where that is sooner than the node's own retention.

@@ -29,7 +29,7 @@ async def run_in_slices(steps: Generator[None, None, T]) -> T:
 
 
 class Pacer:
-    """Ends an iteration of the event loop after so many units of work.
+    """Ends an iteration of the event loop after this number of units of work.
 
     Args:
         units_max: units of one iteration.
@@ -40,7 +40,7 @@ class Pacer:
         self._left = units_max
 
     async def spend(self, units: int = 1) -> None:
-        """Call before work of so many units; when the iteration has no room for them, clients are served first."""
+        """Call before work of this number of units; when the iteration has no room for them, clients are served first."""
         if units > self._left < self._units_max:
             self._left = self._units_max
             await asyncio.sleep(0)

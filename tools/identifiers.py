@@ -1,5 +1,5 @@
 """Checks the words of names in code: those that Python binds (variables, arguments, attributes, functions, classes), and those that
-TypeScript uses.
+TypeScript uses, and those of their files.
 
 docs/glossary.md lists the words, in the table of its section "Names in code".
 """
@@ -104,9 +104,11 @@ def names_in(project: Path) -> Iterator[tuple[str, str]]:
     for folder in PYTHON:
         for path in sorted((project / folder).rglob("*.py")):
             if "migrations" not in path.parts:
+                yield path.relative_to(project).as_posix(), path.stem
                 yield from _once(project, path, bound_names)
     for path in sorted((project / TYPESCRIPT).rglob("*.ts*")):
         if not path.name.endswith((".test.ts", ".test.tsx", ".gen.ts")):
+            yield path.relative_to(project).as_posix(), path.name.partition(".")[0]
             yield from _once(project, path, used_names)
 
 

@@ -6,9 +6,11 @@ client, and the pages of the documentation. docs/glossary.md lists the words, in
 """
 
 import ast
+import io
 import json
 import re
 import sys
+import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +22,7 @@ GLOSSARY = "docs/glossary.md"
 SECTION = "## Words we do not use"
 CATALOGUE = "frontend/src/i18n/en"
 SOURCES = (
-    "api", "console", "metaserver", "qmq/cli", "qmq/client", "qmq/middleware", "qmq/integrations", "qmq_testing", "spark_analytics",
+    "api", "broker_node", "console", "delay_node", "metaserver", "qmq", "qmq_node", "qmq_testing", "spark_analytics",
 )  # fmt: skip
 PAGES = (
     "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs/index.md", "docs/client.md", "docs/control.md",
@@ -37,6 +39,8 @@ _NO_WORDS = re.compile(r"dead[- ]letters?|letters?,? (?:or )?digits?", re.I)
 """Phrases with a word of the list in another meaning."""
 _CODE = re.compile(r"```.*?```|`[^`\n]*`", re.S)
 _CODE_BLOCK = re.compile(r"^ *```.*?^ *```", re.S | re.M)
+_TS_TEXT = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`", re.S)
+"""Comments and strings of TypeScript; what looks like a comment in a string is none."""
 _GENERATED = re.compile(r"^This page is generated", re.M)
 _GENERATED_PART = re.compile(r"<!-- generated: .*?<!-- end of generated -->", re.S)
 LINE_CHARS_MAX = 120
@@ -108,6 +112,29 @@ def source_texts(path: Path) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value
 
 
+def comments(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield line and text of the comments of a Python or TypeScript source; those of consecutive lines are one text."""
+    source, found = path.read_text(), []
+    if path.suffix == ".py":
+        for token in tokenize.generate_tokens(io.StringIO(source).readline):
+            if token.type == tokenize.COMMENT:
+                found.append((token.start[0], token.string.lstrip("# ")))
+    else:
+        for match in _TS_TEXT.finditer(source):
+            if match.group().startswith("/"):
+                first = source.count("\n", 0, match.start()) + 1
+                found += [(first + at, line.strip("/* ")) for at, line in enumerate(match.group().splitlines())]
+    begun, text, last = 0, "", -1
+    for number, line in found:
+        if number != last + 1:
+            if text:
+                yield begun, text
+            begun, text = number, ""
+        text, last = f"{text} {line}", number
+    if text:
+        yield begun, text
+
+
 def markdown_pages(project: Path) -> list[Path]:
     """Return README, the other pages of the project's folder, and those below docs."""
     return [*sorted(project.glob("*.md")), *sorted((project / "docs").rglob("*.md"))]
@@ -177,7 +204,11 @@ def check(project: Path) -> list[Finding]:
         for path in sorted((project / folder).rglob("*.py")):
             if "migrations" in path.parts:
                 continue
-            for line, text in source_texts(path):
+            for line, text in (*source_texts(path), *comments(path)):
+                found += check_words(f"{path.relative_to(project)}:{line}", text, words)
+    for path in sorted((project / identifiers.TYPESCRIPT).rglob("*.ts*")):
+        if not path.name.endswith((".test.ts", ".test.tsx", ".gen.ts")):
+            for line, text in comments(path):
                 found += check_words(f"{path.relative_to(project)}:{line}", text, words)
     for name in PAGES:
         path = project / name

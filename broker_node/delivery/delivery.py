@@ -34,7 +34,7 @@ PULL_MESSAGES_MAX = 10_000
 PULL_BYTES_MAX = 8 << 20
 """Most bytes of one answer; at least one message is always answered."""
 FILTER_SCAN_MAX = 20_000
-"""Most index entries one pull looks at for its filter; the position is kept and the next pull goes on."""
+"""Most index entries that one pull checks against its filter; the position is kept, and the next pull continues there."""
 
 
 @dataclass(slots=True)
@@ -308,7 +308,7 @@ class Delivery:
 
 
 def _chosen(begin: int, raws: list[Raw | None], is_contiguous: bool) -> tuple[tuple[SequenceRun, ...], list[Raw], int]:
-    """The messages among `raws`, which begin at a sequence: (their sequences, they, the sequence behind all that was looked at).
+    """The messages among `raws`, which begin at a sequence: (their sequences, they, the sequence behind all that was checked).
 
     With `is_contiguous`, only the first run: a broadcast's pull sequence is the consume sequence, and one answer is one run.
     """

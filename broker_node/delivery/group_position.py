@@ -57,11 +57,11 @@ class ResetPlan:
     skipped: int
     """Not pulled yet, and passed over."""
     repeated: int
-    """Passed before (pulled, or left out by a filter), and looked at again."""
+    """Passed before (pulled, or left out by a filter), and checked again."""
     in_flight: int
     """Pulled and not acked now, over all consumers; a reset does not touch them."""
     repeated_in_flight: int
-    """Those in flight that are handed out a second time while somebody still holds them."""
+    """Those in flight that are delivered a second time while a consumer still holds them."""
 
 
 def plan_reset(store: MessageStore, subject: Subject, name: str, start: str, value: int) -> ResetPlan:

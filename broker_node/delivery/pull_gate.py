@@ -1,7 +1,7 @@
 """Which pulls a policy holds or refuses: paused groups and consumers, groups that a subject does not allow. No I/O.
 
 A group's retry subject goes with its real one: a paused group gets no retried message, and a group that may not read a subject
-does not read it by way of somebody's retries. Dead letters are left to operators.
+does not read it by way of another group's retries. Dead letters are left to operators.
 """
 
 from collections.abc import Iterable

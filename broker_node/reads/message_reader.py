@@ -26,7 +26,7 @@ READ_AHEAD_BYTES = 1 << 20
 AHEAD_ENTRIES = 4096
 """Index entries that are read into memory with them, from the first message on."""
 SCAN_STEP = 1024
-"""Index entries looked at together for a filter."""
+"""Index entries checked together against a filter."""
 FUTURE_STAMP_MS = 1_000
 """A store time this far ahead of now shows that the wall clock was stepped back: no delay is computed from it."""
 _DIGEST = Struct(">8xI8xQ4x")
@@ -212,7 +212,7 @@ def _damage(store: MessageStore, subject: Subject, found: Messages) -> DamagedEn
 
 
 def unreadable_entries(store: MessageStore, subject: Subject, first: int, index_bytes: bytes) -> DamagedEntries | None:
-    """The repair of entries from sequence `first` on that the disk can't read; None when there are none, or it failed lately."""
+    """The repair of entries from sequence `first` on that the disk can't read; None when there are none, or it failed recently."""
     if 0 not in index_bytes[_STORED_AT_BYTE::ENTRY_BYTES] or len(store.withheld) >= WITHHELD_MAX:
         return None
     index, found = subject.consume_log, []

@@ -1,4 +1,4 @@
-"""Removal of empty subjects, so that typos and short-lived subjects do not fill `subjects_max` for ever.
+"""Removal of empty subjects, so that typos and short-lived subjects do not fill `subjects_max` permanently.
 
 A subject is empty when it has no group and no message. That can change when the log's begin moves, when its last group is
 removed, or when its own retention takes its last message: only then subjects are checked. Entries of the index that are not in

@@ -2,7 +2,7 @@
 
 Entries are hidden; checkpoints delete the files that hold nothing else, and the bytes of messages leave with their segment.
 
-Store times may step back with the wall clock, so entries of a subject are looked at one after the other and the first young one
+Store times may step back with the wall clock, so entries of a subject are checked one after the other and the first young one
 ends it: nothing that is young enough is dropped, whatever stands behind it. A file of a history goes when all its entries are too
 old, so of each history at most one file's worth (48 MiB) is kept beyond that. A group's position and what it holds are not in
 there.
@@ -26,14 +26,14 @@ from qmq_node.policy import NodePolicy
 TICK_ENTRIES_MAX = 128 * 1024
 """Entries dropped in one tick, over all subjects: looking at them takes the event loop's time, some 10 ms for all."""
 TICK_SUBJECTS_MAX = 500
-"""Subjects looked at in one tick; all of them in turn."""
+"""Subjects checked in one tick; all of them in turn."""
 CHUNK_ENTRIES = 8 * 1024
 FIRST_CHUNK_ENTRIES = 32
 """Most looks find nothing old, or little."""
 LOOK_SECONDS = 600.0
-"""How often all histories are looked at."""
+"""How often all histories are checked."""
 TICK_HISTORIES_MAX = 200
-"""Subjects whose histories are looked at in one tick. A history of one file costs nothing, another one a read of one entry."""
+"""Subjects whose histories are checked in one tick. A history of one file costs nothing, another one a read of one entry."""
 
 _Searched = tuple[Group, IndexView, Sequence[int]]
 

@@ -1,7 +1,7 @@
 """What a broker's message log holds: message records and actions, as bytes and back.
 
 The log's envelope (`qmq_node.log.record`) gives each record its kind; here are the payloads. All integers are big-endian, `str`
-is an u16 length and UTF-8. Sequences are half-open ranges. Layouts are for ever: a change gets a new kind.
+is an u16 length and UTF-8. Sequences are half-open ranges. A layout never changes: a new one gets a new kind.
 
     MESSAGES  str subject · i64 first consume sequence · i64 stored_at_ms · u32 count · u8 origin · entries as they came
     PULL      head · i64 pull_begin · i64 from_sequence · i64 next_sequence · u32 runs · (i64 begin, u32 count)...
@@ -94,7 +94,7 @@ class Action:
 class Pull(Action):
     """The assignment of consume sequences to pull sequences from `pull_begin` on.
 
-    The group stood at `from_sequence` and goes on at `next_sequence`; what lies between and in no run was filtered out.
+    The group stood at `from_sequence` and continues at `next_sequence`; what lies between and in no run was filtered out.
     """
 
     pull_begin: int
@@ -138,7 +138,7 @@ class Start(Action):
 
 @dataclass(slots=True)
 class Forget(Action):
-    """The group is removed with its position, consumers and history; a later pull begins it anew."""
+    """The group is removed with its position, consumers and history; a later pull begins it again."""
 
 
 @dataclass(slots=True)
@@ -165,7 +165,7 @@ _LAYOUTS: dict[int, tuple[type[Action], Struct]] = {
     RecordKind.SETTLE: (Settle, Struct(">qq")),
     RecordKind.DROP_SUBJECT: (DropSubject, Struct(">qq")),
 }
-"""The actions whose payload is the head and so many numbers, and the layout of these."""
+"""The actions whose payload is the head and numbers, and the layout of these numbers."""
 _NUMBERS = {cls: tuple(field.name for field in fields(cls)[len(fields(Action)) :]) for cls, _ in _LAYOUTS.values()}
 KIND_OF: dict[type[Action], RecordKind] = {
     Pull: RecordKind.PULL,

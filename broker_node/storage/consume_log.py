@@ -35,9 +35,9 @@ BLOCK_ENTRIES = 256
 ENCODED_TOGETHER_MIN = 15
 """Fewer entries are encoded one by one, which takes less time."""
 KNOWN_LOOK = 64
-"""Entries looked at first for one whose message is known."""
+"""Entries searched first for one whose message is known."""
 KNOWN_LOOK_MAX = 256
-"""Entries looked at in all: more than a page of the file, which reads as zeros when the disk can't read it."""
+"""Entries searched in all: more than a page of the file, which reads as zeros when the disk can't read it."""
 
 
 class Entry(NamedTuple):

@@ -12,7 +12,7 @@ from broker_node.storage.sessions import Session, Sessions
 
 
 class Consumer:
-    """One consumer of a group: its pull log, and when it was last heard of."""
+    """One consumer of a group: its pull log, and when it was last seen."""
 
     __slots__ = ("consumer_id", "holder", "log", "names", "reported", "seen_at", "sessions", "touched_at")
 

@@ -35,7 +35,7 @@ PROGRESS_ENTRY = Struct(">qQqqqB3xI")
 LAYOUT_AT = 41
 PROGRESS_ENTRY_BYTES = PROGRESS_ENTRY.size
 WHOLE_LOOK_MAX = 256
-"""Entries looked at for a whole one: more than a page of the file, which reads as zeros when the disk can't read it."""
+"""Entries searched for a whole one: more than a page of the file, which reads as zeros when the disk can't read it."""
 assert PROGRESS_ENTRY_BYTES == 48, "Spark and the inspector rely on the entry's size"
 
 

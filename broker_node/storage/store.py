@@ -1,7 +1,7 @@
 """What a broker keeps: the message log, and per subject the consume log and the groups' progress derived from it.
 
 One thread (the event loop) calls everything here except where a docstring says otherwise. Nothing is visible to a pull
-before `completed` was told that its bytes are synced.
+before `completed` was called, when its bytes are synced.
 """
 
 import logging
@@ -58,7 +58,7 @@ class MessageStore(SubjectTable):
     has_new_damage: bool = False
     """Damage was found that no checkpoint holds: one is due."""
     lacks_space_for_copy: Callable[[int], str] = field(default=lambda record_bytes: "")
-    """Why a record of so many bytes that repeats stored messages must wait for space; "" when it can be written."""
+    """Why a record of this size that repeats stored messages must wait for space; "" when it can be written."""
     _stored_from_ms: int = 0
     """No message is stored with an earlier time."""
     _unsynced: deque[_Unsynced] = field(default_factory=deque)

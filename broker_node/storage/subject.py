@@ -20,8 +20,8 @@ from qmq_node.log.index import DenseIndex
 NOTED_MAX = 1_000
 """Most actions that a group's history does not contain yet; at this number they are appended."""
 DEPARTED_MAX = 32
-"""Consumers of a group on a subject whose ids are known after they left: a rolling deployment of so many, between two looks of
-whoever reads histories."""
+"""Consumers of a group on a subject whose ids are known after they left: a rolling deployment of this number, between two reads of
+histories."""
 
 
 @dataclass(eq=False, repr=False, slots=True)

@@ -19,7 +19,8 @@ QUIET_SUBJECTS_MAX = 2_000
 REMOVED_MAX = 10_000
 """Removed subjects that are reported; readers who have not read older ones read everything again."""
 COMPACT_ENTRIES = 250
-"""After so many new entries, 4 times as many are checked and outdated ones removed, so that these are fewer than half of all."""
+"""After this number of new entries, 4 times as many are checked and outdated ones removed, so that these are fewer than
+half of all."""
 
 
 @dataclass(frozen=True, slots=True)

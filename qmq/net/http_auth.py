@@ -83,7 +83,7 @@ class Challenges:
     """The server's side, for one process; on its event loop.
 
     Args:
-        random: so many random bytes.
+        random: returns this number of random bytes.
     """
 
     def __init__(

@@ -84,7 +84,7 @@ class NodeSecret:
         return _mac(self._keys[0], context, parts)
 
     def signer_of(self, signature: bytes, context: str, *parts: bytes) -> "NodeSecret | None":
-        """The one secret that made a signature; None when none of ours did."""
+        """The one secret that made a signature; None when none of these did."""
         matching = None
         for key in self._keys:
             if hmac.compare_digest(_mac(key, context, parts), signature):

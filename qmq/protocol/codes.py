@@ -3,7 +3,7 @@
 from enum import IntEnum
 
 CURRENT_VERSION = 9
-"""Header version of the official client 1.1.5 and later, and of ours."""
+"""Header version of the official client 1.1.5 and later, and of PyQMQ's."""
 
 
 def is_served(version: int) -> bool:

@@ -1,4 +1,4 @@
-"""Commands about delayed messages (203 to 207, 224). As all of ours, maps of strings: see `structures`.
+"""Commands about delayed messages (203 to 207, 224). Maps of strings, as all that PyQMQ adds: see `structures`.
 
 A refusal has header code PARAM_ERROR and is an `extensions.Refusal`. Times are milliseconds since the epoch.
 """

@@ -182,7 +182,7 @@ class FrameReader:
         return frames
 
     def _make_room(self, needed: int) -> None:
-        """See to it that the unfinished frame at `_begin`, of `needed` bytes in all, can go on growing."""
+        """Make room for the rest of the unfinished frame at `_begin`, of `needed` bytes in all."""
         pending = self._end - self._begin
         capacity = len(self._buffer)
         buffers = self._buffers

@@ -209,7 +209,7 @@ def commits_parts(
 
 
 def _index_bytes_max(commits_bytes: int) -> int:
-    """Return the most bytes of index entries beside so many bytes of commits."""
+    """Return the most bytes of index entries beside this number of bytes of commits."""
     return min(commits_bytes, COMMITS_BYTES_MAX - commits_bytes)
 
 

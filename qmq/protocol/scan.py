@@ -220,7 +220,7 @@ class _Layouts:
 
 
 def _field(size: int) -> str:
-    """The format of so many bytes in a row. Short integers are read faster than bytes."""
+    """The format of this number of bytes in a row. Short integers are read faster than bytes."""
     return "H" if size == U16.size else f"{size}s"
 
 
@@ -325,7 +325,7 @@ class _Scan:
     def _values(
         self, template: _Template, position: int, count: int
     ) -> tuple[tuple[int, ...], tuple[bytes, ...], tuple[bytes, ...]]:
-        """Return the CRCs, message ids and create times of so many messages of a layout."""
+        """Return the CRCs, message ids and create times of this number of messages of a layout."""
         if count == 1:
             # Columns of a single row cost twice as much.
             crc, message_id, created = template.values.unpack_from(self._view, position)

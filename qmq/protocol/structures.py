@@ -256,7 +256,7 @@ def _is_number(kind: Kind) -> bool:
 
 
 def _whole_numbers(kinds: Sequence[Number], size: int) -> int:
-    """Return how many of the numbers are whole in so many bytes."""
+    """Return how many of the numbers are whole in this number of bytes."""
     ends = accumulate(kind.least_bytes for kind in kinds)
     return sum(end <= size for end in ends)
 

@@ -118,7 +118,7 @@ class HttpGuard:
                 connection.cut("not_reading")
 
     def _is_error(self, record: logging.LogRecord) -> bool:
-        """Whether a line of aiohttp's is about an error of ours; bad requests are counted, and logged with a limit."""
+        """Whether a line of aiohttp's is about an error of this program; bad requests are counted, and logged with a limit."""
         error = record.exc_info[1] if record.exc_info else None
         if not isinstance(error, HttpProcessingError):
             return True

@@ -95,7 +95,7 @@ class Checkpointing(Generic[D]):
 
     @property
     def floor(self) -> int:
-        """The log from here on is needed to replay the older of the two checkpoints kept; retention stays below."""
+        """The log from here on is required to replay the older of the two checkpoints kept; retention stays below."""
         return self._offsets[0]
 
     def start(self) -> None:

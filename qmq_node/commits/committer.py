@@ -1,6 +1,6 @@
 """The one writing task: gather what arrived, one write, one sync in a thread, answer all that waited.
 
-While a commit is on its way to the disk the event loop goes on gathering the next, so the number of messages that share
+While a commit is on its way to the disk the event loop gathers the next, so the number of messages that share
 a sync grows with the load by itself; `qmq_node.commits.group_commit` decides when the next one waits. Cost per commit: one
 hand-over to the thread and back, one pwritev, one fdatasync.
 

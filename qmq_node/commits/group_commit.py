@@ -31,7 +31,8 @@ class GroupCommit:
         self._passed = self._to_pass = 0
 
     def completed(self, requests: int, came_meanwhile: int, commit_bytes: int) -> None:
-        """A commit is complete, or commits of a replicated log are confirmed; so many requests waited for it or came meanwhile."""
+        """A commit is complete, or commits of a replicated log are confirmed; this number of requests waited for it or
+        came meanwhile."""
         if self._is_whole:
             self._learn(is_in_vain=came_meanwhile > 0)
         if self._to_pass:
@@ -40,11 +41,11 @@ class GroupCommit:
             self._expected, self._until = requests, self._clock.monotonic() + GATHER_SECONDS
 
     def expects_more(self, requests: int) -> bool:
-        """Whether the next commit should wait, although so many requests wait for it."""
+        """Whether the next commit should wait, although this number of requests waits for it."""
         return requests < self._expected and not self.is_off and self._clock.monotonic() < self._until
 
     def begun(self, requests: int, *, is_partial: bool) -> None:
-        """A commit begins, for which so many requests wait; with `is_partial` the next one has to follow at once."""
+        """A commit begins, for which this number of requests waits; with `is_partial` the next one has to follow at once."""
         self._is_whole = 0 < self._expected <= requests
         if requests < self._expected:
             self._learn(is_in_vain=True)

@@ -25,7 +25,7 @@ class SegmentPreparation:
         self._supervisor.every(PREPARE_SECONDS, "segment_preparation", self._prepare, until_close=True)
 
     def soon(self) -> None:
-        """Create the segment now if it is needed. Called after each commit; after a failure only the job tries again."""
+        """Create the segment now if it is required. Called after each commit; after a failure only the job tries again."""
         if self._log.gather.needs_segment and not self._log.gather.is_out_of_space:
             self._supervisor.run_soon("segment_preparation")
 

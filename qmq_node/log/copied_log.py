@@ -21,7 +21,7 @@ from qmq_node.log.record import HEADER_BYTES, MAGIC_BYTES, CommitHeader, claimed
 COPIED_SEGMENT_BYTES_MAX = 1 << 36
 """Largest segment that is created for a master: a size is allocated before a commit proves it right."""
 COPIED_BYTES_PER_SYNC = 8 << 20
-"""While the log is copied, so many bytes are written between two syncs."""
+"""While the log is copied, this number of bytes is written between two syncs."""
 _PLACE = Struct(">8xq8xq")
 """Of a header: the base of the segment, and the log offset."""
 

@@ -16,7 +16,7 @@ from qmq_node.log.unreadable_pages import PAGE_BYTES
 
 @dataclass(slots=True, eq=False)
 class IndexView:
-    """An index as it was at one moment, to be read from any thread while the index goes on.
+    """An index as it was at one moment, to be read from any thread while the index grows.
 
     Files that the index drops meanwhile can't be read any more: who reads compares with its `begin` afterwards.
     """

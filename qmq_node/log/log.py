@@ -247,7 +247,7 @@ class SegmentedLog:
         self.gather.enter(header.segment_base)
 
     def prepare_next(self) -> bool:
-        """Create the segment behind the last one, so that a roll costs nothing and needs no space; False if none is needed.
+        """Create the segment behind the last one, so that a roll costs nothing and needs no space; False if none is missing.
 
         From any thread. Raises OSError without space; nothing is left behind.
         """

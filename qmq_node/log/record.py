@@ -16,7 +16,7 @@ _HEAD = Struct(">IHHqqqIIIqQ")
 _BODY_BYTES = Struct(">32xI")
 _CRC = Struct(">I")
 HEADER_BYTES = _HEAD.size + _CRC.size
-assert HEADER_BYTES == 64, "the format is for ever"
+assert HEADER_BYTES == 64, "the format never changes"
 RECORD = Struct(">IB3x")
 RECORD_BYTES = RECORD.size
 MAGIC_BYTES = COMMIT_MAGIC.to_bytes(4, "big")

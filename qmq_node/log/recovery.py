@@ -1,7 +1,7 @@
 """Walking a log's commits, and telling a torn tail from damage.
 
 A bad place at log offset b is *damage of acknowledged data* when b lies below what is known to have been synced: the
-`synced_to` of any valid commit behind it, or of the checkpoint. It is never cut; the walk goes on at the next valid commit.
+`synced_to` of any valid commit behind it, or of the checkpoint. It is never cut; the walk continues at the next valid commit.
 Otherwise it is a *torn tail*: bytes of a commit that was never answered, with whatever unsynced bytes lie behind.
 Where many commits were written with one sync, a valid commit behind a bad place proves nothing: everything is a torn tail there.
 A seal is written without a sync of its own, so a power cut may lose it and keep the commit behind it; a seal's bytes follow

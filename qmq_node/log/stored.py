@@ -98,7 +98,7 @@ class StoredSegments:
 
         Args:
             end: commits that end above it are left out.
-            bytes_max: a commit that begins after so many bytes is left out; at least one is returned.
+            bytes_max: a commit that begins after this number of bytes is left out; at least one is returned.
 
         Raises:
             ReadFailed: the disk can't read a place.

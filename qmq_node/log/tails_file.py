@@ -84,7 +84,7 @@ class TailsDraft:
         return tail.number
 
     def end_slice(self) -> None:
-        """Copy what was added: its owners go on."""
+        """Copy what was added: its owners change it further."""
         if self._slice:
             data, position = b"".join(self._slice), self.position
             position.size, position.crc = position.size + len(data), crc32(data, position.crc)

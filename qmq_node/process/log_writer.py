@@ -1,4 +1,4 @@
-"""class LogWriter: writes log lines in a thread. When nobody reads the pipe, only that thread waits."""
+"""class LogWriter: writes log lines in a thread. When no process reads the pipe, only that thread waits."""
 
 import logging
 import os

@@ -74,7 +74,7 @@ class BulkReadLimiter:
     bytes_per_second: int
     """For all readers together; 0: no limit."""
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
-    """Waits for so many seconds."""
+    """Waits for this number of seconds."""
     _free_at: float = field(default=0.0, init=False)
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _tasks: dict[asyncio.Task[None], None] = field(default_factory=dict, init=False)

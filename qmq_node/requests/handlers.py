@@ -46,13 +46,13 @@ class Rejections:
     _clock: Clock
     _logger: logging.Logger
     _reasons: Mapping[type[Exception], str] = field(default_factory=dict)
-    """As REASONS, for the errors of one kind of daemon; they are looked at first."""
+    """As REASONS, for the errors of one kind of daemon; they are checked first."""
     _log_limiter: LogLimiter = field(default_factory=LogLimiter)
 
     def fail(self, connection: Connection, frame: Frame, error: Exception) -> None:
         """Answer a request that raised. The one place for it: a request may fail at once, when woken or when its read ends.
 
-        An error of the request, a limit or the disk is counted by its reason; any other is an error of ours.
+        An error of the request, a limit or the disk is counted by its reason; any other is an error of this program.
         """
         for kind, reason in {**self._reasons, **REASONS}.items():
             if isinstance(error, kind):

@@ -159,7 +159,7 @@ class Connection(asyncio.BufferedProtocol):
             self._flush_soon()
 
     def report(self, error: Exception) -> None:
-        """Count a request that met an error of ours; the supervisor reports `request` as failing."""
+        """Count a request that met an error of this program; the supervisor reports `request` as failing."""
         self._metrics.handler_errors += 1
         self._server.supervisor.report("request", error)
 

@@ -18,7 +18,7 @@ ACCEPTS_IN_A_ROW = 32
 """New connections of one turn of the loop."""
 KEEPALIVE_SECONDS = (30, 10, 3)
 """A connection that is silent for 30 s is probed each 10 s, and closed after 3 probes without an answer: a peer whose host or
-network is gone would otherwise be taken for alive until its lease ends."""
+network is gone would otherwise be treated as alive until its lease ends."""
 OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 logger = logging.getLogger("qmq.net")

@@ -23,7 +23,7 @@ class ServerLimits:
     """Unanswered requests of a connection; as above."""
     in_flight_total_bytes_max: int = 1 << 30
     """The sum of `in_flight_bytes_max` over all connections; above it, no connection that has unanswered requests is read, and no
-    large frame gets room. Connections without either go on: each can add one small frame."""
+    large frame gets room. Connections without either continue: each can add one small frame."""
     half_frame_seconds: float = 30.0
     """A frame that is not complete this long after its first byte closes its connection; the time to receive a large frame at
     `frame_bytes_per_second_min` is added."""

@@ -1,4 +1,4 @@
-"""What the connections of one server use together, also for frames of which a part has arrived, and which of them may go on."""
+"""What the connections of one server use together, also for frames of which a part has arrived, and which of them may continue."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -180,7 +180,7 @@ class ConnectionUsage:
 
     @property
     def waits_for_others(self) -> bool:
-        """Whether it may not go on before enough requests of all connections are answered."""
+        """Whether it may not continue before enough requests of all connections are answered."""
         return self.server.is_over and self.requests > 0
 
     def is_over(self) -> bool:

@@ -97,7 +97,7 @@ class InSyncSet:
         known.progress.reach(end, now)
 
     def skip(self, seconds: float) -> None:
-        """The process stood still for so long: slaves could not be heard."""
+        """The process stood still for so long: nothing was received from slaves."""
         now = self._clock.monotonic()
         for slave in self._slaves.values():
             slave.progress.skip(seconds, now)

@@ -33,7 +33,7 @@ from qmq_node.server.server_limits import ServerLimits
 
 CONNECTIONS_MAX = 128
 """A group has two slaves; there may be as many old connections of each, and attempts of others. At the limit a new connection
-displaces one without a proof, so a slave has the time of so many connections to prove itself."""
+displaces one without a proof, so a slave has the time of this number of connections to prove itself."""
 SLAVE_CONNECTIONS = 32
 """Connections of slaves for which limits of memory are made. The others may send small requests only."""
 REQUEST_BYTES_MAX = 128 << 10
@@ -120,7 +120,8 @@ class SyncListener(RequestHandlers):
         self._unproven: dict[Connection, float] = {}
         """Connections that belong to no slave, as far as is known, and since when they were seen."""
         self._proven: dict[Connection, float] = {}
-        """Connections that have proved themselves, or were accepted where no proof is needed, and when they last sent a request."""
+        """Connections that have proved themselves, or were accepted where no proof is required, and when they last sent
+        a request."""
         self._requested: dict[Connection, None] = {}
         """Connections that sent a FOLLOW. A connection has one session at most."""
         self.server = FrameServer(

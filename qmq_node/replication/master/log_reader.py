@@ -10,8 +10,8 @@ from qmq_node.replication.master.commit_batch import CommitBatch
 def read_batch(log: SegmentedLog, after: Position, end: int, bytes_max: int) -> CommitBatch:
     """Return commits behind `after`: as many as `bytes_max` bytes hold, at least one; from a thread that may wait for the disk.
 
-    Each is checked: its CRC, and that it names the CRC of the commit before it. So an unused rest of a segment can be told from
-    damage: the next segment's first commit continues the chain.
+    Each is checked: its CRC, and that it names the CRC of the commit before it. So an unused rest of a segment can be
+    distinguished from damage: the next segment's first commit continues the chain.
 
     Args:
         after: where a commit ends, and its CRC.

@@ -83,7 +83,7 @@ class MasterState:
     def check_stalled(self, seconds: float) -> None:
         """Note whether sends may have to be rejected within `seconds`. Has to be called again before they have passed.
 
-        Every send asks for `send_refusal`, and the exact time is needed for few of them.
+        Every send asks for `send_refusal`, and the exact time is required for few of them.
         """
         self._may_stall = self.stalled_seconds > STALLED_SECONDS - seconds
 

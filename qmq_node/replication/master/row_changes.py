@@ -41,8 +41,8 @@ class RowChanges:
     _supervisor: Supervisor
     _counters: ReplicationCounters
     _database_responds: Callable[[], bool]
-    """Whether a metaserver can make a change now. Otherwise no slave is added: it would count for as long as the database is away,
-    and nothing could be acknowledged if it failed meanwhile."""
+    """Whether a metaserver can make a change now. Otherwise no slave is added: it would count for as long as the
+    database is unavailable, and nothing could be acknowledged if it failed meanwhile."""
     _running: "asyncio.Task[None] | None" = field(default=None, init=False)
     _pause: float = field(default=0.0, init=False)
     _not_before: float = field(default=0.0, init=False)

@@ -22,7 +22,7 @@ from qmq_node.server.connection import Connection
 WINDOW_BYTES_MAX = 64 << 20
 """Bytes of the log that may be sent and not confirmed; the slave may ask for less. One commit may exceed it."""
 UNCONFIRMED_COMMITS_MAX = 16_384
-"""With so many commits sent and not confirmed, no further frame is: of each, the CRC is kept until then."""
+"""With this number of commits sent and not confirmed, no further frame is: of each, the CRC is kept until then."""
 READ_BYTES = 1 << 20
 """Bytes read from the log at a time. A larger commit is read alone."""
 READ_CREDIT_SECONDS = 1.0
@@ -166,7 +166,7 @@ class Sender:
             self._send(batch)
 
     def _has_room(self, size: int) -> bool:
-        """Whether so many more bytes may be sent: always if everything sent is confirmed."""
+        """Whether this number of further bytes may be sent: always if everything sent is confirmed."""
         if self._sent_records_end <= self.confirmed_end:
             return True
         in_flight = self.sent_end - self.confirmed_end

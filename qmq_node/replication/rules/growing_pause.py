@@ -1,4 +1,4 @@
-"""class GrowingPause: a pause after each failure that doubles while failures go on. Pure, time handed in."""
+"""class GrowingPause: a pause after each failure that doubles while failures continue. Pure, time handed in."""
 
 from dataclasses import dataclass, field
 

@@ -56,7 +56,7 @@ class ReplicaState:
     """Whether the group has no other member. Only then may the node serve as master after a restart, without being promoted."""
     copying: Copying | None = None
     is_new: bool = False
-    """Whether the data folder was empty and the node has not been told yet what it is in its group. The folder may have been
+    """Whether the data folder was empty and no row has said yet what the node is in its group. The folder may have been
     emptied, and others may have the data."""
     version: int = 0
     """That of the newest row of the epoch that it has acted on; 0: of none. With it, a metaserver notices that the database was

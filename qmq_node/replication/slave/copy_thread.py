@@ -10,9 +10,9 @@ from qmq_node.log.record import CommitHeader
 from qmq_node.process.job_thread import Job, JobThread, StartThread
 
 COMMITS_PER_CONFIRMATION = 4
-"""While each commit has its own sync, a slave confirms after so many, however many have arrived together. A master rejects sends
-when stored messages have waited 2 s without progress. With syncs of 0.2 s there is a confirmation every 0.8 s, or every 1.2 s
-where a segment is created."""
+"""While each commit has its own sync, a slave confirms after this number of them, however many have arrived together. A
+master rejects sends when stored messages have waited 2 s without progress. With syncs of 0.2 s there is a confirmation
+every 0.8 s, or every 1.2 s where a segment is created."""
 
 Written = Callable[[Sequence[CommitHeader]], None]
 Rejected = Callable[[CopyRejected], None]

@@ -178,7 +178,7 @@ class SlaveCopy:
 
     @property
     def _rate(self) -> float:
-        """Bytes per second lately."""
+        """Bytes per second, measured recently."""
         if len(self._samples) < 2:
             return 0.0
         (began, begin), (ended, end) = self._samples[0], self._samples[-1]

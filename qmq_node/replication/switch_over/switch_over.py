@@ -1,7 +1,7 @@
 """class SwitchOver: a slave is promoted while the clients of the master wait, so that none of their requests fails.
 
-Clients' requests are held, not rejected: the official client repeats a rejected send ten times within milliseconds, and then gives
-up. Those in progress are answered, which takes until every in-sync member has everything. Then the master resigns.
+Clients' requests are held, not rejected: the official client repeats a rejected send ten times within milliseconds, and then fails
+it. Those in progress are answered, which takes until every in-sync member has everything. Then the master resigns.
 
 A resignation without an answer may be executed at any later time, as long as the row has its version. That is safe at any time, as
 every promotion is (docs/failover.md): a successor has everything that was answered, and what this node writes afterwards is

@@ -9,7 +9,7 @@ from celery import Celery
 from celery.beat import ScheduleEntry
 from kombu.exceptions import OperationalError
 
-from console.beat import QuietScheduler
+from console.celery_beat import QuietScheduler
 
 
 def scheduler_of(errors: list[Exception | None]) -> QuietScheduler:
