@@ -5,7 +5,9 @@ now minus the store time of the oldest message not acked, in seconds. **drain ti
 the window the rates were measured in, in seconds; None ("never") when the divisor is not positive.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,20 @@ def time_lag_seconds(now_ms: int, oldest_stored_at_ms: int | None) -> float:
     if oldest_stored_at_ms is None:
         return 0.0
     return max(0, now_ms - oldest_stored_at_ms) / 1000
+
+
+STORE_TIMES = {"time_lag_seconds": "oldest_stored_at_ms"}
+"""Ages of a consumer group in `/stats`, and the store times from which readers compute them: a subject without changes is not sent
+again."""
+
+
+def ages(numbers: Mapping[str, Any], now_ms: int) -> dict[str, float]:
+    """Return the ages, in seconds, of those numbers of a group that have a store time."""
+    return {
+        age: time_lag_seconds(now_ms, numbers[name])
+        for age, name in STORE_TIMES.items()
+        if numbers.get(name) is not None
+    }
 
 
 def drain_seconds(lag: int, acked_per_second: float, sent_per_second: float) -> float | None:

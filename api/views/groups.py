@@ -18,6 +18,7 @@ from api.serializers import groups as shapes
 from console.accounts.roles import Right
 from console.cluster import progress
 from console.cluster.asking import Answers, brokers
+from console.cluster.group_numbers import GROUP_NUMBERS, total
 from metaserver import queries
 from metaserver.services import groups as service
 from metaserver.services.changes import Change
@@ -88,7 +89,6 @@ class GroupView(ApiView):
 def _progress(answers: Answers[dict[str, Any]], group: Any) -> dict[str, Any]:
     places: list[dict[str, Any]] = []
     members: list[dict[str, Any]] = []
-    lag, time_lag, total = 0, 0.0, 0
     unknown = [f"{name}: {why}" for name, why in answers.unreachable.items()]
     for name, why in (answers.unreachable | answers.absent).items():
         places.append(dict.fromkeys(_ON_BROKER_GROUP, None) | {"broker_group": name, "reason": why})
@@ -98,28 +98,23 @@ def _progress(answers: Answers[dict[str, Any]], group: Any) -> dict[str, Any]:
             key: page[key] for key in ("backlog", "in_flight", "lag", "time_lag_seconds", "pull_rate", "ack_rate")
         }
         places.append({"broker_group": name, "reason": page.get("reason"), **sequences, **numbers})
-        lag += page["lag"]
         if page["time_lag_seconds"] is None:
             unknown.append(f"{name}: {page.get('reason')}")
-        else:
-            time_lag = max(time_lag, page["time_lag_seconds"])
-        total += page["members_total"]
         for member in page["members"]:
             kept = {key: member[key] for key in _MEMBER if key in member}
             kept |= {key: str(member[key]) for key in ("pulled", "acked")}
-            # Nodes of versions before do not report them.
-            kept["duplicate_addresses"] = member.get("duplicate_addresses", [])
+            kept["duplicate_addresses"] = member["duplicate_addresses"]
             kept["in_flight_ranges"] = [[str(begin), str(end)] for begin, end in member["in_flight_ranges"]]
             is_paused = group.is_paused or member["consumer_id"] in group.paused_consumers
             members.append({"broker_group": name, "is_paused": is_paused, **kept})
+    pages = list(answers.values.values())
     places.sort(key=lambda place: place["broker_group"])
     return {
-        "lag": None if unknown else lag,
-        "time_lag_seconds": None if unknown else time_lag,
+        **{name: None if unknown else GROUP_NUMBERS[name](pages) for name in ("lag", "time_lag_seconds")},
         "unknown_reason": "; ".join(unknown) or None,
         "progress": places,
         "members": members,
-        "members_total": total,
+        "members_total": total("members_total", pages),
     }
 
 

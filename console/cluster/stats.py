@@ -16,6 +16,7 @@ from console.cluster.measured import Measured
 from console.cluster.places import NodePlace
 from qmq.clock import Clock, SystemClock
 from qmq.errors import QmqError
+from qmq.lag import ages
 from qmq.node_admin import NodeAdmin
 
 PAGE_BYTES_MAX = 32 << 20
@@ -108,7 +109,7 @@ class _Reading:
         for item in items:
             name = item["subject"]
             self.changing[name] = item
-            if any(group.get("oldest_stored_at_ms") is not None for group in item.get("groups", ())):
+            if any(ages(group, 0) for group in item.get("groups", ())):
                 self.lagging[name] = None
             else:
                 self.lagging.pop(name, None)
@@ -119,12 +120,7 @@ class _Reading:
             return
         for name in self.lagging:
             item = self.changing[name]
-            groups = [
-                group
-                if (oldest := group.get("oldest_stored_at_ms")) is None
-                else {**group, "time_lag_seconds": max(0, at_ms - oldest) / 1000}
-                for group in item["groups"]
-            ]
+            groups = [{**group, **found} if (found := ages(group, at_ms)) else group for group in item["groups"]]
             self.changing[name] = {**item, "groups": groups}
 
     def known(self, now: float, node_id: str) -> dict[str, Any]:

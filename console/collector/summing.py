@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from console.cluster.group_numbers import GROUP_NUMBERS, consumers, total
 from console.cluster.measured import Measured
 from console.cluster.places import NodePlace
 from console.snapshot.lag_state import LagState, is_draining, lag_state, not_draining
@@ -101,7 +102,7 @@ def summed(
             key = group_key(name, group)
             before = old["groups"].get(key)
             items = [one for item in found.values() for one in item["groups"] if one["group"] == group]
-            part = _incomplete(GROUP_NUMBERS, items, missing, before)
+            part = _incomplete(tuple(GROUP_NUMBERS), items, missing, before)
             if before is not None and _stays_unknown(before, reason, part) and before["retry_lag"] is None:
                 groups[key] = before
                 continue
@@ -132,7 +133,7 @@ def _incomplete(
     """
     found: Entry = {"missing": sorted(missing)}
     if items:
-        found["at_least"] = {name: _sum_or_longest(items, name) for name in names}
+        found["at_least"] = {name: _sum(name, items) for name in names}
     return found | _last(names, before)
 
 
@@ -143,24 +144,13 @@ def _last(names: Sequence[str], before: Entry | None) -> Entry:
     return {"last": before["last"]} if before is not None and "last" in before else {}
 
 
-def _sum_or_longest(items: Sequence[Mapping[str, Any]], name: str) -> Any:
+def _sum(name: str, items: Sequence[Mapping[str, Any]]) -> Any:
     if name == "stored_messages":
-        return _total(items, "end_sequence") - _total(items, "begin_sequence")
+        return total("end_sequence", items) - total("begin_sequence", items)
     if name == "sent_messages":
-        return _total(items, "end_sequence")
-    if name == "time_lag_seconds":
-        values = [item[name] for item in items]
-        return None if any(value is None for value in values) else round(max(values), 1)
-    if name == "consumers_online":
-        return _consumers(items, "online")
-    if name == "retry_lag":
-        return 0  # that of the retry subject is added when all groups are summed
-    return _total(items, name, 2)
-
-
-def _consumers(items: Iterable[Mapping[str, Any]], flag: str) -> int:
-    """The number of consumers for which a flag is set. One that reads from several broker groups is one consumer."""
-    return len({one["consumer_id"] for item in items for one in item["consumers"] if one[flag]})
+        return total("end_sequence", items)
+    add = GROUP_NUMBERS.get(name)
+    return total(name, items, 2) if add is None else add(items)
 
 
 def _answered(
@@ -189,14 +179,14 @@ def _measured_subject(name: str, found: dict[str, dict[str, Any]], before: Mappi
     for item in found.values():
         for group in item["groups"]:
             by_group.setdefault(group["group"], []).append(group)
-    sent = _total(list(found.values()), "steady_send_rate")
+    sent = total("steady_send_rate", list(found.values()))
     groups = {}
     for group, parts in by_group.items():
         key = group_key(name, group)
         groups[key] = _dated(_group(name, group, parts, sent, None, before.get(key)), True, None, None)
     if "withheld" in subject:
         for group, parts in by_group.items():
-            groups[group_key(name, group)]["withheld"] = _total(parts, "withheld")
+            groups[group_key(name, group)]["withheld"] = total("withheld", parts)
     return _Summed(found, subject, groups)
 
 
@@ -213,15 +203,6 @@ def _dated(entry: Entry, is_measured: bool, before: Entry | None, then: str | No
     return entry
 
 
-def _total(items: Sequence[Mapping[str, Any]], name: str, digits: int | None = None) -> Any:
-    """The sum over nodes; None when one does not know."""
-    values = [item[name] for item in items]
-    if any(value is None for value in values):
-        return None
-    total = sum(values)
-    return total if digits is None else round(total, digits)
-
-
 def _reason_of(items: Sequence[Mapping[str, Any]], values: Iterable[Any]) -> str | None:
     """The reason of the node that does not know a value, when one of them is not known."""
     if all(value is not None for value in values):
@@ -230,9 +211,6 @@ def _reason_of(items: Sequence[Mapping[str, Any]], values: Iterable[Any]) -> str
 
 
 SUBJECT_NUMBERS = ("stored_messages", "sent_messages", "send_rate", "send_bytes_rate")
-GROUP_NUMBERS = (
-    "backlog", "in_flight", "lag", "time_lag_seconds", "pull_rate", "ack_rate", "consumers_online", "retry_lag", "retried",
-)  # fmt: skip
 NODE_NUMBERS = (
     "disk_free_bytes", "disk_total_bytes", "connections", "send_rate", "pull_rate", "pending", "overdue", "delivered_per_second",
 )  # fmt: skip
@@ -247,16 +225,16 @@ def _subject(name: str, held_by: list[str], found: Mapping[str, Mapping[str, Any
     if reason is not None:
         return {**entry, **_SUBJECT_UNKNOWN, "reason": reason}
     items = list(found.values())
-    end = _total(items, "end_sequence")
+    end = total("end_sequence", items)
     entry |= {
-        "stored_messages": end - _total(items, "begin_sequence"),
+        "stored_messages": end - total("begin_sequence", items),
         "sent_messages": end,
-        "send_rate": _total(items, "send_rate", 2),
-        "send_bytes_rate": _total(items, "send_bytes_rate", 0),
+        "send_rate": total("send_rate", items, 2),
+        "send_bytes_rate": total("send_bytes_rate", items, 0),
     }
     if damaged := [broker_group for broker_group, item in found.items() if item.get("withheld")]:
         # Only where there are some: thousands of subjects have none.
-        entry |= {"withheld": _total(items, "withheld"), "withheld_on": sorted(damaged)}
+        entry |= {"withheld": total("withheld", items), "withheld_on": sorted(damaged)}
     entry["reason"] = _reason_of(items, entry.values())
     return entry
 
@@ -265,8 +243,7 @@ _RETRIES = "%RETRY"
 """Prefix of names that `split_subject` can mistake for retry subjects."""
 _GROUP_UNKNOWN = dict.fromkeys(
     (
-        "backlog", "in_flight", "lag", "time_lag_seconds", "pull_rate", "ack_rate", "is_draining", "not_draining",
-        "drain_seconds", "consumers_online", "duplicate_consumers", "is_paused", "retried", "redelivered", "retry_lag",
+        *GROUP_NUMBERS, "is_draining", "not_draining", "drain_seconds", "duplicate_consumers", "is_paused", "redelivered",
         "skipped_by_retention",
     )
 )  # fmt: skip
@@ -307,26 +284,17 @@ def _group(
     entry: Entry = {"subject": subject, "group": group, "broadcast": broadcast}
     if reason is not None:
         return {**entry, **_GROUP_UNKNOWN, "state": LagState.UNKNOWN.value, "reason": reason}
-    lags = [item["time_lag_seconds"] for item in items]
+    entry |= {name: add(items) for name, add in GROUP_NUMBERS.items()}
     entry |= {
-        "backlog": _total(items, "backlog"),
-        "in_flight": _total(items, "in_flight"),
-        "lag": _total(items, "lag"),
-        "time_lag_seconds": None if any(lag is None for lag in lags) else round(max(lags), 1),
-        "pull_rate": _total(items, "pull_rate", 2),
-        "ack_rate": _total(items, "ack_rate", 2),
         "is_draining": None,
         "not_draining": None,
         "drain_seconds": None,
-        "consumers_online": _consumers(items, "online"),
-        "duplicate_consumers": _consumers(items, "duplicate"),
+        "duplicate_consumers": consumers("duplicate", items),
         "is_paused": any(item["paused"] for item in items),
-        "retried": _total(items, "retried"),
-        "redelivered": _total(items, "redelivered"),
-        "retry_lag": 0,
-        "skipped_by_retention": _total(items, "skipped_by_retention"),
+        "redelivered": total("redelivered", items),
+        "skipped_by_retention": total("skipped_by_retention", items),
     }
-    acked = _total(items, "steady_ack_rate")
+    acked = total("steady_ack_rate", items)
     if acked is not None and sent is not None:
         entry["is_draining"] = entry["lag"] == 0 or is_draining(acked, sent, before["is_draining"] if before else None)
     entry["state"] = lag_state(entry, acked, before["state"] if before else None).value
@@ -373,9 +341,9 @@ def _node(place: NodePlace, answer: Measured[dict[str, Any]] | None, before: Ent
         entry |= dict.fromkeys(_BROKER_NUMBERS)
     elif is_broker:
         subjects = stats.get("subjects", ())
-        entry["send_rate"] = _total(subjects, "send_rate", 2)
-        entry["pull_rate"] = _total([group for item in subjects for group in item["groups"]], "pull_rate", 2)
-        entry["withheld"] = _total(subjects, "withheld")
+        entry["send_rate"] = total("send_rate", subjects, 2)
+        entry["pull_rate"] = total("pull_rate", [group for item in subjects for group in item["groups"]], 2)
+        entry["withheld"] = total("withheld", subjects)
     else:
         # How far the wall clock is ahead of the time that the node delivers by; 0: they agree.
         entry["clock_ahead_ms"] = stats.get("clock", {}).get("ahead_ms", 0)

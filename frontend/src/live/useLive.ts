@@ -1,4 +1,5 @@
 import { useSyncExternalStore } from "react";
+import type { Schema } from "@/api/client";
 import type { Entry, Section } from "@/live/applyDelta";
 import { feedAt, type LiveView } from "@/live/feed";
 
@@ -18,8 +19,20 @@ export function useLiveEntry(path: string, section: string, key: string): Entry 
   return useSyncExternalStore(feed.subscribe, () => feed.get().state[section]?.[key]);
 }
 
+/** The numbers of entries, by section. */
+export interface LiveNumbers {
+  groups: keyof Schema<"LagNumbers"> | "drain_seconds";
+  subjects: "stored_messages" | "sent_messages" | "send_rate" | "send_bytes_rate";
+}
+
 /** One number of an entry, `or` of what is known without the feed: it is drawn again only when this number changes. */
-export function useLiveNumber(path: string, section: string, key: string, field: string, or?: Entry): Reading {
+export function useLiveNumber<S extends keyof LiveNumbers>(
+  path: string,
+  section: S,
+  key: string,
+  field: LiveNumbers[S],
+  or?: Entry,
+): Reading {
   const feed = feedAt(path);
   const found = useSyncExternalStore(feed.subscribe, () => {
     const entry = feed.get().state[section]?.[key] ?? or;

@@ -6,7 +6,7 @@ import { explained, type GroupState } from "@/features/groups/state";
 import * as numbers from "@/format/numbers";
 import * as times from "@/format/times";
 import type { Entry } from "@/live/applyDelta";
-import { groupKey, lagPath, useLiveEntry, useLiveNumber } from "@/live/useLive";
+import { groupKey, lagPath, useLiveEntry, useLiveNumber, type LiveNumbers } from "@/live/useLive";
 import { DrainTime } from "@/ui/measure/DrainTime";
 import { Measured, type Format } from "@/ui/measure/Measured";
 import { useLanguage } from "@/ui/preferences";
@@ -16,7 +16,7 @@ function useNumbers(row: GroupLag): Entry {
   return useLiveEntry(lagPath(), "groups", groupKey(row.subject, row.group)) ?? row;
 }
 
-export function LiveNumber({ row, field, as }: { row: GroupLag; field: keyof GroupLag; as: Format }) {
+export function LiveNumber({ row, field, as }: { row: GroupLag; field: LiveNumbers["groups"]; as: Format }) {
   const reading = useLiveNumber(lagPath(), "groups", groupKey(row.subject, row.group), field, row);
   return <Measured {...reading} as={as} />;
 }

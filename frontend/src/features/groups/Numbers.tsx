@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 import { NUMBERS } from "@/features/groups/GroupsTable";
 import { deadLettersOptions, type GroupName } from "@/features/groups/queries";
-import { groupKey, lagPath, useLiveEntry, useLiveNumber } from "@/live/useLive";
+import { groupKey, lagPath, useLiveEntry, useLiveNumber, type LiveNumbers } from "@/live/useLive";
 import { DrainTime } from "@/ui/measure/DrainTime";
 import { LinkTo } from "@/ui/links/LinkTo";
 import { Measured, type Format } from "@/ui/measure/Measured";
@@ -26,7 +26,7 @@ export function Numbers({ name }: { name: GroupName }) {
       <Tile label={t("column.drain_seconds")} hint={t("meaning.drain_seconds")}>
         <LiveDrain name={name} />
       </Tile>
-      {["consumers_online", "retry_lag", "retried"].map((field) => (
+      {(["consumers_online", "retry_lag", "retried"] as const).map((field) => (
         <Tile key={field} label={t(`column.${field}`)} hint={t(`meaning.${field}`)}>
           <Live name={name} field={field} />
         </Tile>
@@ -41,7 +41,7 @@ export function Numbers({ name }: { name: GroupName }) {
   );
 }
 
-function Live({ name, field, as }: { name: GroupName; field: string; as?: Format }) {
+function Live({ name, field, as }: { name: GroupName; field: LiveNumbers["groups"]; as?: Format }) {
   const reading = useLiveNumber(lagPath({ ...name }), "groups", groupKey(name.subject, name.group), field);
   return <Measured {...reading} as={as} />;
 }

@@ -1,11 +1,11 @@
 import { useTranslation } from "react-i18next";
 import { worstLags } from "@/features/subjects/worstLag";
-import { groupKey, lagPath, useLiveEntry, useLiveNumber, useLivePart } from "@/live/useLive";
+import { groupKey, lagPath, useLiveEntry, useLiveNumber, useLivePart, type LiveNumbers } from "@/live/useLive";
 import { DrainTime } from "@/ui/measure/DrainTime";
 import { Measured, type Format } from "@/ui/measure/Measured";
 
 /** A live number of a subject, in a list of all of them. */
-export function LiveNumber({ subject, field, as }: { subject: string; field: string; as: Format }) {
+export function LiveNumber({ subject, field, as }: { subject: string; field: LiveNumbers["subjects"]; as: Format }) {
   return <Measured {...useLiveNumber(lagPath(), "subjects", subject, field)} as={as} />;
 }
 
@@ -24,7 +24,12 @@ interface OfGroup {
 }
 
 /** A live number of a consumer group, in the page of its subject. */
-export function LiveGroupNumber({ subject, group, field, as }: OfGroup & { field: string; as?: Format }) {
+export function LiveGroupNumber({
+  subject,
+  group,
+  field,
+  as,
+}: OfGroup & { field: LiveNumbers["groups"]; as?: Format }) {
   return <Measured {...useLiveNumber(lagPath({ subject }), "groups", groupKey(subject, group), field)} as={as} />;
 }
 
