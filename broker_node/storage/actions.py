@@ -10,7 +10,7 @@ is an u16 length and UTF-8. Sequences are half-open ranges. A layout never chang
     START     head · i64 next_sequence · u8 how             the group begins, or is set, here
     FORGET    head                                          the group is removed with all its state
     SETTLE    as ACK                                        the broker acks for the consumer: it moved them to the retry subject
-    DROP      head · i64 end · i64 sequence_floor           the empty subject is removed; group and consumer are ""
+    DROP_SUBJECT  head · i64 end · i64 sequence_floor           the empty subject is removed; group and consumer are ""
 
     head      str subject · str group · str consumer · i64 at_ms · u8 broadcast
 """

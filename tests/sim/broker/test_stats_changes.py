@@ -1,5 +1,7 @@
 """/stats?since= answers what changed since a cursor, and everything when the cursor is unknown."""
 
+import re
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -7,9 +9,11 @@ import pytest
 
 from broker_node.admin import stats
 from broker_node.broker import Broker
+from qmq.lag import STORE_TIMES
 from qmq.node_admin import NodeAdmin
 from tests.support.drivers.in_process import connected, message, run_jobs, running_broker
 from tests.support.manual_clock import ManualClock
+from tests.support.servers.processes import PROJECT
 
 
 def admin_of(broker: Broker) -> NodeAdmin:
@@ -137,3 +141,27 @@ async def test_subjects_without_activity_are_answered_again_once_rates_are_measu
         clock.advance(1)
         await run_jobs(broker)
         assert names(await admin.stats(since=again["cursor"])) == [], "once is enough"
+
+
+def documented_fields() -> dict[str, set[str]]:
+    """By what they are of: the fields that the page of admin pages lists."""
+    page = (PROJECT / "docs/reference/admin.md").read_text()
+    found: dict[str, set[str]] = defaultdict(set)
+    for of, names in re.findall(r"^\| (subject|group|consumer) \| ([^|]+) \|", page, re.M):
+        found[of] |= set(re.findall(r"`(\w+)`", names))
+    return found
+
+
+async def test_the_page_of_admin_pages_has_each_field(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        await client.send(message(1, "a"))
+        await client.pull("a", limit=1)
+        (subject,) = (await admin_of(broker).stats())["subjects"]
+        (group,) = subject["groups"]
+        (consumer,) = group["consumers"]
+    documented = documented_fields()
+    assert set(subject) | {"reason"} == documented["subject"]
+    assert set(group) | {"reason"} == documented["group"]
+    assert set(consumer) == documented["consumer"]
+    assert {name for name in group if name.endswith("_stored_at_ms")} == set(STORE_TIMES.values())
+    assert {name for name in group if name.endswith("lag_seconds")} == set(STORE_TIMES)
