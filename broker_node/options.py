@@ -10,7 +10,7 @@ from qmq_node.daemon.options import NodeOptions
 class BrokerOptions(NodeOptions):
     """Every setting of a broker node."""
 
-    broker_group: str = option("g1", help="broker group of this node", variable="QMQ_BROKER_GROUP", former="group")
+    broker_group: str = option("g1", help="broker group of this node", variable="QMQ_BROKER_GROUP")
     data_dir: str = option("var/broker", help="data folder of this node")
     port: int = option(20881, help="TCP port for clients; 0: any free port", minimum=0, maximum=65535)
     admin_port: int = option(20981, help="port of the admin HTTP server; 0: any free port", minimum=0, maximum=65535)

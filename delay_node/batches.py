@@ -36,7 +36,7 @@ _REFUSED = {SendResult.BLOCK, SendResult.SUBJECT_NOT_ASSIGNED}
 
 
 @dataclass(slots=True)
-class DeliveryCounters:
+class BatchCounters:
     batches: int = counted("batches", "Batches sent to brokers")
     failed_batches: int = counted("failed_batches", "Failed batches")
     unknown: int = counted("unknown_deliveries", "Messages sent again because their first delivery is uncertain")
@@ -60,7 +60,7 @@ class BatchSender:
     """Called after each batch."""
     _tasks: dict[asyncio.Task[None], None] = field(default_factory=dict)
     failure: BaseException | None = None
-    counters: DeliveryCounters = field(default_factory=DeliveryCounters)
+    counters: BatchCounters = field(default_factory=BatchCounters)
 
     def is_waiting(self, ref: int) -> bool:
         """Return whether a message still has to be delivered."""

@@ -8,7 +8,7 @@ from qmq_node.daemon.options import MIB, NodeOptions
 
 @dataclass(frozen=True)
 class DelayOptions(NodeOptions):
-    broker_group: str = option("d1", help="delay group of this node", variable="QMQ_DELAY_GROUP", former="group")
+    broker_group: str = option("d1", help="delay group of this node", variable="QMQ_DELAY_GROUP")
     data_dir: str = option("var/delay", help="data folder of this node")
     port: int = option(20885, help="TCP port for clients; 0: any free port", minimum=0, maximum=65535)
     admin_port: int = option(20985, help="port of the admin HTTP server; 0: any free port", minimum=0, maximum=65535)

@@ -34,8 +34,6 @@ class OptionInfo:
     variable: str = ""
     """The environment variable, where it is the same for all processes."""
     is_secret: bool = False
-    former: str = ""
-    """An older name of the setting, accepted as a flag and in files."""
 
 
 def option(default: T, **info: Any) -> T:
@@ -114,12 +112,11 @@ def parse_options(
         process: the middle of environment names: QMQ_<PROCESS>_<NAME>.
     """
     items = {item.name: item for item in fields(cls)}  # type: ignore[arg-type]
-    names = {_info(item).former or name: name for name, item in items.items()} | {name: name for name in items}
-    flags = _read_flags(items, names, argv, process, lambda: print_help(cls, prog, process, description))
+    flags = _read_flags(items, argv, process, lambda: print_help(cls, prog, process, description))
     values: dict[str, Any] = {}
     config = flags.pop("config", None) or environ.get(f"QMQ_{process.upper()}_CONFIG")
     if config:
-        values.update(_read_file(items, names, str(config)))
+        values.update(_read_file(items, str(config)))
     for name, item in items.items():
         variable = variable_of(item, process)
         if variable in environ:
@@ -129,9 +126,7 @@ def parse_options(
     return cls(**values)
 
 
-def _read_flags(
-    items: Mapping[str, Any], names: Mapping[str, str], argv: Sequence[str], process: str, show_help: Any
-) -> dict[str, str]:
+def _read_flags(items: Mapping[str, Any], argv: Sequence[str], process: str, show_help: Any) -> dict[str, str]:
     flags: dict[str, str] = {}
     rest = list(argv)
     while rest:
@@ -141,7 +136,6 @@ def _read_flags(
             raise SystemExit(0)
         name, equals, value = word.partition("=")
         key = name.removeprefix("--").replace("-", "_")
-        key = names.get(key, key)
         if key in items and _info(items[key]).is_secret:
             where = f"{variable_of(items[key], process)}, or in a file named with --config"
             raise SettingError(f"{name} is no flag, because other users can read command lines: set it as {where}")
@@ -158,7 +152,7 @@ def _read_flags(
     return flags
 
 
-def _read_file(items: Mapping[str, Any], names: Mapping[str, str], path: str) -> dict[str, Any]:
+def _read_file(items: Mapping[str, Any], path: str) -> dict[str, Any]:
     try:
         with open(path, "rb") as file:
             content = tomllib.load(file)
@@ -166,10 +160,10 @@ def _read_file(items: Mapping[str, Any], names: Mapping[str, str], path: str) ->
         raise SettingError(f"--config {path}: {error.strerror}") from error
     except tomllib.TOMLDecodeError as error:
         raise SettingError(f"--config {path}: {error}") from error
-    unknown = sorted(set(content) - set(names))
+    unknown = sorted(set(content) - set(items))
     if unknown:
         raise SettingError(f"--config {path}: {unknown[0]!r} is no setting of this process")
-    return {names[name]: convert(items[names[name]], value, f"{name} in {path}") for name, value in content.items()}
+    return {name: convert(items[name], value, f"{name} in {path}") for name, value in content.items()}
 
 
 def print_help(cls: type[Any], prog: str, process: str, description: str) -> None:

@@ -34,7 +34,7 @@ class DaemonOptions:
 class NodeOptions(DaemonOptions):
     """What broker and delay nodes share; each sets its own defaults."""
 
-    broker_group: str = option("", help="broker group of this node", former="group")
+    broker_group: str = option("", help="broker group of this node")
     node_id: str = option("", help="name of this node, unique in the system; default: <broker group>-a")
     port: int = option(0, help="TCP port for clients; 0: any free port", minimum=0, maximum=65535)
     admin_host: str = option("127.0.0.1", help="address of the admin HTTP server")

@@ -81,7 +81,7 @@ def test_an_empty_key_is_one_line_that_says_what_to_do(tmp_path: Path) -> None:
     assert "secret_key is empty; delete it" in line
 
 
-NODE = ("--group", "g1", "--node-id", "g1-a", "--port", "0", "--admin-port", "0")
+NODE = ("--broker-group", "g1", "--node-id", "g1-a", "--port", "0", "--admin-port", "0")
 DAEMONS = {
     "broker_node": ("-m", "broker_node", *NODE, "--data-dir"),
     "delay_node": ("-m", "delay_node", *NODE, "--data-dir"),

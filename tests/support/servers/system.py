@@ -280,7 +280,7 @@ class System:
         return Process(
             name,
             [
-                *self.runner_of(name), sys.executable, "-m", module, "--group", group,
+                *self.runner_of(name), sys.executable, "-m", module, "--broker-group", group,
                 "--data-dir", str(self.folder / name), "--host", self.host_of(name), "--port", str(port),
                 "--admin-host", self.host_of(name), "--admin-port", str(admin), "--meta", self.meta_url, *flags,
             ],

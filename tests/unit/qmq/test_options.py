@@ -29,15 +29,6 @@ def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> N
     assert parse("--read-only").read_only
 
 
-def test_the_former_name_of_a_setting_is_accepted_as_a_flag_and_in_files(tmp_path: Path) -> None:
-    config = tmp_path / "broker.toml"
-    config.write_text('group = "file"\n')
-    assert parse("--config", str(config)).broker_group == "file"
-    assert parse("--config", str(config), QMQ_BROKER_GROUP="variable").broker_group == "variable"
-    assert parse("--group", "flag", QMQ_BROKER_GROUP="variable").broker_group == "flag"
-    assert parse("--broker-group", "new").broker_group == "new"
-
-
 @pytest.mark.parametrize(
     ("argv", "environ", "words"),
     [
