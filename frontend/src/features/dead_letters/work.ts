@@ -72,8 +72,8 @@ export function piecesOf(keys: readonly string[], size: number = PIECE): Record<
 }
 
 /**
- * One bounded request of an order, or of its dry run; `next` of its answer continues it. `expected`, of all: how many the
- * same request of the dry run counted; with another number nothing is done.
+ * One bounded request of an order, or of its dry run; `next` of its answer continues it. `expected`, of all: how many
+ * the same request of the dry run counted; with another number nothing is done.
  */
 export async function ask(
   order: Order,

@@ -12,7 +12,7 @@ export type BulkCancelled = Schema<"BulkCancelled">;
 
 export const STATES = ["pending", "delivering", "refused", "delivered", "cancelled", "moved", "lost"] as const;
 export type State = (typeof STATES)[number];
-/** What can still be cancelled, moved or delivered: the delay node waits for its time, or for an operator's decision. */
+/** What can still be cancelled, moved or delivered: the delay node waits for its time, or for an operator. */
 const OPEN: ReadonlySet<string> = new Set(["pending", "refused"]);
 
 export function isOpen({ state }: Pick<Delayed, "state">): boolean {

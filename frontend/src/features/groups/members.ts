@@ -24,7 +24,7 @@ function known(values: readonly (number | null)[], pick: (...values: number[]) =
   return found.length > 0 ? pick(...found) : null;
 }
 
-/** Consumers by whether they are online and their id, so that rows stay where they are; paused ones without members come last. */
+/** Online consumers first, then by id, so that rows keep their places; paused ones that are not members come last. */
 export function consumersOf({
   members,
   paused_consumers: paused,
@@ -77,7 +77,7 @@ export function countsOf(members: readonly Member[], atMs: number): Counts {
 /** Moments that rates are made of: about ten seconds of them. */
 export const SAMPLES_MAX = 5;
 
-/** A consumer's messages a second between two moments; null when one of its parts was not there at both, or restarted. */
+/** A consumer's messages a second between two moments; null when one of its parts was missing at one, or restarted. */
 export function ratesOf(
   parts: readonly Member[],
   first: Counts | undefined,

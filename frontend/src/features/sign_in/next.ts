@@ -1,7 +1,7 @@
 const HOME = "/";
 const SIGN_IN = "/sign-in";
 
-/** Where to continue after signing in: a page of this console, or its first one. A link's `?next=` can't lead elsewhere. */
+/** Where to continue after signing in: a page of this console, or its first one. No link's `?next=` leads elsewhere. */
 export function safeNext(next: string | undefined, origin: string): string {
   if (!next?.startsWith("/")) return HOME;
   let address: URL;
