@@ -44,9 +44,10 @@ def keep_freed_memory() -> bool:
 def limit_collections(supervisor: Supervisor, clock: Clock) -> None:
     """Keep pauses by the garbage collector short, for this process.
 
-    A full collection stops all threads: 0.2 s for a million objects, and subjects, groups and routes are millions that live as long as the
-    process. So what survives a collection of generation 1 is left out of the following ones, except once in COMPLETE_SECONDS. No other
-    one is full: it would untrack dicts of strings and tuples, and the next item of such a dict has all of it examined again.
+    A full collection stops all threads: 0.2 s for a million objects, and subjects, groups and routes are millions that live as
+    long as the process. So what survives a collection of generation 1 is left out of the following ones, except once in
+    COMPLETE_SECONDS. No other one is full: it would untrack dicts of strings and tuples, and the next item of such a dict has all
+    of it examined again.
 
     The interpreter begins a collection by the number of new objects less that of freed ones. Where each new object replaces an
     older one it begins none, and the next one examines all of them; so this counts new objects itself.
