@@ -250,7 +250,7 @@ class Schema(AutoSchema):
         bodies: dict[str, Any] = super()._get_response_bodies(direction)
         answer = self.get_response_serializers()
         if self.method == "DELETE" and isinstance(answer, type) and issubclass(answer, serializers.BaseSerializer):
-            # A deletion says what it did, as every change does; it is taken for an empty 204 otherwise.
+            # A deletion returns what it did, as every change does; without this it is treated as an empty 204.
             bodies = {"200": self._get_response_for_code(answer, "200")}  # type: ignore[no-untyped-call]
         if not getattr(self.view, "rights", None):
             return bodies

@@ -306,7 +306,7 @@ CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = False
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # for ever: whoever gives up has to be started again by somebody
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None  # no limit: a worker that stops trying must be restarted by hand
 CELERY_BROKER_TRANSPORT_OPTIONS = {
     "socket_connect_timeout": 3,
     "socket_timeout": 10,  # longer than a worker's own waiting for a word (1 s), or every quiet second would be a failure

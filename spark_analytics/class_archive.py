@@ -56,7 +56,7 @@ class ClassArchive:
             code = java.wait(WRITE_SECONDS_MAX)
         except subprocess.TimeoutExpired:
             code = None
-        except BaseException:  # told to end: no Java stays behind to write
+        except BaseException:  # an interrupt or exit: no Java stays behind to write
             self.give_up()
             raise
         try:

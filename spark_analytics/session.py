@@ -79,7 +79,7 @@ def spark_session(
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
-    # It tells of each of its connections, and of their ends when the streams are closed already.
+    # py4j logs each of its connections, and their ends when the streams are closed already.
     logging.getLogger("py4j").setLevel(logging.WARNING)
     register(session)
     return session

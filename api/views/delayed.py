@@ -101,7 +101,7 @@ class DelayedMessagesView(DelayedView):
         if match:
             if not subject:
                 raise invalid("subject", "is required with match")
-            # Which messages match tells what they say.
+            # Which messages match reveals what they contain.
             self.require(Right.READ_MESSAGES, self.owner(subject))
         states = tuple(request.query_params.getlist("state"))
         if not set(states) <= set(DelayedState):

@@ -76,7 +76,7 @@ def run(arguments: Sequence[str], *, seconds: float, meanwhile: Callable[[], Non
             preexec_fn=tied_to_parent(also=_lower_priority),
         )
         _running.add(process)
-        if _is_stopping.is_set():  # told before it was among those that are
+        if _is_stopping.is_set():  # `stop` ran before it was in `_running`
             process.terminate()
         try:
             code = _wait(process, seconds, meanwhile)

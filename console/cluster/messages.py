@@ -248,7 +248,7 @@ def search(
     for group, answer in answers.items():
         begin, end = answer["begin_sequence"], answer["end_sequence"]
         reached = end if answer["next_sequence"] is None else answer["next_sequence"]
-        # Retention may have passed the place where a step begins: what it took counts as looked at.
+        # Retention may have passed the place where a step begins: what it removed counts as checked.
         windows[group] = (windows[group][0] if group in windows else begin, reached, max(end, reached))
         found += [{**message, "broker_group": group} for message in answer["messages"]]
     found.sort(key=lambda message: (message.get("stored_at_ms", 0), message["broker_group"], message["sequence"]))

@@ -97,7 +97,7 @@ class Collector:
             while not stop.is_set():
                 for task in (reading, watching):
                     if task.done():
-                        task.result()  # it ends only by an error of ours, which ends the process
+                        task.result()  # it ends only by an unexpected error, which ends the process
                 await self.run_cycle()
                 now = self._clock.monotonic()
                 pause = min(self._failures, PAUSE_CYCLES_MAX) or 1
@@ -148,7 +148,7 @@ class Collector:
                 self.health.beats += 1
                 await self._noted(state)
         except (RedisError, OSError) as error:
-            # Whether this cycle's messages went out is not known: the next one skips a version, so that everybody asks anew.
+            # Whether this cycle's messages were sent is not known: the next one skips a version, so that all readers reload.
             self._version += 1
             self._failures += 1
             self.health.errors += 1

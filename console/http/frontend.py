@@ -59,7 +59,7 @@ class Frontend:
             seen = (stat.st_ino, stat.st_mtime_ns)
             with self._lock:
                 if self._build is None or seen != self._seen:
-                    # Looked at before it is read: a build that comes in between is noticed the next time.
+                    # `stat` before the read: a build that comes in between is noticed the next time.
                     self._build = Build(path.read_text("utf-8"), self._files())
                     self._seen = seen
                 return self._build

@@ -205,7 +205,7 @@ class LiveApp:
                 if isinstance(client, Socket):
                     client.drop(Close.FAILED, "the tail failed")
 
-    # --- looked at again --------------------------------------------------------------------------------------------
+    # --- checked again ----------------------------------------------------------------------------------------------
 
     async def _check_again(self) -> None:
         """While there are websockets: each account once a round, however many websockets it has."""

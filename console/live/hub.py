@@ -191,7 +191,7 @@ class Hub:
 
         stored, states = await asyncio.to_thread(read)
         if stored is None:
-            return  # the next beat brings one; until then silence is told
+            return  # the next beat brings one; until then silence is reported
         if not self._has_received:
             self._received_wall_ms = stored["at_ms"]
         for one, state in zip(wanting, states, strict=True):

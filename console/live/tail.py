@@ -139,7 +139,7 @@ class Tail:
         page = await node.messages(self.subject, sequence=position, limit=share)
         end = page["end_sequence"]
         if end < position:
-            # The node lost messages, or is a new one of that name: go on with what it has now.
+            # The node lost messages, or is a new one of that name: continue with what it has now.
             position = page["begin_sequence"]
         self._positions[node_id] = end
         found = [shown(message, broker_group) for message in page["messages"]]

@@ -111,7 +111,7 @@ def plan(
             joining.append(fresh)
             reasons.append(f"{fresh} joins: {len(taken)} of {minimum} groups accepted messages")
             taken.append(fresh)
-        # Where nobody could take over what is sent, the subject stays where it is.
+        # Where no broker group could take over the sends, the subject stays where it is.
         if taken and reasons:
             add_move(route, joining, drained, "; ".join(reasons))
 

@@ -200,7 +200,7 @@ class HistoryWriter:
         if (await pipeline.execute())[-len(expected) :] == expected:
             self._slots = before
         else:
-            # Somebody emptied Redis: the frames from before must not be read with new slots.
+            # Redis was emptied: the frames from before must not be read with new slots.
             await self._client.delete(*map(slots_key, before))
         return True
 
@@ -274,7 +274,7 @@ def _row(part: bytes, width: int) -> list[float | None]:
     count = width // VALUE_BYTES
     if len(part) != width:
         return [None] * count
-    # 32 bits hold seven digits: what is behind them would be made up.
+    # 32 bits hold seven digits: further ones would be noise.
     return [None if math.isnan(value) else float(f"{value:.7g}") for value in struct.unpack(f"<{count}f", part)]
 
 

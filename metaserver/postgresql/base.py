@@ -23,7 +23,7 @@ class BoundedConnection(psycopg.Connection[Any]):
         try:
             return super().wait(gen, interval, self.answer_seconds)
         except errors._WaitTimeout as error:
-            # What the server will say to it some day must not be taken for the answer to the next question.
+            # A late answer to this query must not be treated as the answer to the next one.
             self.pgconn.finish()
             raise psycopg.OperationalError(f"no response within {self.answer_seconds:g} s") from error
 

@@ -104,8 +104,8 @@ class ClientHandlers(RequestHandlers):
             if subject not in self._directory.routes:
                 check_new_subject(subject)
         except IllegalName as error:
-            # An error code, or an answer without groups, would leave a sender thread of the official client waiting for
-            # ever, and there are three (T3). So it is sent to brokers, which refuse the message with the reason.
+            # An error code, or an answer without groups, would block a sender thread of the official client indefinitely,
+            # and there are three (T3). So it is sent to brokers, which refuse the message with the reason.
             self.counters.illegal += 1
             self.rejections.log("illegal_subject", connection, str(error))
             groups = self._directory.any_usable(request.client_type)

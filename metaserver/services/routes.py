@@ -23,7 +23,7 @@ def save_route(route: domain.Route, *, actor: Actor, reason: str) -> domain.Rout
     try:
         return _save_route(route, actor, reason)
     except IntegrityError:
-        # Somebody made the subject, or its route, at the same moment. Once more: now it is there.
+        # Another process created the subject, or its route, at the same moment. Try again: now it is there.
         return _save_route(route, actor, reason)
 
 
@@ -167,7 +167,7 @@ def save_clients(clients: list[domain.ClientSeen]) -> None:
     """Note registrations; consumers make their group known. Subjects that are not stored yet get no group."""
     now = timezone.now()
     rows = [ClientSeen(key=client_key(client), last_seen_at=now, **client._asdict()) for client in clients]
-    # MySQL and MariaDB find the conflicting key themselves and refuse to be told.
+    # MySQL and MariaDB find the conflicting key themselves and accept no target.
     target = ["key"] if connection.features.supports_update_conflicts_with_target else None
     ClientSeen.objects.bulk_create(
         rows, update_conflicts=True, unique_fields=target, update_fields=["last_seen_at", "app"]

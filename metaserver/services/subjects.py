@@ -170,7 +170,7 @@ def _check_name(name: str) -> None:
 
 def _set(edit: Edit[Subject], values: Mapping[str, Any], actor: Actor) -> None:
     def set_owner(team: str | None) -> str:
-        # Locked: whoever removes the team at this moment waits, and then sees what it owns.
+        # Locked: a removal of the team at this moment waits, and then sees what the team owns.
         edit.row.owner = None if team is None else lock(Team.objects.filter(name=team))
         if team is not None and edit.row.owner is None:
             return f"team {team!r} not found"

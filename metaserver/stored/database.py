@@ -80,7 +80,7 @@ def wait_for_ever(*, using: str, **_: Any) -> None:
     if connection.vendor == "postgresql":
         connection.connection.answer_seconds = None
     elif connection.vendor == "mysql":
-        # PyMySQL has no public name for it, and no way to connect anew inside Django's migration.
+        # PyMySQL has no public name for it, and no way to reconnect inside Django's migration.
         connection.connection._read_timeout = connection.connection._write_timeout = None
 
 

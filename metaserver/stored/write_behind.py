@@ -135,7 +135,7 @@ class WriteBehind:
             if metadata is None:
                 metadata = await self._in_thread(self._repository.load)
             self._loaded = version
-        except Exception as error:  # noqa: BLE001 - whatever the database raises, the metaserver goes on
+        except Exception as error:  # noqa: BLE001 - whatever the database raises, the metaserver continues
             self._failed(error)
             return None
         self.problem = ""
@@ -189,7 +189,7 @@ class WriteBehind:
     def client(self, client: ClientSeen) -> None:
         """Queue that a client registered, once in CLIENT_SECONDS. O(1)."""
         now, sightings = self._clock.monotonic(), self._sightings
-        # At most so many: all of those that registered together are out of date together.
+        # Limited, because all clients that registered together are out of date together.
         for _ in range(OUTDATED_PER_CLIENT):
             if not sightings or now - next(iter(sightings.values())) < CLIENT_SECONDS:
                 break

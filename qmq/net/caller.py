@@ -131,7 +131,7 @@ class Caller(asyncio.BufferedProtocol):
     # --- asyncio ---------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Not looked at with isinstance: transports of other loops (uvicorn's uvloop) are none of asyncio's classes.
+        # Not checked with isinstance: transports of other loops (uvicorn's uvloop) are none of asyncio's classes.
         self._transport = cast(asyncio.Transport, transport)
         if self.is_closed:
             self._transport.abort()

@@ -215,7 +215,7 @@ def _numbers(kinds: Sequence[Number], get: _Get) -> tuple[_Read, _Write]:
     ]
 
     def read(reader: Reader, found: list[Any]) -> None:
-        # What was found before the error tells the caller in which field it is.
+        # From what was found before the error the caller knows in which field it is.
         try:
             values = reader.unpack(layout)
         except ProtocolError:

@@ -179,7 +179,7 @@ class Producer(Client[producer.Producer]):
         Raises:
             QueueFull: instead of waiting, on the thread of the event loop.
         """
-        self._inner.check_process()  # a lock of the parent may be held for ever
+        self._inner.check_process()  # a lock of the parent may never be released
         size = _size_of(body)
         self._room.take(1, size)
         handed = _Handed(subject, body, tags, message_id, size, Future())

@@ -161,7 +161,7 @@ class GuardedConnection(asyncio.Protocol):
         """Whether a request on it had one."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Not looked at with isinstance: transports of other loops are none of asyncio's classes.
+        # Not checked with isinstance: transports of other loops are none of asyncio's classes.
         self._transport = cast(asyncio.Transport, transport)
         if not self._guard.make_room():
             self.cut("too_many")

@@ -94,7 +94,7 @@ class RewrittenPage:
         try:
             file.datasync()
         finally:
-            # Also after an error: what could not be written must not be taken for stored because memory still holds it.
+            # Also after an error: what could not be written must not be treated as stored because memory still holds it.
             file.drop_cached(offset, PAGE_BYTES)
         file.pread(PAGE_BYTES, offset)
 

@@ -271,7 +271,7 @@ class Walker:
     def _judge(self, at: int, chain: int | None, found: Commit, base: int) -> str:
         """Why nothing valid stands at `at` although a whole commit follows: "clean", "damage" or "torn"."""
         if chain is not None and found.header.previous_crc == chain and found.header.segment_base != base:
-            # The segment was full: the log goes on in the next.
+            # The segment was full: the log continues in the next.
             return "clean"
         if self._is_copied(at):
             return "torn"

@@ -165,7 +165,7 @@ class MetaserverSession:
         address = f"{host}:{port}"
         other = self._owner.session_at(address)
         if other is not None and other is not self:
-            # The metaserver closes the older one of two connections with one node id: both would be opened again for ever.
+            # The metaserver closes the older one of two connections with one node id: both would reconnect endlessly.
             self.is_duplicate = True
             raise SettingError(
                 f"{self.url} and {other.url} both lead to the metaserver at {address}. Remove one of them from --meta, or,"

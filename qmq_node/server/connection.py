@@ -64,7 +64,7 @@ class Connection(asyncio.BufferedProtocol):
     # --- asyncio ---------------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Not looked at with isinstance: transports of other loops (uvicorn's uvloop) are none of asyncio's classes.
+        # Not checked with isinstance: transports of other loops (uvicorn's uvloop) are none of asyncio's classes.
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         self.peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else str(peer)

@@ -183,7 +183,7 @@ def _given_master() -> str:
         return MASTER
     from pyspark import SparkConf, SparkContext
 
-    # Without the JVM that spark-submit has started a configuration knows nothing of what that was told.
+    # A configuration has the options of spark-submit only when connected to the JVM that it has started.
     SparkContext._ensure_initialized()
     return str(SparkConf().get("spark.master", MASTER))
 

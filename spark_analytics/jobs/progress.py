@@ -57,7 +57,7 @@ class Progress:
         while not stop.wait(LOOK_SECONDS):
             try:
                 done, count = self._tasks() if self._tasks is not None else (0, 0)
-            except Exception:  # noqa: BLE001 - the session may end any time, and a bar stops nobody
+            except Exception:  # noqa: BLE001 - the session may end any time, and no error stops the bar
                 done, count = 0, 0
             line = bar(self._what, done, count, time.monotonic() - self._since)
             with self._lock:

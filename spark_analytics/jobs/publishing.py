@@ -38,7 +38,7 @@ def publish(
     Raises:
         ValueError: more than PUBLISH_ROWS_MAX rows begin at one moment, or that many look ahead.
     """
-    # What other jobs use too is kept already, and goes on being kept.
+    # What other jobs use too is cached already, and stays cached.
     is_ours = not rows.is_cached
     kept = rows.persist() if is_ours else rows
     try:

@@ -162,7 +162,7 @@ class Runner:
         except NothingKnown as why:
             self._left_out(name, why)
             return
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is told, and other jobs run
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is reported, and other jobs run
             self._failed(name, error)
             return
         self.report.jobs += 1

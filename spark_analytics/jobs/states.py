@@ -96,7 +96,7 @@ class States:
         for table in STATE_SCHEMAS:
             base = self._lake.snapshot(table)
             if table == "stored_hours":
-                continue  # written anew by the hour with the states
+                continue  # replaced by the hour with the states
             removed = tuple(path for path, item in base.files.items() if hour_of(item.partition) > at_ms)
             latest = {name: min(at, at_ms) for name, at in base.watermarks.items()}
             if removed or latest != base.watermarks:

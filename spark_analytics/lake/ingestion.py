@@ -152,7 +152,7 @@ def settle_checkpoint(lake: Lake, table: str) -> None:
     folder = lake.checkpoint(table)
     if batch is None:
         if lake.files.names(folder):
-            # Nothing of this stream is in the lake: it begins anew.
+            # Nothing of this stream is in the lake: it starts from the beginning.
             lake.files.delete(folder)
         return
     for part in ("offsets", "commits"):

@@ -292,7 +292,7 @@ class QmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             case forgotten:
                 yield forgotten_batch(self._schema, forgotten)
 
-    # --- what `advance` tells of histories that end ---
+    # --- what `advance` reports of histories that end ---
 
     def forgotten(self, key: Key, place: Place) -> None:
         """Write down that what the group did last is not known."""

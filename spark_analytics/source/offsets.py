@@ -213,7 +213,7 @@ def advance(
             # The node removed the subject when it was empty, and it returned.
             place, is_changed = Place(held.origin, held.origin), True
         elif place.forgotten_at_ms:
-            # Made again soon after, a group goes on with the history that it had.
+            # A group created again soon after continues with the history that it had.
             is_same = held.end >= place.first and not _is_another(place, held)
             place, is_changed = place.followed(place.first if is_same else held.begin), True
         elif held.end < place.next or _is_another(place, held):

@@ -165,7 +165,7 @@ def _of_bucket(window: Window, steps: tuple[int, ...], facts: pa.Table, events: 
     for (original, group), parts in sorted(groups.items()):
         states = _States(window)
         forgotten: dict[str, Flags] = {}
-        # The original subject first: what waits in the retry subject of a group that was forgotten there is nobody's.
+        # The original subject first: what waits in the retry subject of a group that was forgotten there has no owner.
         for place, part in sorted(parts.items(), key=lambda item: (item[0][1] != original, item[0])):
             broker_group, subject = place
             hidden = forgotten.get(broker_group) if subject.startswith(RETRY_PREFIX) else None

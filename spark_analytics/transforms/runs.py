@@ -57,7 +57,7 @@ def runs(progress: DataFrame, state: DataFrame, *, window: Window) -> DataFrame:
         (F.col("pull_begin") + F.col("messages")).alias("pull_end"),
         "begin",
     )
-    # A group's START is nobody's: it changes no run. That it was forgotten ends the runs of all its consumers, wherever these are.
+    # A group's START is of no consumer: it changes no run. A forgotten group ends the runs of its consumers, in all buckets.
     of_consumers = F.when(F.col("kind") != "forget", F.array(bucket(*_IDENTITY))).otherwise(
         F.sequence(F.lit(0), F.lit(BUCKETS - 1))
     )

@@ -28,7 +28,7 @@ def resolve(alert: Alert, resolution: Resolution, now: datetime, outbox: Outbox)
     )  # fmt: skip
     if not changed:
         return 0, 0, 0
-    # Whoever was told that it fires is told that it ended, silenced or not: an open page is closed.
+    # Channels that were notified that it fires get its end too, silenced or not: an open page is closed.
     notified, refused = outbox.notify_resolved(alert, now) if alert.announced_at is not None else (0, 0)
     return 1, notified, refused
 

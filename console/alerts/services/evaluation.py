@@ -251,7 +251,7 @@ class _Look:
         stale = sorted(self._refreshed, key=lambda alert: alert.pk)[:REFRESHED_MAX]
         for begin in range(0, len(stale), BATCH_ALERTS):
             batch = stale[begin : begin + BATCH_ALERTS]
-            # Values only: nothing that somebody decided is in these columns, so no version needs to be compared.
+            # Values only: no decision of a user is in these columns, so no version needs to be compared.
             Alert.objects.bulk_update(batch, ("last_value", "retries", "reason", "last_seen_at"))
 
     def _open(self, rule: AlertRule, reading: Reading, state: State, event: Event | None) -> Counter[str]:

@@ -58,7 +58,7 @@ def claim(order: Order, begin: int, messages: Sequence[Row], progress: Progress)
     broker_group = messages[0]["broker_group"]
     ids = {dead_letter["sequence"]: dead_letter["message_id"] for dead_letter in messages}
     mine = DeadLetterDecision.objects.filter(subject=order.subject, group=order.group, broker_group=broker_group)
-    # Letters below are gone from the log, and their decisions with them.
+    # Dead letters below are gone from the log, so their decisions are deleted.
     mine.filter(sequence__lt=begin).delete()
     known = {}
     for row in mine.select_for_update().filter(sequence__in=ids):

@@ -109,7 +109,7 @@ def _record_results(claimed: Sequence[Claimed], results: Sequence[Receipt | Base
             item.decision.state = State.UNKNOWN
             recorded.append(item.decision)
         else:
-            # A mistake of ours: the claims stay as they are and run out by themselves.
+            # A bug in this code: the claims stay as they are and expire by themselves.
             raise result
     with transaction.atomic():
         for item in undone:

@@ -28,7 +28,7 @@ async function problemIn(response: Response): Promise<Problem> {
   try {
     body = await response.clone().json();
   } catch {
-    body = undefined; // Not ours: a proxy's page, say. The status is all it tells.
+    body = undefined; // Not of the API: a proxy's page, say. Only its status is of use.
   }
   return problemOf(response.status, body);
 }
@@ -76,7 +76,7 @@ api.use({
   },
 });
 
-/** The data of an answer that has some. Errors were thrown before; an empty answer here is a fault of ours. */
+/** The data of an answer that has some. Errors were thrown before; an empty answer here is a bug. */
 export async function must<Data>(call: Promise<{ data?: Data; response: Response }>): Promise<Data> {
   return (await mustWithTag(call)).data;
 }

@@ -39,7 +39,7 @@ const OF_A_SUBJECT: ReadonlySet<Right> = new Set([
   "change_delayed",
 ]);
 
-/** Whether a role's rights cover something of a team (`owner`: its name, null: nobody's). The API decides; this only hides buttons. */
+/** Whether a role's rights cover what a team owns (`owner`; null: no team). The API decides; this hides buttons. */
 export function may(me: Pick<Me, "rights" | "role" | "teams">, right: Right, owner?: string | null): boolean {
   if (!me.rights.includes(right)) return false;
   if (me.role === "admin" || !OF_A_SUBJECT.has(right) || !owner) return true;

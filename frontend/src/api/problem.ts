@@ -1,6 +1,6 @@
 import { isRecord, textOf } from "@/format/values";
 
-/** An error as the API tells it: RFC 9457, with a stable code to act on and a sentence to show. */
+/** An error as the API reports it: RFC 9457, with a stable code to act on and a sentence to show. */
 export class Problem extends Error {
   constructor(
     readonly status: number,
@@ -32,7 +32,7 @@ function fieldsOf(value: unknown): Record<string, string[]> {
   );
 }
 
-/** From the body of an answer that isn't 2xx, whatever sent it: the API, a proxy before it, nobody. */
+/** From the body of an answer that isn't 2xx: the API's, that of a proxy before it, or none. */
 export function problemOf(status: number, body: unknown): Problem {
   if (isRecord(body) && typeof body.code === "string") {
     return new Problem(

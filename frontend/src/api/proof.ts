@@ -1,6 +1,6 @@
 /**
- * What is sensitive takes a password or code given a short while ago. The API says so with 403 `access.reauthenticate`; whoever
- * shows the dialog registers here, and the request is sent again once the proof was given.
+ * Sensitive requests take a password or code given recently. The API says so with 403 `access.reauthenticate`; the
+ * component with the dialog registers here, and the request is sent again once the proof was given.
  */
 type Ask = () => Promise<boolean>;
 

@@ -10,7 +10,7 @@ import { ProblemAlert } from "@/ui/page/ProblemAlert";
 const ACCOUNT = "/account";
 const SIGN_IN = "/sign-in";
 
-/** The pages for who is signed in; others go to the sign-in page and come back. Whoever lacks a demanded second factor sets it up first. */
+/** Pages for signed-in users; others sign in and come back. Users who lack a demanded second factor set it up first. */
 export function SignedIn({ children }: { children: ReactNode }) {
   const { t } = useTranslation();
   const { data: me, error, refetch } = useQuery({ ...meOptions(), retry: false });

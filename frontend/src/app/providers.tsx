@@ -32,7 +32,7 @@ export function makeClient(): QueryClient {
 
 export function Providers({ children, client }: { children: ReactNode; client?: QueryClient }) {
   const [queries] = useState(() => client ?? makeClient());
-  // Whoever's session ended elsewhere is asked to sign in: the question who they are is asked anew.
+  // After a session ended elsewhere, `me` is requested again; its 401 leads to the sign-in page.
   useEffect(
     () =>
       onSignedOut(() => {

@@ -10,7 +10,7 @@ export function useSignOut() {
     mutationFn: signOut,
     onSuccess: async () => {
       await navigate({ to: "/sign-in" });
-      // Not what the sign-in page is reading: its request would be cancelled, and the page would wait for it for good.
+      // Not what the sign-in page is reading: its request would be cancelled, and the page would never get it.
       client.removeQueries({ type: "inactive" });
     },
   });

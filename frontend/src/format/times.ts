@@ -153,7 +153,7 @@ export function dayOf(ms: number, zone: Zone): string {
   return dateTime(new Date(ms).toISOString(), zone).slice(0, 10);
 }
 
-/** So many days later, by the calendar: days have 23, 24 or 25 hours. */
+/** The day `days` later, by the calendar: days have 23, 24 or 25 hours. */
 export function addDays(day: string, days: number): string {
   const [year, month, date] = partsOf(day);
   return new Date(Date.UTC(year, month - 1, date + days)).toISOString().slice(0, 10);

@@ -19,7 +19,7 @@ export interface LiveView {
   state: LiveState;
 }
 
-/** A message of any websocket of ours; `snapshot`, `delta` and the rest as docs/live.md names them. */
+/** A message of any websocket of the API; `snapshot`, `delta` and the rest as docs/live.md names them. */
 export type FeedMessage = Readonly<Record<string, unknown>> & { type: string };
 
 export const RECONNECT_FIRST_MS = 500;
@@ -38,7 +38,7 @@ export function socketUrl(path: string, location: Pick<Location, "protocol" | "h
 }
 
 /**
- * One websocket that reconnects by itself, with back-off and jitter, and tells its status.
+ * One websocket that reconnects by itself, with back-off and jitter, and reports its status.
  * `onMessage` gets every message but the ones about staleness.
  */
 export class Connection {
@@ -135,7 +135,7 @@ export class Connection {
 
 const NOTHING: LiveView = { status: { kind: "connecting" }, at: null, state: {} };
 
-/** The state of one live address, shared by all that look at it; it is connected while somebody does. */
+/** The state of one live address, shared by all its listeners; it is connected while there are any. */
 export class LiveFeed {
   private view: LiveView = NOTHING;
   private connection: Connection | undefined;

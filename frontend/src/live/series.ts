@@ -9,7 +9,7 @@ export interface Series {
 export const NO_SERIES: Series = { at: [], values: {} };
 /** Points that a page keeps: the newest, an hour of them at one a second. */
 export const POINTS_MAX = 3_600;
-/** Further apart than this and nobody was looking in between: a gap is drawn. History has a point in ten seconds. */
+/** Between points further apart than this a gap is drawn: nothing was measured. History has a point in ten seconds. */
 const GAP_SECONDS = 15;
 
 function valueOf(entry: Entry | undefined, field: string): number | null {

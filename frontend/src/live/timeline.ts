@@ -1,7 +1,7 @@
 import type { History } from "@/api/history";
 import { NO_SERIES, type Series } from "@/live/series";
 
-/** A history as charts take it, from the first point on at which anything was measured: what nobody knows is no hour of emptiness. */
+/** A history as charts take it, from the first measured point on: an unknown time before it is not drawn as empty. */
 export function seriesOf(history: Pick<History, "at" | "fields"> | undefined): Series {
   if (!history) return NO_SERIES;
   const columns = Object.values(history.fields);

@@ -16,8 +16,8 @@ export interface LivePlace {
 }
 
 /**
- * The last hour's numbers of one thing, going on live: a page opens with a filled chart. What is not in the history (Redis was away)
- * begins when the page is opened. `of` and `fields` have to stay the same objects.
+ * The last hour's numbers of one thing, continued live: a page opens with a filled chart. What is not in the history
+ * (Redis was unavailable) begins when the page is opened. `of` and `fields` have to stay the same objects.
  */
 export function useTimeline(
   of: HistoryOf,

@@ -1,5 +1,5 @@
 export const DEFAULT_ADDRESS = "localhost:8080";
-/** What clients use without being told, spelled as a console may know it. */
+/** The default address of clients, in the spellings that a console may know. */
 const DEFAULTS: ReadonlySet<string> = new Set([DEFAULT_ADDRESS, "127.0.0.1:8080", "[::1]:8080"]);
 const LOOPBACK = /^(localhost|127(\.\d+){3}|\[::1\])$/;
 

@@ -13,7 +13,7 @@ const preload = () => void load().catch(() => undefined);
 export function Jump() {
   const { t } = useTranslation();
   const [isOpen, { open, close, toggle }] = useDisclosure();
-  // In fields too: whoever types there may want to leave.
+  // In fields too: a user who types there may want to leave.
   useHotkeys([["mod+K", toggle]], []);
   return (
     <>

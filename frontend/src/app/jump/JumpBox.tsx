@@ -27,7 +27,7 @@ export function JumpBox({ opened, onClose }: { opened: boolean; onClose: () => v
   );
 }
 
-/** What the API finds for a text once typing pauses; a request whose answer nobody waits for any more is aborted. */
+/** What the API finds for a text once typing pauses; a request whose answer is no longer wanted is aborted. */
 function usePlaces(text: string) {
   const [query] = useDebouncedValue(text.trim(), TYPING_MS);
   const found = useQuery({
@@ -56,7 +56,7 @@ function Search({ onClose }: { onClose: () => void }) {
   const [chosen, setChosen] = useState<string | null>(null);
   const listId = useId();
   const field = useRef<HTMLInputElement>(null);
-  // At once, and not when the dialog has faded in: whoever pressed the keys goes on typing.
+  // At once, and not when the dialog has faded in: users type right after the shortcut.
   useEffect(() => field.current?.focus(), []);
   const { places, unreachable, isAsking, error, refetch } = usePlaces(text);
   const sections = useEntries(text, places);

@@ -38,7 +38,7 @@ export function addressOf(found: Found): Target {
   }
 }
 
-/** What tells two of the same name apart. */
+/** What distinguishes two of the same name. */
 export function hintOf(found: Found): string {
   switch (found.kind) {
     case "consumer_group":

@@ -1,6 +1,6 @@
 import type { Target } from "@/ui/links/addresses";
 
-/** Where somebody went by Ctrl-K; `kind` is "page" for the console's own. */
+/** Where the user went by Ctrl-K; `kind` is "page" for the console's own. */
 export interface Recent {
   id: string;
   kind: string;
@@ -23,7 +23,7 @@ function isRecent(value: unknown): value is Recent {
   return isText && typeof (address as Target | undefined)?.to === "string";
 }
 
-/** The newest first. What an older console wrote, or somebody by hand, is left out. */
+/** The newest first. Entries of an older console, or edited by hand, are left out if they don't fit. */
 export function recentOf(user: string): Recent[] {
   try {
     const kept: unknown = JSON.parse(localStorage.getItem(keyOf(user)) ?? "[]");

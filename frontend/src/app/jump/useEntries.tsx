@@ -61,7 +61,7 @@ const ICONS: Record<Found["kind"], Icon> = {
 /** IDs as clients make them begin with a date and a time. */
 const IS_MESSAGE_ID = /^[0-9]{6}\.[0-9]{6}\.\S{3,}$/;
 
-/** What the box offers for a text: where one went lately (without a text), pages, what the API found, actions. */
+/** What the box offers for a text: recent places (without a text), pages, what the API found, actions. */
 export function useEntries(text: string, found: readonly Found[]): Section[] {
   const { t } = useTranslation();
   const me = useMe();

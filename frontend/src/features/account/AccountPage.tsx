@@ -9,7 +9,7 @@ import { Sessions } from "@/features/account/Sessions";
 import { LinkTo } from "@/ui/links/LinkTo";
 import { PageHeader } from "@/ui/page/PageHeader";
 
-/** One's own account. Whoever lacks a second factor that is demanded sees that first: until it is there, nothing else works. */
+/** The user's own account. A second factor that is demanded and missing comes first: without it nothing else works. */
 export default function AccountPage() {
   const { t } = useTranslation("account");
   const me = useMe();

@@ -52,7 +52,7 @@ export interface Secret {
   address: string;
 }
 
-/** A new secret for an authenticator app; every call makes another one. It is told in a 404: there is no app yet. */
+/** A new secret for an authenticator app; every call makes another one. It comes in a 404: there is no app yet. */
 export async function newSecret(): Promise<Secret> {
   const { status, meta } = await allauth("GET", "account/authenticators/totp");
   if (typeof meta.secret !== "string" || typeof meta.totp_url !== "string") {

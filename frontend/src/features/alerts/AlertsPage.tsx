@@ -16,7 +16,7 @@ const TABS: readonly { id: string; Panel: ComponentType }[] = [
   { id: "silences", Panel: SilenceList },
 ];
 
-/** What is wrong now and was before, what is watched for, who is told, and who is not. */
+/** Alerts of now and before, their rules, the channels that are notified, and the silences. */
 export default function AlertsPage() {
   const { t } = useTranslation("alerts");
   const navigate = useNavigate();

@@ -19,7 +19,7 @@ const ChannelDialog = whenDrawn(async () => (await import("@/features/alerts/Cha
 
 type Doing = { what: "edit" | "switch" | "delete" | "test"; row: Channel } | { what: "create" } | null;
 
-/** Who is told, and whether that went well. Where a channel goes is shown to administrators, its secrets to nobody. */
+/** Channels, and whether notifications arrived. Administrators see where a channel goes; no one sees its secrets. */
 export function ChannelList() {
   const { t } = useTranslation("alerts");
   const may = useMay();

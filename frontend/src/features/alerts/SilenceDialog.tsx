@@ -18,7 +18,7 @@ interface Props {
   onClose: () => void;
 }
 
-/** Keep alerts from being told for a time. */
+/** Suppress notifications of alerts for a time. */
 export function SilenceDialog({ rule = "*", target = "*", onClose }: Props) {
   const { t } = useTranslation("alerts");
   const zone = useZone();

@@ -14,7 +14,7 @@ import type { Filter } from "@/ui/table/types";
 import { Teach } from "@/shared/Teach";
 import { useNow } from "@/ui/measure/useNow";
 
-/** Who is not told of what, until when, why. */
+/** Which alerts send no notifications, until when, why. */
 export function SilenceList() {
   const { t } = useTranslation("alerts");
   const may = useMay();

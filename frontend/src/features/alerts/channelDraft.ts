@@ -1,6 +1,6 @@
 import type { Channel, ChannelChange, NewChannel } from "@/features/alerts/queries";
 
-/** A channel as its form holds it. What the API never tells again begins empty, and empty means: as it is. */
+/** A channel as its form holds it. What the API never shows begins empty, and empty means: unchanged. */
 export interface ChannelDraft {
   name: string;
   kind: Channel["kind"];
@@ -10,7 +10,7 @@ export interface ChannelDraft {
   dropsSecret: boolean;
   /** `Name: value`, one a line. */
   headers: string;
-  /** E-mail addresses, one a line. */
+  /** Email addresses, one a line. */
   addresses: string;
 }
 

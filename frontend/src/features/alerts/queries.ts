@@ -33,7 +33,7 @@ export const KINDS: readonly AlertKind[] = [
 export const STATES: readonly Alert["state"][] = ["pending", "firing", "resolved"];
 export const SEVERITIES: readonly Rule["severity"][] = ["critical", "warning"];
 
-/** Rules are looked at every few seconds: an alert is on screen soon after. */
+/** Rules are evaluated every few seconds: an alert is on screen soon after. */
 export const REFRESH_MS = 5_000;
 /** Channels there can be: the form of a rule shows all. */
 const CHANNELS_MAX = 100;

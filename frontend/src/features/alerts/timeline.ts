@@ -4,10 +4,10 @@ import type { AlertDetail } from "@/features/alerts/queries";
 export interface Step {
   at: string;
   kind: "began" | "fired" | "acknowledged" | "notified" | "given_up" | "waiting" | "ended";
-  /** Of a notification: the channel, and what it tells. */
+  /** Of a notification: the channel, and what it reports. */
   channel?: string;
   event?: "firing" | "resolved";
-  /** Why, or what somebody wrote. */
+  /** Why, or what a user wrote. */
   text?: string | null;
   attempts?: number;
   /** Of a notification that waits: when it is tried next. */

@@ -28,7 +28,7 @@ export default function AnalyticsPage() {
   const { t } = useTranslation("analytics");
   const may = useMay();
   const [search, change] = useUrlState();
-  // "The last day" ends when the page was opened or asked anew: numbers do not move under the reader, and pages stay pages of one list.
+  // "The last day" ends when the page was opened or refreshed: numbers do not change while a user reads or turns pages.
   const [now, setNow] = useState(() => Date.now());
   const range = useMemo(() => rangeOf(search, now), [search, now]);
   // The notice stands above all: the rest comes with it, and is not moved by it.

@@ -51,7 +51,7 @@ type Score = Rows["scores"][number];
 
 const percent = (ratio: number) => Math.round(ratio * 1000) / 10;
 
-/** How often the forecasts or flags of a table held lately; that nothing is verified yet, where too few came due. */
+/** How often the recent forecasts or flags of a table held; that nothing is verified yet, where too few came due. */
 export function Scores({ scores }: { scores: readonly Score[] }) {
   const { t } = useTranslation("analytics");
   return (

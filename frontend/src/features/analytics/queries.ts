@@ -17,7 +17,7 @@ export const analyticsKey = ["analytics"] as const;
 export const DEMO_JOB = "demo";
 
 const PAGE_ROWS = 500;
-/** A chart holds so many rows; of one subject and group the API gives fewer by itself. */
+/** Rows that a chart holds; of one subject and group the API gives fewer by itself. */
 const ROWS_MAX = 5_000;
 
 function page(table: TableName, query: TableQuery, signal: AbortSignal): Promise<Rows> {

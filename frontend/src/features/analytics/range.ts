@@ -1,4 +1,4 @@
-/** The time that is looked at: so long until now, or from one instant to another. Kept in the address. */
+/** The time range that is shown: a duration until now, or from one instant to another. Kept in the address. */
 
 const HOUR_MS = 3_600_000;
 export const PRESETS = {

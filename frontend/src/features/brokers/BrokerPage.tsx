@@ -22,7 +22,7 @@ import { whenDrawn } from "@/ui/dialog/whenOpened";
 const Decided = whenDrawn(async () => (await import("@/features/brokers/Decided")).Decided);
 const WaitingList = whenDrawn(async () => (await import("@/shared/WaitingList")).WaitingList);
 
-/** One broker or delay group: its members and nodes, what it serves, how it did lately, and what can be done with it. */
+/** One broker or delay group: members and nodes, what it serves, its recent numbers, and what can be done with it. */
 export default function BrokerPage() {
   const { t } = useTranslation("brokers");
   const { name } = usePathParams("name");

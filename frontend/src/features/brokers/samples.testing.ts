@@ -2,7 +2,7 @@ import type { MemberState } from "@/features/brokers/members/members";
 import type { BrokerGroup, BrokerGroupDetail } from "@/features/brokers/queries";
 import type { Entry } from "@/live/applyDelta";
 
-/** A broker group as the API tells it, for tests. */
+/** A broker group as the API returns it, for tests. */
 export function brokerGroup(name: string, more: Partial<BrokerGroup> = {}): BrokerGroup {
   return {
     name,
@@ -95,7 +95,7 @@ export function replicatedGroup(name: string, more: Partial<BrokerGroupDetail> =
   });
 }
 
-/** A node as the live feed tells it, for tests. */
+/** A node as the live feed sends it, for tests. */
 export function liveNode(nodeId: string, group: string, more: Entry = {}): Entry {
   return {
     node_id: nodeId,

@@ -9,7 +9,7 @@ import { LinkTo } from "@/ui/links/LinkTo";
 import { Measured } from "@/ui/measure/Measured";
 import { cell } from "@/ui/message/decode";
 
-/** The attempts that ended in a letter, side by side: when, who, how long, and what each changed in the properties. */
+/** The attempts before a dead letter, side by side: when, who, how long, and what each changed in the properties. */
 export function Attempts({ story }: { story: Story }) {
   const { t } = useTranslation("dead_letters");
   const [isAll, setAll] = useState(false);
@@ -26,7 +26,7 @@ export function Attempts({ story }: { story: Story }) {
       ))}
     </Table.Tr>
   );
-  // Of a letter itself there is none; what is not known says why.
+  // The dead letter itself has none; what is not known says why.
   const ofAttempt = (name: string, cell: (column: Column) => ReactNode) =>
     line(name, (column) =>
       column.attempt === null ? null : (cell(column) ?? <Measured value={null} reason={column.why} />),
@@ -121,7 +121,7 @@ export function Attempts({ story }: { story: Story }) {
   );
 }
 
-// A message that was sent twice with one id has attempts of the same number: only the place tells them apart.
+// A message that was sent twice with one id has attempts of the same number: only the place distinguishes them.
 function placeOf({ subject, broker_group, sequence }: Column): string {
   return `${subject ?? ""} ${broker_group} ${sequence}`;
 }

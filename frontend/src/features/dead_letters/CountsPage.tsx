@@ -15,7 +15,7 @@ const GIVES_UP = `@app.consumer("order.paid", group="billing", attempts_max=3)
 async def charge(delivery):
     raise ValueError("no such card")  # after 3 attempts: a dead letter`;
 
-/** How many letters each consumer group of a subject gave up. */
+/** How many dead letters each consumer group of a subject has. */
 export default function CountsPage() {
   const { t } = useTranslation("dead_letters");
   const columns = useMemo(

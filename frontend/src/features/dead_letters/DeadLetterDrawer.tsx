@@ -23,7 +23,7 @@ interface Props {
   onDecide: (action: Action, key: string) => void;
 }
 
-/** The letter that the address names, beside the list: `?letter=main:17`. */
+/** The dead letter that the address names by its key (`main:17`), beside the list. */
 export function DeadLetterDrawer(props: Props) {
   const { t } = useTranslation("dead_letters");
   return (

@@ -38,7 +38,7 @@ interface Wanted {
   chosen: Chosen;
 }
 
-/** The dead letters of a consumer group: why each was given up, what was decided, and deciding about one, some or all. */
+/** The dead letters of a consumer group: the cause of each, what was decided, and deciding about one, some or all. */
 export default function DeadLettersPage() {
   const { t } = useTranslation("dead_letters");
   const { subject, group } = usePathParams("subject", "group");

@@ -14,7 +14,7 @@ interface Props {
   onClose: (isDone: boolean) => void;
 }
 
-/** Replay or delete letters: first what would happen, then, once it is confirmed, done piece by piece with a way to stop. */
+/** Replay or delete dead letters: previewed, then, once it is confirmed, done piece by piece with a way to stop. */
 export function WorkDialog({ subject, group, wanted: { action, chosen }, onClose }: Props) {
   const { t } = useTranslation("dead_letters");
   const [to, setTo] = useState<Order["to"]>("group");

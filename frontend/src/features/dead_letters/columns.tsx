@@ -99,7 +99,7 @@ function Failed({ letter }: { letter: DeadLetter }) {
   );
 }
 
-/** What was decided about a letter, by whom and when. */
+/** What was decided about a dead letter, by which user and when. */
 export function Decided({ letter }: { letter: DeadLetter }) {
   const { t } = useTranslation("dead_letters");
   const state = letter.decision?.state ?? "open";

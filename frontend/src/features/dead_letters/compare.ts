@@ -1,7 +1,7 @@
 import type { Attempt, Story } from "@/features/dead_letters/queries";
 import { propertiesOf } from "@/ui/message/decode";
 
-/** The attempts of a letter side by side. Pure. */
+/** The attempts of a dead letter side by side. Pure. */
 
 type Known = Pick<
   Attempt,
@@ -9,7 +9,7 @@ type Known = Pick<
 >;
 
 export interface Column extends Known {
-  /** The number of an attempt; null: the letter itself. */
+  /** The number of an attempt; null: the dead letter itself. */
   attempt: number | null;
   subject: string | null;
   /** From being pulled to its end; null when either is not known. */
@@ -17,7 +17,7 @@ export interface Column extends Known {
   properties: ReadonlyMap<string, string> | null;
 }
 
-/** What a letter has no more of: it waits. */
+/** What a dead letter, which no consumer pulls, does not have. */
 const OF_THE_MESSAGE = {
   attempt: null,
   subject: null,

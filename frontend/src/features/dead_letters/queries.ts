@@ -24,7 +24,7 @@ export const loadCounts: Load<LetterCount> = (query, signal) => {
   return must(api.GET("/api/v1/dead-letters/", { params: { query: requested }, signal }));
 };
 
-/** The counts of one consumer group of a subject; null when it has no letters. */
+/** The counts of one consumer group of a subject; null when it has no dead letters. */
 export function countOptions(subject: string, group: string) {
   return queryOptions({
     queryKey: [...deadLettersKey, "count", subject, group],
@@ -33,7 +33,7 @@ export function countOptions(subject: string, group: string) {
   });
 }
 
-/** How often each cause occurs among the newest letters of a consumer group. */
+/** How often each cause occurs among the newest dead letters of a consumer group. */
 export function causesOptions(subject: string, group: string) {
   return queryOptions({
     queryKey: [...deadLettersKey, "causes", subject, group],
@@ -41,7 +41,7 @@ export function causesOptions(subject: string, group: string) {
   });
 }
 
-/** A page of letters. Pages may be empty and go on: they are passed over until something is found or there is nothing more. */
+/** A page of dead letters. Empty pages are skipped until something is found or there is nothing more. */
 export async function loadDeadLetters(
   subject: string,
   group: string,

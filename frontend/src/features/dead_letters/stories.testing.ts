@@ -1,6 +1,6 @@
 import type { Attempt, DeadLetter, Story } from "@/features/dead_letters/queries";
 
-/** Letters and attempts for tests. */
+/** Dead letters and attempts for tests. */
 
 const MESSAGE = {
   broker_group: "g1",

@@ -2,11 +2,11 @@ import { api, must, type Schema } from "@/api/client";
 import type { Progress } from "@/features/dead_letters/queries";
 import { placeOf } from "@/ui/message/place";
 
-/** Replaying and deleting letters: what is chosen, asked for piece by piece, and what the pieces came to. */
+/** Replaying and deleting dead letters: what is chosen, the requests piece by piece, and the sums of the pieces. */
 
 export type Action = "replay" | "delete";
 
-/** Letters by their key `main:17`, or all of the consumer group. */
+/** Dead letters by their key `main:17`, or all of the consumer group. */
 export type Chosen = { kind: "some"; keys: readonly string[] } | { kind: "all" };
 
 export interface Order {
@@ -21,7 +21,7 @@ export interface Order {
   reason: string;
 }
 
-/** Letters that one request decides about: few enough that progress is seen and stopping is quick. */
+/** Dead letters that one request decides about: few enough that progress is seen and stopping is quick. */
 export const PIECE = 200;
 /** Failures that are shown; all are counted. */
 export const FAILURES_MAX = 100;
@@ -57,7 +57,7 @@ export function summed(sums: Sums, piece: Sums): Sums {
   };
 }
 
-/** The chosen letters as the API names them: sequences by broker group, so many a request. */
+/** The chosen dead letters as the API names them: sequences by broker group, `size` a request. */
 export function piecesOf(keys: readonly string[], size: number = PIECE): Record<string, string[]>[] {
   const pieces: Record<string, string[]>[] = [];
   for (let at = 0; at < keys.length; at += size) {
@@ -72,8 +72,8 @@ export function piecesOf(keys: readonly string[], size: number = PIECE): Record<
 }
 
 /**
- * One bounded request of an order, or of its dry run; `next` of its answer goes on. `expected`, of all: how many the same request of the
- * dry run counted; with another number nothing is done.
+ * One bounded request of an order, or of its dry run; `next` of its answer continues it. `expected`, of all: how many
+ * the same request of the dry run counted; with another number nothing is done.
  */
 export async function ask(
   order: Order,
@@ -100,7 +100,7 @@ export async function ask(
           }),
         );
   if (!pieces) return answer;
-  // A request that ended early left some of its letters: it is asked again, and leaves alone what is decided.
+  // A request that ended early left some of its dead letters: it is sent again, and skips what is decided.
   const next = answer.stopped === null ? number + 1 : number;
   return { ...answer, next: next < pieces.length ? String(next) : null };
 }

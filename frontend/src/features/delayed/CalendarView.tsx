@@ -13,7 +13,7 @@ import { useNowBy } from "@/ui/measure/useNow";
 
 export interface CalendarProps {
   days: readonly Day[];
-  /** The day that is looked at closely; null: the whole window. */
+  /** The day that is shown in detail; null: the whole window. */
   day: Day | null;
   counts: Counts | null;
   unreachable: Readonly<Record<string, string>>;

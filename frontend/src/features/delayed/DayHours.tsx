@@ -38,7 +38,7 @@ export function DayHours({ day, counts, isPartial, selected, onHour }: Fields & 
   );
 }
 
-/** What a field of the calendar says to whoever can't see it: when, and how many; a part of them is said to be one. */
+/** A field of the calendar in words, for screen readers: when, how many, and whether these are only a part. */
 export function useCellLabel(): (cell: Cell, count: number, isPartial: boolean) => string {
   const { t } = useTranslation("delayed");
   const language = useLanguage();

@@ -33,7 +33,7 @@ export function HeatMap({ days, counts, isPartial, selected, onHour, onDay }: Pr
   const table = useRef<HTMLTableElement>(null);
   // One field is reached by the Tab key, the others by arrows.
   const [[day, hour], setActive] = useState<readonly [number, number]>([0, 0]);
-  // Words of hundreds of fields: made anew when the numbers are, not when one moves about.
+  // Texts of hundreds of fields: made when the numbers change, not when the focus moves.
   const { pending, labels, most } = useMemo(() => {
     const pending = days.map(({ hours }) => hours.map((cell) => (cell ? pendingIn(cell, counts) : 0)));
     const labels = days.map(({ hours }, n) =>

@@ -26,7 +26,7 @@ interface Props<Preview, Item, Result> extends Confirmation<Preview> {
   onStarted?: () => void;
 }
 
-/** Long work: previewed and confirmed, then done piece by piece, with its progress and a way to stop it and to go on. */
+/** Long work: previewed and confirmed, then done piece by piece, with progress and a way to stop and continue it. */
 export function PreviewedWork<Preview, Item, Result>({
   preview,
   itemsOf,

@@ -5,7 +5,7 @@ import { PreviewedWork } from "@/features/delayed/PreviewedWork";
 import { changeMessage, isTooLate, type Target } from "@/features/delayed/queries";
 import type { Attempt } from "@/api/requests";
 
-/** Messages changed together: each takes two requests, and the API allows so many a minute. */
+/** Messages changed together: each takes two requests, and the API limits requests a minute. */
 export const SELECTED_MAX = 50;
 
 interface Verdict {
@@ -27,7 +27,7 @@ export function SelectedChange({
   onClose: () => void;
 }) {
   const { t } = useTranslation("delayed");
-  // The choice in the list ends when the work begins; the work goes on with what was chosen.
+  // The choice in the list ends when the work begins; the work continues with what was chosen.
   const [chosen] = useState(targets);
   const attempt = async (target: Target, how: Attempt, signal?: AbortSignal): Promise<Verdict> => {
     try {

@@ -12,7 +12,7 @@ export type BulkCancelled = Schema<"BulkCancelled">;
 
 export const STATES = ["pending", "delivering", "refused", "delivered", "cancelled", "moved", "lost"] as const;
 export type State = (typeof STATES)[number];
-/** What can still be cancelled, moved or delivered: the delay node waits for its time, or for somebody to decide. */
+/** What can still be cancelled, moved or delivered: the delay node waits for its time, or for an operator. */
 const OPEN: ReadonlySet<string> = new Set(["pending", "refused"]);
 
 export function isOpen({ state }: Pick<Delayed, "state">): boolean {
@@ -73,7 +73,7 @@ export function messageOptions(messageId: string, subject: string) {
 }
 
 export type Operation = "cancel" | "deliver" | "reschedule";
-/** A message as the list shows it: found fast, and told from others with its id. */
+/** A message as the list shows it: found fast, and distinguished from others with its id. */
 export type Target = Pick<Delayed, "message_id" | "subject" | "due_at">;
 
 /** Change one message; `to` is the new due time of a reschedule. */

@@ -11,7 +11,7 @@ const ResetDialog = whenDrawn(async () => (await import("@/features/groups/Reset
 
 type What = "pause" | "reset" | "forget";
 
-/** What can be done about a group. A dialog holds the group as it was when it was opened: a change of somebody else since is refused. */
+/** Changes of a group. A dialog keeps the version it was opened with: after a change by another user it is refused. */
 export function Actions({ name, detail, etag }: OfGroup) {
   const { t } = useTranslation("groups");
   const [open, setOpen] = useState<{ what: What; etag: string | null; to: boolean } | null>(null);

@@ -12,7 +12,7 @@ import type { Series } from "@/ui/chart/types";
 const GROUP_FIELDS = ["backlog", "in_flight", "time_lag_seconds", "pull_rate", "ack_rate"] as const;
 const SUBJECT_FIELDS = ["send_rate"] as const;
 
-/** Lag and time lag, and what comes in against what is acked: the last hour, going on live. */
+/** Lag and time lag, and what comes in against what is acked: the last hour, continued live. */
 export function Charts({ name: { subject, group } }: { name: GroupName }) {
   const { t } = useTranslation("groups");
   const path = lagPath({ subject, group });

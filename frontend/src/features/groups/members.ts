@@ -10,7 +10,7 @@ export interface Consumer {
   address: string | null;
   /** Connections of several processes that use its ID at the same time; empty: one process. */
   duplicateAddresses: readonly string[];
-  /** Seconds; null: not heard of since the nodes started. */
+  /** Seconds; null: not seen since the nodes started. */
   lastSeen: number | null;
   inFlight: number;
   /** Milliseconds; null: nothing in flight, or not known. */
@@ -24,7 +24,7 @@ function known(values: readonly (number | null)[], pick: (...values: number[]) =
   return found.length > 0 ? pick(...found) : null;
 }
 
-/** Consumers by whether they are online and their id, so that rows stay where they are; paused ones that are away come last. */
+/** Online consumers first, then by id, so that rows keep their places; paused ones that are not members come last. */
 export function consumersOf({
   members,
   paused_consumers: paused,
@@ -77,7 +77,7 @@ export function countsOf(members: readonly Member[], atMs: number): Counts {
 /** Moments that rates are made of: about ten seconds of them. */
 export const SAMPLES_MAX = 5;
 
-/** A consumer's messages a second between two moments; null when one of its parts was not there at both, or began anew. */
+/** A consumer's messages a second between two moments; null when one of its parts was missing at one, or restarted. */
 export function ratesOf(
   parts: readonly Member[],
   first: Counts | undefined,

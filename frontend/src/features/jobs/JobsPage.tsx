@@ -101,7 +101,7 @@ function Verdict({ job }: { job: Job }) {
 
 function Switch({ job, onClose }: { job: Job; onClose: () => void }) {
   const { t } = useTranslation("jobs");
-  // The page goes on refreshing: what was asked for stays what it was.
+  // The page keeps refreshing the job: the change that the user chose stays the same.
   const [isOn] = useState(!job.is_enabled);
   return (
     <ChangeDialog

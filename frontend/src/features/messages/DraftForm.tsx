@@ -29,7 +29,7 @@ interface Props {
 export function DraftForm({ draft, faults, onChange }: Props) {
   const { t } = useTranslation("messages");
   const isProbablyJson = /^\s*[[{]/.test(draft.body);
-  // That there is nothing yet is no mistake of whoever has just begun.
+  // A field that is still empty is no mistake of a user who has just begun.
   const shown = faults.filter((fault) => fault !== "nothing" && fault !== "delay_missing" && fault !== "due_missing");
   return (
     <Stack gap="sm">

@@ -12,8 +12,8 @@ export type Found = Schema<"MessageSlice">;
 export const messagesKey = (subject: string) => ["messages", subject] as const;
 
 /**
- * A page of stored messages. A node looks through so many messages for an id at a time: pages without any are passed over until
- * something is found or there is nothing more.
+ * A page of stored messages. A node searches a limited number of messages for an id at a time: pages without any are
+ * skipped until something is found or there is nothing more.
  */
 export async function loadMessages(subject: string, query: ListQuery, signal: AbortSignal): Promise<ListPage<Message>> {
   const missing: Record<string, string> = {};

@@ -2,7 +2,7 @@ import type { Message } from "@/features/messages/queries";
 import type { FeedMessage } from "@/live/feed";
 import { placeKey } from "@/ui/message/place";
 
-/** Messages of a subject as they arrive, as /ws/tail/ tells them (docs/live.md). Pure. */
+/** Messages of a subject as they arrive, as /ws/tail/ sends them (docs/live.md). Pure. */
 
 export interface TailMessage extends Pick<Message, "broker_group" | "sequence" | "message_id" | "stored_at" | "tags"> {
   properties: Record<string, string>;
@@ -21,9 +21,9 @@ export interface TailView {
   /** What came while it is paused, newest first. */
   waiting: readonly TailRow[];
   isPaused: boolean;
-  /** Messages that arrived and were told. */
+  /** Messages that arrived and were sent to the page. */
   arrived: number;
-  /** Messages that arrived and were not told: more came than a tail shows. */
+  /** Messages that arrived and were not sent to it: more came than a tail shows. */
   leftOut: number;
   /** Nodes that could not be asked, and why. */
   unknown: Readonly<Record<string, string>>;

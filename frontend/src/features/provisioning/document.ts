@@ -21,7 +21,7 @@ export function bytesOf(text: string): number {
   return new TextEncoder().encode(text).length;
 }
 
-/** How the API shall read it: JSON begins with a brace, everything else is YAML. */
+/** How the API must read it: JSON begins with a brace, everything else is YAML. */
 export function contentType(text: string): "application/json" | "application/yaml" {
   return text.trimStart().startsWith("{") ? "application/json" : "application/yaml";
 }

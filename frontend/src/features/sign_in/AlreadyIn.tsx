@@ -4,7 +4,7 @@ import { useTranslation } from "react-i18next";
 import { signOut } from "@/api/session";
 import { ProblemAlert } from "@/ui/page/ProblemAlert";
 
-/** Somebody is signed in in this browser already; nobody goes on in another's name without knowing. */
+/** This browser is signed in already: the user chooses whether to continue under that account. */
 export function AlreadyIn({ onGoOn, onOther }: { onGoOn: () => void; onOther: () => void }) {
   const { t } = useTranslation("sign_in");
   const leave = useMutation({ mutationFn: signOut, onSuccess: onOther });

@@ -1,7 +1,7 @@
 const HOME = "/";
 const SIGN_IN = "/sign-in";
 
-/** Where to go on after signing in: a page of this console, or its first one. Nobody is led elsewhere by a link's `?next=`. */
+/** Where to continue after signing in: a page of this console, or its first one. No link's `?next=` leads elsewhere. */
 export function safeNext(next: string | undefined, origin: string): string {
   if (!next?.startsWith("/")) return HOME;
   let address: URL;

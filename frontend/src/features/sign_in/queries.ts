@@ -11,7 +11,7 @@ export type Outcome =
   | { kind: "signed_in" }
   /** The password was right; a second factor is asked for. */
   | { kind: "code" }
-  /** This browser is signed in already, perhaps as somebody else. */
+  /** This browser is signed in already, perhaps as another user. */
   | { kind: "already" }
   /** Nothing is pending any more: the password was given too long ago. */
   | { kind: "start_over" }

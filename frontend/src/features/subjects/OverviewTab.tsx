@@ -90,7 +90,7 @@ const NUMBERS = [
   { field: "consumers_online", as: "count" },
 ] as const;
 
-/** Groups by lag, the furthest behind first; those that could not be measured before all: nobody knows how far behind they are. */
+/** Groups by lag, the largest first; before all, those that could not be measured, because their lag is unknown. */
 function byLag(groups: Section): readonly { group: string; lag: number }[] {
   return Object.values(groups)
     .map((entry) => ({

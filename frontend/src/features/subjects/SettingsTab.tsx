@@ -29,7 +29,7 @@ export default function SettingsTab({ subject }: { subject: string }) {
 function Settings({ subject, etag }: { subject: Subject; etag: string | null }) {
   const { t } = useTranslation("subjects");
   const [isAsking, { open, close }] = useDisclosure();
-  // What the form began with stays until it is saved or taken back: what others change meanwhile is told, not mixed in.
+  // What the form began with stays until it is saved or taken back: others' changes since are reported, not mixed in.
   const [begun, setBegun] = useState({ form: formOf(subject), etag });
   const [form, setForm] = useState(begun.form);
   const changes = changesOf(begun.form, form);

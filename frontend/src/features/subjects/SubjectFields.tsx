@@ -44,7 +44,7 @@ export function SubjectFields({
           spellCheck={false}
           {...fields.text("name")}
           maxLength={NAME_CHARS_MAX + 1}
-          // An empty name is no mistake yet: nothing can be sent, and nobody needs to be told off.
+          // An empty name is no mistake yet: the form can't be sent with it anyway.
           error={form.name ? about("name").error : undefined}
         />
       )}

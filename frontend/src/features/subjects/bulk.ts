@@ -21,7 +21,7 @@ export interface Outcome {
 
 /** Subjects that are changed at once at most. */
 export const BULK_MAX = 500;
-/** Subjects that are asked about between two looks at whether it was cancelled; changed they are one by one. */
+/** Subjects that are previewed between two checks whether the user cancelled; changes are made one by one. */
 const PLANNED_AT_ONCE = 5;
 const STALE = 412;
 
@@ -42,7 +42,7 @@ function changeOne(bulk: BulkChange, subject: Subject, etag: string | null, atte
   }
 }
 
-/** Problems of one subject are noted with it, and the others go on. */
+/** Problems of one subject are noted with it, and the work continues with the others. */
 async function noted(subject: string, etag: string | null, work: () => Promise<Outcome>): Promise<Outcome> {
   try {
     return await work();
@@ -67,8 +67,8 @@ export function previewStep(bulk: BulkChange, subjects: readonly string[]) {
 }
 
 /**
- * The preview carried out, subject by subject, each at the version that was previewed for. One whose answer nobody waited for (it was
- * stopped at that moment) is met again when it goes on: then it is as it should be, and that is no problem.
+ * The preview carried out, subject by subject, each at the version that was previewed for. One whose change was sent
+ * when the user stopped is met again when the work continues: then it is as it should be, and that is no problem.
  */
 export function applyStep(bulk: BulkChange, preview: readonly Outcome[], reason: string) {
   return eachOf(preview, ({ subject, etag }, signal) =>

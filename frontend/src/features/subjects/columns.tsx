@@ -36,7 +36,7 @@ export function SubjectState({ subject }: { subject: Subject }) {
   );
 }
 
-/** Columns of the list of subjects. Live numbers draw themselves anew: the columns stay the same. */
+/** Columns of the list of subjects. Live numbers redraw themselves: the columns stay the same. */
 export function useColumns(): readonly Column<Subject>[] {
   const { t } = useTranslation("subjects");
   return useMemo(

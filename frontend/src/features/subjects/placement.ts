@@ -33,7 +33,7 @@ export function placesOf(route: Pick<Route, "broker_groups" | "phases">): readon
     );
 }
 
-/** The broker groups that shall serve a subject once its moves are over. */
+/** The broker groups that will serve a subject once its moves are over. */
 export function targetsOf(route: Pick<Route, "broker_groups" | "phases">): readonly string[] {
   return placesOf(route)
     .filter(({ standing }) => standing === "serving" || standing === "joining")

@@ -6,7 +6,7 @@ import { bytesText, hoursText, parseBytes, parseCount, parseHours } from "@/feat
 export interface SubjectForm {
   name: string;
   description: string;
-  /** "" for nobody. */
+  /** "" for no owner. */
   owner: string;
   tags: string[];
   messagesPerSecond: string;
@@ -64,7 +64,7 @@ export function formOf(subject: Described): SubjectForm {
   };
 }
 
-/** What the API is told of a form without problems. */
+/** The values of a form without problems, as the API takes them. */
 export function valuesOf(form: SubjectForm): Required<SubjectChange> {
   return {
     description: form.description.trim(),

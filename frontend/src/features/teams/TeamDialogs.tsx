@@ -54,7 +54,7 @@ export function EditMembers({ team, etag, ...shared }: Shared & { team: string; 
   );
 }
 
-/** Say anew what a team does. */
+/** Change the description of a team. */
 export function DescribeTeam({ team, etag, ...shared }: Shared & { team: Team; etag: string | null }) {
   const { t } = useTranslation("teams");
   const [description, setDescription] = useState(team.description);

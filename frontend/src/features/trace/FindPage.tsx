@@ -34,7 +34,7 @@ import { useUrlState } from "@/ui/links/urlState";
 const RECEIPT = `receipt = await producer.send("order.paid", b"{}")
 print(receipt.message_id)`;
 
-/** Find a message by its id, or go to it by its place; those looked at before are below. */
+/** Find a message by its id, or go to it by its place; those viewed before are below. */
 export default function FindPage() {
   const { t } = useTranslation("trace");
   const [search, change] = useUrlState();

@@ -31,7 +31,7 @@ export function traceOptions({ subject, brokerGroup, sequence }: Place) {
   });
 }
 
-/** Every message of a subject with an id: the first attempt of each time it was sent. A node looks through so many at a time. */
+/** Every message of a subject with an id: the first attempt of each send. A node searches a limited number per call. */
 export function findOptions(subject: string, messageId: string) {
   return queryOptions({
     queryKey: ["trace", "find", subject, messageId],

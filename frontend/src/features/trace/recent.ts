@@ -1,4 +1,4 @@
-/** Messages that were looked at, kept in the address: a link to the page shows them to others too. Pure. */
+/** Messages that were viewed, kept in the address: a link to the page shows them to others too. Pure. */
 
 export interface Place {
   subject: string;

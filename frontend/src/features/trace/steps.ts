@@ -52,11 +52,11 @@ function byTime(one: Link, other: Link): number {
   return (one.stored_at ?? "").localeCompare(other.stored_at ?? "") || one.attempt - other.attempt;
 }
 
-/** In one consumer group: pulled, then acked, or sent back for a retry, or given up. */
+/** In one consumer group: pulled, then acked, or sent back for a retry, or made a dead letter. */
 export function inGroup(standing: Standing, storedAt: string | null): Step[] {
   const { pulled_at, acked_at, consumer_id, state } = standing;
   const wasPulled = pulled_at !== null || consumer_id !== null || state === "in_flight";
-  // Whoever sends a message back acks it too: that is no success.
+  // A consumer that sends a message back acks it too: that is no success.
   const isFailed = standing.retries.length > 0 || standing.dead_letters.length > 0;
   const isAcked = state === "acked" || (acked_at !== null && !isFailed);
   return chained(

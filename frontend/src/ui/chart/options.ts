@@ -5,7 +5,7 @@ import type { Band, ChartColour, Series } from "@/ui/chart/types";
 import { inFull, instantShort, onAxis, steps, timesOnAxis } from "@/ui/chart/words";
 
 const ORDER: readonly ChartColour[] = ["blue", "orange", "teal", "grape", "red", "cyan", "lime", "gray"];
-/** Lines differ by their dashes too: nobody has to tell colours apart. */
+/** Lines differ by their dashes too, for users who can't distinguish the colours. */
 const DASHES: readonly number[][] = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
 
 /** Seconds between two times on the axis. Times are written to the second, so shorter steps would repeat themselves. */
@@ -16,7 +16,7 @@ export const TIME_STEPS: readonly number[] = [
 /** Room for a time with its seconds, so that neighbours don't touch. */
 export const TIME_SPACE_PX = 80;
 
-/** A chart but for its numbers; only when this changes is it drawn anew. */
+/** A chart without its numbers; only when this changes is uPlot created again. */
 export interface Shape {
   series: readonly Omit<Series, "values">[];
   bands: readonly Omit<Band, "low" | "high">[];
@@ -58,7 +58,7 @@ export function swatch(stroke: string, dashes: readonly number[], isFilled: bool
   return `repeating-linear-gradient(90deg, ${stops.join(", ")}) left center / 100% 2px no-repeat`;
 }
 
-/** What uPlot is told, without size and events. */
+/** The options of uPlot, without size and events. */
 export function optionsOf({ series, bands }: Shape, look: Look): Omit<uPlot.Options, "width" | "height"> {
   const { theme, scheme, language, zone, words } = look;
   const shade = scheme === "dark" ? 4 : 7;

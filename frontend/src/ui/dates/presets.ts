@@ -14,7 +14,7 @@ const away =
   (nowMs) =>
     new Date(Math.floor((nowMs + ms) / 1000) * 1000).toISOString();
 
-/** At a time of the day that is so many days after today, in the zone that is shown; without a time, that of now. */
+/** At a time of the day that is `days` after today, in the zone that is shown; without a time, that of now. */
 const onDay =
   (days: number, time?: string): Instant =>
   (nowMs, zone) =>

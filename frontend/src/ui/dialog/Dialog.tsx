@@ -21,7 +21,7 @@ export function DialogFooter({ children }: { children: ReactNode }) {
   );
 }
 
-/** Whoever had the focus when this was first drawn has it again when this is gone; the library does so only for what closes first. */
+/** Gives the focus back to what had it when this was first drawn; the library does so only for what closes first. */
 function useFocusBack(isOpen: boolean) {
   const [before] = useState(() => (isOpen ? document.activeElement : null));
   useEffect(

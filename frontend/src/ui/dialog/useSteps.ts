@@ -1,10 +1,10 @@
 import { useCallback, useEffect, useRef, useState } from "react";
 
-/** One bounded piece of long work: what it found, and how to go on; `next` is null at the end. */
+/** One bounded piece of long work: what it found, and how to continue; `next` is null at the end. */
 export interface Step<Found> {
   found: readonly Found[];
   next: string | null;
-  /** How much was looked at in this piece, for the progress line. */
+  /** How much was processed in this piece, for the progress line. */
   done: number;
   /** Why the system ended this piece early, if it did. */
   stopped?: string | null;
@@ -105,7 +105,7 @@ function endOf(why: string | null, next: string | undefined, isCancelled: { curr
   return isFull ? "full" : null;
 }
 
-/** A step of `useSteps` that does the same with each of some items, so many at once. */
+/** A step of `useSteps` that does the same with each of some items, `atOnce` at a time. */
 export function eachOf<Item, Found>(
   items: readonly Item[],
   one: (item: Item, signal: AbortSignal) => Promise<Found>,

@@ -11,7 +11,7 @@ export interface SubjectTab {
   /** Namespaces of its texts, beside the page's. */
   texts: readonly string[];
   load: () => Promise<{ default: ComponentType<{ subject: string }> }>;
-  /** Not shown to whoever lacks it for this subject. */
+  /** Not shown to users who lack it for this subject. */
   right?: Right;
 }
 

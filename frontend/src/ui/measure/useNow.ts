@@ -2,7 +2,7 @@ import { useSyncExternalStore } from "react";
 
 const TICK_MS = 1_000;
 
-// One timer for the whole page, while somebody looks.
+// One timer for the whole page, while it has listeners.
 const listeners = new Set<() => void>();
 let timer: number | undefined;
 let now = Date.now();
@@ -28,7 +28,7 @@ function still(): () => void {
   return () => undefined;
 }
 
-/** The begin of the present stretch of so many ms (an hour, say): drawn anew only when the next one begins. */
+/** The begin of the present step (an hour, say): the component is drawn again only when the next one begins. */
 export function useNowBy(stepMs: number): number {
   return useSyncExternalStore(subscribe, () => Math.floor(now / stepMs) * stepMs);
 }

@@ -7,7 +7,7 @@ export interface Page {
   load: () => Promise<{ default: ComponentType }>;
   /** What links to it may name behind the `?`; anything without. */
   search?: readonly string[];
-  /** For whoever is not signed in; shown without the layout. */
+  /** For users who are not signed in; shown without the layout. */
   isPublic?: boolean;
   /** Namespaces of its texts, beside those of the layout. */
   texts: readonly string[];
@@ -21,6 +21,6 @@ export interface NavEntry {
   section: "messages" | "cluster" | "insight" | "settings";
   order: number;
   icon: ComponentType<{ size?: number | string; stroke?: number | string; "aria-hidden"?: boolean }>;
-  /** Not shown to whoever lacks it. */
+  /** Not shown to users who lack it. */
   right?: string;
 }

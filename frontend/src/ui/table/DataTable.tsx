@@ -20,7 +20,7 @@ export interface DataTableProps<Row> {
   label: string;
   queryKey: QueryKey;
   load: Load<Row>;
-  /** Keep them the same from render to render: other columns draw all rows anew. */
+  /** Keep them the same from render to render: other columns redraw all rows. */
   columns: readonly Column<Row>[];
   rowKey: (row: Row) => string;
   filters?: readonly Filter[];

@@ -11,7 +11,7 @@ interface Props<Row extends object> {
   parts: readonly string[];
   /** Which of all rows it is. */
   index: number;
-  /** Tells the scrolled list how high the row is. */
+  /** Reports the height of the row to the scrolled list. */
   measure?: Ref<HTMLTableRowElement>;
   isSelected: boolean;
   /** Can't be chosen. */

@@ -31,7 +31,7 @@ export interface TableViewProps<Row> {
   listKey?: unknown;
 }
 
-/** The rows of a list; of many only those where one looks are drawn. Scrolling draws new rows, and nothing else anew. */
+/** The rows of a list; of many only those in view are drawn. Scrolling draws new rows, and redraws nothing else. */
 export function TableView<Row extends object>(props: TableViewProps<Row>) {
   const { label, rows, columns, hidden, rowKey, selection, hasMore = false, onNearEnd } = props;
   const { t } = useTranslation();
@@ -110,7 +110,7 @@ export function TableView<Row extends object>(props: TableViewProps<Row>) {
   );
 }
 
-/** Chooses a row or not; stays the same function, so that choosing one row draws no other anew. */
+/** Chooses a row or not; stays the same function, so that choosing one row redraws no other. */
 function useToggle<Row>(selection: Selection<Row> | undefined): (key: string, isSelected: boolean) => void {
   const latest = useRef(selection);
   useEffect(() => {

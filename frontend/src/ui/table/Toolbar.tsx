@@ -4,7 +4,7 @@ import { useTranslation } from "react-i18next";
 import { MenuButton } from "@/ui/menu/MenuButton";
 import type { Column } from "@/ui/table/types";
 
-/** Ask the list anew. */
+/** Load the list again. */
 export function Refresh({ isBusy, onClick }: { isBusy: boolean; onClick: () => void }) {
   const { t } = useTranslation();
   return (

@@ -1,6 +1,6 @@
 import { useEffect, type RefObject } from "react";
 
-/** Keeps on a frame which way there is more to scroll sideways: `data-more-left`, `data-more-right`. Nothing is drawn anew for it. */
+/** Marks a frame where there is more to scroll sideways: `data-more-left`, `data-more-right`. It redraws nothing. */
 export function useEdges(frame: RefObject<HTMLElement | null>, scroller: RefObject<HTMLElement | null>): void {
   useEffect(() => {
     const region = scroller.current;

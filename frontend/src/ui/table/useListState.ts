@@ -20,7 +20,7 @@ export interface ListState {
   setHidden: (hidden: ReadonlySet<string>) => void;
 }
 
-/** The state of a list, kept in the address; `prefix` keeps two lists of one page apart. Pages start anew when it changes. */
+/** The state of a list, kept in the address; `prefix` separates two lists of one page. A change starts at page one. */
 export function useListState<Row>(
   columns: readonly Column<Row>[],
   filters: readonly Filter[],

@@ -94,7 +94,7 @@ const UNREAD: Omit<ReadGroup, "name" | "kind"> = {
   subjects_moving: 0,
 };
 
-/** A group as the API told it, with what is known live: states and numbers of this second, nodes that came since. */
+/** A group of the API, with what is known live: states and numbers of this second, nodes that came since. */
 export function withLive(row: ReadGroup, live: LiveState): GroupView {
   const group = live.broker_groups?.[row.name];
   const known = new Set(row.nodes.map((node) => node.node_id));
