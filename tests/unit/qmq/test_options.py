@@ -21,7 +21,7 @@ def parse(*argv: str, **environ: str) -> BrokerOptions:
 
 def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> None:
     config = tmp_path / "broker.toml"
-    config.write_text('port = 1\ngroup = "file"\nread_only = true\n')
+    config.write_text('port = 1\nbroker_group = "file"\nread_only = true\n')
     assert parse().port == 20881
     options = parse("--config", str(config), "--port=3", QMQ_BROKER_PORT="2", QMQ_BROKER_NODE_ID="n")
     assert (options.port, options.broker_group, options.node_id, options.read_only) == (3, "file", "n", True)
