@@ -38,7 +38,22 @@ OF_TOOLS = {"QMQ_CONSOLE", "QMQ_TOKEN", "QMQ_URL", "QMQ_APP"}
 """Variables of the command line and of examples, and settings of the Django application."""
 VARIABLES = {variable_of(item, process) for process, kind in OPTIONS.items() for item in fields(kind)} | OF_TOOLS
 ARCHITECTURE = {name: text for name, text in PAGES.items() if name.startswith("docs/architecture")}
-PACKAGES = ("broker_node", "console", "delay_node", "metaserver", "qmq", "qmq_node", "spark_analytics", "tests")
+OF_EXAMPLES = {"shipping.py"}
+"""Files that examples in the documentation write."""
+PACKAGES = (
+    "api",
+    "benchmarks",
+    "broker_node",
+    "console",
+    "delay_node",
+    "metaserver",
+    "qmq",
+    "qmq_node",
+    "qmq_testing",
+    "spark_analytics",
+    "tests",
+    "tools",
+)
 UNITS = sorted((PROJECT / "deploy/systemd").glob("*.service"))
 PICTURE_BYTES_MAX = 200_000
 
@@ -192,9 +207,9 @@ def _missing_files(project: Path, text: str) -> set[str]:
     return {name for name in of_packages if not (project / name).exists()} | bare - known
 
 
-@pytest.mark.parametrize("name", ARCHITECTURE)
-def test_files_that_the_architecture_names_exist(name: str) -> None:
-    assert not _missing_files(PROJECT, ARCHITECTURE[name])
+@pytest.mark.parametrize("name", PAGES)
+def test_files_that_a_page_names_exist(name: str) -> None:
+    assert not _missing_files(PROJECT, PAGES[name]) - OF_EXAMPLES
 
 
 def test_a_wrong_name_of_a_test_and_a_promise_without_one_are_found(tmp_path: Path) -> None:
