@@ -41,19 +41,9 @@ ARCHITECTURE = {name: text for name, text in PAGES.items() if name.startswith("d
 OF_EXAMPLES = {"shipping.py"}
 """Files that examples in the documentation write."""
 PACKAGES = (
-    "api",
-    "benchmarks",
-    "broker_node",
-    "console",
-    "delay_node",
-    "metaserver",
-    "qmq",
-    "qmq_node",
-    "qmq_testing",
-    "spark_analytics",
-    "tests",
-    "tools",
-)
+    "api", "benchmarks", "broker_node", "console", "delay_node", "metaserver", "qmq", "qmq_node", "qmq_testing",
+    "spark_analytics", "tests", "tools",
+)  # fmt: skip
 UNITS = sorted((PROJECT / "deploy/systemd").glob("*.service"))
 PICTURE_BYTES_MAX = 200_000
 
