@@ -77,7 +77,7 @@ async def run_node(folder: Path, name: str, retention_bytes: int) -> None:
 
     while True:
         broker = Broker(options)
-        broker.request_row_change = request
+        broker.replication.shell.request_row_change = request
         await broker.start()
         informing = asyncio.create_task(inform(broker, folder))
         try:
@@ -93,14 +93,14 @@ async def inform(broker: Broker, folder: Path) -> None:
     """Send the node the row, as metaservers do, and report what it does. Promote this process first if it is the first master."""
     told = ""
     if (row := read_row(folder)).master == broker.node_id and not row.master_boot_id:
-        promoted = replace(row, master_boot_id=broker.boot_id)
-        write_row(folder, promoted.with_incarnation(broker.node_id, broker.incarnation))
+        promoted = replace(row, master_boot_id=broker.replication.boot_id)
+        write_row(folder, promoted.with_incarnation(broker.node_id, broker.folder.incarnation))
     while True:
         row = read_row(folder)
-        broker.member.learned(row.sent(f"127.0.0.1:{PORTS[row.master] + 2}"))
-        follower = broker.member.follower
+        broker.replication.member.learned(row.sent(f"127.0.0.1:{PORTS[row.master] + 2}"))
+        follower = broker.replication.member.follower
         progress = follower.copy.progress if follower is not None else None
-        text = broker.member.role.name.lower()
+        text = broker.replication.member.role.name.lower()
         if progress is not None:
             text += f" {progress.phase.value}"
         if text != told:

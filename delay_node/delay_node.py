@@ -19,19 +19,27 @@ from delay_node.options import DelayOptions
 from delay_node.queries import Queries
 from delay_node.recovery import open_store
 from delay_node.sends import DelaySends
+from delay_node.store import DelayStore
 from delay_node.trusted_clock import HeldStep, HeldStepFile, TrustedClock
+from qmq.errors import SettingError
 from qmq.net.open_files import FileBudget
 from qmq.net.pool import Pool
 from qmq.net.session import MetaSession
 from qmq.net.timing import DEFAULT_BACKOFF, DEFAULT_TIMEOUTS
 from qmq.protocol.codes import Role
 from qmq_node.admin.server import AdminPages
+from qmq_node.commits.checkpointing import CheckpointWriter
+from qmq_node.daemon.daemon import Serving
+from qmq_node.daemon.part import Part
 from qmq_node.log.handles import HandleCache
 from qmq_node.log.log import SegmentedLog
-from qmq_node.node.node import JOB_SECONDS, Node
+from qmq_node.log.replay import MemberOpening
+from qmq_node.node.node import Node, server_limits
+from qmq_node.node.storage import JOB_SECONDS
 from qmq_node.policy import sends_policy
 from qmq_node.process.machine import Machine
 from qmq_node.requests.handlers import Rejections
+from qmq_node.server.server_limits import ServerLimits
 
 logger = logging.getLogger("qmq.delay")
 
@@ -46,15 +54,52 @@ UNWRITTEN_FACTOR = 4
 """Sends are answered busy when this many times `checkpoint_bytes` of the schedule wait to be written."""
 
 
-class DelayNode(Node):
-    kind = "delay"
-    role = Role.DELAY_MASTER
-    options: DelayOptions
-    metrics: DelayMetrics
-    handlers: Handlers
+class DelayData:
+    """What a delay node derives from its log, and the clock that its messages are due by."""
 
-    def __init__(self, options: DelayOptions, machine: Machine | None = None) -> None:
-        super().__init__(options, machine)
+    store: DelayStore
+    trusted: TrustedClock
+    step_file: HeldStepFile
+    loaded_offset: int
+
+    def __init__(self, options: DelayOptions, machine: Machine) -> None:
+        self._options = options
+        self._machine = machine
+
+    def open(self, budget: FileBudget, opening: MemberOpening | None) -> SegmentedLog:
+        """As `NodeStore.open`. Delay groups have one member."""
+        options = self._options
+        self.step_file = HeldStepFile(self._machine.disk, options.data_dir)
+        try:
+            held = self.step_file.load()
+        except OSError as error:
+            logger.error("it is not known whether a step of the wall clock was held, the clock is accepted: %s", error)
+            held = None
+        self.trusted = TrustedClock(self._machine.clock, held)
+        self.store, report = open_store(
+            self._machine.disk,
+            options.data_dir,
+            segment_bytes=options.segment_bytes,
+            handles=HandleCache(self._machine.disk, budget.index_files, self._machine.clock),
+        )
+        self.loaded_offset = report.loaded_offset
+        return self.store.log
+
+    def checkpoint_writer(self) -> CheckpointWriter[Any]:
+        return DelayCheckpoints(self.store)
+
+
+class DelayServing(Serving):
+    """Sends, changes and queries of delayed messages; admin pages; delivery."""
+
+    handlers: Handlers
+    metrics: DelayMetrics
+
+    def __init__(self, node: Node, options: DelayOptions, data: DelayData) -> None:
+        self._node = node
+        self._options = options
+        self._storage = node.storage
+        self._data = data
         self._clock_change = asyncio.Lock()
         """Of the file of the held step."""
         self._delivering: asyncio.Task[None] | None = None
@@ -62,106 +107,97 @@ class DelayNode(Node):
         self._delivered_before = 0
         self.delivered_per_s = 0.0
 
-    def open_store(self, budget: FileBudget) -> SegmentedLog:
-        options = self.options
-        self._step_file = HeldStepFile(self.disk, options.data_dir)
-        try:
-            held = self._step_file.load()
-        except OSError as error:
-            logger.error("it is not known whether a step of the wall clock was held, the clock is accepted: %s", error)
-            held = None
-        self.trusted = TrustedClock(self.clock, held)
-        self.store, report = open_store(
-            self.disk,
-            options.data_dir,
-            segment_bytes=options.segment_bytes,
-            handles=HandleCache(self.disk, budget.index_files, self.clock),
-        )
-        self._loaded_offset = report.loaded_offset
-        return self.store.log
+    def limits(self, connections: int) -> ServerLimits:
+        return server_limits(self._options, connections)
 
     def build(self) -> AdminPages:
-        options = self.options
-        self.metrics = DelayMetrics(self, self.store, self.trusted)
+        options = self._options
+        self.metrics = DelayMetrics(self._node, self._data.store, self._data.trusted)
         delay_max_ms = round(options.delay_max_days * DAY_MS)
-        self.queries = Queries(self.store)
-        self.changes = Changes(self.store, self.queries, self.committer, self.trusted, delay_max_ms)
+        self.queries = Queries(self._data.store)
+        self.changes = Changes(
+            self._data.store, self.queries, self._storage.committer, self._data.trusted, delay_max_ms
+        )
         counters = HandlerCounters()
-        rejections = Rejections(counters, self.clock, logger, {LimitReached: "limit_reached"})
+        rejections = Rejections(counters, self._node.clock, logger, {LimitReached: "limit_reached"})
         unwritten_bytes_max = UNWRITTEN_FACTOR * options.checkpoint_bytes
         sends = DelaySends(
-            self.store, self.committer, self.trusted, self.admission, delay_max_ms, unwritten_bytes_max, rejections, counters
+            self._data.store, self._storage.committer, self._data.trusted, self._node.registration.admission, delay_max_ms,
+            unwritten_bytes_max, rejections, counters,
         )  # fmt: skip
-        bulk_reads = BulkReads(self.store, self.committer, self.bulk_reads, options.broker_group, self.node_id)
-        self.handlers = self.metrics.handlers = Handlers(
-            rejections, counters, sends, self.queries, self.changes, bulk_reads, self.supervisor
+        bulk_reads = BulkReads(
+            self._data.store, self._storage.committer, self._node.bulk_reads, options.broker_group, self._node.node_id
         )
-        self.checkpoints = self.checkpointing(DelayCheckpoints(self.store), self._loaded_offset, self.committer)
+        self.handlers = self.metrics.handlers = Handlers(
+            rejections, counters, sends, self.queries, self.changes, bulk_reads, self._node.supervisor
+        )
         self.session = MetaSession(
-            self.metaservers, app="delay-node", client_id="", timeouts=DEFAULT_TIMEOUTS, backoff=DEFAULT_BACKOFF
+            self._node.registration.metaservers,
+            app="delay-node",
+            client_id="",
+            timeouts=DEFAULT_TIMEOUTS,
+            backoff=DEFAULT_BACKOFF,
         )
         self._pool = Pool(DEFAULT_TIMEOUTS.connect)
-        lanes = DueLanes(self.store.subjects, self.session, self.machine.rng)
+        lanes = DueLanes(self._data.store.subjects, self.session, self._node.machine.rng)
         sender = BatchSender(
-            self.store, self.committer, self.trusted, self._pool, self.supervisor, lanes,
+            self._data.store, self._storage.committer, self._data.trusted, self._pool, self._node.supervisor, lanes,
             observe=self.metrics.observe_lateness, send_seconds=options.send_seconds,
         )  # fmt: skip
-        self.dispatcher = self.metrics.dispatcher = Dispatcher(self.store, self.trusted, lanes, sender)
-        self.store.placer.on_near = self.dispatcher.due_added
+        self.dispatcher = self.metrics.dispatcher = Dispatcher(self._data.store, self._data.trusted, lanes, sender)
+        self._data.store.placer.on_near = self.dispatcher.due_added
         self.session.on_change = self.dispatcher.routes_changed
-        pages = DelayPages(self.describe, self.confirm_clock, self.queries, self.changes, self.clock)
+        self._storage.on_synced.append(self._data.store.synced)
+        pages = DelayPages(self.describe, self.confirm_clock, self.queries, self.changes, self._node.clock)
         return AdminPages(pages.json_routes, pages.json_posts)
 
-    async def before_serving(self) -> None:
+    async def prepare(self) -> None:
         self._check_clock()
-        to_load = self.store.open_hours.to_load(self.store.placer.near_before_ms)
+        to_load = self._data.store.open_hours.to_load(self._data.store.placer.near_before_ms)
         if to_load:
             # Nothing newer is delivered before these hours are loaded.
             self.dispatcher.frontier_ms = to_load[0].begin_ms
-        self.supervisor.every(
+        self._node.supervisor.every(
             JOB_SECONDS, "hour_loading", self._load_hours, retry_seconds=LOAD_RETRY_SECONDS, is_vital=True
         )
 
-    async def stopping(self) -> None:
-        await super().stopping()
-        await self.dispatcher.stop(min(self.options.stop_seconds, self.options.send_seconds))
+    async def stop(self) -> None:
+        await self.dispatcher.stop(min(self._options.stop_seconds, self._options.send_seconds))
         if self._delivering is not None:
-            await self.supervisor.cancel(self._delivering)
+            await self._node.supervisor.cancel(self._delivering)
         await self.session.close()
         await self._pool.close()
         try:
             await self._keep_step()
         except OSError as error:
             logger.error("the next start accepts the wall clock: the held step can't be written: %s", error)
-        await self.store.io.close()
+        await self._data.store.io.close()
 
-    def synced(self, synced_end: int) -> None:
-        self.store.synced(synced_end)
-
-    def start_jobs(self) -> None:
-        if self.metaservers:
-            self.session.start(self.supervisor)
-        self._delivering = self.supervisor.critical("delivery", self.dispatcher.run())
-        super().start_jobs()
-        every = self.supervisor.every
+    def run(self) -> None:
+        if self._node.registration.metaservers:
+            self.session.start(self._node.supervisor)
+        self._delivering = self._node.supervisor.critical("delivery", self.dispatcher.run())
+        every = self._node.supervisor.every
         every(JOB_SECONDS, "clock", self._check_clock, is_vital=True)
         every(JOB_SECONDS, "clock_file", self._keep_step)
-        every(JOB_SECONDS, "lateness", lambda: self.metrics.last_minute.tick(self.clock.monotonic()))
+        every(JOB_SECONDS, "lateness", lambda: self.metrics.last_minute.tick(self._node.clock.monotonic()))
         every(JOB_SECONDS, "hour_closing", self._close_hours)
         every(JOB_SECONDS, "retention", self._drop_segments)
         every(JOB_SECONDS, "rates", self._sample_rates)
 
     def _drop_segments(self) -> None:
-        self.segment_removal.drop_before(self.checkpoints.floor)
+        self._storage.segment_removal.drop_before(self._storage.checkpoints.floor)
 
     def _sample_rates(self) -> None:
-        delivered = self.store.counters.delivered
+        delivered = self._data.store.counters.delivered
         self.delivered_per_s, self._delivered_before = delivered - self._delivered_before, delivered
 
     def _check_clock(self) -> None:
         """Move the time before which hours belong into the wheel; log when the clock's alarm starts and ends."""
-        self.store.placer.near_before_ms = self.trusted.now_ms() + round(self.options.load_ahead_minutes * 60_000)
-        alarm = self.trusted.held
+        self._data.store.placer.near_before_ms = self._data.trusted.now_ms() + round(
+            self._options.load_ahead_minutes * 60_000
+        )
+        alarm = self._data.trusted.held
         if (alarm is not None) == self._has_logged_alarm:
             return
         self._has_logged_alarm = alarm is not None
@@ -176,54 +212,59 @@ class DelayNode(Node):
     async def _keep_step(self) -> None:
         """Write the step that is not accepted, for a restart. Raises OSError."""
         async with self._clock_change:
-            self.trusted.now_ms()
-            held = self.trusted.held
-            if not self._step_file.is_kept(held):
-                await asyncio.to_thread(self._step_file.keep, held)
+            self._data.trusted.now_ms()
+            held = self._data.trusted.held
+            if not self._data.step_file.is_kept(held):
+                await asyncio.to_thread(self._data.step_file.keep, held)
 
     async def confirm_clock(self) -> HeldStep | None:
         """Accept the wall clock, also after a restart; return the step that was held. Raises OSError; it is held as before."""
         async with self._clock_change:
-            await asyncio.to_thread(self._step_file.keep, None)
-            alarm = self.trusted.held
-            self.trusted.confirm()
+            await asyncio.to_thread(self._data.step_file.keep, None)
+            alarm = self._data.trusted.held
+            self._data.trusted.confirm()
         self.dispatcher.wake()
         return alarm
 
     async def _load_hours(self) -> None:
         """Load hours that begin soon into the wheel, oldest first; nothing newer is delivered before. Raises LogError."""
-        while hours := self.store.open_hours.to_load(self.store.placer.near_before_ms):
+        while hours := self._data.store.open_hours.to_load(self._data.store.placer.near_before_ms):
             self.dispatcher.frontier_ms = hours[0].begin_ms
-            await self.store.load(hours[0])
+            await self._data.store.load(hours[0])
             self.dispatcher.wake()
         self.dispatcher.frontier_ms = None
 
     def _close_hours(self) -> None:
         """Close hours that are past and have nothing left to do; the next checkpoint removes the files of old ones."""
-        now_ms = self.trusted.now_ms()
-        keep_ms = round(self.options.keep_hours * 3_600_000)
-        for hour in self.store.hours.before(now_ms):
+        now_ms = self._data.trusted.now_ms()
+        keep_ms = round(self._options.keep_hours * 3_600_000)
+        for hour in self._data.store.hours.before(now_ms):
             if not hour.is_complete or hour.end_ms >= now_ms or hour.opening.locked() or hour.users:
                 continue
             if hour.end_ms + keep_ms < now_ms:
-                self.store.hours.finished.add(hour.number)
+                self._data.store.hours.finished.add(hour.number)
             elif hour.is_near:
                 hour.is_near = False
                 hour.close()
 
     def restrictions(self) -> dict[str, str]:
-        """As of every node, and `clock` while a step of the wall clock is not accepted: a restart would change nothing."""
-        found, alarm = super().restrictions(), self.trusted.held
-        if alarm is not None:
-            found["clock"] = (
-                f"the wall clock jumped ahead by {alarm.ahead_ms} ms; messages are delivered by the previous time"
-            )
-        return found
+        """`clock` while a step of the wall clock is not accepted: a restart would change nothing."""
+        alarm = self._data.trusted.held
+        if alarm is None:
+            return {}
+        return {
+            "clock": f"the wall clock jumped ahead by {alarm.ahead_ms} ms; messages are delivered by the previous time"
+        }
 
     def describe(self) -> dict[str, Any]:
         """Return the content of `/stats`: the fields of every node and those of a delay node."""
-        store, lanes, now_ms, held = self.store, self.dispatcher.lanes, self.trusted.now_ms(), self.trusted.held
-        return super().describe() | {
+        store, lanes, now_ms, held = (
+            self._data.store,
+            self.dispatcher.lanes,
+            self._data.trusted.now_ms(),
+            self._data.trusted.held,
+        )
+        return self._node.serving_stats() | {
             "pending": store.pending,
             "due_soon": self.dispatcher.due_soon,
             "overdue": lanes.overdue,
@@ -243,7 +284,7 @@ class DelayNode(Node):
             "undeliverable": lanes.problems(PROBLEMS_SHOWN_MAX),
             "subject_rules": [
                 {"subject": name, **sends_policy(rules)}
-                for name, rules in islice(self.policy.subjects.items(), RULES_SHOWN_MAX)
+                for name, rules in islice(self._node.policy.subjects.items(), RULES_SHOWN_MAX)
                 if rules.closed or rules.has_quota
             ],
             "clock": {
@@ -252,3 +293,40 @@ class DelayNode(Node):
                 "held_since_ms": held.since_ms if held is not None else None,
             },
         }
+
+
+class DelayNode(Node):
+    """One delay node."""
+
+    kind = "delay"
+    role = Role.DELAY_MASTER
+    options: DelayOptions
+    serving: DelayServing
+
+    def __init__(self, options: DelayOptions, machine: Machine | None = None) -> None:
+        machine = machine or Machine()
+        self.data = DelayData(options, machine)
+        super().__init__(options, machine, self.data)
+        self.serving = DelayServing(self, options, self.data)
+        self.parts = (self.folder, OnlyMember(self), self.storage, self.registration, self.serving)
+
+    @property
+    def store(self) -> DelayStore:
+        return self.data.store
+
+    @property
+    def handlers(self) -> Handlers:
+        return self.serving.handlers
+
+
+class OnlyMember(Part):
+    """Delay groups have one member."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    async def open(self, budget: FileBudget) -> None:
+        if not self._node.folder.replica.state.is_only_member:
+            raise SettingError(
+                f"--data-dir {self._node.folder.path} is of a group of several members; a {self._node.kind} group has one"
+            )

@@ -18,7 +18,7 @@ from metaserver.stored.write_behind import Repository, WriteBehind
 from qmq.net.open_files import FileBudget
 from qmq_node.admin.http_guard import HttpLimits
 from qmq_node.admin.server import AdminPages
-from qmq_node.daemon.daemon import Daemon
+from qmq_node.daemon.daemon import Daemon, Serving
 from qmq_node.process.machine import Machine
 from qmq_node.server.server_limits import ServerLimits
 
@@ -34,32 +34,32 @@ CLIENT_REQUESTS_PER_SECOND = 200.0
 """HTTP requests without a proof: each client that starts requests the address page, so more are answered than by other daemons."""
 
 
-class Metaserver(Daemon):
-    kind = "meta"
-    title = "metaserver"
-    open_paths = frozenset({ADDRESS_PAGE, DELAY_GROUPS_PAGE})
-    admin_limits = HttpLimits(requests_per_second=CLIENT_REQUESTS_PER_SECOND)
-    options: MetaOptions
+class MetaServing(Serving):
+    """Answers nodes and clients from memory, stores what they change, and reads what others changed."""
+
     metrics: MetaMetrics
     handlers: MetaHandlers
+    write_behind: WriteBehind
+    row_changes: RowChanges
 
-    def __init__(self, options: MetaOptions, repository: Repository, machine: Machine | None = None) -> None:
-        super().__init__(options, machine)
-        self.port, self.admin_address = options.tcp_port, (options.host, options.http_port)
-        self.official_nodes = OfficialNodes.parse(options.official_nodes, needs_addresses=self.secret is not None)
+    def __init__(self, daemon: Daemon, options: MetaOptions, repository: Repository) -> None:
+        self._daemon = daemon
+        self._options = options
+        self._repository = repository
+        self.clock = daemon.clock
+        self.official_nodes = OfficialNodes.parse(options.official_nodes, needs_addresses=daemon.secret is not None)
         official_groups = self.official_nodes.broker_groups
         self.directory = Directory(
-            self.clock,
-            self.machine.rng,
+            daemon.clock,
+            daemon.machine.rng,
             subject_groups_min=options.subject_groups_min,
             new_group_copies=options.copies,
             approves_new_groups=lambda name: options.new_groups == "allow" or name in official_groups,
         )
-        self.stored = StoredMetadata(self.directory, self.clock)
-        self._repository = repository
+        self.stored = StoredMetadata(self.directory, daemon.clock)
         self.tcp_address = ""
         """The address given to clients."""
-        self.route_file = RouteFile(self.disk, os.path.join(options.data_dir, "routes.json"))
+        self.route_file = RouteFile(daemon.disk, os.path.join(options.data_dir, "routes.json"))
         self._stop = asyncio.Event()
         self._writing: asyncio.Task[None] | None = None
         self._save_route_file_at = 0.0
@@ -70,20 +70,20 @@ class Metaserver(Daemon):
         return ServerLimits(connections_max=connections, frame_bytes_max=FRAME_BYTES_MAX)
 
     async def open(self, budget: FileBudget) -> None:
-        await asyncio.to_thread(self.disk.make_private_dir, self.options.data_dir)
+        await asyncio.to_thread(self._daemon.disk.make_private_dir, self._options.data_dir)
         self.write_behind = WriteBehind(
             self._repository,
             lambda written, stored: self.handlers.route_stored(written, stored),
             self._leases_read,
             self.clock,
-            last_write_seconds=self.options.stop_seconds,
+            last_write_seconds=self._options.stop_seconds,
         )
         metadata = await self.write_behind.load()
         assert not isinstance(metadata, MetadataChanges), "nothing was loaded before"
         saved = await self.route_file.load()
         self._has_file_only = metadata is None and saved is not None
         if metadata is None:
-            self.logger.warning("starting %s", "from the route file" if saved else "with no routes known")
+            self._daemon.logger.warning("starting %s", "from the route file" if saved else "with no routes known")
         if metadata is not None:
             await self.stored.load(metadata)
         elif saved is not None:
@@ -98,31 +98,31 @@ class Metaserver(Daemon):
             self.directory,
             self.write_behind,
             self.clock,
-            self.bulk_reads,
+            self._daemon.bulk_reads,
             self.row_changes,
-            self.supervisor,
+            self._daemon.supervisor,
             lambda: self.route_file.save(self.directory),
-            auth=self.auth,
+            auth=self._daemon.auth,
             official_nodes=self.official_nodes,
         )
-        self.metrics = MetaMetrics(self)
+        self.metrics = MetaMetrics(self._daemon, self)
         pages = MetaPages(self)
         return AdminPages(pages.json_routes(), text_routes={ADDRESS_PAGE: pages.address_page})
 
-    async def start_writing(self) -> None:
-        self._writing = self.supervisor.critical("write_behind", self.write_behind.run(self._stop))
+    async def start(self) -> None:
+        self._writing = self._daemon.supervisor.critical("write_behind", self.write_behind.run(self._stop))
 
-    def start_jobs(self) -> None:
+    def run(self) -> None:
         # A field, because the listener is closed before the last reload ends.
-        self.tcp_address = f"{self.options.advertise_host or self.options.host}:{self.server.address[1]}"
+        self.tcp_address = f"{self._options.advertise_host or self._options.host}:{self._daemon.server.address[1]}"
         self._reloaded_at = self._steady_since = self.clock.monotonic()
         self._failures_seen = self.write_behind.counters.failures
-        self.supervisor.every(EXPIRE_SECONDS, "leases", self.handlers.expire, is_vital=True)
-        self.supervisor.every(RELOAD_SECONDS, "reload", self.reload)
-        self.supervisor.every(ROUTE_FILE_ALONE_SECONDS, "route_file", self._keep_route_file)
+        self._daemon.supervisor.every(EXPIRE_SECONDS, "leases", self.handlers.expire, is_vital=True)
+        self._daemon.supervisor.every(RELOAD_SECONDS, "reload", self.reload)
+        self._daemon.supervisor.every(ROUTE_FILE_ALONE_SECONDS, "route_file", self._keep_route_file)
 
     @property
-    def drain_seconds(self) -> float:
+    def drain_seconds_max(self) -> float:
         return 0.0  # requests are answered at once, except held ones, which would wait for a broker group
 
     async def finish(self) -> None:
@@ -176,3 +176,29 @@ class Metaserver(Daemon):
         if now >= self._save_route_file_at or self.write_behind.pending:
             self._save_route_file_at = now + ROUTE_FILE_SECONDS
             await self.route_file.save(self.directory)
+
+
+class Metaserver(Daemon):
+    """One metaserver."""
+
+    kind = "meta"
+    title = "metaserver"
+    open_paths = frozenset({ADDRESS_PAGE, DELAY_GROUPS_PAGE})
+    admin_limits = HttpLimits(requests_per_second=CLIENT_REQUESTS_PER_SECOND)
+    options: MetaOptions
+    serving: MetaServing
+
+    def __init__(self, options: MetaOptions, repository: Repository, machine: Machine | None = None) -> None:
+        super().__init__(options, machine)
+        self.port, self.admin_address = options.tcp_port, (options.host, options.http_port)
+        self.serving = MetaServing(self, options, repository)
+        self.parts = (self.serving,)
+
+    @property
+    def directory(self) -> Directory:
+        """What is known of the system."""
+        return self.serving.directory
+
+    @property
+    def handlers(self) -> MetaHandlers:
+        return self.serving.handlers

@@ -77,16 +77,6 @@ class SubjectLag:
         return self.subject.total + self.retries.total
 
 
-class _ObservedBroker(Broker):
-    """A broker that reports each commit, after which messages and acknowledgements have taken effect."""
-
-    on_commit: Callable[[], None] = staticmethod(lambda: None)
-
-    def synced(self, synced_end: int) -> None:
-        super().synced(synced_end)
-        self.on_commit()
-
-
 class Nodes:
     """The nodes of one test.
 
@@ -99,7 +89,7 @@ class Nodes:
         self._settings = settings
         self._folder = folder
         self._disk: Disk = SystemDisk() if settings.syncs else UnsyncedDisk()
-        self._broker: _ObservedBroker | None = None
+        self._broker: Broker | None = None
         self._broker_port = 0
         self._changed = asyncio.Event()
         self._changes = asyncio.Lock()
@@ -176,13 +166,13 @@ class Nodes:
             stop_seconds=STOP_SECONDS,
         )
         try:
-            broker = await _started(_ObservedBroker(options, self._machine))
+            broker = await _started(Broker(options, self._machine))
         except OSError as error:
             if error.errno != errno.EADDRINUSE or not options.port:
                 raise
             # Another program took the port while the broker was stopped. Clients learn the new one from the metaserver.
-            broker = await _started(_ObservedBroker(replace(options, port=0), self._machine))
-        broker.on_commit = self._changed.set
+            broker = await _started(Broker(replace(options, port=0), self._machine))
+        broker.storage.on_synced.append(lambda _: self._changed.set())
         self._broker, self._broker_port = broker, broker.server.address[1]
 
     async def _start_delay_node(self) -> DelayNode:
@@ -278,7 +268,7 @@ class Nodes:
         while True:
             room = limit - len(found)
             query = ListDelayedRequest(subject, 0, until_ms, PENDING_STATES, limit=room, cursor=cursor)
-            page, cursor = await self._delay.queries.page(query)
+            page, cursor = await self._delay.serving.queries.page(query)
             items = [entry.item() for entry in page]
             found += [StoredMessage(item.message, moment(item.due_ms)) for item in items]
             if not cursor or len(found) >= limit:
@@ -413,7 +403,7 @@ class Nodes:
         # The first job finds the hours that the second one loads.
         await _run_jobs(self._delay.supervisor, "clock")
         await _run_jobs(self._delay.supervisor, "hour_loading")
-        self._delay.dispatcher.wake()
+        self._delay.serving.dispatcher.wake()
         if self._broker is None:
             return
         try:
@@ -423,7 +413,7 @@ class Nodes:
         except TimeoutError:
             raise TimeoutError(
                 f"message {left[0].message_id} of subject {left[0].subject!r} is due and not delivered after"
-                f" {ADVANCE_SECONDS_MAX:g} s; subjects that can't be delivered: {self._delay.dispatcher.lanes.problems(20)}"
+                f" {ADVANCE_SECONDS_MAX:g} s; subjects that can't be delivered: {self._delay.serving.dispatcher.lanes.problems(20)}"
             ) from None
 
 

@@ -14,9 +14,10 @@ from broker_node.handlers import Handlers
 from broker_node.retention.retention_clock import RetentionClock
 from broker_node.storage.store import MessageStore
 from qmq.lag import lag_of
-from qmq_node.member.member_node import MemberNode
+from qmq_node.member.replication import Replication
 from qmq_node.member.role_metrics import role_metrics
 from qmq_node.node.metrics import NodeMetrics
+from qmq_node.node.node import Node
 from qmq_node.slices import Pacer
 
 PACE_UNITS = 100
@@ -30,14 +31,15 @@ class BrokerMetrics(NodeMetrics):
 
     def __init__(
         self,
-        node: MemberNode,
+        node: Node,
+        replication: Replication,
         store: MessageStore,
         delivery: Delivery,
         handlers: Handlers,
         retention_clock: RetentionClock,
     ) -> None:
         super().__init__(node, "qmq_broker")
-        self._member = node
+        self._replication = replication
         self._store = store
         self._delivery = delivery
         self._handlers = handlers
@@ -47,7 +49,7 @@ class BrokerMetrics(NodeMetrics):
         counter, gauge = self.counter, self.gauge
         store, delivery, handlers = self._store, self._delivery, self._handlers
         yield from super().collect()
-        yield from role_metrics(self, self._member)
+        yield from role_metrics(self, self._replication)
         yield from self.counters(handlers.counters, store.counters, delivery.counters)
         unreadable, index_pages = store.message_log.unreadable, store.handles.unreadable
         settlements, limits = delivery.settlements, store.limits

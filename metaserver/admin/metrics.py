@@ -15,7 +15,7 @@ from qmq.clock import Clock
 from qmq_node.daemon.metrics import DaemonMetrics, MeasuredDaemon
 
 
-class MeasuredMetaserver(MeasuredDaemon, Protocol):
+class MeasuredMetaserver(Protocol):
     """What metrics and pages read of a metaserver."""
 
     clock: Clock
@@ -28,8 +28,8 @@ class MeasuredMetaserver(MeasuredDaemon, Protocol):
 
 
 class MetaMetrics(DaemonMetrics):
-    def __init__(self, metaserver: MeasuredMetaserver) -> None:
-        super().__init__(metaserver, "qmq_meta")
+    def __init__(self, daemon: MeasuredDaemon, metaserver: MeasuredMetaserver) -> None:
+        super().__init__(daemon, "qmq_meta")
         self._metaserver = metaserver
 
     def collect(self) -> Iterable[Metric]:

@@ -1,9 +1,8 @@
-"""class Daemon: what every daemon owns, and the order in which it starts and stops."""
+"""class Daemon: what every daemon owns, and the order in which its parts start and stop."""
 
 import asyncio
 import logging
-from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import ClassVar
 
 from prometheus_client.core import Metric
@@ -18,6 +17,7 @@ from qmq_node.admin.http_guard import HttpLimits
 from qmq_node.admin.server import AdminHttp, AdminPages
 from qmq_node.daemon.metrics import DaemonMetrics
 from qmq_node.daemon.options import DaemonOptions
+from qmq_node.daemon.part import Part
 from qmq_node.log.disk import Disk
 from qmq_node.process.first_failure import FirstFailure
 from qmq_node.process.machine import Machine
@@ -28,11 +28,31 @@ from qmq_node.server.server import FrameServer
 from qmq_node.server.server_limits import ServerLimits
 
 
-class Daemon(ABC):
-    """A process that serves frames on one port and admin pages on another.
+class Serving(Part):
+    """The part that answers clients and operators."""
+
+    handlers: RequestHandlers
+    metrics: DaemonMetrics
+
+    def limits(self, connections: int) -> ServerLimits:
+        """The limits of the server of frames.
+
+        Args:
+            connections: how many the process may have, by its limit of open files.
+        """
+        raise NotImplementedError
+
+    def build(self) -> AdminPages:
+        """Create handlers and metrics; return the pages for operators. The data is open, `admin` does not exist yet."""
+        raise NotImplementedError
+
+
+class Daemon:
+    """A process that serves frames on one port and admin pages on another, and consists of parts.
 
     `start` opens the data and binds the ports, `serve` raises when the daemon can't continue, `close` may be called twice.
-    Broker node, delay node and metaserver fill in the methods of the first section, and set `title`, `port` and `admin_address`.
+    Broker node, delay node and metaserver say in their constructor what their parts are, and set `title`, `port` and
+    `admin_address`.
     """
 
     kind: ClassVar[str]
@@ -47,8 +67,11 @@ class Daemon(ABC):
     """The port for frames; 0: any free one."""
     admin_address: tuple[str, int]
     """Host and port for admin pages, as the options say."""
-    metrics: DaemonMetrics
-    handlers: RequestHandlers
+    parts: Sequence[Part]
+    serving: Serving
+    """One of the parts."""
+    enter: Callable[[], Awaitable[None]]
+    """Called when the data is open: serves, at once or later (`begin_serving`)."""
 
     def __init__(
         self, options: DaemonOptions, machine: Machine | None = None, *, bulk_bytes_per_second: int = 0
@@ -77,63 +100,29 @@ class Daemon(ABC):
         )
         self.started_at_ms = 0
         self._started_at = 0.0
-        self._is_starting = self._is_started = self._is_ready = self._is_closed = False
+        self.enter = self.begin_serving
+        self._is_starting = self.is_started = self.is_ready = self._is_closed = False
 
-    # --- what a kind of daemon adds --------------------------------------------------------------------------------
-
-    @abstractmethod
-    def limits(self, connections: int) -> ServerLimits:
-        """The limits of the server of frames.
-
-        Args:
-            connections: how many the process may have, by its limit of open files.
-        """
-
-    @abstractmethod
-    async def open(self, budget: FileBudget) -> None:
-        """Open and recover the data, in threads. `server` and `admin` do not exist yet."""
-
-    @abstractmethod
-    def build(self) -> AdminPages:
-        """Create handlers and metrics; return the pages for operators. `admin` does not exist yet."""
-
-    @abstractmethod
-    async def start_writing(self) -> None:
-        """Start what stores changes. No client is connected yet."""
-
-    async def before_serving(self) -> None:  # noqa: B027 - nothing is a fine answer
-        """Work before clients can connect."""
-
-    @abstractmethod
-    def start_jobs(self) -> None:
-        """Start what works by itself now that clients can connect, such as periodic jobs."""
-
-    async def stopping(self) -> None:  # noqa: B027 - nothing is a fine answer
-        """Stop what works by itself: parked requests, deliveries. Clients' connections are still open."""
+    # --- state -----------------------------------------------------------------------------------------------------
 
     @property
     def drain_seconds(self) -> float:
         """How long a stop waits for unanswered requests."""
-        return self.options.stop_seconds
-
-    @abstractmethod
-    async def finish(self) -> None:
-        """Write what is pending. No client is connected any more."""
-
-    async def release(self) -> None:  # noqa: B027 - nothing is a fine answer
-        """Release files and locks, also after a start that failed at any point."""
+        return min(self.options.stop_seconds, *(part.drain_seconds_max for part in self.parts))
 
     def health(self) -> str:
         """Why the process can't continue; "" when it can."""
-        return ""
+        return next((why for part in self.parts if (why := part.health())), "")
 
     def readiness(self) -> Reason:
         """Why the daemon does not serve yet, or no longer; "" when it serves."""
-        return NO_REASON if self._is_ready else Reason.of(Code.NOT_SERVING)
+        if reason := next((why for part in self.parts if (why := part.not_ready())), NO_REASON):
+            return reason
+        return NO_REASON if self.is_ready else Reason.of(Code.NOT_SERVING)
 
     def restrictions(self) -> dict[str, str]:
         """What the daemon does not do although it serves, with the reasons; `/readyz` includes them."""
-        return {}
+        return {name: why for part in self.parts for name, why in part.restrictions().items()}
 
     # --- life ------------------------------------------------------------------------------------------------------
 
@@ -141,18 +130,19 @@ class Daemon(ABC):
         """Open the data and serve. Raises SettingError, LogError for unreadable data, or OSError."""
         self._is_starting = True
         budget = file_budget(self.options.connections_max)
-        await self.open(budget)
-        self.server = self.frame_server(budget)
-        await self.begin_serving()
+        for part in self.parts:
+            await part.open(budget)
+        self.server = self._frame_server(budget)
+        await self.enter()
 
-    def frame_server(self, budget: FileBudget) -> FrameServer:
+    def _frame_server(self, budget: FileBudget) -> FrameServer:
         """Return the server for clients, not bound. Its handler is set when `handlers` exists, before it listens."""
         return FrameServer(
             self.options.host,
             self.port,
             lambda connection, _: connection.abort(),
             clock=self.clock,
-            limits=self.limits(budget.connections),
+            limits=self.serving.limits(budget.connections),
             logger=logging.getLogger(f"qmq.{self.kind}.net"),
             supervisor=self.supervisor,
             listen=self.machine.listen,
@@ -175,21 +165,29 @@ class Daemon(ABC):
 
     async def begin_serving(self) -> None:
         """Serve clients and operators; the data is open. Raises OSError."""
-        pages = self.build()
-        self.server.handler = self.handlers.handle
-        self.admin = self.admin_server(pages, self.metrics.families)
-        await self.start_writing()
-        await self.before_serving()
+        pages = self.serving.build()
+        self.server.handler = self.serving.handlers.handle
+        self.admin = self.admin_server(pages, self.serving.metrics.families)
+        for part in self.parts:
+            await part.start()
+        for part in self.parts:
+            await part.prepare()
         await self.server.start()
-        await self.admin.start()
-        self.admin_address = self.admin.address
-        self.started_at_ms, self._started_at = self.clock.wall_ms(), self.clock.monotonic()
-        self._is_ready = self._is_started = True
-        self.start_jobs()
+        await self.start_admin()
+        self.is_ready = True
+        for part in self.parts:
+            part.run()
         warn_if_exposed(self.logger, self.secret, self.options.host, self.admin.host)
         self.logger.info(
             "%s serves on %s:%d, admin on %s:%d", self.title, *self.server.address, *self.admin.address
         )  # fmt: skip
+
+    async def start_admin(self) -> None:
+        """Let operators connect. Raises OSError."""
+        await self.admin.start()
+        self.admin_address = self.admin.address
+        self.started_at_ms, self._started_at = self.clock.wall_ms(), self.clock.monotonic()
+        self.is_started = True
 
     @property
     def uptime_seconds(self) -> float:
@@ -204,19 +202,27 @@ class Daemon(ABC):
         """Stop gracefully: answer requests in progress, write what is pending, release the data."""
         if self._is_closed or not self._is_starting:
             return
+        if self.is_ready and not self.failure.is_set:
+            for part in self.parts:
+                await part.before_stop()
+        if self._is_closed:
+            return
         self._is_closed = True
-        self._is_ready = False
+        self.is_ready = False
         # After a start that failed, what was bound is released with the process.
-        if self._is_started:
+        if self.is_started:
             await self.supervisor.stop()
             await self.bulk_reads.close()
-            await self.stopping()
+            for part in self.parts:
+                await part.stop()
             aborted = await self.server.close(self.drain_seconds)
             if aborted:
                 self.logger.warning("%d connections had unanswered requests at the end", aborted)
-            await self.finish()
+            for part in self.parts:
+                await part.finish()
             await self.admin.close()
         await self.supervisor.close()
-        await self.release()
-        if self._is_started:
+        for part in self.parts:
+            await part.release()
+        if self.is_started:
             self.logger.info("%s stopped", self.title)

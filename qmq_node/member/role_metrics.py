@@ -1,33 +1,31 @@
 """Metrics of a node's role in its broker group."""
 
 from collections.abc import Iterable
-from typing import Protocol
 
 from prometheus_client.core import Metric
 
 from qmq.protocol.codes import ReplicaRole
-from qmq_node.commits.log_space import LogSpace
-from qmq_node.commits.write_watch import WriteWatch
-from qmq_node.daemon.metrics import DaemonMetrics, MeasuredDaemon
-from qmq_node.daemon.options import NodeOptions
-from qmq_node.member.role_report import ReportingNode
+from qmq_node.daemon.metrics import DaemonMetrics
+from qmq_node.member.role_report import Reported
 from qmq_node.node.metrics import log_metrics
+from qmq_node.node.node import Node
+from qmq_node.node.storage import Storage
 from qmq_node.process.counters import MetricFamilies
 from qmq_node.replication.master.leading import Leading
 
 
-def role_metrics(families: MetricFamilies, node: ReportingNode) -> Iterable[Metric]:
+def role_metrics(families: MetricFamilies, role: Reported) -> Iterable[Metric]:
     """The metrics of a node's role. Those of masters and slaves are there only while it is one."""
-    member, gauge, gauge_by = node.member, families.gauge, families.gauge_by
-    roles = {role.name.lower(): float(role is member.role) for role in ReplicaRole if role is not ReplicaRole.NONE}
+    member, gauge, gauge_by = role.member, families.gauge, families.gauge_by
+    roles = {one.name.lower(): float(one is member.role) for one in ReplicaRole if one is not ReplicaRole.NONE}
     yield gauge_by("replication_role", "1 for the role of this node in its broker group", "role", roles)
-    changes = node.machine.role_changes.by_role
+    changes = role.machine.role_changes.by_role
     yield families.by("replication_role_changes", "Changes of the role, by the new one", "role", changes)
     yield gauge(
-        "replication_epoch", "Highest epoch of the broker group that this node has stored", node.replica.state.epoch
+        "replication_epoch", "Highest epoch of the broker group that this node has stored", role.replica.state.epoch
     )
     text = "Log offset below which every in-sync member has everything"
-    yield gauge("replication_high_watermark_bytes", text, node.log.high_watermark)
+    yield gauge("replication_high_watermark_bytes", text, role.log.high_watermark)
     if member.leading is not None:
         yield from _master_metrics(families, member.leading)
     if member.follower is not None:
@@ -49,22 +47,15 @@ def _master_metrics(families: MetricFamilies, leading: Leading) -> Iterable[Metr
     yield gauge_by("replication_lag_seconds", "For how long a slave has lacked what it lacks", "slave", seconds)
 
 
-class MeasuredMember(MeasuredDaemon, ReportingNode, Protocol):
-    """What the metrics of a member need of its node."""
-
-    options: NodeOptions
-    write_watch: WriteWatch
-
-
 class MemberMetrics(DaemonMetrics):
     """The metrics of a member that does not serve clients."""
 
-    def __init__(self, node: MeasuredMember, space: LogSpace, prefix: str) -> None:
+    def __init__(self, node: Node, role: Reported, storage: Storage, prefix: str) -> None:
         super().__init__(node, prefix, {"broker_group": node.options.broker_group})
-        self._node = node
-        self._space = space
+        self._role = role
+        self._storage = storage
 
     def collect(self) -> Iterable[Metric]:
         yield from super().collect()
-        yield from log_metrics(self, self._node.log, self._space, self._node.write_watch)
-        yield from role_metrics(self, self._node)
+        yield from log_metrics(self, self._storage)
+        yield from role_metrics(self, self._role)

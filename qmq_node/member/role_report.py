@@ -12,36 +12,41 @@ from qmq_node.replication.replica_state import ReplicaStateFile
 from qmq_node.replication.slave.follower import Follower
 
 
-class ReportingNode(Protocol):
-    """What the reports need of a node."""
+class Reported(Protocol):
+    """What the reports need of the role of a node."""
 
     member: Member
     machine: Machine
     replica: ReplicaStateFile
-    log: SegmentedLog
-    applying: Applying | None
-    """None: the log was opened as that of the only member."""
+
+    @property
+    def log(self) -> SegmentedLog:
+        """The log of the node."""
+
+    @property
+    def applying(self) -> Applying | None:
+        """None: the log was opened as that of the only member."""
 
 
-def role_report(node: ReportingNode) -> dict[str, Any]:
+def role_report(role: Reported) -> dict[str, Any]:
     """Return the table `replication` of the page /stats. Offsets and sizes in bytes; what is not known is null."""
-    member, row = node.member, node.member.row
+    member, row = role.member, role.member.row
     report: dict[str, Any] = {
         "role": member.role.name.lower(),
         "reason": member.reason,
-        "epoch": node.replica.state.epoch,
+        "epoch": role.replica.state.epoch,
         "master": row.master if row is not None else None,
         "members": list(row.members) if row is not None else None,
         "in_sync": list(row.in_sync) if row is not None else None,
         "in_sync_min": row.in_sync_min if row is not None else None,
         "in_sync_version": row.in_sync_version if row is not None else None,
-        "high_watermark": node.log.high_watermark,
-        "role_changes": dict(node.machine.role_changes.by_role),
+        "high_watermark": role.log.high_watermark,
+        "role_changes": dict(role.machine.role_changes.by_role),
     }
     if member.leading is not None:
         report |= _of_master(member.leading)
     if member.follower is not None:
-        report |= _of_slave(node, member.follower)
+        report |= _of_slave(role, member.follower)
     return report
 
 
@@ -61,12 +66,12 @@ def _of_master(leading: Leading) -> dict[str, Any]:
     }
 
 
-def _of_slave(node: ReportingNode, follower: Follower) -> dict[str, Any]:
+def _of_slave(role: Reported, follower: Follower) -> dict[str, Any]:
     silent, progress = follower.silent_seconds, follower.copy.progress
     return {
-        "received_end": node.log.written_end,
-        "confirmed_end": node.log.synced_end if not follower.copy.is_copying else None,
-        "applied_end": node.applying.applied_end if node.applying is not None else None,
+        "received_end": role.log.written_end,
+        "confirmed_end": role.log.synced_end if not follower.copy.is_copying else None,
+        "applied_end": role.applying.applied_end if role.applying is not None else None,
         "master_silent_seconds": round(silent, 3) if silent is not None else None,
         "problem": follower.problem,
         "copy": progress.report() if progress is not None else None,

@@ -1,14 +1,22 @@
 """class MemberShell: what a member does with its node when its role changes."""
 
 import asyncio
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any
 
+from qmq.net.node_secret import NodeSecret
 from qmq.protocol.group_rows import RowResult
 from qmq.protocol.reasons import Reason
+from qmq_node.commits.applying import Applying
+from qmq_node.daemon.daemon import Daemon
+from qmq_node.daemon.options import NodeOptions
 from qmq_node.log.record import EPOCH_KIND, FIRST_EPOCH, encode_epoch
 from qmq_node.log.truncation import Truncation
+from qmq_node.member.member_store import MemberStore
+from qmq_node.member.role import Member
+from qmq_node.node.folder import NodeFolder
+from qmq_node.node.storage import Storage
 from qmq_node.replication.flush_check import flush_problem
 from qmq_node.replication.master.leading import Leading
 from qmq_node.replication.rules.roles import Copying, CopyPhase, Identity, ReplicaState
@@ -19,17 +27,41 @@ from qmq_node.replication.slave.slave_copy import SlaveCopy
 from qmq_node.replication.slave.state_copy import wait_for_state
 from qmq_node.replication.switch_over.held_clients import HeldClients
 from qmq_node.replication.switch_over.planned_switch_overs import PlannedSwitchOvers
-from qmq_node.replication.switch_over.switch_over import SwitchOver
-
-if TYPE_CHECKING:
-    from qmq_node.member.member_node import MemberNode
+from qmq_node.replication.switch_over.switch_over import RequestResignation, SwitchOver
 
 
 @dataclass(eq=False, repr=False)
 class MemberShell:
     """Opens, writes, truncates and serves as `Member` says: a `Shell` around one node."""
 
-    _node: "MemberNode"
+    boot_id: str
+    """Identifies this life."""
+    _daemon: Daemon
+    _options: NodeOptions
+    _folder: NodeFolder
+    _storage: Storage
+    _store: MemberStore
+    _sync_secret: NodeSecret | None
+    _: KW_ONLY
+    request_row_change: Callable[[ChangeInSync, Reason], Awaitable[tuple[RowResult, GroupRow | None]]]
+    """As `RowClient.change_in_sync`."""
+    request_resignation: RequestResignation
+    """As `RowClient.resign`."""
+    serve_clients: Callable[[], Coroutine[Any, Any, None]]
+    """Lets clients connect."""
+    sends_checked: Callable[[], None]
+    """Called when sends may be accepted again, or no longer."""
+    database_responds: Callable[[], bool]
+    """Whether a metaserver can change the row now, as far as this node knows."""
+    node_id: str
+    member: Member = field(init=False)
+    """The role of the node, which this is the shell of."""
+    applying: Applying | None = field(default=None, init=False)
+    """Of a member that does not write to its log; None: the log was opened as that of the only member."""
+    has_ended: bool = field(default=False, init=False)
+    """Whether this life ended, so that the process makes a new one."""
+    log_problem: str = field(default="", init=False)
+    """Why the log could not be used when it was opened; "" if it could."""
     switch_overs: PlannedSwitchOvers | None = field(default=None, init=False)
     """Of a node that leads."""
     _stores: int = field(default=0, init=False)
@@ -39,50 +71,50 @@ class MemberShell:
 
     @property
     def identity(self) -> Identity:
-        return Identity(self._node.node_id, self._node.boot_id, self._node.incarnation)
+        return Identity(self.node_id, self.boot_id, self._folder.incarnation)
 
     @property
     def replica_state(self) -> ReplicaState:
-        return self._node.replica.state
+        return self._folder.replica.state
 
     async def store_replica_state(self, state: ReplicaState) -> None:
-        if state != self._node.replica.state:
+        if state != self._folder.replica.state:
             self._stores += 1
             self.write_under_way = self._stores
             try:
-                await asyncio.to_thread(self._node.replica.save_role, state)
+                await asyncio.to_thread(self._folder.replica.save_role, state)
             finally:
                 self.write_under_way = None
 
     def _identity(self) -> FollowerIdentity:
-        state, options = self._node.replica.state, self._node.options
+        state, options = self._folder.replica.state, self._options
         return FollowerIdentity(
             options.broker_group,
-            self._node.node_id,
-            self._node.boot_id,
-            self._node.sync_secret,
+            self.node_id,
+            self.boot_id,
+            self._sync_secret,
             state.epoch,
             state.promotion_id,
-            self._node.incarnation,
+            self._folder.incarnation,
         )
 
     def new_follower(self) -> Follower:
-        assert self._node.applying is not None
+        assert self.applying is not None
         return Follower(
-            self._node.log,
+            self._storage.log,
             SlaveCopy(
-                self._node.replica,
-                self._node.log,
-                self._node.replica.copied_log(self._node.log),
-                self._node.clock,
-                self._node.save_copied_state,
+                self._folder.replica,
+                self._storage.log,
+                self._folder.replica.copied_log(self._storage.log),
+                self._daemon.clock,
+                self._store.save_copied_state,
             ),
             self._identity(),
-            self._node.applying,
-            self._node.clock,
-            self._node.supervisor,
-            self._node.machine.start_thread,
-            self._node.end,
+            self.applying,
+            self._daemon.clock,
+            self._daemon.supervisor,
+            self._daemon.machine.start_thread,
+            self.end,
         )
 
     async def begin_epoch(self, row: GroupRow) -> tuple[Leading, int]:
@@ -94,7 +126,7 @@ class MemberShell:
 
     async def begin_alone(self) -> None:
         await self._begin_writing()
-        if self._node.log.epoch > FIRST_EPOCH:
+        if self._storage.log.epoch > FIRST_EPOCH:
             self.append_epoch()
 
     async def begin_replicating(self, row: GroupRow) -> Leading:
@@ -109,77 +141,73 @@ class MemberShell:
             else:
                 done.set_result(leading)
 
-        self._node.committer.between_commits(begin)
+        self._storage.committer.between_commits(begin)
         leading: Leading = await done
         return leading
-
-    @property
-    def log_problem(self) -> str:
-        return self._node.log_problem
 
     async def wait_for_state(self, address: str, on_problem: Callable[[str], None]) -> None:
         await wait_for_state(address, self._identity(), on_problem)
 
     def replication_problem(self) -> str:
-        return flush_problem(self._node.options.broker_group, self._node.options.flush)
+        return flush_problem(self._options.broker_group, self._options.flush)
 
     async def _begin_writing(self) -> None:
         """Apply the whole log, and write to it from now on."""
-        assert self._node.applying is not None
+        assert self.applying is not None
         # A checkpoint that was begun before holds nothing that is not confirmed; from now on each waits until all that it holds is.
-        async with self._node.checkpoints.lock:
-            self._node.checkpoints.is_suspended = True
-            await self._node.applying.apply_all()
-            await self._node.prepare_to_lead()
+        async with self._storage.checkpoints.lock:
+            self._storage.checkpoints.is_suspended = True
+            await self.applying.apply_all()
+            await self._store.prepare_to_lead()
             await self.begin_epoch_on_disk()
-            await asyncio.to_thread(self._node.identify_log)
-            self._node.make_committer()
-            self._node.checkpoints.committer = self._node.committer
-            self._node.checkpoints.is_suspended = False
-        self._node.committer.start()
+            await asyncio.to_thread(self._storage.identify_log)
+            self._storage.make_committer()
+            self._storage.checkpoints.committer = self._storage.committer
+            self._storage.checkpoints.is_suspended = False
+        self._storage.committer.start()
 
     async def begin_epoch_on_disk(self) -> None:
         """Have further commits written in the epoch on disk; nothing is being written."""
-        node = self._node
-        if node.replica.state.copying is not None:
+        replica, log = self._folder.replica, self._storage.log
+        if replica.state.copying is not None:
             # An operator promoted it although it lacks acknowledged messages. What it has was synced when it was opened.
-            await asyncio.to_thread(node.log.writer.sync)
-            await asyncio.to_thread(node.replica.end_copying, node.log)
-        node.replica.begin_epoch(node.log)
+            await asyncio.to_thread(log.writer.sync)
+            await asyncio.to_thread(replica.end_copying, log)
+        replica.begin_epoch(log)
 
     def _new_leading(self, row: GroupRow) -> Leading:
         leading = Leading(
-            self._node.node_id,
+            self.node_id,
             row,
-            self._node.log,
-            self._node.committer,
-            self._node.clock,
-            self._node.supervisor,
-            self._node.machine.rng,
+            self._storage.log,
+            self._storage.committer,
+            self._daemon.clock,
+            self._daemon.supervisor,
+            self._daemon.machine.rng,
             self._request_row_change,
-            self._node.checkpoint_store,
-            self._node.options.copy_bytes_per_second,
-            self._node.replica.state.log_id,
-            self._node.member.newer_epoch,
+            self._store.checkpoint_store,
+            self._options.copy_bytes_per_second,
+            self._folder.replica.state.log_id,
+            self.member.newer_epoch,
         )
-        leading.on_checked = self._node.sends_checked
-        leading.database_responds = self._node.database_responds
-        clients = HeldClients(self._node.server, lambda: self._node.handlers)
-        switch_over = SwitchOver(leading, clients, self._node.request_resignation, self._node.clock)
+        leading.on_checked = self.sends_checked
+        leading.database_responds = self.database_responds
+        clients = HeldClients(self._daemon.server, lambda: self._daemon.serving.handlers)
+        switch_over = SwitchOver(leading, clients, self.request_resignation, self._daemon.clock)
         self.switch_overs = PlannedSwitchOvers(
-            self._node.node_id,
+            self.node_id,
             switch_over,
-            self._node.checkpoints.make,
-            self._node.member.learned,
-            self._node.clock,
-            self._node.supervisor,
+            self._storage.checkpoints.make,
+            self.member.learned,
+            self._daemon.clock,
+            self._daemon.supervisor,
         )
         return leading
 
     async def _request_row_change(self, change: ChangeInSync, reason: Reason) -> tuple[RowResult, GroupRow | None]:
         """Request a change of the row. The answered row is on disk before the master acts on it, and waits for a slave no longer:
         then it knows also after a restart that the row of a restored database is older."""
-        result, row = await self._node.request_row_change(change, reason)
+        result, row = await self.request_row_change(change, reason)
         state = self.replica_state
         if row is not None and (row.epoch, row.promotion_id) == (state.epoch, state.promotion_id):
             await self.store_replica_state(state.for_row(row))
@@ -187,29 +215,27 @@ class MemberShell:
 
     def append_epoch(self) -> int:
         """Append the record of the epoch on disk; its log offset."""
-        state = self._node.replica.state
-        offset = self._node.log.gather.append(EPOCH_KIND, encode_epoch(state.epoch, state.promotion_id))
-        self._node.committer.kick()
+        state = self._folder.replica.state
+        offset = self._storage.log.gather.append(EPOCH_KIND, encode_epoch(state.epoch, state.promotion_id))
+        self._storage.committer.kick()
         return offset
 
     async def wait_confirmed(self, offset: int) -> None:
-        await self._node.committer.synced(offset)
+        await self._storage.committer.synced(offset)
 
     async def truncate(self, to: Truncation) -> None:
-        assert self._node.applying is not None
-        known = min(self._node.applying.known_high_watermark, self._node.log.written_end)
-        await self._node.segment_removal.close()
-        async with self._node.checkpoints.lock:
-            at = self._node.checkpoints.last_position.offset
-            await asyncio.to_thread(lambda: self._node.log.truncate(to, high_watermark=known, checkpoint_offset=at))
+        assert self.applying is not None
+        known = min(self.applying.known_high_watermark, self._storage.log.written_end)
+        await self._storage.segment_removal.close()
+        async with self._storage.checkpoints.lock:
+            at = self._storage.checkpoints.last_position.offset
+            await asyncio.to_thread(lambda: self._storage.log.truncate(to, high_watermark=known, checkpoint_offset=at))
 
     async def discard_log(self) -> None:
-        await self._node.segment_removal.close()
-        async with self._node.checkpoints.lock:
-            await asyncio.to_thread(self._node.replica.set_copying, Copying(0, 0, CopyPhase.CLEARING))
-
-    async def serve_clients(self) -> None:
-        await self._node.serve_clients()
+        await self._storage.segment_removal.close()
+        async with self._storage.checkpoints.lock:
+            await asyncio.to_thread(self._folder.replica.set_copying, Copying(0, 0, CopyPhase.CLEARING))
 
     def end(self, error: BaseException) -> None:
-        self._node.end(error)
+        self.has_ended = True
+        self._daemon.failure.set(error)

@@ -4,18 +4,15 @@ from collections.abc import Iterable
 
 from prometheus_client.core import Metric
 
-from qmq_node.commits.log_space import LogSpace
-from qmq_node.commits.write_watch import WriteWatch
 from qmq_node.daemon.metrics import DaemonMetrics
-from qmq_node.log.log import SegmentedLog
 from qmq_node.node.node import Node
+from qmq_node.node.storage import Storage
 from qmq_node.process.counters import Buckets, MetricFamilies
 
 
-def log_metrics(
-    families: MetricFamilies, log: SegmentedLog, space: LogSpace, write_watch: WriteWatch
-) -> Iterable[Metric]:
+def log_metrics(families: MetricFamilies, storage: Storage) -> Iterable[Metric]:
     """The metrics of a log and its disk, also of a node that does not serve."""
+    log, space, write_watch = storage.log, storage.space, storage.write_watch
     yield families.gauge("log_end_bytes", "Log end offset", log.written_end)
     yield families.gauge("log_begin_bytes", "Log start offset", log.begin)
     yield families.gauge("damaged_ranges", "Corrupted ranges of the log", len(log.stored.damaged))
@@ -48,11 +45,12 @@ class NodeMetrics(DaemonMetrics):
         yield self.commit_bytes.family(f"{self._prefix}_commit_bytes", "Size of a commit")
         yield self.counter("commits", "Commits written", node.committer.commits)
         yield self.gauge("unsynced_bytes", "Bytes appended and not synced yet", log.gather.pending_bytes)
-        yield from log_metrics(self, log, node.space, node.write_watch)
-        failures = node.membership.policies.failures if node.membership is not None else 0
+        yield from log_metrics(self, node.storage)
+        membership = node.registration.membership
+        failures = membership.policies.failures if membership is not None else 0
         yield self.counter("policy_failures", "Policies that could not be fetched, stored or applied", failures)
-        sessions = node.membership.sessions if node.membership is not None else ()
+        sessions = membership.sessions if membership is not None else ()
         registered = {session.url: float(session.is_registered) for session in sessions}
         text = "1 when the metaserver has accepted this node and its lease has not expired"
         yield self.gauge_by("metaserver_registered", text, "metaserver", registered)
-        yield self.gauge("writable", "1 when sends are accepted", 0 if node.refuse_sends() else 1)
+        yield self.gauge("writable", "1 when sends are accepted", 0 if node.registration.refuse_sends() else 1)

@@ -96,13 +96,13 @@ class Pair:
         for metaserver in self.running:
             await self.stored(metaserver)
         for metaserver in self.running:
-            await metaserver.reload()
+            await metaserver.serving.reload()
             await self.stored(metaserver)
 
     async def stored(self, metaserver: Metaserver) -> None:
         """Wait until everything is written, unless the database is away."""
         if not self.repositories[metaserver is self.b].is_away:
-            await eventually_async(lambda: not metaserver.write_behind.has_work, what="everything is stored")
+            await eventually_async(lambda: not metaserver.serving.write_behind.has_work, what="everything is stored")
 
     async def run(self, seconds: float, node: Peer | None = None, port: int = 1, state: int = 1) -> None:
         """Time passes; a node sends heartbeats each second."""

@@ -37,7 +37,7 @@ async def test_one_exception_does_not_end_periodic_work(
     async with small_system(tmp_path) as system:
         owner, method = {
             "broker": (system.brokers["g1"].changes, "take_unsampled"),
-            "delay": (system.delay.metrics.last_minute, "tick"),
+            "delay": (system.delay.serving.metrics.last_minute, "tick"),
             "metaserver": (system.meta.directory, "expire"),
         }[kind]
         calls = fail_once(monkeypatch, owner, method)

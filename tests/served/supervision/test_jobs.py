@@ -320,20 +320,20 @@ async def _gather(process: Process, supervisor: BreakingSupervisor, _: pytest.Mo
 
 async def _fail_a_heartbeat(process: Process, _: BreakingSupervisor, patch: pytest.MonkeyPatch) -> None:
     assert isinstance(process, Node)
-    assert process.membership is not None
-    patch.setattr(process.membership, "describe", _raise)
-    process.membership.soon()
+    assert process.registration.membership is not None
+    patch.setattr(process.registration.membership, "describe", _raise)
+    process.registration.membership.soon()
 
 
 async def _fetch_a_policy(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
     assert isinstance(process, Node)
-    assert process.membership is not None
+    assert process.registration.membership is not None
     await eventually_async(lambda: process.policy.version)
-    policies = process.membership.policies
+    policies = process.registration.membership.policies
     await eventually_async(lambda: policies._fetching is None)
     supervisor.break_job("policy_fetch")
     request = process.registration(BrokerRequestType.HEARTBEAT)
-    policies.check(process.membership.sessions[0].caller, request, "another")
+    policies.check(process.registration.membership.sessions[0].caller, request, "another")
 
 
 async def _read_in_bulk(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
@@ -482,8 +482,8 @@ async def _delete_segments(process: Process, supervisor: BreakingSupervisor, pat
     supervisor.break_job("segment_removal")
     stored = SimpleNamespace(hidden_segments=1, delete_hidden=lambda most: None)
     log = SimpleNamespace(hide_before=lambda offset: [], stored=stored)
-    patch.setattr(process.segment_removal, "_log", log)
-    process.segment_removal.drop_before(0)
+    patch.setattr(process.storage.segment_removal, "_log", log)
+    process.storage.segment_removal.drop_before(0)
 
 
 async def _set_a_group(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:

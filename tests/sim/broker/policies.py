@@ -6,4 +6,4 @@ from qmq_node.policy import NodePolicy, encode_policy
 
 async def enforce(broker: Broker, policy: NodePolicy) -> None:
     """As if the metaserver had sent it."""
-    await broker.policies.replace(encode_policy(policy))
+    await broker.registration.policies.replace(encode_policy(policy))

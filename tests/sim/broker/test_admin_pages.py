@@ -618,7 +618,7 @@ async def test_a_forgotten_group_stays_forgotten_over_a_restart_and_begins_anew(
 
             broker.checkpoints.finish = nothing  # type: ignore[method-assign]
     async with asked(tmp_path) as (broker, client, admin):
-        assert not broker.recovery.rebuilt
+        assert not broker.data.recovery.rebuilt
         assert sorted(broker.store.subjects["orders"].groups) == ["stays"]
         await client.send(message(0, "elsewhere"))
         await broker.checkpoints.finish()
@@ -628,7 +628,7 @@ async def test_a_forgotten_group_stays_forgotten_over_a_restart_and_begins_anew(
         assert await client.pull(last=2) == (3, ["m5"]), "numbers that may still be acked are not given out again"
         assert (await group_trace(admin, 0))["state"] == "skipped"
     async with asked(tmp_path) as (broker, client, _):
-        assert not broker.recovery.rebuilt
+        assert not broker.data.recovery.rebuilt
         assert await client.pull(last=-1) == (3, ["m5"])
 
 
@@ -646,7 +646,7 @@ async def test_a_group_that_comes_back_before_a_checkpoint_needs_no_rebuild_afte
 
         broker.checkpoints.finish = nothing  # type: ignore[method-assign]
     async with asked(tmp_path) as (broker, client, _):
-        assert not broker.recovery.rebuilt
+        assert not broker.data.recovery.rebuilt
         assert await client.pull(last=-1, limit=3) == (0, ["m0", "m1"])
         assert broker.store.forgotten == {}
 

@@ -154,7 +154,7 @@ async def test_a_broker_told_to_be_read_only_refuses_sends_and_nothing_else(tmp_
     async with running_broker(tmp_path) as broker, connected(broker) as client:
         await client.begin()
         await client.send(message(0))
-        broker.operator_read_only = Reason("maintenance")
+        broker.registration.operator_read_only = Reason("maintenance")
         failures = await client.send(message(1))
         # Not result 4: official clients would avoid this group for good (trap T2).
         assert failures["m1"].result == SendResult.STORE_ERROR
@@ -193,7 +193,9 @@ async def test_f13_a_full_disk_refuses_sends_at_once_while_acks_and_pulls_go_on(
             assert await client.ack(begin, last) == ResponseCode.SUCCESS
         assert broker.readiness() == ""
         disk.capacity_bytes = 64 << 20
-        await eventually_async(lambda: not broker.refuse_sends(), 5, "sends are taken again without a restart")
+        await eventually_async(
+            lambda: not broker.registration.refuse_sends(), 5, "sends are taken again without a restart"
+        )
         assert not await client.send(message(5000))
 
 
@@ -233,11 +235,13 @@ async def test_f13_while_the_next_segment_is_being_made_sends_leave_the_reserve_
         assert len(got) == stored + 1
         assert await client.ack(begin, begin + stored) == ResponseCode.SUCCESS
         await asyncio.sleep(began_at + 29.9 - loop.time())
-        assert "no space" not in broker.refuse_sends()
+        assert "no space" not in broker.registration.refuse_sends()
         await asyncio.sleep(0.2)
-        assert "no space" in broker.refuse_sends(), "the reason is reported"
+        assert "no space" in broker.registration.refuse_sends(), "the reason is reported"
         disk.capacity_bytes = None
-        await eventually_async(lambda: not broker.refuse_sends(), 5, "sends are taken again without a restart")
+        await eventually_async(
+            lambda: not broker.registration.refuse_sends(), 5, "sends are taken again without a restart"
+        )
         assert not await client.send(message(5000))
 
 
@@ -312,7 +316,7 @@ async def test_a_message_that_is_too_large_is_refused_alone(tmp_path: Path) -> N
 async def test_a_refused_send_is_answered_while_others_wait_for_the_disk(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker, connected(broker) as client:
         broker.committer.when_synced(1 << 60, lambda: None)
-        broker.operator_read_only = Reason("read only: for this test")
+        broker.registration.operator_read_only = Reason("read only: for this test")
         failures = await client.send(message(1))
         assert failures["m1"].remark == "read only: for this test"
 

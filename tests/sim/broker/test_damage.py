@@ -51,7 +51,7 @@ async def page(broker: Broker, path: str) -> tuple[int, Any]:
 async def check_visible(broker: Broker, lost: int, commits: list[tuple[int, int]]) -> None:
     """The damage is on all pages."""
     assert [(found.begin, found.end) for found in broker.log.stored.damaged] == commits
-    assert "the message log is corrupted" in broker.refuse_sends()
+    assert "the message log is corrupted" in broker.registration.refuse_sends()
     _, stats = await page(broker, "/stats")
     assert (stats["state"], len(stats["log"]["damaged"])) == ("read_only", len(commits))
     subject = next(item for item in stats["subjects"] if item["subject"] == "orders")
@@ -202,7 +202,7 @@ async def test_damage_beside_entries_that_are_repaired_is_recorded(tmp_path: Pat
         assert (await client.pull())[1] == ["m1"], "the entry is repaired from the log"
         ((begin, end),) = [(damage.begin, damage.end) for damage in broker.log.stored.damaged]
         assert begin < entry.log_offset < end
-        assert "the message log is corrupted" in broker.refuse_sends()
+        assert "the message log is corrupted" in broker.registration.refuse_sends()
 
 
 async def test_a_bulk_read_of_much_damage_repairs_a_part_in_each_answer(

@@ -271,7 +271,7 @@ async def test_f25_a_step_of_the_clock_and_time_away_delete_nothing_before_its_t
         await client.send(message(5555))
         await run_jobs(broker)
         assert broker.store.log.begin == 0
-        assert [gap.ms for gap in broker.retention_clock.gaps()] == [2 * 3_600_000]
+        assert [gap.ms for gap in broker.data.retention_clock.gaps()] == [2 * 3_600_000]
     clock.advance(2 * 3600)
     async with running_broker(tmp_path, clock=clock, **SHORT) as broker, connected(broker) as client:
         await run_jobs(broker)
@@ -292,7 +292,7 @@ async def test_an_idle_broker_that_is_restarted_was_not_away(tmp_path: Path) -> 
         clock.advance(1800)
         await run_jobs(broker)
     async with running_broker(tmp_path, clock=clock, **SHORT) as broker, connected(broker) as client:
-        assert broker.retention_clock.gaps() == ()
+        assert broker.data.retention_clock.gaps() == ()
         clock.advance(1801)
         await client.send(message(7777))
         await run_jobs(broker)

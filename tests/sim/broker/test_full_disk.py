@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker_node import broker as broker_module
+from broker_node import serving as broker_module
 from broker_node.broker import Broker
 from broker_node.delivery.settlement import Holder
 from broker_node.storage.actions import StartReason
@@ -72,7 +72,7 @@ async def test_consumers_that_leave_a_full_broker_use_no_reserve_and_their_messa
         for group in GROUPS:
             assert await leave(client, group) == ResponseCode.SUCCESS
             # The sweep must not use the reserve either.
-            await broker.consumer_leases.check()
+            await broker.serving.consumer_leases.check()
         assert room - broker.log.gather.room_bytes < 16 << 10, "the messages were copied into the reserve"
         assert len(broker.delivery.settlements.deferred) == len(GROUPS)
         assert {found.holder for found in broker.delivery.settlements.deferred.values()} == {Holder.LEFT}
@@ -174,11 +174,11 @@ async def test_without_any_space_acks_are_refused_and_the_broker_stays_and_start
         # What it holds is still delivered again: that needs no space.
         assert (await client.pull(limit=3, last=begin + acked - 1))[1] == got[acked : acked + 3]
     async with small_broker(tmp_path, disk) as broker, connected(broker) as client:
-        assert broker.refuse_sends().startswith("no space"), "known before the first request"
+        assert broker.registration.refuse_sends().startswith("no space"), "known before the first request"
         assert await client.ack(acked, acked) == ResponseCode.BROKER_ERROR
         assert (await client.pull(limit=3, last=acked - 1))[1] == got[acked : acked + 3]
         assert await client.pull(group="new", limit=1) == (-1, [])
         assert broker.committer.failed is None
         disk.capacity_bytes = 128 << 20
-        await eventually_async(lambda: not broker.refuse_sends(), 20)
+        await eventually_async(lambda: not broker.registration.refuse_sends(), 20)
         assert await client.ack(acked, acked) == ResponseCode.SUCCESS

@@ -99,19 +99,19 @@ async def test_pulls_behind_a_paused_consumer_are_tried_and_keep_their_order(
 ) -> None:
     async with running_broker(tmp_path) as broker, connected(broker) as client:
         await client.begin()
-        broker.policies.policy = NodePolicy("1", {}, frozenset({("orders", "g", "c0")}), "")
-        broker.policy_changed()
+        broker.registration.policies.policy = NodePolicy("1", {}, frozenset({("orders", "g", "c0")}), "")
+        broker.serving.apply_policy()
         waiting = [pull(broker, n) for n in range(4)]
         await client.send(message(0), message(1))
         await eventually_async(lambda: waiting[2].codes == [0])
         assert [connection.codes for connection in waiting] == [[], [0], [0], []]
-        broker.policies.policy = NodePolicy("2", {}, frozenset({("orders", "g", "")}), "")
-        broker.policy_changed()
+        broker.registration.policies.policy = NodePolicy("2", {}, frozenset({("orders", "g", "")}), "")
+        broker.serving.apply_policy()
         tried = counted(broker, monkeypatch)
         await client.send(message(2))
         await asyncio.sleep(10)
         assert tried == []
-        broker.policies.policy = NodePolicy("3", {}, frozenset(), "")
-        broker.policy_changed()
+        broker.registration.policies.policy = NodePolicy("3", {}, frozenset(), "")
+        broker.serving.apply_policy()
         await eventually_async(lambda: waiting[0].codes == [0])
         assert waiting[3].codes == []

@@ -109,7 +109,7 @@ async def test_retention_deletes_segments_in_a_thread(tmp_path: Path) -> None:
         disk.observe = only_in_threads("/log", "remove", "sync_dir")
         folder = f"{broker.options.data_dir}/log/"
         files = [path for path in disk.names if path.startswith(folder)]
-        broker._retain()
+        broker.serving._retain()
         begin = broker.store.log.begin
         assert begin >= 2 << 20
         await eventually_async(lambda: broker.store.log.stored.hidden_segments == 0)

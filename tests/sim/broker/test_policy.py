@@ -327,7 +327,7 @@ async def test_a_subject_keeps_its_messages_shorter_than_the_node(tmp_path: Path
         assert await stored(client, "orders", "e") == ["m4"]
     async with running_broker(tmp_path, clock=clock) as broker, connected(broker) as client:
         assert await stored(client, "orders", "f") == ["m4"]
-        assert broker.recovery.rebuilt is False
+        assert broker.data.recovery.rebuilt is False
 
 
 async def test_nothing_young_is_dropped_though_the_wall_clock_went_back(tmp_path: Path) -> None:
@@ -410,7 +410,7 @@ async def test_index_files_go_only_when_no_checkpoint_needs_them(
         # Were it to end here, its checkpoint would still find every entry that it counts on.
         copy_files(tmp_path / "broker", tmp_path / "copy" / "broker")
         async with running_broker(tmp_path / "copy", clock=clock) as other, connected(other) as its_client:
-            assert not other.recovery.rebuilt
+            assert not other.data.recovery.rebuilt
             assert await stored(its_client, "orders", "g") == ["m46"]
         for number in (47, 48):
             assert files(broker) == 5
@@ -447,7 +447,7 @@ async def test_a_read_only_node_says_why_in_refusals_stats_and_readiness(tmp_pat
         assert (stats["state"], stats["state_reason"]) == ("read_only", "read only: moving to new disks")
         # It serves reads: ready, with the reason beside it.
         assert await page(broker, "/readyz") == (200, {"status": "ok", "read_only": "read only: moving to new disks"})
-        assert broker.state is BrokerGroupState.READ_ONLY
+        assert broker.registration.state is BrokerGroupState.READ_ONLY
         assert await client.pull() == (0, ["m0"])
         await enforce(broker, EMPTY_POLICY)
         assert await page(broker, "/readyz") == (200, {"status": "ok"})

@@ -371,7 +371,7 @@ async def test_a_history_tells_who_took_which_messages_and_who_said_they_are_don
         if made_again:
             remove_files(tmp_path / "broker" / "checkpoint")
         async with running_broker(tmp_path) as broker:
-            assert broker.recovery.rebuilt is made_again
+            assert broker.data.recovery.rebuilt is made_again
             assert await progress(broker) == expected
 
 
@@ -395,7 +395,7 @@ async def test_a_log_of_before_settlements_is_read_as_acks(tmp_path: Path, monke
         await client.ack(2, 2)
     remove_files(tmp_path / "broker" / "checkpoint")
     async with running_broker(tmp_path) as broker, connected(broker) as client:
-        assert broker.recovery.rebuilt
+        assert broker.data.recovery.rebuilt
         assert [row[:3] for row in await progress(broker)][2:] == [(RecordKind.ACK, 0, 2), (RecordKind.ACK, 2, 3)]
         assert await client.pull() == (3, ["m3"])
         assert await client.pull("%RETRY%orders%g") == (0, ["m0", "m1"])
@@ -429,7 +429,7 @@ async def test_old_files_of_a_history_go_when_no_checkpoint_counts_on_them(
         await broker.checkpoints.finish()
         history, n = group.history, 24
         clock.advance(LOOK_SECONDS)
-        await broker.history_retention.tick()
+        await broker.data.history_retention.tick()
         assert (history.begin, broker.store.counters.expired_history_entries) == (20, 20)
         assert files() == 3, "two files of ten are old, and a crash may need them"
         await client.pull(limit=1, last=n)
@@ -441,7 +441,7 @@ async def test_old_files_of_a_history_go_when_no_checkpoint_counts_on_them(
         (told,) = (await ranges(broker))["orders"].groups
         assert (told.begin, told.end) == (20, n + 2)
     async with running_broker(tmp_path, clock=clock, read_bytes_per_second=0) as broker, connected(broker) as client:
-        assert not broker.recovery.rebuilt
+        assert not broker.data.recovery.rebuilt
         assert [row[3] for row in await progress(broker)] == left
         assert await client.pull(limit=1, last=n) == (n + 1, [f"m{n + 1}"])
 
@@ -464,7 +464,7 @@ async def test_a_group_that_is_made_again_soon_has_its_end_in_its_history(tmp_pa
         assert (await progress(broker))[:4] == expected
     remove_files(tmp_path / "broker" / "checkpoint")
     async with running_broker(tmp_path) as broker:
-        assert broker.recovery.rebuilt
+        assert broker.data.recovery.rebuilt
         assert (await progress(broker))[:4] == expected
 
 

@@ -16,8 +16,8 @@ async def test_a_node_of_a_one_member_group_starts_without_a_file_and_stores_the
     for number in range(2):
         async with running_broker(tmp_path) as broker, connected(broker) as client:
             assert await client.send(message(number)) == {}
-            assert broker.replica.is_stored
-            stored.append(broker.replica.state)
+            assert broker.folder.replica.is_stored
+            stored.append(broker.folder.replica.state)
     assert stored[0] == stored[1] == ReplicaState(log_id=stored[0].log_id)
     assert len(stored[0].log_id) == 16
 
@@ -31,11 +31,11 @@ async def test_a_node_whose_replica_state_can_not_be_read_does_not_start(tmp_pat
 
 async def test_a_node_whose_replica_state_is_older_than_its_log_does_not_start(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker, connected(broker) as client:
-        broker.replica.save(ReplicaState(2, "p-2", True))
-        broker.replica.begin_epoch(broker.log)
+        broker.folder.replica.save(ReplicaState(2, "p-2", True))
+        broker.folder.replica.begin_epoch(broker.log)
         assert await client.send(message(1)) == {}
     async with running_broker(tmp_path) as broker:
-        assert (broker.log.epoch, broker.replica.state.epoch) == (2, 2)
+        assert (broker.log.epoch, broker.folder.replica.state.epoch) == (2, 2)
     default_disk().remove(str(tmp_path / "broker" / "replica"))
     ReplicaStateFile(default_disk(), str(tmp_path / "broker")).save(ReplicaState(1, "p-1", True))
     with pytest.raises(SettingError, match="has epoch 1, but the log has commits of epoch 2"):

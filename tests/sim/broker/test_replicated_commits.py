@@ -196,7 +196,7 @@ async def test_waiting_sends_are_rejected_once_sends_are_and_a_bad_one_stops_no_
         assert (waiting_frames(handler), bad.codes, good.codes) == (2, [], [])
         handler.resume()
         assert waiting_frames(handler) == 2
-        broker.operator_read_only = Reason("read only: a slave does not confirm")
+        broker.registration.operator_read_only = Reason("read only: a slave does not confirm")
         handler.resume()
         assert (bad.codes, good.codes) == ([ResponseCode.BROKER_ERROR], [ResponseCode.SUCCESS])
         assert handler.counters.send_failures == {"store_error": 1}

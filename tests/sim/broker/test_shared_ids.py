@@ -91,11 +91,11 @@ async def test_acks_out_of_order_leave_the_same_over_a_restart_and_in_a_trace(tm
         assert await b.ack(5, 7) == ResponseCode.SUCCESS
         await check(broker)
     async with running_broker(tmp_path) as broker:
-        assert not broker.recovery.rebuilt
+        assert not broker.data.recovery.rebuilt
         await check(broker)
     remove_files(tmp_path / "broker" / "checkpoint")
     async with running_broker(tmp_path) as broker, connected(broker) as a:
-        assert broker.recovery.rebuilt
+        assert broker.data.recovery.rebuilt
         await check(broker)
         assert await a.pull(limit=20) == (0, ids(0, 1, 2, 3, 4))
         assert await a.pull(limit=20, last=4) == (8, ids(8, 9))

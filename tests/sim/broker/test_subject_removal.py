@@ -44,7 +44,9 @@ async def test_typos_do_not_fill_the_limit_for_ever(tmp_path: Path) -> None:
         assert broker.store.real_subjects == 1
         assert not await client.send(message(4, "mail"), message(5, "ordrs"))
         assert list(await client.send(message(6, "fourth"))) == ["m6"]
-        removed = broker.metrics.registry.get_sample_value("qmq_broker_removed_subjects_total", broker.metrics.labels)
+        removed = broker.serving.metrics.registry.get_sample_value(
+            "qmq_broker_removed_subjects_total", broker.serving.metrics.labels
+        )
         assert removed == 3
     async with running_broker(tmp_path, clock=clock, subjects_max=3) as broker:
         assert sorted(broker.store.subjects) == ["mail", "orders", "ordrs"]
@@ -78,9 +80,9 @@ async def test_a_turn_removes_no_more_than_its_limit(tmp_path: Path, monkeypatch
         clock.advance(7200)
         await run_jobs(broker)
         await enforce(broker, NodePolicy.of({name: SubjectPolicy(retention_hours=1) for name in "abcde"}))
-        await broker.subject_retention.tick()
+        await broker.serving.subject_retention.tick()
         for expected in (3, 1, 0):
-            await broker.subject_removal.tick()
+            await broker.serving.subject_removal.tick()
             assert len(broker.store.subjects) == expected
 
 
@@ -132,11 +134,11 @@ async def test_the_sweep_of_silent_consumers_passes_over_subjects_that_were_remo
     async with running_broker(tmp_path, clock=clock) as broker, connected(broker) as client:
         await client.send(*(message(0, name) for name in "abc"))
         # Another sweep of all subjects begins, and has some left.
-        await eventually_async(lambda: not broker.consumer_leases._to_sweep)
-        await broker.consumer_leases.check()
+        await eventually_async(lambda: not broker.serving.consumer_leases._to_sweep)
+        await broker.serving.consumer_leases.check()
         await expire(broker, clock, "a", "b", "c")
         for _ in range(3):
-            await broker.consumer_leases.check()
+            await broker.serving.consumer_leases.check()
         assert broker.store.subjects == {}
         assert broker.supervisor.failing() == {}
 
@@ -162,7 +164,7 @@ async def test_a_subject_that_returns_keeps_its_entries_when_old_files_are_delet
         assert files(broker) == [0]
         broker.store.subjects["orders"].consume_log.hide_before(5)
         broker.store.maybe_empty["orders"] = None
-        await broker.subject_removal.tick()
+        await broker.serving.subject_removal.tick()
         assert "orders" in broker.store.removed
         assert files(broker) == [0]
         await client.send(message(5), message(6))
@@ -175,6 +177,6 @@ async def test_a_subject_that_returns_keeps_its_entries_when_old_files_are_delet
         await client.begin()
         assert (await client.pull())[1] == ["m5", "m6"]
     async with running_broker(tmp_path, clock=clock) as broker, connected(broker) as client:
-        assert not broker.recovery.rebuilt
+        assert not broker.data.recovery.rebuilt
         await client.begin(group="h")
         assert (await client.pull(group="h"))[1] == ["m5", "m6"]

@@ -18,13 +18,13 @@ FULL = "no space: 0 bytes free on disk, the reserve is 16777216"
 
 def fill(monkeypatch: pytest.MonkeyPatch, system: SmallSystem, *groups: str) -> None:
     for name in groups:
-        monkeypatch.setattr(system.brokers[name].space, "lacks_space", lambda: FULL)
+        monkeypatch.setattr(system.brokers[name].storage.space, "lacks_space", lambda: FULL)
 
 
 async def filled(monkeypatch: pytest.MonkeyPatch, system: SmallSystem, *nodes: Node) -> None:
     """Fill the disks of nodes; the metaserver knows it when this returns."""
     for node in nodes:
-        monkeypatch.setattr(node.space, "lacks_space", lambda: FULL)
+        monkeypatch.setattr(node.storage.space, "lacks_space", lambda: FULL)
     groups = [system.meta.directory.groups[node.options.broker_group] for node in nodes]
     await eventually_async(lambda: {group.state for group in groups} == {GroupState.READ_ONLY}, 20)
 

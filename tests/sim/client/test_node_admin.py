@@ -68,10 +68,10 @@ async def test_stats_go_on_page_by_page(tmp_path: Path) -> None:
 
 async def test_a_node_that_is_not_well_says_why(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
-        broker._is_ready = False
+        broker.is_ready = False
         admin = NodeAdmin("{}:{}".format(*broker.admin.address))
         assert await admin.readiness() == {"status": "failing", "reason": "not serving"}
-        broker._is_ready = True
+        broker.is_ready = True
 
 
 async def test_an_answer_is_bounded_in_bytes(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def old_slave() -> MemoryDisk:
 
 
 class Slave:
-    """The lives of a slave until it follows, one phase after the other, as `MemberNode` and `Follower` do it."""
+    """The lives of a slave until it follows, one phase after the other, as `Replication` and `Follower` do it."""
 
     def __init__(self, disk: MemoryDisk, seed: int) -> None:
         self.disk = disk

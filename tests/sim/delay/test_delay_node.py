@@ -215,8 +215,8 @@ async def test_bad_requests_get_clear_answers_and_hurt_nobody(tmp_path: Path) ->
 async def test_a_node_without_brokers_keeps_everything(tmp_path: Path) -> None:
     async with small_system(tmp_path, groups=0) as system, connected(system.delay) as client:
         await client.send(*[delayed(i, now_ms()) for i in range(20)])
-        await eventually_async(lambda: system.delay.dispatcher.lanes.overdue == 20)
-        assert system.delay.dispatcher.lanes.problems(20)[0]["waiting"] == 20
+        await eventually_async(lambda: system.delay.serving.dispatcher.lanes.overdue == 20)
+        assert system.delay.serving.dispatcher.lanes.problems(20)[0]["waiting"] == 20
         await system.start_broker("g1")
         await arrived(system, 20)
         assert set((system.counts("orders")).values()) == {1}

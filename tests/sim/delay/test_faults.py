@@ -116,10 +116,10 @@ async def test_f35_all_brokers_down_while_messages_fall_due(tmp_path: Path) -> N
         dues = [begin + rng.randrange(1_500) for _ in range(count)]
         await send_all(client, dues, first=1)
         await eventually_async(
-            lambda: system.delay.dispatcher.lanes.overdue == count, 60, "everything is overdue and held"
+            lambda: system.delay.serving.dispatcher.lanes.overdue == count, 60, "everything is overdue and held"
         )
-        assert system.delay.dispatcher.lanes.problems(20)[0]["waiting"] == count
-        assert system.delay.dispatcher.lanes.ready_bytes == 0, "they wait without their bodies"
+        assert system.delay.serving.dispatcher.lanes.problems(20)[0]["waiting"] == count
+        assert system.delay.serving.dispatcher.lanes.ready_bytes == 0, "they wait without their bodies"
         # What is overdue and was never on its way can still be cancelled.
         (change,) = await client.change(Operation.CANCEL, DelayedTarget("m5"))
         assert change.outcome is Outcome.DONE
@@ -137,13 +137,13 @@ async def test_f35_all_brokers_down_while_messages_fall_due(tmp_path: Path) -> N
 
 async def test_one_subject_s_trouble_is_nobody_else_s(tmp_path: Path) -> None:
     async with small_system(tmp_path, groups=1) as system, connected(system.delay) as client:
-        route = system.delay.session.routes
-        system.delay.session.routes = lambda subject, kind: () if subject == "bad" else route(subject, kind)  # type: ignore[method-assign]
+        route = system.delay.serving.session.routes
+        system.delay.serving.session.routes = lambda subject, kind: () if subject == "bad" else route(subject, kind)  # type: ignore[method-assign]
         await send_all(client, [now_ms()] * 5_000, "bad")
         await send_all(client, [now_ms() + 100] * 50, "good")
         await all_stored(system, 50, "good", 10)
-        assert system.delay.dispatcher.lanes.overdue == 5_000
-        system.delay.session.routes = route  # type: ignore[method-assign]
+        assert system.delay.serving.dispatcher.lanes.overdue == 5_000
+        system.delay.serving.session.routes = route  # type: ignore[method-assign]
         await all_stored(system, 5_000, "bad", 10)
 
 
@@ -230,7 +230,7 @@ async def test_f26_a_forward_step_delivers_nothing_early_until_it_is_confirmed(t
         clock.offset_ms = HOUR
         await all_stored(system, 1)
         assert [item.message_id for item in system.stored("orders")] == ["m1"], "on time by the clock it had, not early"
-        await eventually_async(lambda: system.delay.trusted.held is not None)
+        await eventually_async(lambda: system.delay.data.trusted.held is not None)
         await send_all(client, [clock.wall_ms() + 500], first=2)  # a producer whose clock stepped, too
         url = "http://{}:{}".format(*system.delay.admin.address)
         status, body = await http_get(f"{url}/healthz", timeout_s=5)
@@ -239,12 +239,12 @@ async def test_f26_a_forward_step_delivers_nothing_early_until_it_is_confirmed(t
         assert (status, json.loads(body)["status"]) == (200, "ok"), "it serves by the clock it had"
         assert "jumped ahead by" in json.loads(body)["clock"]
         assert await _post_text(f"{url}/clock/confirm", "x") == 415
-        assert system.delay.trusted.held is not None
+        assert system.delay.data.trusted.held is not None
         await eventually_async(lambda: "clock" in system.delay.disk.list_dir(str(tmp_path / "d1")))
         status, body = await http_post_json(f"{url}/clock/confirm", b"{}", timeout_s=5)
         assert (status, json.loads(body)["confirmed"]) == (200, True)
         await all_stored(system, 3)
-        assert system.delay.trusted.held is None
+        assert system.delay.data.trusted.held is None
         assert system.delay.restrictions() == {}
         assert system.counts("orders") == {"m0": 1, "m1": 1, "m2": 1}
         assert "clock" not in system.delay.disk.list_dir(str(tmp_path / "d1"))
@@ -300,8 +300,8 @@ async def test_f26_a_backward_step_lets_messages_wait_and_delivers_nothing_twice
 
 async def test_damage_is_shown_and_makes_no_supervisor_restart_the_node(tmp_path: Path) -> None:
     async with small_system(tmp_path) as system:
-        assert system.delay.describe()["unreadable_messages"] == 0
+        assert system.delay.serving.describe()["unreadable_messages"] == 0
         system.delay.store.counters.lost += 2
         system.delay.store.bodies.unreadable += 1
-        assert system.delay.describe()["unreadable_messages"] == 3
+        assert system.delay.serving.describe()["unreadable_messages"] == 3
         assert system.delay.health() == ""

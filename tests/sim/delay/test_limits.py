@@ -101,7 +101,7 @@ def lead_to(system: SmallSystem, *brokers: OddBroker) -> None:
         BrokerGroupRoute(f"odd{i}", "{}:{}".format(*broker.server.address), 0, BrokerGroupState.READ_WRITE)
         for i, broker in enumerate(brokers)
     )
-    system.delay.session.routes = lambda subject, kind: routes  # type: ignore[method-assign]
+    system.delay.serving.session.routes = lambda subject, kind: routes  # type: ignore[method-assign]
 
 
 async def test_a_message_that_brokers_refuse_is_put_aside_and_can_be_freed(
@@ -117,7 +117,7 @@ async def test_a_message_that_brokers_refuse_is_put_aside_and_can_be_freed(
         assert system.delay.store.pending == 0
         page = await client.listed(ListDelayedRequest("orders", 0, now_ms() + DAY, states=("refused",)))
         assert {item.message.message_id for item in page.items} == {"m3", "m5"}
-        assert system.delay.describe()["put_aside"] == 2
+        assert system.delay.serving.describe()["put_aside"] == 2
 
         # It is still known after a restart, and an operator decides.
         await system.delay.close()
@@ -151,7 +151,7 @@ async def test_what_passes_is_tried_again_and_can_be_cancelled_meanwhile(tmp_pat
     async with odd(tmp_path) as (system, broker), connected(system.delay) as client:
         broker.refused = {f"m{i}": result for i in range(4)}
         await client.send(*[delayed(i, now_ms()) for i in range(5)])
-        await eventually_async(lambda: broker.got["m4"] == 1 and system.delay.dispatcher.lanes.overdue == 4)
+        await eventually_async(lambda: broker.got["m4"] == 1 and system.delay.serving.dispatcher.lanes.overdue == 4)
         # None of the four is on its way now, and the broker said that it has none of them.
         outcome = Outcome.TOO_LATE
         while outcome is Outcome.TOO_LATE:  # a try may just be under way
@@ -170,7 +170,7 @@ async def test_what_may_have_arrived_is_sent_again_and_can_t_be_cancelled(tmp_pa
         await eventually_async(lambda: broker.got["m1"] >= 1)
         (change,) = await client.change(Operation.CANCEL, DelayedTarget("m1"))
         assert (change.outcome, change.state) == (Outcome.TOO_LATE, "delivering")
-        await eventually_async(lambda: system.delay.dispatcher.sender.counters.unknown == 1)
+        await eventually_async(lambda: system.delay.serving.dispatcher.sender.counters.unknown == 1)
         assert broker.got["m1"] == 1, "this is the pause before the next try"
         (change,) = await client.change(Operation.CANCEL, DelayedTarget("m1"))
         assert (change.outcome, change.state) == (Outcome.TOO_LATE, "delivering")
@@ -198,7 +198,7 @@ async def test_a_batch_that_a_broker_stored_in_part_before_it_failed_stays_claim
     async with odd(tmp_path) as (system, broker), connected(system.delay) as client:
         broker.stores_first_and_fails = True
         await client.send(delayed(1, now_ms()), delayed(2, now_ms()))
-        await eventually_async(lambda: system.delay.dispatcher.sender.counters.refusals >= 2)
+        await eventually_async(lambda: system.delay.serving.dispatcher.sender.counters.refusals >= 2)
         changes = await client.change(Operation.CANCEL, DelayedTarget("m1"), DelayedTarget("m2"))
         assert {change.outcome for change in changes} == {Outcome.TOO_LATE}, "the broker may have stored them"
         broker.stores_first_and_fails = False
@@ -210,11 +210,11 @@ async def test_a_definite_failure_after_an_uncertain_one_leaves_the_claim(tmp_pa
     async with odd(tmp_path, send_seconds=0.3) as (system, broker), connected(system.delay) as client:
         broker.is_silent = True
         await client.send(delayed(1, now_ms()))
-        await eventually_async(lambda: system.delay.dispatcher.sender.counters.unknown >= 1)
+        await eventually_async(lambda: system.delay.serving.dispatcher.sender.counters.unknown >= 1)
         broker.refused = {"m1": SendResult.BROKER_BUSY}
         broker.is_silent = False
-        failed = system.delay.dispatcher.sender.counters.failed_batches
-        await eventually_async(lambda: system.delay.dispatcher.sender.counters.failed_batches >= failed + 2)
+        failed = system.delay.serving.dispatcher.sender.counters.failed_batches
+        await eventually_async(lambda: system.delay.serving.dispatcher.sender.counters.failed_batches >= failed + 2)
         (change,) = await client.change(Operation.CANCEL, DelayedTarget("m1"))
         assert change.outcome is Outcome.TOO_LATE, "the first try may have arrived"
         broker.refused = {}
@@ -301,13 +301,13 @@ async def test_questions_beyond_the_limit_are_answered_busy(tmp_path: Path, monk
     monkeypatch.setattr(handlers, "QUERIES_MAX", 3)
     async with odd(tmp_path) as (system, _), connected(system.delay) as client:
         hold = asyncio.Event()
-        find = system.delay.queries.find
+        find = system.delay.serving.queries.find
 
         async def slow(target: DelayedTarget) -> list[object]:
             await hold.wait()
             return await find(target)  # type: ignore[return-value]
 
-        monkeypatch.setattr(system.delay.queries, "find", slow)
+        monkeypatch.setattr(system.delay.serving.queries, "find", slow)
         body = FindDelayedRequest(DelayedTarget("m1")).encode()
         asked = [client.caller.call_soon(Command.FIND_DELAYED, body) for _ in range(4)]
         busy = await asyncio.wait_for(asked[3], 5)
@@ -384,7 +384,7 @@ async def test_the_calendar_keeps_a_limited_number_of_counts(tmp_path: Path, mon
         for subject in ("orders", "other", "orders"):
             counts = await client.calendar(subject, begin, begin + DAY)
             assert counts == {begin + i * HOUR: 1 for i in range(5)}
-        kept = system.delay.queries._calendar
+        kept = system.delay.serving.queries._calendar
         assert list(kept) == [begin // HOUR + i for i in (3, 4)], "two hours with two subjects each, used last"
 
 
@@ -473,14 +473,17 @@ async def test_many_bytes_of_due_messages_are_not_held_in_memory(
         due = now_ms() + 200
         await client.send(*[delayed(i, due + i, data="x" * 1_000) for i in range(1_000)])
         await eventually_async(
-            lambda: system.delay.dispatcher.lanes.overdue + 500 * len(system.delay.dispatcher.sender._tasks) >= 1_000,
+            lambda: (
+                system.delay.serving.dispatcher.lanes.overdue + 500 * len(system.delay.serving.dispatcher.sender._tasks)
+                >= 1_000
+            ),
             10,
         )
-        assert system.delay.dispatcher.lanes.ready_bytes < 4 * (64 << 10)
+        assert system.delay.serving.dispatcher.lanes.ready_bytes < 4 * (64 << 10)
         broker.is_silent = False
         await eventually_async(lambda: system.delay.store.pending == 0, 30)
         assert set(broker.got) == {f"m{i}" for i in range(1_000)}
-        assert system.delay.dispatcher.lanes.ready_bytes == 0, "what was counted in was counted out"
+        assert system.delay.serving.dispatcher.lanes.ready_bytes == 0, "what was counted in was counted out"
 
 
 async def test_nothing_is_answered_and_nothing_leaves_before_it_is_on_disk(
@@ -563,7 +566,7 @@ async def test_large_messages_are_read_a_few_at_a_time_and_all_delivered_in_orde
         await eventually_async(lambda: system.delay.store.pending == 0, 20)
         assert set(broker.got) == {f"m{i}" for i in range(40)}
         assert max(reads) <= most + size + 1_000
-        assert system.delay.dispatcher.lanes.ready_bytes == 0
+        assert system.delay.serving.dispatcher.lanes.ready_bytes == 0
 
 
 async def test_an_hour_with_undecided_effects_is_not_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -594,6 +597,6 @@ async def test_a_question_that_meets_a_bug_of_ours_is_answered_all_the_same(
         async def broken(target: DelayedTarget) -> list[object]:
             raise KeyError("a bug")
 
-        monkeypatch.setattr(system.delay.queries, "find", broken)
+        monkeypatch.setattr(system.delay.serving.queries, "find", broken)
         frame = await client.raw(Command.FIND_DELAYED, FindDelayedRequest(DelayedTarget("m1")).encode())
         assert frame.code == ResponseCode.BROKER_ERROR

@@ -51,7 +51,7 @@ async def test_hours_are_read_written_and_removed_in_threads(tmp_path: Path, mon
             assert len((await client.find("m105")).items) == 1, "searched in all hours"
             (change,) = await client.change(Operation.CANCEL, DelayedTarget("m107", due_ms=far + 7 * HOUR))
             assert change.outcome is Outcome.DONE
-            await system.delay.queries.calendar("orders", 0, far + 100 * DAY)
+            await system.delay.serving.queries.calendar("orders", 0, far + 100 * DAY)
             past = [number for number in system.delay.store.hours if number < far // HOUR]
             await eventually_async(
                 lambda: not any(number in system.delay.store.hours for number in past), 20, "finished hours are removed"

@@ -137,7 +137,7 @@ async def test_a_damaged_body_or_entry_is_left_out_and_the_others_come(tmp_path:
         assert ids(pages) == ["m0", "m1", "", "m3", "", "m5"]
         assert [state for _, _, state in rows(pages)] == ["pending"] * 4 + ["lost", "pending"]
         for _ in range(2):
-            assert system.delay.describe()["unreadable_messages"] == 2, "the body and the entry, each once"
+            assert system.delay.serving.describe()["unreadable_messages"] == 2, "the body and the entry, each once"
             await read(system, lambda r: list(r.schedule(hour, 0, 6, with_data=True)))
 
 
@@ -151,7 +151,7 @@ async def test_a_damaged_body_that_a_query_reads_is_counted_once(tmp_path: Path)
         for _ in range(2):
             page = await client.listed(ListDelayedRequest("orders", hour * HOUR_MS, (hour + 1) * HOUR_MS))
             assert [item.message.message_id for item in page.items] == ["m0", "m1", "m3", "m4", "m5"]
-            assert system.delay.describe()["unreadable_messages"] == 1
+            assert system.delay.serving.describe()["unreadable_messages"] == 1
 
 
 async def test_so_many_damaged_messages_are_remembered_and_no_more(
@@ -167,7 +167,7 @@ async def test_so_many_damaged_messages_are_remembered_and_no_more(
     async with small_system(tmp_path) as system, connected(system.delay) as client:
         page = await client.listed(ListDelayedRequest("orders", hour * HOUR_MS, (hour + 1) * HOUR_MS))
         assert [item.message.message_id for item in page.items] == ["m4", "m5"]
-        assert system.delay.describe()["unreadable_messages"] == 2
+        assert system.delay.serving.describe()["unreadable_messages"] == 2
 
 
 @pytest.mark.parametrize(

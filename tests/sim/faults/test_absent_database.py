@@ -43,14 +43,14 @@ async def test_f28_clients_do_not_notice_that_the_database_is_away() -> None:
         await asyncio.sleep(OUTAGE_SECONDS / 2)
         await newcomer(scenario, "new")
         assert "new" not in database.rows.routes
-        assert scenario.meta.write_behind.pending > 0
+        assert scenario.meta.serving.write_behind.pending > 0
         await asyncio.sleep(ROUTE_FILE_ALONE_SECONDS + NETWORK_SECONDS)
         assert b'"new"' in bytes(scenario.host("meta").disk.names["/meta/routes.log"].content)
         await asyncio.sleep(OUTAGE_SECONDS / 2)
         database.is_away = False
         took = await scenario.until(lambda: "new" in database.rows.routes, 30, "the new subject is stored")
         assert took < STORED_SECONDS
-        took = await scenario.until(lambda: not scenario.meta.write_behind.pending, 30, "everything is stored")
+        took = await scenario.until(lambda: not scenario.meta.serving.write_behind.pending, 30, "everything is stored")
         assert took < NETWORK_SECONDS + 0.05
         await asyncio.sleep(20)
         assert scenario.changes_since(began) == []

@@ -8,7 +8,7 @@ import pytest
 from delay_node.trusted_clock import STEP_ACCEPTED_MS
 from metaserver.memory.live_groups import EXPIRY_SECONDS
 from qmq.net.discovery import http_post_json
-from qmq_node.node.node import JOB_SECONDS
+from qmq_node.node.storage import JOB_SECONDS
 from tests.sim.faults.scenario import NETWORK_SECONDS, OFFLINE_SECONDS, running
 
 HOUR_MS = 3_600_000

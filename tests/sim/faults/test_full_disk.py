@@ -3,7 +3,7 @@
 import pytest
 
 from qmq_node.commits.log_space import LogSpace
-from qmq_node.node.node import JOB_SECONDS
+from qmq_node.node.storage import JOB_SECONDS
 from tests.sim.faults.scenario import NETWORK_SECONDS, Scenario, running
 from tests.support.promises import CaughtBy, Check, judging
 

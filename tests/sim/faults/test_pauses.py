@@ -13,7 +13,7 @@ from metaserver.server import EXPIRE_SECONDS
 from qmq.client.acker import HEARTBEAT_SECONDS as CONSUMER_HEARTBEAT_SECONDS
 from qmq.protocol.codes import BrokerGroupState
 from qmq_node.membership.metaserver_session import BACK_OFF_SECONDS
-from qmq_node.node.node import JOB_SECONDS
+from qmq_node.node.storage import JOB_SECONDS
 from tests.sim.faults.scenario import NETWORK_SECONDS, OFFLINE_SECONDS, TIMEOUTS, Scenario, running
 from tests.sim.world.cluster import RESTART_SECONDS
 

@@ -27,7 +27,7 @@ async def test_an_empty_node_is_stored_as_a_member_before_it_is_answered(tmp_pat
         assert answer.row is not None
         assert answer.row.members == ("g1-a", "g1-b")
         assert repository.groups["g1"].members == ("g1-a", "g1-b")
-        assert metaserver.row_changes.counters.changes == 1
+        assert metaserver.serving.row_changes.counters.changes == 1
 
 
 async def test_a_node_waits_as_a_spare_while_the_database_is_away(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ async def test_a_node_waits_as_a_spare_while_the_database_is_away(tmp_path: Path
             repository.is_away = False
             answer = await slave.register("g1", "g1-b", port=2, boot_id="b", state=4)
             assert answer.reason == ""
-        assert metaserver.row_changes.counters.unavailable == 1
+        assert metaserver.serving.row_changes.counters.unavailable == 1
 
 
 async def test_a_change_whose_reply_was_lost_is_found_done(tmp_path: Path) -> None:

@@ -159,13 +159,16 @@ async def test_one_that_names_no_policy_or_refuses_the_node_is_followed_only_if_
         fakes.a.policy, fakes.a.code, fakes.a.reason = EMPTY_POLICY, "node.group_taken", "another node has it"
         await asyncio.sleep(3)
         assert await followed(node) == fakes.b.url
-        assert node.metaserver_read_only == ""
+        assert node.registration.metaserver_read_only == ""
         states = {session["url"]: (session["state"], session["problem"]) for session in await sessions_of(node)}
         assert states == {fakes.a.url: ("rejected", "another node has it"), fakes.b.url: ("registered", "")}
         fakes.b.policy = None
         await asyncio.sleep(3)
         assert await followed(node) == fakes.a.url
-        assert node.metaserver_read_only == "read only: the metaserver rejected this node: another node has it"
+        assert (
+            node.registration.metaserver_read_only
+            == "read only: the metaserver rejected this node: another node has it"
+        )
         assert node.policy == SHUT, "no metaserver names another one"
     await fakes.a.stop()
     await fakes.b.stop()
@@ -191,8 +194,8 @@ async def test_a_metaserver_that_is_silent_delays_neither_heartbeats_to_another_
         for url, value in ((fakes.a.url, 0), (fakes.b.url, 1)):
             assert f'metaserver_registered{{broker_group="g1",metaserver="{url}"}} {value}.0' in metrics
         began = now()
-        assert node.membership is not None
-        await node.membership.close()
+        assert node.registration.membership is not None
+        await node.registration.membership.close()
         assert now() - began <= CALL_SECONDS + 0.1
         assert fakes.b.requests[-1] == BrokerRequestType.OFFLINE
         assert fakes.a.requests[-1] == BrokerRequestType.OFFLINE
@@ -206,8 +209,8 @@ async def test_a_stop_waits_only_so_long_when_no_metaserver_can_be_found(tmp_pat
         problem = "http://a:80/meta/address: not registered yet; http://b:80/meta/address: not registered yet"
         assert node.readiness() == f"not registered: {problem}"
         began = now()
-        assert node.membership is not None
-        await node.membership.close()
+        assert node.registration.membership is not None
+        await node.registration.membership.close()
         assert now() - began <= CALL_SECONDS + 0.1
 
 
@@ -217,9 +220,9 @@ async def test_a_stop_goes_on_when_a_deregistration_fails(
     await fakes.start()
     async with broker(tmp_path) as node:
         await asyncio.sleep(1)
-        assert node.membership is not None
-        monkeypatch.setattr(node.membership, "describe", lambda request_type: 1 // 0)
-    assert node.membership.sessions[0].caller is None
+        assert node.registration.membership is not None
+        monkeypatch.setattr(node.registration.membership, "describe", lambda request_type: 1 // 0)
+    assert node.registration.membership.sessions[0].caller is None
     await fakes.a.stop()
     await fakes.b.stop()
 
@@ -229,8 +232,8 @@ async def test_a_change_of_the_node_reaches_all_at_once(tmp_path: Path, fakes: F
     async with broker(tmp_path) as node:
         await asyncio.sleep(3.5)
         before = [len(fake.requests) for fake in (fakes.a, fakes.b)]
-        assert node.membership is not None
-        node.membership.soon()
+        assert node.registration.membership is not None
+        node.registration.membership.soon()
         await asyncio.sleep(0.1)
         assert [len(fake.requests) for fake in (fakes.a, fakes.b)] == [count + 1 for count in before]
     await fakes.a.stop()

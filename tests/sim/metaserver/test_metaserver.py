@@ -177,16 +177,18 @@ async def test_f28_with_the_database_away_answers_come_from_memory_and_are_store
     async with running(tmp_path, ManualClock(), repository) as metaserver, peer(metaserver) as client:
         await client.register("g1", port=1)
         await client.register("g2", port=2)
-        await eventually_async(lambda: metaserver.write_behind.pending == 0)
+        await eventually_async(lambda: metaserver.serving.write_behind.pending == 0)
         AwayRepository.is_away = True
         try:
             client.ask("new", ClientType.PRODUCER)
             await eventually_async(lambda: len(client.pushed) == 1)
             assert len(client.answers()[0].broker_groups) == 2
-            await eventually_async(lambda: metaserver.write_behind.problem != "")
+            await eventually_async(lambda: metaserver.serving.write_behind.problem != "")
         finally:
             AwayRepository.is_away = False
-        await eventually_async(lambda: metaserver.write_behind.pending == 0 and not metaserver.write_behind.problem)
+        await eventually_async(
+            lambda: metaserver.serving.write_behind.pending == 0 and not metaserver.serving.write_behind.problem
+        )
         assert "new" in repository.routes
 
 
@@ -269,7 +271,7 @@ async def test_a_route_that_another_metaserver_stored_first_holds_and_gets_the_g
         assert metaserver.directory.routes["orders"] == repository.routes["orders"]
         await eventually_async(lambda: [g.name for g in client.answers()[-1].broker_groups] == ["g2", given])
         client.ask("other", ClientType.PRODUCER)
-        await eventually_async(lambda: "other" in repository.routes and not metaserver.write_behind.pending)
+        await eventually_async(lambda: "other" in repository.routes and not metaserver.serving.write_behind.pending)
         assert repository.routes["other"].version == 1
         assert metaserver.directory._added == {}, "what is stored is forgotten"
 
@@ -358,7 +360,7 @@ async def test_a_group_with_a_hidden_character_is_not_stored(tmp_path: Path) -> 
         for group in ("bill\xa0ing", "bill\u202eing", "\x05g", "billing"):
             client.ask("orders", ClientType.CONSUMER, group)
         await eventually_async(lambda: len(client.pushed) == 4)
-        await eventually_async(lambda: metaserver.write_behind.pending == 0)
+        await eventually_async(lambda: metaserver.serving.write_behind.pending == 0)
         assert {seen.group for seen in repository.clients} == {"billing"}
         assert metaserver.handlers.counters.illegal == 3
 

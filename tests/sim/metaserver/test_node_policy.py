@@ -60,7 +60,7 @@ async def test_a_changed_policy_reaches_its_nodes_and_they_report_it(tmp_path: P
         await in_force(one, SHUT.version)
         await in_force(two, EMPTY_POLICY.version)
         await eventually_async(lambda: directory.groups["g1"].policy_version == SHUT.version)
-        await eventually_async(lambda: system.delay.refuse_sends() == "read only: later")
+        await eventually_async(lambda: system.delay.registration.refuse_sends() == "read only: later")
         assert system.meta.handlers.counters.policies_sent == sent + 2
         async with connected(one) as client, connected(two) as other:
             assert (await client.send(message(0)))["m0"].result == SendResult.STORE_ERROR
@@ -89,7 +89,11 @@ async def test_with_the_metaserver_away_a_node_goes_on_with_its_policy_also_over
         set_policies(system.meta.directory, {"g1": SHUT})
         await in_force(broker, SHUT.version)
         await system.meta.close()
-        await eventually_async(lambda: broker.membership is not None and broker.membership.sessions[0].failures > 0)
+        await eventually_async(
+            lambda: (
+                broker.registration.membership is not None and broker.registration.membership.sessions[0].failures > 0
+            )
+        )
         for _ in range(2):
             async with connected(broker) as client:
                 assert list(await client.send(message(0), message(1, "open"))) == ["m0"]
@@ -131,17 +135,23 @@ async def test_what_can_not_be_read_or_kept_is_not_applied_and_tried_again_in_gr
         directory = system.meta.directory
         set_policies(directory, {"g1": SHUT})
         await in_force(broker, SHUT.version)
-        assert broker.membership is not None
+        assert broker.registration.membership is not None
         other = NodePolicy.of(read_only="x")
         with monkeypatch.context() as broken:
             broken.setattr(directory.policies, "document", lambda *_: (other.version, b'{"version": "v", "paused": 1}'))
             set_policies(directory, {"g1": other})
-            await eventually_async(lambda: broker.membership is not None and broker.membership.policies.failures >= 2)
-            assert "paused" in broker.membership.policies.problem
+            await eventually_async(
+                lambda: (
+                    broker.registration.membership is not None and broker.registration.membership.policies.failures >= 2
+                )
+            )
+            assert "paused" in broker.registration.membership.policies.problem
             assert broker.policy == SHUT
         await in_force(broker, other.version)
-        await eventually_async(lambda: broker.membership is not None and broker.membership.policies.problem == "")
-        failures = broker.membership.policies.failures
+        await eventually_async(
+            lambda: broker.registration.membership is not None and broker.registration.membership.policies.problem == ""
+        )
+        failures = broker.registration.membership.policies.failures
 
         def full(_self: PolicyFile, _document: bytes) -> None:
             raise OSError(28, "no space")
@@ -150,11 +160,16 @@ async def test_what_can_not_be_read_or_kept_is_not_applied_and_tried_again_in_gr
             broken.setattr(PolicyFile, "save", full)
             set_policies(directory, {"g1": SHUT})
             await eventually_async(
-                lambda: broker.membership is not None and broker.membership.policies.failures > failures
+                lambda: (
+                    broker.registration.membership is not None
+                    and broker.registration.membership.policies.failures > failures
+                )
             )
             assert broker.policy == other
         await in_force(broker, SHUT.version)
-        await eventually_async(lambda: broker.membership is not None and broker.membership.policies.problem == "")
+        await eventually_async(
+            lambda: broker.registration.membership is not None and broker.registration.membership.policies.problem == ""
+        )
         assert (await stats(broker))["policy"]["problem"] == ""
 
 
@@ -210,7 +225,7 @@ async def test_a_delay_node_refuses_closed_subjects_and_what_is_over_a_quota(tmp
         limited = SubjectPolicy(messages_per_second=2)
         set_policies(system.meta.directory, {"d1": NodePolicy.of({**SHUT.subjects, "limited": limited})})
         due = now_ms() + 3_600_000
-        await eventually_async(lambda: len(system.delay.send_gate) == 2)
+        await eventually_async(lambda: len(system.delay.registration.send_gate) == 2)
         async with connected(system.delay) as client:
             frame = (
                 delayed(0, due, "open"), delayed(1, due), *(delayed(n, due, "limited") for n in range(2, 6)),
@@ -241,12 +256,12 @@ async def test_due_messages_of_a_closed_subject_hold_up_no_other_subject_and_com
         due = now_ms() + 200
         async with connected(system.delay) as client:
             assert not await client.send(*(delayed(n, due) for n in range(50)))
-            await eventually_async(lambda: system.delay.dispatcher.sender.counters.failed_batches > 0)
+            await eventually_async(lambda: system.delay.serving.dispatcher.sender.counters.failed_batches > 0)
             # The subject rests, the broker group does not.
             for number in range(100, 110):
                 assert not await client.send(delayed(number, now_ms(), "open"))
                 await eventually_async(lambda wanted=number: f"m{wanted}" in system.counts("open"))
-                assert not system.delay.dispatcher.lanes.breaker._failing
+                assert not system.delay.serving.dispatcher.lanes.breaker._failing
         # At rest in between: not asked for in a circle.
         rests = (now_ms() - due) / 1000 / SUBJECT_REFUSED_SECONDS
         assert broker.handlers.counters.policy_refused_messages["closed"] <= 50 * (rests + 2)

@@ -72,7 +72,7 @@ class Scene:
             await self.heartbeats("g1-b", silent_ms=3000, replica_role=ReplicaRole.IN_SYNC, state=4)
             await eventually_async(lambda: not any(meta.handlers.promotions._running for meta in self.metaservers))
             for metaserver in self.metaservers:
-                await metaserver.reload()
+                await metaserver.serving.reload()
             if self.masters == {"g1-b"}:
                 return
         raise AssertionError(str([meta.handlers.promotions.blocked for meta in self.metaservers]))
@@ -133,7 +133,7 @@ async def test_of_two_metaservers_that_promote_at_once_one_does(tmp_path: Path) 
     async with scene(tmp_path, metaservers=2) as found:
         await found.fails()
         await found.until_promoted()
-        counters = [meta.row_changes.counters.changes for meta in found.metaservers]
+        counters = [meta.serving.row_changes.counters.changes for meta in found.metaservers]
         assert sorted(counters) == [0, 1]
         rows = {meta.directory.groups["g1"].row.group_row for meta in found.metaservers}
         assert rows == {found.repository.groups["g1"].group_row}
@@ -199,10 +199,10 @@ async def test_no_slave_is_promoted_by_a_row_from_a_backup(tmp_path: Path) -> No
         newer = replace(GROUP, in_sync=("g1-a",), in_sync_version=8)
         found.repository.groups["g1"] = newer
         found.repository.changes_made += 1
-        await metaserver.reload()
+        await metaserver.serving.reload()
         found.repository.groups["g1"] = GROUP
         found.repository.changes_made += 1
-        await metaserver.reload()
+        await metaserver.serving.reload()
         await found.fails()
         for _ in range(10):
             await found.heartbeats("g1-b", silent_ms=3000)
@@ -215,7 +215,7 @@ async def test_no_row_from_a_backup_is_changed(tmp_path: Path) -> None:
         (metaserver,) = found.metaservers
         found.repository.groups["g1"] = replace(GROUP, in_sync_version=6)
         found.repository.changes_made += 1
-        await metaserver.reload()
+        await metaserver.serving.reload()
         await found.fails()
         for _ in range(10):
             await found.heartbeats("g1-b", silent_ms=3000)
@@ -239,8 +239,8 @@ async def test_a_metaserver_that_observes_another_one_promotes_as_fast_as_alone(
 
         async def observe() -> None:
             for meta in metas:
-                await eventually_async(lambda meta=meta: not meta.write_behind.has_work)  # type: ignore[misc]
-                await meta.reload()
+                await eventually_async(lambda meta=meta: not meta.serving.write_behind.has_work)  # type: ignore[misc]
+                await meta.serving.reload()
 
         for _ in range(12):
             await found.heartbeats("g1-a", "g1-b")

@@ -30,14 +30,14 @@ class HeldFile:
 
 @contextmanager
 def held_file(metaserver: Metaserver, monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldFile]:
-    file, save = HeldFile(), metaserver.route_file.save
+    file, save = HeldFile(), metaserver.serving.route_file.save
 
     async def held(directory: Directory) -> None:
         file.saves += 1
         await file.may_save.wait()
         await save(directory)
 
-    monkeypatch.setattr(metaserver.route_file, "save", held)
+    monkeypatch.setattr(metaserver.serving.route_file, "save", held)
     try:
         yield file
     finally:
@@ -85,10 +85,10 @@ async def test_nodes_get_a_row_when_the_file_can_t_be_written(tmp_path: Path, mo
         def fail(*_: object) -> None:
             raise OSError("no space left")
 
-        monkeypatch.setattr(pair.metaserver.route_file, "_append", fail)
-        monkeypatch.setattr(pair.metaserver.route_file, "_replace", fail)
+        monkeypatch.setattr(pair.metaserver.serving.route_file, "_append", fail)
+        monkeypatch.setattr(pair.metaserver.serving.route_file, "_replace", fail)
         assert (await pair.change(InSyncChange.ADD)).result is RowResult.DONE
-        assert "no space left" in pair.metaserver.route_file.save_problem
+        assert "no space left" in pair.metaserver.serving.route_file.save_problem
         await pair.sent(pair.slave, pair.row)
 
 

@@ -122,7 +122,7 @@ async def test_a_row_that_is_read_from_the_database_is_sent_to_the_nodes(tmp_pat
             promoted = replace(group, epoch=2, in_sync_version=5, promotion_id="00000000-0000-4000-8000-000000000002")
             pair.repository.groups["g1"] = promoted
             pair.repository.changes_made += 1
-        await pair.metaserver.reload()
+        await pair.metaserver.serving.reload()
         assert pair.row.epoch == 2
         for node in (pair.master, pair.slave):
             await pair.sent(node, pair.row)
@@ -140,7 +140,7 @@ async def test_a_node_without_replication_is_sent_no_row(tmp_path: Path) -> None
             with repository.lock:
                 repository.groups["g1"] = replace(repository.groups["g1"], epoch=3)
                 repository.changes_made += 1
-            await metaserver.reload()
+            await metaserver.serving.reload()
             assert metaserver.directory.groups["g1"].row.epoch == 3
             await other.register("g1", "g1-b", port=2)
             assert other.pushed == []

@@ -109,7 +109,7 @@ async def delay_of(system: SmallSystem, ahead_ms: int = 0) -> AsyncIterator[Dela
 @judging()
 def check_stored(broker: Broker, expected: Expected) -> None:
     """Subjects have their messages and groups their positions."""
-    assert not broker.recovery.rebuilt, broker.recovery.why_rebuilt
+    assert not broker.data.recovery.rebuilt, broker.data.recovery.why_rebuilt
     assert not broker.store.log.stored.damaged
     assert set(broker.store.subjects) == set(expected.messages)
     for name, ids in expected.messages.items():
@@ -238,7 +238,7 @@ async def test_a_broker_opens_and_serves_what_an_older_one_wrote(
     assert recording.broker_format() == OLD_FORMAT
     async with system_of(recording, monkeypatch) as system:
         async with broker_of(system) as broker, connected(broker) as client:
-            assert bool(broker.recovery.replayed_messages) is recording.is_killed
+            assert bool(broker.data.recovery.replayed_messages) is recording.is_killed
             check_stored(broker, expected)
             for group in expected.groups:
                 await consume(client, group)

@@ -98,7 +98,7 @@ def crash(group: Members, name: str, *, is_power_cut: bool) -> None:
 
 def phase_of(group: Members, name: str) -> CopyPhase | None:
     """What a node copies, as it is on its disk."""
-    copying = group.broker(name).replica.state.copying
+    copying = group.broker(name).folder.replica.state.copying
     return copying.phase if copying is not None else None
 
 

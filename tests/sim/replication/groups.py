@@ -51,7 +51,7 @@ class Group:
         """Wait until these members are in sync, and the master knows it."""
 
         def known() -> bool:
-            leading = self.master.member.leading if self.runs(self.row.master) else None
+            leading = self.master.replication.member.leading if self.runs(self.row.master) else None
             return (
                 set(self.row.in_sync) == set(nodes)
                 and leading is not None

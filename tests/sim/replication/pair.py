@@ -123,8 +123,11 @@ class Members:
                 state.save(ReplicaState(is_only_member=False))
             broker = Broker(options, machine)
             # The row that a test sets by hand has it promoted whether it starts again or not.
-            broker.boot_id = name
-            broker.request_row_change, broker.request_resignation = self.row.request, self.row.resign
+            broker.replication.boot_id = name
+            broker.replication.shell.request_row_change, broker.replication.shell.request_resignation = (
+                self.row.request,
+                self.row.resign,
+            )
             return broker
 
         return Host(self._cluster, name, port, make)
@@ -157,7 +160,7 @@ class Members:
         for name, host in self.hosts.items():
             if name in self.uninformed or not row.master:
                 continue
-            if host.server is not None and (member := self.broker(name).member) is not None:
+            if host.server is not None and (member := self.broker(name).replication.member) is not None:
                 member.learned(row)
 
     async def promote(self, name: str) -> None:
@@ -174,7 +177,7 @@ class Members:
     def master_knows_row(self) -> bool:
         """Whether the master, if it leads, has acted on the present row."""
         host, row = self.hosts[self.row.value.master], self.row.value
-        leading = self.broker(row.master).member.leading if host.server is not None else None
+        leading = self.broker(row.master).replication.member.leading if host.server is not None else None
         return leading is None or leading.current_row.place == row.place
 
     async def all_equal(self) -> None:

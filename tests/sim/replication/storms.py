@@ -62,7 +62,7 @@ class Storm:
     async def switch_over(self, name: str) -> None:
         """Request a switch-over of a node, which may end meanwhile."""
         with suppress(SwitchOverRejected, SwitchOverUnknown):
-            await self.group.broker(name).switch_over("")
+            await self.group.broker(name).replication.switch_over("")
             self.switched += 1
 
     async def step(self) -> None:

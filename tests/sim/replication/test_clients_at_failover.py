@@ -273,7 +273,7 @@ async def test_a_planned_switch_over_is_one_line_at_info_for_all_clients(
         await producer.send("orders", {})
         async with many_consumers(group):
             caplog.clear()
-            await group.master.switch_over("")
+            await group.master.replication.switch_over("")
             await failed_over(group)
             await asyncio.sleep(20)
             lines = client_lines(caplog)

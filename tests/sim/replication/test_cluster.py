@@ -29,7 +29,7 @@ async def test_the_second_node_becomes_a_slave_and_replaces_the_master() -> None
         await group.serves("g1-b")
         assert await received(group) == sent
         assert group.row.epoch == FIRST_EPOCH + 1
-        assert group.master.refuse_sends() == "read only: 2 copies are required, 1 is in sync"
+        assert group.master.registration.refuse_sends() == "read only: 2 copies are required, 1 is in sync"
         group.hosts["g1-a"].start()
         await group.in_sync("g1-a", "g1-b")
         async with client_of(group.master) as client:
@@ -244,11 +244,11 @@ async def test_a_node_that_does_not_sync_each_commit_gets_no_slave() -> None:
         group = Group(cluster)
         await eventually_async(lambda: group.row.members == ("g1-a", "g1-b"), 60)
         broker = group.broker("g1-a")
-        await eventually_async(lambda: "flush is interval" in broker.member.reason, 60)
+        await eventually_async(lambda: "flush is interval" in broker.replication.member.reason, 60)
         assert broker.registration(BrokerRequestType.HEARTBEAT).problems[0].code == Code.NO_SLAVES
         await eventually_async(lambda: "flush is interval" in group.broker("g1-b").readiness(), 60)
-        assert broker.member.role is ReplicaRole.MASTER
-        assert broker.replica.state.is_only_member
+        assert broker.replication.member.role is ReplicaRole.MASTER
+        assert broker.folder.replica.state.is_only_member
         async with client_of(broker) as client:
             await send(client, range(5))
         assert group.row.in_sync == ("g1-a",)
@@ -265,13 +265,18 @@ async def test_a_node_that_replaced_the_only_member_writes_in_a_new_epoch() -> N
         host.start()
         await group.serves("g1-b")
         broker = group.broker("g1-b")
-        assert (broker.replica.state.epoch, broker.replica.state.is_only_member) == (FIRST_EPOCH + 1, True)
+        assert (broker.folder.replica.state.epoch, broker.folder.replica.state.is_only_member) == (
+            FIRST_EPOCH + 1,
+            True,
+        )
         await eventually_async(lambda: tuple(broker.log.epochs) == ((FIRST_EPOCH + 1, 0),), 60)
-        assert "missing" in broker.refuse_sends()
+        assert "missing" in broker.registration.refuse_sends()
         # The old one accepts nothing any more.
         group.hosts["g1-a"].start()
-        await eventually_async(lambda: group.runs("g1-a") and bool(group.broker("g1-a").refuse_sends()), 60)
-        assert group.broker("g1-a").refuse_sends() == "read only: it is not a member; members are g1-b"
+        await eventually_async(
+            lambda: group.runs("g1-a") and bool(group.broker("g1-a").registration.refuse_sends()), 60
+        )
+        assert group.broker("g1-a").registration.refuse_sends() == "read only: it is not a member; members are g1-b"
         async with client_of(group.broker("g1-a")) as client:
             assert len(await stored(client)) == 20
 
@@ -288,7 +293,7 @@ async def test_decisions_of_operators_reach_slaves_and_hold_after_a_promotion() 
         assert slave.policy.version == group.master.policy.version
         group.hosts["g1-a"].kill()
         await group.serves("g1-b")
-        assert "read only" in group.broker("g1-b").refuse_sends()
+        assert "read only" in group.broker("g1-b").registration.refuse_sends()
         async with client_of(group.master) as client:
             assert await client.send(message(99)) != {}
         assert await received(group) == sent

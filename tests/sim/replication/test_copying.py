@@ -44,7 +44,7 @@ async def test_an_empty_slave_knows_everything_that_the_master_knows() -> None:
         await group.start("g1-b")
         await in_sync(group, "g1-a", "g1-b")
         slave = group.broker("g1-b")
-        assert slave.recovery.rebuilt
+        assert slave.data.recovery.rebuilt
         await all_equal(group)
         async with client_of(master) as client:
             await traffic.send(client, 3)
@@ -173,7 +173,7 @@ async def test_a_copy_has_nothing_of_what_an_operator_accepted_to_lose() -> None
         await eventually_async(
             lambda: group.hosts["g1-c"].server is not None and phase_of(group, "g1-c") is CopyPhase.LOG, 60
         )
-        copying = group.broker("g1-c").replica.state.copying
+        copying = group.broker("g1-c").folder.replica.state.copying
         assert copying is not None
         assert copying.end >= lost_end > end
         group.hosts["g1-a"].kill()
@@ -194,10 +194,10 @@ async def test_a_node_that_copies_does_not_lead() -> None:
         await eventually_async(
             lambda: group.hosts["g1-b"].server is not None and phase_of(group, "g1-b") is CopyPhase.LOG, 60
         )
-        member = group.broker("g1-b").member
+        member = group.broker("g1-b").replication.member
         await eventually_async(lambda: member.follower is not None and member.follower.copy.goal > 0)
         assert member.role is ReplicaRole.COPYING
-        stats = await group.broker("g1-b")._stats(None)
+        stats = await group.broker("g1-b").replication._stats(None)
         assert stats["role"] == "copying"
         assert stats["replication"]["copy"]["phase"] == "log"
         copy = stats["replication"]["copy"]
@@ -217,7 +217,7 @@ async def test_a_slave_removes_what_the_retention_of_its_master_removed() -> Non
         await in_sync(group, "g1-a", "g1-b")
         slave, traffic = group.broker("g1-b"), Traffic()
         ticks = []
-        slave.history_retention.tick = lambda: asyncio.sleep(0, ticks.append(1))  # type: ignore[method-assign]
+        slave.data.history_retention.tick = lambda: asyncio.sleep(0, ticks.append(1))  # type: ignore[method-assign]
         async with client_of(group.broker("g1-a")) as client:
             await traffic.prepare(client)
             await traffic.fill(client, group, "g1-a")

@@ -63,7 +63,7 @@ async def test_a_slave_whose_log_can_not_be_applied_says_so_and_the_others_serve
         host.start()
         await host.has_started.wait()
         slave = group.broker("g1-b")
-        await eventually_async(lambda: slave.member.role is ReplicaRole.FAILED, 60)
+        await eventually_async(lambda: slave.replication.member.role is ReplicaRole.FAILED, 60)
         (damage,) = slave.log.stored.damaged
         assert f"its log can't be applied: log offset {damage.begin}: " in slave.readiness()
         await group.in_sync("g1-a")

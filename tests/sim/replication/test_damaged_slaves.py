@@ -10,7 +10,6 @@ import pytest
 from broker_node.broker import Broker
 from broker_node.storage.subject_table import StorePaths
 from qmq.protocol.codes import BrokerRequestType, ReplicaRole
-from qmq_node.member.registration import registration_of
 from qmq_node.replication.slave.state_copy import WAIT_SECONDS
 from tests.sim.replication.copying import SETTINGS, Traffic, all_equal, assert_no_failures, in_sync, make_copies_small
 from tests.sim.replication.pair import Members, client_of, members
@@ -57,12 +56,12 @@ async def waits(group: Members, why: str) -> Broker:
     await eventually_async(lambda: why in slave.readiness(), 60)
     await asyncio.sleep(2 * WAIT_SECONDS)
     assert why in slave.readiness()
-    request = registration_of(slave, super(Broker, slave).registration(BrokerRequestType.HEARTBEAT))
+    request = slave.registration.request(BrokerRequestType.HEARTBEAT)
     assert request.replica_role is ReplicaRole.WAITING
     assert "lacks acknowledged bytes from offset" in request.problems[0]
     assert request.log_end == slave.log.written_end
     assert files == segments(group, "g1-b")
-    assert slave.replica.state.copying is None
+    assert slave.folder.replica.state.copying is None
     return slave
 
 

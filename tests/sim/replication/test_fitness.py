@@ -104,7 +104,7 @@ async def test_a_member_with_a_full_disk_is_promoted_if_no_other_one_can_lead() 
         await asyncio.sleep(3.0)
         group.hosts["g1-a"].kill()
         await group.serves("g1-b")
-        assert group.broker("g1-b").space.is_disk_full
+        assert group.broker("g1-b").storage.space.is_disk_full
         assert await received(group) == sent
 
 
@@ -222,7 +222,7 @@ async def test_a_disk_that_hangs_while_the_node_stands_still_is_no_reason_to_ref
             await asyncio.sleep(3.0)
             process.resume()
             assert await sending == {}
-        assert not broker.write_watch.is_stuck
+        assert not broker.storage.write_watch.is_stuck
         assert group.row.master == "g1-a"
 
 
@@ -326,10 +326,12 @@ async def test_no_slave_is_added_while_the_database_is_away() -> None:
         await asyncio.sleep(6.0)
         group.hosts["g1-b"].start()
         master = group.master
-        assert master.member.leading is not None
-        await eventually_async(lambda: bool(master.member.leading and master.member.leading.slaves()))
+        assert master.replication.member.leading is not None
+        await eventually_async(
+            lambda: bool(master.replication.member.leading and master.replication.member.leading.slaves())
+        )
         await asyncio.sleep(10.0)
-        assert master.member.leading.counted == ("g1-a",)
+        assert master.replication.member.leading.counted == ("g1-a",)
         group.hosts["g1-b"].kill()
         async with client_of(master) as client:
             sent += await send(client, range(20, 30))
@@ -362,14 +364,14 @@ async def test_a_member_that_is_stopped_while_it_applies_its_tail_ends_at_once()
     async with cluster_of(2, checkpoint_seconds=600.0) as group:
         sent = await with_a_tail(group)
         slave, begins = group.broker("g1-b"), asyncio.Event()
-        assert slave.applying is not None
+        assert slave.replication.applying is not None
 
         async def spend(_: int) -> None:
             # The first record of the tail is in the store.
             begins.set()
             await asyncio.sleep(5.0)
 
-        slave.applying._pacer.spend = spend  # type: ignore[method-assign]
+        slave.replication.applying._pacer.spend = spend  # type: ignore[method-assign]
         await asyncio.wait_for(begins.wait(), REPLACED_SECONDS)
         saved = slave.checkpoints.saved
         await asyncio.wait_for(group.hosts["g1-b"].stop(), 3.0)
@@ -383,7 +385,7 @@ async def test_no_checkpoint_is_saved_when_the_tail_can_not_be_applied() -> None
     async with cluster_of(2, checkpoint_seconds=600.0) as group:
         sent = await with_a_tail(group)
         slave, host = group.broker("g1-b"), group.hosts["g1-b"]
-        assert slave.applying is not None
+        assert slave.replication.applying is not None
         saved, process = [0], host.process
 
         async def spend(_: int) -> None:
@@ -391,7 +393,7 @@ async def test_no_checkpoint_is_saved_when_the_tail_can_not_be_applied() -> None
             saved[0] = slave.checkpoints.saved
             raise LogError("the tail can't be read")
 
-        slave.applying._pacer.spend = spend  # type: ignore[method-assign]
+        slave.replication.applying._pacer.spend = spend  # type: ignore[method-assign]
         await eventually_async(lambda: host.process is not process, REPLACED_SECONDS)
         assert saved == [slave.checkpoints.saved]
         group.hosts["g1-a"].start()

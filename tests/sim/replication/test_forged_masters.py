@@ -122,8 +122,8 @@ async def log_stays(slave: Broker) -> AsyncIterator[None]:
     yield
     assert slave.failure.is_set is False
     assert (slave.log.written_end, slave.disk.list_dir(slave.log_folder)) == (end, files)
-    assert slave.replica.state.copying is None
-    assert slave.member.role is ReplicaRole.IN_SYNC
+    assert slave.folder.replica.state.copying is None
+    assert slave.replication.member.role is ReplicaRole.IN_SYNC
 
 
 @pytest.mark.parametrize("result", FollowResult, ids=lambda result: result.name)
@@ -135,7 +135,7 @@ async def test_a_program_without_the_secret_learns_nothing_and_changes_nothing(r
             await asyncio.sleep(FORGED_SECONDS)
             assert len(master.commands) > 2
             assert set(master.commands) == {Command.AUTHENTICATE}, "it sent no FOLLOW, and asked for no state"
-            assert "does not have the node secret" in slave.member.follower.problem
+            assert "does not have the node secret" in slave.replication.member.follower.problem
 
 
 @pytest.mark.parametrize("result", REJECTIONS, ids=lambda result: result.name)
@@ -184,7 +184,7 @@ async def test_forged_commits_end_the_session_only(why: str, caplog: pytest.LogC
             master.on_session = send_commits
             await asyncio.sleep(FORGED_SECONDS)
             assert len(master.follows) > 1
-            assert slave.member.follower.counters.rejected_commits > 1
+            assert slave.replication.member.follower.counters.rejected_commits > 1
             assert f"rejected by its {'CRC' if why == 'crc' else 'chain'}" in caplog.text
             assert caplog.text.count("commits of the master were rejected") == 1, "not for each session"
 
@@ -213,10 +213,10 @@ async def test_an_alarm_counts_once_the_row_confirms_that_the_slave_depends_on_t
         slave = group.broker("g1-b")
         async with forged(rejecting(FollowResult.CRC_DIFFERS), knows_secret=True):
             await asyncio.sleep(FORGED_SECONDS)
-            assert slave.member.follower is not None, "it has not given up"
+            assert slave.replication.member.follower is not None, "it has not given up"
             group.row.value = group.row.value.with_in_sync(frozenset({"g1-a"}))
-            await eventually_async(lambda: slave.member.role is ReplicaRole.FAILED, KEPT_SECONDS[-1] + 2)
-            assert slave.member.reason == "the master rejects this slave: CRC_DIFFERS: forged"
+            await eventually_async(lambda: slave.replication.member.role is ReplicaRole.FAILED, KEPT_SECONDS[-1] + 2)
+            assert slave.replication.member.reason == "the master rejects this slave: CRC_DIFFERS: forged"
 
 
 async def test_a_log_is_replaced_when_the_row_and_the_master_s_state_agree() -> None:
@@ -227,8 +227,8 @@ async def test_a_log_is_replaced_when_the_row_and_the_master_s_state_agree() -> 
             group.row.value = group.row.value.with_in_sync(frozenset({"g1-a"}))
             await eventually_async(lambda: Command.READ_COPY in master.commands, KEPT_SECONDS[-1] + 2)
             await asyncio.sleep(2 * PROOF_SECONDS)
-            assert (slave.log.written_end, slave.replica.state.copying) == (end, None)
-            assert "it copies the log when the master's state can be read" in slave.member.reason
+            assert (slave.log.written_end, slave.folder.replica.state.copying) == (end, None)
+            assert "it copies the log when the master's state can be read" in slave.replication.member.reason
 
 
 # --- breakages -------------------------------------------------------------------------------------------------------

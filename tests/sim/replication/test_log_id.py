@@ -9,7 +9,7 @@ from tests.support.waiting import eventually_async
 
 def log_ids(group: Group) -> set[str]:
     """Those that the members have on disk."""
-    return {group.broker(node).replica.state.log_id for node in group.hosts}
+    return {group.broker(node).folder.replica.state.log_id for node in group.hosts}
 
 
 async def test_all_members_have_one_log_id_whoever_leads() -> None:
@@ -18,13 +18,13 @@ async def test_all_members_have_one_log_id_whoever_leads() -> None:
         await group.all_equal()
         (first,) = log_ids(group)
         assert first
-        await group.master.switch_over("g1-b")
+        await group.master.replication.switch_over("g1-b")
         await group.serves("g1-b")
         await group.in_sync(*group.hosts)
         assert log_ids(group) == {first}
         for killed in ("g1-b", "g1-a", "g1-c"):
             if group.row.master != killed:
-                await group.master.switch_over(killed)
+                await group.master.replication.switch_over(killed)
                 await group.serves(killed)
             group.hosts[killed].kill()
             await group.serves(*(group.hosts.keys() - {killed}))
@@ -76,6 +76,6 @@ async def test_a_group_that_begins_again_with_an_empty_log_has_another_id() -> N
         cluster.other_members["g1-b"] = host
         host.start()
         await group.serves("g1-b")
-        second = group.broker("g1-b").replica.state.log_id
+        second = group.broker("g1-b").folder.replica.state.log_id
         assert second
         assert second != first

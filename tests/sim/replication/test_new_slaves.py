@@ -32,7 +32,7 @@ async def test_a_node_reports_another_role_at_once() -> None:
 
 async def test_a_switch_over_to_a_slave_that_has_just_joined_is_not_undone() -> None:
     async with cluster_of() as group:
-        switching = asyncio.create_task(group.broker("g1-a").switch_over("g1-b"))
+        switching = asyncio.create_task(group.broker("g1-a").replication.switch_over("g1-b"))
         await eventually_async(lambda: group.row.master == "g1-b")
         process = group.hosts["g1-b"].process
         assert process is not None

@@ -41,8 +41,10 @@ async def test_what_is_acknowledged_is_on_both_members_and_survives_the_master()
         assert request.led_row is not None
         assert (GroupRow.of(request.led_row), request.counted) == (group.row.value, ("g1-a", "g1-b"))
         slave = group.broker("g1-b")
-        assert slave.member is not None
-        await eventually_async(lambda: slave.member is not None and slave.member.role is ReplicaRole.IN_SYNC)
+        assert slave.replication.member is not None
+        await eventually_async(
+            lambda: slave.replication.member is not None and slave.replication.member.role is ReplicaRole.IN_SYNC
+        )
         group.hosts["g1-a"].kill()
         await group.promote("g1-b")
         assert group.broker("g1-b") is slave, "it was promoted without a restart"
@@ -154,7 +156,7 @@ async def test_a_restarted_master_waits_for_a_new_epoch() -> None:
         broker = group.broker("g1-a")
         await eventually_async(lambda: "it led epoch 2 before it started again" in broker.readiness())
         await group.promote("g1-a")
-        assert broker.replica.state.epoch == 3
+        assert broker.folder.replica.state.epoch == 3
         async with client_of(broker) as client:
             await in_sync(group, "g1-a", "g1-b")
             assert await stored(client) == sent
@@ -172,7 +174,7 @@ async def test_a_slave_writes_checkpoints_and_starts_again_from_them() -> None:
             await group.all_equal()
             group.hosts["g1-b"].kill()
             await group.start("g1-b")
-            assert 0 < group.broker("g1-b").recovery.loaded_offset < group.broker("g1-a").log.synced_end
+            assert 0 < group.broker("g1-b").data.recovery.loaded_offset < group.broker("g1-a").log.synced_end
             await in_sync(group, "g1-a", "g1-b")
             await group.all_equal()
         first, second = group.states()

@@ -60,7 +60,7 @@ async def count_copies(storm: LargeStorm) -> None:
             if server is not None and known.get(name) is not server:
                 known[name] = server
                 broker = storm.group.broker(name)
-                storm.copies += broker.opening is not None and broker.opening.is_log_only
+                storm.copies += broker.storage.opening is not None and broker.storage.opening.is_log_only
 
 
 @pytest.mark.parametrize("count", [2, 3])

@@ -42,12 +42,12 @@ async def test_a_master_reports_its_slaves_and_a_slave_its_master() -> None:
         assert reported["applied_end"] <= end <= reported["confirmed_end"]
         assert reported["sent_end"] - reported["confirmed_end"] in (0, HEADER_BYTES), "a seal need not be confirmed"
         assert (await admin(master).readiness()) == {"status": "ok", "role": "master"}
-        await eventually_async(lambda: slave.member.role is ReplicaRole.IN_SYNC)
+        await eventually_async(lambda: slave.replication.member.role is ReplicaRole.IN_SYNC)
         stats = await admin(slave).stats()
         report = stats["replication"]
         assert (stats["role"], stats["state_reason"]) == ("in_sync", "slave, in sync")
         assert stats["state_why"] == {"code": "slave_in_sync", "values": {}, "text": "slave, in sync"}
-        assert (stats["connections"], stats["disk_free_bytes"]) == (0, slave.space.disk_free_bytes)
+        assert (stats["connections"], stats["disk_free_bytes"]) == (0, slave.storage.space.disk_free_bytes)
         assert stats["uptime_seconds"] > 0
         assert (report["role"], report["master"], report["epoch"]) == ("in_sync", "g1-a", 2)
         assert (report["received_end"], report["applied_end"], report["high_watermark"]) == (
@@ -109,7 +109,7 @@ async def test_metrics_of_a_master_and_a_slave() -> None:
         assert found["slave_sessions_total"] == 1
         assert found["confirm_seconds_count"] == 2, "the record of the epoch, and the message"
         assert 'rejected_confirmations_total{reason="no_session"}' not in found
-        await eventually_async(lambda: slave.member.role is ReplicaRole.IN_SYNC)
+        await eventually_async(lambda: slave.replication.member.role is ReplicaRole.IN_SYNC)
         found = await series(slave)
         assert found['role{role="in_sync"}'] == 1
         assert found["sessions_total"] == 1
@@ -124,7 +124,7 @@ async def test_role_changes_are_counted_over_all_lives_of_a_process() -> None:
     async with members(running_loop()) as group:
         await group.promote("g1-a")
         await in_sync(group, "g1-a", "g1-b")
-        await group.broker("g1-a").switch_over("")
+        await group.broker("g1-a").replication.switch_over("")
         await eventually_async(lambda: group.is_master("g1-b"))
         await in_sync(group, "g1-a", "g1-b")
         old = group.broker("g1-a")

@@ -52,12 +52,12 @@ def restore(group: Group, *, restarts: bool, files: str = "kept") -> None:
 
 async def promoted_by_operator(group: Group, name: str) -> None:
     """An operator promotes a member that runs, as `services.members.promote` does."""
-    await eventually_async(lambda: group.runs(name) and group.broker(name).member.row is not None)
+    await eventually_async(lambda: group.runs(name) and group.broker(name).replication.member.row is not None)
     meta = group.cluster.meta.server
     assert isinstance(meta, Metaserver)
     row = group.row.group_row
     node, newest = group.broker(name), meta.directory.newest_place("g1")
-    change = UncleanPromotion(*row.place, name, node.incarnation, node.boot_id, newest, PROMOTION)
+    change = UncleanPromotion(*row.place, name, node.folder.incarnation, node.replication.boot_id, newest, PROMOTION)
     group.set(**{
         name: getattr(group.row.with_group_row(change.applied_to(row)), name)
         for name in ("epoch", "master", "in_sync", "in_sync_version", "promotion_id", "master_boot_id", "incarnations")
@@ -121,7 +121,7 @@ async def test_a_slave_that_alone_knows_the_newest_row_keeps_another_one_from_it
         await group.in_sync("g1-a", "g1-c")
         async with client_of(group.master) as client:
             sent += await send(client, range(20, 30))
-        await eventually_async(lambda: group.broker("g1-c").replica.state.version == group.row.in_sync_version)
+        await eventually_async(lambda: group.broker("g1-c").folder.replica.state.version == group.row.in_sync_version)
         for name in ("g1-a", "g1-c"):
             group.hosts[name].kill()
         group.cluster.meta.kill()

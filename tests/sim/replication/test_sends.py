@@ -35,23 +35,23 @@ async def test_a_group_below_its_minimum_rejects_sends_and_serves_everything_els
             assert broker.registration(BrokerRequestType.HEARTBEAT).state is BrokerGroupState.READ_WRITE
             group.hosts["g1-b"].kill()
             await in_sync(group, "g1-a")
-            await eventually_async(lambda: broker.refuse_sends() == BELOW)
+            await eventually_async(lambda: broker.registration.refuse_sends() == BELOW)
             assert await rejected(client, 2) == BELOW
             assert broker.registration(BrokerRequestType.HEARTBEAT).state is BrokerGroupState.READ_ONLY
-            assert broker.describe()["state_reason"] == BELOW
+            assert broker.serving.describe()["state_reason"] == BELOW
             why = {
                 "code": "one_in_sync",
                 "values": {"required": 2, "in_sync": 1},
                 "text": BELOW.removeprefix("read only: "),
             }
-            assert broker.describe()["state_why"] == {"code": "refuses", "values": {"why": why}, "text": BELOW}
+            assert broker.serving.describe()["state_why"] == {"code": "refuses", "values": {"why": why}, "text": BELOW}
             assert await client.pull() == (0, ["m0", "m1"])
             assert await client.ack(0, 1) == 0
             assert await client.begin(group="another") == 0
             await group.start("g1-b")
             await in_sync(group, "g1-a", "g1-b")
-            await eventually_async(lambda: not broker.refuse_sends())
-            assert broker.describe()["state_why"] is None
+            await eventually_async(lambda: not broker.registration.refuse_sends())
+            assert broker.serving.describe()["state_why"] is None
             assert await client.send(message(3)) == {}
             assert await client.pull(last=1) == (2, ["m3"])
 

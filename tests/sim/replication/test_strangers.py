@@ -32,7 +32,7 @@ OWNER = "/g1-b/node.json"
 async def undisturbed(group: Group) -> AsyncIterator[None]:
     """The row stays as it is, no session of a slave ends, and the group stores messages."""
     sent = await begun(group)
-    row, counters = group.row, group.master.member.leading
+    row, counters = group.row, group.master.replication.member.leading
     assert counters is not None
     sessions, ended = counters.counters.sessions, dict(counters.counters.ended_sessions)
     yield
@@ -153,16 +153,16 @@ async def test_rows_of_another_group_are_ignored(caplog: pytest.LogCaptureFixtur
     async with cluster_of() as group, undisturbed(group):
         for node in group.hosts:
             broker = group.broker(node)
-            assert broker.member.row is not None
-            row = replace(broker.member.row, broker_group="g2", epoch=9, master="g1-b")
+            assert broker.replication.member.row is not None
+            row = replace(broker.replication.member.row, broker_group="g2", epoch=9, master="g1-b")
             body = bytearray(row.encode())
             broker.pushed(Frame(Command.ROLE, 1, 0, FLAG_ONE_WAY, Command.ROLE, memoryview(body), body, 0))
-            assert broker.membership is not None
-            answer = broker.membership.sessions[0].last
+            assert broker.registration.membership is not None
+            answer = broker.registration.membership.sessions[0].last
             assert answer is not None
-            broker.registered(replace(answer, row=row))
+            broker.registration.registered(replace(answer, row=row))
             await asyncio.sleep(1.0)
-            assert broker.member.row.broker_group == "g1"
+            assert broker.replication.member.row.broker_group == "g1"
         text = "a metaserver sent the row of broker group g2 to a node of g1; it is ignored"
         assert caplog.text.count(text) == len(group.hosts), "once by each node, and not for each repetition"
 

@@ -129,7 +129,7 @@ async def test_a_switch_over_loses_rejects_and_repeats_nothing(count: int) -> No
         old = group.broker("g1-a")
         async with traffic(group) as clients:
             saved = old.checkpoints.saved
-            answer = await group.broker("g1-a").switch_over("g1-b")
+            answer = await group.broker("g1-a").replication.switch_over("g1-b")
             assert (answer["from"], answer["to"], answer["epoch"]) == ("g1-a", "g1-b", 3)
             assert answer["held_seconds"] < 0.2
             await eventually_async(lambda: group.is_master("g1-b"))
@@ -141,7 +141,9 @@ async def test_a_switch_over_loses_rejects_and_repeats_nothing(count: int) -> No
         assert group.row.value.in_sync == tuple(group.hosts)
         assert (group.hosts["g1-a"].starts, group.hosts["g1-a"].exits) == (2, []), "the process does not end"
         assert old.checkpoints.saved == saved + 1
-        assert group.broker("g1-a").recovery.loaded_offset > 0, "it replays little, so that its successor serves soon"
+        assert group.broker("g1-a").data.recovery.loaded_offset > 0, (
+            "it replays little, so that its successor serves soon"
+        )
         await group.all_equal()
         states = group.states()
         assert all(state == states[0] for state in states)
@@ -152,7 +154,7 @@ async def test_back_and_forth() -> None:
         async with traffic(group) as clients:
             for _ in range(3):
                 for old, new in (("g1-a", "g1-b"), ("g1-b", "g1-a")):
-                    assert (await group.broker(old).switch_over(""))["to"] == new
+                    assert (await group.broker(old).replication.switch_over(""))["to"] == new
                     await eventually_async(lambda new=new: group.is_master(new))  # type: ignore[misc]
                     await asyncio.sleep(0.5)
         assert clients.longest < 1.0
@@ -164,16 +166,16 @@ async def test_the_slave_that_takes_over_is_named_or_the_one_that_has_most() -> 
         with pytest.raises(
             SwitchOverRejected, match=r"node g1-x is no slave of broker group g1: its slaves are g1-b, g1-c"
         ):
-            await master.switch_over("g1-x")
+            await master.replication.switch_over("g1-x")
         with pytest.raises(SwitchOverRejected, match="node g1-a is no slave of broker group g1"):
-            await master.switch_over("g1-a")
+            await master.replication.switch_over("g1-a")
         with pytest.raises(SwitchOverRejected, match="node g1-b is not a master with slaves"):
-            await group.broker("g1-b").switch_over("g1-a")
+            await group.broker("g1-b").replication.switch_over("g1-a")
         group.hosts["g1-b"].kill()
         await in_sync(group, "g1-a", "g1-c")
         with pytest.raises(SwitchOverRejected, match="node g1-b is not connected"):
-            await master.switch_over("g1-b")
-        assert (await master.switch_over(""))["to"] == "g1-c"
+            await master.replication.switch_over("g1-b")
+        assert (await master.replication.switch_over(""))["to"] == "g1-c"
         await eventually_async(lambda: group.is_master("g1-c"))
 
 
@@ -185,7 +187,7 @@ async def test_without_a_slave_that_can_be_promoted_no_client_is_held() -> None:
         held: list[None] = []
         master.server.hold = lambda: held.append(None)  # type: ignore[method-assign]
         with pytest.raises(SwitchOverRejected, match="node g1-b is not connected"):
-            await master.switch_over("")
+            await master.replication.switch_over("")
         assert held == []
 
 
@@ -202,7 +204,7 @@ async def test_a_master_whose_resignation_is_refused_serves_again_at_once(outcom
                 group.row.value = row.with_in_sync(frozenset(row.in_sync) - {"g1-b"})
             began = running_loop().now
             with pytest.raises(SwitchOverRejected, match=r"not now|node g1-b is not in sync"):
-                await master.switch_over("g1-b")
+                await master.replication.switch_over("g1-b")
             assert running_loop().now - began < 0.5
         assert clients.lost == 0
         assert group.is_master("g1-a")
@@ -213,7 +215,7 @@ async def test_a_resignation_for_an_older_row_is_repeated_for_the_newer_one() ->
     async with ready(3) as group:
         row = group.row.value
         group.row.value = row.with_in_sync(frozenset(row.in_sync) - {"g1-c"})
-        await group.broker("g1-a").switch_over("g1-b")
+        await group.broker("g1-a").replication.switch_over("g1-b")
         assert [one.version for one, _, _ in group.row.resignations] == [row.version, row.version + 1]
         await eventually_async(lambda: group.is_master("g1-b"))
 
@@ -224,7 +226,7 @@ async def test_a_resignation_whose_answer_is_lost_is_resolved_by_the_next_reques
         group.uninformed = {"g1-a"}
         group.row.outcomes = [RowResult.UNAVAILABLE]
         async with traffic(group) as clients:
-            switching = asyncio.create_task(group.broker("g1-a").switch_over(""))
+            switching = asyncio.create_task(group.broker("g1-a").replication.switch_over(""))
             assert (await switching)["to"] == "g1-b"
             assert len(group.row.resignations) == 2
             group.uninformed.clear()
@@ -240,7 +242,7 @@ async def test_while_the_database_is_away_a_master_serves_again_after_a_limited_
             group.row.is_available = False
             began = running_loop().now
             with pytest.raises(SwitchOverUnknown, match="it is unknown whether the master is changed"):
-                await master.switch_over("")
+                await master.replication.switch_over("")
             assert running_loop().now - began == pytest.approx(OUTCOME_SECONDS, abs=0.3)
             acknowledged = len(clients.acknowledged)
             await eventually_async(lambda: len(clients.acknowledged) > acknowledged + 20)
@@ -254,7 +256,7 @@ async def test_a_resignation_that_is_executed_later_loses_nothing() -> None:
         async with traffic(group, 3.0) as clients:
             group.row.is_available = False
             with pytest.raises(SwitchOverUnknown):
-                await master.switch_over("")
+                await master.replication.switch_over("")
             acknowledged = len(clients.acknowledged)
             await eventually_async(lambda: len(clients.acknowledged) > acknowledged + 20)
             group.row.is_available = True
@@ -280,7 +282,7 @@ async def test_a_switch_over_waits_for_requests_in_progress_and_not_for_ever(mon
             await eventually_async(lambda: master.server.requests_in_progress == 2)
             began = running_loop().now
             with pytest.raises(SwitchOverRejected, match=r"after 2 s 1 requests are in progress, .* lack \d+ bytes"):
-                await master.switch_over("")
+                await master.replication.switch_over("")
             assert running_loop().now - began == pytest.approx(DRAIN_SECONDS, abs=0.3)
             assert await pulling == (-1, []), "it is answered as if its time were up"
             again = asyncio.create_task(waiting.pull(timeout_ms=25_000))
@@ -303,11 +305,11 @@ async def test_a_switch_over_waits_for_records_of_clients_that_are_gone(monkeypa
             await sending
         await eventually_async(lambda: not master.server.connections)
         with pytest.raises(SwitchOverRejected, match="after 2 s 0 requests are in progress"):
-            await master.switch_over("")
+            await master.replication.switch_over("")
         group.row.is_available = True
         group.hosts["g1-b"].process.resume()  # type: ignore[union-attr]
         await group.all_equal()
-        assert (await master.switch_over(""))["to"] == "g1-b"
+        assert (await master.replication.switch_over(""))["to"] == "g1-b"
 
 
 async def test_a_switch_over_waits_for_requests_that_do_not_wait_for_the_log() -> None:
@@ -318,7 +320,7 @@ async def test_a_switch_over_waits_for_requests_that_do_not_wait_for_the_log() -
             asking = asyncio.create_task(client.raw(Command.CONSUME_MANAGE, b""))
             await eventually_async(lambda: master.server.requests_in_progress == 1)
             with pytest.raises(SwitchOverRejected, match=r"after 2 s 1 requests are in progress, .* lack 0 bytes"):
-                await master.switch_over("")
+                await master.replication.switch_over("")
         with pytest.raises(ConnectionLost):
             await asking
 
@@ -327,10 +329,10 @@ async def test_one_switch_over_at_a_time() -> None:
     async with ready() as group:
         master = group.broker("g1-a")
         group.row.is_available = False
-        first = asyncio.create_task(master.switch_over(""))
+        first = asyncio.create_task(master.replication.switch_over(""))
         await eventually_async(lambda: group.row.resignations)
         with pytest.raises(SwitchOverRejected, match="another switch-over of this node is in progress"):
-            await master.switch_over("")
+            await master.replication.switch_over("")
         with pytest.raises(SwitchOverUnknown):
             await first
 
@@ -394,7 +396,7 @@ async def test_a_master_stops_within_its_time_although_the_database_is_away() ->
 
 async def test_the_master_of_an_empty_log_hands_over() -> None:
     async with cluster_of() as group:
-        answer = await group.broker("g1-a").switch_over("")
+        answer = await group.broker("g1-a").replication.switch_over("")
         assert (answer["from"], answer["to"]) == ("g1-a", "g1-b")
         await group.serves("g1-b")
         await group.in_sync("g1-a", "g1-b")

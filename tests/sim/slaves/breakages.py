@@ -259,8 +259,8 @@ BREAKAGES = (
         (
             (
                 "qmq_node.member.role_shell:MemberShell.store_replica_state",
-                "await asyncio.to_thread(self._node.replica.save_role, state)",
-                "replica = self._node.replica; "
+                "await asyncio.to_thread(self._folder.replica.save_role, state)",
+                "replica = self._folder.replica; "
                 "self.saving = asyncio.ensure_future(asyncio.to_thread(replica.save_role, state)); replica.state = state",
             ),
         ),

@@ -13,9 +13,9 @@ COPY_BREAKAGES = (
         "retention",
         (
             (
-                "broker_node.broker:Broker._retain",
-                "floor=min(self.checkpoints.floor, self.retained_from())",
-                "floor=self.checkpoints.floor",
+                "broker_node.serving:BrokerServing._retain",
+                "floor=min(storage.checkpoints.floor, self._replication.retained_from())",
+                "floor=storage.checkpoints.floor",
             ),
         ),
         COPIES,
@@ -26,9 +26,9 @@ COPY_BREAKAGES = (
         "retention",
         (
             (
-                "broker_node.broker:Broker.retain_as_slave",
-                "self._drop_before(min(master_begin, self.checkpoints.floor))",
-                "self._drop_before(self.checkpoints.floor)",
+                "broker_node.recovery.broker_data:BrokerData.retain_as_slave",
+                "self.drop_before(storage, min(master_begin, storage.checkpoints.floor))",
+                "self.drop_before(storage, storage.checkpoints.floor)",
             ),
         ),
         COPIES,

@@ -56,8 +56,8 @@ class Decisions(DiskFaults):
         """Whether the service would promote the node: it reports, has no problem, and the database can be reached."""
         if not isinstance(host.server, Broker) or self._cluster.database.is_away:
             return False
-        member = host.server.member
-        return member.role not in UNFIT_ROLES and member.row is not None and not host.server.replica.state.is_new
+        member = host.server.replication.member
+        return member.role not in UNFIT_ROLES and member.row is not None and not host.server.folder.replica.state.is_new
 
     def _may_restore_database(self) -> bool:
         """Whether a member has stored the epoch of the newest promotion (docs/failover.md, "Assumptions"). Until then only the
@@ -76,7 +76,9 @@ class Decisions(DiskFaults):
         promotion_id = str(UUID(int=self._rng.getrandbits(128)))
         incarnation = durable_incarnation(self.watch.hosts[node])
         known = max(newest.place, stored.known_place)
-        promotion = UncleanPromotion(row.epoch, row.version, node, incarnation, server.boot_id, known, promotion_id)
+        promotion = UncleanPromotion(
+            row.epoch, row.version, node, incarnation, server.replication.boot_id, known, promotion_id
+        )
         changed = promotion.applied_to(row)
         self.note(f"an operator promotes {node}, whose log ends at {end} of {len(self.watch.committed)}")
         self.watch.accept_loss(node, end, changed)
@@ -91,7 +93,7 @@ class Decisions(DiskFaults):
         """Replace the disks of members that stopped with an alarm, or whose disk is damaged, once another member has everything."""
         for node, host in self.watch.hosts.items():
             server = host.server
-            has_failed = isinstance(server, Broker) and server.member.role is ReplicaRole.FAILED
+            has_failed = isinstance(server, Broker) and server.replication.member.role is ReplicaRole.FAILED
             if (has_failed or node in self.watch.damaged) and self.may_lose(node):
                 await self.replace_disk(node)
                 await self._start_later(host, 0.1)
@@ -101,7 +103,7 @@ class Decisions(DiskFaults):
         if not in_sync:
             self._replace_lost_set()
         elif in_sync <= self.watch.damaged | self._copying() and not any(
-            broker.is_serving for broker in self._brokers().values()
+            broker.replication.is_serving for broker in self._brokers().values()
         ):
             self._replace_damaged_set()
 

@@ -141,12 +141,12 @@ class DiskFaults(Cuts):
     async def _put_back(self, host: Host, *, is_whole: bool) -> None:
         """Put a whole copy back that ends before what the member reported. A segment has the newest epoch."""
         node, server = self._node_id(host), host.server
-        if not isinstance(server, Broker) or server.replica.state.is_only_member or node in self.watch.damaged:
+        if not isinstance(server, Broker) or server.folder.replica.state.is_only_member or node in self.watch.damaged:
             return
         copy, end, epoch, paths = (
             host.disk.after_kill(),
             server.log.synced_end,
-            server.replica.state.epoch,
+            server.folder.replica.state.epoch,
             _segments(host.disk),
         )
         nodes = self._cluster.database.rows.nodes

@@ -44,7 +44,12 @@ class Members:
         if stored is None or len(stored.members) != len(hosts) or stored.in_sync != stored.members:
             return False
         master = self._broker(self.watch.hosts[stored.master])
-        if master is None or not master.is_serving or master.readiness() or master.refuse_sends():
+        if (
+            master is None
+            or not master.replication.is_serving
+            or master.readiness()
+            or master.registration.refuse_sends()
+        ):
             return False
         if any(self._broker(host) is None for host in hosts):
             return False
@@ -81,8 +86,8 @@ class Members:
             if broker is None:
                 parts.append(f"{node} does not run")
                 continue
-            log, member = broker.log, broker.member
-            refusal = broker.refuse_sends() if broker.is_serving else broker.readiness()
+            log, member = broker.log, broker.replication.member
+            refusal = broker.registration.refuse_sends() if broker.replication.is_serving else broker.readiness()
             parts.append(
                 f"{node} is {member.role.name} ({member.reason}; {refusal}), synced {log.synced_end},"
                 f" high watermark {log.high_watermark}"

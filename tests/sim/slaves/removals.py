@@ -4,7 +4,7 @@ from collections import defaultdict
 from typing import Any
 
 from qmq_node.log.log import SegmentedLog
-from qmq_node.member.member_node import MemberNode
+from qmq_node.member.replication import Replication
 from qmq_node.replication.master import retention_holds
 from qmq_node.replication.master.leading import Leading
 from qmq_node.replication.master.retention_holds import RetentionHolds
@@ -36,7 +36,7 @@ class RemovalWatch:
             Hook(SegmentedLog, "hide_before", self._removes, is_before=True),
             Hook(Leading, "start", self._leads),
             Hook(RetentionHolds, "hold", self._heard),
-            Hook(MemberNode, "_clear", self._discards, is_before=True),
+            Hook(Replication, "_clear", self._discards, is_before=True),
         ]
 
     def _heard(self, holds: RetentionHolds, slave: str, offset: int, now: float, **_: Any) -> None:
@@ -85,9 +85,9 @@ class RemovalWatch:
         watch.removed_ids |= removed
         watch.removed_to = end
 
-    def _discards(self, member: MemberNode) -> None:
+    def _discards(self, member: Replication) -> None:
         """A member discards its log, and begins again with a copy."""
-        watch, node = self._watch, member.node_id
+        watch, node = self._watch, member.member.node_id
         if node not in watch.hosts:
             return
         # One that does not know yet that an operator has promoted it may copy a master that should not run any more.

@@ -84,7 +84,7 @@ class LastingFault(SlavesStorm):
         may_stay = self._mix.faults == ("cut_from_slaves",) and (
             self._mix.in_sync_min == 1 or self._mix.copies <= self._mix.in_sync_min
         )
-        return (new is not old or may_stay) and isinstance(new.server, Broker) and new.server.is_serving
+        return (new is not old or may_stay) and isinstance(new.server, Broker) and new.server.replication.is_serving
 
     def _accepts(self, since_ms: int) -> bool:
         """Whether the master accepts sends, and has acknowledged a message that was sent since the fault began; True if too few
@@ -92,7 +92,9 @@ class LastingFault(SlavesStorm):
         if self._mix.copies <= self._mix.in_sync_min:
             return True
         server = self._master().server
-        is_open = isinstance(server, Broker) and server.is_serving and not server.refuse_sends()
+        is_open = (
+            isinstance(server, Broker) and server.replication.is_serving and not server.registration.refuse_sends()
+        )
         return is_open and any(sent.is_acked and sent.at_ms > since_ms for sent in self._history.sent.values())
 
     def _check_refusal(self, host: Host) -> None:
@@ -101,7 +103,11 @@ class LastingFault(SlavesStorm):
             return
         now = self._cluster.loop.now
         self._hangs_since = self._hangs_since or now
-        if now - self._hangs_since > REFUSES_SECONDS and host.server.is_serving and not host.server.refuse_sends():
+        if (
+            now - self._hangs_since > REFUSES_SECONDS
+            and host.server.replication.is_serving
+            and not host.server.registration.refuse_sends()
+        ):
             self._break(f"{host.name} accepts sends {now - self._hangs_since:.1f} s after its disk began to hang")
 
     _hangs_since = 0.0

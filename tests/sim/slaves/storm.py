@@ -179,7 +179,7 @@ class SlavesStorm(CopyFaults):
 
 async def _switch_over(broker: Broker) -> None:
     with suppress(SwitchOverRejected, SwitchOverUnknown):
-        await broker.switch_over("")
+        await broker.replication.switch_over("")
 
 
 FAULTS: dict[str, tuple[str, ...]] = {

@@ -23,7 +23,7 @@ from qmq_node.commits.applying import AT_HAND_BYTES_MAX, Applying
 from qmq_node.log.log import SegmentedLog
 from qmq_node.log.record import FIRST_EPOCH, HEADER_BYTES
 from qmq_node.log.watermark import Watermark
-from qmq_node.member.member_node import MemberNode
+from qmq_node.node.storage import Storage
 from qmq_node.replication.master.leading import Leading
 from qmq_node.replication.rules.row import GroupRow
 from qmq_node.replication.slave.joining import WINDOW_BYTES
@@ -139,7 +139,7 @@ class GroupWatch(CommittedLog):
                 Hook(SegmentedLog, "__init__", self._made),
                 Hook(Watermark, "confirm", self._moved),
                 Hook(SegmentedLog, "complete", self._confirmed),
-                Hook(MemberNode, "make_committer", self._writes),
+                Hook(Storage, "make_committer", self._writes),
                 Hook(Leading, "start", self._leads),
                 Hook(Applying, "__init__", self._opened),
                 Hook(SegmentedLog, "truncate", self._truncates, is_before=True),
@@ -147,10 +147,10 @@ class GroupWatch(CommittedLog):
             )
         )
 
-    def _writes(self, node: MemberNode) -> None:
+    def _writes(self, storage: Storage) -> None:
         """An only member that starts serves what its log has."""
-        if node.applying is None and self.owns(node.log):
-            self._confirmed(node.log)
+        if storage.opening is None and self.owns(storage.log):
+            self._confirmed(storage.log)
 
     def _truncates(self, log: SegmentedLog, *_: object, **__: object) -> None:
         if self.owns(log):
@@ -188,7 +188,7 @@ class GroupWatch(CommittedLog):
         for node, host in self.hosts.items():
             broker = host.server
             if isinstance(broker, Broker) and broker.log is leading.log:
-                mine = node, broker.boot_id
+                mine = node, broker.replication.boot_id
                 writer = self._masters.setdefault(leading.row.epoch, mine)
                 if writer != mine:
                     self.report("writer", f"epoch {leading.row.epoch} is led by {mine}, and was by {writer}")
@@ -274,16 +274,16 @@ class GroupWatch(CommittedLog):
 
     def _follows_in_sync(self, node: str, host: Host) -> bool:
         """Whether a member in sync has a session with the master. Until then, earlier confirmations of it may arrive and count."""
-        follower = host.server.member.follower if isinstance(host.server, Broker) else None
+        follower = host.server.replication.member.follower if isinstance(host.server, Broker) else None
         return (
             follower is not None and follower._slave is not None and self.row is not None and node in self.row.in_sync
         )
 
     def _look_at_node(self, node: str, host: Host, broker: Broker) -> None:
-        log, member, applying = broker.log, broker.member, broker.applying
+        log, member, applying = broker.log, broker.replication.member, broker.replication.applying
         known = log.high_watermark if applying is None else max(applying.known_high_watermark, log.high_watermark)
         self._look_at_limits(node, broker)
-        if broker.opening is not None and broker.opening.is_log_only:
+        if broker.storage.opening is not None and broker.storage.opening.is_log_only:
             # It copies, and its store is not that of its log. What it has counts when it has opened it.
             return
         self._look_at_messages(node, broker)
@@ -303,7 +303,7 @@ class GroupWatch(CommittedLog):
             self._check_used(node, host, log.epoch, "writes commits of")
         if member.follower is not None and member.follower._slave is not None:
             self._check_used(node, host, member.follower._slave.epoch, "follows")
-        if applying is not None and not broker._has_committer:
+        if applying is not None and not broker.storage.has_committer:
             # What is applied may end with a seal behind the last commit.
             limit = applying.known_high_watermark + HEADER_BYTES
             applied, checkpoint = applying.applied_end, broker.checkpoints.last_position.offset
@@ -313,7 +313,7 @@ class GroupWatch(CommittedLog):
             self.report("applied", f"{node} has a checkpoint above its high watermark {known}")
 
     def _look_at_limits(self, node: str, broker: Broker) -> None:
-        follower, applying = broker.member.follower, broker.applying
+        follower, applying = broker.replication.member.follower, broker.replication.applying
         if follower is not None and follower._thread.pending_bytes > WINDOW_BYTES + COMMITS_BYTES_MAX:
             self.report("bounds", f"{node} has {follower._thread.pending_bytes} bytes to write")
         if applying is not None and applying.at_hand_bytes > AT_HAND_BYTES_MAX:
@@ -326,7 +326,7 @@ class GroupWatch(CommittedLog):
 
     def _look_at_messages(self, node: str, broker: Broker) -> None:
         """A sequence stands for one message on all nodes. What is not confirmed is not visible to clients."""
-        if broker._has_committer and not broker.is_serving:
+        if broker.storage.has_committer and not broker.replication.is_serving:
             return  # promoted, and its store has what is not confirmed yet; clients can't connect
         store = broker.store
         for subject in list(store.subjects.values()):
@@ -359,7 +359,7 @@ class GroupWatch(CommittedLog):
             (node, host, host.server)
             for node, host in self.hosts.items()
             if isinstance(host.server, Broker)
-            and not host.server.member.log_changes.is_begun
+            and not host.server.replication.member.log_changes.is_begun
             and node not in self.damaged
         ]
         for number, (node, host, broker) in enumerate(running):

@@ -165,6 +165,6 @@ def waiting_for_repair(node: DelayNode) -> int:
     """Due messages of subjects whose only broker group takes nothing because its log is damaged."""
     return sum(
         int(found["waiting"])
-        for found in node.dispatcher.lanes.problems(20)
+        for found in node.serving.dispatcher.lanes.problems(20)
         if "the message log is corrupted" in str(found["why"])
     )

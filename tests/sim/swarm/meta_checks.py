@@ -51,7 +51,7 @@ class MetaWatch:
                                          f"{other.tcp_address} receives its heartbeats")  # fmt: skip
 
     def _hear(self, metaserver: Metaserver, name: str, live: LiveGroup, now: float) -> None:
-        key, failures = (metaserver, name), metaserver.write_behind.counters.failures
+        key, failures = (metaserver, name), metaserver.serving.write_behind.counters.failures
         known = self._hearing.get(key)
         if known is None or failures != known.failures or live.has_left:
             self._hearing[key] = _Hearing(live.heartbeat_at, now, now, failures)

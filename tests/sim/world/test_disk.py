@@ -118,10 +118,10 @@ async def test_a_node_that_waits_for_the_disk_on_its_event_loop_fails_its_test(t
     async with running_broker(tmp_path) as broker, connected(broker) as client:
         await client.send(message(1))
         broker.disk.list_dir(broker.options.data_dir)
-        await asyncio.to_thread(broker._gap_file.keep, (), 0)
+        await asyncio.to_thread(broker.data.gap_file.keep, (), 0)
     with pytest.raises(AssertionError, match="called on the event loop") as failure:
         async with running_broker(tmp_path) as broker:
-            broker.supervisor.later(0, "gaps", partial(broker._gap_file.keep, (), 0))
+            broker.supervisor.later(0, "gaps", partial(broker.data.gap_file.keep, (), 0))
             await asyncio.sleep(1)
     operations = {line.partition(" < ")[0] for line in str(failure.value).splitlines()[1:]}
     assert {"create", "datasync", "rename", "sync_dir"} <= operations

@@ -50,7 +50,7 @@ class CheckedDisk:
     def note(self, operation: str, path: str) -> None:
         """Record a call, if it is one of the node's on its event loop."""
         node = self.node
-        if node is None or not node._is_ready or not _is_on_loop():
+        if node is None or not node.is_ready or not _is_on_loop():
             return
         frames, frame = list[str](), sys._getframe(2)
         while frame is not None and frame.f_code.co_filename.startswith((*PRODUCT, __file__)):

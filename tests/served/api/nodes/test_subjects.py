@@ -41,7 +41,7 @@ def close(cluster: ThreadedSystem, *, is_empty: bool) -> None:
     async def work() -> None:
         set_policies(cluster.small.meta.directory, dict.fromkeys(cluster.small.brokers, policy))
         for broker in cluster.small.brokers.values():
-            await broker.policies.replace(encode_policy(policy))
+            await broker.registration.policies.replace(encode_policy(policy))
             subject = broker.store.subjects["orders"]
             if is_empty:
                 subject.consume_log.hide_before(subject.visible_end)

@@ -1,0 +1,350 @@
+"""class Replication: the part of a node by which its broker group may have several members.
+
+One daemon is one life. The only member of a group serves at once, as any node, and becomes the master of slaves without a pause.
+Otherwise the node opens its log as a member: it applies nothing above its checkpoint, and clients can't connect. Then it follows
+a master, or is promoted and serves. A master that steps down, and a slave whose log is truncated, end with `LifeEnded`: the
+process makes a new daemon. So nothing that runs is taken apart, and what a master kept in memory above the high watermark is
+dropped as after a crash.
+
+A node whose data folder is empty serves only after a metaserver has said that it is the only member: the folder may be a new disk,
+and clients may know the node from before. Without metaservers it is always the only member.
+"""
+
+import asyncio
+from collections.abc import Hashable
+from dataclasses import replace
+from typing import Any
+
+from qmq.errors import SettingError
+from qmq.net.open_files import FileBudget
+from qmq.protocol.codes import BrokerGroupState, ReplicaRole, Role
+from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse, SlaveEnd
+from qmq.protocol.frames import Frame
+from qmq.protocol.reasons import NO_REASON, Code, Reason
+from qmq_node.admin.server import AdminPages, JsonPost
+from qmq_node.commits.applying import Applying
+from qmq_node.daemon.part import Part
+from qmq_node.log.log import SegmentedLog
+from qmq_node.log.replay import MemberOpening
+from qmq_node.member.member_store import MemberStore
+from qmq_node.member.role import Member
+from qmq_node.member.role_metrics import MemberMetrics
+from qmq_node.member.role_report import role_report
+from qmq_node.member.role_shell import MemberShell
+from qmq_node.member.row_client import RowClient
+from qmq_node.node.node import Node
+from qmq_node.node.reports import log_report, state_reason
+from qmq_node.node.storage import JOB_SECONDS
+from qmq_node.replication.flush_check import flush_problem
+from qmq_node.replication.master.listener import SyncListener, sync_secret_of, warn_if_open
+from qmq_node.replication.newest_row import NewestRow
+from qmq_node.replication.rules.roles import Copying, CopyPhase, ReplicaState
+from qmq_node.replication.switch_over.page import switch_over_posts
+from qmq_node.replication.switch_over.switch_over import SwitchOverRejected
+
+_WITHOUT_CLIENTS = {
+    ReplicaRole.WAITING: Reason.of(Code.WAITS_FOR_MASTER),
+    ReplicaRole.COPYING: Reason.of(Code.SLAVE_COPIES),
+    ReplicaRole.FOLLOWING: Reason.of(Code.SLAVE_FOLLOWS),
+    ReplicaRole.IN_SYNC: Reason.of(Code.SLAVE_IN_SYNC),
+}
+"""By role: why a node serves no clients, where it has no problem to report."""
+
+
+class Replication(Part):
+    """The role of a node in its broker group."""
+
+    def __init__(self, node: Node, store: MemberStore) -> None:
+        self._node = node
+        self._options = node.options
+        self._folder = node.folder
+        self._storage = node.storage
+        self._registration = node.registration
+        self._store = store
+        self.machine, self.replica = node.machine, node.folder.replica
+        self.boot_id = f"{node.machine.rng.getrandbits(64):016x}"
+        """Identifies this life."""
+        self.sync_secret = sync_secret_of(self._options.sync_token, node.secret)
+        """What slave and master prove to each other that they know; None: nothing."""
+        self._row_client = RowClient(self._options.broker_group, self._sessions)
+        self.shell = MemberShell(
+            self.boot_id,
+            node,
+            self._options,
+            self._folder,
+            self._storage,
+            store,
+            self.sync_secret,
+            request_row_change=self._row_client.change_in_sync,
+            request_resignation=self._row_client.resign,
+            node_id=node.node_id,
+            serve_clients=self._serve_clients,
+            sends_checked=self.sends_checked,
+            database_responds=lambda: self._registration.membership is None or self._row_client.database_responds,
+        )
+        rows = NewestRow(self._options.broker_group, node.clock)
+        self.member = Member(node.node_id, rows, self.shell, node.supervisor, node.machine.role_changes)
+        self.member.on_role = self._registration.report_soon
+        self.shell.member = self.member
+        self._sync = SyncListener(
+            self._options.host,
+            self._options.sync_port,
+            lambda: self.member.leading,
+            self.sync_secret,
+            clock=node.clock,
+            supervisor=node.supervisor,
+            listen=node.machine.listen,
+        )
+        self._following_row: asyncio.Task[None] | None = None
+        self.is_serving = False
+        """Whether the node has begun to serve clients. From then on it applies each commit of its own."""
+        self._reported: tuple[bool, tuple[str, ...]] = True, ()
+        """As metaservers were informed: whether sends are accepted, and which slaves can't be reached."""
+        node.enter = self._enter
+        self._storage.other_write = self._write_under_way
+        self._storage.is_handed_over = lambda: self.shell.switch_overs is not None and self.shell.switch_overs.is_done
+        self._registration.with_role = self._with_role
+        self._registration.on_answer = self._answered
+        self._registration.pushed = self._pushed
+        self._registration.role_refuses = lambda: self.member.refusal
+        self._registration.slaves_refuse = self._slaves_refuse
+        self._registration.may_answer_sends = self._may_answer_sends
+
+    @property
+    def log(self) -> SegmentedLog:
+        """The log of the node."""
+        return self._storage.log
+
+    @property
+    def sync_port(self) -> int:
+        """The port for slaves."""
+        return self._sync.port
+
+    @property
+    def applying(self) -> Applying | None:
+        """What applies the master's commits; None: the log was opened as that of the only member."""
+        return self.shell.applying
+
+    def _sessions(self) -> Any:
+        membership = self._registration.membership
+        return membership.in_order() if membership is not None else ()
+
+    # --- life ------------------------------------------------------------------------------------------------------
+
+    async def open(self, budget: FileBudget) -> None:
+        """Decide how the log is opened. Raises SettingError if the node can't be one of several members."""
+        await asyncio.to_thread(self._note_empty_folder)
+        if self._folder.replica.state.is_only_member:
+            return
+        options, state = self._options, self._folder.replica.state
+        if not state.is_new and (problem := flush_problem(options.broker_group, options.flush)):
+            raise SettingError(problem)
+        copying = state.copying
+        if copying is not None and copying.phase is CopyPhase.CLEARING:
+            await asyncio.to_thread(self._clear)
+            copying = self._folder.replica.state.copying
+        if copying is None:
+            self._storage.opening = MemberOpening(0)
+        else:
+            self._storage.opening = MemberOpening(0, copying.begin, is_log_only=not copying.is_usable)
+
+    def _note_empty_folder(self) -> None:
+        """If the data folder is empty, store that before anything else is written; in a thread."""
+        replica = self._folder.replica
+        is_first = bool(self._registration.metaservers) and not replica.is_stored
+        if is_first and not self._node.disk.list_dir(self._store.log_folder):
+            replica.save(ReplicaState(is_only_member=False, is_new=True))
+
+    async def _enter(self) -> None:
+        """The data is open: serve as the only member, or wait for the row of the group."""
+        if self._storage.opening is None:
+            if self._registration.metaservers:
+                await self._open_sync_port()
+            self.is_serving = True
+            self.member.serves_alone()
+            await self._node.begin_serving()
+        else:
+            await self._wait()
+        self._following_row = self._node.supervisor.critical("member", self.member.run())
+
+    async def _wait(self) -> None:
+        node, storage = self._node, self._storage
+        self.shell.log_problem = str(storage.log.failed or "")
+        self.shell.applying = Applying(storage.log, self._store.replay)
+        storage.make_checkpoints()
+        storage.checkpoints.start()
+        await node.server.bind()
+        await self._open_sync_port()
+        metrics = MemberMetrics(node, self, storage, f"qmq_{node.kind}")
+        node.admin = node.admin_server(AdminPages({"/stats": self._stats}, self.posts()), metrics.families)
+        await node.start_admin()
+        storage.run()
+        self._registration.run()
+        node.supervisor.every(JOB_SECONDS, "slave_retention", self._slave_retention)
+        node.logger.info("%s waits for the row of its group, admin on %s:%d", node.title, *node.admin.address)
+
+    async def _open_sync_port(self) -> None:
+        await self._sync.start()
+        warn_if_open(self._node.logger, self._options.host, self.sync_secret)
+
+    async def _slave_retention(self) -> None:
+        follower = self.member.follower
+        if follower is not None and not self.is_serving:
+            await self._store.retain_as_slave(self._storage, follower.master_begin)
+
+    def _clear(self) -> None:
+        """Remove the log that a copy replaces, and what was derived from it; a crash is completed by the next start."""
+        self._store.clear()
+        self._folder.replica.set_copying(Copying(0, 0, CopyPhase.STATE))
+
+    async def prepare(self) -> None:
+        if self._storage.opening is None and self._folder.replica.state.epoch > self._storage.log.epoch:
+            # It was given to this node while the group had no other member.
+            await self.shell.begin_epoch_on_disk()
+            self.shell.append_epoch()
+
+    async def before_stop(self) -> None:
+        if self.shell.switch_overs is not None:
+            # The rest of the time is for requests in progress if no slave is promoted.
+            await self.shell.switch_overs.before_stop(self._options.stop_seconds / 2)
+
+    async def stop(self) -> None:
+        if not self.shell.has_ended:
+            await self.member.leave()
+        if self._following_row is not None:
+            # A promotion ends here, or is complete: nothing begins to write to the log from now on.
+            await self._node.supervisor.cancel(self._following_row)
+        await self.member.close()
+        await self._sync.close()
+
+    @property
+    def drain_seconds_max(self) -> float:
+        # What waits for slaves is not answered any more once this node has stepped down.
+        return 0.0 if self.shell.has_ended else super().drain_seconds_max
+
+    def not_ready(self) -> Reason:
+        if self.is_serving and self.member.role is not ReplicaRole.STEPPING_DOWN:
+            return NO_REASON
+        membership, role = self._registration.membership, self.member.role
+        if self.member.row is None and membership is not None and (why := membership.unregistered()):
+            return Reason.of(Code.NOT_REGISTERED, why=why)
+        name = role.name.lower().replace("_", " ")
+        if self.member.reason:
+            return Reason.of(Code.IN_ROLE, role=name, why=self.member.reason)
+        return _WITHOUT_CLIENTS.get(role) or Reason.of(Code.NO_CLIENTS, role=name)
+
+    def restrictions(self) -> dict[str, str]:
+        return {} if self.member.is_alone else {"role": self.member.role.name.lower()}
+
+    def retained_from(self) -> int:
+        """Return the log offset from which on slaves need the log."""
+        leading = self.member.leading
+        return leading.retained_from if leading is not None else self._storage.log.written_end
+
+    def _write_under_way(self) -> Hashable | None:
+        follower = self.member.follower
+        if follower is not None and (copied := follower.write_under_way) is not None:
+            return "copy", copied
+        return self.shell.write_under_way
+
+    # --- roles -----------------------------------------------------------------------------------------------------
+
+    async def _serve_clients(self) -> None:
+        await self._node.admin.close()
+        # What it builds exists before any commit of a client is synced.
+        self.is_serving = True
+        await self._node.begin_serving()
+        self._reported = not self._registration.refuse_sends(), ()
+        self._registration.report_soon()
+
+    def _slaves_refuse(self) -> Reason:
+        leading = self.member.leading
+        return leading.send_refusal if leading is not None else NO_REASON
+
+    def _may_answer_sends(self) -> bool:
+        leading = self.member.leading
+        return leading is None or leading.accepts_sends
+
+    def sends_checked(self) -> None:
+        """Sends may be accepted again, or no longer: handle those that wait for slaves, and let metaservers know."""
+        if not self.is_serving:
+            return
+        if self._storage.committer.on_confirmed is not None:
+            self._storage.committer.on_confirmed()
+        leading = self.member.leading
+        reported = not self._registration.refuse_sends(), leading.unreachable if leading is not None else ()
+        if reported != self._reported:
+            self._registration.report_soon()
+        self._reported = reported
+
+    def posts(self) -> dict[str, JsonPost]:
+        """Return the admin pages that change the node's role in its group."""
+        return switch_over_posts(self.switch_over)
+
+    async def switch_over(self, to: str) -> dict[str, Any]:
+        """Have a slave promoted, as `PlannedSwitchOvers.now`. Raises SwitchOverRejected, SwitchOverUnknown."""
+        if self.shell.switch_overs is None or not self.is_serving:
+            raise SwitchOverRejected(f"node {self._node.node_id} is not a master with slaves")
+        return await self.shell.switch_overs.now(to)
+
+    # --- reports and metaservers -----------------------------------------------------------------------------------
+
+    def report(self) -> dict[str, Any]:
+        """Return the table `replication` of the page /stats."""
+        return role_report(self)
+
+    async def _stats(self, _: Any) -> dict[str, Any]:
+        role = {"role": self.member.role.name.lower(), **state_reason(self._node.readiness())}
+        log = log_report(self._storage.log)
+        return {**self._node.stats_head(), **role, "log": log, "replication": self.report()}
+
+    def _with_role(self, request: NodeRegisterRequest) -> NodeRegisterRequest:
+        options, log, state = self._options, self._storage.log, self._folder.replica.state
+        leading, follower = self.member.leading, self.member.follower
+        silent = follower.silent_seconds if follower is not None else None
+        return replace(
+            request,
+            role=Role.MASTER if self.is_serving else Role.SLAVE,
+            state=request.state if self.is_serving else BrokerGroupState.OFFLINE,
+            boot_id=self.boot_id,
+            sync_address=f"{options.advertise_host or options.host}:{self.sync_port}",
+            rack=options.rack,
+            replica_role=self.member.role,
+            promotion_id=state.promotion_id,
+            log_epoch=log.epochs.last_epoch,
+            high_watermark=log.high_watermark,
+            master_silent_ms=-1 if silent is None else round(silent * 1000),
+            problems=self._problems(),
+            slaves=tuple(SlaveEnd(one.node_id, one.confirmed_end) for one in leading.slaves()) if leading else (),
+            led_row=leading.current_row.sent("") if leading else None,
+            counted=leading.counted if leading else (),
+            incarnation=self._folder.incarnation,
+            row_version=state.version,
+            row_in_sync=state.in_sync,
+            stuck_ms=round(self._storage.write_watch.stuck_seconds * 1000),
+            limitations=(Reason.of(Code.DISK_FULL),) if self._storage.space.is_disk_full else (),
+            unreachable=leading.unreachable if leading else (),
+        )
+
+    def _problems(self) -> tuple[Reason, ...]:
+        member, log = self.member, self._storage.log
+        if self._folder.replica.state.is_new:
+            # Also before the first row: it may have been a member with data, which no metaserver knows if its log was short.
+            return (Reason.of(Code.FOLDER_EMPTY),)
+        if log.failed is not None and not self.is_serving:
+            return (Reason(str(log.failed)),)
+        if self._storage.write_watch.is_stuck:
+            return (Reason.of(Code.DISK_STUCK),)
+        if damaged := log.stored.damaged:
+            # As a master it would have to reject sends, and slaves could not copy its log.
+            return (Reason.of(Code.LOG_DAMAGED, begin=damaged[0].begin, end=damaged[-1].end),)
+        is_reported = member.role is ReplicaRole.FAILED or (self.is_serving and member.reason)
+        return (member.reason,) if is_reported else ()
+
+    def _answered(self, answer: NodeRegisterResponse) -> None:
+        if answer.row is not None:
+            self.member.learned(answer.row)
+        self.member.explained(answer.reason)
+
+    def _pushed(self, frame: Frame) -> None:
+        self.member.rows.requested(frame)

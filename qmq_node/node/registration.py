@@ -1,0 +1,174 @@
+"""class Registration: a node's registrations with metaservers, their policy, and whether it takes sends."""
+
+import asyncio
+from collections.abc import Callable
+
+from qmq import __version__
+from qmq.net.discovery import meta_urls
+from qmq.net.open_files import FileBudget
+from qmq.protocol.codes import BrokerGroupState, BrokerRequestType, Role
+from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
+from qmq.protocol.frames import Frame
+from qmq.protocol.reasons import NO_REASON, Code, Reason
+from qmq.protocol.scan import SENT_BACK_BYTES, EntryLimits
+from qmq_node.daemon.daemon import Daemon
+from qmq_node.daemon.options import NodeOptions
+from qmq_node.daemon.part import Part
+from qmq_node.log.commit import RECORD_HEAD_BYTES_MAX
+from qmq_node.membership.membership import Membership
+from qmq_node.membership.policy_in_force import PolicyFile, PolicyInForce
+from qmq_node.node.folder import NodeFolder
+from qmq_node.node.storage import Storage
+from qmq_node.policy import NodePolicy
+from qmq_node.requests.send_gate import SendGate
+from qmq_node.requests.sends import Admission
+
+
+class Registration(Part):
+    """The node serves with or without metaservers, and by the newest policy that it has stored."""
+
+    def __init__(
+        self,
+        daemon: Daemon,
+        options: NodeOptions,
+        folder: NodeFolder,
+        storage: Storage,
+        role: Role,
+    ) -> None:
+        self._daemon = daemon
+        self._options = options
+        self._folder = folder
+        self._storage = storage
+        self._role = role
+        self.node_id = options.node_id or f"{options.broker_group}-a"
+        self.metaservers = meta_urls(options.meta) if options.meta else ()
+        self.operator_read_only = (
+            Reason.of(Code.STARTED_READ_ONLY, kind=daemon.kind) if options.read_only else NO_REASON
+        )
+        self.metaserver_read_only = NO_REASON
+        self.send_gate = SendGate(daemon.clock)
+        self.policies = PolicyInForce(
+            PolicyFile(daemon.disk, options.data_dir), self.send_gate, lambda: self.on_policy(), daemon.logger
+        )  # fmt: skip
+        self.on_policy: Callable[[], None] = lambda: None
+        """Called when another policy is in force. Sends are judged by it already."""
+        self.membership: Membership | None = None
+        self.with_role: Callable[[NodeRegisterRequest], NodeRegisterRequest] = lambda request: request
+        """Adds what a member of a broker group reports of its role."""
+        self.on_answer: Callable[[NodeRegisterResponse], None] = lambda answer: None
+        """Called with each answer of the metaserver that is followed, once it was applied."""
+        self.pushed: Callable[[Frame], None] = lambda frame: None
+        """Called with each request of a metaserver."""
+        self.role_refuses: Callable[[], Reason] = lambda: NO_REASON
+        """Why the role of the node in its group does not let it take sends; "" if it does."""
+        self.slaves_refuse: Callable[[], Reason] = lambda: NO_REASON
+        """Why too few slaves are in sync for sends; "" if there are enough."""
+        self.may_answer_sends: Callable[[], bool] = lambda: True
+        """Whether enough members of the broker group are in sync for sends to be answered."""
+        storage.report = self.report_soon
+
+    async def open(self, budget: FileBudget) -> None:
+        await asyncio.to_thread(self.policies.load)
+
+    def run(self) -> None:
+        if not self.metaservers or self.membership is not None:
+            # A member registers before it serves.
+            return
+        daemon = self._daemon
+        self.membership = Membership(
+            self.metaservers, self.request, self.registered, self.policies.replace, daemon.clock, daemon.supervisor,
+            daemon.secret, lambda frame: self.pushed(frame),
+        )  # fmt: skip
+        self.membership.start()
+
+    async def stop(self) -> None:
+        if self.membership is not None:
+            await self.membership.close()
+
+    def not_ready(self) -> Reason:
+        if self._daemon.is_ready and self.membership is not None and (why := self.membership.problem()):
+            return Reason.of(Code.NOT_REGISTERED, why=why)
+        return NO_REASON
+
+    def restrictions(self) -> dict[str, str]:
+        if not self._daemon.is_ready:
+            return {}
+        unregistered = self.membership.unregistered() if self.membership is not None else ""
+        found = {"read_only": self.refuse_sends(), "not_registered": unregistered}
+        return {name: why for name, why in found.items() if why}
+
+    def report_soon(self) -> None:
+        """Let metaservers know what has changed before the next heartbeat is due."""
+        if self.membership is not None:
+            self.membership.soon()
+
+    # --- sends -------------------------------------------------------------------------------------------------------
+
+    @property
+    def policy(self) -> NodePolicy:
+        """The policy in force."""
+        return self.policies.policy
+
+    @property
+    def admission(self) -> Admission:
+        """What decides about messages. The largest is as the option says, or less where the log's segments are small."""
+        option = self._options.message_bytes_max
+        bytes_max = self._storage.log.gather.record_bytes_max - RECORD_HEAD_BYTES_MAX
+        limits = EntryLimits(min(option, bytes_max), min(option + SENT_BACK_BYTES, bytes_max))
+        return Admission(self.refuse_sends, self.send_gate, limits, lambda: self.may_answer_sends())
+
+    def refuse_sends(self) -> Reason:
+        """Why sends are refused now; "" when they are accepted. Stored messages are processed in either case."""
+        storage = self._storage
+        if refused := self.role_refuses():
+            return _refused(refused)
+        if self.operator_read_only or self.metaserver_read_only:
+            return self.operator_read_only or self.metaserver_read_only
+        if self.policies.policy.read_only:
+            return _refused(self.policies.policy.read_only)
+        if storage.log.stored.damaged:
+            return _refused(Reason.of(Code.LOG_CORRUPTED))
+        if storage.write_watch.is_stuck:
+            return _refused(Reason.of(Code.WRITE_WAITS, seconds=round(storage.write_watch.stuck_seconds, 1)))
+        return storage.space.lacks_space() or self.slaves_refuse()
+
+    # --- metaservers -------------------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> BrokerGroupState:
+        return BrokerGroupState.READ_ONLY if self.refuse_sends() else BrokerGroupState.READ_WRITE
+
+    def request(self, request_type: BrokerRequestType) -> NodeRegisterRequest:
+        """Return what the node reports to metaservers."""
+        options, daemon, log = self._options, self._daemon, self._storage.log
+        host = options.advertise_host or options.host
+        request = NodeRegisterRequest(
+            request_type=request_type,
+            broker_group=options.broker_group,
+            node_id=self.node_id,
+            kind=daemon.kind,
+            role=self._role,
+            address=f"{host}:{daemon.server.address[1]}",
+            admin_address=f"{options.admin_host}:{daemon.admin_address[1]}",
+            state=BrokerGroupState.OFFLINE if request_type is BrokerRequestType.OFFLINE else self.state,
+            epoch=self._folder.replica.state.epoch,
+            log_end=log.synced_end,
+            started_at_ms=daemon.started_at_ms,
+            version=__version__,
+            policy_version=self.policy.version,
+        )
+        return self.with_role(request)
+
+    def registered(self, answer: NodeRegisterResponse) -> None:
+        """Apply the metaserver's decision. Read only lasts until another answer ends it."""
+        if not answer.accepted:
+            self.metaserver_read_only = _refused(Reason.of(Code.REJECTED, why=answer.reason))
+        elif answer.state == BrokerGroupState.READ_ONLY and answer.reason:
+            self.metaserver_read_only = _refused(answer.reason)
+        else:
+            self.metaserver_read_only = NO_REASON
+        self.on_answer(answer)
+
+
+def _refused(why: Reason) -> Reason:
+    return Reason.of(Code.REFUSES, why=why)
