@@ -26,7 +26,7 @@ FILE = Path(__file__).parent / "query_counts.json"
 IS_WRITING = bool(os.environ.get("QMQ_WRITE_QUERY_COUNTS"))
 LARGEST = (500, 200, 100, 50, 20)
 """Rows of a page; lists that ask nodes have smaller pages."""
-NAMES = {"task": {"name": "cleanups"}}
+NAMES = {"job": {"name": "cleanups"}}
 """Where an argument means something else than elsewhere."""
 QUERIES = {"delayed-message": "?message_id=m1"}
 """Parameters that an operation requires."""

@@ -227,8 +227,8 @@ BREAKAGES = (
         (
             (
                 "broker_node.recovery.checkpoint:BrokerCheckpoints.draft",
-                "position, synced_to, damaged = log.watermark.position,",
-                "position, synced_to, damaged = log.watermark._ends.at_or_below(log.written_end) or log.watermark.position,",
+                "    log.watermark.position,",
+                "    log.watermark._ends.at_or_below(log.written_end) or log.watermark.position,",
             ),
             (
                 "qmq_node.commits.checkpointing:Checkpointing._make",

@@ -23,10 +23,12 @@ def stats(lag: int, dead_letters: int = 0) -> dict[str, Any]:
     """What a broker's /stats says with one group, and some dead letters of it."""
     group = {
         "group": "billing", "broadcast": False, "next_sequence": 0, "backlog": lag, "in_flight": 0, "lag": lag,
-        "time_lag_seconds": 1.0, "pull_rate": 0.0, "ack_rate": 0.0, "skipped_by_retention": 0,
-        "retried": 0, "redelivered": 0, "paused": False, "consumers": [],
+        "time_lag_seconds": 1.0, "pull_rate": 0.0, "ack_rate": 0.0, "steady_ack_rate": 0.0, "skipped_by_retention": 0,
+        "retried": 0, "redelivered": 0, "withheld": 0, "paused": False, "consumers": [],
     }  # fmt: skip
-    numbers = {"begin_sequence": 0, "send_rate": 0.0, "send_bytes_rate": 0.0}
+    numbers = {
+        "begin_sequence": 0, "send_rate": 0.0, "steady_send_rate": 0.0, "send_bytes_rate": 0.0, "withheld": 0,
+    }  # fmt: skip
     subjects: list[dict[str, Any]] = [{"subject": "orders", "end_sequence": lag, "groups": [group], **numbers}]
     if dead_letters:
         name = "%DEAD_RETRY%orders%billing"
