@@ -13,6 +13,7 @@ and clients may know the node from before. Without metaservers it is always the 
 import asyncio
 from collections.abc import Hashable
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 from qmq.errors import SettingError
@@ -62,13 +63,11 @@ class Replication(Part):
         self._registration = node.registration
         self._store = store
         self.machine, self.replica = node.machine, node.folder.replica
-        self.boot_id = f"{node.machine.rng.getrandbits(64):016x}"
-        """Identifies this life."""
         self.sync_secret = sync_secret_of(self._options.sync_token, node.secret)
         """What slave and master prove to each other that they know; None: nothing."""
         self._row_client = RowClient(self._options.broker_group, self._sessions)
         self.shell = MemberShell(
-            self.boot_id,
+            f"{node.machine.rng.getrandbits(64):016x}",
             node,
             self._options,
             self._folder,
@@ -109,6 +108,11 @@ class Replication(Part):
         self._registration.role_refuses = lambda: self.member.refusal
         self._registration.slaves_refuse = self._slaves_refuse
         self._registration.may_answer_sends = self._may_answer_sends
+
+    @property
+    def boot_id(self) -> str:
+        """Identifies this life."""
+        return self.shell.boot_id
 
     @property
     def log(self) -> SegmentedLog:
@@ -220,7 +224,7 @@ class Replication(Part):
     @property
     def drain_seconds_max(self) -> float:
         # What waits for slaves is not answered any more once this node has stepped down.
-        return 0.0 if self.shell.has_ended else super().drain_seconds_max
+        return 0.0 if self.shell.has_ended else inf
 
     def not_ready(self) -> Reason:
         if self.is_serving and self.member.role is not ReplicaRole.STEPPING_DOWN:

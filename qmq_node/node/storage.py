@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Hashable
+from math import inf
 from typing import Any, Protocol
 
 from qmq.errors import CommitNotApplied
@@ -143,9 +144,7 @@ class Storage(Part):
 
     @property
     def drain_seconds_max(self) -> float:
-        if not self.has_committer or self.committer.failed is not None:
-            return 0.0
-        return super().drain_seconds_max
+        return inf if self.has_committer and self.committer.failed is None else 0.0
 
     async def finish(self) -> None:
         if not self.has_committer:

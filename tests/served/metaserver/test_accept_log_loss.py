@@ -97,7 +97,7 @@ async def test_f6_a_log_end_written_after_the_decision_does_not_undo_it(tmp_path
         await report(both, node, 3000)
         await accept(3000)
         # The metaserver has not read the decision yet and stores what it remembers.
-        both.a.write_behind.node(both.a.directory.nodes["g1-a"])
+        both.a.serving.write_behind.node(both.a.directory.nodes["g1-a"])
         await both.stored(both.a)
         assert await stored_log_end() == 3000
         assert (await report(both, node, 3000)).state == 1

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker_node.broker import Broker
+from broker_node.serving import BrokerServing
 from broker_node.storage.actions import StartReason
 from qmq.errors import ConnectionLost
 from qmq.protocol.commands import PullRequest
@@ -36,7 +36,7 @@ async def test_one_exception_does_not_end_periodic_work(
 ) -> None:
     async with small_system(tmp_path) as system:
         owner, method = {
-            "broker": (system.brokers["g1"].changes, "take_unsampled"),
+            "broker": (system.brokers["g1"].data.changes, "take_unsampled"),
             "delay": (system.delay.serving.metrics.last_minute, "tick"),
             "metaserver": (system.meta.directory, "expire"),
         }[kind]
@@ -75,11 +75,12 @@ async def test_a_held_pull_whose_read_fails_does_not_hold_up_other_clients_answe
 
 
 async def test_a_checkpoint_may_be_due_before_the_node_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def store_something(broker: Broker) -> None:
-        broker.store.start_group(broker.store.subject("orders"), "g", "", 0, False, StartReason.RESET)
-        await broker.committer.drain()
+    async def store_something(serving: BrokerServing) -> None:
+        store = serving._data.store
+        store.start_group(store.subject("orders"), "g", "", 0, False, StartReason.RESET)
+        await serving._storage.committer.drain()
 
-    monkeypatch.setattr(Broker, "before_serving", store_something)
+    monkeypatch.setattr(BrokerServing, "prepare", store_something)
     async with running_broker(tmp_path, checkpoint_bytes=1) as broker:
         await eventually_async(lambda: broker.checkpoints.saved == 1)
         broker.failure.check()

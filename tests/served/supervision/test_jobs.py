@@ -215,7 +215,7 @@ async def test_a_commit_that_can_not_be_applied_ends_the_node_and_nothing_is_ans
         assert isinstance(node, Node)
         async with connected(node) as client:
             await serves(node)
-            monkeypatch.setattr(node, "synced", _raise)
+            monkeypatch.setattr(node.storage, "on_synced", [_raise])
             answered: list[int] = []
             node.committer.when_synced(1 << 60, lambda: answered.append(1))
             waiting = asyncio.create_task(node.committer.synced(1 << 60))
@@ -332,7 +332,7 @@ async def _fetch_a_policy(process: Process, supervisor: BreakingSupervisor, _: p
     policies = process.registration.membership.policies
     await eventually_async(lambda: policies._fetching is None)
     supervisor.break_job("policy_fetch")
-    request = process.registration(BrokerRequestType.HEARTBEAT)
+    request = process.registration.request(BrokerRequestType.HEARTBEAT)
     policies.check(process.registration.membership.sessions[0].caller, request, "another")
 
 
@@ -383,7 +383,7 @@ async def _record_a_known_place(process: Process, supervisor: BreakingSupervisor
 
 
 async def _ask_a_page(process: Process, _: BreakingSupervisor, patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(process, "describe", _raise)
+    patch.setattr(process, "serving_stats", _raise)
     assert (await page(process, "/stats"))[0] == 500
 
 

@@ -154,7 +154,7 @@ def test_nodes_run_while_the_application_sees_a_frozen_clock(server: Server, mon
     server.time.advance(timedelta(days=1))
     assert server.time.now() - before > timedelta(days=1)
     assert server.nodes._delay is not None
-    assert server.nodes._delay.trusted.held is None
+    assert server.nodes._delay.data.trusted.held is None
 
 
 def test_advance_waits_for_what_can_not_be_delivered(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,10 +163,10 @@ def test_advance_waits_for_what_can_not_be_delivered(server: Server, monkeypatch
         producer.send("order.remind", {"order": 17}, delay=timedelta(hours=1))
     broker = server.nodes._broker
     assert broker is not None
-    broker.operator_read_only = Reason("read only: for this test")
+    broker.registration.operator_read_only = Reason("read only: for this test")
     with pytest.raises(TimeoutError, match=r"of subject 'order.remind' is due and not delivered after 0.05 s"):
         server.time.advance(timedelta(hours=1))
-    broker.operator_read_only = Reason()
+    broker.registration.operator_read_only = Reason()
     monkeypatch.undo()
     server.time.advance(timedelta(0))
     assert server.count("order.remind") == 1

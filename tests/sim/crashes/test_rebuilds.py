@@ -27,9 +27,9 @@ def test_a_rebuild_loses_nothing_that_the_checkpoint_knew(seed: int) -> None:
     broker.commit()
     left = without_derived_files(broker.disk)
     whole, _, _ = broker._open(broker.disk.after_kill())
-    assert not broker.data.recovery.rebuilt
+    assert not broker.recovery.rebuilt
     rebuilt, _, _ = broker._open(left)
-    assert broker.data.recovery.rebuilt
+    assert broker.recovery.rebuilt
     idle = rebuilt.subjects["idle"]
     assert (idle.begin, idle.visible_end, list(idle.groups)) == (5, 5, [GROUP])
     assert rebuilt.subjects["left"].groups == {}
@@ -67,7 +67,7 @@ def test_a_subject_that_returned_begins_where_its_second_life_began() -> None:
     broker.commit()
     broker.checkpoint()
     rebuilt, _, _ = broker._open(without_derived_files(broker.disk))
-    assert broker.data.recovery.rebuilt
+    assert broker.recovery.rebuilt
     again = rebuilt.subjects["again"]
     assert (again.begin, again.visible_end, again.origin, again.withheld) == (20, 25, 20, [])
     assert list(again.groups) == [GROUP]

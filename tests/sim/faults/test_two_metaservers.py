@@ -34,14 +34,14 @@ def node(scenario: Scenario, group: str) -> Node:
 
 
 def states(scenario: Scenario, group: str) -> list[str]:
-    membership = node(scenario, group).membership
+    membership = node(scenario, group).registration.membership
     assert membership is not None
     return [session["state"] for session in membership.report()]
 
 
 def followed(scenario: Scenario, group: str) -> str:
     """The host of the metaserver whose decisions a node follows."""
-    membership = node(scenario, group).membership
+    membership = node(scenario, group).registration.membership
     assert membership is not None
     (index,) = [number for number, session in enumerate(membership.report()) if session["is_followed"]]
     return BOTH[index]
@@ -209,10 +209,10 @@ async def test_a_running_client_whose_metaserver_stands_still_gets_a_new_subject
         assert scenario.loop.now < began + FAILOVER_SECONDS
         # All interests are registered with the other one: it pushes what changes.
         await asyncio.sleep(1)
-        node(scenario, "g2").operator_read_only = Reason("by the test")
+        node(scenario, "g2").registration.operator_read_only = Reason("by the test")
         await asyncio.sleep(HEARTBEAT_SECONDS + 1)
         assert list(routes.seen[-1][1]) == ["g1"]
-        node(scenario, "g2").operator_read_only = Reason()
+        node(scenario, "g2").registration.operator_read_only = Reason()
         process.resume()
         await scenario.settle()
 

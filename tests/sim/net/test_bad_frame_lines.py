@@ -34,7 +34,7 @@ async def test_bad_frames_of_one_host_are_counted_and_few_are_logged(
 ) -> None:
     async with small_system(tmp_path) as system:
         server, bad_requests = servers(system)[name]
-        before, frames_before = bad_requests(), server.serving.metrics.bad_frames.total()
+        before, frames_before = bad_requests(), server.metrics.bad_frames.total()
         with caplog.at_level(logging.WARNING):
             caplog.clear()
             for _ in range(BAD_FRAMES):
@@ -49,7 +49,7 @@ async def test_bad_frames_of_one_host_are_counted_and_few_are_logged(
                 assert (await caller.call(77, b"x", timeout_s=20)).code == ResponseCode.UNKNOWN_CODE
                 assert (await caller.call(register, b"\xff" * 9, timeout_s=20)).code == ResponseCode.BROKER_ERROR
             await caller.close()
-            assert server.serving.metrics.bad_frames.total() - frames_before == BAD_FRAMES
+            assert server.metrics.bad_frames.total() - frames_before == BAD_FRAMES
             assert bad_requests() - before == 2 * BAD_FRAMES
         lines = [record for record in caplog.records if record.levelno >= logging.WARNING]
         assert 1 <= len(lines) <= 9, "three reasons, each with a back-off"

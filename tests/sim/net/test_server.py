@@ -72,7 +72,7 @@ async def test_a_handler_that_fails_answers_51_and_the_connection_goes_on(caplog
     async with serving(handler) as server, calling(server) as caller:
         assert (await caller.call(11, b"secret", timeout_s=20)).code == 51
         assert (await caller.call(10, b"", timeout_s=20)).code == 0
-        assert server.serving.metrics.handler_errors == 1
+        assert server.metrics.handler_errors == 1
     assert "secret" not in caplog.text
 
 
@@ -81,7 +81,7 @@ async def test_one_way_requests_get_no_answer_and_stray_responses_are_ignored() 
         caller.send_frame(encode_request(10, 77, b"", flag=FLAG_ONE_WAY))
         caller.send_frame(encode_request(10, 78, b"", flag=FLAG_RESPONSE))
         assert (await caller.call(10, timeout_s=20)).code == 0
-        assert server.serving.metrics.ignored_responses == 1
+        assert server.metrics.ignored_responses == 1
 
 
 @pytest.mark.parametrize("limits", [{"in_flight_requests_max": 4}, {"in_flight_bytes_max": 400}])
@@ -99,8 +99,8 @@ async def test_a_connection_with_too_much_unanswered_is_not_read_until_half_is_a
     async with serving(handler, **limits) as server, calling(server) as caller, calling(server) as other:
         for n in range(6):
             caller.call_soon(10, bytes(76))
-            await eventually_async(lambda n=n: len(kept) > n or server.serving.metrics.paused)
-        await eventually_async(lambda: server.serving.metrics.paused == 1)
+            await eventually_async(lambda n=n: len(kept) > n or server.metrics.paused)
+        await eventually_async(lambda: server.metrics.paused == 1)
         before = len(kept)
         later = [caller.call_soon(12, b"") for _ in range(3)]
         # They are in the server's socket buffer, and it reads another connection's requests, which were written after them.
@@ -147,7 +147,7 @@ async def test_a_peer_that_does_not_read_its_answers_is_cut_off() -> None:
         clock.advance(61)
         server.check()
         await eventually_async(lambda: not server.connections)
-        assert server.serving.metrics.write_stalls == 1
+        assert server.metrics.write_stalls == 1
         writer.transport.abort()
 
 
@@ -234,7 +234,7 @@ async def test_large_frames_beyond_the_budget_wait_unread_and_are_all_handled_in
             await eventually_async(lambda n=len(peers): len([r for r in received(server) if r]) == n)
         # The first has its room and is read on; of the others no more than one read has come in.
         await eventually_async(lambda: received(server)[-1] == 2 * MIB)
-        assert server.serving.metrics.large_frames_waited == 3
+        assert server.metrics.large_frames_waited == 3
         assert sum(received(server)[:-1]) < 3 * MIB
         # Small requests of others are not affected.
         async with calling(server) as caller:
@@ -256,7 +256,7 @@ async def test_a_peer_that_is_gone_gives_its_room_back() -> None:
         await eventually_async(lambda: received(server) == [2 * MIB])
         reader, second = await clients.connect()
         second.write(encode_request(10, 2, bytes(3 * MIB)))
-        await eventually_async(lambda: server.serving.metrics.large_frames_waited == 1)
+        await eventually_async(lambda: server.metrics.large_frames_waited == 1)
         first.transport.abort()
         assert await reader.readexactly(24)
 
@@ -273,14 +273,14 @@ async def test_the_time_to_receive_a_large_frame_follows_its_size_and_waiting_do
         first.write(encode_request(10, 1, bytes(3 * MIB))[: 2 * MIB])
         await eventually_async(lambda: received(server) == [0, 2 * MIB])
         second.write(encode_request(10, 2, bytes(3 * MIB)))
-        await eventually_async(lambda: server.serving.metrics.large_frames_waited == 1)
+        await eventually_async(lambda: server.metrics.large_frames_waited == 1)
         clock.advance(59)
         server.check()
         assert len(server.connections) == 2
         clock.advance(2)
         server.check()  # 30 s, and 30 s for 3 MiB at the slowest rate
         assert await reader.readexactly(24), "it was given the room of the one that was too slow"
-        assert server.serving.metrics.half_frames == 1
+        assert server.metrics.half_frames == 1
 
 
 def test_a_budget_that_the_largest_frame_does_not_fit_in_is_refused() -> None:
@@ -298,7 +298,7 @@ async def test_requests_of_one_read_beyond_the_limit_are_handled_once_others_are
 
     async with serving(handler, answer_bytes_max=4999) as server, calling(server) as caller:
         answers = [caller.call_soon(10, b"") for _ in range(40)]
-        await eventually_async(lambda: server.serving.metrics.paused == 1)
+        await eventually_async(lambda: server.metrics.paused == 1)
         assert len(kept) == 5
         at = 0
         while at < 40:
@@ -319,7 +319,7 @@ async def test_a_graceful_close_answers_requests_that_wait_for_others_to_be_answ
     ):
         # The server receives all of them in one read.
         reader, _ = await clients.connect(b"".join(encode_request(10, n) for n in range(12)))
-        await eventually_async(lambda: server.serving.metrics.paused == 1)
+        await eventually_async(lambda: server.metrics.paused == 1)
         assert len(kept) == 5, "one above the limit"
         closing = asyncio.create_task(server.close(60))
         for at in range(12):
@@ -340,7 +340,7 @@ async def test_while_too_much_is_unanswered_no_large_frame_is_read() -> None:
         for n in range(6):
             peers.append(await clients.connect())
             peers[-1][1].write(encode_request(10, n, bytes(3 * MIB)))
-            await eventually_async(lambda n=n: len(kept) + server.serving.metrics.large_frames_waited == n + 1)
+            await eventually_async(lambda n=n: len(kept) + server.metrics.large_frames_waited == n + 1)
         assert [frame.opaque for _, frame in kept] == [0, 1]
         async with calling(server) as caller:
             small = caller.call_soon(11)
@@ -369,7 +369,7 @@ async def test_answers_that_were_not_written_yet_count_as_well() -> None:
         await asyncio.gather(*(caller.call(10, timeout_s=20) for _ in range(200)))
         assert handled == 200
         assert max(most) <= 60_000
-        assert server.serving.metrics.write_stalls == 0
+        assert server.metrics.write_stalls == 0
 
 
 async def test_a_peer_that_does_not_read_gets_no_further_request_handled_and_loses_nothing() -> None:
@@ -385,7 +385,7 @@ async def test_a_peer_that_does_not_read_gets_no_further_request_handled_and_los
         reader, writer = await clients.connect()
         reader._transport.pause_reading()  # type: ignore[attr-defined]
         writer.write(b"".join(encode_request(10, n) for n in range(300)))
-        await eventually_async(lambda: server.serving.metrics.paused == 1)
+        await eventually_async(lambda: server.metrics.paused == 1)
         async with calling(server) as other:
             # Each of its answers proves that the server has had turns to handle more.
             for _ in range(20):
@@ -411,7 +411,7 @@ async def test_peers_that_do_not_read_leave_others_small_answers() -> None:
             reader, writer = await clients.connect()
             reader._transport.pause_reading()  # type: ignore[attr-defined]
             writer.write(b"".join(encode_request(10, n) for n in range(60)))
-            await eventually_async(lambda n=n: server.serving.metrics.paused >= n + 1)
+            await eventually_async(lambda n=n: server.metrics.paused >= n + 1)
             most = max(most, server.usage.answer_bytes)
         assert 40 * MIB < most < 64 * MIB + 60 * 17 * 1024
         async with calling(server) as other:
@@ -501,8 +501,8 @@ async def test_random_traffic_at_every_limit_is_answered_and_leaves_nothing_coun
         await eventually_async(is_over, 20)
         await asyncio.gather(*talks)
         await eventually_async(lambda: not server.connections)
-        assert server.serving.metrics.large_frames_waited
-        assert server.serving.metrics.paused
+        assert server.metrics.large_frames_waited
+        assert server.metrics.paused
         assert (server.usage.in_flight_bytes, server.usage.answer_bytes, server.usage.is_over) == (0, 0, False)
         assert server.usage.large_frames._free == limits["large_frames_bytes_max"]
         assert not server.usage.large_frames._waiting

@@ -411,7 +411,7 @@ class Rules:
         leads, follows = isinstance(node.role, Master), isinstance(node.role, Slave)
         row = group.known_row
         step = step_for(
-            Identity(name(number), node.boot, node.folder.incarnation), node.state, row, leads=leads, follows=follows
+            Identity(name(number), node.boot, node.incarnation), node.state, row, leads=leads, follows=follows
         )
         if step is Step.ALARM:
             raise Broken(f"two promotions have epoch {row.epoch}")
@@ -444,7 +444,7 @@ class Rules:
         node, other = group.nodes[number], group.nodes[to]
         master = other.role
         assert isinstance(master, Master)
-        if not master.may_follow(name(number), node.folder.incarnation):
+        if not master.may_follow(name(number), node.incarnation):
             raise Impossible
         own = LogEnd(chain_of(other.log), 0, len(other.log))
         theirs = LogEnd(chain_of(node.log), 0, len(node.log))
@@ -468,9 +468,7 @@ class Rules:
         end = len(node.log)
         slave = Slave(node.state.epoch, node.state.promotion_id, session, end, node.synced, node.known)
         changed = _put(group, number, node._replace(role=slave))
-        changed = _put(
-            changed, to, other._replace(role=master.followed(name(number), session, node.folder.incarnation))
-        )
+        changed = _put(changed, to, other._replace(role=master.followed(name(number), session, node.incarnation)))
         return self._confirm(changed, number, (number, to, slave.epoch, session), node.synced)
 
     def _begin_truncation(self, group: Group, number: int, to: int) -> Group:
@@ -561,7 +559,7 @@ class Rules:
         if isinstance(node.role, Master) and node.state.epoch == group.known_row.epoch:
             raise Impossible
         epoch = chain_of(node.log).last_epoch
-        reports = {name(number): MemberReport(node.state.epoch, epoch, node.synced, node.folder.incarnation, node.boot)}
+        reports = {name(number): MemberReport(node.state.epoch, epoch, node.synced, node.incarnation, node.boot)}
         chosen = choose(group.row, group.known_row.place, reports, str(group.row.epoch + 1))
         if not isinstance(chosen, Promotion):
             raise Impossible
@@ -572,7 +570,7 @@ class Rules:
         node, row = group.nodes[number], group.row
         promotion_id = str(group.known_row.epoch + 1)
         change = UncleanPromotion(
-            *row.place, name(number), node.folder.incarnation, node.boot, group.known_row.place, promotion_id
+            *row.place, name(number), node.incarnation, node.boot, group.known_row.place, promotion_id
         )
         try:
             changed = self._with_row(group, change.applied_to(row))

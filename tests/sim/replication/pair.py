@@ -123,7 +123,7 @@ class Members:
                 state.save(ReplicaState(is_only_member=False))
             broker = Broker(options, machine)
             # The row that a test sets by hand has it promoted whether it starts again or not.
-            broker.replication.boot_id = name
+            broker.replication.shell.boot_id = name
             broker.replication.shell.request_row_change, broker.replication.shell.request_resignation = (
                 self.row.request,
                 self.row.resign,

@@ -45,7 +45,7 @@ async def test_a_group_that_has_stored_nothing_switches_over() -> None:
         old = group.master
         (slave,) = group.hosts.keys() - {group.row.master}
         assert old.log.gather.records_end == 0, "the first master of a group writes no record of its own"
-        assert (await old.switch_over(""))["to"] == slave
+        assert (await old.replication.switch_over(""))["to"] == slave
         await group.serves(slave)
         await begun(group)
         await group.in_sync(*group.hosts)
@@ -245,7 +245,7 @@ async def test_a_node_that_does_not_sync_each_commit_gets_no_slave() -> None:
         await eventually_async(lambda: group.row.members == ("g1-a", "g1-b"), 60)
         broker = group.broker("g1-a")
         await eventually_async(lambda: "flush is interval" in broker.replication.member.reason, 60)
-        assert broker.registration(BrokerRequestType.HEARTBEAT).problems[0].code == Code.NO_SLAVES
+        assert broker.registration.request(BrokerRequestType.HEARTBEAT).problems[0].code == Code.NO_SLAVES
         await eventually_async(lambda: "flush is interval" in group.broker("g1-b").readiness(), 60)
         assert broker.replication.member.role is ReplicaRole.MASTER
         assert broker.folder.replica.state.is_only_member

@@ -166,7 +166,7 @@ async def test_a_master_whose_disk_hangs_refuses_sends_and_is_replaced(copies: i
         began = group.cluster.loop.now
         async with client_of(old) as waiting, client_of(old) as client:
             hanging = asyncio.create_task(waiting.send(message(100)))
-            await eventually_async(lambda: old.refuse_sends())
+            await eventually_async(lambda: old.registration.refuse_sends())
             assert group.cluster.loop.now - began == pytest.approx(STUCK_SECONDS, abs=2 * CHECK_SECONDS)
             failures = await client.send(message(101))
             assert failures["m101"].result == SendResult.STORE_ERROR

@@ -359,7 +359,7 @@ async def test_a_slave_that_is_far_behind_copies_and_then_follows(monkeypatch: p
             master.send(commits, high_watermark=end)
         half = parts[len(parts) // 2].offset
         await eventually_async(lambda: slave.log.written_end >= half - 64)
-        assert slave.folder.replica.state.copying == Copying(0, end)
+        assert slave.replica.state.copying == Copying(0, end)
         await eventually_async(lambda: master.confirmed[-1].synced_end == slave.log.written_end)
         assert states(master) == [FollowState.COPYING]
         progress = slave.follower.copy.progress
@@ -370,7 +370,7 @@ async def test_a_slave_that_is_far_behind_copies_and_then_follows(monkeypatch: p
             master.send(commits, high_watermark=end)
         await eventually_async(lambda: master.confirmed[-1].synced_end == master.log.synced_end)
         await eventually_async(lambda: states(master) == [FollowState.COPYING, FollowState.FOLLOWING])
-        assert slave.folder.replica.state.copying is None
+        assert slave.replica.state.copying is None
         assert slave.follower.copy.progress is None
         following_ends = [c.synced_end for c in master.confirmed if c.state == FollowState.FOLLOWING]
         assert following_ends[0] >= end - 5_000
@@ -385,7 +385,7 @@ async def test_copying_goes_on_after_a_restart() -> None:
         master.send_all(Random(4))
         await eventually_async(lambda: master.confirmed[-1].synced_end == master.log.written_end)
         assert states(master) == [FollowState.COPYING]
-        assert slave.folder.replica.state.copying == Copying(0, 100)
+        assert slave.replica.state.copying == Copying(0, 100)
 
 
 async def test_a_copy_ends_only_when_it_is_synced_and_applied(monkeypatch: pytest.MonkeyPatch) -> None:

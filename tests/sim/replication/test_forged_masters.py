@@ -118,10 +118,10 @@ async def forged(answer: Answer, *, knows_secret: bool) -> AsyncIterator[ForgedM
 @asynccontextmanager
 async def log_stays(slave: Broker) -> AsyncIterator[None]:
     """The slave has the same log and the same life afterwards, and has not given up."""
-    end, files = slave.log.written_end, slave.disk.list_dir(slave.log_folder)
+    end, files = slave.log.written_end, slave.disk.list_dir(slave.data.log_folder)
     yield
     assert slave.failure.is_set is False
-    assert (slave.log.written_end, slave.disk.list_dir(slave.log_folder)) == (end, files)
+    assert (slave.log.written_end, slave.disk.list_dir(slave.data.log_folder)) == (end, files)
     assert slave.folder.replica.state.copying is None
     assert slave.replication.member.role is ReplicaRole.IN_SYNC
 

@@ -37,7 +37,7 @@ async def test_what_is_acknowledged_is_on_both_members_and_survives_the_master()
         await group.all_equal()
         first, second = group.states()
         assert first == second
-        request = group.broker("g1-a").registration(BrokerRequestType.HEARTBEAT)
+        request = group.broker("g1-a").registration.request(BrokerRequestType.HEARTBEAT)
         assert request.led_row is not None
         assert (GroupRow.of(request.led_row), request.counted) == (group.row.value, ("g1-a", "g1-b"))
         slave = group.broker("g1-b")
@@ -128,7 +128,7 @@ async def test_a_master_that_learns_of_another_one_steps_down_and_follows() -> N
             sent = await send(client, range(5))
             old = group.broker("g1-a")
             await group.promote("g1-c")
-            assert (old.member.role, old.readiness()) == (
+            assert (old.replication.member.role, old.readiness()) == (
                 ReplicaRole.STEPPING_DOWN,
                 "stepping down: this node is not master any more: node g1-c leads epoch 3",
             )
@@ -183,8 +183,8 @@ async def test_a_slave_writes_checkpoints_and_starts_again_from_them() -> None:
         await group.hosts["g1-b"].stop()
         await group.start("g1-b")
         again = group.broker("g1-b")
-        assert again.recovery.loaded_offset == again.log.watermark.position.offset > 0
-        assert again.recovery.replayed_commits == 0
+        assert again.data.recovery.loaded_offset == again.log.watermark.position.offset > 0
+        assert again.data.recovery.replayed_commits == 0
         await in_sync(group, "g1-a", "g1-b")
         await group.all_equal()
         await group.promote("g1-b")

@@ -128,7 +128,7 @@ async def test_role_changes_are_counted_over_all_lives_of_a_process() -> None:
         await eventually_async(lambda: group.is_master("g1-b"))
         await in_sync(group, "g1-a", "g1-b")
         old = group.broker("g1-a")
-        await eventually_async(lambda: old.member.role is ReplicaRole.IN_SYNC)
+        await eventually_async(lambda: old.replication.member.role is ReplicaRole.IN_SYNC)
         assert {name: value for name, value in (await series(old)).items() if name.startswith("role_changes")} == {
             'role_changes_total{role="promoted"}': 1,
             'role_changes_total{role="master"}': 1,

@@ -32,12 +32,12 @@ async def test_a_group_below_its_minimum_rejects_sends_and_serves_everything_els
             await in_sync(group, "g1-a", "g1-b")
             await client.begin()
             assert await client.send(message(0), message(1)) == {}
-            assert broker.registration(BrokerRequestType.HEARTBEAT).state is BrokerGroupState.READ_WRITE
+            assert broker.registration.request(BrokerRequestType.HEARTBEAT).state is BrokerGroupState.READ_WRITE
             group.hosts["g1-b"].kill()
             await in_sync(group, "g1-a")
             await eventually_async(lambda: broker.registration.refuse_sends() == BELOW)
             assert await rejected(client, 2) == BELOW
-            assert broker.registration(BrokerRequestType.HEARTBEAT).state is BrokerGroupState.READ_ONLY
+            assert broker.registration.request(BrokerRequestType.HEARTBEAT).state is BrokerGroupState.READ_ONLY
             assert broker.serving.describe()["state_reason"] == BELOW
             why = {
                 "code": "one_in_sync",

@@ -69,7 +69,7 @@ async def test_a_second_process_with_the_id_of_a_member_gets_no_row(node_id: str
         for _ in range(round(2 * EXPIRY_SECONDS)):
             await asyncio.sleep(1.0)
             assert f"node {node_id} of group g1 is registered at" in second.readiness()
-        assert (second.member.role, second.member.row) == (ReplicaRole.WAITING, None)
+        assert (second.replication.member.role, second.replication.member.row) == (ReplicaRole.WAITING, None)
 
 
 async def test_the_id_of_a_member_is_not_moved_to_another_group() -> None:
@@ -90,7 +90,7 @@ async def test_the_id_of_a_member_is_not_moved_to_another_group() -> None:
 
 async def test_a_node_beyond_the_copies_says_why_it_is_no_member() -> None:
     async with cluster_of() as group, undisturbed(group), stranger(group, "g1", "g1-z") as spare:
-        await eventually_async(lambda: spare.member.role is ReplicaRole.SPARE)
+        await eventually_async(lambda: spare.replication.member.role is ReplicaRole.SPARE)
         await eventually_async(lambda: "which has all of its 2 copies; raise `copies`" in spare.readiness())
         assert not spare.log.written_end
 
@@ -156,7 +156,7 @@ async def test_rows_of_another_group_are_ignored(caplog: pytest.LogCaptureFixtur
             assert broker.replication.member.row is not None
             row = replace(broker.replication.member.row, broker_group="g2", epoch=9, master="g1-b")
             body = bytearray(row.encode())
-            broker.pushed(Frame(Command.ROLE, 1, 0, FLAG_ONE_WAY, Command.ROLE, memoryview(body), body, 0))
+            broker.registration.pushed(Frame(Command.ROLE, 1, 0, FLAG_ONE_WAY, Command.ROLE, memoryview(body), body, 0))
             assert broker.registration.membership is not None
             answer = broker.registration.membership.sessions[0].last
             assert answer is not None

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 from zlib import crc32
 
-from delay_node.data.recovery import open_store as open_delay_store
-
 from broker_node.broker import Broker
 from broker_node.delivery.long_poll import ParkedPull
 from broker_node.recovery.open_store import open_store as open_broker_store
@@ -21,6 +19,7 @@ from broker_node.storage.store import MessageStore
 from broker_node.storage.subject_table import StoreLimits
 from delay_node.delay_node import DelayNode
 from delay_node.hour_reader import read_hour
+from delay_node.recovery import open_store as open_delay_store
 from delay_node.store import DelayStore
 from qmq.errors import ProtocolError
 from qmq.net.caller import Caller

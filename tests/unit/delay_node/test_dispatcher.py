@@ -9,11 +9,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from delay_node.serving.dispatcher import Dispatcher
 
 from delay_node import dispatcher as module
 from delay_node import due_lanes
 from delay_node.batches import BatchSender
+from delay_node.dispatcher import Dispatcher
 from delay_node.due_lanes import DueLanes
 from delay_node.lanes import Lane
 from delay_node.records import HOUR_MS, RecordKind, State, hour_of, number_of
