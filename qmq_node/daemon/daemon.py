@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from typing import ClassVar
 
@@ -28,23 +29,23 @@ from qmq_node.server.server import FrameServer
 from qmq_node.server.server_limits import ServerLimits
 
 
-class Serving(Part):
+class Serving(Part, ABC):
     """The part that answers clients and operators."""
 
     handlers: RequestHandlers
     metrics: DaemonMetrics
 
+    @abstractmethod
     def limits(self, connections: int) -> ServerLimits:
         """The limits of the server of frames.
 
         Args:
             connections: how many the process may have, by its limit of open files.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def build(self) -> AdminPages:
         """Create handlers and metrics; return the pages for operators. The data is open, `admin` does not exist yet."""
-        raise NotImplementedError
 
 
 class Daemon:

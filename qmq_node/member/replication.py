@@ -11,7 +11,7 @@ and clients may know the node from before. Without metaservers it is always the 
 """
 
 import asyncio
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from math import inf
 from typing import Any
@@ -33,6 +33,7 @@ from qmq_node.member.role_metrics import MemberMetrics
 from qmq_node.member.role_report import role_report
 from qmq_node.member.role_shell import MemberShell
 from qmq_node.member.row_client import RowClient
+from qmq_node.membership.metaserver_session import MetaserverSession
 from qmq_node.node.node import Node
 from qmq_node.node.reports import log_report, state_reason
 from qmq_node.node.storage import JOB_SECONDS
@@ -129,7 +130,7 @@ class Replication(Part):
         """What applies the master's commits; None: the log was opened as that of the only member."""
         return self.shell.applying
 
-    def _sessions(self) -> Any:
+    def _sessions(self) -> Sequence[MetaserverSession]:
         membership = self._registration.membership
         return membership.in_order() if membership is not None else ()
 

@@ -34,13 +34,14 @@ class Registration(Part):
         folder: NodeFolder,
         storage: Storage,
         role: Role,
+        node_id: str,
     ) -> None:
         self._daemon = daemon
         self._options = options
         self._folder = folder
         self._storage = storage
         self._role = role
-        self.node_id = options.node_id or f"{options.broker_group}-a"
+        self._node_id = node_id
         self.metaservers = meta_urls(options.meta) if options.meta else ()
         self.operator_read_only = (
             Reason.of(Code.STARTED_READ_ONLY, kind=daemon.kind) if options.read_only else NO_REASON
@@ -145,7 +146,7 @@ class Registration(Part):
         request = NodeRegisterRequest(
             request_type=request_type,
             broker_group=options.broker_group,
-            node_id=self.node_id,
+            node_id=self._node_id,
             kind=daemon.kind,
             role=self._role,
             address=f"{host}:{daemon.server.address[1]}",

@@ -165,7 +165,7 @@ def furnish(up: Up) -> World:
             ("tokens", "token_id"): [int(unused_token["id"])],
             ("nodes", "node_id"): ["g1-a", "g2-a", "d1-a"],
             ("broker-groups", "name"): ["g1", "d1"],
-            ("tasks", "name"): ["alerts", "cleanups"],
+            ("jobs", "name"): ["alerts", "cleanups"],
             ("alert-rules", "rule"): [row["id"] for row in rows("/alert-rules/?search=behind")],
             ("alert-channels", "channel"): [row["id"] for row in rows("/alert-channels/")],
             ("alerts", "alert"): [row["id"] for row in rows("/alerts/")],

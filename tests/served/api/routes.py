@@ -11,7 +11,7 @@ ARGUMENT = re.compile(r"<(?:(\w+):)?(\w+)>")
 
 
 OPEN = {"openapi": "the description of the API says nothing about the system"}
-"""Views that ask nobody for a right, and why."""
+"""Views that require no right, with the reason."""
 
 
 TEAM, FOREIGN_TEAM, SUBJECT = "shop", "warehouse", "orders"

@@ -92,7 +92,7 @@ def test_what_was_sent_comes_to_the_pages_with_nobody_asking(up: Up, tmp_path: P
     (jobs,) = eventually(Path(f"/proc/{worker}/task/{worker}/children").read_text, what="the jobs' process").split()
     # It is made nice before it becomes the jobs.
     eventually(lambda: is_nicer(int(jobs), worker), what="brokers come first")
-    # Only calls of the job's have runs: nobody else runs anything here.
+    # All runs are from this job: nothing else runs analytics here.
     first = seen(lambda: watched.runs("ingest"), CALL_SECONDS, "the first call has read the nodes")[-1]
     assert int(first["rows_read"]) >= SENT
 

@@ -84,7 +84,7 @@ SHOTS = (
     Shot("alert-silences", "/alerts?tab=silences"),
     Shot("provisioning", "/provisioning", ("en", "zh")),
     Shot("audit", "/audit", ("en", "dark")),
-    Shot("tasks", "/tasks", ("en", "zh")),
+    Shot("jobs", "/jobs", ("en", "zh")),
     Shot("users", "/users", ("en", "phone")),
     Shot("user", "/users/1"),
     Shot("teams", "/teams"),

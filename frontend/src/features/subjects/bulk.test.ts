@@ -20,7 +20,7 @@ test("tags are added and taken away, each once", () => {
   expect(tagsAfter(["eu", "old"], ["us", "eu"], ["old", "never there"])).toEqual(["eu", "us"]);
 });
 
-test("the preview of each is the API's dry run; what can't be changed is told and the others go on", async () => {
+test("the preview of each subject is the API's dry run; one that can't be changed is reported, the others are previewed", async () => {
   const { asked } = answer({
     "GET /api/v1/subjects/a/": () => read("a"),
     "GET /api/v1/subjects/b/": () => read("b"),

@@ -12,7 +12,7 @@ ACTOR = Actor("ada", "192.0.2.1", "request-1")
 
 
 class Receiver:
-    """A real HTTP server that keeps what it was sent and answers what it is told to."""
+    """A real HTTP server that records its requests and sends the answer that a test has set."""
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.requests: list[tuple[str, dict[str, str], bytes]] = []

@@ -28,7 +28,7 @@ class Case:
     shows: bool = False
     """Whether readers of shop's messages see SECRET."""
     only: frozenset[str] | None = None
-    """Callers for whom the thing exists, where it is a caller's own; others with the right get 404."""
+    """For a resource that belongs to one caller: the callers that can see it. Other callers with the right get 404."""
     status: int = 200
 
 
