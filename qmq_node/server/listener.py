@@ -88,7 +88,8 @@ class SocketListener:
         family, kind, protocol, _, address = addresses[0]
         sock = socket.socket(family, kind, protocol)
         try:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if self._port:
+                _reuse_address(sock)
             sock.bind(address)
         except OSError as error:
             sock.close()
@@ -102,6 +103,8 @@ class SocketListener:
         assert self._socket is not None
         try:
             self._socket.listen(BACKLOG)
+            # Not before for a port that the kernel chose: until then it would give the port to others that bind any free one.
+            _reuse_address(self._socket)
         except OSError as error:
             raise self._named(error) from error
         self._is_listening = True
@@ -176,3 +179,8 @@ def _keep_alive(sock: socket.socket) -> None:
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, idle)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, interval)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, probes)
+
+
+def _reuse_address(sock: socket.socket) -> None:
+    """Let a later process bind the port while connections of this one wait for their end (TIME_WAIT)."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -149,9 +149,11 @@ async def test_large_answers_to_a_peer_that_reads_slowly_arrive_whole() -> None:
 
 
 async def test_a_bound_server_refuses_connections_until_it_starts() -> None:
-    server = FrameServer("127.0.0.1", 0, answer, clock=ManualClock())
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = free.getsockname()
+    server = FrameServer(*address, answer, clock=ManualClock())
     await server.bind()
-    address = server.address
     with pytest.raises(ConnectionLost, match="connection refused"):
         await Caller(*address).connect()
     other = FrameServer("127.0.0.1", address[1], answer, clock=ManualClock())
@@ -173,3 +175,20 @@ async def test_a_server_that_was_only_bound_releases_its_address() -> None:
     await server.close(0)
     async with serving(answer, port) as again:
         assert again.address[1] == port
+
+
+async def test_a_free_port_that_was_bound_is_not_given_to_another_process_and_can_be_bound_again() -> None:
+    server = FrameServer("127.0.0.1", 0, answer, clock=ManualClock(), limits=ServerLimits())
+    await server.bind()
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with pytest.raises(OSError, match="in use"):
+            other.bind(server.address)
+    await server.start()
+    port = server.address[1]
+    async with calling(server) as caller:
+        await caller.call(10, b"", timeout_s=20)
+        # The server ends its connections first, and these keep the port for a minute.
+        await server.close(0)
+    async with serving(answer, port):
+        pass
