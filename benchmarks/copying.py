@@ -2,9 +2,9 @@
 
     python -m benchmarks.copying --gib 2 --load 20000
 
-Two broker nodes as processes on this machine, which share its disk and processors. The row of the group is in a file: there is no
-metaserver. `--gib` of messages are stored before the slave starts, with a retention that has removed the first segments, so that it
-has to copy state and log. During the copy a producer sends `--load` messages a second.
+Two broker nodes as processes on this machine, which share its disk and processors. The membership of the group is in a
+file: there is no metaserver. `--gib` of messages are stored before the slave starts, with a retention that has removed
+the first segments, so that it has to copy state and log. During the copy a producer sends `--load` messages a second.
 """
 
 import argparse
@@ -25,13 +25,13 @@ from qmq.clock import SYSTEM_CLOCK
 from qmq.net.caller import Caller
 from qmq.protocol.codes import Command
 from qmq.protocol.commands import decode_send_response
-from qmq.protocol.group_rows import RowResult
+from qmq.protocol.group_memberships import MembershipResult
 from qmq.protocol.messages import KEY_CREATED, Message, encode_entry
 from qmq_node.log.disk import SystemDisk
 from qmq_node.process.life import LifeEnded
 from qmq_node.replication.replica_state import ReplicaStateFile
+from qmq_node.replication.rules.membership import ChangeInSync, Membership
 from qmq_node.replication.rules.roles import ReplicaState
-from qmq_node.replication.rules.row import ChangeInSync, GroupRow
 
 PORTS = {"a": 23_100, "b": 23_110}
 PROMOTION = "00000000-0000-4000-8000-000000000002"
@@ -44,17 +44,19 @@ RETAINED_PART = 0.9
 """Of the log, so that its first segments are removed."""
 
 
-def read_row(folder: Path) -> GroupRow:
-    """The row of the group."""
-    fields: dict[str, Any] = json.loads((folder / "row").read_text())
+def read_membership(folder: Path) -> Membership:
+    """The membership of the group."""
+    fields: dict[str, Any] = json.loads((folder / "membership").read_text())
     fields |= {name: tuple(value) for name, value in fields.items() if isinstance(value, list)}
-    return GroupRow(**fields)
+    return Membership(**fields)
 
 
-def write_row(folder: Path, row: GroupRow) -> None:
-    """Replace the row."""
-    (folder / "row.new").write_text(json.dumps({name: getattr(row, name) for name in row.__slots__}))
-    (folder / "row.new").rename(folder / "row")
+def write_membership(folder: Path, membership: Membership) -> None:
+    """Replace the membership."""
+    (folder / "membership.new").write_text(
+        json.dumps({name: getattr(membership, name) for name in membership.__slots__})
+    )
+    (folder / "membership.new").rename(folder / "membership")
 
 
 async def run_node(folder: Path, name: str, retention_bytes: int) -> None:
@@ -70,14 +72,14 @@ async def run_node(folder: Path, name: str, retention_bytes: int) -> None:
     if replica.load().is_only_member:
         replica.save(ReplicaState(is_only_member=False))
 
-    async def request(change: ChangeInSync, reason: str) -> tuple[RowResult, GroupRow]:
-        row = change.applied_to(read_row(folder))
-        write_row(folder, row)
-        return RowResult.DONE, row
+    async def request(change: ChangeInSync, reason: str) -> tuple[MembershipResult, Membership]:
+        membership = change.applied_to(read_membership(folder))
+        write_membership(folder, membership)
+        return MembershipResult.DONE, membership
 
     while True:
         broker = Broker(options)
-        broker.replication.shell.request_row_change = request
+        broker.replication.shell.request_membership_change = request
         await broker.start()
         informing = asyncio.create_task(inform(broker, folder))
         try:
@@ -90,14 +92,15 @@ async def run_node(folder: Path, name: str, retention_bytes: int) -> None:
 
 
 async def inform(broker: Broker, folder: Path) -> None:
-    """Send the node the row, as metaservers do, and report what it does. Promote this process first if it is the first master."""
+    """Send the node the membership, as metaservers do, and report what it does. Promote this process first if it is the
+    first master."""
     told = ""
-    if (row := read_row(folder)).master == broker.node_id and not row.master_boot_id:
-        promoted = replace(row, master_boot_id=broker.replication.boot_id)
-        write_row(folder, promoted.with_incarnation(broker.node_id, broker.folder.incarnation))
+    if (membership := read_membership(folder)).master == broker.node_id and not membership.master_boot_id:
+        promoted = replace(membership, master_boot_id=broker.replication.boot_id)
+        write_membership(folder, promoted.with_incarnation(broker.node_id, broker.folder.incarnation))
     while True:
-        row = read_row(folder)
-        broker.replication.member.learned(row.sent(f"127.0.0.1:{PORTS[row.master] + 2}"))
+        membership = read_membership(folder)
+        broker.replication.member.learned(membership.sent(f"127.0.0.1:{PORTS[membership.master] + 2}"))
         follower = broker.replication.member.follower
         progress = follower.copy.progress if follower is not None else None
         text = broker.replication.member.role.name.lower()
@@ -180,7 +183,7 @@ def lasting(seconds: float) -> Callable[[], bool]:
 async def measure(folder: Path, gib: float, load: int) -> None:
     """Fill a log, then let a slave copy it under load."""
     size = int(gib * (1 << 30))
-    write_row(folder, GroupRow("g", ("a", "b"), "a", ("a",), 2, 1, PROMOTION, 1))
+    write_membership(folder, Membership("g", ("a", "b"), "a", ("a",), 2, 1, PROMOTION, 1))
     retention = int(size * RETAINED_PART)
     async with node(folder, "a", retention) as master:
         await asyncio.sleep(START_SECONDS)
@@ -193,7 +196,7 @@ async def measure(folder: Path, gib: float, load: int) -> None:
         alone, before = await produce(load, lasting(15.0)), memory_bytes(master)
         began = SYSTEM_CLOCK.monotonic()
         async with node(folder, "b", retention) as slave:
-            copying = await produce(load, lambda: read_row(folder).in_sync != ("a", "b"))
+            copying = await produce(load, lambda: read_membership(folder).in_sync != ("a", "b"))
             print(f"in sync after {SYSTEM_CLOCK.monotonic() - began:.1f} s")
             print(f"producer: {alone[0] / alone[1]:,.0f}/s alone, {copying[0] / copying[1]:,.0f}/s during the copy")
             more = (memory_bytes(master) - before) >> 20

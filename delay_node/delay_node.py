@@ -132,7 +132,7 @@ class DelayServing(Serving):
             rejections, counters, sends, self.queries, self.changes, bulk_reads, self._node.supervisor
         )
         self.session = MetaSession(
-            self._node.registration.metaservers,
+            self._node.registration.urls,
             app="delay-node",
             client_id="",
             timeouts=DEFAULT_TIMEOUTS,
@@ -174,7 +174,7 @@ class DelayServing(Serving):
         await self._data.store.io.close()
 
     def run(self) -> None:
-        if self._node.registration.metaservers:
+        if self._node.registration.urls:
             self.session.start(self._node.supervisor)
         self._delivering = self._node.supervisor.critical("delivery", self.dispatcher.run())
         every = self._node.supervisor.every

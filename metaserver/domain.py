@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
-from qmq_node.replication.rules.row import GroupRow
+from qmq_node.replication.rules.membership import Membership
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class BrokerGroup:
-    """A broker group's row: the source of truth for epoch, master and in-sync set."""
+    """A broker group as it is stored: the source of truth for epoch, master and in-sync set."""
 
     name: str
     kind: GroupKind
@@ -69,20 +69,20 @@ class BrokerGroup:
     joining: tuple[str, ...] = ()
     """Node ids of members that have not been in sync since they became members."""
     incarnations: tuple[str, ...] = ()
-    """In the order of `members`: `GroupRow.incarnations`."""
+    """In the order of `members`: `Membership.incarnations`."""
     master_boot_id: str = ""
-    """Of the process that was promoted: `GroupRow.master_boot_id`."""
+    """Of the process that was promoted: `Membership.master_boot_id`."""
     known_place: tuple[int, int] = (0, 0)
-    """The highest epoch and version that are known although the stored row is older: `GroupRow.known_place`. In the route file, the
-    highest that the metaserver knew."""
+    """The highest epoch and version that are known although the stored membership is older: `Membership.known_place`.
+    In the route file, the highest that the metaserver knew."""
     created_at_us: int = field(default=0, compare=False)
     """When it was stored for the first time, in microseconds since 1970: a group that is removed and created again is another
     one. 0: it is not known yet."""
 
     @property
-    def group_row(self) -> GroupRow:
-        """The part of the row that is changed by compare-and-set."""
-        return GroupRow(
+    def membership(self) -> Membership:
+        """What is changed by compare-and-set."""
+        return Membership(
             self.name,
             self.members,
             self.master,
@@ -98,19 +98,19 @@ class BrokerGroup:
             self.known_place,
         )
 
-    def with_group_row(self, row: GroupRow) -> "BrokerGroup":
+    def with_membership(self, membership: Membership) -> "BrokerGroup":
         """Return this group with another master, in-sync set, members, epoch and promotion."""
         return replace(
             self,
-            epoch=row.epoch,
-            master=row.master,
-            in_sync=row.in_sync,
-            in_sync_version=row.version,
-            members=row.members,
-            promotion_id=row.promotion_id,
-            joining=row.joining,
-            incarnations=row.incarnations,
-            master_boot_id=row.master_boot_id,
+            epoch=membership.epoch,
+            master=membership.master,
+            in_sync=membership.in_sync,
+            in_sync_version=membership.version,
+            members=membership.members,
+            promotion_id=membership.promotion_id,
+            joining=membership.joining,
+            incarnations=membership.incarnations,
+            master_boot_id=membership.master_boot_id,
         )
 
     def with_decisions_of(self, stored: "BrokerGroup") -> "BrokerGroup":
@@ -199,7 +199,7 @@ NO_CHANGES = MetadataVersion(0, datetime.min.replace(tzinfo=UTC))
 
 @dataclass(frozen=True, slots=True)
 class MetadataChanges:
-    """The subjects and broker groups that changed, and the rows that are stored of them."""
+    """The subjects and broker groups that changed, and what is stored of them."""
 
     subjects: frozenset[str]
     deleted_subjects: frozenset[str]

@@ -89,8 +89,8 @@ class ConsumerGroup(Versioned):
 class BrokerGroup(Named):
     """A master and its slaves under one name.
 
-    Master, members, in-sync set, epoch and promotion are changed by `metaserver.services.rows` only, by compare-and-set on epoch
-    and in_sync_version.
+    Master, members, in-sync set, epoch and promotion are changed by `metaserver.services.memberships` only, by
+    compare-and-set on epoch and in_sync_version.
     """
 
     kind = models.CharField(max_length=10, choices=[(k.value, k.value) for k in GroupKind], default=GroupKind.BROKER)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from qmq.options import option
-from qmq.protocol.group_rows import MEMBERS_MAX
+from qmq.protocol.group_memberships import MEMBERS_MAX
 from qmq_node.daemon.options import DaemonOptions
 
 

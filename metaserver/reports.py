@@ -35,11 +35,11 @@ class StoredReport:
     boot_id: str = ""
     """Of its process."""
     newest_place: tuple[int, int] = (0, 0)
-    """Epoch and version of the newest row that the metaserver knew which stored the report.
+    """Epoch and version of the newest membership that the metaserver knew which stored the report.
 
-    `BrokerGroup.known_epoch` and `known_version` do not replace it: they are recorded once a metaserver has read a restored row,
-    and a report is stored with its heartbeat, also before that. Without it the console could promote by the row of a backup in
-    between.
+    `BrokerGroup.known_epoch` and `known_version` do not replace it: they are recorded once a metaserver has read a
+    restored membership, and a report is stored with its heartbeat, also before that. Without it the console could
+    promote by the membership of a backup in between.
     """
     limitations: tuple[Reason, ...] = ()
     """Why another node should be promoted if one can be."""

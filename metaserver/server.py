@@ -9,7 +9,7 @@ from metaserver.domain import Leases, Metadata, MetadataChanges
 from metaserver.memory.directory import Directory
 from metaserver.memory.live_groups import LEASE_SECONDS
 from metaserver.options import MetaOptions
-from metaserver.replication.row_changes import RowChanges
+from metaserver.replication.membership_changes import MembershipChanges
 from metaserver.requests.handlers import MetaHandlers
 from metaserver.requests.official_nodes import OfficialNodes
 from metaserver.stored.route_file import RouteFile
@@ -40,7 +40,7 @@ class MetaServing(Serving):
     metrics: MetaMetrics
     handlers: MetaHandlers
     write_behind: WriteBehind
-    row_changes: RowChanges
+    membership_changes: MembershipChanges
 
     def __init__(self, daemon: Daemon, options: MetaOptions, repository: Repository) -> None:
         self._daemon = daemon
@@ -90,16 +90,18 @@ class MetaServing(Serving):
             await self.stored.load(saved, from_file=True)
         for group in saved.broker_groups if saved is not None else ():
             # The database may have been restored from a backup while no metaserver ran.
-            self.directory.learn_newer_row(group)
+            self.directory.learn_newer_membership(group)
 
     def build(self) -> AdminPages:
-        self.row_changes = RowChanges(self._repository.row_store(), lambda row: self.handlers.row_learned(row))
+        self.membership_changes = MembershipChanges(
+            self._repository.membership_store(), lambda membership: self.handlers.membership_learned(membership)
+        )
         self.handlers = MetaHandlers(
             self.directory,
             self.write_behind,
             self.clock,
             self._daemon.bulk_reads,
-            self.row_changes,
+            self.membership_changes,
             self._daemon.supervisor,
             lambda: self.route_file.save(self.directory),
             auth=self._daemon.auth,
@@ -129,7 +131,7 @@ class MetaServing(Serving):
         self._stop.set()
         if self._writing is not None:
             await asyncio.wait([self._writing])
-        await self.row_changes.close()
+        await self.membership_changes.close()
         await self.route_file.save(self.directory)
 
     async def release(self) -> None:
@@ -163,7 +165,7 @@ class MetaServing(Serving):
         groups = {group.name for group in stored.broker_groups}
         for name, live in self.directory.groups.items():
             if name not in groups:
-                self.write_behind.group(live.row, "loaded from the route file")
+                self.write_behind.group(live.group, "loaded from the route file")
         subjects = {route.subject for route in stored.routes}
         for subject, route in self.directory.routes.items():
             if subject not in subjects:

@@ -1,1 +1,1 @@
-"""What broker nodes, delay nodes and the metaserver stand on: log, server, commits, membership, replication."""
+"""What broker nodes, delay nodes and the metaserver stand on: log, server, commits, registration, replication."""

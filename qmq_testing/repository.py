@@ -14,9 +14,9 @@ from metaserver.domain import (
     Node,
     Route,
 )
-from metaserver.memory.row_wishes import CandidateLog, RowChange
+from metaserver.memory.membership_wishes import MembershipWish
 from qmq.errors import QmqError
-from qmq_node.replication.rules.row import GroupRow
+from qmq_node.replication.rules.membership import Membership
 
 
 class MemoryRepository:
@@ -30,7 +30,7 @@ class MemoryRepository:
         self.clients: set[ClientSeen] = set()
         self.heartbeats: dict[str, float] = {}
         self.lock = Lock()
-        """Held while a row changes."""
+        """Held while a membership changes."""
         self.changes_made = 0
         """To be raised by a test that changes anything without a metaserver."""
 
@@ -70,47 +70,38 @@ class MemoryRepository:
     def save_clients(self, clients: list[ClientSeen]) -> None:
         self.clients.update(clients)
 
-    def row_store(self) -> "MemoryRowStore":
-        return MemoryRowStore(self)
+    def membership_store(self) -> "MemoryMembershipStore":
+        return MemoryMembershipStore(self)
 
 
-class MemoryRowStore:
-    """The rows of a `MemoryRepository`."""
+class MemoryMembershipStore:
+    """The memberships of a `MemoryRepository`."""
 
     def __init__(self, repository: MemoryRepository) -> None:
         self._repository = repository
 
-    def read(self, name: str) -> GroupRow:
+    def read(self, name: str) -> Membership:
         group = self._repository.groups.get(name)
         if group is None:
             raise QmqError(f"Broker group {name!r} not found.")
-        return group.group_row
+        return group.membership
 
-    def change(
-        self,
-        name: str,
-        change: RowChange,
-        newest_place: tuple[int, int] | None,
-        *,
-        action: str,
-        reason: str,
-        log: CandidateLog | None = None,
-    ) -> GroupRow:
+    def change(self, name: str, wish: MembershipWish, newest_place: tuple[int, int] | None) -> Membership:
         with self._repository.lock:
-            row = self.read(name)
+            membership = self.read(name)
             if newest_place is not None:
-                row.check_not_restored(newest_place)
-            changed = change(row)
+                membership.check_not_restored(newest_place)
+            changed, log = wish.change(membership), wish.log
             node = self._repository.nodes.get(log.node_id) if log is not None else None
             if log is not None and node is not None:
                 log.check((node.log_end_version, *node.log_place))
-            self._repository.groups[name] = self._repository.groups[name].with_group_row(changed)
+            self._repository.groups[name] = self._repository.groups[name].with_membership(changed)
             return changed
 
     def record_known(self, name: str, place: tuple[int, int]) -> None:
         with self._repository.lock:
             group = self._repository.groups[name]
-            if max(group.group_row.place, group.known_place) < place:
+            if max(group.membership.place, group.known_place) < place:
                 self._repository.groups[name] = replace(group, known_place=place)
 
     def close(self) -> None:

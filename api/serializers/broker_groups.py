@@ -118,7 +118,7 @@ class MemberState(Row):
 
     node_id = serializers.CharField()
     is_member = serializers.BooleanField(help_text="otherwise it is a spare")
-    is_master = serializers.BooleanField(help_text="whether the group's row names it as master")
+    is_master = serializers.BooleanField(help_text="whether the group's membership names it as master")
     in_sync = serializers.BooleanField(source="is_in_sync", help_text="whether it has everything that was acknowledged")
     role = serializers.CharField(
         help_text="role that it reported, such as master, in_sync, following or copying; offline without heartbeats"

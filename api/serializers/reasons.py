@@ -5,7 +5,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from metaserver.services.rows import WHY
+from metaserver.services.memberships import WHY
 from qmq.protocol.reasons import Reason
 
 

@@ -77,7 +77,7 @@ class ConsumerLeases:
             raise failure
 
     def _settle_if_silent(self, subject: Subject, group: Group, consumer: Consumer, now: float) -> bool:
-        """Returns whether the consumer was silent for long enough to lose its messages or its membership."""
+        """Returns whether the consumer was silent for long enough to lose its messages or its place in the group."""
         lease, forget = self.lease_seconds, self.forget_seconds
         silent = now - consumer.seen_at
         presence = consumer.presence(now, lease)

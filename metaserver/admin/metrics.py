@@ -7,7 +7,7 @@ from prometheus_client.core import Metric
 
 from metaserver.choices import GroupKind, GroupState
 from metaserver.memory.directory import Directory
-from metaserver.replication.row_changes import RowChanges
+from metaserver.replication.membership_changes import MembershipChanges
 from metaserver.requests.handlers import MetaHandlers
 from metaserver.stored.route_file import RouteFile
 from metaserver.stored.write_behind import WriteBehind
@@ -24,7 +24,7 @@ class MeasuredMetaserver(Protocol):
     handlers: MetaHandlers
     write_behind: WriteBehind
     route_file: RouteFile
-    row_changes: RowChanges
+    membership_changes: MembershipChanges
 
 
 class MetaMetrics(DaemonMetrics):
@@ -37,7 +37,7 @@ class MetaMetrics(DaemonMetrics):
         meta = self._metaserver
         handlers, write_behind = meta.handlers, meta.write_behind
         yield from self.counters(
-            handlers.counters, write_behind.counters, meta.route_file.counters, meta.row_changes.counters
+            handlers.counters, write_behind.counters, meta.route_file.counters, meta.membership_changes.counters
         )
         registrations, is_saved = handlers.registrations, not meta.route_file.save_problem
         for name, text, value in (
@@ -47,9 +47,9 @@ class MetaMetrics(DaemonMetrics):
             ("registrations", "Registrations that receive pushed routes", len(registrations)),
             ("held_registrations", "Registrations that wait for a usable broker group", registrations.pending_count),
             (
-                "restored_rows",
-                "Broker groups whose stored row is older than a known one",
-                len(handlers.restored_rows.blocked),
+                "restored_memberships",
+                "Broker groups whose stored membership is older than a known one",
+                len(handlers.restored_memberships.blocked),
             ),
             (
                 "blocked_promotions",
@@ -59,16 +59,30 @@ class MetaMetrics(DaemonMetrics):
             ("subjects", "Subjects routed", len(meta.directory.routes)),
         ):
             yield self.gauge(name, text, value)
-        rows = {name: live.row for name, live in meta.directory.groups.items() if live.row.kind is GroupKind.BROKER}
+        groups = {
+            name: live.group for name, live in meta.directory.groups.items() if live.group.kind is GroupKind.BROKER
+        }
         for name, text, values in (
             (
                 "broker_group_epoch",
                 "Epoch, which rises with each promotion",
-                {name: row.epoch for name, row in rows.items()},
+                {name: group.epoch for name, group in groups.items()},
             ),
-            ("broker_group_members", "Members", {name: len(row.members) for name, row in rows.items()}),
-            ("broker_group_in_sync", "Members in sync", {name: len(row.in_sync) for name, row in rows.items()}),
-            ("broker_group_copies", "Members that it should have", {name: row.copies for name, row in rows.items()}),
+            (
+                "broker_group_members",
+                "Members",
+                {name: len(group.members) for name, group in groups.items()},
+            ),
+            (
+                "broker_group_in_sync",
+                "Members in sync",
+                {name: len(group.in_sync) for name, group in groups.items()},
+            ),
+            (
+                "broker_group_copies",
+                "Members that it should have",
+                {name: group.copies for name, group in groups.items()},
+            ),
         ):
             yield self.gauge_by(name, text, "broker_group", values)
         yield self.gauge_by(

@@ -41,7 +41,7 @@ class MetaPages:
             "delay_groups": [
                 {"name": name, "address": live.node.address if live.node is not None else ""}
                 for name, live in sorted(self._directory.groups.items())
-                if live.row.kind is GroupKind.DELAY
+                if live.group.kind is GroupKind.DELAY
             ]
         }
 
@@ -65,22 +65,22 @@ class MetaPages:
         return f"unreadable at the start: {file.load_problem}" if file.load_problem else "ok"
 
     def _group(self, live: LiveGroup) -> dict[str, Any]:
-        row, node, directory = live.row, live.node, self._directory
+        group, node, directory = live.group, live.node, self._directory
         handlers = self._metaserver.handlers
-        nodes = [n.node_id for n in directory.nodes.values() if n.broker_group == row.name]
+        nodes = [n.node_id for n in directory.nodes.values() if n.broker_group == group.name]
         return {
-            "name": row.name,
-            "kind": str(row.kind),
+            "name": group.name,
+            "kind": str(group.kind),
             "state": str(live.state),
-            "operator_state": str(row.operator_state),
+            "operator_state": str(group.operator_state),
             "reason": live.reason,
-            "epoch": row.epoch,
-            "in_sync_version": row.in_sync_version,
-            "members": list(row.members),
-            "in_sync": list(row.in_sync),
-            "row_problem": handlers.restored_rows.blocked.get(row.name, ""),
-            "promotion_problem": handlers.promotions.blocked.get(row.name, ""),
-            "subjects": len(directory.subjects_of(row.name)),
+            "epoch": group.epoch,
+            "in_sync_version": group.in_sync_version,
+            "members": list(group.members),
+            "in_sync": list(group.in_sync),
+            "membership_problem": handlers.restored_memberships.blocked.get(group.name, ""),
+            "promotion_problem": handlers.promotions.blocked.get(group.name, ""),
+            "subjects": len(directory.subjects_of(group.name)),
             "master": None
             if node is None
             else {

@@ -8,16 +8,23 @@ from metaserver.choices import STATE_FROM_WIRE, STATE_ON_WIRE, GroupKind, GroupS
 from metaserver.domain import BrokerGroup, Metadata, Node, SubjectRule
 from metaserver.memory.group_table import GroupTable
 from metaserver.memory.live_groups import HEARTBEAT_SECONDS, LEASE_SECONDS, LiveGroup, NodeReport, Registered
+from metaserver.memory.membership_wishes import (
+    is_replicating,
+    joining,
+    may_join,
+    may_replace,
+    replacement,
+    spare_reason,
+)
 from metaserver.memory.policies import Policies
 from metaserver.memory.registration_rules import lease_refusal, log_end_refusal, slave_refusal
 from metaserver.memory.route_table import SUBJECT_GROUPS_MIN
-from metaserver.memory.row_wishes import is_replicating, joining, may_join, may_replace, replacement, spare_reason
 from metaserver.reports import StoredReport
 from qmq.clock import Clock
 from qmq.protocol.codes import BrokerRequestType, ReplicaRole
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
 from qmq.protocol.reasons import NO_REASON, Code, Reason
-from qmq_node.replication.rules.row import GroupRow
+from qmq_node.replication.rules.membership import Membership
 
 if TYPE_CHECKING:
     from random import Random
@@ -56,11 +63,11 @@ class Directory(GroupTable):
 
     def head(self) -> Metadata:
         """Everything except routes, as it is to be stored."""
-        rows = tuple(
-            replace(live.row, state=live.state, known_place=self.newest_place(name))
+        groups = tuple(
+            replace(live.group, state=live.state, known_place=self.newest_place(name))
             for name, live in self.groups.items()
         )
-        return Metadata(rows, tuple(self.nodes.values()), (), self.rules, self.paused, self._peers.has_live)
+        return Metadata(groups, tuple(self.nodes.values()), (), self.rules, self.paused, self._peers.has_live)
 
     def metadata(self) -> Metadata:
         """Everything, as it is to be stored."""
@@ -78,7 +85,7 @@ class Directory(GroupTable):
         if refusal is not None:
             code, why = refusal
             return Registered(self._answer(live, Reason(why), code=code))
-        if live is not None and live.row.master not in ("", request.node_id):
+        if live is not None and live.group.master not in ("", request.node_id):
             return self._register_slave(request, live, known, now)
         return self._register_master(request, live, known, now)
 
@@ -91,11 +98,11 @@ class Directory(GroupTable):
         reported = GroupState.OFFLINE if is_goodbye else STATE_FROM_WIRE.get(request.state, GroupState.OFFLINE)
         answered: GroupState | None = None
         first_state = self._first_operator_state(request.broker_group)
-        operator_state = live.row.operator_state if live is not None else first_state
+        operator_state = live.group.operator_state if live is not None else first_state
         node, is_older = self._reported_node(request, known)
         if is_older and live is not None and not live.is_replicated:
             # What it writes in its new epoch does not bring back what the only member before it had.
-            node = replace(node, log_epoch=max(node.log_epoch, live.row.epoch))
+            node = replace(node, log_epoch=max(node.log_epoch, live.group.epoch))
         if live is not None and live.is_replicated and not _serves(request):
             # Clients keep its address, or that of the master before it, until a member serves or the group is overdue.
             self._note(live, request, node, now)
@@ -109,34 +116,34 @@ class Directory(GroupTable):
             reported = answered if reported is GroupState.READ_WRITE else reported
         before = None
         if live is None:
-            row = self._first_row(request, reported, operator_state)
-            live = self.groups[row.name] = LiveGroup(row, node, now, reported, is_stored=False)
+            group = self._first_group(request, reported, operator_state)
+            live = self.groups[group.name] = LiveGroup(group, node, now, reported, is_stored=False)
         else:
             before = live.seen_by_clients
-            row = replace(live.row, state=reported)
-            if not row.master:
-                row = row.with_group_row(_with_first_member(row.group_row, request))
+            group = replace(live.group, state=reported)
+            if not group.master:
+                group = group.with_membership(_with_first_member(group.membership, request))
                 before, live.is_stored = None, False
-            live.row, live.node, live.heartbeat_at, live.reported = row, node, now, reported
+            live.group, live.node, live.heartbeat_at, live.reported = group, node, now, reported
             live.is_expired = False
         live.has_heartbeat = live.received_here = True
         live.has_left, live.started_at_ms = is_goodbye, request.started_at_ms
         live.reason = reason
         self._note(live, request, node, now)
-        changed_row = row if before != live.seen_by_clients else None
+        changed_group = group if before != live.seen_by_clients else None
         live.policy_version = request.policy_version
         if operator_state is OperatorState.UNAPPROVED:
-            live.reason = reason = Reason.of(Code.PENDING_APPROVAL, group=row.name)
+            live.reason = reason = Reason.of(Code.PENDING_APPROVAL, group=group.name)
             answer = self._answer(live, Reason.of(Code.APPROVE, why=reason), code=UNAPPROVED_CODE)
         else:
             answer = self._answer(live, reason, answered or reported)
-        return Registered(answer, changed_row, node, reason or "registered")
+        return Registered(answer, changed_group, node, reason or "registered")
 
     def _register_slave(
         self, request: NodeRegisterRequest, live: LiveGroup, known: Node | None, now: float
     ) -> Registered:
         """Apply a registration of another node than the group's master: of a slave, or of a node that is not a member."""
-        group = live.row
+        group = live.group
         replaces = may_replace(group, request) and not live.has_lease(now)
         node, _ = self._reported_node(request, known, self.nodes.get(group.master) if replaces else None)
         self._note(live, request, node, now)
@@ -191,7 +198,7 @@ class Directory(GroupTable):
 
     def _note(self, live: LiveGroup, request: NodeRegisterRequest, node: Node, now: float) -> None:
         """Keep a node's report. Those of nodes that are not members are dropped when they are silent."""
-        members = live.row.members
+        members = live.group.members
         for name in [name for name, report in live.reports.items() if name not in members and not report.is_live(now)]:
             del live.reports[name]
             live.disconnected_at.pop(name, None)
@@ -199,19 +206,21 @@ class Directory(GroupTable):
         has_lost_data = (max(1, request.log_epoch), request.log_end) < node.log_place
         live.reports[request.node_id] = NodeReport(request, now, has_lost_data)
         known = self.nodes.get(request.node_id)
-        if request.node_id == live.row.master and (known is None or known.sync_address != node.sync_address):
-            self._changed_rows[live.row.name] = None
+        if request.node_id == live.group.master and (known is None or known.sync_address != node.sync_address):
+            self._changed_memberships[live.group.name] = None
         if request.node_id in members:
-            live.learn_reported_row(request)
+            live.learn_reported_membership(request)
             waits = request.replica_role is ReplicaRole.WAITING
             has_problem = bool(request.limitations or (request.problems and not waits))
             live.fitness.reported(request.node_id, has_problem=has_problem, now=now)
-            if _serves(request) and request.epoch == live.row.epoch:
+            if _serves(request) and request.epoch == live.group.epoch:
                 live.fitness.served(request.node_id)
         self.nodes[node.node_id] = node
 
-    def _first_row(self, request: NodeRegisterRequest, state: GroupState, operator_state: OperatorState) -> BrokerGroup:
-        """The row of a new group. Groups of nodes without replication have one copy, until an operator raises that."""
+    def _first_group(
+        self, request: NodeRegisterRequest, state: GroupState, operator_state: OperatorState
+    ) -> BrokerGroup:
+        """A new group. Groups of nodes without replication have one copy, until an operator raises that."""
         kind = GroupKind(request.kind)
         copies = self._new_group_copies if kind is GroupKind.BROKER and is_replicating(request) else 1
         node = (request.node_id,)
@@ -224,29 +233,29 @@ class Directory(GroupTable):
         self, request: NodeRegisterRequest, live: LiveGroup | None, known: Node | None, now: float
     ) -> tuple[str, str] | None:
         """Why a registration is refused, as (code, reason). While a lease runs it belongs to one node id at one address."""
-        if live is not None and live.row.kind.value != request.kind:
-            return "node.kind_mismatch", f"group {live.row.name} is of kind {live.row.kind}, not {request.kind}"
+        if live is not None and live.group.kind.value != request.kind:
+            return "node.kind_mismatch", f"group {live.group.name} is of kind {live.group.kind}, not {request.kind}"
         bound = None
-        if live is not None and live.row.master == request.node_id:
+        if live is not None and live.group.master == request.node_id:
             if live.is_replicated and not is_replicating(request):
                 return "node.group_taken", (
-                    f"group {live.row.name} has slaves, and this node's version has no replication. Upgrade it"
+                    f"group {live.group.name} has slaves, and this node's version has no replication. Upgrade it"
                 )
             bound = lease_refusal(request, live) if live.has_lease(now) else None
-        elif live is not None and live.row.master:
+        elif live is not None and live.group.master:
             bound = slave_refusal(request, live, now)
         if bound is not None:
             return bound
         if known is not None and known.broker_group != request.broker_group:
             own = self.groups.get(known.broker_group)
-            if own is not None and own.is_replicated and known.node_id in own.row.members:
+            if own is not None and own.is_replicated and known.node_id in own.group.members:
                 return "node.id_taken", (
                     f"node id {known.node_id} is a member of broker group {known.broker_group}; use another node id"
                 )
             if own is not None and own.is_running(known.node_id, now):
                 return "node.id_taken", f"node id {known.node_id} has a running lease in group {known.broker_group}"
         if live is None and self._first_operator_state(request.broker_group) is OperatorState.UNAPPROVED:
-            waiting = sum(group.row.operator_state is OperatorState.UNAPPROVED for group in self.groups.values())
+            waiting = sum(live.group.operator_state is OperatorState.UNAPPROVED for live in self.groups.values())
             if waiting >= UNAPPROVED_GROUPS_MAX:
                 return "broker_group.too_many_unapproved", (
                     f"{waiting} broker groups are pending approval, the maximum; remove those that are not yours, or"
@@ -262,28 +271,28 @@ class Directory(GroupTable):
         self, live: LiveGroup | None, reason: Reason, state: GroupState = GroupState.OFFLINE, *, code: str = ""
     ) -> NodeRegisterResponse:
         """What a node is answered; a `code` refuses it."""
-        epoch = live.row.epoch if live is not None else 0
+        epoch = live.group.epoch if live is not None else 0
         # A metaserver that can't read the database while another one may does not know the newest policy.
         now = self._clock.monotonic()
         is_current = not self._peers.are_out_of_sight(now)
-        policy = self.policies.version(live.row.name) if live is not None and not code and is_current else ""
-        row = self.row_on_wire(live) if live is not None and not code else None
+        policy = self.policies.version(live.group.name) if live is not None and not code and is_current else ""
+        membership = self.membership_on_wire(live) if live is not None and not code else None
         return NodeRegisterResponse(
-            not code, reason, epoch, STATE_ON_WIRE[state], LEASE_SECONDS, HEARTBEAT_SECONDS, policy, code, row,
+            not code, reason, epoch, STATE_ON_WIRE[state], LEASE_SECONDS, HEARTBEAT_SECONDS, policy, code, membership,
             self._peers.database_is_away(now),
         )  # fmt: skip
 
 
-def _with_first_member(row: GroupRow, request: NodeRegisterRequest) -> GroupRow:
-    """The row of a group that an operator announced, with its first node as its only member."""
+def _with_first_member(membership: Membership, request: NodeRegisterRequest) -> Membership:
+    """The membership of a group that an operator announced, with its first node as its only member."""
     node = (request.node_id,)
     return replace(
-        row,
+        membership,
         members=node,
         master=request.node_id,
         in_sync=node,
-        epoch=max(row.epoch, request.epoch),
-        version=row.version + 1,
+        epoch=max(membership.epoch, request.epoch),
+        version=membership.version + 1,
         promotion_id=request.promotion_id,
     )
 

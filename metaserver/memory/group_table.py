@@ -1,4 +1,5 @@
-"""class GroupTable: broker groups with their rows and leases, and what other metaservers stored of them. No I/O, time handed in.
+"""class GroupTable: broker groups with their memberships and leases, and what other metaservers stored of them. No I/O,
+time handed in.
 
 Leases are judged by this metaserver's own monotonic clock: from when it received a heartbeat, or observed in the database that
 another metaserver had stored one. Clocks of different machines are never compared. After a start, or a pause of its own loop
@@ -23,8 +24,8 @@ from metaserver.memory.live_groups import (
 )
 from metaserver.memory.route_table import SUBJECT_GROUPS_MIN, RouteTable
 from qmq.clock import Clock
-from qmq.protocol import group_rows as wire
-from qmq_node.replication.rules.row import GroupRow
+from qmq.protocol import group_memberships as wire
+from qmq_node.replication.rules.membership import Membership
 
 if TYPE_CHECKING:
     from random import Random
@@ -44,94 +45,95 @@ class GroupTable(RouteTable):
         self._steady_since = self._ticked_at = clock.monotonic()
         """Since then this metaserver has run without a pause, and could read what live peers stored."""
         self._peers = Peers(clock.monotonic())
-        self._changed_rows: dict[str, None] = {}
-        """Groups whose row, as nodes get it, changed since `take_changed_rows`."""
+        self._changed_memberships: dict[str, None] = {}
+        """Groups whose membership, as nodes get it, changed since `take_changed_memberships`."""
 
     @property
     def now(self) -> float:
         """Monotonic seconds."""
         return self._clock.monotonic()
 
-    # --- rows ------------------------------------------------------------------------------------------------------
+    # --- memberships ------------------------------------------------------------------------------------------------------
 
     def newest_place(self, name: str) -> tuple[int, int]:
-        """The highest place of a group's row that was read from the database or the route file, or was reported by a member.
+        """The highest place of a group's membership that was read from the database or the route file, or was reported by a member.
 
-        A stored row with a lower place comes from a backup (`GroupRow.check_not_restored`).
+        A stored membership with a lower place comes from a backup (`Membership.check_not_restored`).
         """
         live = self.groups[name]
-        return max(live.reported_place, live.row.group_row.place)
+        return max(live.reported_place, live.group.membership.place)
 
     def new_promotion_id(self) -> str:
         """Return an identifier for a promotion."""
         return str(UUID(int=self._rng.getrandbits(128), version=4))
 
-    def row_on_wire(self, live: LiveGroup, row: GroupRow | None = None) -> wire.GroupRow:
-        """The group's row, or another row of it, as nodes get it: with the address at which slaves follow the master."""
-        row = row or live.row.group_row
-        node = self.nodes.get(row.master)
-        return row.sent(node.sync_address if node is not None else "")
+    def membership_on_wire(self, live: LiveGroup, membership: Membership | None = None) -> wire.GroupMembership:
+        """The group's membership, or another membership of it, as nodes get it: with the address at which slaves follow
+        the master."""
+        membership = membership or live.group.membership
+        node = self.nodes.get(membership.master)
+        return membership.sent(node.sync_address if node is not None else "")
 
-    def take_changed_rows(self) -> list[str]:
-        """The groups whose row changed since the last call, however it was learned."""
-        changed, self._changed_rows = self._changed_rows, {}
+    def take_changed_memberships(self) -> list[str]:
+        """The groups whose membership changed since the last call, however it was learned."""
+        changed, self._changed_memberships = self._changed_memberships, {}
         return list(changed)
 
-    def learn_row(self, row: GroupRow) -> None:
-        """Replace the row of a group by one read from the database, unless that is older."""
-        live = self.groups.get(row.broker_group)
+    def learn_membership(self, membership: Membership) -> None:
+        """Replace the membership of a group by one read from the database, unless that is older."""
+        live = self.groups.get(membership.broker_group)
         if live is not None:
-            self._learn(live, live.row, row)
+            self._learn(live, live.group, membership)
 
-    def learn_newer_row(self, saved: BrokerGroup) -> None:
-        """As `learn_row`, for a row of the route file: an older one, or the same, changes nothing.
+    def learn_newer_membership(self, saved: BrokerGroup) -> None:
+        """As `learn_membership`, for a membership of the route file: an older one, or the same, changes nothing.
 
         A group that was removed and created again meanwhile is another one.
         """
-        live, row = self.groups.get(saved.name), saved.group_row
-        if live is None or saved.created_at_us not in (0, live.row.created_at_us):
+        live, membership = self.groups.get(saved.name), saved.membership
+        if live is None or saved.created_at_us not in (0, live.group.created_at_us):
             return
         live.reported_place = max(live.reported_place, saved.known_place)
-        if row.place > live.row.group_row.place:
-            self._learn(live, live.row, row)
-        elif row.contradicts(live.row.group_row):
+        if membership.place > live.group.membership.place:
+            self._learn(live, live.group, membership)
+        elif membership.contradicts(live.group.membership):
             live.reserve_next_version()
 
     def learn_group(self, stored: BrokerGroup) -> None:
-        """As `learn_row`, and apply what operators decided."""
+        """As `learn_membership`, and apply what operators decided."""
         live = self.groups[stored.name]
-        self._learn(live, live.row.with_decisions_of(stored), stored.group_row)
+        self._learn(live, live.group.with_decisions_of(stored), stored.membership)
 
-    def _learn(self, live: LiveGroup, own: BrokerGroup, row: GroupRow) -> None:
-        before, live.row = live.row.group_row, own
-        live.reported_place = max(live.reported_place, row.known_place)
-        if live.is_stored and row.contradicts(own.group_row):
+    def _learn(self, live: LiveGroup, own: BrokerGroup, membership: Membership) -> None:
+        before, live.group = live.group.membership, own
+        live.reported_place = max(live.reported_place, membership.known_place)
+        if live.is_stored and membership.contradicts(own.membership):
             live.reserve_next_version()
         # Of equal places the stored one is right: two metaservers may have created the group at the same time.
-        elif row.place >= own.group_row.place:
-            live.row = own.with_group_row(row)
-            if row.epoch > own.epoch:
+        elif membership.place >= own.membership.place:
+            live.group = own.with_membership(membership)
+            if membership.epoch > own.epoch:
                 if live.peer_heartbeat_at is not None:
                     # Another metaserver received it.
                     live.fitness.served(own.master)
-                live.fitness.epoch_began(row.members, row.master, self._clock.monotonic())
-            if row.master != own.master:
+                live.fitness.epoch_began(membership.members, membership.master, self._clock.monotonic())
+            if membership.master != own.master:
                 live.begin_lease(self._clock.monotonic())
             if not live.is_stored:
-                live.is_stored, self._changed_rows[own.name] = True, None
-        for name in live.row.members:
+                live.is_stored, self._changed_memberships[own.name] = True, None
+        for name in live.group.members:
             if name in live.reports:
-                live.learn_reported_row(live.reports[name].request)
+                live.learn_reported_membership(live.reports[name].request)
         newest = self.newest_place(own.name)
-        live.is_recorded = row.known_place >= newest
-        if row.place >= newest:
+        live.is_recorded = membership.known_place >= newest
+        if membership.place >= newest:
             live.restored_at = None
         elif live.restored_at is None:
             live.restored_at = self._clock.monotonic()
             # The route file has at once which place is known.
-            self._changed_rows[own.name] = None
-        if live.row.group_row != before:
-            self._changed_rows[own.name] = None
+            self._changed_memberships[own.name] = None
+        if live.group.membership != before:
+            self._changed_memberships[own.name] = None
 
     # --- leases ----------------------------------------------------------------------------------------------------
 
@@ -144,9 +146,9 @@ class GroupTable(RouteTable):
             live = self.groups.get(lease.group.name)
             if live is None:
                 continue
-            self.learn_row(lease.group.group_row)
-            if live.row.master != lease.node.node_id:
-                # What is stored is older than the own row.
+            self.learn_membership(lease.group.membership)
+            if live.group.master != lease.node.node_id:
+                # What is stored is older than the own membership.
                 continue
             self._learn_sync_address(live, lease.node, now)
             if live.stored_lease_us not in (None, lease.stored_at_us) and not lease.is_own:
@@ -157,11 +159,11 @@ class GroupTable(RouteTable):
                     replaced.append(lease.group.name)
                 if self._follow(live, lease):
                     changed.append(lease.group.name)
-            elif live.is_received_here(now) and lease.group.state != live.row.state:
+            elif live.is_received_here(now) and lease.group.state != live.group.state:
                 # The metaserver that stored it may have received a newer heartbeat, which arrives here in a moment.
                 live.contradicted_at = live.contradicted_at or now
                 if live.heartbeat_at > live.contradicted_at:
-                    contradicted.append(live.row)
+                    contradicted.append(live.group)
                 continue
             live.contradicted_at = None
         return Observed(changed, replaced, contradicted)
@@ -173,13 +175,13 @@ class GroupTable(RouteTable):
             stored.node_id not in self.nodes or known.sync_address != stored.sync_address
         ):
             self.nodes[stored.node_id] = replace(known, sync_address=stored.sync_address)
-            self._changed_rows[live.row.name] = None
+            self._changed_memberships[live.group.name] = None
 
     def _follows(self, live: LiveGroup, lease: StoredLease, now: float) -> bool:
         """Whether the stored state of a group replaces the own one."""
         if lease.group.state is GroupState.OFFLINE:
             return not live.is_received_here(now)
-        report = live.reports.get(live.row.master)
+        report = live.reports.get(live.group.master)
         if live.is_replicated and report is not None and report.is_live(now):
             # It arrives here, and may not serve yet: the stored state is that of the master before it.
             return False
@@ -190,7 +192,7 @@ class GroupTable(RouteTable):
         """Replace the own state of a group by the stored one; whether clients see a difference."""
         before = live.state, live.node.address if live.node is not None else ""
         node = lease.node.with_newest_log_end(self.nodes.get(lease.node.node_id, lease.node))
-        live.row, live.node, live.reported = replace(live.row, state=lease.group.state), node, lease.group.state
+        live.group, live.node, live.reported = replace(live.group, state=lease.group.state), node, lease.group.state
         live.is_expired = lease.group.state is GroupState.OFFLINE
         live.has_left, live.started_at_ms = False, None
         if not lease.is_own:
@@ -206,7 +208,7 @@ class GroupTable(RouteTable):
         self._peers.has_live = True
 
     def expire(self) -> list[BrokerGroup]:
-        """Take silent groups offline; returns their rows. To be called about every heartbeat interval."""
+        """Take silent groups offline; returns them. To be called about every heartbeat interval."""
         now = self._clock.monotonic()
         if now - self._ticked_at > LEASE_SECONDS:
             self._steady_since = now
@@ -220,8 +222,8 @@ class GroupTable(RouteTable):
             if not live.is_expired and live.is_overdue(now):
                 live.is_expired = True
                 live.reason = f"no heartbeat for {self.heartbeat_age(live):.1f} s"
-                live.row = replace(live.row, state=GroupState.OFFLINE)
-                gone.append(live.row)
+                live.group = replace(live.group, state=GroupState.OFFLINE)
+                gone.append(live.group)
         return gone
 
     def is_steady(self, now: float) -> bool:
@@ -262,7 +264,7 @@ class GroupTable(RouteTable):
         live, now = self.groups.get(node.broker_group), self._clock.monotonic()
         if live is None:
             return GroupState.OFFLINE, None
-        if live.node is not None and live.node.node_id == node.node_id == live.row.master:
+        if live.node is not None and live.node.node_id == node.node_id == live.group.master:
             return live.state, self.heartbeat_age(live) if live.has_heartbeat else None
         report = live.reports.get(node.node_id)
         if report is None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from metaserver.choices import STATE_FROM_WIRE, GroupKind, GroupState, OperatorState, effective_state
 from metaserver.domain import BrokerGroup, Node, Route
 from metaserver.memory.fitness import Fitness
-from metaserver.memory.row_wishes import RowWish, is_replicating
+from metaserver.memory.membership_wishes import MembershipWish, is_replicating
 from qmq.protocol.codes import BrokerRequestType
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
 
@@ -57,9 +57,9 @@ class NodeReport:
 class LiveGroup:
     """A broker group and its master's last heartbeats."""
 
-    row: BrokerGroup
+    group: BrokerGroup
     node: Node | None
-    """The node that clients are sent to: the master that served last, until the row's master reports."""
+    """The node that clients are sent to: the master that served last, until the membership's master reports."""
     heartbeat_at: float
     """When this metaserver received the last one, or loaded the group."""
     reported: GroupState
@@ -83,10 +83,11 @@ class LiveGroup:
     policy_version: str = ""
     """The policy that the master applies; "" when it reported none."""
     is_stored: bool = True
-    """Whether the row was read from the database or the route file. No node gets it before: when a group's first node registers
-    here, another metaserver may have stored another node as its first member."""
+    """Whether the membership was read from the database or the route file. No node gets it before: when a group's first
+    node registers here, another metaserver may have stored another node as its first member."""
     reported_place: tuple[int, int] = (0, 0)
-    """The highest epoch and version of the row that a member reported, a metaserver recorded, or `reserve_next_version` set."""
+    """The highest epoch and version of the membership that a member reported, a metaserver recorded, or
+    `reserve_next_version` set."""
     reports: dict[str, NodeReport] = field(default_factory=dict)
     """By node id, of all nodes: the master, other members, and spares."""
     disconnected_at: dict[str, float] = field(default_factory=dict)
@@ -94,27 +95,28 @@ class LiveGroup:
     lease_began_at: float = 0.0
     """When the present master became the master, as far as this metaserver knows, or the group was loaded."""
     restored_at: float | None = None
-    """Since when the stored row is older than one that is known; None: it is not."""
+    """Since when the stored membership is older than one that is known; None: it is not."""
     is_recorded: bool = False
-    """Whether it was recorded in the database that a newer row is known."""
+    """Whether it was recorded in the database that a newer membership is known."""
     fitness: Fitness = field(default_factory=Fitness)
     """How fit its members are to lead it."""
 
-    def learn_reported_row(self, request: NodeRegisterRequest) -> None:
-        """A member reports which row it has acted on."""
-        row, place = self.row.group_row, (request.epoch, request.row_version)
+    def learn_reported_membership(self, request: NodeRegisterRequest) -> None:
+        """A member reports which membership it has acted on."""
+        membership, place = self.group.membership, (request.epoch, request.membership_version)
         self.reported_place = max(self.reported_place, place)
-        content = request.promotion_id, frozenset(request.row_in_sync)
-        if place == row.place and request.row_in_sync and content != row.content:
+        content = request.promotion_id, frozenset(request.membership_in_sync)
+        if place == membership.place and request.membership_in_sync and content != membership.content:
             self.reserve_next_version()
 
     def reserve_next_version(self) -> None:
-        """There is another row of the same place: the database was restored since that was stored, and then changed. Neither is
-        changed: the next version is that of the row that the last master, or an operator, decides on."""
-        self.reported_place = max(self.reported_place, (self.row.epoch, self.row.in_sync_version + 1))
+        """There is another membership of the same place: the database was restored since that was stored, and then
+        changed. Neither is changed: the next version is that of the membership that the last master, or an operator,
+        decides on."""
+        self.reported_place = max(self.reported_place, (self.group.epoch, self.group.in_sync_version + 1))
 
     def begin_lease(self, now: float) -> None:
-        """The row has another master: its lease begins without a heartbeat. Clients see no difference until it reports."""
+        """The membership has another master: its lease begins without a heartbeat. Clients see no difference until it reports."""
         self.heartbeat_at = self.lease_began_at = now
         self.received_here = self.has_heartbeat = False
         self.has_left, self.started_at_ms = False, None
@@ -124,20 +126,20 @@ class LiveGroup:
     @property
     def state(self) -> GroupState:
         """The state for clients: the one that the master reported, restricted by the operator state."""
-        if self.is_expired or self.node is None or self.row.operator_state is OperatorState.UNAPPROVED:
+        if self.is_expired or self.node is None or self.group.operator_state is OperatorState.UNAPPROVED:
             return GroupState.OFFLINE
-        return effective_state(self.reported, self.row.operator_state)
+        return effective_state(self.reported, self.group.operator_state)
 
     @property
     def is_replicated(self) -> bool:
         """Whether another member can be promoted when the master fails."""
-        return self.row.kind is GroupKind.BROKER and len(self.row.members) > 1
+        return self.group.kind is GroupKind.BROKER and len(self.group.members) > 1
 
     @property
     def serving_incarnation(self) -> str:
         """The incarnation of the data folder with which the master reported that it serves; "" if it did not, or its version has no
         replication. Before, it has to learn that it is the only member, so no other one is added."""
-        report = self.reports.get(self.row.master)
+        report = self.reports.get(self.group.master)
         if report is None or not is_replicating(report.request):
             return ""
         state = STATE_FROM_WIRE.get(report.request.state, GroupState.OFFLINE)
@@ -155,7 +157,7 @@ class LiveGroup:
 
     def is_running(self, node_id: str, now: float) -> bool:
         """Whether a node of the group runs."""
-        if node_id == self.row.master:
+        if node_id == self.group.master:
             return self.has_lease(now)
         report = self.reports.get(node_id)
         return report is not None and report.is_live(now)
@@ -174,7 +176,7 @@ class LiveGroup:
 
     def is_overdue(self, now: float) -> bool:
         """Whether the group is to be announced as offline."""
-        return self.is_silent(now) and now - self.heartbeat_at > offline_seconds(len(self.row.members))
+        return self.is_silent(now) and now - self.heartbeat_at > offline_seconds(len(self.group.members))
 
     def has_lease(self, now: float) -> bool:
         """Whether the master's lease runs. A group whose master is silent past its expiry may be served by another node, such as a
@@ -185,15 +187,15 @@ class LiveGroup:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """The effects of a registration: the response and the rows to store."""
+    """The effects of a registration: the response and what is to be stored."""
 
     answer: NodeRegisterResponse
     group: BrokerGroup | None = None
     """None if neither the group nor routes changed."""
     node: Node | None = None
     reason: str = ""
-    wish: RowWish | None = None
-    """The change of the row to be made before the node is answered. Without it, `answer` is right."""
+    wish: MembershipWish | None = None
+    """The change of the membership to be made before the node is answered. Without it, `answer` is right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +220,7 @@ class Observed:
     """Groups of which another metaserver stored a heartbeat after those that arrived here: what this one has not stored yet of them
     is out of date."""
     contradicted: list[BrokerGroup]
-    """Rows of groups whose heartbeats arrive here, and which are still stored with another state after another heartbeat."""
+    """Groups whose heartbeats arrive here, and which are still stored with another state after another heartbeat."""
 
 
 class Peers:

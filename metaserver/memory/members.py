@@ -68,7 +68,7 @@ class Members:
 
     group: BrokerGroup
     nodes: tuple[Member, ...]
-    """Members in the order of the row, then spares."""
+    """Members in the order of the membership, then spares."""
 
     @classmethod
     def of(cls, group: BrokerGroup, nodes: Sequence[Node], now_ms: int) -> "Members":
@@ -90,19 +90,19 @@ class Members:
 
     @property
     def newest_place(self) -> tuple[int, int]:
-        """The highest epoch and version of the row that is known: stored, or of a node or metaserver."""
+        """The highest epoch and version of the membership that is known: stored, or of a node or metaserver."""
         reports = [member.report for member in self.nodes if member.report is not None]
         known = [place for report in reports for place in (report.newest_place, (report.epoch, 0))]
-        return max([self.group.group_row.place, self.group.known_place, *known])
+        return max([self.group.membership.place, self.group.known_place, *known])
 
     @property
     def is_restored(self) -> bool:
-        """Whether the stored row is older than one that is known: the database was restored from a backup."""
-        return self.group.group_row.place < self.newest_place
+        """Whether the stored membership is older than one that is known: the database was restored from a backup."""
+        return self.group.membership.place < self.newest_place
 
     @property
     def restored_problem(self) -> Reason:
-        """Why no change is made of the group, and what to do, if the row is restored."""
+        """Why no change is made of the group, and what to do, if the membership is restored."""
         epoch, version = self.newest_place
         return Reason.of(Code.RESTORED, epoch=epoch, version=version)
 
@@ -174,7 +174,7 @@ class Members:
         in_sync = [name for name in group.in_sync if name != node_id]
         if not in_sync:
             problems.append(f"node {node_id} is the only member of broker group {group.name} that is in sync")
-        minimum = group.group_row.in_sync_min_in_force
+        minimum = group.membership.in_sync_min_in_force
         if in_sync and len(in_sync) < minimum:
             problems.append(
                 f"broker group {group.name} would have {len(in_sync)} in-sync members, below its minimum of {minimum}: sends"
@@ -204,7 +204,7 @@ def _member(group: BrokerGroup, node_id: str, node: Node | None, of_master: Stor
     report = _report_of(node) if node is not None else None
     is_live = node is not None and now_ms - node.reported_at_ms <= SILENT_MS
     is_master = node_id == group.master
-    other = report is not None and report.incarnation != group.group_row.incarnation_of(node_id)
+    other = report is not None and report.incarnation != group.membership.incarnation_of(node_id)
     has_other_folder = len(group.members) > 1 and node_id in group.in_sync and other
     return Member(
         node_id,

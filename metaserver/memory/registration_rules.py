@@ -5,7 +5,7 @@ import re
 from metaserver.choices import GroupKind
 from metaserver.domain import Node
 from metaserver.memory.live_groups import EXPIRY_SECONDS, LiveGroup
-from metaserver.memory.row_wishes import is_replicating, may_replace
+from metaserver.memory.membership_wishes import is_replicating, may_replace
 from qmq.errors import ProtocolError
 from qmq.protocol.codes import BrokerRequestType, Role
 from qmq.protocol.extensions import NodeRegisterRequest
@@ -38,7 +38,7 @@ def lease_refusal(request: NodeRegisterRequest, live: LiveGroup) -> tuple[str, s
 
 def slave_refusal(request: NodeRegisterRequest, live: LiveGroup, now: float) -> tuple[str, str] | None:
     """Why a node that is not the master of its group is refused."""
-    group = live.row
+    group = live.group
     if not is_replicating(request):
         text = f"group {group.name} already has master {group.master}"
         if live.has_lease(now):
@@ -117,7 +117,7 @@ def check_values(request: NodeRegisterRequest) -> None:
         raise ProtocolError(f"epoch {request.epoch} is not between 0 and {EPOCH_MAX}")
     if len(request.version) > VERSION_CHARS_MAX:
         raise ProtocolError(f"version {request.version[:40]!r} is longer than {VERSION_CHARS_MAX} characters")
-    _check_led_row(request)
+    _check_led_membership(request)
     for value, limit, what in (
         (request.boot_id, BOOT_ID_CHARS_MAX, "boot id"),
         (request.rack, RACK_CHARS_MAX, "rack"),
@@ -128,19 +128,19 @@ def check_values(request: NodeRegisterRequest) -> None:
             raise ProtocolError(f"{what} {value[:40]!a} {problem}")
 
 
-def _check_led_row(request: NodeRegisterRequest) -> None:
-    """Raises ProtocolError for a row that this node can't lead, or members that it can't count."""
-    row = request.led_row
-    if row is None:
+def _check_led_membership(request: NodeRegisterRequest) -> None:
+    """Raises ProtocolError for a membership that this node can't lead, or members that it can't count."""
+    membership = request.led_membership
+    if membership is None:
         if request.counted:
-            raise ProtocolError("counted members without the row that the node leads")
+            raise ProtocolError("counted members without the membership that the node leads")
         return
-    if (row.broker_group, row.master) != (request.broker_group, request.node_id):
+    if (membership.broker_group, membership.master) != (request.broker_group, request.node_id):
         raise ProtocolError(
-            f"node {request.node_id[:40]!r} of group {request.broker_group[:40]!r} reports that it leads a row of group"
-            f" {row.broker_group[:40]!r} with master {row.master[:40]!r}"
+            f"node {request.node_id[:40]!r} of group {request.broker_group[:40]!r} reports that it leads a membership of group"
+            f" {membership.broker_group[:40]!r} with master {membership.master[:40]!r}"
         )
-    strangers = set(request.counted) - set(row.members)
+    strangers = set(request.counted) - set(membership.members)
     if strangers or request.node_id not in request.counted:
         raise ProtocolError(
             f"node {request.node_id[:40]!r} counts {', '.join(sorted(request.counted))[:200]!a}: must be itself and other"

@@ -111,7 +111,7 @@ class RouteTable:
         live = {
             name
             for name, group in self.groups.items()
-            if group.row.kind is GroupKind.BROKER and group.state is GroupState.READ_WRITE
+            if group.group.kind is GroupKind.BROKER and group.state is GroupState.READ_WRITE
         }
         if route is not None and (live.intersection(route.writable) or not live):
             return route, False
@@ -186,18 +186,18 @@ class RouteTable:
         now_ms, state = self._clock.wall_ms(), STATE_ON_WIRE[GroupState.READ_WRITE]
         found = []
         for live in (self.groups[name] for name in names if name in self.groups):
-            if live.row.operator_state is not OperatorState.NORMAL:
+            if live.group.operator_state is not OperatorState.NORMAL:
                 continue
             node = live.node
             if live.state is not GroupState.READ_ONLY or node is None or node.version == OFFICIAL_VERSION:
                 return ()
-            found.append(BrokerGroupRoute(live.row.name, node.address, now_ms, state))
+            found.append(BrokerGroupRoute(live.group.name, node.address, now_ms, state))
         return tuple(found if route is not None else found[:GROUPS_PER_ANSWER])
 
     def _of_kind(self, client_type: int) -> list[str]:
         """The names of all groups that messages of this client type go to."""
         kind = GroupKind.DELAY if client_type == ClientType.DELAY_PRODUCER else GroupKind.BROKER
-        return sorted(name for name, live in self.groups.items() if live.row.kind is kind)
+        return sorted(name for name, live in self.groups.items() if live.group.kind is kind)
 
     def _usable(self, names: Iterable[str], client_type: int) -> tuple[BrokerGroupRoute, ...]:
         now_ms = self._clock.wall_ms()

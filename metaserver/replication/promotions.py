@@ -12,7 +12,7 @@ from metaserver.choices import OperatorState
 from metaserver.domain import Node
 from metaserver.memory.group_table import GroupTable
 from metaserver.memory.live_groups import EXPIRY_SECONDS, LEASE_SECONDS, PEER_EXPIRY_SECONDS, LiveGroup, NodeReport
-from metaserver.memory.row_wishes import CandidateLog, RowWish
+from metaserver.memory.membership_wishes import CandidateLog, MembershipWish
 from metaserver.reports import unfit_reason
 from qmq.protocol.codes import ReplicaRole
 from qmq.protocol.reasons import Code, Reason, joined
@@ -21,7 +21,7 @@ from qmq_node.replication.rules.promotion import Blocked, MemberReport, choose
 logger = logging.getLogger("qmq.meta.promotions")
 
 PROMOTIONS_MAX = 4
-"""Broker groups whose row is being changed by a promotion at a time; others follow."""
+"""Broker groups whose membership is being changed by a promotion at a time; others follow."""
 RECONNECT_SECONDS = 1.0
 """How long a master has to connect again, and slaves must not have received anything of it, before one of them is promoted."""
 SILENT_SECONDS = 2.0
@@ -53,7 +53,7 @@ def is_due(live: LiveGroup, now: float) -> Due | None:
     Args:
         now: monotonic seconds.
     """
-    group, master = live.row, live.row.master
+    group, master = live.group, live.group.master
     if not live.is_replicated or not master or group.operator_state is OperatorState.UNAPPROVED:
         return None
     report = live.reports.get(master)
@@ -83,7 +83,7 @@ def is_due(live: LiveGroup, now: float) -> Due | None:
 
 def decide(
     live: LiveGroup, due: Due, newest_place: tuple[int, int], nodes: Mapping[str, Node], now: float, promotion_id: str
-) -> RowWish | Blocked:
+) -> MembershipWish | Blocked:
     """Return the promotion of the best member, or why there is none.
 
     Args:
@@ -93,19 +93,19 @@ def decide(
     reports = {
         name: _member_report(live, report, nodes.get(name), due, now)
         for name, report in live.reports.items()
-        if name in live.row.members
+        if name in live.group.members
         and report.is_live(now)
         # One whose connection has ended may have restarted, with less than it reported.
         and name not in live.disconnected_at
-        and (name != live.row.master or due.includes_master)
+        and (name != live.group.master or due.includes_master)
     }
-    choice = choose(live.row.group_row, newest_place, reports, promotion_id, live.row.preferred)
+    choice = choose(live.group.membership, newest_place, reports, promotion_id, live.group.preferred)
     if isinstance(choice, Blocked):
         return choice
     best = reports[choice.candidate]
     log = CandidateLog(choice.candidate, (best.log_epoch, best.synced_end))
     reason = Reason.of(Code.PROMOTED, why=due.reason, node=choice.candidate)
-    return RowWish(choice.applied_to, "promote", reason, log=log)
+    return MembershipWish(choice.applied_to, "promote", reason, log=log)
 
 
 def _member_report(live: LiveGroup, report: NodeReport, node: Node | None, due: Due, now: float) -> MemberReport:
@@ -113,7 +113,7 @@ def _member_report(live: LiveGroup, report: NodeReport, node: Node | None, due: 
     place = max(1, request.log_epoch), request.log_end
     highest = node.log_place if node is not None else place
     problem = unfit_reason(request.replica_role.name.lower(), request.problems, place, highest)
-    receives = name != live.row.master and _receives(report, due.silent_seconds)
+    receives = name != live.group.master and _receives(report, due.silent_seconds)
     return MemberReport(
         request.epoch, *place, request.incarnation, request.boot_id,
         problem or live.fitness.problem(name, now), receives,
@@ -123,21 +123,21 @@ def _member_report(live: LiveGroup, report: NodeReport, node: Node | None, due: 
 
 def _waits(report: NodeReport, live: LiveGroup) -> bool:
     """Whether the master restarted: it does not lead an epoch that is on its disk, or that another process of it was to lead."""
-    request, row = report.request, live.row
+    request, group = report.request, live.group
     return (
         not report.has_left
         and request.replica_role is ReplicaRole.WAITING
         and (
-            (request.epoch, request.promotion_id) == (row.epoch, row.promotion_id)
-            or request.boot_id != row.master_boot_id
+            (request.epoch, request.promotion_id) == (group.epoch, group.promotion_id)
+            or request.boot_id != group.master_boot_id
         )
     )
 
 
 def _why_it_does_not_lead(report: NodeReport, live: LiveGroup) -> Reason:
     """Return why a master that runs will not lead again by itself; "" if it may."""
-    role, master = report.request.replica_role, live.row.master
-    is_other_folder = report.request.incarnation != live.row.group_row.incarnation_of(master)
+    role, master = report.request.replica_role, live.group.master
+    is_other_folder = report.request.incarnation != live.group.membership.incarnation_of(master)
     if role is ReplicaRole.WAITING and (report.has_lost_data or is_other_folder):
         return Reason.of(Code.MASTER_LOST_DATA, master=master)
     why = joined(report.request.problems)
@@ -157,13 +157,13 @@ def _why_it_is_cut_off(live: LiveGroup, report: NodeReport, now: float) -> Reaso
     Without it, as many members as the minimum requires have to be able to lead or to follow: otherwise another master would not
     accept sends either. One of them has to be in sync.
     """
-    unreachable, row = report.request.unreachable, live.row.group_row
+    unreachable, membership = report.request.unreachable, live.group.membership
     if not unreachable or not live.fitness.may_replace_cut_off(now):
         return Reason()
     able = [
         name
-        for name in row.members
-        if name != row.master
+        for name in membership.members
+        if name != membership.master
         and name not in live.disconnected_at
         and (slave := live.reports.get(name)) is not None
         and slave.is_live(now)
@@ -171,9 +171,11 @@ def _why_it_is_cut_off(live: LiveGroup, report: NodeReport, now: float) -> Reaso
         and not slave.request.problems
         and slave.request.replica_role in (ReplicaRole.IN_SYNC, ReplicaRole.FOLLOWING)
     ]
-    if len(able) < row.in_sync_min_in_force or not set(able) & set(row.in_sync):
+    if len(able) < membership.in_sync_min_in_force or not set(able) & set(membership.in_sync):
         return Reason()
-    return Reason.of(Code.MASTER_CUT_OFF, master=row.master, slaves=", ".join(unreachable), running=", ".join(able))
+    return Reason.of(
+        Code.MASTER_CUT_OFF, master=membership.master, slaves=", ".join(unreachable), running=", ".join(able)
+    )
 
 
 def _receives(report: NodeReport, seconds: float) -> bool:
@@ -190,11 +192,13 @@ def _is_received_by_peer(live: LiveGroup, report: NodeReport | None, now: float)
 
 @dataclass(eq=False, repr=False)
 class Promotions:
-    """Starts promotions, at most PROMOTIONS_MAX at a time. One with an unknown outcome is tried again with the row that is read."""
+    """Starts promotions, at most PROMOTIONS_MAX at a time. One with an unknown outcome is tried again with the
+    membership that is read."""
 
     _groups: GroupTable
-    _start: Callable[[str, RowWish, Callable[[str], None]], None]
-    """Changes the row of a group, then calls the third argument: "" if it was changed, else why it was not or is not known."""
+    _start: Callable[[str, MembershipWish, Callable[[str], None]], None]
+    """Changes the membership of a group, then calls the third argument: "" if it was changed, else why it was not or is
+    not known."""
     _running: set[str] = field(default_factory=set, init=False)
     _failed: dict[str, str] = field(default_factory=dict, init=False)
     """By broker group, why its last promotion was not made."""

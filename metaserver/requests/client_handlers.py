@@ -247,8 +247,8 @@ class ClientHandlers(RequestHandlers):
     def peers_observed(self, observed: Observed) -> None:
         """Push the states that other metaservers stored, and store again what they contradict."""
         self._write_behind.discard(observed.replaced)
-        for row in observed.contradicted:
-            self._write_behind.group(row, "its master sends heartbeats")
+        for group in observed.contradicted:
+            self._write_behind.group(group, "its master sends heartbeats")
         self._groups_changed(observed.broker_groups, "as another metaserver reports")
 
     def _groups_changed(self, names: Iterable[str], why: str) -> None:
@@ -271,7 +271,7 @@ class ClientHandlers(RequestHandlers):
         self.routes_changed({route.subject})
 
     def _group_changed(self, name: str) -> None:
-        if self._directory.groups[name].row.kind is GroupKind.DELAY:
+        if self._directory.groups[name].group.kind is GroupKind.DELAY:
             self._check_soon(self.registrations.delay)
             return
         if self._directory.groups[name].state is GroupState.READ_WRITE:
@@ -282,11 +282,11 @@ class ClientHandlers(RequestHandlers):
 
     def expire(self) -> None:
         """Take silent groups offline and push the routes of their subjects."""
-        for row in self._directory.expire():
-            reason = self._directory.groups[row.name].reason
-            logger.warning("broker group %s is offline: %s", row.name, reason)
-            self._write_behind.group(row, reason)
-            self._group_changed(row.name)
+        for group in self._directory.expire():
+            reason = self._directory.groups[group.name].reason
+            logger.warning("broker group %s is offline: %s", group.name, reason)
+            self._write_behind.group(group, reason)
+            self._group_changed(group.name)
 
 
 def _sent_route(groups: tuple[BrokerGroupRoute, ...]) -> SentRoute:

@@ -10,13 +10,13 @@ from typing import Any
 from metaserver.choices import STATE_FROM_WIRE, GroupKind, GroupState, OperatorState
 from metaserver.memory.directory import Directory
 from metaserver.memory.live_groups import Observed, Registered, Reloaded
+from metaserver.memory.membership_wishes import is_replicating
 from metaserver.memory.registration_rules import check_values
 from metaserver.memory.route_table import OFFICIAL_VERSION
-from metaserver.memory.row_wishes import is_replicating
+from metaserver.replication.membership_changes import MembershipAnswer, MembershipChanges
+from metaserver.replication.membership_requests import MembershipRequests
 from metaserver.replication.promotions import Promotions
-from metaserver.replication.restored_rows import RestoredRows
-from metaserver.replication.row_changes import RowAnswer, RowChanges
-from metaserver.replication.row_requests import RowRequests
+from metaserver.replication.restored_memberships import RestoredMemberships
 from metaserver.requests.client_handlers import ClientHandlers
 from metaserver.requests.official_nodes import OfficialNodes
 from metaserver.requests.registrations import RegistrationLimits
@@ -32,7 +32,7 @@ from qmq.protocol.frames import Frame
 from qmq.protocol.kinds import Part
 from qmq.protocol.names import hidden_text_problem
 from qmq.supervisor import Supervisor
-from qmq_node.replication.rules.row import GroupRow
+from qmq_node.replication.rules.membership import Membership
 from qmq_node.requests.bulk_read_limiter import BulkReadLimiter
 from qmq_node.server.connection import Connection
 from qmq_node.server.connection_auth import ConnectionAuth
@@ -47,7 +47,7 @@ class MetaHandlers(ClientHandlers):
     """Answers the frames of clients and nodes.
 
     Args:
-        save_rows: writes the route file, which has all rows.
+        save_memberships: writes the route file, which has all memberships.
         auth: which connections may send commands of nodes. None: all.
         official_nodes: which nodes of the official server may register. None: none may.
     """
@@ -58,9 +58,9 @@ class MetaHandlers(ClientHandlers):
         write_behind: WriteBehind,
         clock: Clock,
         bulk_reads: BulkReadLimiter,
-        row_changes: RowChanges,
+        membership_changes: MembershipChanges,
         supervisor: Supervisor,
-        save_rows: Callable[[], Coroutine[Any, Any, None]],
+        save_memberships: Callable[[], Coroutine[Any, Any, None]],
         *,
         limits: RegistrationLimits | None = None,
         auth: ConnectionAuth | None = None,
@@ -72,17 +72,21 @@ class MetaHandlers(ClientHandlers):
         self._store_node_at: dict[str, float] = {}
         self._node_connections: dict[str, Connection] = {}
         """By node id: the connection of its newest accepted registration."""
-        self._row_requests = RowRequests(directory, row_changes, supervisor, self._node_connections, save_rows)
-        write_behind.on_group = self._row_requests.stored
-        self.promotions = Promotions(directory, self._row_requests.start)
-        self.restored_rows = RestoredRows(directory, self._row_requests.start, self._row_requests.record_known)
+        self._membership_requests = MembershipRequests(
+            directory, membership_changes, supervisor, self._node_connections, save_memberships
+        )
+        write_behind.on_group = self._membership_requests.stored
+        self.promotions = Promotions(directory, self._membership_requests.start)
+        self.restored_memberships = RestoredMemberships(
+            directory, self._membership_requests.start, self._membership_requests.record_known
+        )
         self.table |= {
             Command.CLIENT_REGISTER: lambda connection, frame: self._requests.add(((connection, frame),)),
             Command.AUTHENTICATE: self.authenticate,
             Command.NODE_REGISTER: self._node_register,
             Command.NODE_POLICY: self._node_policy,
-            Command.CHANGE_IN_SYNC: self._trusted(self._row_requests.change_in_sync),
-            Command.RESIGN: self._trusted(self._row_requests.resign),
+            Command.CHANGE_IN_SYNC: self._trusted(self._membership_requests.change_in_sync),
+            Command.RESIGN: self._trusted(self._membership_requests.resign),
             Command.BROKER_REGISTER: self._broker_register,
             Command.BROKER_ACQUIRE_META: self._acquire_meta,
             Command.LIST_NODES: bulk_reads.handler(ListNodesRequest, self._list_nodes),
@@ -99,11 +103,11 @@ class MetaHandlers(ClientHandlers):
         def answer(registered: Registered) -> None:
             response = registered.answer
             if is_replicating(request):
-                response = self._row_requests.for_node(request.broker_group, response)
+                response = self._membership_requests.for_node(request.broker_group, response)
             connection.reply(frame, ResponseCode.SUCCESS, response.encode())
             if response.accepted:
                 self._replace_connection(request.node_id, connection)
-            self._row_requests.push_changed()
+            self._membership_requests.push_changed()
 
         self._register(connection, frame, request, answer)
 
@@ -133,36 +137,37 @@ class MetaHandlers(ClientHandlers):
     def _register(
         self, connection: Connection, frame: Frame, request: NodeRegisterRequest, answer: Callable[[Registered], None]
     ) -> None:
-        """Register a node, and call `answer`: after the row was changed, or could not be, if the node calls for a change of it."""
+        """Register a node, and call `answer`: after the membership was changed, or could not be, if the node calls for
+        a change of it."""
         registered = self._directory.register(request)
 
-        def made(_: RowAnswer) -> None:
+        def made(_: MembershipAnswer) -> None:
             answer(self._registered(connection, request, self._directory.register(request)))
 
         if registered.wish is None:
             answer(self._registered(connection, request, registered))
         else:
-            self._row_requests.make(request.broker_group, registered.wish, connection, frame, made)
+            self._membership_requests.make(request.broker_group, registered.wish, connection, frame, made)
 
-    def row_learned(self, row: GroupRow) -> None:
-        """Take over a row that was read from the database or changed there."""
-        self._directory.learn_row(row)
-        self._row_requests.push_changed()
+    def membership_learned(self, membership: Membership) -> None:
+        """Take over a membership that was read from the database or changed there."""
+        self._directory.learn_membership(membership)
+        self._membership_requests.push_changed()
 
     def expire(self) -> None:
         """Take silent groups offline, and promote slaves of groups whose master is gone."""
         super().expire()
         now = self._clock.monotonic()
-        self.restored_rows.check(now)
+        self.restored_memberships.check(now)
         self.promotions.check(now)
 
     def reloaded(self, reloaded: Reloaded) -> None:
         super().reloaded(reloaded)
-        self._row_requests.push_changed()
+        self._membership_requests.push_changed()
 
     def peers_observed(self, observed: Observed) -> None:
         super().peers_observed(observed)
-        self._row_requests.push_changed()
+        self._membership_requests.push_changed()
 
     def _trusted(self, handle: Callable[[Connection, Frame], None]) -> Callable[[Connection, Frame], None]:
         """Return the handler of a command that requires the node secret."""
@@ -189,7 +194,7 @@ class MetaHandlers(ClientHandlers):
             return
         request = NodePolicyRequest.decode(frame.body)
         node, live = self._directory.nodes.get(request.node_id), self._directory.groups.get(request.broker_group)
-        is_approved = live is not None and live.row.operator_state is not OperatorState.UNAPPROVED
+        is_approved = live is not None and live.group.operator_state is not OperatorState.UNAPPROVED
         if node is None or node.broker_group != request.broker_group or not is_approved:
             raise ProtocolError(f"node {request.node_id[:40]!r} of {request.broker_group[:40]!r} is not registered")
         version, document = self._directory.policies.document(node.broker_group, request.policy_version)
@@ -272,7 +277,7 @@ def node_lines(directory: Directory, now_ms: int) -> tuple[NodeLine, ...]:
     lines: list[NodeLine] = []
     for node in sorted(directory.nodes.values(), key=lambda n: (n.broker_group, n.node_id)):
         live = directory.groups.get(node.broker_group)
-        if live is not None and live.row.operator_state is OperatorState.UNAPPROVED:
+        if live is not None and live.group.operator_state is OperatorState.UNAPPROVED:
             continue
         if len(lines) == NODES_MAX:
             break
@@ -282,12 +287,12 @@ def node_lines(directory: Directory, now_ms: int) -> tuple[NodeLine, ...]:
             NodeLine(
                 node.broker_group,
                 node.node_id,
-                str(live.row.kind) if live is not None else "",
+                str(live.group.kind) if live is not None else "",
                 _role_word(node.role),
                 node.address,
                 node.admin_address,
                 str(state),
-                live.row.epoch if live is not None else 0,
+                live.group.epoch if live is not None else 0,
                 node.log_end,
                 seen_at_ms,
             )

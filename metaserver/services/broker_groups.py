@@ -26,8 +26,8 @@ from qmq.protocol.names import hidden_text_problem
 def save_group(group: domain.BrokerGroup, *, actor: Actor, reason: str) -> None:
     """Create a group's row, complete that of a group whose first node registered, or change the state of any other.
 
-    Master, members, in-sync set and epoch of a row that has a master are changed by `services.rows` only. A state of an older epoch
-    is not stored. What operators decided is kept.
+    Master, members, in-sync set and epoch of a row that has a master are changed by `services.memberships` only. A
+    state of an older epoch is not stored. What operators decided is kept.
     """
     after: dict[str, Any] = {"state": str(group.state)}
     first = {"epoch": group.epoch, "master": group.master, "in_sync": list(group.in_sync)}

@@ -15,11 +15,11 @@ from metaserver.models import BrokerGroup, Node
 from metaserver.services.broker_groups import locked
 from metaserver.services.changes import Change, VersionedRequest, changing, check_version
 from metaserver.services.fields import Text, Texts, Whole
+from metaserver.services.memberships import change_membership
 from metaserver.services.resources import Resource
-from metaserver.services.rows import change_row
-from qmq.protocol.group_rows import MEMBERS_MAX
+from qmq.protocol.group_memberships import MEMBERS_MAX
 from qmq.protocol.reasons import Code, Reason, joined
-from qmq_node.replication.rules.row import ChangeRejected, Promotion, UncleanPromotion
+from qmq_node.replication.rules.membership import ChangeRejected, Promotion, UncleanPromotion
 
 NODE_ID = Text(chars_min=1, chars_max=100, is_trimmed=False)
 COPIES: Resource[BrokerGroup] = Resource(
@@ -85,7 +85,7 @@ def set_copies(name: str, values: Mapping[str, Any], **request: Unpack[Versioned
 
 
 def _check_not_restored(name: str) -> None:
-    """Raises Conflict if a newer row of a broker group is known than the stored one."""
+    """Raises Conflict if a newer membership of a broker group is known than the stored one."""
     found = members(name)
     if found.is_restored:
         raise Conflict(f"Broker group {name} can't be changed: {found.restored_problem}.", code="broker_group.restored")
@@ -162,7 +162,7 @@ def promote(name: str, node_id: str, accept_loss_bytes: int | None, **request: U
                 " to accept the loss.",
                 code="broker_group.loss_not_accepted",
             )
-        before = found.group.group_row
+        before = found.group.membership
         promotion: Promotion | UncleanPromotion
         if is_clean:
             promotion = Promotion(
@@ -174,7 +174,7 @@ def promote(name: str, node_id: str, accept_loss_bytes: int | None, **request: U
                 str(uuid4()),
             )  # fmt: skip
         try:
-            changed = change_row(
+            changed = change_membership(
                 name, promotion.applied_to, found.newest_place if is_clean else None, action="promote_by_operator",
                 actor=request["actor"], reason=request.get("reason", ""), also={"accepted_loss_bytes": str(at_risk)},
             )  # fmt: skip

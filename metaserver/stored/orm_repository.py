@@ -8,12 +8,11 @@ from django.core.exceptions import ObjectDoesNotExist
 from django.db import DataError, close_old_connections, connection
 
 from metaserver import domain, queries
-from metaserver.memory.row_wishes import CandidateLog, RowChange
-from metaserver.services import broker_groups, routes, rows
+from metaserver.memory.membership_wishes import MembershipWish
+from metaserver.services import broker_groups, memberships, routes
 from metaserver.services.changes import METASERVER
 from metaserver.stored.write_behind import Unstorable
-from qmq.protocol.reasons import Reason
-from qmq_node.replication.rules.row import GroupRow
+from qmq_node.replication.rules.membership import Membership
 
 T = TypeVar("T")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -79,41 +78,32 @@ class OrmRepository(_Connected):
     def save_clients(self, clients: list[domain.ClientSeen]) -> None:
         self._run(lambda: routes.save_clients(clients))
 
-    def row_store(self) -> "OrmRowStore":
-        return OrmRowStore()
+    def membership_store(self) -> "OrmMembershipStore":
+        return OrmMembershipStore()
 
 
-class OrmRowStore(_Connected):
-    """The rows of broker groups in a database: `metaserver.replication.row_changes.RowStore`."""
+class OrmMembershipStore(_Connected):
+    """The memberships of broker groups in a database: `metaserver.replication.membership_changes.MembershipStore`."""
 
-    def read(self, name: str) -> GroupRow:
-        return self._run(lambda: rows.stored_row(name))
+    def read(self, name: str) -> Membership:
+        return self._run(lambda: memberships.stored_membership(name))
 
-    def change(
-        self,
-        name: str,
-        change: RowChange,
-        newest_place: tuple[int, int] | None,
-        *,
-        action: str,
-        reason: Reason,
-        log: CandidateLog | None = None,
-    ) -> GroupRow:
+    def change(self, name: str, wish: MembershipWish, newest_place: tuple[int, int] | None) -> Membership:
         return self._run(
-            lambda: rows.change_row(
+            lambda: memberships.change_membership(
                 name,
-                change,
+                wish.change,
                 newest_place,
-                action=action,
+                action=wish.action,
                 actor=METASERVER,
-                reason=reason,
-                also={rows.WHY: reason.as_json()},
-                log=log,
+                reason=wish.reason,
+                also={memberships.WHY: wish.reason.as_json()},
+                log=wish.log,
             )
         )
 
     def record_known(self, name: str, place: tuple[int, int]) -> None:
-        self._run(lambda: rows.record_known(name, place))
+        self._run(lambda: memberships.record_known(name, place))
 
     def close(self) -> None:
         connection.close()

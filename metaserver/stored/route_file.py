@@ -1,7 +1,8 @@
 """class RouteFile: the newest metadata on disk, so that a metaserver that starts without its database can serve.
 
-A metaserver that starts with its database reads the file, too: if the row of a broker group is newer in the file, the database was
-restored from a backup. Nodes get no row that the file does not have (`metaserver.replication.row_records`).
+A metaserver that starts with its database reads the file, too: if the membership of a broker group is newer in the
+file, the database was restored from a backup. Nodes get no membership that the file does not have
+(`metaserver.replication.membership_records`).
 
 Two files: `routes.json` holds everything at one moment, `routes.log` the changes since then, a line for each save. The log names
 the file that it continues by its digest, and is replaced with the file when it has become as large. Reads and writes happen in a

@@ -35,7 +35,7 @@ class StoredMetadata:
         The file may be older than what nodes already enforce, such as a drain: it changes no policy.
         """
         directory = self._directory
-        groups = {row.name for row in metadata.broker_groups}
+        groups = {group.name for group in metadata.broker_groups}
         routes = {route.subject for route in metadata.routes}
         changed_groups, _ = self._load_groups(metadata, self._groups - groups)
         to_store: list[Route] = []
@@ -52,7 +52,7 @@ class StoredMetadata:
     async def apply(self, changes: MetadataChanges) -> Reloaded:
         """Apply what changed in the database since the last `load` or `apply`; costs what changed, not what is stored."""
         directory, stored, subjects = self._directory, changes.stored, changes.subjects
-        groups = {row.name for row in stored.broker_groups}
+        groups = {group.name for group in stored.broker_groups}
         deleted_groups = changes.broker_groups - groups
         changed_groups, new_groups = self._load_groups(stored, deleted_groups)
         self._groups = (self._groups - deleted_groups) | groups
@@ -81,27 +81,27 @@ class StoredMetadata:
         changed, has_new = set(), False
         for node in metadata.nodes:
             self._load_node(node)
-        for row in metadata.broker_groups:
-            live = directory.groups.get(row.name)
+        for group in metadata.broker_groups:
+            live = directory.groups.get(group.name)
             if live is None:
-                master = directory.nodes.get(row.master)
-                directory.groups[row.name] = LiveGroup(
-                    row,
+                master = directory.nodes.get(group.master)
+                directory.groups[group.name] = LiveGroup(
+                    group,
                     master,
                     now,
-                    row.state,
-                    row.state is GroupState.OFFLINE,
-                    reported_place=row.known_place,
+                    group.state,
+                    group.state is GroupState.OFFLINE,
+                    reported_place=group.known_place,
                     lease_began_at=now,
                 )
                 has_new = True
                 continue
-            before = live.row.operator_state
-            directory.learn_group(row)
-            if before != row.operator_state:
+            before = live.group.operator_state
+            directory.learn_group(group)
+            if before != group.operator_state:
                 if before is OperatorState.UNAPPROVED:
                     live.reason = ""
-                changed.add(row.name)
+                changed.add(group.name)
         for name in deleted:
             # An operator removed it. A node that still runs registers it again with its next heartbeat.
             if name in directory.groups and directory.groups[name].state is GroupState.OFFLINE:
@@ -131,7 +131,7 @@ class StoredMetadata:
 
         Args:
             to_store: gets the routes to store where the database has an older one, or another one of the same version. It was
-                restored from a backup, or the route file has what was not stored. None: such rows are ignored.
+                restored from a backup, or the route file has what was not stored. None: such groups are ignored.
         """
         directory, changed = self._directory, set()
         for begin in range(0, len(metadata.routes), ROUTES_PER_SLICE):
@@ -156,8 +156,8 @@ class StoredMetadata:
         moving = frozenset(directory.moving)
         subjects = moving.union(directory.rules)
         routes = {name: directory.routes[name] for name in subjects if name in directory.routes}
-        rows = tuple(live.row for live in directory.groups.values())
-        metadata = Metadata(rows, rules=directory.rules, paused=directory.paused)
+        groups = tuple(live.group for live in directory.groups.values())
+        metadata = Metadata(groups, rules=directory.rules, paused=directory.paused)
         try:
             policies, documents = await asyncio.to_thread(
                 lambda: directory.policies.encoded(policies_of(metadata, routes, moving))

@@ -18,7 +18,7 @@ from functools import partial
 from typing import Protocol, TypeVar
 
 from metaserver.domain import BrokerGroup, ClientSeen, Leases, Metadata, MetadataChanges, MetadataVersion, Node, Route
-from metaserver.replication.row_changes import RowStore
+from metaserver.replication.membership_changes import MembershipStore
 from qmq.clock import Clock
 from qmq_node.process.counters import counted
 from qmq_node.process.first_failure import any_of
@@ -58,7 +58,7 @@ class Repository(Protocol):
     def save_clients(self, clients: list[ClientSeen]) -> None:
         """Record that these clients registered."""
 
-    def row_store(self) -> RowStore:
+    def membership_store(self) -> MembershipStore:
         """The rows of the same broker groups, to be changed from another thread. This method may be called from any thread."""
 
 

@@ -161,7 +161,7 @@ class ReplicaRole(IntEnum):
     NONE = 0
     """Not reported: the node's version has no replication."""
     WAITING = 1
-    """It neither serves clients nor follows a master until it has the row of its group."""
+    """It neither serves clients nor follows a master until it has the membership of its group."""
     SPARE = 2
     """It is no member: the group has all its members. It stores nothing."""
     COPYING = 3
@@ -171,7 +171,7 @@ class ReplicaRole(IntEnum):
     IN_SYNC = 5
     """A slave in the in-sync set. Answers wait for its confirmations, and it can be promoted."""
     PROMOTED = 6
-    """The row names it as master; it serves clients once its in-sync set has the first commit of its epoch."""
+    """The membership names it as master; it serves clients once its in-sync set has the first commit of its epoch."""
     MASTER = 7
     """It serves clients."""
     STEPPING_DOWN = 8
@@ -193,7 +193,7 @@ class FollowResult(IntEnum):
     UNPROVEN = 4
     """The connection has not proved that it belongs to the slave that it states, in the epoch and promotion that it states."""
     OLDER_EPOCH = 5
-    """The slave's epoch is older than the master's. The slave waits for the newer row."""
+    """The slave's epoch is older than the master's. The slave waits for the newer membership."""
     NEWER_EPOCH = 6
     """The slave's epoch is newer than the master's. The master steps down."""
     OTHER_PROMOTION = 7
@@ -205,7 +205,8 @@ class FollowResult(IntEnum):
     TOO_FAR_BEHIND = 10
     """The master's log begins behind the end of what both logs have in common. The slave has to copy state and log."""
     BUSY = 11
-    """The master examines as many slaves as it does at a time, or its log or row changed meanwhile. The slave tries again."""
+    """The master examines as many slaves as it does at a time, or its log or membership changed meanwhile. The slave
+    tries again."""
 
 
 class FollowState(IntEnum):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from qmq.protocol.codes import ReplicaRole
-from qmq.protocol.group_rows import MEMBERS_MAX, GroupRow
+from qmq.protocol.group_memberships import MEMBERS_MAX, GroupMembership
 from qmq.protocol.kinds import Block, Flag, Float, Int, MapFlag, MapHex, MapInt, MapText, Text
 from qmq.protocol.limited_kinds import (
     I64_MAX,
@@ -59,11 +59,13 @@ class NodeRegisterRequest(Structure):
     node last received something from its master, -1 if it never has. `problems` are the reasons why the node can't be promoted.
     `slaves` are those that follow this node.
 
-    A master also reports `led_row`, the newest row of its epoch that it knows to be stored, and `counted`, the members that have
-    to sync a commit before it is acknowledged. They replace a row that was restored from a backup.
+    A master also reports `led_membership`, the newest membership of its epoch that it knows to be stored, and
+    `counted`, the members that have to sync a commit before it is acknowledged. They replace a membership that was
+    restored from a backup.
 
-    `row_version` and `row_in_sync` are version and in-sync set of the newest row of the epoch that the node has acted on, 0 and
-    nothing if it has acted on none. With them, a metaserver notices that the row that it reads is older.
+    `membership_version` and `membership_in_sync` are version and in-sync set of the newest membership of the epoch that
+    the node has acted on, 0 and nothing if it has acted on none. With them, a metaserver notices that the membership
+    that it reads is older.
 
     `limitations` are the reasons why another node should be promoted if one can be. `stuck_ms` is for how long the disk has not
     completed a write that is under way, 0 if there is none. `unreachable` are slaves that a master counts and can't reach: without
@@ -94,11 +96,11 @@ class NodeRegisterRequest(Structure):
     master_silent_ms: _Unknown = -1
     problems: Annotated[tuple[Reason, ...], Counted("h", ReasonNote(), "problems", PROBLEMS_MAX)] = ()
     slaves: Annotated[tuple[SlaveEnd, ...], Counted("h", SlaveEnd, "slaves", MEMBERS_MAX)] = ()
-    led_row: Annotated[GroupRow | None, Maybe(GroupRow)] = None
+    led_membership: Annotated[GroupMembership | None, Maybe(GroupMembership)] = None
     counted: Annotated[tuple[str, ...], Counted("b", Name(), "counted members", MEMBERS_MAX)] = ()
     incarnation: Annotated[str, MapIncarnation()] = ""
-    row_version: MapCount = 0
-    row_in_sync: Annotated[tuple[str, ...], Counted("b", Name(), "in-sync members", MEMBERS_MAX)] = ()
+    membership_version: MapCount = 0
+    membership_in_sync: Annotated[tuple[str, ...], Counted("b", Name(), "in-sync members", MEMBERS_MAX)] = ()
     stuck_ms: MapCount = 0
     limitations: Annotated[tuple[Reason, ...], Counted("h", ReasonNote(), "limitations", PROBLEMS_MAX)] = ()
     unreachable: Annotated[tuple[str, ...], Counted("b", Name(), "unreachable slaves", MEMBERS_MAX)] = ()
@@ -108,10 +110,10 @@ class NodeRegisterRequest(Structure):
 class NodeRegisterResponse(Structure):
     """Whether the node may serve, in which epoch and state, and how long its lease runs from the moment of its request.
 
-    `policy_version` is the version of the policy it must apply; "" when the metaserver has none: the node keeps what it has.
-    `code` names why a registration was refused, such as `node.address_bound`; "" when it was accepted. `row` is the row of the
-    node's broker group; None: the node was refused. `database_is_away` is whether the metaserver's database does not respond: no
-    change of the row can be made.
+    `policy_version` is the version of the policy it must apply; "" when the metaserver has none: the node keeps what it
+    has. `code` names why a registration was refused, such as `node.address_bound`; "" when it was accepted.
+    `membership` is the membership of the node's broker group; None: the node was refused. `database_is_away` is whether
+    the metaserver's database does not respond: no change of the membership can be made.
     """
 
     accepted: Flag
@@ -122,7 +124,7 @@ class NodeRegisterResponse(Structure):
     heartbeat_seconds: Float
     policy_version: Text = ""
     code: Text = ""
-    row: Annotated[GroupRow | None, Maybe(GroupRow)] = None
+    membership: Annotated[GroupMembership | None, Maybe(GroupMembership)] = None
     database_is_away: Annotated[bool, MapFlag(is_optional=True)] = False
 
 

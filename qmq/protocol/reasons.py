@@ -1,4 +1,4 @@
-"""Reasons why a node does not accept sends, serve, lead, follow or count, and why its row was changed. Pure.
+"""Reasons why a node does not accept sends, serve, lead, follow or count, and why its membership was changed. Pure.
 
 A reason is made as a code with values. TEXTS has its sentence in English, for logs and commands; the console has the same codes in
 `reasons.json` of each language.
@@ -15,7 +15,7 @@ RESTORED = (
     "the database was restored from a backup. The last master brings it up to date while it runs; if it has ended, promote the"
     " member that has the newest messages"
 )
-"""Why a row is older than one that is known, and what to do."""
+"""Why a membership is older than one that is known, and what to do."""
 Value = str | int | float
 """What a sentence mentions; a `Reason` is a part of the sentence."""
 
@@ -74,7 +74,7 @@ class Code(StrEnum):
     SPARE_OF_FULL = "spare_of_full"
     SPARE_WITH_DATA = "spare_with_data"
     DELAY_GROUP = "delay_group"
-    ROW_NOT_STORED = "row_not_stored"
+    MEMBERSHIP_NOT_STORED = "membership_not_stored"
     OLDER_FOLDER = "older_folder"
     LOG_CORRUPTED = "log_corrupted"
     WRITE_WAITS = "write_waits"
@@ -94,7 +94,7 @@ class Code(StrEnum):
     SLAVE_FOLLOWS = "slave_follows"
     SLAVE_IN_SYNC = "slave_in_sync"
 
-    NO_ROW = "no_row"
+    NO_MEMBERSHIP = "no_membership"
     NEWER_EPOCH = "newer_epoch"
     OTHER_LEADS = "other_leads"
     NOT_ALONE = "not_alone"
@@ -131,7 +131,7 @@ TEXTS: Mapping[str, str] = {
     Code.PROMOTED: "{why}; node {node} is promoted",
     Code.REPLACED: "node {node} replaces {master}, which is silent",
     Code.COPIES_MISSING: "the group has {members} of {copies} copies",
-    Code.RECOVERED: "the database was restored from a backup; the row is that of master {master}",
+    Code.RECOVERED: "the database was restored from a backup; the membership is that of master {master}",
     Code.SWITCHES_OVER: "{master} switches over to {node}",
     Code.STOPS_AND_SWITCHES_OVER: "{master} switches over to {node} and stops",
     Code.NODE: "node {node}",
@@ -154,7 +154,7 @@ TEXTS: Mapping[str, str] = {
     Code.NO_REPLICATION: "its version has no replication",
     Code.NOT_IN_SYNC: "it is not in sync",
     Code.ONE_MEMBER: "the group has one member",
-    Code.RESTORED: f"the stored row is older than epoch {{epoch}}, version {{version}}: {RESTORED}",
+    Code.RESTORED: f"the stored membership is older than epoch {{epoch}}, version {{version}}: {RESTORED}",
     Code.AND: "{first}; {rest}",
     Code.REFUSES: "read only: {why}",
     Code.STARTED_READ_ONLY: "the {kind} was started read only",
@@ -172,7 +172,7 @@ TEXTS: Mapping[str, str] = {
         " only a node with an empty folder becomes a member"
     ),
     Code.DELAY_GROUP: "a delay group has one member",
-    Code.ROW_NOT_STORED: "the change of the group's row is not stored yet",
+    Code.MEMBERSHIP_NOT_STORED: "the change of the group's membership is not stored yet",
     Code.PENDING_APPROVAL: "broker group {group} is pending approval",
     Code.OLDER_FOLDER: (
         "its log ends at {end} but had reached {highest}: its data folder is an older copy, or"
@@ -194,7 +194,7 @@ TEXTS: Mapping[str, str] = {
     Code.SLAVE_COPIES: "slave, copies the log of its master",
     Code.SLAVE_FOLLOWS: "slave, catches up with its master",
     Code.SLAVE_IN_SYNC: "slave, in sync",
-    Code.NO_ROW: "no metaserver has named its master yet",
+    Code.NO_MEMBERSHIP: "no metaserver has named its master yet",
     Code.NEWER_EPOCH: "this node is not master any more: another member knows epoch {epoch}",
     Code.OTHER_LEADS: "this node is not master any more: node {node} leads epoch {epoch}",
     Code.NOT_ALONE: "this node is not the only member any more; members are {members}",

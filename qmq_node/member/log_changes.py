@@ -14,7 +14,7 @@ class LogChanges:
 
     _shell: Shell
     is_begun: bool = field(default=False, init=False)
-    """A change was begun. The next life does what the row says."""
+    """A change was begun. The next life does what the membership says."""
 
     async def truncate(self, to: Truncation) -> None:
         """Remove what the new master does not have; it was never acknowledged."""

@@ -28,18 +28,18 @@ from qmq_node.daemon.part import Part
 from qmq_node.log.log import SegmentedLog
 from qmq_node.log.replay import MemberOpening
 from qmq_node.member.member_store import MemberStore
+from qmq_node.member.membership_client import MembershipClient
 from qmq_node.member.role import Member
 from qmq_node.member.role_metrics import MemberMetrics
 from qmq_node.member.role_report import role_report
 from qmq_node.member.role_shell import MemberShell
-from qmq_node.member.row_client import RowClient
-from qmq_node.membership.metaserver_session import MetaserverSession
+from qmq_node.metaservers.metaserver_session import MetaserverSession
 from qmq_node.node.node import Node
 from qmq_node.node.reports import log_report, state_reason
 from qmq_node.node.storage import JOB_SECONDS
 from qmq_node.replication.flush_check import flush_problem
 from qmq_node.replication.master.listener import SyncListener, sync_secret_of, warn_if_open
-from qmq_node.replication.newest_row import NewestRow
+from qmq_node.replication.newest_membership import NewestMembership
 from qmq_node.replication.rules.roles import Copying, CopyPhase, ReplicaState
 from qmq_node.replication.switch_over.page import switch_over_posts
 from qmq_node.replication.switch_over.switch_over import SwitchOverRejected
@@ -66,7 +66,7 @@ class Replication(Part):
         self.machine, self.replica = node.machine, node.folder.replica
         self.sync_secret = sync_secret_of(self._options.sync_token, node.secret)
         """What slave and master prove to each other that they know; None: nothing."""
-        self._row_client = RowClient(self._options.broker_group, self._sessions)
+        self._membership_client = MembershipClient(self._options.broker_group, self._sessions)
         self.shell = MemberShell(
             f"{node.machine.rng.getrandbits(64):016x}",
             node,
@@ -75,15 +75,17 @@ class Replication(Part):
             self._storage,
             store,
             self.sync_secret,
-            request_row_change=self._row_client.change_in_sync,
-            request_resignation=self._row_client.resign,
+            request_membership_change=self._membership_client.change_in_sync,
+            request_resignation=self._membership_client.resign,
             node_id=node.node_id,
             serve_clients=self._serve_clients,
             sends_checked=self.sends_checked,
-            database_responds=lambda: self._registration.membership is None or self._row_client.database_responds,
+            database_responds=lambda: (
+                self._registration.metaservers is None or self._membership_client.database_responds
+            ),
         )
-        rows = NewestRow(self._options.broker_group, node.clock)
-        self.member = Member(node.node_id, rows, self.shell, node.supervisor, node.machine.role_changes)
+        memberships = NewestMembership(self._options.broker_group, node.clock)
+        self.member = Member(node.node_id, memberships, self.shell, node.supervisor, node.machine.role_changes)
         self.member.on_role = self._registration.report_soon
         self.shell.member = self.member
         self._sync = SyncListener(
@@ -95,7 +97,7 @@ class Replication(Part):
             supervisor=node.supervisor,
             listen=node.machine.listen,
         )
-        self._following_row: asyncio.Task[None] | None = None
+        self._following_membership: asyncio.Task[None] | None = None
         self.is_serving = False
         """Whether the node has begun to serve clients. From then on it applies each commit of its own."""
         self._reported: tuple[bool, tuple[str, ...]] = True, ()
@@ -131,8 +133,8 @@ class Replication(Part):
         return self.shell.applying
 
     def _sessions(self) -> Sequence[MetaserverSession]:
-        membership = self._registration.membership
-        return membership.in_order() if membership is not None else ()
+        metaservers = self._registration.metaservers
+        return metaservers.in_order() if metaservers is not None else ()
 
     # --- life ------------------------------------------------------------------------------------------------------
 
@@ -156,21 +158,21 @@ class Replication(Part):
     def _note_empty_folder(self) -> None:
         """If the data folder is empty, store that before anything else is written; in a thread."""
         replica = self._folder.replica
-        is_first = bool(self._registration.metaservers) and not replica.is_stored
+        is_first = bool(self._registration.urls) and not replica.is_stored
         if is_first and not self._node.disk.list_dir(self._store.log_folder):
             replica.save(ReplicaState(is_only_member=False, is_new=True))
 
     async def _enter(self) -> None:
-        """The data is open: serve as the only member, or wait for the row of the group."""
+        """The data is open: serve as the only member, or wait for the membership of the group."""
         if self._storage.opening is None:
-            if self._registration.metaservers:
+            if self._registration.urls:
                 await self._open_sync_port()
             self.is_serving = True
             self.member.serves_alone()
             await self._node.begin_serving()
         else:
             await self._wait()
-        self._following_row = self._node.supervisor.critical("member", self.member.run())
+        self._following_membership = self._node.supervisor.critical("member", self.member.run())
 
     async def _wait(self) -> None:
         node, storage = self._node, self._storage
@@ -186,7 +188,7 @@ class Replication(Part):
         storage.run()
         self._registration.run()
         node.supervisor.every(JOB_SECONDS, "slave_retention", self._slave_retention)
-        node.logger.info("%s waits for the row of its group, admin on %s:%d", node.title, *node.admin.address)
+        node.logger.info("%s waits for the membership of its group, admin on %s:%d", node.title, *node.admin.address)
 
     async def _open_sync_port(self) -> None:
         await self._sync.start()
@@ -216,9 +218,9 @@ class Replication(Part):
     async def stop(self) -> None:
         if not self.shell.has_ended:
             await self.member.leave()
-        if self._following_row is not None:
+        if self._following_membership is not None:
             # A promotion ends here, or is complete: nothing begins to write to the log from now on.
-            await self._node.supervisor.cancel(self._following_row)
+            await self._node.supervisor.cancel(self._following_membership)
         await self.member.close()
         await self._sync.close()
 
@@ -230,8 +232,8 @@ class Replication(Part):
     def not_ready(self) -> Reason:
         if self.is_serving and self.member.role is not ReplicaRole.STEPPING_DOWN:
             return NO_REASON
-        membership, role = self._registration.membership, self.member.role
-        if self.member.row is None and membership is not None and (why := membership.unregistered()):
+        metaservers, role = self._registration.metaservers, self.member.role
+        if self.member.membership is None and metaservers is not None and (why := metaservers.unregistered()):
             return Reason.of(Code.NOT_REGISTERED, why=why)
         name = role.name.lower().replace("_", " ")
         if self.member.reason:
@@ -321,11 +323,11 @@ class Replication(Part):
             master_silent_ms=-1 if silent is None else round(silent * 1000),
             problems=self._problems(),
             slaves=tuple(SlaveEnd(one.node_id, one.confirmed_end) for one in leading.slaves()) if leading else (),
-            led_row=leading.current_row.sent("") if leading else None,
+            led_membership=leading.current_membership.sent("") if leading else None,
             counted=leading.counted if leading else (),
             incarnation=self._folder.incarnation,
-            row_version=state.version,
-            row_in_sync=state.in_sync,
+            membership_version=state.version,
+            membership_in_sync=state.in_sync,
             stuck_ms=round(self._storage.write_watch.stuck_seconds * 1000),
             limitations=(Reason.of(Code.DISK_FULL),) if self._storage.space.is_disk_full else (),
             unreachable=leading.unreachable if leading else (),
@@ -334,7 +336,7 @@ class Replication(Part):
     def _problems(self) -> tuple[Reason, ...]:
         member, log = self.member, self._storage.log
         if self._folder.replica.state.is_new:
-            # Also before the first row: it may have been a member with data, which no metaserver knows if its log was short.
+            # Also before the first membership: it may have been a member with data, which no metaserver knows if its log was short.
             return (Reason.of(Code.FOLDER_EMPTY),)
         if log.failed is not None and not self.is_serving:
             return (Reason(str(log.failed)),)
@@ -347,9 +349,9 @@ class Replication(Part):
         return (member.reason,) if is_reported else ()
 
     def _answered(self, answer: NodeRegisterResponse) -> None:
-        if answer.row is not None:
-            self.member.learned(answer.row)
+        if answer.membership is not None:
+            self.member.learned(answer.membership)
         self.member.explained(answer.reason)
 
     def _pushed(self, frame: Frame) -> None:
-        self.member.rows.requested(frame)
+        self.member.memberships.requested(frame)

@@ -1,4 +1,4 @@
-"""class Member: the role of a node in its broker group, as the group's row says: it waits, follows, or leads."""
+"""class Member: the role of a node in its broker group, as the group's membership says: it waits, follows, or leads."""
 
 import asyncio
 import logging
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from qmq.protocol.codes import ReplicaRole
-from qmq.protocol.group_rows import GroupRow as SentRow
+from qmq.protocol.group_memberships import GroupMembership
 from qmq.protocol.reasons import NO_REASON, Code, Reason
 from qmq.supervisor import Supervisor
 from qmq_node.member.log_changes import LogChanges
@@ -14,9 +14,9 @@ from qmq_node.member.shell import Shell
 from qmq_node.process.life import LifeEnded
 from qmq_node.process.role_changes import RoleChanges
 from qmq_node.replication.master.leading import Leading
-from qmq_node.replication.newest_row import NewestRow
+from qmq_node.replication.newest_membership import NewestMembership
+from qmq_node.replication.rules.membership import Membership
 from qmq_node.replication.rules.roles import ReplicaState, Step, step_for
-from qmq_node.replication.rules.row import GroupRow
 from qmq_node.replication.slave.follow_outcomes import Diverged, LogCopied, MustCopy, ReplicationAlarm
 from qmq_node.replication.slave.follower import Follower
 
@@ -25,15 +25,15 @@ logger = logging.getLogger("qmq_node.replication.rules")
 
 @dataclass(eq=False, repr=False)
 class Member:
-    """Brings the node into the role that the newest row gives it."""
+    """Brings the node into the role that the newest membership gives it."""
 
     node_id: str
-    rows: NewestRow
+    memberships: NewestMembership
     _shell: Shell
     _supervisor: Supervisor
     _role_changes: RoleChanges
     _role: ReplicaRole = field(default=ReplicaRole.WAITING, init=False)
-    reason: Reason = field(default=Reason.of(Code.NO_ROW), init=False)
+    reason: Reason = field(default=Reason.of(Code.NO_MEMBERSHIP), init=False)
     """Why it has this role; "" if that is what it should have."""
     refusal: Reason = field(default=NO_REASON, init=False)
     """Why it accepts no messages although it serves; "" if it does."""
@@ -66,13 +66,13 @@ class Member:
             self.on_role()
 
     @property
-    def row(self) -> SentRow | None:
-        """The newest row; None: no metaserver has sent one yet."""
-        return self.rows.value
+    def membership(self) -> GroupMembership | None:
+        """The newest membership; None: no metaserver has sent one yet."""
+        return self.memberships.value
 
-    def learned(self, row: SentRow) -> None:
-        """A metaserver sent the row. An older one than known changes nothing."""
-        self.rows.learned(row)
+    def learned(self, membership: GroupMembership) -> None:
+        """A metaserver sent the membership. An older one than known changes nothing."""
+        self.memberships.learned(membership)
 
     def explained(self, reason: Reason) -> None:
         """Show a metaserver's reason for not making this node a member; "" changes nothing."""
@@ -88,14 +88,14 @@ class Member:
         self._step_down(Reason.of(Code.NEWER_EPOCH, epoch=epoch))
 
     async def run(self) -> None:
-        """Follow the row until cancelled."""
+        """Follow the membership until cancelled."""
         while True:
-            await self.rows.changed.wait()
-            self.rows.changed.clear()
+            await self.memberships.changed.wait()
+            self.memberships.changed.clear()
             if self._is_closed or self.log_changes.is_begun:
                 continue
-            if self.row is not None and self.role is not ReplicaRole.FAILED:
-                await self._do(self.row)
+            if self.membership is not None and self.role is not ReplicaRole.FAILED:
+                await self._do(self.membership)
 
     async def leave(self) -> None:
         """Before the node stops: have the master of a slave stop waiting for it; in limited time."""
@@ -103,101 +103,104 @@ class Member:
             await self.follower.leave()
 
     async def close(self) -> None:
-        """End what runs: sessions with slaves, or the one with the master. A row that arrives later changes nothing."""
+        """End what runs: sessions with slaves, or the one with the master. A membership that arrives later changes nothing."""
         self._is_closed = True
         await self._stop()
         if self.leading is not None:
             await self.leading.close()
 
-    async def _do(self, sent: SentRow) -> None:
-        row, state = GroupRow.of(sent), self._shell.replica_state
+    async def _do(self, sent: GroupMembership) -> None:
+        membership, state = Membership.of(sent), self._shell.replica_state
         leads = self.leading is not None or self.is_alone
-        step = step_for(self._shell.identity, state, row, leads=leads, follows=self.follower is not None)
+        step = step_for(self._shell.identity, state, membership, leads=leads, follows=self.follower is not None)
         if step is Step.IGNORE:
             return
         if step is Step.STAY and (leads or sent.master_sync_address in ("", self._address)):
-            await self._stay(row)
+            await self._stay(membership)
             return
         if self.is_alone:
-            await self._leave_alone(row, step)
+            await self._leave_alone(membership, step)
             return
         if self.leading is not None:
-            self._step_down(Reason.of(Code.OTHER_LEADS, node=row.master, epoch=row.epoch))
+            self._step_down(Reason.of(Code.OTHER_LEADS, node=membership.master, epoch=membership.epoch))
             return
         await self._stop()
         if step is Step.ALARM:
-            self._fail(_two_masters(row, state))
+            self._fail(_two_masters(membership, state))
         elif step is Step.SPARE:
-            self.role, self.reason = ReplicaRole.SPARE, _not_member(row)
+            self.role, self.reason = ReplicaRole.SPARE, _not_member(membership)
         elif step is Step.WAIT:
-            self.role, self.reason = ReplicaRole.WAITING, _why_waiting(self.node_id, state, row)
+            self.role, self.reason = ReplicaRole.WAITING, _why_waiting(self.node_id, state, membership)
         elif step in (Step.SERVE_ALONE, Step.LEAD) and state.copying is not None and not state.copying.is_usable:
             self.role = ReplicaRole.WAITING
-            self.reason = Reason.of(Code.COPY_INCOMPLETE, epoch=row.epoch)
+            self.reason = Reason.of(Code.COPY_INCOMPLETE, epoch=membership.epoch)
         elif problem := self._shell.log_problem:
-            await self._replace_log(row, sent.master_sync_address, problem)
+            await self._replace_log(membership, sent.master_sync_address, problem)
         elif step is Step.SERVE_ALONE:
-            await self._serve_alone(row)
+            await self._serve_alone(membership)
         elif problem := self._shell.replication_problem():
             self._fail(Reason(problem))
         elif step is Step.LEAD:
-            await self._lead(row)
+            await self._lead(membership)
         else:
-            await self._follow(row, sent.master_sync_address)
+            await self._follow(membership, sent.master_sync_address)
 
-    async def _leave_alone(self, row: GroupRow, step: Step) -> None:
-        """The node serves as the only member, and the row says otherwise: others may have the newest messages of the group."""
+    async def _leave_alone(self, membership: Membership, step: Step) -> None:
+        """The node serves as the only member, and the membership says otherwise: others may have the newest messages of
+        the group."""
         state = self._shell.replica_state
         if step in (Step.SPARE, Step.ALARM):
             # It accepts nothing more. What it has stored is served to consumers: no other node may have that.
-            problem = _not_member(row) if step is Step.SPARE else _two_masters(row, state)
+            problem = _not_member(membership) if step is Step.SPARE else _two_masters(membership, state)
             if problem != self.refusal:
                 logger.error("node %s accepts no messages: %s", self.node_id, problem)
             self.reason = self.refusal = problem
             return
         if step is Step.SERVE_ALONE:
-            await self._shell.store_replica_state(state.for_row(row))
-            self._shell.end(LifeEnded(f"epoch {row.epoch} of the broker group begins"))
+            await self._shell.store_replica_state(state.for_membership(membership))
+            self._shell.end(LifeEnded(f"epoch {membership.epoch} of the broker group begins"))
             return
         await self._shell.store_replica_state(replace(state, is_only_member=False))
-        self._step_down(Reason.of(Code.NOT_ALONE, members=", ".join(row.members)))
+        self._step_down(Reason.of(Code.NOT_ALONE, members=", ".join(membership.members)))
 
     def _step_down(self, why: Reason) -> None:
-        """End as master. What waits for slaves is not answered any more; the next life does what the row says."""
+        """End as master. What waits for slaves is not answered any more; the next life does what the membership says."""
         self.role, self.reason = ReplicaRole.STEPPING_DOWN, why
         self._shell.end(LifeEnded(why))
 
-    async def _stay(self, row: GroupRow) -> None:
+    async def _stay(self, membership: Membership) -> None:
         if self.is_alone:
             self.reason = self.refusal = NO_REASON
-            if len(row.members) > 1:
-                await self._begin_replicating(row)
+            if len(membership.members) > 1:
+                await self._begin_replicating(membership)
             return
-        await self._shell.store_replica_state(self._shell.replica_state.for_row(row))
+        await self._shell.store_replica_state(self._shell.replica_state.for_membership(membership))
         if self.leading is not None:
-            self.leading.learned(row)
+            self.leading.learned(membership)
         elif self.follower is not None:
             self._show_slave()
 
-    async def _follow(self, row: GroupRow, address: str) -> None:
+    async def _follow(self, membership: Membership, address: str) -> None:
         if not address:
-            self.role, self.reason = ReplicaRole.WAITING, Reason.of(Code.ADDRESS_UNKNOWN, master=row.master)
+            self.role, self.reason = ReplicaRole.WAITING, Reason.of(Code.ADDRESS_UNKNOWN, master=membership.master)
             return
-        await self._shell.store_replica_state(self._shell.replica_state.for_row(row))
+        await self._shell.store_replica_state(self._shell.replica_state.for_membership(membership))
         self.follower, self._address = self._shell.new_follower(), address
         self.follower.steps.on_change = self._show_slave
-        self.follower.keep_log(lambda: _why_kept(self.node_id, self.row or row, row.master, address))
+        self.follower.keep_log(
+            lambda: _why_kept(self.node_id, self.membership or membership, membership.master, address)
+        )
         self._show_slave()
         self._task = self._supervisor.background("following", self._run_follower(self.follower, address))
 
     def _show_slave(self) -> None:
         """Set the role of a node that follows."""
-        assert self.row is not None
+        assert self.membership is not None
         assert self.follower is not None
         if self.follower.copy.is_copying:
             self.role, self.reason = ReplicaRole.COPYING, Reason.of(Code.COPIES_MASTER)
         else:
-            self.role = ReplicaRole.IN_SYNC if self.node_id in self.row.in_sync else ReplicaRole.FOLLOWING
+            self.role = ReplicaRole.IN_SYNC if self.node_id in self.membership.in_sync else ReplicaRole.FOLLOWING
             self.reason = NO_REASON
 
     async def _run_follower(self, follower: Follower, address: str) -> None:
@@ -209,21 +212,21 @@ class Member:
         except LogCopied as copied:
             self._shell.end(LifeEnded(str(copied)))
         except MustCopy as error:
-            # A newer row has this node follow again.
+            # A newer membership has this node follow again.
             self.follower = None
             await self._copy_when_possible(address, str(error))
         except ReplicationAlarm as error:
             self._fail(Reason(str(error)))
 
-    async def _replace_log(self, row: GroupRow, address: str, problem: str) -> None:
+    async def _replace_log(self, membership: Membership, address: str, problem: str) -> None:
         """Replace a log that lacks acknowledged bytes once the set is without this node and the master's state can be read.
 
         Until then the log stays: it may be the best copy that is left, and an operator may need to know what it has.
         """
-        self.role, kept = ReplicaRole.WAITING, _why_kept(self.node_id, row, row.master, address)
+        self.role, kept = ReplicaRole.WAITING, _why_kept(self.node_id, membership, membership.master, address)
         self.reason = Reason.of(Code.BECAUSE, problem=problem, why=kept)
         if not kept:
-            await self._shell.store_replica_state(self._shell.replica_state.for_row(row))
+            await self._shell.store_replica_state(self._shell.replica_state.for_membership(membership))
             self._task = self._supervisor.background("following", self._copy_when_possible(address, problem))
 
     async def _copy_when_possible(self, address: str, problem: str) -> None:
@@ -240,28 +243,28 @@ class Member:
         self.role, self.reason = ReplicaRole.COPYING, Reason.of(Code.LOG_REPLACED, why=why)
         await self.log_changes.discard(self.reason)
 
-    async def _lead(self, row: GroupRow) -> None:
+    async def _lead(self, membership: Membership) -> None:
         self.role, self.reason = ReplicaRole.PROMOTED, Reason.of(Code.FIRST_COMMIT)
-        await self._shell.store_replica_state(self._shell.replica_state.for_row(row))
-        self.leading, offset = await self._shell.begin_epoch(row)
+        await self._shell.store_replica_state(self._shell.replica_state.for_membership(membership))
+        self.leading, offset = await self._shell.begin_epoch(membership)
         self._task = self._supervisor.background("promotion", self._serve(offset))
 
-    async def _serve_alone(self, row: GroupRow) -> None:
-        await self._shell.store_replica_state(self._shell.replica_state.for_row(row))
+    async def _serve_alone(self, membership: Membership) -> None:
+        await self._shell.store_replica_state(self._shell.replica_state.for_membership(membership))
         await self._shell.begin_alone()
         await self._shell.serve_clients()
         self.serves_alone()
 
-    async def _begin_replicating(self, row: GroupRow) -> None:
+    async def _begin_replicating(self, membership: Membership) -> None:
         """Another node became a member. This one still has everything that was acknowledged, so it stays master of its epoch."""
         problem = self._shell.replication_problem()
         if problem:
             self.reason = Reason.of(Code.NO_SLAVES, why=problem)
             return
-        await self._shell.store_replica_state(self._shell.replica_state.for_row(row))
-        self.leading = await self._shell.begin_replicating(row)
+        await self._shell.store_replica_state(self._shell.replica_state.for_membership(membership))
+        self.leading = await self._shell.begin_replicating(membership)
         self.is_alone, self.reason = False, NO_REASON
-        logger.info("node %s is the master of %s from now on", self.node_id, ", ".join(row.members))
+        logger.info("node %s is the master of %s from now on", self.node_id, ", ".join(membership.members))
 
     async def _serve(self, offset: int) -> None:
         await self._shell.wait_confirmed(offset)
@@ -281,32 +284,34 @@ class Member:
         self.role, self.reason, self.follower = ReplicaRole.FAILED, reason, None
 
 
-def _not_member(row: GroupRow) -> Reason:
-    return Reason.of(Code.NOT_AMONG, members=", ".join(row.members))
+def _not_member(membership: Membership) -> Reason:
+    return Reason.of(Code.NOT_AMONG, members=", ".join(membership.members))
 
 
-def _two_masters(row: GroupRow, state: ReplicaState) -> Reason:
-    if row.promotion_id == state.promotion_id:
-        return Reason.of(Code.ALSO_LEADS, node=row.master, epoch=row.epoch)
-    return Reason.of(Code.TWO_PROMOTIONS, epoch=row.epoch, one=str(row.promotion_id), other=str(state.promotion_id))
+def _two_masters(membership: Membership, state: ReplicaState) -> Reason:
+    if membership.promotion_id == state.promotion_id:
+        return Reason.of(Code.ALSO_LEADS, node=membership.master, epoch=membership.epoch)
+    return Reason.of(
+        Code.TWO_PROMOTIONS, epoch=membership.epoch, one=str(membership.promotion_id), other=str(state.promotion_id)
+    )
 
 
-def _why_kept(node_id: str, row: GroupRow | SentRow, master: str, address: str) -> Reason:
+def _why_kept(node_id: str, membership: Membership | GroupMembership, master: str, address: str) -> Reason:
     """Return why the log of a slave may not be replaced yet, and it may not give up, whatever its master says; "" if it may.
 
-    A program at the address of a master that is gone can't change the row. Where the newest row names the master and is
-    without this node in its in-sync set, other members have everything that was acknowledged.
+    A program at the address of a master that is gone can't change the membership. Where the newest membership names the
+    master and is without this node in its in-sync set, other members have everything that was acknowledged.
     """
-    if master != row.master:
+    if master != membership.master:
         return Reason.of(Code.OTHER_MASTER, node=master)
     if master == node_id:
-        return Reason.of(Code.CANNOT_LEAD, epoch=row.epoch)
-    if node_id in row.in_sync or not address:
+        return Reason.of(Code.CANNOT_LEAD, epoch=membership.epoch)
+    if node_id in membership.in_sync or not address:
         return Reason.of(Code.LOG_STAYS, master=master)
     return NO_REASON
 
 
-def _why_waiting(node_id: str, state: ReplicaState, row: GroupRow) -> Reason:
-    if row.master != node_id:
+def _why_waiting(node_id: str, state: ReplicaState, membership: Membership) -> Reason:
+    if membership.master != node_id:
         return Reason.of(Code.NO_MASTER)
-    return Reason.of(Code.LED if state.epoch == row.epoch else Code.WAS_PROMOTED, epoch=row.epoch)
+    return Reason.of(Code.LED if state.epoch == membership.epoch else Code.WAS_PROMOTED, epoch=membership.epoch)

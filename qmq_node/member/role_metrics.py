@@ -35,12 +35,12 @@ def role_metrics(families: MetricFamilies, role: Reported) -> Iterable[Metric]:
 
 
 def _master_metrics(families: MetricFamilies, leading: Leading) -> Iterable[Metric]:
-    slaves, row, gauge_by = leading.slaves(), leading.current_row, families.gauge_by
+    slaves, membership, gauge_by = leading.slaves(), leading.current_membership, families.gauge_by
     yield from families.counters(leading.counters)
     text = "From the sync of a commit on this node to its confirmation by all in-sync members"
     yield families.histogram("replication_confirm_seconds", text, leading.counters.confirm_seconds)
     text = "Members that have everything that was acknowledged"
-    yield families.gauge("replication_in_sync_members", text, len(row.in_sync))
+    yield families.gauge("replication_in_sync_members", text, len(membership.in_sync))
     lag = {slave.node_id: slave.lag_bytes for slave in slaves}
     yield gauge_by("replication_lag_bytes", "Bytes of the log that a slave has not confirmed", "slave", lag)
     seconds = {slave.node_id: slave.lag_seconds for slave in slaves if slave.lag_seconds is not None}

@@ -30,16 +30,16 @@ class Reported(Protocol):
 
 def role_report(role: Reported) -> dict[str, Any]:
     """Return the table `replication` of the page /stats. Offsets and sizes in bytes; what is not known is null."""
-    member, row = role.member, role.member.row
+    member, membership = role.member, role.member.membership
     report: dict[str, Any] = {
         "role": member.role.name.lower(),
         "reason": member.reason,
         "epoch": role.replica.state.epoch,
-        "master": row.master if row is not None else None,
-        "members": list(row.members) if row is not None else None,
-        "in_sync": list(row.in_sync) if row is not None else None,
-        "in_sync_min": row.in_sync_min if row is not None else None,
-        "in_sync_version": row.in_sync_version if row is not None else None,
+        "master": membership.master if membership is not None else None,
+        "members": list(membership.members) if membership is not None else None,
+        "in_sync": list(membership.in_sync) if membership is not None else None,
+        "in_sync_min": membership.in_sync_min if membership is not None else None,
+        "in_sync_version": membership.in_sync_version if membership is not None else None,
         "high_watermark": role.log.high_watermark,
         "role_changes": dict(role.machine.role_changes.by_role),
     }
@@ -51,14 +51,14 @@ def role_report(role: Reported) -> dict[str, Any]:
 
 
 def _of_master(leading: Leading) -> dict[str, Any]:
-    row = leading.current_row
+    membership = leading.current_membership
     slaves = [
         {**asdict(slave), "state": slave.state.name.lower() if slave.state is not None else None}
         for slave in leading.slaves()
     ]
     return {
-        "in_sync": list(row.in_sync),
-        "in_sync_version": row.version,
+        "in_sync": list(membership.in_sync),
+        "in_sync_version": membership.version,
         "stalled_seconds": round(leading.stalled_seconds, 3),
         "unreachable": list(leading.unreachable),
         "slow": {slave: round(seconds, 3) for slave, seconds in leading.slow.items()},

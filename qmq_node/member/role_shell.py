@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from qmq.net.node_secret import NodeSecret
-from qmq.protocol.group_rows import RowResult
+from qmq.protocol.group_memberships import MembershipResult
 from qmq.protocol.reasons import Reason
 from qmq_node.commits.applying import Applying
 from qmq_node.daemon.daemon import Daemon
@@ -19,8 +19,8 @@ from qmq_node.node.folder import NodeFolder
 from qmq_node.node.storage import Storage
 from qmq_node.replication.flush_check import flush_problem
 from qmq_node.replication.master.leading import Leading
+from qmq_node.replication.rules.membership import ChangeInSync, Membership
 from qmq_node.replication.rules.roles import Copying, CopyPhase, Identity, ReplicaState
-from qmq_node.replication.rules.row import ChangeInSync, GroupRow
 from qmq_node.replication.slave.follow_outcomes import FollowerIdentity
 from qmq_node.replication.slave.follower import Follower
 from qmq_node.replication.slave.slave_copy import SlaveCopy
@@ -43,16 +43,16 @@ class MemberShell:
     _store: MemberStore
     _sync_secret: NodeSecret | None
     _: KW_ONLY
-    request_row_change: Callable[[ChangeInSync, Reason], Awaitable[tuple[RowResult, GroupRow | None]]]
-    """As `RowClient.change_in_sync`."""
+    request_membership_change: Callable[[ChangeInSync, Reason], Awaitable[tuple[MembershipResult, Membership | None]]]
+    """As `MembershipClient.change_in_sync`."""
     request_resignation: RequestResignation
-    """As `RowClient.resign`."""
+    """As `MembershipClient.resign`."""
     serve_clients: Callable[[], Coroutine[Any, Any, None]]
     """Lets clients connect."""
     sends_checked: Callable[[], None]
     """Called when sends may be accepted again, or no longer."""
     database_responds: Callable[[], bool]
-    """Whether a metaserver can change the row now, as far as this node knows."""
+    """Whether a metaserver can change the membership now, as far as this node knows."""
     node_id: str
     member: Member = field(init=False)
     """The role of the node, which this is the shell of."""
@@ -117,9 +117,9 @@ class MemberShell:
             self.end,
         )
 
-    async def begin_epoch(self, row: GroupRow) -> tuple[Leading, int]:
+    async def begin_epoch(self, membership: Membership) -> tuple[Leading, int]:
         await self._begin_writing()
-        leading = self._new_leading(row)
+        leading = self._new_leading(membership)
         leading.start()
         offset = self.append_epoch()
         return leading, offset
@@ -129,12 +129,12 @@ class MemberShell:
         if self._storage.log.epoch > FIRST_EPOCH:
             self.append_epoch()
 
-    async def begin_replicating(self, row: GroupRow) -> Leading:
+    async def begin_replicating(self, membership: Membership) -> Leading:
         done = asyncio.get_running_loop().create_future()
 
         def begin() -> None:
             try:
-                leading = self._new_leading(row)
+                leading = self._new_leading(membership)
                 leading.start()
             except Exception as error:  # noqa: BLE001 - raised below
                 done.set_exception(error)
@@ -175,16 +175,16 @@ class MemberShell:
             await asyncio.to_thread(replica.end_copying, log)
         replica.begin_epoch(log)
 
-    def _new_leading(self, row: GroupRow) -> Leading:
+    def _new_leading(self, membership: Membership) -> Leading:
         leading = Leading(
             self.node_id,
-            row,
+            membership,
             self._storage.log,
             self._storage.committer,
             self._daemon.clock,
             self._daemon.supervisor,
             self._daemon.machine.rng,
-            self._request_row_change,
+            self._request_membership_change,
             self._store.checkpoint_store,
             self._options.copy_bytes_per_second,
             self._folder.replica.state.log_id,
@@ -204,14 +204,17 @@ class MemberShell:
         )
         return leading
 
-    async def _request_row_change(self, change: ChangeInSync, reason: Reason) -> tuple[RowResult, GroupRow | None]:
-        """Request a change of the row. The answered row is on disk before the master acts on it, and waits for a slave no longer:
-        then it knows also after a restart that the row of a restored database is older."""
-        result, row = await self.request_row_change(change, reason)
+    async def _request_membership_change(
+        self, change: ChangeInSync, reason: Reason
+    ) -> tuple[MembershipResult, Membership | None]:
+        """Request a change of the membership. The answered membership is on disk before the master acts on it, and
+        waits for a slave no longer: then it knows also after a restart that the membership of a restored database is
+        older."""
+        result, membership = await self.request_membership_change(change, reason)
         state = self.replica_state
-        if row is not None and (row.epoch, row.promotion_id) == (state.epoch, state.promotion_id):
-            await self.store_replica_state(state.for_row(row))
-        return result, row
+        if membership is not None and (membership.epoch, membership.promotion_id) == (state.epoch, state.promotion_id):
+            await self.store_replica_state(state.for_membership(membership))
+        return result, membership
 
     def append_epoch(self) -> int:
         """Append the record of the epoch on disk; its log offset."""

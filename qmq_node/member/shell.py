@@ -5,8 +5,8 @@ from typing import Protocol
 
 from qmq_node.log.truncation import Truncation
 from qmq_node.replication.master.leading import Leading
+from qmq_node.replication.rules.membership import Membership
 from qmq_node.replication.rules.roles import Identity, ReplicaState
-from qmq_node.replication.rules.row import GroupRow
 from qmq_node.replication.slave.follower import Follower
 
 
@@ -37,13 +37,13 @@ class Shell(Protocol):
     def new_follower(self) -> Follower:
         """A follower in the epoch on disk."""
 
-    async def begin_epoch(self, row: GroupRow) -> tuple[Leading, int]:
+    async def begin_epoch(self, membership: Membership) -> tuple[Leading, int]:
         """Lead the epoch on disk: apply the whole log, and append the record of the epoch; its log offset."""
 
     async def begin_alone(self) -> None:
         """Write to the log from now on, in the epoch on disk, without slaves: apply the whole log."""
 
-    async def begin_replicating(self, row: GroupRow) -> Leading:
+    async def begin_replicating(self, membership: Membership) -> Leading:
         """Lead the epoch on disk, which this node has served alone until now, while clients are connected."""
 
     def replication_problem(self) -> str:

@@ -46,10 +46,10 @@ class NodeMetrics(DaemonMetrics):
         yield self.counter("commits", "Commits written", node.committer.commits)
         yield self.gauge("unsynced_bytes", "Bytes appended and not synced yet", log.gather.pending_bytes)
         yield from log_metrics(self, node.storage)
-        membership = node.registration.membership
-        failures = membership.policies.failures if membership is not None else 0
+        metaservers = node.registration.metaservers
+        failures = metaservers.policies.failures if metaservers is not None else 0
         yield self.counter("policy_failures", "Policies that could not be fetched, stored or applied", failures)
-        sessions = membership.sessions if membership is not None else ()
+        sessions = metaservers.sessions if metaservers is not None else ()
         registered = {session.url: float(session.is_registered) for session in sessions}
         text = "1 when the metaserver has accepted this node and its lease has not expired"
         yield self.gauge_by("metaserver_registered", text, "metaserver", registered)

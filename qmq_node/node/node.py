@@ -70,7 +70,7 @@ class Node(Daemon):
     def serving_stats(self) -> dict[str, Any]:
         """Return the head of `/stats` of a node that serves clients."""
         registration, policy = self.registration, self.policy
-        refused, membership = registration.refuse_sends(), registration.membership
+        refused, metaservers = registration.refuse_sends(), registration.metaservers
         return {
             **self.stats_head(),
             "role": "master",
@@ -81,9 +81,9 @@ class Node(Daemon):
                 "subjects": len(policy.subjects),
                 "paused": len(policy.paused),
                 "read_only": policy.read_only,
-                "problem": membership.policies.problem if membership is not None else "",
+                "problem": metaservers.policies.problem if metaservers is not None else "",
             },
-            "metaservers": membership.report() if membership is not None else [],
+            "metaservers": metaservers.report() if metaservers is not None else [],
             "log": log_report(self.log),
         }
 

@@ -15,8 +15,8 @@ from qmq_node.daemon.daemon import Daemon
 from qmq_node.daemon.options import NodeOptions
 from qmq_node.daemon.part import Part
 from qmq_node.log.commit import RECORD_HEAD_BYTES_MAX
-from qmq_node.membership.membership import Membership
-from qmq_node.membership.policy_in_force import PolicyFile, PolicyInForce
+from qmq_node.metaservers.metaservers import Metaservers
+from qmq_node.metaservers.policy_in_force import PolicyFile, PolicyInForce
 from qmq_node.node.folder import NodeFolder
 from qmq_node.node.storage import Storage
 from qmq_node.policy import NodePolicy
@@ -42,7 +42,8 @@ class Registration(Part):
         self._storage = storage
         self._role = role
         self._node_id = node_id
-        self.metaservers = meta_urls(options.meta) if options.meta else ()
+        self.urls = meta_urls(options.meta) if options.meta else ()
+        """Address pages of metaservers."""
         self.operator_read_only = (
             Reason.of(Code.STARTED_READ_ONLY, kind=daemon.kind) if options.read_only else NO_REASON
         )
@@ -53,7 +54,7 @@ class Registration(Part):
         )  # fmt: skip
         self.on_policy: Callable[[], None] = lambda: None
         """Called when another policy is in force. Sends are judged by it already."""
-        self.membership: Membership | None = None
+        self.metaservers: Metaservers | None = None
         self.with_role: Callable[[NodeRegisterRequest], NodeRegisterRequest] = lambda request: request
         """Adds what a member of a broker group reports of its role."""
         self.on_answer: Callable[[NodeRegisterResponse], None] = lambda answer: None
@@ -72,36 +73,36 @@ class Registration(Part):
         await asyncio.to_thread(self.policies.load)
 
     def run(self) -> None:
-        if not self.metaservers or self.membership is not None:
+        if not self.urls or self.metaservers is not None:
             # A member registers before it serves.
             return
         daemon = self._daemon
-        self.membership = Membership(
-            self.metaservers, self.request, self.registered, self.policies.replace, daemon.clock, daemon.supervisor,
+        self.metaservers = Metaservers(
+            self.urls, self.request, self.registered, self.policies.replace, daemon.clock, daemon.supervisor,
             daemon.secret, lambda frame: self.pushed(frame),
         )  # fmt: skip
-        self.membership.start()
+        self.metaservers.start()
 
     async def stop(self) -> None:
-        if self.membership is not None:
-            await self.membership.close()
+        if self.metaservers is not None:
+            await self.metaservers.close()
 
     def not_ready(self) -> Reason:
-        if self._daemon.is_ready and self.membership is not None and (why := self.membership.problem()):
+        if self._daemon.is_ready and self.metaservers is not None and (why := self.metaservers.problem()):
             return Reason.of(Code.NOT_REGISTERED, why=why)
         return NO_REASON
 
     def restrictions(self) -> dict[str, str]:
         if not self._daemon.is_ready:
             return {}
-        unregistered = self.membership.unregistered() if self.membership is not None else ""
+        unregistered = self.metaservers.unregistered() if self.metaservers is not None else ""
         found = {"read_only": self.refuse_sends(), "not_registered": unregistered}
         return {name: why for name, why in found.items() if why}
 
     def report_soon(self) -> None:
         """Let metaservers know what has changed before the next heartbeat is due."""
-        if self.membership is not None:
-            self.membership.soon()
+        if self.metaservers is not None:
+            self.metaservers.soon()
 
     # --- sends -------------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """Replication as nodes run it: commits go from a master to its slaves, confirmations come back, and the in-sync set follows.
 
-The rules are in `qmq_node.replication.rules`; this package gives them a log, connections, a clock and a way to the row.
+The rules are in `qmq_node.replication.rules`; this package gives them a log, connections, a clock and a way to the membership.
 All of it belongs to the event loop, except what says otherwise.
 
 A master:
@@ -16,8 +16,8 @@ A master:
 - `in_sync_set`: which slaves are added to the in-sync set and removed from it.
 - `state_reads`: the state, for slaves that copy.
 - `retention_holds`: what retention leaves for slaves that are behind.
-- `row_changes`: requests to change the in-sync set, one at a time.
-- `row_client`: how these and resignations reach a metaserver.
+- `membership_changes`: requests to change the in-sync set, one at a time.
+- `membership_client`: how these and resignations reach a metaserver.
 - `switch_over`: has a slave promoted while clients wait.
 - `held_clients`: the clients that wait.
 - `planned_switch_overs`: those that an operator requests (`switch_over_page`), and the one before the node stops.
@@ -34,7 +34,7 @@ A slave:
 Both:
 
 - `role_report`, `role_metrics`: what a node reports of its role.
-- `newest_row`: the row that a node acts on.
+- `newest_membership`: the membership that a node acts on.
 - `shell`: what a member needs of its node; `member_shell`: what it does with it when its role changes.
 - `log_changes`: truncates or discards the log of a slave.
 - `registration`: what it reports to metaservers.

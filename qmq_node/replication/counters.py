@@ -30,6 +30,6 @@ class ReplicationCounters:
         "source", "replication_sent_bytes", "Bytes sent to slaves: of commits from memory or disk, and of the state"
     )
     empty_frames: int = counted("replication_empty_frames", "Frames without commits that carry the high watermark")
-    row_changes: Counter[str] = counted_by(
-        "result", "replication_row_changes", "Requests to change the in-sync set, by result"
+    membership_changes: Counter[str] = counted_by(
+        "result", "replication_membership_changes", "Requests to change the in-sync set, by result"
     )

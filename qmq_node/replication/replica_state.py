@@ -141,10 +141,10 @@ class ReplicaStateFile:
 
     def save_role(self, state: ReplicaState) -> None:
         """As `save`, but what is being copied, and the log's ID, stay as they are on disk: both change while a slave follows. A
-        later row of the same epoch stays, too: rows arrive from metaservers and as answers at the same time."""
+        later membership of the same epoch stays, too: memberships arrive from metaservers and as answers at the same time."""
         with self._lock:
             state = replace(state, copying=self.state.copying, log_id=self.state.log_id)
-            self._save(state.with_newest_row(self.state))
+            self._save(state.with_newest_membership(self.state))
 
     def set_log_id(self, log_id: str) -> None:
         """Record durably which log this is, before anything of it is written. Raises OSError as `save`."""

@@ -15,7 +15,7 @@ from console.management.passwords import command, hand_out
 from console.management.places import add_places
 from metaserver import queries
 from qmq.private_files import make_private_dir
-from qmq.protocol.group_rows import MEMBERS_MAX
+from qmq.protocol.group_memberships import MEMBERS_MAX
 
 
 def show_first_admin() -> None:

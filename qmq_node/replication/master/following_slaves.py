@@ -27,7 +27,7 @@ class FollowRejected(Exception):
 
 @dataclass(eq=False, repr=False)
 class FollowRules:
-    """Checks a FOLLOW against the row and the log of a master."""
+    """Checks a FOLLOW against the membership and the log of a master."""
 
     _master: MasterState
     _log: SegmentedLog
@@ -36,17 +36,17 @@ class FollowRules:
     def check_claim(self, request: ReadCopyRequest | SlaveClaim) -> None:
         """Check that FOLLOW would accept a node, as far as that needs no look at the log. Raises FollowRejected."""
         self.check_sender(request)
-        result = check_slave(self._master.value.row, request.node_id, request.epoch, request.promotion_id)
+        result = check_slave(self._master.value.membership, request.node_id, request.epoch, request.promotion_id)
         if result is not FollowResult.ACCEPTED:
             raise FollowRejected(result, self._reason(result, request))
 
     def check_sender(self, request: FollowRequest | ReadCopyRequest | SlaveClaim) -> None:
         """Check that this node is the master of the sender's group. Raises FollowRejected."""
-        row = self._master.value.row
-        if request.broker_group != row.broker_group:
+        membership = self._master.value.membership
+        if request.broker_group != membership.broker_group:
             raise FollowRejected(
                 FollowResult.UNKNOWN_GROUP,
-                f"this node belongs to broker group {row.broker_group}, not {request.broker_group}",
+                f"this node belongs to broker group {membership.broker_group}, not {request.broker_group}",
             )
         if not self._master.is_active:
             raise FollowRejected(FollowResult.NOT_MASTER, "this node does not lead the broker group")
@@ -68,9 +68,11 @@ class FollowRules:
             begins_with_state = request.end == 0 and end > 0
             read = self._log.stored.read_previous_crc if begins_with_state else self._log.stored.read_crc_at
             crc = await asyncio.to_thread(read, end)
-            # Meanwhile the row or the log may have changed.
+            # Meanwhile the membership or the log may have changed.
             if self._common_end(request) != end or not self._master.is_active:
-                raise FollowRejected(FollowResult.BUSY, "the master's log or row changed during the request: repeat it")
+                raise FollowRejected(
+                    FollowResult.BUSY, "the master's log or membership changed during the request: repeat it"
+                )
         if crc is None and end <= self._log.begin:
             # Its commit was in a segment that was removed.
             raise self._too_far_behind(request)
@@ -89,7 +91,7 @@ class FollowRules:
 
     def _common_end(self, request: FollowRequest) -> int:
         """Return up to where both logs are equal. Raises FollowRejected."""
-        row, log, end = self._master.value.row, self._log, self._feed.end
+        membership, log, end = self._master.value.membership, self._log, self._feed.end
         if not self._master.value.may_follow(request.node_id, request.incarnation):
             raise FollowRejected(
                 FollowResult.BUSY,
@@ -102,7 +104,7 @@ class FollowRules:
         # Where its log begins, the slave checks itself.
         theirs = LogEnd(EpochChain.of(request.epoch_chain) if request.epoch_chain else NO_EPOCHS, 0, request.end)
         answer = answer_follow(
-            row, own, request.node_id, request.epoch, request.promotion_id, theirs, request.state_offset
+            membership, own, request.node_id, request.epoch, request.promotion_id, theirs, request.state_offset
         )
         if answer.result is FollowResult.TOO_FAR_BEHIND:
             raise self._too_far_behind(request)
@@ -111,27 +113,25 @@ class FollowRules:
         return answer.keep_to
 
     def _too_far_behind(self, request: FollowRequest) -> FollowRejected:
-        """The slave has to discard its log. While it counts, it may not: the row may have it promoted with what it has."""
+        """The slave has to discard its log. While it counts, it may not: the membership may have it promoted with what it has."""
         reason = self._reason(FollowResult.TOO_FAR_BEHIND, request)
         if request.node_id in self._master.value.counted:
             return FollowRejected(FollowResult.BUSY, f"{reason}; it can copy when it has left the in-sync set")
         return FollowRejected(FollowResult.TOO_FAR_BEHIND, reason)
 
     def _reason(self, result: FollowResult, request: FollowRequest | ReadCopyRequest | SlaveClaim) -> str:
-        row, log = self._master.value.row, self._log
+        membership, log = self._master.value.membership, self._log
         if isinstance(request, FollowRequest):
             if result is FollowResult.TOO_FAR_BEHIND:
                 return f"the slave's log ends at {request.end}, and the master's begins at {log.begin}"
             if result is FollowResult.END_BEYOND:
-                return (
-                    f"in epoch {row.epoch} the slave's log ends at {request.end}, and the master's at {self._feed.end}"
-                )
+                return f"in epoch {membership.epoch} the slave's log ends at {request.end}, and the master's at {self._feed.end}"
         texts = {
-            FollowResult.NOT_MEMBER: f"node {request.node_id} is no slave of broker group {row.broker_group}; its members are"
-            f" {', '.join(row.members)}, its master is {row.master}",
-            FollowResult.OLDER_EPOCH: f"the slave has epoch {request.epoch}, the master {row.epoch}",
-            FollowResult.NEWER_EPOCH: f"the slave has epoch {request.epoch}, the master {row.epoch}",
-            FollowResult.OTHER_PROMOTION: f"epoch {row.epoch} has promotion {row.promotion_id} here and"
+            FollowResult.NOT_MEMBER: f"node {request.node_id} is no slave of broker group"
+            f" {membership.broker_group}; its members are {', '.join(membership.members)}, its master is {membership.master}",
+            FollowResult.OLDER_EPOCH: f"the slave has epoch {request.epoch}, the master {membership.epoch}",
+            FollowResult.NEWER_EPOCH: f"the slave has epoch {request.epoch}, the master {membership.epoch}",
+            FollowResult.OTHER_PROMOTION: f"epoch {membership.epoch} has promotion {membership.promotion_id} here and"
             f" {request.promotion_id} there",
         }
         return texts[result]

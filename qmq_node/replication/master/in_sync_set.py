@@ -10,7 +10,7 @@ from qmq_node.replication.master.master_state import MasterState
 from qmq_node.replication.master.progress import Progress
 from qmq_node.replication.rules.growing_pause import GrowingPause
 from qmq_node.replication.rules.master import NOTHING_CONFIRMED, Master
-from qmq_node.replication.rules.row import ChangeInSync
+from qmq_node.replication.rules.membership import ChangeInSync
 
 PROGRESS_SECONDS = 3.0
 """A slave of the in-sync set that confirms nothing for so long although something waits for it is removed. One that has not
@@ -61,9 +61,9 @@ class InSyncSet:
     # --- what happens ----------------------------------------------------------------------------------------------
 
     def members_changed(self) -> None:
-        """Follow the members of the row, no others."""
+        """Follow the members of the membership, no others."""
         now, master = self._clock.monotonic(), self._master.value
-        others = [member for member in master.row.members if member != master.node_id]
+        others = [member for member in master.membership.members if member != master.node_id]
         known, self._slaves = self._slaves, {}
         for member in others:
             self._slaves[member] = known.get(member) or _Slave(Progress(), now)
@@ -142,8 +142,8 @@ class InSyncSet:
         return None
 
     def is_current(self, change: ChangeInSync) -> bool:
-        """Whether a change that was requested can still be made: no newer row is known."""
-        return (change.epoch, change.version) == self._master.value.row.place
+        """Whether a change that was requested can still be made: no newer membership is known."""
+        return (change.epoch, change.version) == self._master.value.membership.place
 
     def _removals(self) -> dict[str, Reason]:
         """The slaves that count and may not, with the reasons."""
@@ -167,11 +167,13 @@ class InSyncSet:
         ]
 
     def _find_unreachable(self, removals: Mapping[str, Reason]) -> None:
-        row = self._master.value.row
-        minimum, others = row.in_sync_min_in_force, len(row.members) - 1
-        lost = tuple(member for member in removals if member in row.in_sync and self._is_lost(self._slaves[member]))
-        left = len(row.in_sync) - len(lost)
-        if not left < minimum <= min(others, len(row.in_sync)) or left + len(self._additions()) >= minimum:
+        membership = self._master.value.membership
+        minimum, others = membership.in_sync_min_in_force, len(membership.members) - 1
+        lost = tuple(
+            member for member in removals if member in membership.in_sync and self._is_lost(self._slaves[member])
+        )
+        left = len(membership.in_sync) - len(lost)
+        if not left < minimum <= min(others, len(membership.in_sync)) or left + len(self._additions()) >= minimum:
             lost = ()
         if lost and not self.unreachable:
             self._unreachable_since = self._clock.monotonic()

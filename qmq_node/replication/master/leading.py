@@ -20,14 +20,14 @@ from qmq_node.replication.master.feed import Feed
 from qmq_node.replication.master.following_slaves import FollowRejected, FollowRules
 from qmq_node.replication.master.in_sync_set import InSyncSet
 from qmq_node.replication.master.master_state import MasterState
+from qmq_node.replication.master.membership_changes import MembershipChanges, RequestChange
 from qmq_node.replication.master.retention_holds import RetentionHolds
-from qmq_node.replication.master.row_changes import RequestChange, RowChanges
 from qmq_node.replication.master.sender import CommitSource, Sender
 from qmq_node.replication.master.sessions import Sessions
 from qmq_node.replication.master.slave_report import SlaveReport
 from qmq_node.replication.master.state_reads import StateReads, refused
 from qmq_node.replication.rules.master import Master, SessionRejected
-from qmq_node.replication.rules.row import GroupRow
+from qmq_node.replication.rules.membership import Membership
 from qmq_node.replication.slave_claim import SlaveClaim
 from qmq_node.server.connection import Connection
 
@@ -45,11 +45,11 @@ class Leading:
     """One epoch of a master.
 
     A send is answered when the high watermark passes it, so whatever fails here delays answers and loses nothing: a slave that
-    was in the in-sync set counts until the row without it is stored.
+    was in the in-sync set counts until the membership without it is stored.
     """
 
     node_id: str
-    row: GroupRow
+    membership: Membership
     """With this node as master."""
     log: SegmentedLog
     committer: Committer
@@ -69,24 +69,24 @@ class Leading:
     on_checked: Callable[[], None] | None = field(default=None, init=False)
     """Called every CHECK_SECONDS: what `send_refusal` returns may have changed."""
     database_responds: Callable[[], bool] = field(default_factory=lambda: lambda: True, init=False)
-    """As `RowChanges` takes it."""
+    """As `MembershipChanges` takes it."""
     _checks: "asyncio.Task[None] | None" = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         log = self.log
-        value = Master(self.node_id, self.row, log.written_end, log.synced_end, log.high_watermark)
+        value = Master(self.node_id, self.membership, log.written_end, log.synced_end, log.high_watermark)
         observe = self.counters.confirm_seconds.observe
         self._master = MasterState(value, self.committer, self.clock, self._high_watermark_rose, observe)
         self._feed = Feed(log, self.clock, self.supervisor, self._pump)
         self._in_sync = InSyncSet(self._master, self.clock)
-        self._changes = RowChanges(
+        self._changes = MembershipChanges(
             self._in_sync, self.request, self.learned, self.clock, self.supervisor, self.counters,
             lambda: self.database_responds(),
         )  # fmt: skip
         follow_rules = FollowRules(self._master, log, self._feed)
         self._candidates = Candidates(follow_rules, self.counters, self.clock, self.on_newer_epoch)
         self._source = CommitSource(
-            self.row.epoch, self.row.promotion_id, log, self._feed, self.clock, self.supervisor, self.counters,
+            self.membership.epoch, self.membership.promotion_id, log, self._feed, self.clock, self.supervisor, self.counters,
             lambda: self._master.value.high_watermark, self.copy_bytes_per_second,
         )  # fmt: skip
         self._holds = RetentionHolds()
@@ -140,15 +140,15 @@ class Leading:
         return self._master.stalled_seconds
 
     @property
-    def current_row(self) -> GroupRow:
-        """The newest row of this epoch that is known to be stored."""
-        return self._master.value.row
+    def current_membership(self) -> Membership:
+        """The newest membership of this epoch that is known to be stored."""
+        return self._master.value.membership
 
     @property
     def counted(self) -> tuple[str, ...]:
-        """The members that have to sync a commit before it is acknowledged, in the order of the row."""
+        """The members that have to sync a commit before it is acknowledged, in the order of the membership."""
         master = self._master.value
-        return tuple(member for member in master.row.members if member in master.counted)
+        return tuple(member for member in master.membership.members if member in master.counted)
 
     @property
     def unreachable(self) -> tuple[str, ...]:
@@ -169,20 +169,20 @@ class Leading:
         return min([self._master.value.high_watermark, *behind, *self._holds.offsets(self.clock.monotonic())])
 
     def slaves(self) -> list[SlaveReport]:
-        """Return the slaves that follow, in the order of the row's members."""
+        """Return the slaves that follow, in the order of the membership's members."""
         # A seal behind the last record is not synced, so no slave has to confirm it.
         end = min(self.log.written_end, self.log.gather.records_end)
         return [SlaveReport.of(sender, end) for sender in self._sessions]
 
-    def learned(self, row: GroupRow) -> None:
-        """A row is stored: the answer to a request, or what a metaserver sent."""
-        if row.epoch > self.row.epoch:
-            self.on_newer_epoch(row.epoch)
+    def learned(self, membership: Membership) -> None:
+        """A membership is stored: the answer to a request, or what a metaserver sent."""
+        if membership.epoch > self.membership.epoch:
+            self.on_newer_epoch(membership.epoch)
             return
-        self._master.set(self._master.value.learned(row))
+        self._master.set(self._master.value.learned(membership))
         self._in_sync.members_changed()
         self._sessions.end_of_others()
-        self._holds.keep_only(row.members)
+        self._holds.keep_only(membership.members)
         self._sessions.end_of_leaving()
         self._changes.advance()
 
@@ -245,7 +245,7 @@ class Leading:
 
     def _confirm(self, sender: Sender, confirm: Confirm) -> None:
         slave, end, state = sender.slave, confirm.synced_end, FollowState(confirm.state)
-        if confirm.epoch != self.row.epoch:
+        if confirm.epoch != self.membership.epoch:
             raise SessionRejected(f"node {slave!r} confirmed epoch {confirm.epoch}", "other_epoch")
         if end < sender.last_confirmed:
             # Whatever its CRC is: that of an earlier end is not known any more.
@@ -266,7 +266,11 @@ class Leading:
         self._holds.hold(slave, sender.confirmed_end, self.clock.monotonic(), to_rebuild=to_rebuild)
         if state is FollowState.LEAVING:
             self._sessions.end_of_leaving()
-        if state is not FollowState.FOLLOWING or end < changed.high_watermark or slave not in changed.row.in_sync:
+        if (
+            state is not FollowState.FOLLOWING
+            or end < changed.high_watermark
+            or slave not in changed.membership.in_sync
+        ):
             self._changes.advance()
 
     def _log_unreadable(self, sender: Sender, error: LogError) -> None:

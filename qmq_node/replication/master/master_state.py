@@ -32,7 +32,7 @@ class MasterState:
     is_active: bool = field(default=False, init=False)
     """Whether the high watermark may rise: between the start and the end of the epoch."""
     accepts_sends: bool = field(init=False)
-    """As the rules say. Every send asks for it, and only another row changes it."""
+    """As the rules say. Every send asks for it, and only another membership changes it."""
     _may_stall: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
@@ -60,7 +60,7 @@ class MasterState:
         """Take the next state of the rules."""
         if not self.is_active:
             return
-        if value.row is not self.value.row:
+        if value.membership is not self.value.membership:
             self.accepts_sends = value.accepts_sends
         self.value = value
         if value.high_watermark > self._committer.high_watermark:
@@ -91,8 +91,8 @@ class MasterState:
     def send_refusal(self) -> Reason:
         """Why sends are not accepted; "" if they are."""
         if not self.accepts_sends:
-            row = self.value.row
-            required, in_sync = row.in_sync_min_in_force, len(row.in_sync)
+            membership = self.value.membership
+            required, in_sync = membership.in_sync_min_in_force, len(membership.in_sync)
             code = Code.ONE_IN_SYNC if in_sync == 1 else Code.FEW_IN_SYNC
             return Reason.of(Code.REFUSES, why=Reason.of(code, required=required, in_sync=in_sync))
         if self._may_stall and (stalled := self.stalled_seconds) > STALLED_SECONDS:

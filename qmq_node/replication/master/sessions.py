@@ -34,15 +34,15 @@ class Sessions:
     """Ended sessions with a read under way."""
 
     def __iter__(self) -> Iterator[Sender]:
-        """In the order of the row's members. Sessions may end meanwhile."""
-        members = self._master.value.row.members
+        """In the order of the membership's members. Sessions may end meanwhile."""
+        members = self._master.value.membership.members
         return iter([self._by_slave[member] for member in members if member in self._by_slave])
 
     def end_of_others(self) -> None:
         """End sessions of nodes that are no members any more, or that are in sync with another data folder."""
         master = self._master.value
         for sender in list(self._by_slave.values()):
-            if sender.slave not in master.row.members:
+            if sender.slave not in master.membership.members:
                 self.end(sender, "not_member")
             elif not master.may_follow(sender.slave, sender.incarnation):
                 self.end(sender, "other_folder")

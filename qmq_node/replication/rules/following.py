@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from qmq.protocol.codes import FollowResult
 from qmq_node.log.epochs import EpochChain
-from qmq_node.replication.rules.row import GroupRow
+from qmq_node.replication.rules.membership import Membership
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,23 +25,29 @@ class Answer:
     keep_to: int = 0
 
 
-def check_slave(row: GroupRow, slave: str, epoch: int, promotion_id: str) -> FollowResult:
-    """Return whether a node is a slave of the master of `row`: ACCEPTED, or why not.
+def check_slave(membership: Membership, slave: str, epoch: int, promotion_id: str) -> FollowResult:
+    """Return whether a node is a slave of the master of `membership`: ACCEPTED, or why not.
 
     Args:
         epoch: the highest that the slave has on disk, with its promotion id.
     """
-    if slave not in row.members or slave == row.master:
+    if slave not in membership.members or slave == membership.master:
         return FollowResult.NOT_MEMBER
-    if epoch != row.epoch:
-        return FollowResult.OLDER_EPOCH if epoch < row.epoch else FollowResult.NEWER_EPOCH
-    return FollowResult.ACCEPTED if promotion_id == row.promotion_id else FollowResult.OTHER_PROMOTION
+    if epoch != membership.epoch:
+        return FollowResult.OLDER_EPOCH if epoch < membership.epoch else FollowResult.NEWER_EPOCH
+    return FollowResult.ACCEPTED if promotion_id == membership.promotion_id else FollowResult.OTHER_PROMOTION
 
 
 def answer_follow(
-    row: GroupRow, own: LogEnd, slave: str, epoch: int, promotion_id: str, theirs: LogEnd, state_offset: int = 0
+    membership: Membership,
+    own: LogEnd,
+    slave: str,
+    epoch: int,
+    promotion_id: str,
+    theirs: LogEnd,
+    state_offset: int = 0,
 ) -> Answer:
-    """Return the answer of the master of `row` to a slave.
+    """Return the answer of the master of `membership` to a slave.
 
     Args:
         own: the master's log, with what it has not synced yet.
@@ -50,7 +56,7 @@ def answer_follow(
         state_offset: the log offset of the master's state that the slave has, 0 if it has none. What the log below it has lost to
             retention is in the state, so a slave with an empty log can begin where the master's log does.
     """
-    result = check_slave(row, slave, epoch, promotion_id)
+    result = check_slave(membership, slave, epoch, promotion_id)
     if result is not FollowResult.ACCEPTED:
         return Answer(result)
     if state_offset and not theirs.end and own.begin <= state_offset <= own.end:
@@ -61,7 +67,7 @@ def answer_follow(
         common = 0
     if common < own.begin or common < theirs.begin:
         return Answer(FollowResult.TOO_FAR_BEHIND)
-    if theirs.chain.last_epoch == row.epoch and theirs.end > own.end:
+    if theirs.chain.last_epoch == membership.epoch and theirs.end > own.end:
         return Answer(FollowResult.END_BEYOND)
     return Answer(FollowResult.ACCEPTED, common)
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from qmq.protocol.group_rows import InSyncChange
-from qmq_node.replication.rules.row import ChangeInSync, GroupRow
+from qmq.protocol.group_memberships import InSyncChange
+from qmq_node.replication.rules.membership import ChangeInSync, Membership
 
 NOTHING_CONFIRMED = -1
 
@@ -38,7 +38,7 @@ class Master:
     """The state of a master in its epoch."""
 
     node_id: str
-    row: GroupRow
+    membership: Membership
     """The newest one of its epoch that it knows to be stored."""
     begin: int
     """Where its log ended when it was promoted."""
@@ -48,30 +48,30 @@ class Master:
     sessions: tuple[Session, ...] = ()
     """At most one for each slave."""
     requested: frozenset[tuple[str, str]] = frozenset()
-    """Slaves, each with the incarnation of its data folder, whose addition it has requested for this version of the row. The row
-    may contain them already."""
+    """Slaves, each with the incarnation of its data folder, whose addition it has requested for this version of the
+    membership. The membership may contain them already."""
 
     @property
     def counted(self) -> frozenset[str]:
         """The members that have to sync a commit before it is below the high watermark.
 
-        A slave counts from the moment its addition is requested, and until the row without it is stored: the row may name it at
-        any time in between, and who is in the row may be promoted.
+        A slave counts from the moment its addition is requested, and until the membership without it is stored: the
+        membership may name it at any time in between, and who is in the membership may be promoted.
         """
-        return frozenset(self.row.in_sync) | {slave for slave, _ in self.requested} | {self.node_id}
+        return frozenset(self.membership.in_sync) | {slave for slave, _ in self.requested} | {self.node_id}
 
     def may_follow(self, slave: str, incarnation: str) -> bool:
-        """Whether a slave may begin a session. A member that counts may with the data folder that the row names, no other: the row
-        may have it promoted with what was in that one."""
+        """Whether a slave may begin a session. A member that counts may with the data folder that the membership names,
+        no other: the membership may have it promoted with what was in that one."""
         return slave not in self.counted or incarnation == self._counted_incarnation(slave)
 
     def _counted_incarnation(self, slave: str) -> str:
-        return dict(self.requested).get(slave) or self.row.incarnation_of(slave)
+        return dict(self.requested).get(slave) or self.membership.incarnation_of(slave)
 
     @property
     def accepts_sends(self) -> bool:
         """Whether enough members are in sync for sends to be accepted and answered."""
-        return len(self.row.in_sync) >= self.row.in_sync_min_in_force
+        return len(self.membership.in_sync) >= self.membership.in_sync_min_in_force
 
     def session_of(self, slave: str) -> Session | None:
         """Return the session of a slave that follows."""
@@ -83,7 +83,13 @@ class Master:
         """Everything below `end` is on the master's own disk."""
         end = max(self.synced_end, end)
         return Master(
-            self.node_id, self.row, self.begin, end, self._reached(end, self.sessions), self.sessions, self.requested
+            self.node_id,
+            self.membership,
+            self.begin,
+            end,
+            self._reached(end, self.sessions),
+            self.sessions,
+            self.requested,
         )
 
     def followed(self, slave: str, number: int, incarnation: str) -> "Master":
@@ -128,19 +134,19 @@ class Master:
             )
         sessions = (*self._others(slave), Session(slave, number, session.incarnation, end))
         return Master(
-            self.node_id, self.row, self.begin, self.synced_end, self._reached(self.synced_end, sessions), sessions,
+            self.node_id, self.membership, self.begin, self.synced_end, self._reached(self.synced_end, sessions), sessions,
             self.requested,
         )  # fmt: skip
 
-    def learned(self, row: GroupRow) -> "Master":
-        """A row of this epoch is stored. An older one than known changes nothing.
+    def learned(self, membership: Membership) -> "Master":
+        """A membership of this epoch is stored. An older one than known changes nothing.
 
         What was requested for an older version can't be made any more. Sessions of slaves that are in sync with another data folder
-        end: a row that was restored from a backup and replaced may name another one than was requested.
+        end: a membership that was restored from a backup and replaced may name another one than was requested.
         """
-        if row.epoch != self.row.epoch or row.version <= self.row.version:
+        if membership.epoch != self.membership.epoch or membership.version <= self.membership.version:
             return self
-        learned = replace(self, row=row, requested=frozenset())
+        learned = replace(self, membership=membership, requested=frozenset())
         kept = tuple(session for session in self.sessions if learned.may_follow(session.slave, session.incarnation))
         return replace(learned, sessions=kept)._advanced()
 
@@ -150,7 +156,7 @@ class Master:
         """Whether the addition of a slave may be requested: it has everything that is below the high watermark, and
         everything that was in the log when the epoch began."""
         session = self.session_of(slave)
-        if session is None or slave not in self.row.members or slave in self.row.in_sync:
+        if session is None or slave not in self.membership.members or slave in self.membership.in_sync:
             return False
         return session.confirmed >= max(self.high_watermark, self.begin)
 
@@ -164,12 +170,14 @@ class Master:
         return replace(self, requested=self.requested | {added}), self._change(InSyncChange.ADD, *added)
 
     def remove(self, slave: str) -> ChangeInSync:
-        """Request the removal of a slave. It counts until the row without it is stored."""
+        """Request the removal of a slave. It counts until the membership without it is stored."""
         return self._change(InSyncChange.REMOVE, slave)
 
     def _change(self, change: InSyncChange, member: str, incarnation: str = "") -> ChangeInSync:
-        row = self.row
-        return ChangeInSync(self.node_id, row.epoch, row.promotion_id, row.version, change, member, incarnation)
+        membership = self.membership
+        return ChangeInSync(
+            self.node_id, membership.epoch, membership.promotion_id, membership.version, change, member, incarnation
+        )
 
     def _others(self, slave: str) -> Iterable[Session]:
         return (session for session in self.sessions if session.slave != slave)

@@ -1,10 +1,10 @@
-"""Which member a metaserver promotes, and what it does about a row that was restored from a backup. Pure."""
+"""Which member a metaserver promotes, and what it does about a membership that was restored from a backup. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from qmq.protocol.reasons import Code, Reason
-from qmq_node.replication.rules.row import ChangeRejected, GroupRow, Promotion
+from qmq_node.replication.rules.membership import ChangeRejected, Membership, Promotion
 
 OTHER_FOLDER = Reason.of(Code.OTHER_FOLDER)
 
@@ -25,7 +25,7 @@ class MemberReport:
     problem: str = ""
     """Why it can't be master: damage, a failed disk, an unfinished copy, or a log that ends earlier than it reported before."""
     receives_from_master: bool = False
-    """Whether it still receives commits of the row's master."""
+    """Whether it still receives commits of the membership's master."""
     objections: int = 0
     """How much speaks against it, such as a full disk: a member with less is preferred."""
 
@@ -38,7 +38,7 @@ class Blocked:
 
 
 def choose(
-    row: GroupRow,
+    membership: Membership,
     newest_place: tuple[int, int],
     reports: Mapping[str, MemberReport],
     promotion_id: str,
@@ -50,20 +50,20 @@ def choose(
     equal ones, the first in `preferred` is chosen.
 
     Args:
-        newest_place: the highest place of the row that the metaserver has seen.
+        newest_place: the highest place of the membership that the metaserver has seen.
         reports: of the members whose heartbeats arrive.
     """
     try:
-        row.check_not_restored(max([newest_place, *((report.epoch, 0) for report in reports.values())]))
+        membership.check_not_restored(max([newest_place, *((report.epoch, 0) for report in reports.values())]))
     except ChangeRejected as rejected:
         return Blocked(str(rejected))
     able: list[tuple[int, int, int, int, str]] = []
     reasons: list[str] = []
-    for member in row.in_sync:
+    for member in membership.in_sync:
         report = reports.get(member)
         if report is None:
             reasons.append(f"node {member} does not send heartbeats")
-        elif report.incarnation != row.incarnation_of(member):
+        elif report.incarnation != membership.incarnation_of(member):
             reasons.append(f"node {member}: {OTHER_FOLDER}")
         elif report.problem:
             reasons.append(f"node {member}: {report.problem}")
@@ -73,24 +73,26 @@ def choose(
             place = preferred.index(member) if member in preferred else len(preferred)
             able.append((report.objections, -report.log_epoch, -report.synced_end, place, member))
     if not able:
-        outside = [member for member in row.members if member not in row.in_sync]
+        outside = [member for member in membership.members if member not in membership.in_sync]
         reasons += [f"node {member} is not in sync" for member in outside]
         return Blocked("; ".join(reasons))
     best = min(able)[-1]
-    return Promotion(row.epoch, row.version, best, reports[best].boot_id, row.epoch + 1, promotion_id)
+    return Promotion(
+        membership.epoch, membership.version, best, reports[best].boot_id, membership.epoch + 1, promotion_id
+    )
 
 
 def recovered(
-    row: GroupRow, newest_place: tuple[int, int], reported: GroupRow, counted: frozenset[str]
-) -> GroupRow | None:
-    """Return the row that replaces one restored from a backup, or None if the report is not the last master's.
+    membership: Membership, newest_place: tuple[int, int], reported: Membership, counted: frozenset[str]
+) -> Membership | None:
+    """Return the membership that replaces one restored from a backup, or None if the report is not the last master's.
 
     Args:
-        row: as it is stored, below `newest_place`.
+        membership: as it is stored, below `newest_place`.
         reported: what a master knows to be stored of its epoch.
         counted: the members that this master counts (`Master.counted`). Each has everything that it acknowledged.
     """
     if reported.epoch < newest_place[0]:
         return None
-    version = max(row.version, newest_place[1], reported.version)
+    version = max(membership.version, newest_place[1], reported.version)
     return replace(reported, version=version).with_in_sync(counted)

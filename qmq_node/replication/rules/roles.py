@@ -1,10 +1,10 @@
-"""What a node does about a row that it learns from a metaserver. Pure."""
+"""What a node does about a membership that it learns from a metaserver. Pure."""
 
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from qmq_node.log.record import FIRST_EPOCH
-from qmq_node.replication.rules.row import GroupRow
+from qmq_node.replication.rules.membership import Membership
 
 
 class CopyPhase(Enum):
@@ -56,42 +56,42 @@ class ReplicaState:
     """Whether the group has no other member. Only then may the node serve as master after a restart, without being promoted."""
     copying: Copying | None = None
     is_new: bool = False
-    """Whether the data folder was empty and no row has said yet what the node is in its group. The folder may have been
+    """Whether the data folder was empty and no membership has said yet what the node is in its group. The folder may have been
     emptied, and others may have the data."""
     version: int = 0
-    """That of the newest row of the epoch that it has acted on; 0: of none. With it, a metaserver notices that the database was
-    restored from a backup."""
+    """That of the newest membership of the epoch that it has acted on; 0: of none. With it, a metaserver notices that
+    the database was restored from a backup."""
     in_sync: tuple[str, ...] = ()
-    """The in-sync set of that row."""
+    """The in-sync set of that membership."""
     log_id: str = ""
     """Identifies the log, the same on all members: its first master makes it, and slaves take it from the master that they
     follow. A log that begins again from nothing, after an operator accepted that, has another one. "": there is no log yet."""
 
-    def for_row(self, row: GroupRow) -> "ReplicaState":
-        """Return what a node has to have on disk before it acts on a row of which it is a member."""
+    def for_membership(self, membership: Membership) -> "ReplicaState":
+        """Return what a node has to have on disk before it acts on a membership of which it is a member."""
         state = ReplicaState(
-            row.epoch,
-            row.promotion_id,
-            len(row.members) == 1,
+            membership.epoch,
+            membership.promotion_id,
+            len(membership.members) == 1,
             self.copying,
-            version=row.version,
-            in_sync=row.in_sync,
+            version=membership.version,
+            in_sync=membership.in_sync,
             log_id=self.log_id,
         )
-        return state.with_newest_row(self)
+        return state.with_newest_membership(self)
 
-    def with_newest_row(self, known: "ReplicaState") -> "ReplicaState":
-        """Return this state with the row of another one if that is a later one of the same epoch."""
+    def with_newest_membership(self, known: "ReplicaState") -> "ReplicaState":
+        """Return this state with the membership of another one if that is a later one of the same epoch."""
         if known.epoch != self.epoch or known.version <= self.version:
             return self
         return replace(self, version=known.version, in_sync=known.in_sync)
 
 
 class Step(Enum):
-    """What a node does about a row."""
+    """What a node does about a membership."""
 
     IGNORE = auto()
-    """The row is older than what the node has on disk."""
+    """The membership is older than what the node has on disk."""
     ALARM = auto()
     """Two promotions, or two masters, have the same epoch, which the rules exclude: the node stops."""
     STAY = auto()
@@ -101,7 +101,7 @@ class Step(Enum):
     LEAD = auto()
     """The node was promoted: it stores the epoch, then leads it."""
     FOLLOW = auto()
-    """The node stores the epoch, then follows the row's master."""
+    """The node stores the epoch, then follows the membership's master."""
     WAIT = auto()
     """The epoch has no master any more, or has none yet: the node waits for the next one."""
     SPARE = auto()
@@ -116,35 +116,39 @@ class Identity:
     boot_id: str
     incarnation: str
 
-    def may_lead(self, row: GroupRow) -> bool:
+    def may_lead(self, membership: Membership) -> bool:
         """Whether this process was promoted, with its data folder. After a restart the node may have lost what it had not synced,
         and its disk may be another one, or hold an older copy of the folder. Others may have what it lacks."""
-        return (self.boot_id, self.incarnation) == (row.master_boot_id, row.incarnation_of(self.node_id))
+        return (self.boot_id, self.incarnation) == (membership.master_boot_id, membership.incarnation_of(self.node_id))
 
 
-def step_for(node: Identity, state: ReplicaState, row: GroupRow, *, leads: bool, follows: bool) -> Step:
-    """Return what a node does about a row. A node that leads or follows an older epoch ends that first.
+def step_for(node: Identity, state: ReplicaState, membership: Membership, *, leads: bool, follows: bool) -> Step:
+    """Return what a node does about a membership. A node that leads or follows an older epoch ends that first.
 
     Args:
         leads: whether the node is master in the epoch of `state`.
         follows: whether it follows in the epoch of `state`.
     """
-    if row.epoch < state.epoch:
+    if membership.epoch < state.epoch:
         return Step.IGNORE
-    if row.epoch == state.epoch and row.promotion_id != state.promotion_id:
+    if membership.epoch == state.epoch and membership.promotion_id != state.promotion_id:
         return Step.ALARM
-    if node.node_id not in row.members:
+    if node.node_id not in membership.members:
         return Step.SPARE
-    if row.epoch == state.epoch and leads and row.master not in ("", node.node_id):
+    if membership.epoch == state.epoch and leads and membership.master not in ("", node.node_id):
         return Step.ALARM
-    if row.epoch == state.epoch and (leads or follows):
+    if membership.epoch == state.epoch and (leads or follows):
         return Step.STAY
-    if row.master == node.node_id and row.members == (node.node_id,) and (state.is_new or row.epoch > state.epoch):
+    if (
+        membership.master == node.node_id
+        and membership.members == (node.node_id,)
+        and (state.is_new or membership.epoch > state.epoch)
+    ):
         return Step.SERVE_ALONE
-    if row.master == node.node_id:
-        if not node.may_lead(row):
+    if membership.master == node.node_id:
+        if not node.may_lead(membership):
             return Step.WAIT
         # A master that restarted may have lost what it had not synced, and its slaves have that: it never resumes in the same
         # epoch. It may have led this one already if the epoch is on its disk.
-        return Step.LEAD if row.epoch > state.epoch else Step.WAIT
-    return Step.FOLLOW if row.master else Step.WAIT
+        return Step.LEAD if membership.epoch > state.epoch else Step.WAIT
+    return Step.FOLLOW if membership.master else Step.WAIT

@@ -57,8 +57,9 @@ class ReplicationAlarm(QmqError):
 
 
 class MasterAlarm(ReplicationAlarm):
-    """What the master stated can't be true if all rules were kept. It is an alarm once the row confirms that this node depends on
-    this master; until then it ends the session only. `result` is the answer to FOLLOW, if it was one."""
+    """What the master stated can't be true if all rules were kept. It is an alarm once the membership confirms that
+    this node depends on this master; until then it ends the session only. `result` is the answer to FOLLOW, if it was
+    one."""
 
     def __init__(self, message: str, result: FollowResult | None = None) -> None:
         super().__init__(message)

@@ -12,8 +12,8 @@ BACK_OFF_SECONDS = (0.1, 0.2, 0.5, 1.0, 2.0)
 """Pauses after sessions: the first one after a session that brought commits, further ones after consecutive ones that brought none.
 The last one repeats. The master removes a slave that has not returned within 1 s."""
 KEPT_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
-"""Pauses after consecutive answers that would have the log replaced, or the node give up, if the row confirmed them. The last one
-repeats."""
+"""Pauses after consecutive answers that would have the log replaced, or the node give up, if the membership confirmed
+them. The last one repeats."""
 
 logger = logging.getLogger("qmq_node.replication.rules")
 
@@ -24,7 +24,7 @@ class FollowRetries:
 
     _clock: Clock
     why_kept: Callable[[], str] = field(default_factory=lambda: lambda: "", init=False)
-    """Returns why the log may not be replaced, nor the node give up, whatever the master says; "" if the row confirms it."""
+    """Returns why the log may not be replaced, nor the node give up, whatever the master says; "" if the membership confirms it."""
     _failures: int = field(default=0, init=False)
     _kept: int = field(default=0, init=False)
     _log_limiter: LogLimiter = field(default_factory=LogLimiter, init=False)

@@ -112,7 +112,7 @@ class Follower:
             Diverged, MustCopy, LogCopied: this log has to change, or to be opened again. Nothing is being written any more.
             ReplicationAlarm: a rule was broken, or the log is damaged where it has to be applied.
 
-        MustCopy and MasterAlarm depend on what the master says, so they are raised only when the row confirms them
+        MustCopy and MasterAlarm depend on what the master says, so they are raised only when the membership confirms them
         (`FollowRetries.why_kept`).
         """
         self._thread.start()
@@ -144,8 +144,8 @@ class Follower:
     async def leave(self) -> None:
         """Have the master remove this slave from the in-sync set, so that its answers do not wait for a node that stops.
 
-        What arrives meanwhile is still stored and confirmed. The master ends the session when the row without this slave is stored.
-        Returns then, at once without a session, and after LEAVE_SECONDS at the latest.
+        What arrives meanwhile is still stored and confirmed. The master ends the session when the membership without
+        this slave is stored. Returns then, at once without a session, and after LEAVE_SECONDS at the latest.
         """
         self._confirmations.is_leaving = True
         if self._slave is None:

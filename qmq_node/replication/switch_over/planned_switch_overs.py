@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from qmq.clock import Clock
-from qmq.protocol.group_rows import GroupRow as SentRow
+from qmq.protocol.group_memberships import GroupMembership
 from qmq.supervisor import Supervisor
 from qmq_node.replication.switch_over.switch_over import SwitchOver, SwitchOverRejected, SwitchOverUnknown
 
@@ -30,8 +30,8 @@ class PlannedSwitchOvers:
     _node_id: str
     _switch_over: SwitchOver
     _make_checkpoint: Callable[[], Coroutine[None, None, None]]
-    _on_row: Callable[[SentRow], None]
-    """Called with the row that has another master: the node is to follow it."""
+    _on_membership: Callable[[GroupMembership], None]
+    """Called with the membership that has another master: the node is to follow it."""
     _clock: Clock
     _supervisor: Supervisor
     is_done: bool = field(default=False, init=False)
@@ -54,11 +54,11 @@ class PlannedSwitchOvers:
         checkpoint = self._supervisor.background("switch_over_checkpoint", self._make_checkpoint())
         await asyncio.wait([checkpoint], timeout=CHECKPOINT_SECONDS)
         began = self._clock.monotonic()
-        row = await self._switch_over.run(to, is_leaving=False)
+        membership = await self._switch_over.run(to, is_leaving=False)
         self.is_done = True
-        self._on_row(row)
+        self._on_membership(membership)
         held_seconds = round(self._clock.monotonic() - began, 3)
-        return {"from": self._node_id, "to": row.master, "epoch": row.epoch, "held_seconds": held_seconds}
+        return {"from": self._node_id, "to": membership.master, "epoch": membership.epoch, "held_seconds": held_seconds}
 
     async def before_stop(self, seconds: float) -> None:
         """Have a slave lead the group, if one can, before this node stops.

@@ -3,10 +3,11 @@
 Clients' requests are held, not rejected: the official client repeats a rejected send ten times within milliseconds, and then fails
 it. Those in progress are answered, which takes until every in-sync member has everything. Then the master resigns.
 
-A resignation without an answer may be executed at any later time, as long as the row has its version. That is safe at any time, as
-every promotion is (docs/failover.md): a successor has everything that was answered, and what this node writes afterwards is
-answered only if the successor has confirmed it before it was promoted. So the master serves again when the outcome has been unknown
-for OUTCOME_SECONDS: while the database is unavailable, everything that serves continues. It learns of a promotion as of any other.
+A resignation without an answer may be executed at any later time, as long as the membership has its version. That is
+safe at any time, as every promotion is (docs/failover.md): a successor has everything that was answered, and what this
+node writes afterwards is answered only if the successor has confirmed it before it was promoted. So the master serves
+again when the outcome has been unknown for OUTCOME_SECONDS: while the database is unavailable, everything that serves
+continues. It learns of a promotion as of any other.
 """
 
 import asyncio
@@ -18,11 +19,10 @@ from typing import Protocol
 from qmq.clock import Clock
 from qmq.errors import LogError, QmqError
 from qmq.protocol.codes import FollowState
-from qmq.protocol.group_rows import GroupRow as SentRow
-from qmq.protocol.group_rows import RowResponse, RowResult
+from qmq.protocol.group_memberships import GroupMembership, MembershipResponse, MembershipResult
 from qmq_node.replication.master.leading import Leading
 from qmq_node.replication.master.slave_report import SlaveReport
-from qmq_node.replication.rules.row import GroupRow, Resignation
+from qmq_node.replication.rules.membership import Membership, Resignation
 
 DRAIN_SECONDS = 2.0
 """How long requests in progress may take once further ones are held."""
@@ -33,7 +33,7 @@ RETRY_SECONDS = 0.2
 LAG_SECONDS_MAX = 1.0
 """A slave that lacks older commits is not promoted, because clients would wait for it."""
 
-RequestResignation = Callable[[Resignation, int, int], Awaitable[RowResponse]]
+RequestResignation = Callable[[Resignation, int, int], Awaitable[MembershipResponse]]
 """Sends a resignation with the end of the log and the CRC there to a metaserver. It ends in limited time."""
 
 logger = logging.getLogger("qmq_node.replication.rules")
@@ -84,10 +84,10 @@ class SwitchOver:
         """Raise SwitchOverRejected if no slave can be promoted, or this one can't, or another switch-over is in progress."""
         if self._is_running:
             raise SwitchOverRejected("another switch-over of this node is in progress")
-        choose(self._leading.current_row, self._leading.slaves(), to)
+        choose(self._leading.current_membership, self._leading.slaves(), to)
 
-    async def run(self, to: str, *, is_leaving: bool) -> SentRow:
-        """Have a slave promoted; its row. Clients are held from then on.
+    async def run(self, to: str, *, is_leaving: bool) -> GroupMembership:
+        """Have a slave promoted; its membership. Clients are held from then on.
 
         Args:
             to: node id of the slave; "": the one that has the most.
@@ -102,42 +102,51 @@ class SwitchOver:
         self._is_running, began = True, self._clock.monotonic()
         self._clients.hold()
         try:
-            row = await self._resigned(to, is_leaving)
+            membership = await self._resigned(to, is_leaving)
         except BaseException:
             self._is_running = False
             self._clients.resume()
             raise
         seconds = self._clock.monotonic() - began
-        logger.warning("node %s leads epoch %d, %.3f s after requests were held", row.master, row.epoch, seconds)
-        return row
+        logger.warning(
+            "node %s leads epoch %d, %.3f s after requests were held", membership.master, membership.epoch, seconds
+        )
+        return membership
 
-    async def _resigned(self, to: str, is_leaving: bool) -> SentRow:
+    async def _resigned(self, to: str, is_leaving: bool) -> GroupMembership:
         leading, deadline = self._leading, None
         unknown: int | None = None
         while True:
             await self._drain()
-            successor = choose(leading.current_row, leading.slaves(), to, has_all_below=leading.log.gather.records_end)
+            successor = choose(
+                leading.current_membership, leading.slaves(), to, has_all_below=leading.log.gather.records_end
+            )
             if deadline is None:
                 deadline = self._clock.monotonic() + OUTCOME_SECONDS
-            row = leading.current_row
+            membership = leading.current_membership
             resignation = Resignation(
-                leading.node_id, row.epoch, row.promotion_id, row.version, successor.node_id, is_leaving
+                leading.node_id,
+                membership.epoch,
+                membership.promotion_id,
+                membership.version,
+                successor.node_id,
+                is_leaving,
             )
             answer = await self._answer(resignation, deadline)
-            if answer.row is not None:
-                if answer.row.epoch > row.epoch:
+            if answer.membership is not None:
+                if answer.membership.epoch > membership.epoch:
                     # By this request, or by one before it.
-                    return answer.row
-                leading.learned(GroupRow.of(answer.row))
-            if answer.result is RowResult.UNAVAILABLE:
-                unknown = row.version
-            may_come = unknown == leading.current_row.version
-            if answer.result is RowResult.REFUSED and not may_come:
+                    return answer.membership
+                leading.learned(Membership.of(answer.membership))
+            if answer.result is MembershipResult.UNAVAILABLE:
+                unknown = membership.version
+            may_come = unknown == leading.current_membership.version
+            if answer.result is MembershipResult.REFUSED and not may_come:
                 raise SwitchOverRejected(answer.reason)
             if self._clock.monotonic() >= deadline:
                 if may_come:
                     raise SwitchOverUnknown(f"it is unknown whether the master is changed: {answer.reason}")
-                raise SwitchOverRejected(f"the row has changed meanwhile, try again: {answer.reason}")
+                raise SwitchOverRejected(f"the membership has changed meanwhile, try again: {answer.reason}")
             if may_come:
                 await asyncio.sleep(RETRY_SECONDS)
 
@@ -157,7 +166,7 @@ class SwitchOver:
         except LogError as error:
             raise SwitchOverRejected(f"this node stops: {error}") from error
 
-    async def _answer(self, resignation: Resignation, deadline: float) -> RowResponse:
+    async def _answer(self, resignation: Resignation, deadline: float) -> MembershipResponse:
         """Request a resignation. A metaserver that waits for its database may take longer than clients are to be held."""
         log = self._leading.log
         # An empty log has no commit, and every member has all of it.
@@ -168,10 +177,12 @@ class SwitchOver:
             async with asyncio.timeout(seconds):
                 return await self._request(resignation, log.high_watermark, crc)
         except TimeoutError:
-            return RowResponse(RowResult.UNAVAILABLE, f"no metaserver has answered within {seconds:.1f} s")
+            return MembershipResponse(
+                MembershipResult.UNAVAILABLE, f"no metaserver has answered within {seconds:.1f} s"
+            )
 
 
-def choose(row: GroupRow, slaves: Sequence[SlaveReport], to: str, *, has_all_below: int = 0) -> SlaveReport:
+def choose(membership: Membership, slaves: Sequence[SlaveReport], to: str, *, has_all_below: int = 0) -> SlaveReport:
     """Return the slave to promote: of those that can be, the one that has the most.
 
     Args:
@@ -181,25 +192,25 @@ def choose(row: GroupRow, slaves: Sequence[SlaveReport], to: str, *, has_all_bel
 
     Raises SwitchOverRejected: none can; the reason for each.
     """
-    others = [member for member in row.members if member != row.master]
+    others = [member for member in membership.members if member != membership.master]
     if to and to not in others:
         names = f"its slaves are {', '.join(others)}" if others else "it has no slave"
-        raise SwitchOverRejected(f"node {to[:100]} is no slave of broker group {row.broker_group}: {names}")
+        raise SwitchOverRejected(f"node {to[:100]} is no slave of broker group {membership.broker_group}: {names}")
     reports = {slave.node_id: slave for slave in slaves}
     wanted = [to] if to else others
-    problems = {name: _problem(row, name, reports.get(name), has_all_below) for name in wanted}
+    problems = {name: _problem(membership, name, reports.get(name), has_all_below) for name in wanted}
     able = [reports[name] for name, problem in problems.items() if not problem]
     if not able:
         reasons = "; ".join(f"node {name} {problem}" for name, problem in problems.items())
-        raise SwitchOverRejected(reasons or f"broker group {row.broker_group} has no slave")
+        raise SwitchOverRejected(reasons or f"broker group {membership.broker_group} has no slave")
     return max(able, key=lambda slave: (slave.confirmed_end, slave.applied_end))
 
 
-def _problem(row: GroupRow, name: str, slave: SlaveReport | None, has_all_below: int) -> str:
+def _problem(membership: Membership, name: str, slave: SlaveReport | None, has_all_below: int) -> str:
     """Return why a slave can't be promoted now; "" if it can."""
     if slave is None:
         return "is not connected"
-    if name not in row.in_sync:
+    if name not in membership.in_sync:
         return "is not in sync"
     if slave.state is not FollowState.FOLLOWING:
         return "has confirmed nothing yet" if slave.state is None else f"is {slave.state.name.lower()}"

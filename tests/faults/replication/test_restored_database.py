@@ -79,7 +79,7 @@ async def test_f29_a_member_that_a_restored_database_takes_for_in_sync_is_not_pr
             assert load.sends.newest.get("g1", 0.0) > began, "it acknowledges messages that its slave lacks"
             await asyncio.to_thread(replace_folder, system, backup, folder)
             await figures.timed(
-                "the row is up to date", RECOVERED_SECONDS, lambda node=master: stored_set(system) == [node]
+                "the membership is up to date", RECOVERED_SECONDS, lambda node=master: stored_set(system) == [node]
             )
             await asyncio.to_thread(process_of(system, master).kill)
             process_of(system, slave).start(wait=False)

@@ -13,22 +13,23 @@ from console.accounts.roles import Role
 from console.cluster import switch_over as module
 from metaserver import domain, queries
 from metaserver.choices import GroupKind, GroupState
+from metaserver.memory.membership_wishes import MembershipWish
 from metaserver.models import AuditEntry, Node
 from metaserver.reports import StoredReport
 from metaserver.services import audit, broker_groups
 from metaserver.services.changes import METASERVER, Actor
-from metaserver.stored.orm_repository import OrmRowStore
+from metaserver.stored.orm_repository import OrmMembershipStore
 from qmq.errors import ConnectionLost, QmqError
 from qmq.node_admin import NodeRefused
-from qmq.protocol.group_rows import InSyncChange
+from qmq.protocol.group_memberships import InSyncChange
 from qmq.protocol.reasons import Code, Reason
-from qmq_node.replication.rules.row import ChangeInSync, GroupRow
+from qmq_node.replication.rules.membership import ChangeInSync, Membership
 from tests.support.console.metadata import audit_rows, everything
 from tests.support.console.people import browser, person
 
 pytestmark = pytest.mark.django_db
 GROUP = "/api/v1/broker-groups/g1/"
-ROW = GroupRow("g1", ("a", "b"), "a", ("a", "b"), 3, 9, "00000000-0000-4000-8000-000000000003")
+ROW = Membership("g1", ("a", "b"), "a", ("a", "b"), 3, 9, "00000000-0000-4000-8000-000000000003")
 REPORT = StoredReport("in_sync", 3, 3, 5000, 5000, 10, newest_place=(3, 9))
 MASTER = replace(REPORT, role="master", log_end=6000, slaves={"b": 5900})
 
@@ -44,7 +45,7 @@ def report(node_id: str, found: StoredReport, **values: Any) -> None:
 
 @pytest.fixture
 def admin(db: None) -> APIClient:
-    row = domain.BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 0, "", ()).with_group_row(ROW)
+    row = domain.BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 0, "", ()).with_membership(ROW)
     broker_groups.save_group(replace(row, copies=2), actor=METASERVER, reason="registered")
     report("a", MASTER)
     report("b", REPORT)
@@ -115,7 +116,7 @@ def test_reasons_are_codes_with_values_and_sentences(admin: APIClient) -> None:
     Node.objects.filter(node_id="b").update(report=full.encoded())
     change = ChangeInSync("a", 3, ROW.promotion_id, 9, InSyncChange.REMOVE, "b")
     why = Reason.of(Code.NODE_WITH, node="b", why=Reason.of(Code.NOT_CONNECTED, seconds=3.1))
-    OrmRowStore().change("g1", change.applied_to, (3, 9), action="remove_in_sync", reason=why)
+    OrmMembershipStore().change("g1", MembershipWish(change.applied_to, "remove_in_sync", why), (3, 9))
     admin.post(f"{GROUP}copies/", {"copies": 3, "in_sync_min": 1, "reason": "third rack"})
     shown = admin.get(GROUP).json()
     _, b = shown["member_states"]
@@ -210,7 +211,7 @@ def test_a_promotion_needs_the_exact_loss_and_a_reason(admin: APIClient) -> None
     assert (done.status_code, done.json()["after"]) == (200, planned["after"])
     group = queries.broker_group("g1")
     assert group is not None
-    assert group.group_row.place == (4, 11)
+    assert group.membership.place == (4, 11)
 
 
 # --- switch-over ---

@@ -235,8 +235,8 @@ async def test_nodes_register_with_a_secret_that_both_accept(
         url = "http://{}:{}/meta/address".format(*metaserver.admin.address)
         make_only_member(tmp_path / "broker")
         async with running_broker(tmp_path, meta=url, node_token=of_node) as broker:
-            assert broker.registration.membership is not None
-            (session,) = broker.registration.membership.sessions
+            assert broker.registration.metaservers is not None
+            (session,) = broker.registration.metaservers.sessions
             await eventually_async(lambda: session.last is not None or session.failures > 1)
             assert session.is_registered is is_registered
             assert ("g1" in metaserver.directory.groups) is is_registered

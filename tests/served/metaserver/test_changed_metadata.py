@@ -181,4 +181,4 @@ def test_a_metaserver_whose_own_writes_come_back_changes_nothing() -> None:
     routes.save_route(made, actor=METASERVER, reason="first registration")
     reloaded = asyncio.run(follower.stored.apply(follower.changed()))
     assert (reloaded.subjects, reloaded.broker_groups) == (set(), set())
-    assert follower.directory.groups["g1"].row.state is GroupState.READ_WRITE
+    assert follower.directory.groups["g1"].group.state is GroupState.READ_WRITE

@@ -129,7 +129,7 @@ async def test_a_group_marked_offline_behind_its_metaservers_back_is_stored_as_o
     async with pair(tmp_path) as both, peer(both.a) as node:
         await node.register("g1")
         await both.run(10, node)
-        both.b.serving.write_behind.group(replace(both.a.directory.groups["g1"].row, state=OFFLINE), "a mistake")
+        both.b.serving.write_behind.group(replace(both.a.directory.groups["g1"].group, state=OFFLINE), "a mistake")
         await both.run(3, node)
         stored = await asyncio.to_thread(both.repositories[0].load)
         assert [group.state for group in stored.broker_groups] == [ONLINE]

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from pathlib import Path
 
-from qmq.protocol.group_rows import RowResult
+from qmq.protocol.group_memberships import MembershipResult
 from qmq.supervisor import Supervisor
 from qmq_node.commits.applying import Applying
 from qmq_node.commits.committer import Committer
@@ -14,7 +14,7 @@ from qmq_node.log.log import SegmentedLog
 from qmq_node.log.opening import inspect
 from qmq_node.replication.master.leading import Leading
 from qmq_node.replication.master.listener import SyncListener
-from qmq_node.replication.rules.row import ChangeInSync, GroupRow
+from qmq_node.replication.rules.membership import ChangeInSync, Membership
 from qmq_node.replication.slave.follow_outcomes import FollowerIdentity
 from qmq_node.replication.slave.follower import Follower
 from tests.sim.replication.following import SECRET, Payloads
@@ -23,7 +23,7 @@ from tests.support.drivers.in_process import machine
 from tests.support.waiting import eventually_async
 
 PROMOTION = "00000000-0000-4000-8000-000000000001"
-ROW = GroupRow("g1", ("m", "a"), "m", ("m",), 1, 1, PROMOTION)
+MEMBERSHIP = Membership("g1", ("m", "a"), "m", ("m",), 1, 1, PROMOTION)
 RECORDS = 3_000
 
 
@@ -39,16 +39,16 @@ async def test_a_slave_follows_over_real_sockets(tmp_path: Path) -> None:
         log, on.clock, lambda _: None, failures.append, supervisors[0], FlushPolicy.ALWAYS, 1.0, on.start_thread
     )
     committer.start()
-    row = ROW
+    membership = MEMBERSHIP
 
-    async def request(change: ChangeInSync, reason: str) -> tuple[RowResult, GroupRow]:
-        nonlocal row
-        row = change.applied_to(row)
-        return RowResult.DONE, row
+    async def request(change: ChangeInSync, reason: str) -> tuple[MembershipResult, Membership]:
+        nonlocal membership
+        membership = change.applied_to(membership)
+        return MembershipResult.DONE, membership
 
     leading = Leading(
         "m",
-        ROW,
+        MEMBERSHIP,
         log,
         committer,
         on.clock,
@@ -89,7 +89,7 @@ async def test_a_slave_follows_over_real_sockets(tmp_path: Path) -> None:
         assert answered == list(range(RECORDS))
         assert_prefix(copy, log)
         assert leading.counters.alarms == 0
-        assert row.in_sync == ("m", "a")
+        assert membership.in_sync == ("m", "a")
     finally:
         following.cancel()
         await asyncio.wait([following])

@@ -13,16 +13,16 @@ from metaserver.errors import ChangeRefused, Conflict, NotFound, Stale
 from metaserver.memory.members import SILENT_MS
 from metaserver.models import BrokerGroup, Node
 from metaserver.reports import StoredReport
-from metaserver.services import broker_groups, rows
+from metaserver.services import broker_groups, memberships
 from metaserver.services import members as service
 from metaserver.services.changes import METASERVER, Change
 from qmq.protocol.reasons import Reason
-from qmq_node.replication.rules.row import GroupRow
-from tests.support.console.metadata import ACTOR, audit_rows, everything, last_audit
+from qmq_node.replication.rules.membership import Membership
+from tests.support.console.metadata import ACTOR, audit_memberships, everything, last_audit
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 PROMOTION = "00000000-0000-4000-8000-000000000003"
-ROW = GroupRow("g1", ("a", "b", "c"), "a", ("a", "b"), 3, 9, PROMOTION)
+MEMBERSHIP = Membership("g1", ("a", "b", "c"), "a", ("a", "b"), 3, 9, PROMOTION)
 REPORT = StoredReport("in_sync", 3, 3, 5000, 5000, 10, newest_place=(3, 9))
 MASTER = replace(REPORT, role="master", log_end=6000, slaves={"b": 5900})
 
@@ -40,17 +40,19 @@ def report(node_id: str, found: StoredReport | None, *, seconds_ago: float = 0.0
 @pytest.fixture(autouse=True)
 def group() -> None:
     """A group whose master is gone; b is in sync, c is not."""
-    row = domain.BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 0, "", ()).with_group_row(ROW)
-    broker_groups.save_group(replace(row, copies=3), actor=METASERVER, reason="registered")
+    membership = domain.BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 0, "", ()).with_membership(
+        MEMBERSHIP
+    )
+    broker_groups.save_group(replace(membership, copies=3), actor=METASERVER, reason="registered")
     report("a", MASTER, seconds_ago=60)
     report("b", REPORT)
     report("c", replace(REPORT, role="following", log_end=400))
 
 
-def row() -> GroupRow:
+def membership() -> Membership:
     found = queries.broker_group("g1")
     assert found is not None
-    return found.group_row
+    return found.membership
 
 
 def promote(node: str, accepted: int | None, **request: Any) -> Change:
@@ -70,8 +72,8 @@ def test_copies_minimum_and_order_are_set_with_an_audit_entry() -> None:
     stored = queries.broker_group("g1")
     assert stored is not None
     assert (stored.copies, stored.in_sync_min, stored.preferred) == (3, 1, ("c", "b"))
-    epoch, version = ROW.place
-    assert stored.group_row.place == (epoch, version + 1), "the master learns the minimum with the next version"
+    epoch, version = MEMBERSHIP.place
+    assert stored.membership.place == (epoch, version + 1), "the master learns the minimum with the next version"
     entry = last_audit()
     assert (entry.action, entry.target, entry.reason, entry.after) == (
         "broker_group.set_copies", "g1", "more copies", change.after,
@@ -120,21 +122,21 @@ def test_a_delay_group_has_one_copy() -> None:
 
 @pytest.mark.parametrize("is_reported", [True, False], ids=["reported", "recorded"])
 @pytest.mark.parametrize("values", [{"copies": 3, "in_sync_min": 3}, {"in_sync_min": 1}, {"preferred": ["b"]}])
-def test_nothing_is_set_while_the_row_is_restored(values: dict[str, Any], is_reported: bool) -> None:
-    epoch, version = ROW.place
+def test_nothing_is_set_while_the_membership_is_restored(values: dict[str, Any], is_reported: bool) -> None:
+    epoch, version = MEMBERSHIP.place
     if is_reported:
         report("b", replace(REPORT, newest_place=(epoch, version + 1)))
     else:
-        rows.record_known("g1", (epoch, version + 1))
+        memberships.record_known("g1", (epoch, version + 1))
     before = everything()
     with pytest.raises(
-        Conflict, match=r"can't be changed: the stored row is older .* if it has ended, promote the member"
+        Conflict, match=r"can't be changed: the stored membership is older .* if it has ended, promote the member"
     ) as caught:
         set_copies(**values)
     assert caught.value.code == "broker_group.restored"
-    assert (everything(), row()) == (before, ROW)
+    assert (everything(), membership()) == (before, MEMBERSHIP)
     promote("b", service.members("g1").bytes_at_risk("b"))
-    assert row().place == (epoch + 1, version + 2)
+    assert membership().place == (epoch + 1, version + 2)
     assert set_copies(**values).is_change
 
 
@@ -150,7 +152,7 @@ def test_a_member_is_promoted_only_if_exactly_the_bytes_at_risk_are_accepted(acc
     planned = promote("c", accepted, dry_run=True)
     assert planned.after == {"master": "c", "epoch": "4", "bytes_at_risk": "5600"}
     assert everything() == before
-    assert row() == ROW
+    assert membership() == MEMBERSHIP
 
 
 def test_an_operator_promotes_a_member_that_is_not_in_sync() -> None:
@@ -158,7 +160,7 @@ def test_an_operator_promotes_a_member_that_is_not_in_sync() -> None:
     assert change.before == {"master": "a", "epoch": "3"}
     assert change.notes[0] == "Up to 5600 bytes of acknowledged messages are lost."
     assert "a, b: has messages that node c lacks" in change.notes[1]
-    changed = row()
+    changed = membership()
     assert (changed.master, changed.in_sync, changed.epoch, changed.version) == ("c", ("c",), 4, 10)
     assert changed.promotion_id not in ("", PROMOTION)
     entry = last_audit()
@@ -169,7 +171,7 @@ def test_an_operator_promotes_a_member_that_is_not_in_sync() -> None:
 
 def test_a_member_that_is_in_sync_is_promoted_without_loss() -> None:
     assert promote("b", 0).after == {"master": "b", "epoch": "4", "bytes_at_risk": "0"}
-    assert row().in_sync == ("b",)
+    assert membership().in_sync == ("b",)
 
 
 def test_a_member_in_sync_whose_older_data_folder_was_put_back_is_promoted_only_with_its_loss() -> None:
@@ -179,11 +181,11 @@ def test_a_member_in_sync_whose_older_data_folder_was_put_back_is_promoted_only_
     assert promote("b", 5600).after == {"master": "b", "epoch": "4", "bytes_at_risk": "5600"}
 
 
-def test_after_a_restore_the_new_row_is_above_the_newest_that_is_known() -> None:
+def test_after_a_restore_the_new_membership_is_above_the_newest_that_is_known() -> None:
     report("b", replace(REPORT, epoch=5, newest_place=(5, 30)))
     assert promote("c", 5600, dry_run=True).after == {"master": "c", "epoch": "6", "bytes_at_risk": "5600"}
     promote("b", 1000)
-    assert row().place == (6, 31)
+    assert membership().place == (6, 31)
     assert not service.members("g1").is_restored
 
 
@@ -210,7 +212,7 @@ def test_a_member_that_can_t_lead_is_not_promoted(
     report(node, found, seconds_ago=seconds_ago)
     with pytest.raises(Conflict, match=text):
         promote("c", 5600)
-    assert row() == ROW
+    assert membership() == MEMBERSHIP
 
 
 def test_who_is_not_promoted() -> None:
@@ -231,10 +233,10 @@ def test_a_promotion_of_a_group_that_changed_is_stale(monkeypatch: pytest.Monkey
     seen = service.members("g1")
     BrokerGroup.objects.filter(name="g1").update(in_sync_version=10)
     monkeypatch.setattr(service, "members", lambda name: seen)
-    count = len(audit_rows())
+    count = len(audit_memberships())
     with pytest.raises(Stale, match="changed in the meantime"):
         promote("c", 5600)
-    assert (row().master, len(audit_rows())) == ("a", count)
+    assert (membership().master, len(audit_memberships())) == ("a", count)
 
 
 def test_the_loss_of_one_of_several_members_is_not_accepted() -> None:

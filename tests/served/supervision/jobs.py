@@ -3,7 +3,7 @@
 LEADING = {
     "every": {"replication_checks"},
     "one_shot": {
-        "replication_feed", "replication_send", "replication_read", "replication_row_change", "replication_follow",
+        "replication_feed", "replication_send", "replication_read", "replication_membership_change", "replication_follow",
         "replication_copy",
     },
 }  # fmt: skip

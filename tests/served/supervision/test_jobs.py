@@ -80,9 +80,9 @@ REPLICATION = {
 }
 """Of members of larger groups: tests/sim/replication runs them."""
 CRITICAL = {
-    "broker": ("membership", "member"),
+    "broker": ("metaservers", "member"),
     "broker flushing by interval": ("member",),
-    "delay": ("membership", "meta_session", "delivery"),
+    "delay": ("metaservers", "meta_session", "delivery"),
     "metaserver": ("write_behind",),
 }
 """Every task that ends its process when it ends."""
@@ -320,20 +320,20 @@ async def _gather(process: Process, supervisor: BreakingSupervisor, _: pytest.Mo
 
 async def _fail_a_heartbeat(process: Process, _: BreakingSupervisor, patch: pytest.MonkeyPatch) -> None:
     assert isinstance(process, Node)
-    assert process.registration.membership is not None
-    patch.setattr(process.registration.membership, "describe", _raise)
-    process.registration.membership.soon()
+    assert process.registration.metaservers is not None
+    patch.setattr(process.registration.metaservers, "describe", _raise)
+    process.registration.metaservers.soon()
 
 
 async def _fetch_a_policy(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
     assert isinstance(process, Node)
-    assert process.registration.membership is not None
+    assert process.registration.metaservers is not None
     await eventually_async(lambda: process.policy.version)
-    policies = process.registration.membership.policies
+    policies = process.registration.metaservers.policies
     await eventually_async(lambda: policies._fetching is None)
     supervisor.break_job("policy_fetch")
     request = process.registration.request(BrokerRequestType.HEARTBEAT)
-    policies.check(process.registration.membership.sessions[0].caller, request, "another")
+    policies.check(process.registration.metaservers.sessions[0].caller, request, "another")
 
 
 async def _read_in_bulk(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
@@ -347,7 +347,7 @@ async def _join_a_group(process: Process, supervisor: BreakingSupervisor, _: pyt
     assert isinstance(process, Metaserver)
     async with peer(process) as node:
         await node.register("r1", boot_id="a")
-        supervisor.break_job("row_change")
+        supervisor.break_job("membership_change")
         request = NodeRegisterRequest(0, "r1", "r1-b", "broker", 1, "10.0.0.1:2", "", 4, 1, 0, 0, "1", boot_id="b")
         frame = await node.caller.call(Command.NODE_REGISTER, request.encode(), timeout_s=20)
         assert frame.code == ResponseCode.BROKER_ERROR
@@ -544,7 +544,7 @@ ONE_SHOTS: dict[str, tuple[str, OneShot]] = {
     "set_group": ("broker", _set_a_group),
     "query": ("delay", _ask_about_delayed),
     "delivery_batch": ("delay", _deliver),
-    "row_change": ("metaserver", _join_a_group),
+    "membership_change": ("metaserver", _join_a_group),
     "row_record": ("metaserver", _record_rows),
     "first_row": ("metaserver", _read_a_first_row),
     "route_file_rows": ("metaserver", _save_rows),
@@ -605,7 +605,7 @@ ALLOWED = {
     ("qmq_node/requests/bulk_read_limiter.py", "add_done_callback"): "after the supervisor's own; answers",
     ("broker_node/delivery/pulls.py", "add_done_callback"): "after the supervisor's own; answers",
     ("delay_node/handlers.py", "add_done_callback"): "after the supervisor's own; answers",
-    ("metaserver/replication/row_requests.py", "add_done_callback"): "after the supervisor's own; answers",
+    ("metaserver/replication/membership_requests.py", "add_done_callback"): "after the supervisor's own; answers",
     ("delay_node/batches.py", "add_done_callback"): "after the supervisor's own; ends delivery",
     ("qmq_node/server/listener.py", "add_done_callback"): "after the supervisor's own; forgets the task",
     (
@@ -614,15 +614,15 @@ ALLOWED = {
     ): "writes answers: what it raises reaches the event loop's handler, which counts it",
     ("qmq_node/server/server.py", "call_soon"): "reads connections again; as above",
     ("qmq/net/session.py", "add_done_callback"): "after the supervisor's own; ends calls that wait for routes",
-    ("qmq_node/membership/membership.py", "TaskGroup"): "the failure of a session ends the critical task membership",
-    ("qmq_node/membership/membership.py", "create_task"): "in that group",
+    ("qmq_node/metaservers/metaservers.py", "TaskGroup"): "the failure of a session ends the critical task metaservers",
+    ("qmq_node/metaservers/metaservers.py", "create_task"): "in that group",
     ("qmq/net/caller.py", "add_done_callback"): "forgets the future of a call",
     (
-        "metaserver/replication/row_changes.py",
+        "metaserver/replication/membership_changes.py",
         "run_in_executor",
     ): "the caller awaits it, as far as its time limit allows",
     (
-        "metaserver/replication/row_changes.py",
+        "metaserver/replication/membership_changes.py",
         "add_done_callback",
     ): "learns the outcome; its failure reaches the loop's handler, which counts it",
     ("qmq/net/caller.py", "call_soon"): "a method of the caller itself",

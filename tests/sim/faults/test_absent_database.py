@@ -8,7 +8,7 @@ from metaserver.server import RELOAD_SECONDS, ROUTE_FILE_ALONE_SECONDS
 from metaserver.stored.write_behind import BACK_OFF_SECONDS
 from qmq.net.timing import DEFAULT_BACKOFF
 from tests.sim.faults.scenario import NETWORK_SECONDS, Scenario, running
-from tests.sim.world.rows import AWAY_SECONDS
+from tests.sim.world.database import AWAY_SECONDS
 
 OUTAGE_SECONDS = 60.0
 STORED_SECONDS = BACK_OFF_SECONDS[-1] + AWAY_SECONDS + NETWORK_SECONDS
@@ -42,13 +42,13 @@ async def test_f28_clients_do_not_notice_that_the_database_is_away() -> None:
         database.is_away = True
         await asyncio.sleep(OUTAGE_SECONDS / 2)
         await newcomer(scenario, "new")
-        assert "new" not in database.rows.routes
+        assert "new" not in database.stored.routes
         assert scenario.meta.serving.write_behind.pending > 0
         await asyncio.sleep(ROUTE_FILE_ALONE_SECONDS + NETWORK_SECONDS)
         assert b'"new"' in bytes(scenario.host("meta").disk.names["/meta/routes.log"].content)
         await asyncio.sleep(OUTAGE_SECONDS / 2)
         database.is_away = False
-        took = await scenario.until(lambda: "new" in database.rows.routes, 30, "the new subject is stored")
+        took = await scenario.until(lambda: "new" in database.stored.routes, 30, "the new subject is stored")
         assert took < STORED_SECONDS
         took = await scenario.until(lambda: not scenario.meta.serving.write_behind.pending, 30, "everything is stored")
         assert took < NETWORK_SECONDS + 0.05
@@ -76,7 +76,7 @@ async def test_f28_a_database_that_is_slow_or_loses_its_replies_is_not_waited_fo
         database.slowness = 1.0
         await asyncio.sleep(20)
         assert scenario.changes_since(began) == []
-        assert {database.rows.routes[f"new{number}"].version for number in range(3)} == {1}
+        assert {database.stored.routes[f"new{number}"].version for number in range(3)} == {1}
         await scenario.settle()
         assert {send.attempts for send in scenario.sends} == {1}
         assert max(send.seconds for send in scenario.sends) < 3 * NETWORK_SECONDS
@@ -98,7 +98,7 @@ async def test_f28_a_node_that_dies_while_the_database_is_away_is_offline_on_tim
         scenario.cluster.database.is_away = False
         await asyncio.sleep(RELOAD_SECONDS + STORED_SECONDS)
         assert scenario.changes_since(began) == [("g1", "offline"), ("g1", "read_write")]
-        assert str(scenario.cluster.database.rows.groups["g1"].state) == "read_write"
+        assert str(scenario.cluster.database.stored.groups["g1"].state) == "read_write"
         await scenario.settle()
         assert max(send.seconds for send in scenario.sends) < 0.2
 
@@ -125,8 +125,8 @@ async def test_f32_a_metaserver_that_starts_without_its_database_serves_from_its
             await newcomer(scenario, subject)
         await asyncio.sleep(20)
         scenario.cluster.database.is_away = False
-        await scenario.until(lambda: "new" in scenario.cluster.database.rows.routes, STORED_SECONDS, "stored")
-        assert scenario.cluster.database.rows.routes["new"] == before["new"]
+        await scenario.until(lambda: "new" in scenario.cluster.database.stored.routes, STORED_SECONDS, "stored")
+        assert scenario.cluster.database.stored.routes["new"] == before["new"]
         assert scenario.changes_since(began) == []
         await scenario.settle()
         assert {send.attempts for send in scenario.sends} == {1}

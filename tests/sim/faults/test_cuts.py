@@ -8,7 +8,7 @@ from metaserver.memory.live_groups import EXPIRY_SECONDS
 from qmq.client.fetcher import LONG_POLL_MS, PULL_ALLOWANCE_SECONDS
 from qmq.net.caller import CONNECT_SECONDS
 from qmq.protocol.codes import BrokerGroupState
-from qmq_node.membership.metaserver_session import BACK_OFF_SECONDS, CALL_SECONDS
+from qmq_node.metaservers.metaserver_session import BACK_OFF_SECONDS, CALL_SECONDS
 from tests.sim.faults.scenario import NETWORK_SECONDS, OFFLINE_SECONDS, TIMEOUTS, running
 from tests.sim.world.network import RETRY_SECONDS, SYN_SECONDS
 

@@ -12,7 +12,7 @@ from metaserver.memory.live_groups import EXPIRY_SECONDS, HEARTBEAT_SECONDS
 from metaserver.server import EXPIRE_SECONDS
 from qmq.client.acker import HEARTBEAT_SECONDS as CONSUMER_HEARTBEAT_SECONDS
 from qmq.protocol.codes import BrokerGroupState
-from qmq_node.membership.metaserver_session import BACK_OFF_SECONDS
+from qmq_node.metaservers.metaserver_session import BACK_OFF_SECONDS
 from qmq_node.node.storage import JOB_SECONDS
 from tests.sim.faults.scenario import NETWORK_SECONDS, OFFLINE_SECONDS, TIMEOUTS, Scenario, running
 from tests.sim.world.cluster import RESTART_SECONDS

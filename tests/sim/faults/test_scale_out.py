@@ -28,26 +28,26 @@ class Loops:
 
     def plan(self) -> None:
         """Begin moves."""
-        rows = self._database.rows
-        groups = [row for row in rows.groups.values() if row.kind is GroupKind.BROKER]
+        stored = self._database.stored
+        groups = [group for group in stored.groups.values() if group.kind is GroupKind.BROKER]
         taking = [
-            row.name
-            for row in groups
-            if row.state is GroupState.READ_WRITE and row.operator_state is OperatorState.NORMAL
+            group.name
+            for group in groups
+            if group.state is GroupState.READ_WRITE and group.operator_state is OperatorState.NORMAL
         ]
-        leaving = [row.name for row in groups if row.operator_state is OperatorState.DRAINING]
-        for move in plan(list(rows.routes.values()), taking, leaving, minimum=2, most=50):
+        leaving = [group.name for group in groups if group.operator_state is OperatorState.DRAINING]
+        for move in plan(list(stored.routes.values()), taking, leaving, minimum=2, most=50):
             self._step(move)
 
     async def advance(self) -> None:
         """Take the next step of what moves."""
-        rows = self._database.rows
-        nodes = {rows.groups[node.broker_group].name: node for node in rows.nodes.values()}
+        stored = self._database.stored
+        nodes = {stored.groups[node.broker_group].name: node for node in stored.nodes.values()}
         places = {name: Place(name, node.address, node.admin_address) for name, node in nodes.items()}
         empty_now = set()
-        for route in [route for route in rows.routes.values() if route.phases]:
+        for route in [route for route in stored.routes.values() if route.phases]:
             known = sorted(
-                {client.group for client in rows.clients if client.subject == route.subject and client.group}
+                {client.group for client in stored.clients if client.subject == route.subject and client.group}
             )
             is_old_enough = self._scenario.loop.now - self._changed_at[route.subject] >= JOIN_SECONDS
             sight = await _look_at(route, known, places, is_old_enough)
@@ -78,11 +78,11 @@ class Loops:
     @property
     def are_done(self) -> bool:
         """Whether no subject moves."""
-        return not any(route.phases for route in self._database.rows.routes.values())
+        return not any(route.phases for route in self._database.stored.routes.values())
 
     def used(self) -> set[str]:
         """Broker groups that serve a subject."""
-        return {name for route in self._database.rows.routes.values() for name in route.broker_groups}
+        return {name for route in self._database.stored.routes.values() for name in route.broker_groups}
 
 
 async def test_two_groups_more_and_one_drained_lose_and_double_nothing_under_load() -> None:
@@ -115,7 +115,7 @@ async def test_two_groups_more_and_one_drained_lose_and_double_nothing_under_loa
             "g4",
         }
         assert not [send for send in scenario.sends if send.error is not None]
-        assert not any(Phase.JOINING in route.phases.values() for route in cluster.database.rows.routes.values())
+        assert not any(Phase.JOINING in route.phases.values() for route in cluster.database.stored.routes.values())
         await scenario.settle()
         assert not scenario.repeated()
         assert max(send.seconds for send in scenario.sends) < 1.0 + NETWORK_SECONDS

@@ -10,7 +10,7 @@ from qmq.net.meta_connection import ANSWER_SECONDS
 from qmq.net.timing import DEFAULT_BACKOFF
 from qmq.protocol.codes import ClientType
 from qmq.protocol.reasons import Reason
-from qmq_node.membership.metaserver_session import BACK_OFF_SECONDS
+from qmq_node.metaservers.metaserver_session import BACK_OFF_SECONDS
 from qmq_node.node.node import Node
 from tests.sim.faults.scenario import NETWORK_SECONDS, OFFLINE_SECONDS, Scenario, running
 
@@ -34,16 +34,16 @@ def node(scenario: Scenario, group: str) -> Node:
 
 
 def states(scenario: Scenario, group: str) -> list[str]:
-    membership = node(scenario, group).registration.membership
-    assert membership is not None
-    return [session["state"] for session in membership.report()]
+    metaservers = node(scenario, group).registration.metaservers
+    assert metaservers is not None
+    return [session["state"] for session in metaservers.report()]
 
 
 def followed(scenario: Scenario, group: str) -> str:
     """The host of the metaserver whose decisions a node follows."""
-    membership = node(scenario, group).registration.membership
-    assert membership is not None
-    (index,) = [number for number, session in enumerate(membership.report()) if session["is_followed"]]
+    metaservers = node(scenario, group).registration.metaservers
+    assert metaservers is not None
+    (index,) = [number for number, session in enumerate(metaservers.report()) if session["is_followed"]]
     return BOTH[index]
 
 
@@ -77,7 +77,7 @@ async def test_nodes_register_with_both_and_follow_the_first(caplog: pytest.LogC
         began = scenario.loop.now
         await asyncio.sleep(30)
         no_changes(scenario, began)
-        assert scenario.cluster.database.rows.groups["g1"].state == "read_write"
+        assert scenario.cluster.database.stored.groups["g1"].state == "read_write"
         await scenario.settle()
 
 
@@ -245,6 +245,6 @@ async def test_a_subject_that_both_create_is_served_by_the_groups_of_both(restar
         await asyncio.sleep(20)
         for subject, before in zip(subjects, chosen, strict=True):
             routes = [scenario.metaserver(name).directory.routes[subject] for name in BOTH]
-            assert routes[0] == routes[1] == database.rows.routes[subject]
+            assert routes[0] == routes[1] == database.stored.routes[subject]
             assert set(routes[0].broker_groups) == {name for names in before for name in names}
         await scenario.settle()

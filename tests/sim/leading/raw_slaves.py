@@ -22,7 +22,7 @@ async def with_a_good_slave() -> AsyncIterator[tuple[Scene, ScriptedSlave]]:
         assert good.answer is session
         assert good.is_connected
         assert scene.leading.counters.ended_sessions["rejected"] <= 1
-        assert scene.leading.current_row.in_sync[-1] == "b"
+        assert scene.leading.current_membership.in_sync[-1] == "b"
 
 
 async def raw(scene: Scene) -> Caller:

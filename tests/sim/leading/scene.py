@@ -12,7 +12,7 @@ from qmq.net.caller import Caller
 from qmq.net.node_secret import NodeSecret
 from qmq.protocol.codes import Command, FollowResult, FollowState
 from qmq.protocol.frames import FLAG_ONE_WAY, Frame, encode_request
-from qmq.protocol.group_rows import RowResult
+from qmq.protocol.group_memberships import MembershipResult
 from qmq.protocol.replication import Commits, Confirm, FollowRequest, FollowResponse
 from qmq.supervisor import Job, Supervisor
 from qmq_node.commits.committer import Committer
@@ -23,7 +23,7 @@ from qmq_node.log.log import SegmentedLog
 from qmq_node.log.record import HEADER_BYTES, Position, decode_header, is_whole
 from qmq_node.replication.master.leading import Leading
 from qmq_node.replication.master.listener import SyncListener
-from qmq_node.replication.rules.row import ChangeInSync, ChangeRejected, GroupRow
+from qmq_node.replication.rules.membership import ChangeInSync, ChangeRejected, Membership
 from qmq_node.replication.slave_claim import SlaveClaim, prove
 from tests.sim.world.loop import SimulatedClock, running_loop
 from tests.support.disks.memory_disk import MemoryDisk
@@ -49,11 +49,11 @@ class BreakableSupervisor(Supervisor):
             raise Injected(f"{record.name} is broken")
 
 
-class RowStore:
-    """The stored row of the group, and what becomes of requests to change it."""
+class MembershipStore:
+    """The stored membership of the group, and what becomes of requests to change it."""
 
-    def __init__(self, row: GroupRow) -> None:
-        self.row = row
+    def __init__(self, membership: Membership) -> None:
+        self.membership = membership
         self.requests: list[ChangeInSync] = []
         self.outcomes: list[str] = []
         """Of the next requests: "lost" (done, the answer is lost), "away" (not done, unknown), "broken" (raises), "refused", "held"
@@ -61,7 +61,7 @@ class RowStore:
         self.release = asyncio.Event()
         self.on_change: Callable[[], None] = lambda: None
 
-    async def request(self, change: ChangeInSync, reason: str) -> tuple[RowResult, GroupRow | None]:
+    async def request(self, change: ChangeInSync, reason: str) -> tuple[MembershipResult, Membership | None]:
         assert reason
         self.requests.append(change)
         await asyncio.sleep(0.01)
@@ -71,18 +71,18 @@ class RowStore:
         if outcome == "broken":
             raise Injected("no answer")
         if outcome == "away":
-            return RowResult.UNAVAILABLE, None
+            return MembershipResult.UNAVAILABLE, None
         if outcome == "refused":
-            return RowResult.REFUSED, self.row
+            return MembershipResult.REFUSED, self.membership
         try:
-            changed = change.applied_to(self.row)
+            changed = change.applied_to(self.membership)
         except ChangeRejected as rejected:
             if not rejected.is_stale:
                 raise
-            return RowResult.STALE, self.row
-        self.row = changed
+            return MembershipResult.STALE, self.membership
+        self.membership = changed
         self.on_change()
-        return (RowResult.UNAVAILABLE, None) if outcome == "lost" else (RowResult.DONE, self.row)
+        return (MembershipResult.UNAVAILABLE, None) if outcome == "lost" else (MembershipResult.DONE, self.membership)
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class ScriptedSlave:
 
     @property
     def in_sync(self) -> bool:
-        return self.node_id in self.scene.leading.current_row.in_sync
+        return self.node_id in self.scene.leading.current_membership.in_sync
 
     @property
     def has_all(self) -> bool:
@@ -285,7 +285,7 @@ class Scene:
     log: SegmentedLog
     committer: Committer
     supervisor: "BreakableSupervisor"
-    store: RowStore
+    store: MembershipStore
     disk: Disk
     newer_epochs: list[int] = field(default_factory=list)
     answered: list[int] = field(default_factory=list)
@@ -331,9 +331,9 @@ class Scene:
         await asyncio.sleep(seconds)
 
     def applied(self, high_watermark: int) -> None:
-        """Every member that the stored row names has synced everything below the high watermark, by its own account."""
+        """Every member that the stored membership names has synced everything below the high watermark, by its own account."""
         assert high_watermark <= self.log.synced_end
-        for member in self.store.row.in_sync:
+        for member in self.store.membership.in_sync:
             if member != "m":
                 assert member in self.slaves, f"{member} has nothing"
                 assert self.slaves[member].synced_end >= high_watermark, f"{member} lacks confirmed commits"
@@ -345,7 +345,7 @@ class Scene:
     def new_leading(self, **changes: Any) -> Leading:
         loop = running_loop()
         arguments = {
-            "node_id": "m", "row": self.store.row, "log": self.log, "committer": self.committer,
+            "node_id": "m", "membership": self.store.membership, "log": self.log, "committer": self.committer,
             "clock": SimulatedClock(loop), "supervisor": self.supervisor, "rng": loop.rng("sessions"),
             "request": self.store.request, "on_newer_epoch": self.newer_epochs.append,
             "checkpoints": CheckpointStore(self.disk, "checkpoint", "test"), "copy_bytes_per_second": 0, "log_id": "",
@@ -353,14 +353,14 @@ class Scene:
         return Leading(**{**arguments, **changes})
 
 
-def row(*in_sync: str, members: tuple[str, ...] = MEMBERS, in_sync_min: int = 2) -> GroupRow:
-    """The row of group g1 with master m."""
-    return GroupRow("g1", members, "m", in_sync or ("m",), EPOCH, 7, PROMOTION, in_sync_min)
+def membership(*in_sync: str, members: tuple[str, ...] = MEMBERS, in_sync_min: int = 2) -> Membership:
+    """The membership of group g1 with master m."""
+    return Membership("g1", members, "m", in_sync or ("m",), EPOCH, 7, PROMOTION, in_sync_min)
 
 
 @asynccontextmanager
 async def leading(
-    stored_row: GroupRow | None = None,
+    stored_membership: Membership | None = None,
     *,
     commits_before: int = 0,
     disk: MemoryDisk | None = None,
@@ -375,7 +375,7 @@ async def leading(
         clock, logger=logging.getLogger("test"), on_failure=lambda _, error: failures.append(error)
     )
     log = SegmentedLog.open(on.disk, "log", segment_bytes=SEGMENT_BYTES, visit=lambda _: None)
-    store = RowStore(stored_row or row())
+    store = MembershipStore(stored_membership or membership())
     scene: Scene
     committer = Committer(
         log,

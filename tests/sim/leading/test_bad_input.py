@@ -13,7 +13,7 @@ from qmq.protocol.replication import EPOCHS_MAX, READ_COPY_BYTES_MAX, Confirm
 from qmq_node.replication.master import candidates
 from qmq_node.replication.master import listener as listener_module
 from tests.sim.leading.raw_slaves import raw, with_a_good_slave
-from tests.sim.leading.scene import PROMOTION, SEGMENT_BYTES, ScriptedSlave, commit_bytes, leading, row
+from tests.sim.leading.scene import PROMOTION, SEGMENT_BYTES, ScriptedSlave, commit_bytes, leading, membership
 from tests.support.waiting import eventually_async
 
 OTHER = "00000000-0000-0000-0000-000000000002"
@@ -71,7 +71,7 @@ async def test_a_slave_that_is_rejected_again_and_again_is_logged_with_a_doublin
 
 
 async def test_a_spare_is_no_member() -> None:
-    async with leading(row(members=("m", "a"))) as scene:
+    async with leading(membership(members=("m", "a"))) as scene:
         assert (await scene.slave("b").ask()).result is FollowResult.NOT_MEMBER
 
 

@@ -47,11 +47,12 @@ BREAKAGES = (
         test_in_sync.test_a_slave_whose_connection_ended_has_a_second_to_come_back,
     ),
     Breakage(
-        "a slave that is removed stops counting before the row says so",
+        "a slave that is removed stops counting before the membership says so",
         PACKAGE + "in_sync_set:InSyncSet.due_change",
         "return master.remove(member), reason",
-        "change = master.remove(member); self._master.set(master.learned(change.applied_to(master.row))); return change, reason",
-        test_in_sync.test_a_slave_that_stalls_is_removed_after_three_seconds_row_first,
+        "change = master.remove(member)\n        self._master.set(master.learned(change.applied_to(master.membership)))\n"
+        "        return change, reason",
+        test_in_sync.test_a_slave_that_stalls_is_removed_after_three_seconds_membership_first,
     ),
     Breakage(
         "a slave counts only once its addition is known to be stored",
@@ -62,8 +63,8 @@ BREAKAGES = (
     ),
     Breakage(
         "an unknown outcome is taken for a failure",
-        PACKAGE + "row_changes:RowChanges._send",
-        "if result is not RowResult.UNAVAILABLE:",
+        PACKAGE + "membership_changes:MembershipChanges._send",
+        "if result is not MembershipResult.UNAVAILABLE:",
         "if True:",
         test_in_sync.test_a_removal_with_an_unknown_outcome_is_repeated_although_the_slave_is_back,
     ),

@@ -8,12 +8,12 @@ from qmq.net.node_secret import NodeSecret
 from qmq.protocol.codes import FollowResult, FollowState
 from qmq_node.log.record import HEADER_BYTES
 from qmq_node.replication.master import feed, sender
-from tests.sim.leading.scene import Scene, ScriptedSlave, leading, row
+from tests.sim.leading.scene import Scene, ScriptedSlave, leading, membership
 from tests.support.waiting import eventually_async
 
 
 async def test_a_master_that_is_alone_in_its_set_confirms_what_its_disk_has() -> None:
-    async with leading(row(in_sync_min=1)) as scene:
+    async with leading(membership(in_sync_min=1)) as scene:
         end = await scene.write()
         assert (scene.answered, scene.committer.high_watermark) == ([0], end)
         assert (scene.leading.accepts_sends, scene.leading.send_refusal, scene.leading.stalled_seconds) == (True, "", 0)
@@ -25,7 +25,7 @@ async def test_a_slave_joins_empty_and_answers_wait_for_it_from_then_on() -> Non
         assert scene.answered == [0], "no other slave counts"
         assert scene.leading.send_refusal == "read only: 2 copies are required, 1 is in sync"
         slave = await scene.following("a")
-        assert scene.store.row.in_sync == ("m", "a")
+        assert scene.store.membership.in_sync == ("m", "a")
         assert scene.leading.accepts_sends
         slave.is_stalled = True
         end = await scene.write()
@@ -72,7 +72,7 @@ async def test_a_slave_that_has_a_part_of_the_log_receives_the_rest() -> None:
 
 
 async def test_commits_that_left_memory_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with leading(row("m", "a")) as scene:
+    async with leading(membership("m", "a")) as scene:
         scene.leading._feed._bytes_max = 1_000
         slave = await scene.following("a")
         slave.is_stalled = True
@@ -85,7 +85,7 @@ async def test_commits_that_left_memory_are_read(monkeypatch: pytest.MonkeyPatch
 
 
 async def test_commits_stay_in_memory_until_all_that_follow_have_confirmed_them() -> None:
-    async with leading(row("m", "a")) as scene:
+    async with leading(membership("m", "a")) as scene:
         kept_bytes = lambda: scene.leading._feed.kept_bytes  # noqa: E731
         slave, other = await scene.following("a"), scene.slave("b")
         other.state = FollowState.COPYING
@@ -106,7 +106,7 @@ async def test_commits_stay_in_memory_until_all_that_follow_have_confirmed_them(
 
 
 async def test_a_slave_that_connects_again_gets_what_it_lacks_from_memory() -> None:
-    async with leading(row("m", "a")) as scene:
+    async with leading(membership("m", "a")) as scene:
         slave = await scene.following("a")
         await slave.disconnect()
         for _ in range(20):
@@ -171,7 +171,7 @@ async def test_what_a_slave_keeps_is_checked_as_far_as_its_crc_is_in_memory(monk
 
 
 async def test_a_slave_of_the_in_sync_set_does_not_discard_its_log() -> None:
-    async with leading(row("m", "a"), commits_before=120) as scene:
+    async with leading(membership("m", "a"), commits_before=120) as scene:
         await asyncio.to_thread(scene.log.drop_before, 9_000)
         slave = scene.slave("a")
         # As if an older copy of its folder had been put back.
@@ -180,7 +180,7 @@ async def test_a_slave_of_the_in_sync_set_does_not_discard_its_log() -> None:
             FollowResult.BUSY,
             "the slave's log ends at 0, and the master's begins at 8192; it can copy when it has left the in-sync set",
         )
-        await eventually_async(lambda: scene.store.row.in_sync == ("m",), 10)
+        await eventually_async(lambda: scene.store.membership.in_sync == ("m",), 10)
         assert (await slave.ask()).result == FollowResult.TOO_FAR_BEHIND
         await slave.disconnect()
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.sim.leading.scene import leading, row
+from tests.sim.leading.scene import leading, membership
 from tests.support.waiting import eventually_async
 
 REQUESTS = 200
@@ -14,7 +14,7 @@ REQUESTS = 200
 @pytest.mark.parametrize("sync_seconds", [0.0003, 0.002])
 @pytest.mark.parametrize("clients", [2, 4, 16])
 async def test_clients_that_send_when_they_were_answered_share_their_commits(clients: int, sync_seconds: float) -> None:
-    async with leading(row("m", "a"), secret=None) as scene:
+    async with leading(membership("m", "a"), secret=None) as scene:
         slave = await scene.following("a")
         slave.sync_seconds = sync_seconds
         loop, before = asyncio.get_running_loop(), scene.committer.commits
@@ -33,7 +33,7 @@ async def test_clients_that_send_when_they_were_answered_share_their_commits(cli
 
 
 async def test_commits_wait_seldom_for_clients_that_do_not_wait_for_responses() -> None:
-    async with leading(row("m", "a")) as scene:
+    async with leading(membership("m", "a")) as scene:
         await scene.following("a")
         before = scene.committer.commits
         for _ in range(1_000):

@@ -1,4 +1,4 @@
-"""Which slaves count, and when the row changes: it comes first, then the high watermark moves without the slave."""
+"""Which slaves count, and when the membership changes: it comes first, then the high watermark moves without the slave."""
 
 import asyncio
 from dataclasses import replace
@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from qmq.protocol.codes import FollowResult, FollowState
-from qmq.protocol.group_rows import InSyncChange
+from qmq.protocol.group_memberships import InSyncChange
 from qmq_node.replication.master.in_sync_set import PROGRESS_SECONDS, RECONNECT_SECONDS, SLOW_SECONDS
 from qmq_node.replication.master.leading import PAUSE_SECONDS
-from qmq_node.replication.master.row_changes import RETRY_SECONDS_FIRST, RETRY_SECONDS_MAX
-from tests.sim.leading.scene import Scene, leading, row
+from qmq_node.replication.master.membership_changes import RETRY_SECONDS_FIRST, RETRY_SECONDS_MAX
+from tests.sim.leading.scene import Scene, leading, membership
 from tests.sim.world.loop import running_loop
 from tests.support.waiting import eventually_async
 
@@ -25,14 +25,14 @@ def changes(scene: Scene) -> list[tuple[InSyncChange, str]]:
     return [(request.change, request.member) for request in scene.store.requests]
 
 
-async def test_a_slave_that_stalls_is_removed_after_three_seconds_row_first() -> None:
+async def test_a_slave_that_stalls_is_removed_after_three_seconds_membership_first() -> None:
     assert PROGRESS_SECONDS == 3.0
     async with leading() as scene:
         slave, other = await scene.following("a"), await scene.following("b")
         await scene.write()
         slave.is_stalled = True
         await scene.wait(10.0)
-        assert scene.store.row.in_sync == ("m", "a", "b"), "nothing waits for it"
+        assert scene.store.membership.in_sync == ("m", "a", "b"), "nothing waits for it"
         scene.store.outcomes = ["held"]
         end = await scene.write()
         began = now()
@@ -41,12 +41,12 @@ async def test_a_slave_that_stalls_is_removed_after_three_seconds_row_first() ->
         assert changes(scene)[2:] == [(InSyncChange.REMOVE, "a")]
         await scene.wait(5.0)
         assert other.synced_end >= end
-        assert scene.answered == [0], "the row does not say so yet"
+        assert scene.answered == [0], "the membership does not say so yet"
         assert scene.leading.accepts_sends
         assert scene.leading.stalled_seconds > 7
         scene.store.release.set()
         await eventually_async(lambda: scene.answered == [0, 1])
-        assert scene.store.row.in_sync == ("m", "b")
+        assert scene.store.membership.in_sync == ("m", "b")
         assert slave.is_connected, "it may catch up in the same session"
         slave.resume()
         began = now()
@@ -85,21 +85,23 @@ async def test_a_slave_with_another_data_folder_follows_when_it_has_left_the_set
         )
         await slave.disconnect()
         await eventually_async(lambda: changes(scene)[1:] == [(InSyncChange.REMOVE, "a")])
-        await eventually_async(lambda: "a" not in scene.leading.current_row.in_sync)
+        await eventually_async(lambda: "a" not in scene.leading.current_membership.in_sync)
         await slave.follow(incarnation=FOLDER)
         await eventually_async(lambda: slave.in_sync)
         assert scene.store.requests[-1].incarnation == FOLDER
-        assert scene.store.row.incarnation_of("a") == FOLDER
+        assert scene.store.membership.incarnation_of("a") == FOLDER
 
 
-async def test_a_session_ends_when_the_row_names_another_data_folder() -> None:
+async def test_a_session_ends_when_the_membership_names_another_data_folder() -> None:
     async with leading() as scene:
         slave, other = await scene.following("a"), await scene.following("b")
-        row_of_b = scene.store.row
-        scene.store.row = replace(row_of_b, version=row_of_b.version + 1).with_incarnation("a", FOLDER)
-        scene.leading.learned(scene.store.row)
+        membership_of_b = scene.store.membership
+        scene.store.membership = replace(membership_of_b, version=membership_of_b.version + 1).with_incarnation(
+            "a", FOLDER
+        )
+        scene.leading.learned(scene.store.membership)
         await eventually_async(lambda: not slave.is_connected)
-        await eventually_async(lambda: "a" not in scene.store.row.in_sync)
+        await eventually_async(lambda: "a" not in scene.store.membership.in_sync)
         assert other.is_connected
 
 
@@ -123,7 +125,7 @@ async def test_a_slave_whose_connection_ended_has_a_second_to_come_back() -> Non
             await scene.wait(0.8)
             await slave.follow()
             await eventually_async(lambda: len(scene.answered) == scene.sent)
-        assert scene.store.row.in_sync == ("m", "a", "b")
+        assert scene.store.membership.in_sync == ("m", "a", "b")
         await slave.disconnect()
         began = now()
         await eventually_async(lambda: not slave.in_sync)
@@ -146,8 +148,8 @@ async def test_a_slave_that_only_reconnects_makes_no_progress() -> None:
         assert now() - began >= 3
 
 
-async def test_a_slave_of_the_row_that_does_not_connect_is_removed() -> None:
-    async with leading(row("m", "a", "b")) as scene:
+async def test_a_slave_of_the_membership_that_does_not_connect_is_removed() -> None:
+    async with leading(membership("m", "a", "b")) as scene:
         slave = scene.slave("b")
         await slave.follow()
         await scene.write()
@@ -193,7 +195,7 @@ async def test_a_slave_that_leaves_is_removed_at_once_and_counts_until_then() ->
 
 
 async def test_the_session_of_a_slave_that_leaves_without_being_in_sync_ends_at_once() -> None:
-    async with leading(row("m", in_sync_min=1), commits_before=3) as scene:
+    async with leading(membership("m", in_sync_min=1), commits_before=3) as scene:
         slave = scene.slave("a")
         slave.state = FollowState.LEAVING
         await slave.follow()
@@ -229,7 +231,7 @@ async def test_what_a_slave_confirms_while_it_copies_does_not_count() -> None:
         assert scene.answered == []
         scene.store.release.set()
         await eventually_async(lambda: scene.answered == [0])
-        assert scene.store.row.in_sync == ("m",)
+        assert scene.store.membership.in_sync == ("m",)
 
 
 @pytest.mark.parametrize("outcome", ["lost", "away", "broken"])
@@ -243,20 +245,20 @@ async def test_an_addition_with_an_unknown_outcome_counts_and_is_repeated(outcom
         slave.is_stalled = True
         await scene.write()
         await scene.wait(0.5)
-        assert scene.answered == [], "the row may name the slave"
+        assert scene.answered == [], "the membership may name the slave"
         slave.resume()
         began = now()
         await eventually_async(lambda: slave.in_sync)
-        # Of a change that was made, the second request is stale and learns the row.
+        # Of a change that was made, the second request is stale and learns the membership.
         expected = 1 if outcome == "lost" else 4
         assert now() - began >= (0 if outcome == "lost" else 0.2 + 0.4 + 0.8 + 1.6 - 1.0)
         assert len(scene.store.requests) == expected + 1
         assert len(set(scene.store.requests)) == 1
-        scene.expected_failures = {"replication_row_change"} if outcome == "broken" else set()
+        scene.expected_failures = {"replication_membership_change"} if outcome == "broken" else set()
 
 
 async def test_a_slave_that_may_have_been_added_and_is_gone_is_removed_before_anything_is_answered() -> None:
-    async with leading(row(in_sync_min=1)) as scene:
+    async with leading(membership(in_sync_min=1)) as scene:
         scene.store.outcomes = ["lost", "away"]
         slave = scene.slave("a")
         await slave.follow()
@@ -266,7 +268,7 @@ async def test_a_slave_that_may_have_been_added_and_is_gone_is_removed_before_an
         await scene.wait(0.9)
         assert scene.answered == []
         await eventually_async(lambda: scene.answered == [0])
-        assert scene.store.row.in_sync == ("m",)
+        assert scene.store.membership.in_sync == ("m",)
         assert changes(scene)[-1] == (InSyncChange.REMOVE, "a")
 
 
@@ -275,11 +277,11 @@ async def test_a_removal_with_an_unknown_outcome_is_repeated_although_the_slave_
         slave = await scene.following("a")
         scene.store.outcomes = ["lost"]
         await slave.disconnect()
-        await eventually_async(lambda: scene.store.row.in_sync == ("m",))
+        await eventually_async(lambda: scene.store.membership.in_sync == ("m",))
         await slave.follow()
-        await eventually_async(lambda: scene.leading.current_row.version > 8)
-        await eventually_async(lambda: scene.store.row.in_sync == ("m", "a"))
-        assert scene.leading.current_row == scene.store.row
+        await eventually_async(lambda: scene.leading.current_membership.version > 8)
+        await eventually_async(lambda: scene.store.membership.in_sync == ("m", "a"))
+        assert scene.leading.current_membership == scene.store.membership
 
 
 async def test_a_refused_change_is_requested_again_with_a_pause() -> None:
@@ -303,35 +305,35 @@ async def test_one_change_is_requested_at_a_time() -> None:
         await eventually_async(lambda: first.in_sync and second.in_sync)
 
 
-async def test_rows_that_a_metaserver_sends_are_learned() -> None:
-    async with leading(row("m", "a")) as scene:
+async def test_memberships_that_a_metaserver_sends_are_learned() -> None:
+    async with leading(membership("m", "a")) as scene:
         await scene.write()
         assert scene.answered == []
-        scene.store.row = row("m")
-        scene.store.row = replace(scene.store.row, version=9)
-        scene.leading.learned(replace(scene.store.row, version=6))
-        assert scene.answered == [], "an older row"
-        scene.leading.learned(scene.store.row)
+        scene.store.membership = membership("m")
+        scene.store.membership = replace(scene.store.membership, version=9)
+        scene.leading.learned(replace(scene.store.membership, version=6))
+        assert scene.answered == [], "an older membership"
+        scene.leading.learned(scene.store.membership)
         assert scene.answered == [0]
         assert scene.leading.send_refusal == "read only: 2 copies are required, 1 is in sync"
-        scene.leading.learned(replace(scene.store.row, epoch=3, version=10))
+        scene.leading.learned(replace(scene.store.membership, epoch=3, version=10))
         assert scene.newer_epochs == [3]
-        assert scene.leading.current_row.epoch == 1
+        assert scene.leading.current_membership.epoch == 1
 
 
-async def test_a_new_member_may_follow_once_the_row_names_it() -> None:
-    async with leading(row(members=("m", "a"))) as scene:
-        scene.store.row = replace(scene.store.row, members=("m", "a", "b"), version=8)
-        scene.leading.learned(scene.store.row)
+async def test_a_new_member_may_follow_once_the_membership_names_it() -> None:
+    async with leading(membership(members=("m", "a"))) as scene:
+        scene.store.membership = replace(scene.store.membership, members=("m", "a", "b"), version=8)
+        scene.leading.learned(scene.store.membership)
         await scene.following("b")
 
 
 async def test_a_node_that_is_no_member_any_more_loses_its_session() -> None:
-    async with leading(row("m", "a")) as scene:
+    async with leading(membership("m", "a")) as scene:
         slave, other = await scene.following("a"), scene.slave("b")
         await other.follow()
-        scene.store.row = replace(scene.store.row, members=("m", "a"), version=9)
-        scene.leading.learned(scene.store.row)
+        scene.store.membership = replace(scene.store.membership, members=("m", "a"), version=9)
+        scene.leading.learned(scene.store.membership)
         await eventually_async(lambda: not other.is_connected)
         assert [report.node_id for report in scene.leading.slaves()] == ["a"]
         await scene.write()
@@ -365,7 +367,7 @@ async def test_after_its_end_nothing_is_confirmed_any_more() -> None:
         assert scene.committer.on_stored is not None
         await eventually_async(lambda: not slave.is_connected)
         await scene.write()
-        scene.leading.learned(replace(row("m"), version=20))
+        scene.leading.learned(replace(membership("m"), version=20))
         assert scene.answered == []
         assert scene.leading.slaves() == []
         await scene.leading.close()

@@ -50,7 +50,7 @@ EXERCISES: dict[str, Exercise] = {
     "replication_feed": _write,
     "replication_send": _write,
     "replication_read": _read,
-    "replication_row_change": _change,
+    "replication_membership_change": _change,
     "replication_follow": _ask,
     "replication_copy": _read_state,
 }

@@ -4,7 +4,7 @@ import pytest
 
 from qmq_node.replication.master import sender
 from qmq_node.replication.rules.master import Master
-from tests.sim.leading.scene import Scene, ScriptedSlave, leading, row
+from tests.sim.leading.scene import Scene, ScriptedSlave, leading, membership
 from tests.sim.world.loop import running_loop
 from tests.support.waiting import eventually_async
 
@@ -24,7 +24,7 @@ class Oracle:
         """The high watermark is not above what a counted member has on its disk, and answers are those below it."""
         scene, high_watermark = self._scene, self._scene.committer.high_watermark
         assert high_watermark <= scene.log.synced_end
-        for member in {*scene.store.row.in_sync, *scene.leading.current_row.in_sync} - {"m"}:
+        for member in {*scene.store.membership.in_sync, *scene.leading.current_membership.in_sync} - {"m"}:
             slave = scene.slaves[member]
             assert slave.synced_end >= high_watermark
             assert max(slave.confirmed_ends, default=0) >= high_watermark
@@ -42,7 +42,7 @@ async def wipe(scene: Scene, slave: ScriptedSlave) -> None:
     """A slave that nothing rests on gets an empty disk."""
     await slave.disconnect()
     value: Master = scene.leading._master.value
-    if slave.node_id not in value.counted and slave.node_id not in scene.store.row.in_sync:
+    if slave.node_id not in value.counted and slave.node_id not in scene.store.membership.in_sync:
         slave.commits.clear()
         slave.segment_sizes.clear()
         slave.confirmed_ends.clear()
@@ -59,7 +59,7 @@ async def run(seed: int) -> None:
     loop = running_loop()
     rng = loop.rng(f"scenario {seed}")
     in_sync = rng.choice([("m",), ("m", "a"), ("m", "a", "b")])
-    async with leading(row(*in_sync, in_sync_min=rng.choice([1, 2])), commits_before=0) as scene:
+    async with leading(membership(*in_sync, in_sync_min=rng.choice([1, 2])), commits_before=0) as scene:
         scene.leading._feed._bytes_max = rng.choice([1_000, 10_000, 64 << 20])
         oracle = Oracle(scene)
         slaves = [scene.slave("a"), scene.slave("b")]
@@ -95,7 +95,7 @@ async def run(seed: int) -> None:
             if not slave.is_connected:
                 await connect(scene, slave)
         await eventually_async(
-            lambda: scene.leading.current_row == scene.store.row and all(s.in_sync for s in slaves), 20.0
+            lambda: scene.leading.current_membership == scene.store.membership and all(s.in_sync for s in slaves), 20.0
         )
         await eventually_async(lambda: len(scene.answered) == scene.sent)
         await eventually_async(lambda: all(slave.has_all for slave in slaves))

@@ -17,7 +17,7 @@ from qmq_node.replication.master import state_reads
 from qmq_node.replication.master.retention_holds import HOLD_SECONDS
 from qmq_node.replication.master.state_reads import STATE_SECONDS
 from qmq_node.replication.slave_claim import SlaveClaim, prove
-from tests.sim.leading.scene import EPOCH, PROMOTION, Scene, leading, row
+from tests.sim.leading.scene import EPOCH, PROMOTION, Scene, leading, membership
 
 STATE = b"all that the log has lost " * 40
 REQUEST = ReadCopyRequest("g1", "a", EPOCH, PROMOTION, 0, 0, 400)
@@ -56,7 +56,7 @@ async def read_all(caller: Caller, first: ReadCopyResponse) -> bytes:
 
 
 async def test_a_slave_reads_the_newest_checkpoint_while_newer_ones_are_made() -> None:
-    async with leading(row("m"), commits_before=3) as scene:
+    async with leading(membership("m"), commits_before=3) as scene:
         caller = await connected(scene)
         assert await read(caller, REQUEST) == "copy.busy", "there is none yet"
         save(scene, 300)
@@ -91,7 +91,7 @@ async def test_a_slave_reads_the_newest_checkpoint_while_newer_ones_are_made() -
     ids=str,
 )
 async def test_bad_requests_are_refused(changes: dict[str, Any], code: str) -> None:
-    async with leading(row("m"), commits_before=3, secret=None) as scene:
+    async with leading(membership("m"), commits_before=3, secret=None) as scene:
         save(scene, 300)
         caller = await connected(scene)
         assert await read(caller, replace(REQUEST, **changes)) == code
@@ -103,7 +103,7 @@ async def test_bad_requests_are_refused(changes: dict[str, Any], code: str) -> N
 
 
 async def test_a_newer_epoch_makes_the_master_step_down() -> None:
-    async with leading(row("m"), secret=None) as scene:
+    async with leading(membership("m"), secret=None) as scene:
         caller = await connected(scene)
         assert await read(caller, replace(REQUEST, epoch=EPOCH + 3)) == "copy.forbidden"
         assert scene.newer_epochs == [EPOCH + 3]
@@ -111,7 +111,7 @@ async def test_a_newer_epoch_makes_the_master_step_down() -> None:
 
 
 async def test_a_body_that_can_not_be_read_is_answered_and_ends_the_connection() -> None:
-    async with leading(row("m")) as scene:
+    async with leading(membership("m")) as scene:
         caller = await connected(scene)
         frame = await caller.call(Command.READ_COPY, REQUEST.encode()[:-3], timeout_s=5)
         assert frame.code != ResponseCode.SUCCESS
@@ -121,7 +121,7 @@ async def test_a_body_that_can_not_be_read_is_answered_and_ends_the_connection()
 
 async def test_reads_have_a_limit_and_a_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state_reads, "READS_MAX", 2)
-    async with leading(row("m"), commits_before=3, copy_bytes_per_second=400) as scene:
+    async with leading(membership("m"), commits_before=3, copy_bytes_per_second=400) as scene:
         save(scene, 300)
         caller = await connected(scene)
         began = asyncio.get_running_loop().time()
@@ -138,7 +138,7 @@ async def test_reads_have_a_limit_and_a_rate(monkeypatch: pytest.MonkeyPatch) ->
 
 
 async def test_a_checkpoint_without_readers_is_closed_and_the_log_is_held_for_who_reads_it() -> None:
-    async with leading(row("m"), commits_before=40) as scene:
+    async with leading(membership("m"), commits_before=40) as scene:
         high_watermark = scene.committer.high_watermark
         assert scene.leading.retained_from == high_watermark
         save(scene, 300)
@@ -159,7 +159,7 @@ async def test_a_checkpoint_without_readers_is_closed_and_the_log_is_held_for_wh
 
 
 async def test_a_slave_that_has_the_state_follows_from_the_begin_of_the_log_on() -> None:
-    async with leading(row("m"), commits_before=120) as scene:
+    async with leading(membership("m"), commits_before=120) as scene:
         await asyncio.to_thread(scene.log.drop_before, 9_000)
         assert scene.log.begin == 8_192
         slave = scene.slave("a")
@@ -173,7 +173,7 @@ async def test_a_slave_that_has_the_state_follows_from_the_begin_of_the_log_on()
 
 
 async def test_a_node_that_does_not_lead_has_no_state() -> None:
-    async with leading(row("m"), commits_before=3, secret=None) as scene:
+    async with leading(membership("m"), commits_before=3, secret=None) as scene:
         save(scene, 300)
         leads, scene.leading = scene.leading, None  # type: ignore[assignment]
         caller = await connected(scene)

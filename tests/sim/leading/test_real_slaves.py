@@ -9,7 +9,7 @@ from qmq_node.commits.applying import Applying
 from qmq_node.replication.master import sender
 from qmq_node.replication.slave.follow_outcomes import FollowerIdentity, MustCopy
 from qmq_node.replication.slave.follower import Follower
-from tests.sim.leading.scene import EPOCH, PROMOTION, SECRET, Scene, leading, row
+from tests.sim.leading.scene import EPOCH, PROMOTION, SECRET, Scene, leading, membership
 from tests.sim.replication.following import Payloads, payloads_of
 from tests.sim.world.loop import running_loop
 from tests.support.disks.memory_disk import MemoryDisk
@@ -46,7 +46,7 @@ class RealSlave:
 
     @property
     def in_sync(self) -> bool:
-        return self.node_id in self.scene.leading.current_row.in_sync
+        return self.node_id in self.scene.leading.current_membership.in_sync
 
     async def stop(self) -> None:
         self.task.cancel()
@@ -62,7 +62,7 @@ def all_equal(scene: Scene, slaves: list[RealSlave]) -> bool:
 async def test_logs_become_equal_and_records_are_applied(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = Random(seed)
     monkeypatch.setattr(sender, "READ_BYTES", 5_000)
-    async with leading(row(in_sync_min=1), commits_before=30) as scene:
+    async with leading(membership(in_sync_min=1), commits_before=30) as scene:
         scene.append()
         slaves = {name: RealSlave(scene, name, MemoryDisk()) for name in ("a", "b")}
         scene.slaves = dict(slaves)  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from qmq_node.replication.master.leading import CHECK_SECONDS
 from qmq_node.replication.master.listener import QUEUED_BYTES_MAX, sync_limits
 from qmq_node.replication.master.retention_holds import HOLD_SECONDS
 from qmq_node.replication.master.sender import HEARTBEAT_SECONDS, READ_BYTES, UNCONFIRMED_COMMITS_MAX, WINDOW_BYTES_MAX
-from tests.sim.leading.scene import Scene, ScriptedSlave, commit_bytes, leading, row
+from tests.sim.leading.scene import Scene, ScriptedSlave, commit_bytes, leading, membership
 from tests.support.waiting import eventually_async
 
 
@@ -31,7 +31,7 @@ def in_flight(scene: Scene, slave: ScriptedSlave) -> int:
 
 
 async def test_a_slow_slave_is_bounded_by_its_window_while_the_other_keeps_pace() -> None:
-    async with leading(row("m", "b")) as scene:
+    async with leading(membership("m", "b")) as scene:
         fast, slow = await scene.following("b"), scene.slave("a")
         await slow.follow(window_bytes=2_000)
         slow.is_stalled = True
@@ -97,7 +97,7 @@ async def test_a_slave_that_does_not_confirm_seals_receives_what_is_behind_them(
 
 
 async def test_heartbeats_carry_the_high_watermark_while_nothing_is_sent() -> None:
-    async with leading(row("m", "a", "b")) as scene:
+    async with leading(membership("m", "a", "b")) as scene:
         slave, other = await scene.following("a"), await scene.following("b")
         await scene.write()
         await scene.wait(0.2)
@@ -177,7 +177,7 @@ async def test_reads_are_off_the_event_loop_and_end_before_the_log_is_closed() -
 
 
 async def test_commits_are_sent_before_this_disk_has_them() -> None:
-    async with leading(row("m", "a")) as scene:
+    async with leading(membership("m", "a")) as scene:
         slave = await scene.following("a")
         scene.log._disk.weather.sync_seconds = 0.5  # type: ignore[attr-defined]
         scene.append()
@@ -195,7 +195,7 @@ async def test_commits_are_sent_before_this_disk_has_them() -> None:
 
 
 async def test_retention_keeps_what_slaves_need_that_make_progress() -> None:
-    async with leading(row("m", "b"), commits_before=60) as scene:
+    async with leading(membership("m", "b"), commits_before=60) as scene:
         good, slow = await scene.following("b"), scene.slave("a")
         slow.sync_seconds = 1.0
         await slow.follow(window_bytes=1_000)
@@ -204,7 +204,7 @@ async def test_retention_keeps_what_slaves_need_that_make_progress() -> None:
         assert scene.leading.retained_from == slow.synced_end
         slow.is_stalled = True
         good.is_stalled = True
-        # It remains in the set until the row says otherwise.
+        # It remains in the set until the membership says otherwise.
         scene.store.outcomes = ["held"]
         await scene.write()
         await scene.wait(2.0)
@@ -223,7 +223,7 @@ async def test_retention_waits_for_a_slave_that_builds_indexes_of_what_it_copied
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(retention_holds, "REBUILD_BYTES_PER_SECOND", 100)
-    async with leading(row("m"), commits_before=60) as scene:
+    async with leading(membership("m"), commits_before=60) as scene:
         slave = scene.slave("a")
         slave.state = FollowState.COPYING
         await slave.follow()
@@ -244,7 +244,7 @@ async def test_a_slave_catches_up_at_a_limited_rate_whatever_is_written_meanwhil
 ) -> None:
     monkeypatch.setattr(sender, "READ_BYTES", 1_000)
     rate = 5_000
-    async with leading(row("m"), commits_before=100, copy_bytes_per_second=rate) as scene:
+    async with leading(membership("m"), commits_before=100, copy_bytes_per_second=rate) as scene:
         # Only the newest commit is in memory.
         scene.leading._feed._bytes_max = 1
         behind, began = scene.log.written_end, seconds(scene)

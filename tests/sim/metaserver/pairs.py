@@ -1,4 +1,4 @@
-"""Two metaservers over the same rows."""
+"""Two metaservers over the same memberships."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -7,7 +7,13 @@ from pathlib import Path
 
 from metaserver.server import Metaserver
 from qmq.protocol.codes import BrokerRequestType, Command, ResponseCode
-from qmq.protocol.group_rows import ChangeInSyncRequest, GroupRow, InSyncChange, ResignRequest, RowResponse
+from qmq.protocol.group_memberships import (
+    ChangeInSyncRequest,
+    GroupMembership,
+    InSyncChange,
+    MembershipResponse,
+    ResignRequest,
+)
 from tests.sim.metaserver.repositories import FaultyRepository
 from tests.support.drivers.metaserver_peers import Peer, peer, running
 from tests.support.manual_clock import ManualClock
@@ -30,32 +36,40 @@ class Pair:
         await self.slave.register("g1", "g1-b", port=2, boot_id="b", state=4, request_type=HEARTBEAT)
 
     @property
-    def row(self) -> GroupRow:
+    def membership(self) -> GroupMembership:
         directory = self.metaserver.directory
-        return directory.row_on_wire(directory.groups["g1"])
+        return directory.membership_on_wire(directory.groups["g1"])
 
-    async def change(self, change: InSyncChange, member: str = "g1-b", **values: object) -> RowResponse:
-        row = self.row
+    async def change(self, change: InSyncChange, member: str = "g1-b", **values: object) -> MembershipResponse:
+        membership = self.membership
         request = ChangeInSyncRequest(
-            "g1", "g1-a", row.epoch, row.promotion_id, row.in_sync_version, change, member, "test"
+            "g1", "g1-a", membership.epoch, membership.promotion_id, membership.in_sync_version, change, member, "test"
         )
         return await self.call(Command.CHANGE_IN_SYNC, replace(request, **values).encode())  # type: ignore[arg-type]
 
-    async def resign(self, successor: str = "g1-b", *, is_leaving: bool = False) -> RowResponse:
-        row = self.row
+    async def resign(self, successor: str = "g1-b", *, is_leaving: bool = False) -> MembershipResponse:
+        membership = self.membership
         request = ResignRequest(
-            "g1", "g1-a", row.epoch, row.promotion_id, row.in_sync_version, successor, 500, 7, is_leaving
+            "g1",
+            "g1-a",
+            membership.epoch,
+            membership.promotion_id,
+            membership.in_sync_version,
+            successor,
+            500,
+            7,
+            is_leaving,
         )
         return await self.call(Command.RESIGN, request.encode())
 
-    async def call(self, command: Command, body: bytes) -> RowResponse:
+    async def call(self, command: Command, body: bytes) -> MembershipResponse:
         frame = await self.master.caller.call(command, body, timeout_s=20)
         assert frame.code == ResponseCode.SUCCESS
-        return RowResponse.decode(frame.body)
+        return MembershipResponse.decode(frame.body)
 
-    async def sent(self, node: Peer, row: GroupRow) -> None:
-        """Wait until the node was sent this row as its newest."""
-        await eventually_async(lambda: node.pushed and GroupRow.decode(node.pushed[-1].body) == row)
+    async def sent(self, node: Peer, membership: GroupMembership) -> None:
+        """Wait until the node was sent this membership as its newest."""
+        await eventually_async(lambda: node.pushed and GroupMembership.decode(node.pushed[-1].body) == membership)
         assert {frame.code for frame in node.pushed} == {Command.ROLE}
 
 

@@ -1,39 +1,30 @@
 """Repositories that fail."""
 
-from metaserver.memory.row_wishes import CandidateLog, RowChange
-from qmq_node.replication.rules.row import GroupRow
-from qmq_testing.repository import MemoryRepository, MemoryRowStore
+from metaserver.memory.membership_wishes import MembershipWish
+from qmq_node.replication.rules.membership import Membership
+from qmq_testing.repository import MemoryMembershipStore, MemoryRepository
 
 
-class FaultyRowStore(MemoryRowStore):
-    """Rows of a `FaultyRepository`."""
+class FaultyMembershipStore(MemoryMembershipStore):
+    """Memberships of a `FaultyRepository`."""
 
-    def change(
-        self,
-        name: str,
-        change: RowChange,
-        newest_place: tuple[int, int] | None,
-        *,
-        action: str,
-        reason: str,
-        log: CandidateLog | None = None,
-    ) -> GroupRow:
+    def change(self, name: str, wish: MembershipWish, newest_place: tuple[int, int] | None) -> Membership:
         repository = self._repository
         assert isinstance(repository, FaultyRepository)
         if repository.is_away:
             raise ConnectionError("the database is away")
-        row = super().change(name, change, newest_place, action=action, reason=reason, log=log)
+        membership = super().change(name, wish, newest_place)
         if repository.loses_replies:
             raise ConnectionError("the connection ended before the reply")
-        return row
+        return membership
 
 
 class FaultyRepository(MemoryRepository):
-    """A database whose rows can't be changed at times."""
+    """A database whose memberships can't be changed at times."""
 
     def __init__(self) -> None:
         super().__init__()
         self.is_away = self.loses_replies = False
 
-    def row_store(self) -> FaultyRowStore:
-        return FaultyRowStore(self)
+    def membership_store(self) -> FaultyMembershipStore:
+        return FaultyMembershipStore(self)

@@ -1,4 +1,5 @@
-"""Nodes that become members of a group, or replace its only one: the row is changed in the database before they are answered."""
+"""Nodes that become members of a group, or replace its only one: the membership is changed in the database before they
+are answered."""
 
 import asyncio
 from pathlib import Path
@@ -24,10 +25,10 @@ async def test_an_empty_node_is_stored_as_a_member_before_it_is_answered(tmp_pat
         async with peer(metaserver) as slave:
             answer = await slave.register("g1", "g1-b", port=2, boot_id="b", state=4)
         assert (answer.accepted, answer.reason) == (True, "")
-        assert answer.row is not None
-        assert answer.row.members == ("g1-a", "g1-b")
+        assert answer.membership is not None
+        assert answer.membership.members == ("g1-a", "g1-b")
         assert repository.groups["g1"].members == ("g1-a", "g1-b")
-        assert metaserver.serving.row_changes.counters.changes == 1
+        assert metaserver.serving.membership_changes.counters.changes == 1
 
 
 async def test_a_node_waits_as_a_spare_while_the_database_is_away(tmp_path: Path) -> None:
@@ -39,12 +40,12 @@ async def test_a_node_waits_as_a_spare_while_the_database_is_away(tmp_path: Path
         async with peer(metaserver) as slave:
             answer = await slave.register("g1", "g1-b", port=2, boot_id="b", state=4)
             assert (answer.accepted, answer.state) == (True, 4)
-            assert "the change of the group's row is not stored yet" in answer.reason
+            assert "the change of the group's membership is not stored yet" in answer.reason
             assert (await node.register("g1", boot_id="a")).state == 1, "the master serves on"
             repository.is_away = False
             answer = await slave.register("g1", "g1-b", port=2, boot_id="b", state=4)
             assert answer.reason == ""
-        assert metaserver.serving.row_changes.counters.unavailable == 1
+        assert metaserver.serving.membership_changes.counters.unavailable == 1
 
 
 async def test_a_change_whose_reply_was_lost_is_found_done(tmp_path: Path) -> None:
@@ -75,9 +76,12 @@ async def test_of_two_nodes_that_two_metaservers_add_one_becomes_a_member(tmp_pa
                 b.register("g1", "g1-b", port=2, boot_id="b", state=4),
                 c.register("g1", "g1-c", port=3, boot_id="c", state=4),
             )
-        rows = [answer.row for answer in answers]
+        memberships = [answer.membership for answer in answers]
         assert all(answer.accepted for answer in answers)
-        assert all(row is not None and row.members == repository.groups["g1"].members for row in rows)
+        assert all(
+            membership is not None and membership.members == repository.groups["g1"].members
+            for membership in memberships
+        )
         assert len(repository.groups["g1"].members) == 2
         assert sum("has all of its 2 copies" in answer.reason for answer in answers) == 1
 

@@ -147,7 +147,7 @@ async def test_another_node_may_not_take_a_live_masters_group(tmp_path: Path) ->
         refused = await node.register("g1", "b", port=9)
         assert not refused.accepted
         assert "a" in refused.reason
-        assert metaserver.directory.groups["g1"].row.master == "a"
+        assert metaserver.directory.groups["g1"].group.master == "a"
         clock.advance(20)
         assert (await node.register("g1", "b", port=9)).accepted
 

@@ -16,8 +16,8 @@ from qmq.protocol.extensions import (
     NodePolicyRequest,
     NodePolicyResponse,
 )
-from qmq_node.membership import policy_fetcher
-from qmq_node.membership.policy_in_force import PolicyFile
+from qmq_node.metaservers import policy_fetcher
+from qmq_node.metaservers.policy_in_force import PolicyFile
 from qmq_node.node.node import Node
 from qmq_node.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, encode_policy
 from qmq_testing.repository import MemoryRepository
@@ -91,7 +91,7 @@ async def test_with_the_metaserver_away_a_node_goes_on_with_its_policy_also_over
         await system.meta.close()
         await eventually_async(
             lambda: (
-                broker.registration.membership is not None and broker.registration.membership.sessions[0].failures > 0
+                broker.registration.metaservers is not None and broker.registration.metaservers.sessions[0].failures > 0
             )
         )
         for _ in range(2):
@@ -135,23 +135,26 @@ async def test_what_can_not_be_read_or_kept_is_not_applied_and_tried_again_in_gr
         directory = system.meta.directory
         set_policies(directory, {"g1": SHUT})
         await in_force(broker, SHUT.version)
-        assert broker.registration.membership is not None
+        assert broker.registration.metaservers is not None
         other = NodePolicy.of(read_only="x")
         with monkeypatch.context() as broken:
             broken.setattr(directory.policies, "document", lambda *_: (other.version, b'{"version": "v", "paused": 1}'))
             set_policies(directory, {"g1": other})
             await eventually_async(
                 lambda: (
-                    broker.registration.membership is not None and broker.registration.membership.policies.failures >= 2
+                    broker.registration.metaservers is not None
+                    and broker.registration.metaservers.policies.failures >= 2
                 )
             )
-            assert "paused" in broker.registration.membership.policies.problem
+            assert "paused" in broker.registration.metaservers.policies.problem
             assert broker.policy == SHUT
         await in_force(broker, other.version)
         await eventually_async(
-            lambda: broker.registration.membership is not None and broker.registration.membership.policies.problem == ""
+            lambda: (
+                broker.registration.metaservers is not None and broker.registration.metaservers.policies.problem == ""
+            )
         )
-        failures = broker.registration.membership.policies.failures
+        failures = broker.registration.metaservers.policies.failures
 
         def full(_self: PolicyFile, _document: bytes) -> None:
             raise OSError(28, "no space")
@@ -161,14 +164,16 @@ async def test_what_can_not_be_read_or_kept_is_not_applied_and_tried_again_in_gr
             set_policies(directory, {"g1": SHUT})
             await eventually_async(
                 lambda: (
-                    broker.registration.membership is not None
-                    and broker.registration.membership.policies.failures > failures
+                    broker.registration.metaservers is not None
+                    and broker.registration.metaservers.policies.failures > failures
                 )
             )
             assert broker.policy == other
         await in_force(broker, SHUT.version)
         await eventually_async(
-            lambda: broker.registration.membership is not None and broker.registration.membership.policies.problem == ""
+            lambda: (
+                broker.registration.metaservers is not None and broker.registration.metaservers.policies.problem == ""
+            )
         )
         assert (await stats(broker))["policy"]["problem"] == ""
 

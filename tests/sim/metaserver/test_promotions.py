@@ -12,11 +12,11 @@ from metaserver.domain import BrokerGroup
 from metaserver.memory.live_groups import EXPIRY_SECONDS
 from metaserver.server import Metaserver
 from qmq.protocol.codes import BrokerRequestType, ClientType, Command, ReplicaRole
-from qmq.protocol.group_rows import GroupRow
+from qmq.protocol.group_memberships import GroupMembership
 from qmq.protocol.reasons import Reason
 from tests.sim.metaserver.repositories import FaultyRepository
+from tests.sim.world.database import Database, SimulatedRepository
 from tests.sim.world.loop import running_loop
-from tests.sim.world.rows import Database, RowRepository
 from tests.support.drivers.metaserver_peers import Peer, peer, running
 from tests.support.manual_clock import ManualClock
 from tests.support.waiting import eventually_async
@@ -44,7 +44,7 @@ class Scene:
         self.clock.advance(1.0)
         for node in nodes:
             for place, connection in enumerate(self.peers[node]):
-                is_master = self.metaservers[place].directory.groups["g1"].row.master == node
+                is_master = self.metaservers[place].directory.groups["g1"].group.master == node
                 role = ReplicaRole.MASTER if is_master else ReplicaRole.IN_SYNC
                 answer = await connection.register(
                     "g1", node, port=PORTS[node], boot_id=node, request_type=BrokerRequestType.HEARTBEAT,
@@ -80,7 +80,7 @@ class Scene:
     @property
     def masters(self) -> set[str]:
         """What the metaservers know."""
-        return {meta.directory.groups["g1"].row.master for meta in self.metaservers}
+        return {meta.directory.groups["g1"].group.master for meta in self.metaservers}
 
 
 @asynccontextmanager
@@ -121,7 +121,7 @@ async def test_a_slave_is_promoted_and_clients_are_sent_to_it_once_it_serves(tmp
         stored = found.repository.groups["g1"]
         assert (stored.master, stored.in_sync, stored.epoch, stored.in_sync_version) == ("g1-b", ("g1-b",), 4, 8)
         (frame,) = [frame for frame in found.peers["g1-b"][0].pushed if frame.code == Command.ROLE][-1:]
-        assert GroupRow.decode(frame.body).master == "g1-b"
+        assert GroupMembership.decode(frame.body).master == "g1-b"
         await found.heartbeats("g1-b", epoch=4, replica_role=ReplicaRole.PROMOTED, state=4)
         assert len(client.pushed) == 1, "neither offline nor before it serves"
         await found.heartbeats("g1-b", epoch=4, log_epoch=4, replica_role=ReplicaRole.MASTER)
@@ -133,10 +133,10 @@ async def test_of_two_metaservers_that_promote_at_once_one_does(tmp_path: Path) 
     async with scene(tmp_path, metaservers=2) as found:
         await found.fails()
         await found.until_promoted()
-        counters = [meta.serving.row_changes.counters.changes for meta in found.metaservers]
+        counters = [meta.serving.membership_changes.counters.changes for meta in found.metaservers]
         assert sorted(counters) == [0, 1]
-        rows = {meta.directory.groups["g1"].row.group_row for meta in found.metaservers}
-        assert rows == {found.repository.groups["g1"].group_row}
+        memberships = {meta.directory.groups["g1"].group.membership for meta in found.metaservers}
+        assert memberships == {found.repository.groups["g1"].membership}
         assert found.repository.groups["g1"].epoch == 4
 
 
@@ -192,7 +192,7 @@ async def test_a_promotion_whose_reply_was_lost_is_one(tmp_path: Path) -> None:
         assert found.repository.groups["g1"].epoch == 4, "it was not made twice"
 
 
-async def test_no_slave_is_promoted_by_a_row_from_a_backup(tmp_path: Path) -> None:
+async def test_no_slave_is_promoted_by_a_membership_from_a_backup(tmp_path: Path) -> None:
     """The backup names a slave as in sync that was removed since."""
     async with scene(tmp_path) as found:
         (metaserver,) = found.metaservers
@@ -210,7 +210,7 @@ async def test_no_slave_is_promoted_by_a_row_from_a_backup(tmp_path: Path) -> No
         assert "node g1-b is not in sync" in metaserver.handlers.promotions.blocked["g1"]
 
 
-async def test_no_row_from_a_backup_is_changed(tmp_path: Path) -> None:
+async def test_no_membership_from_a_backup_is_changed(tmp_path: Path) -> None:
     async with scene(tmp_path) as found:
         (metaserver,) = found.metaservers
         found.repository.groups["g1"] = replace(GROUP, in_sync_version=6)
@@ -228,10 +228,10 @@ async def test_a_metaserver_that_observes_another_one_promotes_as_fast_as_alone(
 ) -> None:
     """The heartbeats that the other one stored before the master failed are no sign of life afterwards."""
     clock, database = ManualClock(), Database(running_loop())
-    database.rows.groups["g1"] = GROUP
+    database.stored.groups["g1"] = GROUP
     async with AsyncExitStack() as stack:
         metas = [
-            await stack.enter_async_context(running(tmp_path / host, clock, RowRepository(database, clock, host)))
+            await stack.enter_async_context(running(tmp_path / host, clock, SimulatedRepository(database, clock, host)))
             for host in ("meta", "meta2")
         ]
         peers = {node: [await stack.enter_async_context(peer(meta)) for meta in metas] for node in PORTS}
@@ -255,4 +255,4 @@ async def test_a_metaserver_that_observes_another_one_promotes_as_fast_as_alone(
             await observe()
             assert live.state is GroupState.READ_WRITE
             assert clock.monotonic() - failed_at < EXPIRY_SECONDS + 3, metas[0].handlers.promotions.blocked
-        assert database.rows.groups["g1"].epoch == 4
+        assert database.stored.groups["g1"].epoch == 4

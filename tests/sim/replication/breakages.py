@@ -18,7 +18,7 @@ RULES = "qmq_node.replication.rules."
 
 ANY_PROCESS = (
     "roles:Identity.may_lead",
-    "(self.boot_id, self.incarnation) == (row.master_boot_id, row.incarnation_of(self.node_id))",
+    "(self.boot_id, self.incarnation) == (membership.master_boot_id, membership.incarnation_of(self.node_id))",
     "True",
 )
 """A process that was not promoted may lead."""
@@ -56,18 +56,22 @@ BREAKAGES = (
     RuleBreakage(
         "a master accepts a slave that knows a newer epoch",
         (
-            ("following:check_slave", "if epoch != row.epoch:", "if epoch < row.epoch:"),
-            ("following:check_slave", "if promotion_id == row.promotion_id else FollowResult.OTHER_PROMOTION", ""),
+            ("following:check_slave", "if epoch != membership.epoch:", "if epoch < membership.epoch:"),
+            (
+                "following:check_slave",
+                "if promotion_id == membership.promotion_id else FollowResult.OTHER_PROMOTION",
+                "",
+            ),
             ("slave:Slave.received", "if (epoch, promotion_id) != (self.epoch, self.promotion_id):", "if False:"),
         ),
         (THREE,),
     ),
     RuleBreakage(
-        "a slave that is gone counts no longer before the row says so",
+        "a slave that is gone counts no longer before the membership says so",
         (
             (
                 "master:Master.counted",
-                "return frozenset(self.row.in_sync) | {slave for slave, _ in self.requested} | {self.node_id}",
+                "return frozenset(self.membership.in_sync) | {slave for slave, _ in self.requested} | {self.node_id}",
                 "return frozenset(session.slave for session in self.sessions) | {self.node_id}",
             ),
         ),
@@ -76,9 +80,13 @@ BREAKAGES = (
     RuleBreakage(
         "a member that is not in sync is promoted",
         (
-            ("promotion:choose", "for member in row.in_sync:", "for member in row.members:"),
-            ("row:Promotion.applied_to", "if self.candidate not in row.in_sync:", "if False:"),
-            ("row:GroupRow.with_in_sync", "if member in in_sync", "if member in in_sync or member != self.master"),
+            ("promotion:choose", "for member in membership.in_sync:", "for member in membership.members:"),
+            ("membership:Promotion.applied_to", "if self.candidate not in membership.in_sync:", "if False:"),
+            (
+                "membership:Membership.with_in_sync",
+                "if member in in_sync",
+                "if member in in_sync or member != self.master",
+            ),
         ),
         (replace(SMALL, in_sync_min=1), replace(THREE, in_sync_min=1)),
     ),
@@ -86,7 +94,7 @@ BREAKAGES = (
         "a restarted master resumes in its epoch",
         (
             ANY_PROCESS,
-            ("roles:step_for", "Step.LEAD if row.epoch > state.epoch else Step.WAIT", "Step.LEAD"),
+            ("roles:step_for", "Step.LEAD if membership.epoch > state.epoch else Step.WAIT", "Step.LEAD"),
         ),
         (replace(SMALL, syncs_later=True), replace(THREE, syncs_later=True)),
     ),
@@ -96,8 +104,8 @@ BREAKAGES = (
             ANY_PROCESS,
             (
                 "roles:step_for",
-                "Step.LEAD if row.epoch > state.epoch else Step.WAIT",
-                "Step.LEAD if row.epoch > state.epoch or row.in_sync == (node.node_id,) else Step.WAIT",
+                "Step.LEAD if membership.epoch > state.epoch else Step.WAIT",
+                "Step.LEAD if membership.epoch > state.epoch or membership.in_sync == (node.node_id,) else Step.WAIT",
             ),
             ("master:Master.confirmed", "if session is None or session.number != number:", "if session is None:"),
             ("master:Master.confirmed", "if crc != own_crc:", "if False:"),
@@ -120,8 +128,8 @@ BREAKAGES = (
         (
             (
                 "master:Master.counted",
-                "frozenset(self.row.in_sync) | {slave for slave, _ in self.requested} | {self.node_id}",
-                "frozenset(self.row.in_sync) | {self.node_id}",
+                "frozenset(self.membership.in_sync) | {slave for slave, _ in self.requested} | {self.node_id}",
+                "frozenset(self.membership.in_sync) | {self.node_id}",
             ),
         ),
         (replace(SMALL, in_sync_min=1), replace(THREE, in_sync_min=1)),
@@ -158,25 +166,37 @@ BREAKAGES = (
     ),
     RuleBreakage(
         "a request without an answer is treated as one that failed",
-        (("master:Master.learned", "row.version <= self.row.version", "row.version < self.row.version"),),
+        (
+            (
+                "master:Master.learned",
+                "membership.version <= self.membership.version",
+                "membership.version < self.membership.version",
+            ),
+        ),
         (replace(SMALL, in_sync_min=1), replace(THREE, in_sync_min=1)),
     ),
     RuleBreakage(
-        "a request is made for a later version of the row than it was meant for",
-        (("row:check_place", "if (epoch, version) != row.place:", "if epoch != row.epoch:"),),
+        "a request is made for a later version of the membership than it was meant for",
+        (("membership:check_place", "if (epoch, version) != membership.place:", "if epoch != membership.epoch:"),),
         (replace(THREE, in_sync_min=1),),
     ),
     RuleBreakage(
         "sends are answered with too few copies",
-        (("master:Master.accepts_sends", "len(self.row.in_sync) >= self.row.in_sync_min_in_force", "True"),),
+        (
+            (
+                "master:Master.accepts_sends",
+                "len(self.membership.in_sync) >= self.membership.in_sync_min_in_force",
+                "True",
+            ),
+        ),
     ),
     RuleBreakage(
-        "the row is changed after the database was restored from a backup",
-        (("row:GroupRow.check_not_restored", "if self.place < newest_place:", "if False:"),),
+        "the membership is changed after the database was restored from a backup",
+        (("membership:Membership.check_not_restored", "if self.place < newest_place:", "if False:"),),
         (replace(SMALL, restores=1, in_sync_min=1), replace(THREE, restores=1, in_sync_min=1)),
     ),
     RuleBreakage(
-        "a restored row is replaced by that of an older master",
+        "a restored membership is replaced by that of an older master",
         (("promotion:recovered", "if reported.epoch < newest_place[0]:", "if False:"),),
         (replace(SMALL, restores=1, in_sync_min=1), replace(THREE, restores=1, in_sync_min=1)),
     ),
@@ -187,23 +207,29 @@ BREAKAGES = (
     ),
     RuleBreakage(
         "a master still counts as the only member after another one was added",
-        (("roles:ReplicaState.for_row", "len(row.members) == 1", "row.epoch == 1"),),
+        (("roles:ReplicaState.for_membership", "len(membership.members) == 1", "membership.epoch == 1"),),
         (replace(SMALL, grows=True), replace(THREE, grows=True)),
     ),
     RuleBreakage(
         "an operator's promotion leaves the others in sync",
         (
             (
-                "row:UncleanPromotion.applied_to",
+                "membership:UncleanPromotion.applied_to",
                 "frozenset({self.candidate})",
-                "frozenset({self.candidate, *row.in_sync})",
+                "frozenset({self.candidate, *membership.in_sync})",
             ),
         ),
         (replace(OPERATOR, restores=1), replace(OPERATOR, restores=1, members=3)),
     ),
     RuleBreakage(
         "an operator's promotion uses an epoch again that the database had before it was restored",
-        (("row:UncleanPromotion.applied_to", "max(row.epoch, self.newest_place[0])", "row.epoch"),),
+        (
+            (
+                "membership:UncleanPromotion.applied_to",
+                "max(membership.epoch, self.newest_place[0])",
+                "membership.epoch",
+            ),
+        ),
         (replace(OPERATOR, restores=1),),
     ),
 )

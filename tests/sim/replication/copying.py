@@ -104,7 +104,7 @@ def phase_of(group: Members, name: str) -> CopyPhase | None:
 
 async def in_sync(group: Members, *names: str) -> None:
     """Wait until these members are in sync, and the master knows it."""
-    await eventually_async(lambda: group.row.value.in_sync == names and group.master_knows_row(), 60)
+    await eventually_async(lambda: group.membership.value.in_sync == names and group.master_knows_membership(), 60)
 
 
 def assert_no_failures(group: Members) -> None:

@@ -3,7 +3,7 @@ in any order.
 
 A state is a value. `steps` returns what can happen next; the exhaustive walk takes all of it, a random run one at a time. A log is
 a tuple of entries (epoch, value), and an offset is a number of entries. Whatever is on its way, a confirmation or a request
-to change the row, may arrive at any later time.
+to change the membership, may arrive at any later time.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,17 +15,17 @@ from qmq.protocol.codes import FollowResult
 from qmq_node.log.epochs import EpochChain
 from qmq_node.replication.rules.following import LogEnd, TruncationRejected, answer_follow, check_truncation
 from qmq_node.replication.rules.master import Master
-from qmq_node.replication.rules.promotion import MemberReport, choose, recovered
-from qmq_node.replication.rules.roles import Identity, ReplicaState, Step, step_for
-from qmq_node.replication.rules.row import (
+from qmq_node.replication.rules.membership import (
     AddMember,
     ChangeInSync,
     ChangeRejected,
-    GroupRow,
+    Membership,
     Promotion,
     Resignation,
     UncleanPromotion,
 )
+from qmq_node.replication.rules.promotion import MemberReport, choose, recovered
+from qmq_node.replication.rules.roles import Identity, ReplicaState, Step, step_for
 from qmq_node.replication.rules.slave import Slave
 
 Entry = tuple[int, int]
@@ -33,11 +33,11 @@ Entry = tuple[int, int]
 Log = tuple[Entry, ...]
 
 
-def row_of_only_member(broker_group: str, node_id: str, state: ReplicaState) -> GroupRow | None:
-    """Return the row by which a node serves after its start, before any metaserver has sent one; None: it waits for one."""
+def membership_of_only_member(broker_group: str, node_id: str, state: ReplicaState) -> Membership | None:
+    """Return the membership by which a node serves after its start, before any metaserver has sent one; None: it waits for one."""
     if not state.is_only_member:
         return None
-    return GroupRow(broker_group, (node_id,), node_id, (node_id,), state.epoch, 0, state.promotion_id)
+    return Membership(broker_group, (node_id,), node_id, (node_id,), state.epoch, 0, state.promotion_id)
 
 
 def applicable_end(slave: Slave) -> int:
@@ -92,9 +92,9 @@ class Node(NamedTuple):
 
 
 class Group(NamedTuple):
-    """The row, the members, and what is on its way."""
+    """The membership, the members, and what is on its way."""
 
-    row: GroupRow
+    membership: Membership
     nodes: tuple[Node, ...]
     confirmations: tuple[tuple[tuple[int, int, int, int], tuple[int, int]], ...] = ()
     """(slave, master, epoch, session) -> the end and CRC that the slave confirmed last; sorted."""
@@ -106,19 +106,19 @@ class Group(NamedTuple):
     values: int = 0
     crashes: int = 0
     new_disks: int = 0
-    older_row: GroupRow | None = None
+    older_membership: Membership | None = None
     """What a backup of the database has."""
-    newest: GroupRow | None = None
-    """The newest row that the metaservers have in memory, and give to nodes; None: it is the stored one."""
+    newest: Membership | None = None
+    """The newest membership that the metaservers have in memory, and give to nodes; None: it is the stored one."""
     restores: int = 0
     operator_promotions: int = 0
     operator_epoch: int = 0
     """The epoch that an operator began last. What masters of older ones acknowledge from then on may be lost."""
 
     @property
-    def known_row(self) -> GroupRow:
-        """The row as metaservers know it."""
-        return self.row if self.newest is None else self.newest
+    def known_membership(self) -> Membership:
+        """The membership as metaservers know it."""
+        return self.membership if self.newest is None else self.newest
 
 
 class Broken(Exception):
@@ -161,17 +161,18 @@ def common_length(one: Log, other: Log) -> int:
 def begin(bounds: Bounds) -> Group:
     """The first state: the first member was promoted, and all are in sync."""
     members = NAMES[: 1 if bounds.grows else bounds.members]
-    row = GroupRow("g", members, members[0], members, 1, 1, "", bounds.in_sync_min)
-    state = _stored(ReplicaState(), row)
-    nodes = [Node(state, role=Master(members[0], row, 0, 0, 0))]
+    membership = Membership("g", members, members[0], members, 1, 1, "", bounds.in_sync_min)
+    state = _stored(ReplicaState(), membership)
+    nodes = [Node(state, role=Master(members[0], membership, 0, 0, 0))]
     new = ReplicaState(is_only_member=False)
     nodes += [Node(new if bounds.grows else state) for _ in NAMES[1 : bounds.members]]
-    return Group(row, tuple(nodes), older_row=row if bounds.restores else None)
+    return Group(membership, tuple(nodes), older_membership=membership if bounds.restores else None)
 
 
-def _stored(state: ReplicaState, row: GroupRow) -> ReplicaState:
-    """What a node stores of a row, without what only metaservers use: they know the newest row here, and states would be more."""
-    return replace(state.for_row(row), version=0, in_sync=())
+def _stored(state: ReplicaState, membership: Membership) -> ReplicaState:
+    """What a node stores of a membership, without what only metaservers use: they know the newest membership here, and
+    states would be more."""
+    return replace(state.for_membership(membership), version=0, in_sync=())
 
 
 class Rules:
@@ -191,21 +192,21 @@ class Rules:
                 yield from self._slave_steps(group, number, node, role)
             else:
                 yield from self._waiting_steps(group, number, node)
-            yield from self._row_steps(group, number, node)
+            yield from self._membership_steps(group, number, node)
             if bounds.applies:
                 yield from self._store_steps(group, number, node)
             if group.crashes < bounds.crashes:
                 yield f"{number} crashes", partial(self._crash, group, number)
             if group.new_disks < bounds.new_disks:
                 yield f"{number} gets a new disk", partial(self._new_disk, group, number)
-            if name(number) not in group.row.members:
+            if name(number) not in group.membership.members:
                 yield f"a metaserver adds {number} to the members", partial(self._add_member, group, number)
         for request in sorted(group.requests, key=repr):
-            yield f"the database receives {_text(request)}", partial(self._change_row, group, request)
-        if group.row.epoch < bounds.epochs:
+            yield f"the database receives {_text(request)}", partial(self._change_membership, group, request)
+        if group.membership.epoch < bounds.epochs:
             for number in range(len(group.nodes)):
                 yield f"a metaserver promotes {number}", partial(self._promote, group, number)
-        if group.operator_promotions < bounds.operator_promotions and group.known_row.epoch < bounds.epochs:
+        if group.operator_promotions < bounds.operator_promotions and group.known_membership.epoch < bounds.epochs:
             for number in range(len(group.nodes)):
                 yield f"an operator promotes {number}", partial(self._promote_by_operator, group, number)
         yield from self._database_steps(group)
@@ -217,9 +218,9 @@ class Rules:
             yield f"{number} writes value {group.values}", partial(self._write, group, number)
         if node.synced < len(node.log):
             yield f"{number} syncs {len(node.log)}", partial(self._sync, group, number)
-        answered = self._answerable(node, master) if master.row.epoch >= group.operator_epoch else frozenset()
+        answered = self._answerable(node, master) if master.membership.epoch >= group.operator_epoch else frozenset()
         if not answered <= group.acknowledged:
-            yield f"{number} answers {sorted(answered)}", partial(self._answer, group, answered, master.row)
+            yield f"{number} answers {sorted(answered)}", partial(self._answer, group, answered, master.membership)
         for key, (end, crc) in group.confirmations:
             slave, to, _, session = key
             if to != number:
@@ -235,21 +236,21 @@ class Rules:
                 continue
             if master.may_add(name(slave)) and name(slave) not in dict(master.requested):
                 yield f"{number} requests to add {slave}", partial(self._request, group, number, slave, adds=True)
-            if name(slave) in master.row.in_sync:
+            if name(slave) in master.membership.in_sync:
                 removal = master.remove(name(slave))
                 if removal not in group.requests:
                     yield (
                         f"{number} requests to remove {slave}",
                         partial(self._request, group, number, slave, adds=False),
                     )
-                if self.bounds.resigns and group.row.epoch < self.bounds.epochs:
+                if self.bounds.resigns and group.membership.epoch < self.bounds.epochs:
                     for is_leaving in (False, True):
                         yield (
                             f"{number} resigns for {slave}, leaving: {is_leaving}",
                             partial(self._resign, group, number, slave, is_leaving),
                         )
-        if group.known_row.epoch == master.row.epoch:
-            yield f"{number} reads the row", partial(self._learn, group, number)
+        if group.known_membership.epoch == master.membership.epoch:
+            yield f"{number} reads the membership", partial(self._learn, group, number)
 
     def _write(self, group: Group, number: int) -> Group:
         node = group.nodes[number]
@@ -275,7 +276,7 @@ class Rules:
         """Put a master whose high watermark may have risen."""
         assert isinstance(node.role, Master)
         log, end = node.log, node.role.high_watermark
-        if node.role.row.epoch < group.operator_epoch:
+        if node.role.membership.epoch < group.operator_epoch:
             return _put(group, number, node)
         node = node._replace(known=max(node.known, end)) if self.bounds.applies else node
         if log[: min(end, len(group.committed))] != group.committed[:end]:
@@ -288,10 +289,10 @@ class Rules:
             return frozenset()
         return frozenset(value for _, value in node.log[: master.high_watermark])
 
-    def _answer(self, group: Group, values: frozenset[int], row: GroupRow) -> Group:
+    def _answer(self, group: Group, values: frozenset[int], membership: Membership) -> Group:
         for value in values - group.acknowledged:
             copies = sum(any(value == stored for _, stored in node.log[: node.synced]) for node in group.nodes)
-            if copies < row.in_sync_min_in_force - group.new_disks:
+            if copies < membership.in_sync_min_in_force - group.new_disks:
                 raise Broken(f"value {value} is acknowledged with {copies} copies")
         return group._replace(acknowledged=group.acknowledged | values)
 
@@ -319,14 +320,16 @@ class Rules:
         session = master.session_of(name(slave))
         if session is None or session.confirmed < len(node.log):
             raise Impossible
-        row = master.row
-        request = Resignation(master.node_id, row.epoch, row.promotion_id, row.version, name(slave), is_leaving)
+        membership = master.membership
+        request = Resignation(
+            master.node_id, membership.epoch, membership.promotion_id, membership.version, name(slave), is_leaving
+        )
         return group._replace(requests=group.requests | {request})
 
     def _learn(self, group: Group, number: int) -> Group:
         node = group.nodes[number]
         assert isinstance(node.role, Master)
-        role, state = node.role.learned(group.known_row), _stored(node.state, group.known_row)
+        role, state = node.role.learned(group.known_membership), _stored(node.state, group.known_membership)
         return self._commit(group, number, node._replace(role=role, state=state))
 
     # --- a slave ---------------------------------------------------------------------------------------------------
@@ -363,8 +366,8 @@ class Rules:
         assert isinstance(role, Master)
         end = min(slave.end + 1, len(master.log))
         watermark = role.high_watermark if self.bounds.applies else 0
-        row = role.row
-        slave = slave.received(row.epoch, row.promotion_id, slave.session, slave.end, end, watermark)
+        membership = role.membership
+        slave = slave.received(membership.epoch, membership.promotion_id, slave.session, slave.end, end, watermark)
         node = node._replace(log=(*node.log, *master.log[len(node.log) : end]), role=slave)
         if self.bounds.applies:
             node = node._replace(known=max(node.known, applicable_end(slave)))
@@ -384,48 +387,48 @@ class Rules:
         found = dict(group.confirmations) | {key: (end, crc)}
         return group._replace(confirmations=tuple(sorted(found.items())))
 
-    # --- a node that waits, and what each does about the row ---------------------------------------------------------
+    # --- a node that waits, and what each does about the membership ---------------------------------------------------------
 
     def _waiting_steps(self, group: Group, number: int, node: Node) -> Iterator[tuple[str, Thunk]]:
         if node.intent is not None:
             yield f"{number} completes its truncation to {node.intent}", partial(self._truncate, group, number)
             return
-        row = row_of_only_member(group.row.broker_group, name(number), node.state)
-        if row is not None:
-            yield f"{number} serves alone", partial(self._serve_alone, group, number, row)
+        membership = membership_of_only_member(group.membership.broker_group, name(number), node.state)
+        if membership is not None:
+            yield f"{number} serves alone", partial(self._serve_alone, group, number, membership)
         for to, other in enumerate(group.nodes):
             if to != number and isinstance(other.role, Master):
                 yield f"{number} requests to follow {to}", partial(self._follow, group, number, to)
 
-    def _serve_alone(self, group: Group, number: int, row: GroupRow) -> Group:
+    def _serve_alone(self, group: Group, number: int, membership: Membership) -> Group:
         node = group.nodes[number]
         end = len(node.log)
-        node = node._replace(role=Master(name(number), row, end, end, 0).synced(end))
+        node = node._replace(role=Master(name(number), membership, end, end, 0).synced(end))
         if self.bounds.applies:
             node = node._replace(applied=node.log)
         return self._commit(group, number, node)
 
-    def _row_steps(self, group: Group, number: int, node: Node) -> Iterator[tuple[str, Thunk]]:
+    def _membership_steps(self, group: Group, number: int, node: Node) -> Iterator[tuple[str, Thunk]]:
         if node.intent is not None:
             return
         leads, follows = isinstance(node.role, Master), isinstance(node.role, Slave)
-        row = group.known_row
+        membership = group.known_membership
         step = step_for(
-            Identity(name(number), node.boot, node.incarnation), node.state, row, leads=leads, follows=follows
+            Identity(name(number), node.boot, node.incarnation), node.state, membership, leads=leads, follows=follows
         )
         if step is Step.ALARM:
-            raise Broken(f"two promotions have epoch {row.epoch}")
+            raise Broken(f"two promotions have epoch {membership.epoch}")
         if step is Step.LEAD:
-            yield f"{number} leads epoch {row.epoch}", partial(self._lead, group, number)
-        elif step is Step.FOLLOW and row.epoch > node.state.epoch:
-            yield f"{number} learns of epoch {row.epoch}", partial(self._fence, group, number)
+            yield f"{number} leads epoch {membership.epoch}", partial(self._lead, group, number)
+        elif step is Step.FOLLOW and membership.epoch > node.state.epoch:
+            yield f"{number} learns of epoch {membership.epoch}", partial(self._fence, group, number)
 
     def _lead(self, group: Group, number: int) -> Group:
-        node, row = group.nodes[number], group.known_row
+        node, membership = group.nodes[number], group.known_membership
         end = len(node.log)
-        state = _stored(ReplicaState(), row)
+        state = _stored(ReplicaState(), membership)
         watermark = min(node.known, end)
-        master = Master(name(number), row, end, node.synced, watermark)
+        master = Master(name(number), membership, end, node.synced, watermark)
         node = node._replace(state=state, role=master)
         if self.bounds.applies:
             # It serves when its whole log is below its high watermark; in the model it may apply all of it at once.
@@ -437,7 +440,7 @@ class Rules:
         # A master's store may hold what its log will lose: it is opened again from the checkpoint.
         applied = node.checkpoint if isinstance(node.role, Master) else node.applied
         return _put(
-            group, number, node._replace(state=_stored(node.state, group.known_row), role=None, applied=applied)
+            group, number, node._replace(state=_stored(node.state, group.known_membership), role=None, applied=applied)
         )
 
     def _follow(self, group: Group, number: int, to: int) -> Group:
@@ -448,7 +451,7 @@ class Rules:
             raise Impossible
         own = LogEnd(chain_of(other.log), 0, len(other.log))
         theirs = LogEnd(chain_of(node.log), 0, len(node.log))
-        answer = answer_follow(master.row, own, name(number), node.state.epoch, node.state.promotion_id, theirs)
+        answer = answer_follow(master.membership, own, name(number), node.state.epoch, node.state.promotion_id, theirs)
         if answer.result in (FollowResult.OTHER_PROMOTION, FollowResult.END_BEYOND):
             raise Broken(f"{number} requested to follow {to}: {answer.result.name}")
         if answer.result is not FollowResult.ACCEPTED:
@@ -528,99 +531,106 @@ class Rules:
 
     def _is_in_sync(self, group: Group, number: int) -> bool:
         """Whether a node is in the in-sync set with the disk that it has."""
-        row = group.known_row
-        is_named = row.incarnation_of(name(number)) == group.nodes[number].incarnation
-        return name(number) in row.in_sync and is_named
+        membership = group.known_membership
+        is_named = membership.incarnation_of(name(number)) == group.nodes[number].incarnation
+        return name(number) in membership.in_sync and is_named
 
-    def _change_row(self, group: Group, request: ChangeInSync | Resignation) -> Group:
+    def _change_membership(self, group: Group, request: ChangeInSync | Resignation) -> Group:
         rest = group._replace(requests=group.requests - {request})
         try:
-            group.row.check_not_restored(group.known_row.place)
+            group.membership.check_not_restored(group.known_membership.place)
             if isinstance(request, Resignation):
                 boot = group.nodes[NUMBERS[request.successor]].boot
-                row = request.applied_to(group.row, boot, str(group.row.epoch + 1))
+                membership = request.applied_to(group.membership, boot, str(group.membership.epoch + 1))
             else:
-                row = request.applied_to(group.row)
+                membership = request.applied_to(group.membership)
         except ChangeRejected:
             return rest
-        return self._with_row(rest, row)
+        return self._with_membership(rest, membership)
 
     def _add_member(self, group: Group, number: int) -> Group:
-        master = group.nodes[NUMBERS[group.row.master]].incarnation
+        master = group.nodes[NUMBERS[group.membership.master]].incarnation
         try:
-            group.row.check_not_restored(group.known_row.place)
+            group.membership.check_not_restored(group.known_membership.place)
         except ChangeRejected as rejected:
             raise Impossible from rejected
-        return self._with_row(group, AddMember(*group.row.place, name(number), master).applied_to(group.row))
+        return self._with_membership(
+            group, AddMember(*group.membership.place, name(number), master).applied_to(group.membership)
+        )
 
     def _promote(self, group: Group, number: int) -> Group:
         """A metaserver may suspect a healthy master: any member of the set can be promoted at any time."""
         node = group.nodes[number]
-        if isinstance(node.role, Master) and node.state.epoch == group.known_row.epoch:
+        if isinstance(node.role, Master) and node.state.epoch == group.known_membership.epoch:
             raise Impossible
         epoch = chain_of(node.log).last_epoch
         reports = {name(number): MemberReport(node.state.epoch, epoch, node.synced, node.incarnation, node.boot)}
-        chosen = choose(group.row, group.known_row.place, reports, str(group.row.epoch + 1))
+        chosen = choose(group.membership, group.known_membership.place, reports, str(group.membership.epoch + 1))
         if not isinstance(chosen, Promotion):
             raise Impossible
-        return self._with_row(group, chosen.applied_to(group.row))
+        return self._with_membership(group, chosen.applied_to(group.membership))
 
     def _promote_by_operator(self, group: Group, number: int) -> Group:
         """Whatever the master and the other members do, and whether the database was restored."""
-        node, row = group.nodes[number], group.row
-        promotion_id = str(group.known_row.epoch + 1)
+        node, membership = group.nodes[number], group.membership
+        promotion_id = str(group.known_membership.epoch + 1)
         change = UncleanPromotion(
-            *row.place, name(number), node.incarnation, node.boot, group.known_row.place, promotion_id
+            *membership.place, name(number), node.incarnation, node.boot, group.known_membership.place, promotion_id
         )
         try:
-            changed = self._with_row(group, change.applied_to(row))
+            changed = self._with_membership(group, change.applied_to(membership))
         except ChangeRejected as rejected:
             raise Impossible from rejected
         log = node.log[: node.synced if node.intent is None else min(node.synced, node.intent)]
         return changed._replace(
             operator_promotions=group.operator_promotions + 1,
-            operator_epoch=changed.row.epoch,
+            operator_epoch=changed.membership.epoch,
             acknowledged=group.acknowledged & {value for _, value in log},
             committed=group.committed[: common_length(log, group.committed)],
         )
 
-    def _with_row(self, group: Group, row: GroupRow) -> Group:
-        if row.version != group.known_row.version + 1:
-            raise Broken(f"version {row.version} follows {group.known_row.version}")
-        if not set(row.in_sync) <= set(row.members) or row.master not in row.in_sync:
-            raise Broken(f"master {row.master}, in sync {row.in_sync}")
-        return group._replace(row=row, newest=None)
+    def _with_membership(self, group: Group, membership: Membership) -> Group:
+        if membership.version != group.known_membership.version + 1:
+            raise Broken(f"version {membership.version} follows {group.known_membership.version}")
+        if not set(membership.in_sync) <= set(membership.members) or membership.master not in membership.in_sync:
+            raise Broken(f"master {membership.master}, in sync {membership.in_sync}")
+        return group._replace(membership=membership, newest=None)
 
     def _database_steps(self, group: Group) -> Iterator[tuple[str, Thunk]]:
-        if group.restores < self.bounds.restores and group.older_row not in (None, group.row):
+        if group.restores < self.bounds.restores and group.older_membership not in (None, group.membership):
             yield "the database is restored from a backup", partial(self._restore, group)
-        if group.restores < self.bounds.restores and group.older_row != group.row:
+        if group.restores < self.bounds.restores and group.older_membership != group.membership:
             yield "a backup of the database is made", partial(self._backup, group)
         if group.newest is not None:
             for number, node in enumerate(group.nodes):
                 if isinstance(node.role, Master):
-                    yield f"a metaserver recovers the row from {number}", partial(self._recover, group, number)
+                    yield f"a metaserver recovers the membership from {number}", partial(self._recover, group, number)
 
     def _backup(self, group: Group) -> Group:
-        return group._replace(older_row=group.row)
+        return group._replace(older_membership=group.membership)
 
     def _restore(self, group: Group) -> Group:
-        assert group.older_row is not None
-        return group._replace(row=group.older_row, newest=group.row, older_row=None, restores=group.restores + 1)
+        assert group.older_membership is not None
+        return group._replace(
+            membership=group.older_membership,
+            newest=group.membership,
+            older_membership=None,
+            restores=group.restores + 1,
+        )
 
     def _recover(self, group: Group, number: int) -> Group:
         role = group.nodes[number].role
         assert isinstance(role, Master)
-        row = recovered(group.row, group.known_row.place, role.row, role.counted)
-        if row is None:
+        membership = recovered(group.membership, group.known_membership.place, role.membership, role.counted)
+        if membership is None:
             raise Impossible
-        return self._with_row(group, row)
+        return self._with_membership(group, membership)
 
     # --- what must hold ----------------------------------------------------------------------------------------------
 
     def check(self, group: Group) -> None:
         """Raises Broken for a state that must not be."""
-        for member in group.known_row.in_sync:
+        for member in group.known_membership.in_sync:
             node = group.nodes[NUMBERS[member]]
             if not self._is_in_sync(group, NUMBERS[member]):
                 # It waits, or copies from a master that has all.

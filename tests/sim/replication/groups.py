@@ -23,9 +23,9 @@ class Group:
         self.readers = 0
 
     @property
-    def row(self) -> BrokerGroup:
+    def membership(self) -> BrokerGroup:
         """As the database has it."""
-        return self.cluster.database.rows.groups[self.name]
+        return self.cluster.database.stored.groups[self.name]
 
     def broker(self, node: str) -> Broker:
         """A node as it runs now."""
@@ -39,23 +39,26 @@ class Group:
     @property
     def master(self) -> Broker:
         """The master, once it serves."""
-        return self.broker(self.row.master)
+        return self.broker(self.membership.master)
 
     async def serves(self, *nodes: str) -> None:
         """Wait until one of these nodes serves as master."""
         await eventually_async(
-            lambda: self.row.master in nodes and self.runs(self.row.master) and not self.master.readiness(), 60
+            lambda: (
+                self.membership.master in nodes and self.runs(self.membership.master) and not self.master.readiness()
+            ),
+            60,
         )
 
     async def in_sync(self, *nodes: str) -> None:
         """Wait until these members are in sync, and the master knows it."""
 
         def known() -> bool:
-            leading = self.master.replication.member.leading if self.runs(self.row.master) else None
+            leading = self.master.replication.member.leading if self.runs(self.membership.master) else None
             return (
-                set(self.row.in_sync) == set(nodes)
+                set(self.membership.in_sync) == set(nodes)
                 and leading is not None
-                and leading.current_row.in_sync == self.row.in_sync
+                and leading.current_membership.in_sync == self.membership.in_sync
             )
 
         await eventually_async(known, 60)
@@ -82,8 +85,8 @@ class Group:
 
     def set(self, **values: object) -> None:
         """An operator changes the group."""
-        rows = self.cluster.database.rows
-        rows.groups[self.name] = replace(rows.groups[self.name], **values)  # type: ignore[arg-type]
+        memberships = self.cluster.database.stored
+        memberships.groups[self.name] = replace(memberships.groups[self.name], **values)  # type: ignore[arg-type]
         self.cluster.database.changed(group=self.name)
 
 

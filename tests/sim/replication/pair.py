@@ -1,4 +1,4 @@
-"""Whole broker nodes of one group on simulated hosts, and its row, which a test sets by hand."""
+"""Whole broker nodes of one group on simulated hosts, and its membership, which a test sets by hand."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -9,13 +9,12 @@ from typing import Any
 from broker_node.broker import Broker
 from broker_node.options import BrokerOptions
 from broker_node.storage.store import MessageStore
-from qmq.protocol.group_rows import GroupRow as SentRow
-from qmq.protocol.group_rows import RowResponse, RowResult
+from qmq.protocol.group_memberships import GroupMembership, MembershipResponse, MembershipResult
 from qmq_node.log.atomic_file import replace_file
 from qmq_node.process.machine import Machine
 from qmq_node.replication.replica_state import ReplicaStateFile
+from qmq_node.replication.rules.membership import ChangeInSync, ChangeRejected, Membership, Promotion, Resignation
 from qmq_node.replication.rules.roles import ReplicaState
-from qmq_node.replication.rules.row import ChangeInSync, ChangeRejected, GroupRow, Promotion, Resignation
 from tests.sim.world.cluster import SMALL, SYNC_SECRET, Cluster, Host
 from tests.sim.world.loop import SimulatedLoop
 from tests.support.drivers.in_process import Client, connected, message
@@ -34,63 +33,65 @@ def incarnation_of(name: str) -> str:
 
 
 class Row:
-    """The row of the group, as the database has it."""
+    """The membership of the group, as the database has it."""
 
     def __init__(self, members: tuple[str, ...], in_sync_min: int) -> None:
         incarnations = tuple(map(incarnation_of, members))
-        self.value = GroupRow("g1", members, "", members, 1, 0, "", in_sync_min, incarnations=incarnations)
+        self.value = Membership("g1", members, "", members, 1, 0, "", in_sync_min, incarnations=incarnations)
         self.resignations: list[tuple[Resignation, int, int]] = []
         """Those that were requested, each with the end of the log and the CRC there."""
-        self.outcomes: list[RowResult] = []
+        self.outcomes: list[MembershipResult] = []
         """Of the next resignations: REFUSED, or UNAVAILABLE, which is done and its answer lost."""
         self.sync_address: Callable[[str], str] = lambda name: ""
         """Where slaves of a node connect to."""
         self.on_change: Callable[[], None] = lambda: None
         """Called after a resignation."""
         self.is_available = True
-        """Whether the database responds. Otherwise the row stays as it is, and the results of requests are unknown."""
+        """Whether the database responds. Otherwise the membership stays as it is, and the results of requests are unknown."""
 
-    async def request(self, change: ChangeInSync, reason: str) -> tuple[RowResult, GroupRow | None]:
+    async def request(self, change: ChangeInSync, reason: str) -> tuple[MembershipResult, Membership | None]:
         """As the metaserver answers CHANGE_IN_SYNC."""
         await asyncio.sleep(0.002)
         if not self.is_available:
-            return RowResult.UNAVAILABLE, None
+            return MembershipResult.UNAVAILABLE, None
         try:
             self.value = change.applied_to(self.value)
         except ChangeRejected as rejected:
-            return (RowResult.STALE if rejected.is_stale else RowResult.REFUSED), self.value
-        return RowResult.DONE, self.value
+            return (MembershipResult.STALE if rejected.is_stale else MembershipResult.REFUSED), self.value
+        return MembershipResult.DONE, self.value
 
-    async def resign(self, resignation: Resignation, end: int, crc: int) -> RowResponse:
+    async def resign(self, resignation: Resignation, end: int, crc: int) -> MembershipResponse:
         """As the metaserver answers RESIGN."""
         self.resignations.append((resignation, end, crc))
         await asyncio.sleep(0.002)
         if not self.is_available:
-            return RowResponse(RowResult.UNAVAILABLE, "the database does not respond")
-        outcome = self.outcomes.pop(0) if self.outcomes else RowResult.DONE
-        if outcome is RowResult.REFUSED:
-            return RowResponse(RowResult.REFUSED, "not now", self.sent())
+            return MembershipResponse(MembershipResult.UNAVAILABLE, "the database does not respond")
+        outcome = self.outcomes.pop(0) if self.outcomes else MembershipResult.DONE
+        if outcome is MembershipResult.REFUSED:
+            return MembershipResponse(MembershipResult.REFUSED, "not now", self.sent())
         try:
             self.value = resignation.applied_to(
                 self.value, resignation.successor, PROMOTION.format(self.value.epoch + 1)
             )
         except ChangeRejected as rejected:
-            result = RowResult.STALE if rejected.is_stale else RowResult.REFUSED
-            return RowResponse(result, str(rejected), self.sent())
+            result = MembershipResult.STALE if rejected.is_stale else MembershipResult.REFUSED
+            return MembershipResponse(result, str(rejected), self.sent())
         self.on_change()
-        if outcome is RowResult.UNAVAILABLE:
-            return RowResponse(RowResult.UNAVAILABLE, "the answer was lost")
-        return RowResponse(RowResult.DONE, "", self.sent())
+        if outcome is MembershipResult.UNAVAILABLE:
+            return MembershipResponse(MembershipResult.UNAVAILABLE, "the answer was lost")
+        return MembershipResponse(MembershipResult.DONE, "", self.sent())
 
-    def sent(self) -> SentRow:
-        """The row as metaservers send it to nodes."""
+    def sent(self) -> GroupMembership:
+        """The membership as metaservers send it to nodes."""
         return self.value.sent(self.sync_address(self.value.master))
 
     def promote(self, candidate: str) -> None:
         """Begin the next epoch."""
-        row = self.value
-        promotion = Promotion(*row.place, candidate, candidate, row.epoch + 1, PROMOTION.format(row.epoch + 1))
-        self.value = promotion.applied_to(row)
+        membership = self.value
+        promotion = Promotion(
+            *membership.place, candidate, candidate, membership.epoch + 1, PROMOTION.format(membership.epoch + 1)
+        )
+        self.value = promotion.applied_to(membership)
 
 
 class Members:
@@ -99,11 +100,11 @@ class Members:
     def __init__(self, cluster: Cluster, count: int = 2, in_sync_min: int = 2, **settings: Any) -> None:
         self._cluster = cluster
         self._settings = {**SMALL, **settings}
-        self.row = Row(NAMES[:count], in_sync_min)
-        self.row.sync_address = self._sync_address
-        self.row.on_change = self.announce
+        self.membership = Row(NAMES[:count], in_sync_min)
+        self.membership.sync_address = self._sync_address
+        self.membership.on_change = self.announce
         self.uninformed: set[str] = set()
-        """Nodes to which no metaserver sends the row."""
+        """Nodes to which no metaserver sends the membership."""
         self.hosts: dict[str, Host] = {}
         for number, name in enumerate(NAMES[:count]):
             self.hosts[name] = self._host(name, FIRST_PORT + 10 * number)
@@ -122,11 +123,11 @@ class Members:
             if state.state.is_only_member:
                 state.save(ReplicaState(is_only_member=False))
             broker = Broker(options, machine)
-            # The row that a test sets by hand has it promoted whether it starts again or not.
+            # The membership that a test sets by hand has it promoted whether it starts again or not.
             broker.replication.shell.boot_id = name
-            broker.replication.shell.request_row_change, broker.replication.shell.request_resignation = (
-                self.row.request,
-                self.row.resign,
+            broker.replication.shell.request_membership_change, broker.replication.shell.request_resignation = (
+                self.membership.request,
+                self.membership.resign,
             )
             return broker
 
@@ -142,30 +143,30 @@ class Members:
         return f"127.0.0.1:{self.hosts[name].port + 2}" if name else ""
 
     async def start(self, *names: str) -> None:
-        """Start nodes, and wait until they wait for the row."""
+        """Start nodes, and wait until they wait for the membership."""
         for name in names or self.hosts:
             self.hosts[name].start()
         for name in names or self.hosts:
             await self.hosts[name].has_started.wait()
 
     async def heartbeats(self) -> None:
-        """Send the row to all nodes, as metaservers answer heartbeats."""
+        """Send the membership to all nodes, as metaservers answer heartbeats."""
         while True:
             self.announce()
             await asyncio.sleep(HEARTBEAT_SECONDS)
 
     def announce(self) -> None:
-        """Send the row to all nodes that run."""
-        row = self.row.sent()
+        """Send the membership to all nodes that run."""
+        membership = self.membership.sent()
         for name, host in self.hosts.items():
-            if name in self.uninformed or not row.master:
+            if name in self.uninformed or not membership.master:
                 continue
             if host.server is not None and (member := self.broker(name).replication.member) is not None:
-                member.learned(row)
+                member.learned(membership)
 
     async def promote(self, name: str) -> None:
         """Promote a member, and wait until it serves."""
-        self.row.promote(name)
+        self.membership.promote(name)
         self.announce()
         await eventually_async(lambda: self.is_master(name), 60)
 
@@ -174,15 +175,15 @@ class Members:
         host = self.hosts[name]
         return host.server is not None and not self.broker(name).readiness()
 
-    def master_knows_row(self) -> bool:
-        """Whether the master, if it leads, has acted on the present row."""
-        host, row = self.hosts[self.row.value.master], self.row.value
-        leading = self.broker(row.master).replication.member.leading if host.server is not None else None
-        return leading is None or leading.current_row.place == row.place
+    def master_knows_membership(self) -> bool:
+        """Whether the master, if it leads, has acted on the present membership."""
+        host, membership = self.hosts[self.membership.value.master], self.membership.value
+        leading = self.broker(membership.master).replication.member.leading if host.server is not None else None
+        return leading is None or leading.current_membership.place == membership.place
 
     async def all_equal(self) -> None:
         """Wait until all nodes that run have the master's log, applied."""
-        master = self.broker(self.row.value.master)
+        master = self.broker(self.membership.value.master)
 
         def equal() -> bool:
             end = master.log.synced_end
@@ -214,7 +215,7 @@ def comparable(store: MessageStore) -> dict[str, object]:
 async def members(
     loop: SimulatedLoop, count: int = 2, in_sync_min: int = 2, *, starts: Sequence[str] = (), **settings: Any
 ) -> AsyncIterator[Members]:
-    """Nodes of one group that wait for its row.
+    """Nodes of one group that wait for its membership.
 
     Args:
         starts: those that are started; default: all.
@@ -234,7 +235,7 @@ async def members(
 
 async def in_sync(group: Members, *names: str) -> None:
     """Wait until these members are in sync, and the master knows it."""
-    await eventually_async(lambda: group.row.value.in_sync == names and group.master_knows_row(), 60)
+    await eventually_async(lambda: group.membership.value.in_sync == names and group.master_knows_membership(), 60)
 
 
 @asynccontextmanager

@@ -5,8 +5,8 @@ from contextlib import suppress
 from random import Random
 
 from qmq.errors import QmqError
-from qmq.protocol.group_rows import RowResult
-from qmq_node.replication.rules.row import ChangeRejected
+from qmq.protocol.group_memberships import MembershipResult
+from qmq_node.replication.rules.membership import ChangeRejected
 from qmq_node.replication.switch_over.switch_over import SwitchOverRejected, SwitchOverUnknown
 from tests.sim.replication.pair import Members, client_of
 from tests.sim.world.loop import running_loop
@@ -30,7 +30,7 @@ class Storm:
         """Send to the master, one message after another, until cancelled."""
         while True:
             await asyncio.sleep(0.02)
-            master = self.group.row.value.master
+            master = self.group.membership.value.master
             if not master or not self.group.is_master(master):
                 continue
             with suppress(QmqError, AssertionError, OSError):
@@ -51,13 +51,17 @@ class Storm:
 
     async def promote(self) -> None:
         """Promote a member of the set that runs, as a metaserver does that suspects the master."""
-        row = self.group.row.value
-        able = [name for name in row.in_sync if self.group.hosts[name].server is not None and name != row.master]
-        if not able or not row.master:
-            able = [name for name in row.in_sync if self.group.hosts[name].server is not None]
+        membership = self.group.membership.value
+        able = [
+            name
+            for name in membership.in_sync
+            if self.group.hosts[name].server is not None and name != membership.master
+        ]
+        if not able or not membership.master:
+            able = [name for name in membership.in_sync if self.group.hosts[name].server is not None]
         if able:
             with suppress(ChangeRejected):
-                self.group.row.promote(self.rng.choice(able))
+                self.group.membership.promote(self.rng.choice(able))
 
     async def switch_over(self, name: str) -> None:
         """Request a switch-over of a node, which may end meanwhile."""
@@ -86,43 +90,45 @@ class Storm:
         elif what == "promote":
             await self.promote()
         elif what == "switch over":
-            master = group.row.value.master
+            master = group.membership.value.master
             if master and group.is_master(master):
                 if rng.random() < 0.3:
                     # It is done, and its answer is lost.
-                    group.row.outcomes = [RowResult.UNAVAILABLE]
+                    group.membership.outcomes = [MembershipResult.UNAVAILABLE]
                 self.switches.append(asyncio.create_task(self.switch_over(master)))
         elif what == "database":
-            group.row.is_available = not group.row.is_available
+            group.membership.is_available = not group.membership.is_available
         elif what == "uninformed":
             group.uninformed ^= {name}
         await asyncio.sleep(rng.uniform(0, 2))
-        row = group.row.value
-        master = group.hosts[row.master] if row.master else None
+        membership = group.membership.value
+        master = group.hosts[membership.master] if membership.master else None
         waits = (
-            master is not None and master.server is not None and "it led epoch" in group.broker(row.master).readiness()
+            master is not None
+            and master.server is not None
+            and "it led epoch" in group.broker(membership.master).readiness()
         )
         if master is None or master.server is None or waits:
             await self.promote()
 
 
 async def settle(group: Members) -> None:
-    """All members run, know the row, and are in sync."""
+    """All members run, know the membership, and are in sync."""
     group.uninformed.clear()
-    group.row.is_available, group.row.outcomes = True, []
+    group.membership.is_available, group.membership.outcomes = True, []
     for name, host in group.hosts.items():
         if host.process is None:
             running_loop().network.power_on(name)
             host.start()
 
     def is_well() -> bool:
-        row = group.row.value
+        membership = group.membership.value
         if any(host.server is None for host in group.hosts.values()):
             return False
-        if not group.is_master(row.master):
-            if "it led epoch" in group.broker(row.master).readiness():
-                group.row.promote(row.master)
+        if not group.is_master(membership.master):
+            if "it led epoch" in group.broker(membership.master).readiness():
+                group.membership.promote(membership.master)
             return False
-        return row.in_sync == row.members
+        return membership.in_sync == membership.members
 
     await eventually_async(is_well, 60)

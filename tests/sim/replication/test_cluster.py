@@ -22,13 +22,17 @@ from tests.support.waiting import eventually_async
 
 async def test_the_second_node_becomes_a_slave_and_replaces_the_master() -> None:
     async with cluster_of() as group:
-        assert (group.row.master, group.row.members, group.row.joining) == ("g1-a", ("g1-a", "g1-b"), ())
-        assert group.row.epoch == FIRST_EPOCH
+        assert (group.membership.master, group.membership.members, group.membership.joining) == (
+            "g1-a",
+            ("g1-a", "g1-b"),
+            (),
+        )
+        assert group.membership.epoch == FIRST_EPOCH
         sent = await begun(group)
         group.hosts["g1-a"].kill()
         await group.serves("g1-b")
         assert await received(group) == sent
-        assert group.row.epoch == FIRST_EPOCH + 1
+        assert group.membership.epoch == FIRST_EPOCH + 1
         assert group.master.registration.refuse_sends() == "read only: 2 copies are required, 1 is in sync"
         group.hosts["g1-a"].start()
         await group.in_sync("g1-a", "g1-b")
@@ -43,7 +47,7 @@ async def test_the_second_node_becomes_a_slave_and_replaces_the_master() -> None
 async def test_a_group_that_has_stored_nothing_switches_over() -> None:
     async with cluster_of() as group:
         old = group.master
-        (slave,) = group.hosts.keys() - {group.row.master}
+        (slave,) = group.hosts.keys() - {group.membership.master}
         assert old.log.gather.records_end == 0, "the first master of a group writes no record of its own"
         assert (await old.replication.switch_over(""))["to"] == slave
         await group.serves(slave)
@@ -59,7 +63,7 @@ async def test_a_master_that_restarts_is_promoted_or_follows() -> None:
         group.hosts["g1-a"].start()
         await group.serves("g1-a", "g1-b")
         await group.in_sync("g1-a", "g1-b")
-        assert group.row.epoch == FIRST_EPOCH + 1
+        assert group.membership.epoch == FIRST_EPOCH + 1
         assert await received(group) == sent
         await group.all_equal()
 
@@ -71,8 +75,8 @@ async def test_three_members_survive_two_failures() -> None:
         await group.serves("g1-b", "g1-c")
         async with client_of(group.master) as client:
             sent += await send(client, range(20, 30))
-        group.hosts[group.row.master].kill()
-        last = ({"g1-b", "g1-c"} - {group.row.master}).pop()
+        group.hosts[group.membership.master].kill()
+        last = ({"g1-b", "g1-c"} - {group.membership.master}).pop()
         await group.serves(last)
         assert await received(group) == sent
         for host in group.hosts.values():
@@ -163,7 +167,7 @@ async def test_a_master_with_a_new_disk_is_replaced_and_becomes_a_slave() -> Non
 async def test_members_that_stop_deregister() -> None:
     async with cluster_of() as group:
         await group.hosts["g1-b"].stop()
-        await eventually_async(lambda: group.row.in_sync == ("g1-a",), 60)
+        await eventually_async(lambda: group.membership.in_sync == ("g1-a",), 60)
         metaserver = group.cluster.meta.server
         assert isinstance(metaserver, Metaserver)
         reports = metaserver.directory.groups["g1"].reports
@@ -182,7 +186,7 @@ async def test_a_master_that_lost_its_disk_before_it_reported_its_log_is_replace
         host.kill()
         network.mend("g1", "meta")
         group.empty_disk("g1-a")
-        assert group.cluster.database.rows.nodes["g1-a"].log_end == 0, "as far as metaservers know"
+        assert group.cluster.database.stored.nodes["g1-a"].log_end == 0, "as far as metaservers know"
         host.start()
         await asyncio.sleep(1.0)
         network.heal()
@@ -204,14 +208,14 @@ async def test_nodes_that_register_first_with_different_metaservers_form_one_gro
         for host in group.hosts.values():
             host.start()
         await asyncio.sleep(0.1)
-        assert not cluster.database.rows.groups
+        assert not cluster.database.stored.groups
         assert all(group.broker(node).readiness() for node in group.hosts), "neither serves before one is stored"
         cluster.network.heal()
         cluster.database.slowness = 1.0
-        await eventually_async(lambda: "g1" in cluster.database.rows.groups, 60)
+        await eventually_async(lambda: "g1" in cluster.database.stored.groups, 60)
         await group.in_sync("g1-a", "g1-b")
         assert sum(not group.broker(node).readiness() for node in group.hosts) == 1
-        assert group.row.epoch == FIRST_EPOCH
+        assert group.membership.epoch == FIRST_EPOCH
     finally:
         for host in cluster.hosts.values():
             host.kill()
@@ -235,14 +239,14 @@ async def test_a_slave_is_removed_through_the_remaining_metaserver() -> None:
         began = running_loop().now
         async with client_of(group.master) as client:
             await send(client, range(5))
-        assert group.row.in_sync == ("g1-a", "g1-b")
+        assert group.membership.in_sync == ("g1-a", "g1-b")
         assert running_loop().now - began < LEASE_SECONDS, "not after the node has followed the other one"
 
 
 async def test_a_node_that_does_not_sync_each_commit_gets_no_slave() -> None:
     async with Cluster(running_loop(), brokers=1, delays=0, copies=2, broker_settings={"flush": "interval"}) as cluster:
         group = Group(cluster)
-        await eventually_async(lambda: group.row.members == ("g1-a", "g1-b"), 60)
+        await eventually_async(lambda: group.membership.members == ("g1-a", "g1-b"), 60)
         broker = group.broker("g1-a")
         await eventually_async(lambda: "flush is interval" in broker.replication.member.reason, 60)
         assert broker.registration.request(BrokerRequestType.HEARTBEAT).problems[0].code == Code.NO_SLAVES
@@ -251,7 +255,7 @@ async def test_a_node_that_does_not_sync_each_commit_gets_no_slave() -> None:
         assert broker.folder.replica.state.is_only_member
         async with client_of(broker) as client:
             await send(client, range(5))
-        assert group.row.in_sync == ("g1-a",)
+        assert group.membership.in_sync == ("g1-a",)
 
 
 async def test_a_node_that_replaced_the_only_member_writes_in_a_new_epoch() -> None:

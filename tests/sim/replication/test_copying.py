@@ -91,7 +91,7 @@ async def test_retention_leaves_what_a_copying_slave_needs() -> None:
         master, host = group.broker("g1-a"), group.hosts["g1-b"]
         host.start()
         async with client_of(master) as client:
-            while group.row.value.in_sync != ("g1-a", "g1-b"):
+            while group.membership.value.in_sync != ("g1-a", "g1-b"):
                 await traffic.send(client, 5)
                 if host.server is not None and phase_of(group, "g1-b") is CopyPhase.LOG:
                     # Before its first byte, it follows from wherever the master's log begins then.
@@ -111,7 +111,7 @@ async def test_a_slave_that_crashes_while_it_copies_continues(phase: CopyPhase, 
         host = group.hosts["g1-b"]
         crashes = 0
         host.start()
-        while crashes < 3 and group.row.value.in_sync != ("g1-a", "g1-b"):
+        while crashes < 3 and group.membership.value.in_sync != ("g1-a", "g1-b"):
             await asyncio.sleep(0.001)
             if host.server is not None and phase_of(group, "g1-b") is phase:
                 await asyncio.sleep(0.02 * crashes)
@@ -130,7 +130,7 @@ async def test_the_copy_continues_when_the_master_returns(phase: CopyPhase) -> N
         group.hosts["g1-a"].cut_power()
         running_loop().network.power_on("g1-a")
         await group.start("g1-a")
-        assert group.row.value.in_sync == ("g1-a",)
+        assert group.membership.value.in_sync == ("g1-a",)
         await group.promote("g1-a")
         # It opens its store again if the master has removed what it would copy next.
         await eventually_async(lambda: group.hosts["g1-b"].server is not None)
@@ -178,7 +178,7 @@ async def test_a_copy_has_nothing_of_what_an_operator_accepted_to_lose() -> None
         assert copying.end >= lost_end > end
         group.hosts["g1-a"].kill()
         await group.start("g1-b")
-        group.row.value = replace(group.row.value, in_sync=("g1-b",))
+        group.membership.value = replace(group.membership.value, in_sync=("g1-b",))
         await group.promote("g1-b")
         async with client_of(group.broker("g1-b")) as client:
             # Until its log has what the first master's had.
@@ -204,9 +204,9 @@ async def test_a_node_that_copies_does_not_lead() -> None:
         assert copy["total_bytes"] > copy["done_bytes"] >= 0
         group.hosts["g1-a"].kill()
         # As an operator would have to accept the loss of everything.
-        row = group.row.value
-        group.row.value = replace(row, in_sync=("g1-a", "g1-b"))
-        group.row.promote("g1-b")
+        membership = group.membership.value
+        group.membership.value = replace(membership, in_sync=("g1-a", "g1-b"))
+        group.membership.promote("g1-b")
         group.announce()
         await eventually_async(lambda: "it can't lead epoch 3" in group.broker("g1-b").readiness())
 

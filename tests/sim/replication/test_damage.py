@@ -38,7 +38,7 @@ async def test_a_member_with_a_damaged_log_is_not_promoted() -> None:
         group.hosts["g1-a"].kill()
         began = running_loop().time()
         await asyncio.sleep(OVERDUE_SECONDS)
-        assert (group.row.master, running_loop().time() - began) == ("g1-a", OVERDUE_SECONDS)
+        assert (group.membership.master, running_loop().time() - began) == ("g1-a", OVERDUE_SECONDS)
         meta = group.cluster.meta.server
         assert isinstance(meta, Metaserver)
         reason = f"node g1-b: its log is damaged between offsets 0 and {damage.end}"

@@ -79,17 +79,17 @@ async def test_a_slave_with_damage_at_its_end_copies_the_log_again() -> None:
 
 async def test_a_damaged_log_stays_until_the_set_is_without_it_and_the_master_responds() -> None:
     async with damaged() as (group, traffic):
-        group.row.is_available = False
+        group.membership.is_available = False
         group.hosts["g1-a"].kill()
         await group.start("g1-b")
         # It could be promoted by an operator: it has most of the messages.
         await waits(group, "its log stays until master g1-a has removed it from the in-sync set")
-        group.row.value = replace(group.row.value.with_in_sync(frozenset({"g1-a"})))
+        group.membership.value = replace(group.membership.value.with_in_sync(frozenset({"g1-a"})))
         # What the set has may be lost: its only member does not respond.
         await waits(group, "it copies the log when the master's state can be read: ")
         await group.start("g1-a")
         await waits(group, "this node does not lead a broker group")
-        group.row.is_available = True
+        group.membership.is_available = True
         await group.promote("g1-a")
         await in_sync(group, "g1-a", "g1-b")
         await all_equal(group)
@@ -100,8 +100,8 @@ async def test_a_damaged_log_stays_until_the_set_is_without_it_and_the_master_re
 
 async def test_a_node_with_a_damaged_log_does_not_lead() -> None:
     async with damaged() as (group, _):
-        group.row.is_available = False
+        group.membership.is_available = False
         group.hosts["g1-a"].kill()
         await group.start("g1-b")
-        group.row.promote("g1-b")
+        group.membership.promote("g1-b")
         await waits(group, "it can't lead epoch 3")

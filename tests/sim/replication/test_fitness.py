@@ -17,7 +17,7 @@ from qmq_node.commits.write_watch import CHECK_SECONDS, STUCK_SECONDS
 from qmq_node.member.role_shell import MemberShell
 from qmq_node.replication.master.in_sync_set import PROGRESS_SECONDS, SLOW_SECONDS
 from qmq_node.replication.master.leading import Leading
-from qmq_node.replication.rules.row import GroupRow
+from qmq_node.replication.rules.membership import Membership
 from tests.sim.replication.groups import Group, begun, cluster_of, received
 from tests.sim.replication.pair import client_of, send
 from tests.support.drivers.in_process import message
@@ -31,11 +31,11 @@ def promoted(group: Group) -> list[str]:
     """The nodes that are promoted from now on, one for each epoch."""
     found: list[str] = []
 
-    def changed(_: str, before: GroupRow, after: GroupRow) -> None:
+    def changed(_: str, before: Membership, after: Membership) -> None:
         if after.epoch > before.epoch:
             found.append(after.master)
 
-    group.cluster.database.on_row.append(changed)
+    group.cluster.database.on_membership.append(changed)
     return found
 
 
@@ -64,7 +64,9 @@ async def replaced(group: Group, sent: list[str], *nodes: str) -> None:
     """Wait until one of these nodes serves as master and messages are acknowledged."""
     began = group.cluster.loop.now
     await eventually_async(
-        lambda: group.row.master in nodes and group.runs(group.row.master) and not group.master.readiness(),
+        lambda: (
+            group.membership.master in nodes and group.runs(group.membership.master) and not group.master.readiness()
+        ),
         REPLACED_SECONDS,
     )
     count = len(sent)
@@ -88,7 +90,9 @@ async def test_a_member_with_a_full_disk_is_not_promoted_while_another_one_can_l
         await asyncio.sleep(3.0)
         found = promoted(group)
         group.hosts["g1-a"].kill()
-        await eventually_async(lambda: group.row.master == "g1-c" and not group.master.readiness(), REPLACED_SECONDS)
+        await eventually_async(
+            lambda: group.membership.master == "g1-c" and not group.master.readiness(), REPLACED_SECONDS
+        )
         assert found == ["g1-c"]
         group.hosts["g1-b"].disk.capacity_bytes = None
         group.hosts["g1-a"].start()
@@ -112,10 +116,10 @@ def fail_to_lead(monkeypatch: pytest.MonkeyPatch, node: str) -> None:
     """Let each promotion of a node end with an error of its disk."""
     begin_epoch = MemberShell.begin_epoch
 
-    async def begin(self: MemberShell, row: GroupRow) -> tuple[Leading, int]:
+    async def begin(self: MemberShell, membership: Membership) -> tuple[Leading, int]:
         if self.identity.node_id == node:
             raise OSError(errno.EIO, "Input/output error")
-        return await begin_epoch(self, row)
+        return await begin_epoch(self, membership)
 
     monkeypatch.setattr(MemberShell, "begin_epoch", begin)
 
@@ -129,7 +133,9 @@ async def test_a_member_that_could_not_lead_is_not_promoted_again_while_another_
         fail_to_lead(monkeypatch, "g1-b")
         found = promoted(group)
         group.hosts["g1-a"].kill()
-        await eventually_async(lambda: group.row.master == "g1-c" and not group.master.readiness(), REPLACED_SECONDS)
+        await eventually_async(
+            lambda: group.membership.master == "g1-c" and not group.master.readiness(), REPLACED_SECONDS
+        )
         assert found == ["g1-b", "g1-c"]
         group.hosts["g1-a"].start()
         await nothing_is_lost(group, sent)
@@ -175,13 +181,14 @@ async def test_a_master_whose_disk_hangs_refuses_sends_and_is_replaced(copies: i
             assert isinstance(metaserver, Metaserver)
             live = metaserver.directory.groups["g1"]
             await eventually_async(lambda: live.state is GroupState.READ_ONLY, 1.0)
-            assert live.row.master == "g1-a"
+            assert live.group.master == "g1-a"
             await eventually_async(
-                lambda: group.row.master in others and not group.master.readiness(), REPLACED_SECONDS - STUCK_SECONDS
+                lambda: group.membership.master in others and not group.master.readiness(),
+                REPLACED_SECONDS - STUCK_SECONDS,
             )
             assert await asyncio.wait_for(asyncio.gather(hanging, return_exceptions=True), 1.0)
             assert not hanging.done() or hanging.exception() is not None, "its outcome is unknown"
-        assert found == [group.row.master]
+        assert found == [group.membership.master]
         async with client_of(group.master) as client:
             sent += await send(client, range(20, 30))
         # The old master ends when its disk responds.
@@ -201,7 +208,7 @@ async def test_a_master_that_is_stopped_while_its_disk_hangs_is_replaced() -> No
             await asyncio.sleep(0.5)
             stopping = asyncio.create_task(group.hosts["g1-a"].stop())
             await eventually_async(
-                lambda: group.row.master == "g1-b" and not group.master.readiness(), REPLACED_SECONDS
+                lambda: group.membership.master == "g1-b" and not group.master.readiness(), REPLACED_SECONDS
             )
             sending.cancel()
         await stopping
@@ -212,7 +219,7 @@ async def test_a_master_that_is_stopped_while_its_disk_hangs_is_replaced() -> No
 async def test_a_disk_that_hangs_while_the_node_stands_still_is_no_reason_to_refuse_sends() -> None:
     async with cluster_of(2) as group:
         await begun(group)
-        broker, process = group.master, group.hosts[group.row.master].process
+        broker, process = group.master, group.hosts[group.membership.master].process
         assert process is not None
         group.hosts["g1-a"].weather.hang_seconds = 1.0
         async with client_of(broker) as client:
@@ -223,7 +230,7 @@ async def test_a_disk_that_hangs_while_the_node_stands_still_is_no_reason_to_ref
             process.resume()
             assert await sending == {}
         assert not broker.storage.write_watch.is_stuck
-        assert group.row.master == "g1-a"
+        assert group.membership.master == "g1-a"
 
 
 async def test_a_slave_whose_disk_hangs_is_not_promoted() -> None:
@@ -235,7 +242,7 @@ async def test_a_slave_whose_disk_hangs_is_not_promoted() -> None:
         async with client_of(group.master) as client:
             sending = asyncio.create_task(client.send(message(100)))
             await eventually_async(
-                lambda: group.row.master == "g1-c" and not group.master.readiness(), REPLACED_SECONDS
+                lambda: group.membership.master == "g1-c" and not group.master.readiness(), REPLACED_SECONDS
             )
             sending.cancel()
         assert found == ["g1-c"]
@@ -254,7 +261,7 @@ async def test_a_master_that_is_cut_off_from_slaves_that_run_is_replaced() -> No
                 network.cut("g1", name)
             await replaced(group, sent, "g1-b", "g1-c")
             await asyncio.sleep(60.0)
-            assert found == [group.row.master], "it does not flap"
+            assert found == [group.membership.master], "it does not flap"
             network.heal()
             await asyncio.sleep(PROGRESS_SECONDS + SLOW_SECONDS)
         await nothing_is_lost(group, sent)
@@ -299,7 +306,7 @@ async def test_a_slave_that_is_slow_again_and_again_delays_few_sends() -> None:
         sent = await begun(group)
         group.set(in_sync_min=1)
         group.hosts["g1-b"].weather.sync_seconds = 4.0
-        loop, slow, version = group.cluster.loop, 0, group.row.in_sync_version
+        loop, slow, version = group.cluster.loop, 0, group.membership.in_sync_version
         async with client_of(group.master) as client:
             for number in range(100, 120):
                 began = loop.now
@@ -308,7 +315,7 @@ async def test_a_slave_that_is_slow_again_and_again_delays_few_sends() -> None:
                 await asyncio.sleep(began + 8.0 - loop.now)
                 sent.append(f"m{number}")
         assert slow == 1
-        assert group.row.in_sync_version == version + 1
+        assert group.membership.in_sync_version == version + 1
         group.hosts["g1-b"].weather.sync_seconds = 0.0
         await nothing_is_lost(group, sent)
 

@@ -95,7 +95,7 @@ async def master_gone(*, minimum: int = 1) -> AsyncIterator[tuple[Members, list[
         await group.all_equal()
         group.hosts["g1-a"].kill()
         yield group, sent
-        group.row.value = replace(group.row.value, in_sync=("g1-a", "g1-b"))
+        group.membership.value = replace(group.membership.value, in_sync=("g1-a", "g1-b"))
         await group.start("g1-a")
         await group.promote("g1-a")
         await in_sync(group, "g1-a", "g1-b")
@@ -205,7 +205,7 @@ async def test_an_alarm_between_other_answers_is_logged_once(caplog: pytest.LogC
         assert ["OTHER_PROMOTION" in text for text in kept] == [True, False], "each once, and not for each answer"
 
 
-async def test_an_alarm_counts_once_the_row_confirms_that_the_slave_depends_on_the_master() -> None:
+async def test_an_alarm_counts_once_the_membership_confirms_that_the_slave_depends_on_the_master() -> None:
     async with members(running_loop(), in_sync_min=1) as group:
         await group.promote("g1-a")
         await in_sync(group, "g1-a", "g1-b")
@@ -214,17 +214,17 @@ async def test_an_alarm_counts_once_the_row_confirms_that_the_slave_depends_on_t
         async with forged(rejecting(FollowResult.CRC_DIFFERS), knows_secret=True):
             await asyncio.sleep(FORGED_SECONDS)
             assert slave.replication.member.follower is not None, "it has not given up"
-            group.row.value = group.row.value.with_in_sync(frozenset({"g1-a"}))
+            group.membership.value = group.membership.value.with_in_sync(frozenset({"g1-a"}))
             await eventually_async(lambda: slave.replication.member.role is ReplicaRole.FAILED, KEPT_SECONDS[-1] + 2)
             assert slave.replication.member.reason == "the master rejects this slave: CRC_DIFFERS: forged"
 
 
-async def test_a_log_is_replaced_when_the_row_and_the_master_s_state_agree() -> None:
+async def test_a_log_is_replaced_when_the_membership_and_the_master_s_state_agree() -> None:
     async with master_gone() as (group, _):
         slave = group.broker("g1-b")
         end = slave.log.written_end
         async with forged(rejecting(FollowResult.TOO_FAR_BEHIND), knows_secret=True) as master:
-            group.row.value = group.row.value.with_in_sync(frozenset({"g1-a"}))
+            group.membership.value = group.membership.value.with_in_sync(frozenset({"g1-a"}))
             await eventually_async(lambda: Command.READ_COPY in master.commands, KEPT_SECONDS[-1] + 2)
             await asyncio.sleep(2 * PROOF_SECONDS)
             assert (slave.log.written_end, slave.folder.replica.state.copying) == (end, None)
@@ -243,14 +243,14 @@ BREAKAGES = (
         SourceChange(
             "a slave in sync believes its master",
             "qmq_node.member.role:_why_kept",
-            "node_id in row.in_sync or not address",
+            "node_id in membership.in_sync or not address",
             "not address",
         ),
         keeps(FollowResult.TOO_FAR_BEHIND),
     ),
     (
         SourceChange(
-            "an alarm counts whatever the row says",
+            "an alarm counts whatever the membership says",
             "qmq_node.replication.slave.follow_retries:FollowRetries.problem_of",
             "(kept := self.why_kept())",
             '(kept := "")',

@@ -23,7 +23,7 @@ async def test_all_members_have_one_log_id_whoever_leads() -> None:
         await group.in_sync(*group.hosts)
         assert log_ids(group) == {first}
         for killed in ("g1-b", "g1-a", "g1-c"):
-            if group.row.master != killed:
+            if group.membership.master != killed:
                 await group.master.replication.switch_over(killed)
                 await group.serves(killed)
             group.hosts[killed].kill()
@@ -70,7 +70,7 @@ async def test_a_group_that_begins_again_with_an_empty_log_has_another_id() -> N
         group = Group(cluster)
         await begun(group)
         (first,) = log_ids(group)
-        await eventually_async(lambda: group.cluster.database.rows.nodes["g1-a"].log_end > 0)
+        await eventually_async(lambda: group.cluster.database.stored.nodes["g1-a"].log_end > 0)
         group.hosts["g1-a"].kill()
         host = group.hosts["g1-b"] = cluster.broker("g1", "b", {"disk_reserve_bytes": 64 << 10})
         cluster.other_members["g1-b"] = host

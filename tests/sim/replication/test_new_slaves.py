@@ -1,4 +1,4 @@
-"""Slaves that have just joined, and slaves that stop: what metaservers know of them, and what rows they still act on."""
+"""Slaves that have just joined, and slaves that stop: what metaservers know of them, and what memberships they still act on."""
 
 import asyncio
 
@@ -33,7 +33,7 @@ async def test_a_node_reports_another_role_at_once() -> None:
 async def test_a_switch_over_to_a_slave_that_has_just_joined_is_not_undone() -> None:
     async with cluster_of() as group:
         switching = asyncio.create_task(group.broker("g1-a").replication.switch_over("g1-b"))
-        await eventually_async(lambda: group.row.master == "g1-b")
+        await eventually_async(lambda: group.membership.master == "g1-b")
         process = group.hosts["g1-b"].process
         assert process is not None
         process.pause()
@@ -41,13 +41,13 @@ async def test_a_switch_over_to_a_slave_that_has_just_joined_is_not_undone() -> 
         process.resume()
         assert (await switching)["to"] == "g1-b"
         await group.serves("g1-b")
-        assert (group.row.master, group.row.epoch) == ("g1-b", FIRST_EPOCH + 1)
+        assert (group.membership.master, group.membership.epoch) == ("g1-b", FIRST_EPOCH + 1)
         await group.in_sync("g1-a", "g1-b")
         await group.all_equal()
 
 
 async def test_a_slave_whose_disk_fails_keeps_its_log() -> None:
-    """It stops for a while, since its metaserver does not answer, and receives the row that it has left the set."""
+    """It stops for a while, since its metaserver does not answer, and receives the membership that it has left the set."""
     async with cluster_of(copies=3) as group:
         host, sent = group.hosts["g1-b"], await begun(group)
         await eventually_async(lambda: group.master.checkpoints.saved > 0)

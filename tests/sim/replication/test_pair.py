@@ -1,4 +1,4 @@
-"""Broker nodes of one group that follow and are promoted by a row that the test sets."""
+"""Broker nodes of one group that follow and are promoted by a membership that the test sets."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from broker_node.storage.store import CLOCK_DIFFERENCE_MS_MAX
 from qmq.errors import ConnectionLost
 from qmq.net.caller import Caller
 from qmq.protocol.codes import BrokerRequestType, ReplicaRole
-from qmq_node.replication.rules.row import GroupRow
+from qmq_node.replication.rules.membership import Membership
 from qmq_node.replication.slave.follower import LEAVE_SECONDS
 from tests.sim.replication.pair import client_of, in_sync, members, send, stored
 from tests.sim.world.loop import running_loop
@@ -17,7 +17,7 @@ from tests.support.drivers.in_process import message
 from tests.support.waiting import eventually_async
 
 
-async def test_a_member_waits_for_the_row_and_refuses_clients() -> None:
+async def test_a_member_waits_for_the_membership_and_refuses_clients() -> None:
     async with members(running_loop()) as group:
         broker = group.broker("g1-a")
         assert broker.readiness() == "waiting: no metaserver has named its master yet"
@@ -38,8 +38,8 @@ async def test_what_is_acknowledged_is_on_both_members_and_survives_the_master()
         first, second = group.states()
         assert first == second
         request = group.broker("g1-a").registration.request(BrokerRequestType.HEARTBEAT)
-        assert request.led_row is not None
-        assert (GroupRow.of(request.led_row), request.counted) == (group.row.value, ("g1-a", "g1-b"))
+        assert request.led_membership is not None
+        assert (Membership.of(request.led_membership), request.counted) == (group.membership.value, ("g1-a", "g1-b"))
         slave = group.broker("g1-b")
         assert slave.replication.member is not None
         await eventually_async(
@@ -79,7 +79,7 @@ async def test_the_old_master_follows_and_what_it_alone_had_is_truncated() -> No
         async with client_of(old) as client:
             await in_sync(group, "g1-a", "g1-b")
             sent = await send(client, range(5))
-            # The slave is gone, and the row without it can't be stored: nothing is acknowledged.
+            # The slave is gone, and the membership without it can't be stored: nothing is acknowledged.
             group.hosts["g1-b"].kill()
             lost = asyncio.create_task(client.send(message(99)))
             await eventually_async(lambda: old.log.synced_end > old.log.high_watermark)
@@ -205,20 +205,20 @@ async def test_a_slave_that_stops_gracefully_delays_no_send() -> None:
                 sent += await send(client, range(number, number + 1))
                 slowest = max(slowest, running_loop().now - began)
             await stopping
-            assert group.row.value.in_sync == ("g1-a", "g1-c")
+            assert group.membership.value.in_sync == ("g1-a", "g1-c")
             assert slowest < 0.1
             assert await stored(client) == sent
 
 
-async def test_a_slave_stops_although_the_row_without_it_can_not_be_stored() -> None:
+async def test_a_slave_stops_although_the_membership_without_it_can_not_be_stored() -> None:
     async with members(running_loop(), 3) as group:
         await group.promote("g1-a")
         await in_sync(group, "g1-a", "g1-b", "g1-c")
-        group.row.is_available = False
+        group.membership.is_available = False
         began = running_loop().now
         await group.hosts["g1-b"].stop()
         assert running_loop().now - began == pytest.approx(LEAVE_SECONDS, abs=0.2)
-        assert group.row.value.in_sync == ("g1-a", "g1-b", "g1-c")
+        assert group.membership.value.in_sync == ("g1-a", "g1-b", "g1-c")
 
 
 @pytest.mark.parametrize(

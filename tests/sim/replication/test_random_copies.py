@@ -30,7 +30,11 @@ class LargeStorm(Storm):
 
     async def step(self) -> None:
         """A slave is away for too long, and while it copies, something else happens."""
-        names = [name for name, host in self.group.hosts.items() if host.server and name != self.group.row.value.master]
+        names = [
+            name
+            for name, host in self.group.hosts.items()
+            if host.server and name != self.group.membership.value.master
+        ]
         if names and self.rng.random() < 0.6:
             host = self.group.hosts[self.rng.choice(names)]
             host.kill()
@@ -84,7 +88,7 @@ async def test_nothing_acknowledged_is_lost(seed: int, count: int, monkeypatch: 
         await settle(group)
         await all_equal(group)
         assert_no_failures(group)
-        async with client_of(group.broker(group.row.value.master)) as client:
+        async with client_of(group.broker(group.membership.value.master)) as client:
             _, again = await client.pull(limit=1000, last=-1)
             found = await stored(client)
     assert len(storm.acknowledged) > 10

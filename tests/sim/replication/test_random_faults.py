@@ -33,7 +33,7 @@ async def test_nothing_acknowledged_is_lost(seed: int, count: int) -> None:
         await group.all_equal()
         states = group.states()
         assert all(state == states[0] for state in states)
-        async with client_of(group.broker(group.row.value.master)) as client:
+        async with client_of(group.broker(group.membership.value.master)) as client:
             found = await stored(client)
     assert len(storm.acknowledged) > 10
     assert len(found) == len(set(found)), "a message is stored twice"

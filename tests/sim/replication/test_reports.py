@@ -67,7 +67,7 @@ async def test_the_lag_of_a_slave_grows_while_it_confirms_nothing() -> None:
         await group.promote("g1-a")
         master = group.broker("g1-a")
         await in_sync(group, "g1-a", "g1-b")
-        group.row.is_available = False
+        group.membership.is_available = False
         group.hosts["g1-b"].process.pause()  # type: ignore[union-attr]
         async with client_of(master) as client:
             sending = asyncio.create_task(client.send(message(1)))

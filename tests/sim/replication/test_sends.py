@@ -67,7 +67,7 @@ async def test_a_stored_send_is_neither_answered_as_stored_nor_as_rejected_below
             sending = asyncio.create_task(sender.send(message(0)))
             with pytest.raises(ConnectionLost):
                 await sending
-            assert group.row.value.in_sync == ("g1-a",)
+            assert group.membership.value.in_sync == ("g1-a",)
             assert broker.handlers.counters.unknown_sends == 1
             assert broker.handlers.counters.send_failures.total() == 0
             assert await reader.pull() == (0, ["m0"]), "all in-sync members have it"
@@ -80,7 +80,7 @@ async def test_a_stored_send_is_answered_when_enough_members_are_left() -> None:
             await in_sync(group, "g1-a", "g1-b", "g1-c")
             group.hosts["g1-b"].kill()
             assert await client.send(message(0)) == {}
-            assert group.row.value.in_sync == ("g1-a", "g1-c")
+            assert group.membership.value.in_sync == ("g1-a", "g1-c")
 
 
 async def test_sends_are_rejected_while_stored_ones_wait_for_slaves(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,7 +92,7 @@ async def test_sends_are_rejected_while_stored_ones_wait_for_slaves(monkeypatch:
         async with client_of(broker) as first, client_of(broker) as second:
             await in_sync(group, "g1-a", "g1-b")
             await first.begin()
-            group.row.is_available = False
+            group.membership.is_available = False
             group.hosts["g1-b"].kill()
             began = running_loop().now
             stored = asyncio.create_task(first.send(message(0)))
@@ -136,7 +136,7 @@ async def test_f17_a_slave_with_a_slow_disk_is_removed_and_returns_by_itself() -
             await asyncio.sleep(1.0)
             slow_at, weather.sync_seconds = loop.now, 0.2
             await asyncio.sleep(10.0)
-            assert group.row.value.in_sync == ("g1-a", "g1-b", "g1-c"), "it makes progress"
+            assert group.membership.value.in_sync == ("g1-a", "g1-b", "g1-c"), "it makes progress"
             assert 0.1 < longest(slow_at, loop.now) < 1.0
             stalled_at, weather.sync_seconds = loop.now, 10.0
             await in_sync(group, "g1-a", "g1-c")

@@ -10,7 +10,7 @@ from broker_node.broker import Broker
 from qmq.errors import ConnectionLost
 from qmq.node_admin import NodeAdmin, NodeRefused
 from qmq.protocol.codes import Command
-from qmq.protocol.group_rows import RowResult
+from qmq.protocol.group_memberships import MembershipResult
 from qmq_node.replication.switch_over import planned_switch_overs
 from qmq_node.replication.switch_over.planned_switch_overs import STOP_SECONDS_MAX, SUCCESSOR_SECONDS
 from qmq_node.replication.switch_over.switch_over import (
@@ -135,10 +135,10 @@ async def test_a_switch_over_loses_rejects_and_repeats_nothing(count: int) -> No
             await eventually_async(lambda: group.is_master("g1-b"))
         assert clients.lost == 2, "each client once"
         assert clients.longest < 1.0
-        resignation, end, crc = group.row.resignations[0]
+        resignation, end, crc = group.membership.resignations[0]
         assert (resignation.successor, resignation.is_leaving) == ("g1-b", False)
         assert group.broker("g1-b").log.stored.read_crc_at(end) == crc
-        assert group.row.value.in_sync == tuple(group.hosts)
+        assert group.membership.value.in_sync == tuple(group.hosts)
         assert (group.hosts["g1-a"].starts, group.hosts["g1-a"].exits) == (2, []), "the process does not end"
         assert old.checkpoints.saved == saved + 1
         assert group.broker("g1-a").data.recovery.loaded_offset > 0, (
@@ -191,44 +191,47 @@ async def test_without_a_slave_that_can_be_promoted_no_client_is_held() -> None:
         assert held == []
 
 
-@pytest.mark.parametrize("outcome", [RowResult.REFUSED, RowResult.STALE])
-async def test_a_master_whose_resignation_is_refused_serves_again_at_once(outcome: RowResult) -> None:
+@pytest.mark.parametrize("outcome", [MembershipResult.REFUSED, MembershipResult.STALE])
+async def test_a_master_whose_resignation_is_refused_serves_again_at_once(outcome: MembershipResult) -> None:
     async with ready(3) as group:
         master = group.broker("g1-a")
         async with traffic(group) as clients:
-            if outcome is RowResult.REFUSED:
-                group.row.outcomes = [RowResult.REFUSED]
+            if outcome is MembershipResult.REFUSED:
+                group.membership.outcomes = [MembershipResult.REFUSED]
             else:
-                # The row was changed, and the node does not know it yet.
-                row = group.row.value
-                group.row.value = row.with_in_sync(frozenset(row.in_sync) - {"g1-b"})
+                # The membership was changed, and the node does not know it yet.
+                membership = group.membership.value
+                group.membership.value = membership.with_in_sync(frozenset(membership.in_sync) - {"g1-b"})
             began = running_loop().now
             with pytest.raises(SwitchOverRejected, match=r"not now|node g1-b is not in sync"):
                 await master.replication.switch_over("g1-b")
             assert running_loop().now - began < 0.5
         assert clients.lost == 0
         assert group.is_master("g1-a")
-        assert group.row.value.epoch == 2
+        assert group.membership.value.epoch == 2
 
 
-async def test_a_resignation_for_an_older_row_is_repeated_for_the_newer_one() -> None:
+async def test_a_resignation_for_an_older_membership_is_repeated_for_the_newer_one() -> None:
     async with ready(3) as group:
-        row = group.row.value
-        group.row.value = row.with_in_sync(frozenset(row.in_sync) - {"g1-c"})
+        membership = group.membership.value
+        group.membership.value = membership.with_in_sync(frozenset(membership.in_sync) - {"g1-c"})
         await group.broker("g1-a").replication.switch_over("g1-b")
-        assert [one.version for one, _, _ in group.row.resignations] == [row.version, row.version + 1]
+        assert [one.version for one, _, _ in group.membership.resignations] == [
+            membership.version,
+            membership.version + 1,
+        ]
         await eventually_async(lambda: group.is_master("g1-b"))
 
 
 async def test_a_resignation_whose_answer_is_lost_is_resolved_by_the_next_request() -> None:
     async with ready() as group:
-        group.row.on_change = lambda: None
+        group.membership.on_change = lambda: None
         group.uninformed = {"g1-a"}
-        group.row.outcomes = [RowResult.UNAVAILABLE]
+        group.membership.outcomes = [MembershipResult.UNAVAILABLE]
         async with traffic(group) as clients:
             switching = asyncio.create_task(group.broker("g1-a").replication.switch_over(""))
             assert (await switching)["to"] == "g1-b"
-            assert len(group.row.resignations) == 2
+            assert len(group.membership.resignations) == 2
             group.uninformed.clear()
             await eventually_async(lambda: group.is_master("g1-b"))
         assert clients.longest < 2.0
@@ -239,30 +242,30 @@ async def test_while_the_database_is_away_a_master_serves_again_after_a_limited_
     async with ready() as group:
         master = group.broker("g1-a")
         async with traffic(group) as clients:
-            group.row.is_available = False
+            group.membership.is_available = False
             began = running_loop().now
             with pytest.raises(SwitchOverUnknown, match="it is unknown whether the master is changed"):
                 await master.replication.switch_over("")
             assert running_loop().now - began == pytest.approx(OUTCOME_SECONDS, abs=0.3)
             acknowledged = len(clients.acknowledged)
             await eventually_async(lambda: len(clients.acknowledged) > acknowledged + 20)
-            group.row.is_available = True
-        assert (clients.lost, group.row.value.master) == (0, "g1-a")
+            group.membership.is_available = True
+        assert (clients.lost, group.membership.value.master) == (0, "g1-a")
 
 
 async def test_a_resignation_that_is_executed_later_loses_nothing() -> None:
     async with ready() as group:
         master = group.broker("g1-a")
         async with traffic(group, 3.0) as clients:
-            group.row.is_available = False
+            group.membership.is_available = False
             with pytest.raises(SwitchOverUnknown):
                 await master.replication.switch_over("")
             acknowledged = len(clients.acknowledged)
             await eventually_async(lambda: len(clients.acknowledged) > acknowledged + 20)
-            group.row.is_available = True
-            resignation, _, _ = group.row.resignations[-1]
-            group.row.value = resignation.applied_to(
-                group.row.value, resignation.successor, "00000000-0000-4000-8000-000000000003"
+            group.membership.is_available = True
+            resignation, _, _ = group.membership.resignations[-1]
+            group.membership.value = resignation.applied_to(
+                group.membership.value, resignation.successor, "00000000-0000-4000-8000-000000000003"
             )
             await eventually_async(lambda: group.is_master("g1-b"))
         await group.all_equal()
@@ -276,7 +279,7 @@ async def test_a_switch_over_waits_for_requests_in_progress_and_not_for_ever(mon
             pulling = asyncio.create_task(waiting.pull(timeout_ms=25_000))
             await eventually_async(lambda: master.handlers.polls.held == 1)
             # The slave confirms nothing.
-            group.row.is_available = False
+            group.membership.is_available = False
             group.hosts["g1-b"].process.pause()  # type: ignore[union-attr]
             sending = asyncio.create_task(client.send(message(0)))
             await eventually_async(lambda: master.server.requests_in_progress == 2)
@@ -296,7 +299,7 @@ async def test_a_switch_over_waits_for_records_of_clients_that_are_gone(monkeypa
     monkeypatch.setattr(planned_switch_overs, "CHECKPOINT_SECONDS", 0.0)
     async with ready() as group:
         master = group.broker("g1-a")
-        group.row.is_available = False
+        group.membership.is_available = False
         group.hosts["g1-b"].process.pause()  # type: ignore[union-attr]
         async with client_of(master) as client:
             sending = asyncio.create_task(client.send(message(0)))
@@ -306,7 +309,7 @@ async def test_a_switch_over_waits_for_records_of_clients_that_are_gone(monkeypa
         await eventually_async(lambda: not master.server.connections)
         with pytest.raises(SwitchOverRejected, match="after 2 s 0 requests are in progress"):
             await master.replication.switch_over("")
-        group.row.is_available = True
+        group.membership.is_available = True
         group.hosts["g1-b"].process.resume()  # type: ignore[union-attr]
         await group.all_equal()
         assert (await master.replication.switch_over(""))["to"] == "g1-b"
@@ -328,9 +331,9 @@ async def test_a_switch_over_waits_for_requests_that_do_not_wait_for_the_log() -
 async def test_one_switch_over_at_a_time() -> None:
     async with ready() as group:
         master = group.broker("g1-a")
-        group.row.is_available = False
+        group.membership.is_available = False
         first = asyncio.create_task(master.replication.switch_over(""))
-        await eventually_async(lambda: group.row.resignations)
+        await eventually_async(lambda: group.membership.resignations)
         with pytest.raises(SwitchOverRejected, match="another switch-over of this node is in progress"):
             await master.replication.switch_over("")
         with pytest.raises(SwitchOverUnknown):
@@ -348,9 +351,9 @@ async def test_an_operator_requests_a_switch_over_by_the_admin_page() -> None:
 
         assert await refused(slave, "") == (409, "switch_over.rejected", "node g1-b is not a master with slaves")
         assert (await refused(master, "g1-x"))[:2] == (409, "switch_over.rejected")
-        group.row.is_available = False
+        group.membership.is_available = False
         assert (await refused(master, "g1-b"))[:2] == (503, "change.unknown")
-        group.row.is_available = True
+        group.membership.is_available = True
         answer = await admin(master).switch_over("g1-b")
         assert answer == {"from": "g1-a", "to": "g1-b", "epoch": 3, "held_seconds": answer["held_seconds"]}
         assert 0 < answer["held_seconds"] < 0.2
@@ -365,11 +368,11 @@ async def test_a_master_that_stops_hands_over_first() -> None:
             began = running_loop().now
             await group.hosts["g1-a"].stop()
             assert running_loop().now - began == pytest.approx(SUCCESSOR_SECONDS, abs=0.3)
-            assert group.is_master(group.row.value.master)
+            assert group.is_master(group.membership.value.master)
         assert clients.longest < 1.0
-        resignation = group.row.resignations[0][0]
+        resignation = group.membership.resignations[0][0]
         assert resignation.is_leaving
-        assert "g1-a" not in group.row.value.in_sync
+        assert "g1-a" not in group.membership.value.in_sync
 
 
 async def test_a_master_without_a_slave_that_can_take_over_stops_at_once() -> None:
@@ -379,18 +382,18 @@ async def test_a_master_without_a_slave_that_can_take_over_stops_at_once() -> No
         began = running_loop().now
         await group.hosts["g1-a"].stop()
         assert running_loop().now - began < 0.3
-        assert group.row.resignations == []
+        assert group.membership.resignations == []
 
 
 async def test_a_master_stops_within_its_time_although_the_database_is_away() -> None:
     assert STOP_SECONDS_MAX == 5.0 > DRAIN_SECONDS + OUTCOME_SECONDS
     async with ready() as group:
-        group.row.is_available = False
+        group.membership.is_available = False
         began = running_loop().now
         await group.hosts["g1-a"].stop()
         # Half of stop_seconds, which is 1.
         assert running_loop().now - began == pytest.approx(0.5, abs=0.2)
-        group.row.is_available = True
+        group.membership.is_available = True
         await group.promote("g1-b")
 
 

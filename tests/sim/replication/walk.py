@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from qmq_node.replication.rules.following import TruncationRejected
 from qmq_node.replication.rules.master import Master, SessionRejected
-from qmq_node.replication.rules.row import GroupRow
+from qmq_node.replication.rules.membership import Membership
 from qmq_node.replication.rules.slave import CommitsRejected, Slave
 from tests.sim.replication.group import (
     Bounds,
@@ -96,39 +96,42 @@ def canonical(group: Group) -> Group:
 
     Versions and sessions are numbered anew, in their order. What is on its way and can't have an effect any more is left out.
     """
-    row, rows = group.row, [found for found in (group.row, group.older_row, group.newest) if found is not None]
-    places = {found.place for found in rows}
+    membership, memberships = (
+        group.membership,
+        [found for found in (group.membership, group.older_membership, group.newest) if found is not None],
+    )
+    places = {found.place for found in memberships}
     requests = frozenset(request for request in group.requests if (request.epoch, request.version) in places)
     leading = {(number, node.state.epoch) for number, node in enumerate(group.nodes) if isinstance(node.role, Master)}
     confirmations = tuple(item for item in group.confirmations if (item[0][1], item[0][2]) in leading)
     group = group._replace(requests=requests, confirmations=confirmations)
-    versions = {*(found.version for found in rows), *(request.version for request in requests)}
-    versions |= {node.role.row.version for node in group.nodes if isinstance(node.role, Master)}
+    versions = {*(found.version for found in memberships), *(request.version for request in requests)}
+    versions |= {node.role.membership.version for node in group.nodes if isinstance(node.role, Master)}
     rank = {version: number for number, version in enumerate(sorted(versions), 1)}
     session = {number: new for new, number in enumerate(sorted(set(sessions_of(group))), 1)}
     if all(old == new for old, new in (*rank.items(), *session.items())):
         return group
 
-    def renumbered(found: GroupRow | None) -> GroupRow | None:
+    def renumbered(found: Membership | None) -> Membership | None:
         return None if found is None else replace(found, version=rank[found.version])
 
     nodes: list[Node] = []
     for node in group.nodes:
         role = node.role
         if isinstance(role, Master):
-            known = replace(role.row, version=rank[role.row.version])
+            known = replace(role.membership, version=rank[role.membership.version])
             sessions = tuple(replace(found, number=session[found.number]) for found in role.sessions)
-            nodes.append(node._replace(role=replace(role, row=known, sessions=sessions)))
+            nodes.append(node._replace(role=replace(role, membership=known, sessions=sessions)))
         elif isinstance(role, Slave):
             nodes.append(node._replace(role=replace(role, session=session[role.session])))
         else:
             nodes.append(node)
     return group._replace(
-        row=replace(row, version=rank[row.version]),
+        membership=replace(membership, version=rank[membership.version]),
         nodes=tuple(nodes),
         confirmations=tuple(sorted(((*key[:3], session[key[3]]), sent) for key, sent in confirmations)),
         requests=frozenset(replace(request, version=rank[request.version]) for request in requests),
-        older_row=renumbered(group.older_row),
+        older_membership=renumbered(group.older_membership),
         newest=renumbered(group.newest),
     )
 

@@ -86,8 +86,8 @@ BREAKAGES = (
         (
             (
                 "qmq_node.replication.rules.roles:Identity.may_lead",
-                "(self.boot_id, self.incarnation) == (row.master_boot_id, row.incarnation_of(self.node_id))",
-                "self.incarnation == row.incarnation_of(self.node_id)",
+                "(self.boot_id, self.incarnation) == (membership.master_boot_id, membership.incarnation_of(self.node_id))",
+                "self.incarnation == membership.incarnation_of(self.node_id)",
             ),
         ),
         OLDER_FOLDERS,
@@ -96,33 +96,37 @@ BREAKAGES = (
     SlavesBreakage(
         "a process leads that was not promoted",
         "in_sync",
-        (("qmq_node.replication.rules.roles:step_for", "if not node.may_lead(row):", "if False:"),),
+        (("qmq_node.replication.rules.roles:step_for", "if not node.may_lead(membership):", "if False:"),),
         NEW_DISKS,
         seed=17,
     ),
     SlavesBreakage(
-        "a slave that is gone counts no longer before the row says so",
+        "a slave that is gone counts no longer before the membership says so",
         "in_sync",
         (
             (
                 "qmq_node.replication.rules.master:Master.counted",
-                "return frozenset(self.row.in_sync) | {slave for slave, _ in self.requested} | {self.node_id}",
+                "return frozenset(self.membership.in_sync) | {slave for slave, _ in self.requested} | {self.node_id}",
                 "return frozenset(session.slave for session in self.sessions) | {self.node_id}",
             ),
         ),
     ),
     SlavesBreakage(
         "a member that is not in sync is promoted",
-        "row",
+        "membership",
         (
-            ("qmq_node.replication.rules.promotion:choose", "for member in row.in_sync:", "for member in row.members:"),
             (
-                "qmq_node.replication.rules.row:Promotion.applied_to",
-                "if self.candidate not in row.in_sync:",
+                "qmq_node.replication.rules.promotion:choose",
+                "for member in membership.in_sync:",
+                "for member in membership.members:",
+            ),
+            (
+                "qmq_node.replication.rules.membership:Promotion.applied_to",
+                "if self.candidate not in membership.in_sync:",
                 "if False:",
             ),
             (
-                "qmq_node.replication.rules.row:GroupRow.with_in_sync",
+                "qmq_node.replication.rules.membership:Membership.with_in_sync",
                 "if member in in_sync",
                 "if member in in_sync or member != self.master",
             ),
@@ -133,10 +137,10 @@ BREAKAGES = (
         "a restarted master resumes in its epoch",
         "writer",
         (
-            ("qmq_node.replication.rules.roles:step_for", "if not node.may_lead(row):", "if False:"),
+            ("qmq_node.replication.rules.roles:step_for", "if not node.may_lead(membership):", "if False:"),
             (
                 "qmq_node.replication.rules.roles:step_for",
-                "Step.LEAD if row.epoch > state.epoch else Step.WAIT",
+                "Step.LEAD if membership.epoch > state.epoch else Step.WAIT",
                 "Step.LEAD",
             ),
         ),
@@ -144,7 +148,13 @@ BREAKAGES = (
     SlavesBreakage(
         "a master still counts as the only member after another one was added",
         "writer",
-        (("qmq_node.replication.rules.roles:ReplicaState.for_row", "len(row.members) == 1", "row.epoch == 1"),),
+        (
+            (
+                "qmq_node.replication.rules.roles:ReplicaState.for_membership",
+                "len(membership.members) == 1",
+                "membership.epoch == 1",
+            ),
+        ),
     ),
     SlavesBreakage(
         "a slave counts only when the master has learned that it is in sync",
@@ -152,23 +162,27 @@ BREAKAGES = (
         (
             (
                 "qmq_node.replication.rules.master:Master.counted",
-                "frozenset(self.row.in_sync) | {slave for slave, _ in self.requested} | {self.node_id}",
-                "frozenset(self.row.in_sync) | {self.node_id}",
+                "frozenset(self.membership.in_sync) | {slave for slave, _ in self.requested} | {self.node_id}",
+                "frozenset(self.membership.in_sync) | {self.node_id}",
             ),
         ),
         replace(CUTS, faults=("kill_member", "lost_replies", "cut_off"), fault_seconds=0.5),
         seed=78,
     ),
     SlavesBreakage(
-        "the row is changed after the database was restored from a backup",
+        "the membership is changed after the database was restored from a backup",
         "in_sync",
         (
             (
-                "qmq_node.replication.rules.row:GroupRow.check_not_restored",
+                "qmq_node.replication.rules.membership:Membership.check_not_restored",
                 "if self.place < newest_place:",
                 "if False:",
             ),
-            ("metaserver.memory.group_table:GroupTable._learn", "if row.place >= own.group_row.place:", "if True:"),
+            (
+                "metaserver.memory.group_table:GroupTable._learn",
+                "if membership.place >= own.membership.place:",
+                "if True:",
+            ),
         ),
         replace(KILLS, faults=("kill_member", "restored_database"), fault_seconds=0.7, storm_seconds=20.0),
         seed=5,
@@ -266,20 +280,20 @@ BREAKAGES = (
         ),
     ),
     SlavesBreakage(
-        "an unknown outcome of a row change is treated as a failure",
+        "an unknown outcome of a membership change is treated as a failure",
         "in_sync",
         (
             (
-                "metaserver.replication.row_changes:RowChanges._resolved",
-                "row = self._read(name)",
-                "return RowAnswer(RowResult.REFUSED, None, str(error))",
+                "metaserver.replication.membership_changes:MembershipChanges._resolved",
+                "membership = self._read(name)",
+                "return MembershipAnswer(MembershipResult.REFUSED, None, str(error))",
             ),
             (
-                "qmq_node.replication.master.row_changes:RowChanges._send",
-                "if result is not RowResult.UNAVAILABLE:",
+                "qmq_node.replication.master.membership_changes:MembershipChanges._send",
+                "if result is not MembershipResult.UNAVAILABLE:",
                 "from dataclasses import replace\n"
                 "        master = self._in_sync._master\n"
-                "        if result is RowResult.REFUSED:\n"
+                "        if result is MembershipResult.REFUSED:\n"
                 "            master.set(replace(master.value, requested=frozenset()))\n"
                 "        if True:",
             ),

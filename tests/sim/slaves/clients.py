@@ -19,7 +19,7 @@ PAUSE_SECONDS = 0.2
 
 
 class Address:
-    """A broker group as clients see it: a connection goes to the row's master, or, now and then, to another member."""
+    """A broker group as clients see it: a connection goes to the membership's master, or, now and then, to another member."""
 
     def __init__(self, cluster: Cluster, group: str, rng: Random) -> None:
         self._cluster, self.name, self._rng = cluster, group, rng
@@ -28,9 +28,9 @@ class Address:
     def port(self) -> int:
         """The port of a member."""
         members = self._cluster.members(self.name)
-        row = self._cluster.database.rows.groups.get(self.name)
-        if row is not None and row.master in members and self._rng.random() < 0.7:
-            return members[row.master].port
+        membership = self._cluster.database.stored.groups.get(self.name)
+        if membership is not None and membership.master in members and self._rng.random() < 0.7:
+            return members[membership.master].port
         return self._rng.choice(list(members.values())).port
 
 

@@ -51,9 +51,9 @@ class Cuts(Storm):
         return self._rng.choice(list(self.watch.hosts.values()))
 
     def _master(self) -> Host:
-        """The row's master; before there is one, any member."""
-        row = self.watch.row
-        return self.watch.hosts[row.master] if row is not None and row.master else self._node()
+        """The membership's master; before there is one, any member."""
+        membership = self.watch.membership
+        return self.watch.hosts[membership.master] if membership is not None and membership.master else self._node()
 
     def _member(self) -> Host:
         """A member, the master half of the time."""

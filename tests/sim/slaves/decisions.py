@@ -6,7 +6,7 @@ from uuid import UUID
 
 from broker_node.broker import Broker
 from qmq.protocol.codes import ReplicaRole
-from qmq_node.replication.rules.row import UncleanPromotion
+from qmq_node.replication.rules.membership import UncleanPromotion
 from tests.sim.slaves.disks import DiskFaults
 from tests.sim.slaves.member_logs import durable_incarnation, durable_state
 from tests.sim.world.cluster import Host
@@ -41,7 +41,7 @@ class Decisions(DiskFaults):
         behind.kill()
         for _ in range(round(REMOVED_SECONDS)):
             await asyncio.sleep(1.0)
-            if self.watch.row is not None and node not in self.watch.row.in_sync:
+            if self.watch.membership is not None and node not in self.watch.membership.in_sync:
                 break
         await asyncio.sleep(self._rng.uniform(0.0, 2.0))
         for host in others:
@@ -57,34 +57,40 @@ class Decisions(DiskFaults):
         if not isinstance(host.server, Broker) or self._cluster.database.is_away:
             return False
         member = host.server.replication.member
-        return member.role not in UNFIT_ROLES and member.row is not None and not host.server.folder.replica.state.is_new
+        return (
+            member.role not in UNFIT_ROLES
+            and member.membership is not None
+            and not host.server.folder.replica.state.is_new
+        )
 
     def _may_restore_database(self) -> bool:
         """Whether a member has stored the epoch of the newest promotion (docs/failover.md, "Assumptions"). Until then only the
         database knows one that an operator made."""
-        row = self.watch.row
-        return row is None or any(durable_state(host).epoch >= row.epoch for host in self.watch.hosts.values())
+        membership = self.watch.membership
+        return membership is None or any(
+            durable_state(host).epoch >= membership.epoch for host in self.watch.hosts.values()
+        )
 
     def promote(self, node: str) -> None:
         """Promote a member, as `services.members.promote` does; what it lacks is lost."""
-        database, newest = self._cluster.database, self.watch.row
+        database, newest = self._cluster.database, self.watch.membership
         server = self.watch.hosts[node].server
         assert newest is not None
         assert isinstance(server, Broker)
-        stored = database.rows.groups[newest.broker_group]
-        row, end = stored.group_row, server.log.written_end
+        stored = database.stored.groups[newest.broker_group]
+        membership, end = stored.membership, server.log.written_end
         promotion_id = str(UUID(int=self._rng.getrandbits(128)))
         incarnation = durable_incarnation(self.watch.hosts[node])
         known = max(newest.place, stored.known_place)
         promotion = UncleanPromotion(
-            row.epoch, row.version, node, incarnation, server.replication.boot_id, known, promotion_id
+            membership.epoch, membership.version, node, incarnation, server.replication.boot_id, known, promotion_id
         )
-        changed = promotion.applied_to(row)
+        changed = promotion.applied_to(membership)
         self.note(f"an operator promotes {node}, whose log ends at {end} of {len(self.watch.committed)}")
         self.watch.accept_loss(node, end, changed)
-        database.rows.groups[newest.broker_group] = stored.with_group_row(changed)
-        if (known := database.rows.nodes.get(node)) is not None:
-            database.rows.nodes[node] = replace(
+        database.stored.groups[newest.broker_group] = stored.with_membership(changed)
+        if (known := database.stored.nodes.get(node)) is not None:
+            database.stored.nodes[node] = replace(
                 known, log_end=end, log_epoch=server.log.epochs.last_epoch, log_end_version=known.log_end_version + 1
             )
         database.changed(group=newest.broker_group)
@@ -97,7 +103,7 @@ class Decisions(DiskFaults):
             if (has_failed or node in self.watch.damaged) and self.may_lose(node):
                 await self.replace_disk(node)
                 await self._start_later(host, 0.1)
-        if self.watch.row is None:
+        if self.watch.membership is None:
             return
         in_sync = self.watch.in_sync_nodes()
         if not in_sync:

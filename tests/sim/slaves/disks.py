@@ -69,22 +69,23 @@ class DiskFaults(Cuts):
         self.watch.new_disk(node)
 
     def may_lose(self, node: str) -> bool:
-        """Whether another member has everything: it runs, the newest row names it, and its disk is as it was.
+        """Whether another member has everything: it runs, the newest membership names it, and its disk is as it was.
 
         If it did not run, the member that lost its disk might be promoted for its last heartbeat, and would be alone in the set.
         """
         running = {name for name, host in self.watch.hosts.items() if host.is_serving}
-        return self._row_stays_known(node) and bool(
+        return self._membership_stays_known(node) and bool(
             self.watch.in_sync_nodes() & running - {node} - self.watch.damaged - self._copying()
         )
 
-    def _row_stays_known(self, node: str) -> bool:
-        """Whether the newest row is stored, or another member of the stored row than this one knows it (docs/failover.md,
-        "Assumptions"). Otherwise the only member of a restored row would serve with its empty disk."""
-        newest = self.watch.row
+    def _membership_stays_known(self, node: str) -> bool:
+        """Whether the newest membership is stored, or another member of the stored membership than this one knows it
+        (docs/failover.md, "Assumptions"). Otherwise the only member of a restored membership would serve with its empty
+        disk."""
+        newest = self.watch.membership
         if newest is None:
             return True
-        stored = self._cluster.database.rows.groups[newest.broker_group].group_row
+        stored = self._cluster.database.stored.groups[newest.broker_group].membership
         return stored.place >= newest.place or any(
             durable_state(self.watch.hosts[other]).epoch >= newest.epoch for other in stored.members if other != node
         )
@@ -149,7 +150,7 @@ class DiskFaults(Cuts):
             server.folder.replica.state.epoch,
             _segments(host.disk),
         )
-        nodes = self._cluster.database.rows.nodes
+        nodes = self._cluster.database.stored.nodes
         if not paths or not await self._within(
             lambda: (
                 node in nodes
@@ -175,8 +176,8 @@ class DiskFaults(Cuts):
 
     def _may_put_back(self, host: Host, epoch: int | None) -> bool:
         """Whether older files may be put back in a host's folder. Of one epoch: it is a slave, and that epoch is the newest."""
-        row = self.watch.row
-        is_slave = row is not None and row.epoch == epoch and host is not self._master()
+        membership = self.watch.membership
+        is_slave = membership is not None and membership.epoch == epoch and host is not self._master()
         return (epoch is None or is_slave) and host.process is not None and self._may_damage(host)
 
     async def _place(self, size: int) -> tuple[Host, Inode, int] | None:

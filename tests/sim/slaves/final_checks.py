@@ -30,10 +30,10 @@ class FinalChecks:
 
     def _brokers(self) -> tuple[dict[str, Broker], Broker]:
         """All members, and of these the master."""
-        hosts, row = self._watch.hosts, self._watch.row
+        hosts, membership = self._watch.hosts, self._watch.membership
         brokers = {node: host.server for node, host in hosts.items() if isinstance(host.server, Broker)}
-        assert row is not None
-        return brokers, brokers[row.master]
+        assert membership is not None
+        return brokers, brokers[membership.master]
 
     def check(self) -> None:
         """Check that all members have what was committed, and the same state, which also follows from the log alone."""

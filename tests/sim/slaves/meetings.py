@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from qmq.protocol.names import RETRY_PREFIX
-from qmq_node.replication.rules.row import GroupRow
+from qmq_node.replication.rules.membership import Membership
 from tests.sim.swarm.history import Got, History
 from tests.sim.swarm.workload import true_ms
 from tests.sim.world.cluster import Cluster
@@ -34,10 +34,10 @@ class Meetings:
         self._cluster, self._history = cluster, history
         self._changes: dict[str, list[int]] = defaultdict(list)
         """By broker group: when another member was promoted, in true milliseconds."""
-        cluster.database.on_row.append(self._row_changed)
+        cluster.database.on_membership.append(self._membership_changed)
 
-    def _row_changed(self, group: str, before: GroupRow, row: GroupRow) -> None:
-        if before.master and row.master != before.master:
+    def _membership_changed(self, group: str, before: Membership, membership: Membership) -> None:
+        if before.master and membership.master != before.master:
             self._changes[group].append(true_ms(self._cluster))
 
     def counts(self) -> dict[str, int]:

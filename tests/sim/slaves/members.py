@@ -22,14 +22,14 @@ class Members:
     @property
     def is_stored(self) -> bool:
         """Whether the metaservers know the group."""
-        return self.name in self._cluster.database.rows.groups
+        return self.name in self._cluster.database.stored.groups
 
     def set(self, **values: object) -> None:
-        """Change the stored row, as an operator does."""
-        rows = self._cluster.database.rows
-        group = rows.groups[self.name]
+        """Change the stored membership, as an operator does."""
+        stored = self._cluster.database.stored
+        group = stored.groups[self.name]
         version = group.in_sync_version + 1  # as `services.members.set_copies` does
-        rows.groups[self.name] = replace(group, in_sync_version=version, **values)  # type: ignore[arg-type]
+        stored.groups[self.name] = replace(group, in_sync_version=version, **values)  # type: ignore[arg-type]
         self._cluster.database.changed(group=self.name)
 
     def _broker(self, host: Host) -> Broker | None:
@@ -40,7 +40,7 @@ class Members:
         hosts = hosts or list(self.watch.hosts.values())
         if self.watch.damaged:
             return False
-        stored = self._cluster.database.rows.groups.get(self.name)
+        stored = self._cluster.database.stored.groups.get(self.name)
         if stored is None or len(stored.members) != len(hosts) or stored.in_sync != stored.members:
             return False
         master = self._broker(self.watch.hosts[stored.master])
@@ -65,7 +65,7 @@ class Members:
 
     def is_equal(self) -> bool:
         brokers = [self._broker(host) for host in self.watch.hosts.values()]
-        stored = self._cluster.database.rows.groups[self.name]
+        stored = self._cluster.database.stored.groups[self.name]
         master = self._broker(self.watch.hosts[stored.master])
         if master is None:
             return False
@@ -79,8 +79,8 @@ class Members:
         )
 
     def state(self) -> str:
-        row = self._cluster.database.rows.groups[self.name].group_row
-        parts = [f"row {row}"]
+        membership = self._cluster.database.stored.groups[self.name].membership
+        parts = [f"membership {membership}"]
         for node, host in self.watch.hosts.items():
             broker = self._broker(host)
             if broker is None:

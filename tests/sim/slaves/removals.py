@@ -91,8 +91,8 @@ class RemovalWatch:
         if node not in watch.hosts:
             return
         # One that does not know yet that an operator has promoted it may copy a master that should not run any more.
-        knows_row = not watch.is_of_lost_epoch(durable_state(watch.hosts[node]).epoch)
-        if node in watch.in_sync_nodes() - watch.damaged and knows_row:
+        knows_membership = not watch.is_of_lost_epoch(durable_state(watch.hosts[node]).epoch)
+        if node in watch.in_sync_nodes() - watch.damaged and knows_membership:
             watch.report("in_sync", f"{node} discards its log, and is in sync")
         watch.discarded(node)
         self._history.counts["copies"] = self._history.counts.get("copies", 0) + 1

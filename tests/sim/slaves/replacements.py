@@ -133,8 +133,8 @@ class LastingFault(SlavesStorm):
         self.note(f"cut {host.name} and {', '.join(others)} for {LASTS_SECONDS:g} s")
 
     def _epoch(self) -> int:
-        assert self.watch.row is not None
-        return self.watch.row.epoch
+        assert self.watch.membership is not None
+        return self.watch.membership.epoch
 
 
 class ReplacementRun(SlavesRun):

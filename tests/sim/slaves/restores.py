@@ -13,12 +13,12 @@ BACKUP_SECONDS = (1.0, 10.0)
 LOOK_SECONDS = 0.1
 REPORTED_SECONDS = 5.0
 """After this time without another fault between them, metaservers know what members and other metaservers know: a report arrives
-within 3 s, and the row is read and the place recorded within 2 s."""
+within 3 s, and the membership is read and the place recorded within 2 s."""
 
 
 class Restores(Decisions):
-    """Restores the database, and keeps to what docs/failover.md assumes: who knows the newest row reports it in time: a
-    metaserver that does not know it is stopped while nobody else runs who knows the row."""
+    """Restores the database, and keeps to what docs/failover.md assumes: who knows the newest membership reports it in time: a
+    metaserver that does not know it is stopped while nobody else runs who knows the membership."""
 
     _is_restoring = False
     """Only one restore is under way at a time."""
@@ -61,31 +61,36 @@ class Restores(Decisions):
         return "and the route files are empty" if form == "emptied" else "with the route files"
 
     def _knows(self, host: Host) -> bool:
-        """Whether a server runs that knows the newest row, and reaches all metaservers that run."""
-        process, server, row = host.process, host.server, self.watch.row
-        if process is None or process.is_paused or server is None or row is None:
+        """Whether a server runs that knows the newest membership, and reaches all metaservers that run."""
+        process, server, membership = host.process, host.server, self.watch.membership
+        if process is None or process.is_paused or server is None or membership is None:
             return False
         if isinstance(server, Metaserver):
-            group = server.directory.groups.get(row.broker_group)
+            group = server.directory.groups.get(membership.broker_group)
             is_cut = self._cluster.database.is_away or host.name in self._cluster.database.unreachable_from
-            return group is not None and server.directory.newest_place(row.broker_group) >= row.place and not is_cut
+            return (
+                group is not None
+                and server.directory.newest_place(membership.broker_group) >= membership.place
+                and not is_cut
+            )
         if not isinstance(server, Broker) or host not in self.watch.hosts.values():
             return False
         state, network = durable_state(host), self._cluster.network
         is_cut = any(
             network.is_cut(*pair) for meta in self._cluster.metas for pair in ((host.name, meta), (meta, host.name))
         )
-        return (state.epoch, state.version) >= row.place and not is_cut
+        return (state.epoch, state.version) >= membership.place and not is_cut
 
     async def _until_known(self) -> None:
-        """Let metaservers run while somebody runs who knows the newest row, until that is recorded in the database, or has to be.
+        """Let metaservers run while somebody runs who knows the newest membership, until that is recorded in the
+        database, or has to be.
 
         If the faults end before, all members and metaservers start together.
         """
         cluster, database, began = self._cluster, self._cluster.database, self._cluster.loop.now
-        while (row := self.watch.row) is not None and cluster.loop.now - began < REPORTED_SECONDS:
-            stored = database.rows.groups[row.broker_group]
-            if max(stored.group_row.place, stored.known_place) >= row.place:
+        while (membership := self.watch.membership) is not None and cluster.loop.now - began < REPORTED_SECONDS:
+            stored = database.stored.groups[membership.broker_group]
+            if max(stored.membership.place, stored.known_place) >= membership.place:
                 return
             may_run = any(map(self._knows, cluster.hosts.values()))
             for host in cluster.metas.values():

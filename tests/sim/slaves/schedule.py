@@ -162,16 +162,18 @@ class SlavesRun(GroupsRun):
 
     async def recovered(self, what: str) -> bool:
         """Wait until the group is as it should be; after a restore of the database an operator may have to decide."""
-        if self.watch.row is not None and "the database is restored from a backup" in " ".join(self.storm.events):
+        if self.watch.membership is not None and "the database is restored from a backup" in " ".join(
+            self.storm.events
+        ):
             await self.until(HEALED_SECONDS, self._group.is_well)
-            newest = self.watch.row
-            stored = self.cluster.database.rows.groups[GROUP]
-            if stored.group_row.place < newest.place:
+            newest = self.watch.membership
+            stored = self.cluster.database.stored.groups[GROUP]
+            if stored.membership.place < newest.place:
                 # The last master restarted and no longer knows which members were in sync, so an operator has to decide.
                 self.history.counts["decisions"] = 1
-                self.storm.note(f"an operator restores row {newest.place}")
-                row = replace(newest, version=max(newest.version, stored.known_place[1]) + 1)
-                self.cluster.database.rows.groups[GROUP] = stored.with_group_row(row)
+                self.storm.note(f"an operator restores membership {newest.place}")
+                membership = replace(newest, version=max(newest.version, stored.known_place[1]) + 1)
+                self.cluster.database.stored.groups[GROUP] = stored.with_membership(membership)
                 self.cluster.database.changed(group=GROUP)
         return await super().recovered(what)
 

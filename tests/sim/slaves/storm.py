@@ -169,8 +169,8 @@ class SlavesStorm(CopyFaults):
 
     async def switch_over(self) -> None:
         """An operator has the master switch over to a slave."""
-        row = self.watch.row
-        host = self.watch.hosts.get(row.master) if row is not None else None
+        membership = self.watch.membership
+        host = self.watch.hosts.get(membership.master) if membership is not None else None
         if host is None or host.process is None or not isinstance(host.server, Broker):
             return
         self.note(f"switch-over of {host.name}")

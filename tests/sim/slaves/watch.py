@@ -3,8 +3,8 @@
 When it looks:
 
 - at each rise of a master's high watermark, before anything is answered because of it: whatever is acknowledged is then compared
-  with the disks of the stored row's in-sync set;
-- at each change of the stored row: a member that is added, or promoted, has what was acknowledged before;
+  with the disks of the stored membership's in-sync set;
+- at each change of the stored membership: a member that is added, or promoted, has what was acknowledged before;
 - at each start of an epoch;
 - at each answer that a client gets;
 - every half second of virtual time and after the run: everything, on all members, also on those that do not run. Bytes that were
@@ -25,7 +25,7 @@ from qmq_node.log.record import FIRST_EPOCH, HEADER_BYTES
 from qmq_node.log.watermark import Watermark
 from qmq_node.node.storage import Storage
 from qmq_node.replication.master.leading import Leading
-from qmq_node.replication.rules.row import GroupRow
+from qmq_node.replication.rules.membership import Membership
 from qmq_node.replication.slave.joining import WINDOW_BYTES
 from tests.sim.slaves.committed import MARK, CommittedLog
 from tests.sim.slaves.hooks import Hook, hooked
@@ -45,8 +45,8 @@ class GroupWatch(CommittedLog):
         self._group = group
         self.hosts = cluster.members(group)
         self._nodes = {f"{folder_of(host)}/log": node for node, host in self.hosts.items()}
-        self.row: GroupRow | None = None
-        """The newest row that was ever stored; a restored database may hold an older one."""
+        self.membership: Membership | None = None
+        """The newest membership that was ever stored; a restored database may hold an older one."""
         self.damaged: set[str] = set()
         """Members whose disk has not what they left there, or has messages whose loss an operator accepted."""
         self.rejoining: set[str] = set()
@@ -101,16 +101,21 @@ class GroupWatch(CommittedLog):
         self._epochs.pop(node, None)
 
     def in_sync_nodes(self) -> set[str]:
-        """Return the members of the newest row's in-sync set that still have the disk with which they are in sync."""
-        row = self.row
-        if row is None or len(row.members) == 1:
-            return set(row.in_sync) if row is not None else set()
-        return {node for node in row.in_sync if row.incarnation_of(node) == durable_incarnation(self.hosts[node])}
+        """Return the members of the newest membership's in-sync set that still have the disk with which they are in sync."""
+        membership = self.membership
+        if membership is None or len(membership.members) == 1:
+            return set(membership.in_sync) if membership is not None else set()
+        return {
+            node
+            for node in membership.in_sync
+            if membership.incarnation_of(node) == durable_incarnation(self.hosts[node])
+        }
 
-    def accept_loss(self, node: str, end: int, row: GroupRow) -> None:
-        """An operator promotes a member whose log ends at `end`, by this row: what is committed, and not in that log, is lost."""
+    def accept_loss(self, node: str, end: int, membership: Membership) -> None:
+        """An operator promotes a member whose log ends at `end`, by this membership: what is committed, and not in that
+        log, is lost."""
         end = min(end, self._common_end(self.hosts[node]))
-        self.row, self.has_lost, self._decided_epoch = row, True, row.epoch
+        self.membership, self.has_lost, self._decided_epoch = membership, True, membership.epoch
         others = set(self.hosts) - {node}
         self.rejoining = others - (self.damaged - self.rejoining)
         self.damaged = others
@@ -132,8 +137,8 @@ class GroupWatch(CommittedLog):
     # --- hooks -----------------------------------------------------------------------------------------------------
 
     def hooked(self) -> AbstractContextManager[None]:
-        """Be called when a high watermark rises, an epoch begins, a log is truncated, and the row changes."""
-        self._cluster.database.on_row.append(self.row_changed)
+        """Be called when a high watermark rises, an epoch begins, a log is truncated, and the membership changes."""
+        self._cluster.database.on_membership.append(self.membership_changed)
         return hooked(
             (
                 Hook(SegmentedLog, "__init__", self._made),
@@ -189,15 +194,15 @@ class GroupWatch(CommittedLog):
             broker = host.server
             if isinstance(broker, Broker) and broker.log is leading.log:
                 mine = node, broker.replication.boot_id
-                writer = self._masters.setdefault(leading.row.epoch, mine)
+                writer = self._masters.setdefault(leading.membership.epoch, mine)
                 if writer != mine:
-                    self.report("writer", f"epoch {leading.row.epoch} is led by {mine}, and was by {writer}")
-                self._check_used(node, host, leading.row.epoch, "leads")
-                if self.row is not None and leading.row.epoch < self.row.epoch:
+                    self.report("writer", f"epoch {leading.membership.epoch} is led by {mine}, and was by {writer}")
+                self._check_used(node, host, leading.membership.epoch, "leads")
+                if self.membership is not None and leading.membership.epoch < self.membership.epoch:
                     # It learned late of its promotion, and has a successor: nothing that it writes is confirmed.
                     continue
                 if node not in self.damaged and not self.has_committed(host, 0, len(self.committed)):
-                    self.report("in_sync", f"{node} leads epoch {leading.row.epoch} and lacks committed bytes")
+                    self.report("in_sync", f"{node} leads epoch {leading.membership.epoch} and lacks committed bytes")
 
     def owns(self, log: SegmentedLog) -> bool:
         """Whether a log is that of a member; other groups and delay nodes have logs as well."""
@@ -208,27 +213,31 @@ class GroupWatch(CommittedLog):
         node = self._nodes[log.stored.files.folder]
         return node, self.hosts[node]
 
-    def row_changed(self, name: str, before: GroupRow, row: GroupRow) -> None:
-        """The stored row was changed by a metaserver."""
+    def membership_changed(self, name: str, before: Membership, membership: Membership) -> None:
+        """The stored membership was changed by a metaserver."""
         if name != self._group:
             return
-        if not set(row.in_sync) <= set(row.members) or row.master not in ("", *row.in_sync):
-            self.report("row", f"{row.in_sync} in sync of {row.members}, master {row.master!r}")
-        if row.place <= before.place:
-            self.report("row", f"{row.place} follows {before.place}")
-        is_newest = self.row is None or before.place >= self.row.place
-        if is_newest and row.version != before.version + 1:
-            self.report("row", f"version {row.version} follows {before.version}")
-        if is_newest and row.master != before.master and row.master not in before.in_sync:
-            self.report("row", f"{row.master} was promoted, and in sync were {before.in_sync}")
-        if (row.master != before.master) and row.epoch <= before.epoch:
-            self.report("row", f"{row.master} was promoted in epoch {row.epoch}, after {before.epoch}")
-        if self.row is None or row.place > self.row.place:
-            self.row = row
-        self._check_in_sync(f"row {row.place} with {row.in_sync}")
+        if not set(membership.in_sync) <= set(membership.members) or membership.master not in ("", *membership.in_sync):
+            self.report(
+                "membership", f"{membership.in_sync} in sync of {membership.members}, master {membership.master!r}"
+            )
+        if membership.place <= before.place:
+            self.report("membership", f"{membership.place} follows {before.place}")
+        is_newest = self.membership is None or before.place >= self.membership.place
+        if is_newest and membership.version != before.version + 1:
+            self.report("membership", f"version {membership.version} follows {before.version}")
+        if is_newest and membership.master != before.master and membership.master not in before.in_sync:
+            self.report("membership", f"{membership.master} was promoted, and in sync were {before.in_sync}")
+        if (membership.master != before.master) and membership.epoch <= before.epoch:
+            self.report(
+                "membership", f"{membership.master} was promoted in epoch {membership.epoch}, after {before.epoch}"
+            )
+        if self.membership is None or membership.place > self.membership.place:
+            self.membership = membership
+        self._check_in_sync(f"membership {membership.place} with {membership.in_sync}")
 
     def _check_in_sync(self, when: str) -> None:
-        """Each member of the newest row's in-sync set has synced everything that is committed."""
+        """Each member of the newest membership's in-sync set has synced everything that is committed."""
         for node in self.in_sync_nodes() - self.damaged:
             begin, end = self._durable[node], len(self.committed)
             if begin < end and not self.has_committed(self.hosts[node], begin, end):
@@ -246,9 +255,9 @@ class GroupWatch(CommittedLog):
 
     def look(self) -> None:
         """Compare everything on all members."""
-        stored = self._cluster.database.rows.groups.get(self._group)
-        if stored is not None and (self.row is None or stored.group_row.place > self.row.place):
-            self.row = stored.group_row
+        stored = self._cluster.database.stored.groups.get(self._group)
+        if stored is not None and (self.membership is None or stored.membership.place > self.membership.place):
+            self.membership = stored.membership
         for node, host in self.hosts.items():
             self._look_at_disk(node, host)
             if isinstance(host.server, Broker):
@@ -276,7 +285,10 @@ class GroupWatch(CommittedLog):
         """Whether a member in sync has a session with the master. Until then, earlier confirmations of it may arrive and count."""
         follower = host.server.replication.member.follower if isinstance(host.server, Broker) else None
         return (
-            follower is not None and follower._slave is not None and self.row is not None and node in self.row.in_sync
+            follower is not None
+            and follower._slave is not None
+            and self.membership is not None
+            and node in self.membership.in_sync
         )
 
     def _look_at_node(self, node: str, host: Host, broker: Broker) -> None:

@@ -34,9 +34,9 @@ from qmq_node.server.connection import Connection
 from qmq_node.slices import run_to_end
 from tests.sim.swarm.history import Broken, History, Sent
 from tests.sim.world.cluster import Cluster, Host
+from tests.sim.world.database import Database
 from tests.sim.world.loop import Process, SimulatedLoop
 from tests.sim.world.network import End, Network
-from tests.sim.world.rows import Database
 from tests.support.disks.disk_work import read_and_repair
 
 EARLY_STEP_MS = 5_000

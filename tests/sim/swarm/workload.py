@@ -454,7 +454,7 @@ class Operator(Actor):
 
     async def _read_only(self) -> None:
         name = self.rng.choice(list(self.cluster.nodes))
-        if name in self.cluster.database.rows.groups:
+        if name in self.cluster.database.stored.groups:
             self.cluster.database.set_operator_state(name, OperatorState.READ_ONLY)
             await self.nap(self.rng.uniform(0.5, 4))
             self.cluster.database.set_operator_state(name, OperatorState.NORMAL)
@@ -462,7 +462,7 @@ class Operator(Actor):
     async def _rebalance(self) -> None:
         """Let another broker group serve a subject, and one of those that did stop taking messages of it."""
         subject = self.rng.choice(self._subjects)
-        route = self.cluster.database.rows.routes.get(subject)
+        route = self.cluster.database.stored.routes.get(subject)
         if route is None:
             return
         others = [name for name in self.cluster.brokers if name not in route.broker_groups]

@@ -17,10 +17,10 @@ from qmq.net.discovery import http_post_json
 from qmq_node.node.node import Node
 from qmq_node.process.life import LifeEnded
 from qmq_node.process.machine import Machine
+from tests.sim.world.database import Database, SimulatedRepository
 from tests.sim.world.disk import DiskWeather, SimulatedDisk
 from tests.sim.world.loop import START_SECONDS, Process, SimulatedClock, SimulatedLoop, SimulatedThread, current_process
 from tests.sim.world.network import SimulatedListener
-from tests.sim.world.rows import Database, RowRepository
 from tests.support.disks.checked_disk import CheckedDisk
 from tests.support.disks.memory_disk import MemoryDisk
 
@@ -257,10 +257,10 @@ class Cluster:
         return {f"{group}-a": self.brokers[group], **others}
 
     def serving(self) -> dict[str, Host]:
-        """By broker group, the member that the stored row has as its master; of a group without slaves, its only one."""
-        rows = self.database.rows.groups
+        """By broker group, the member that the stored membership has as its master; of a group without slaves, its only one."""
+        stored = self.database.stored.groups
         return {
-            group: self.members(group).get(rows[group].master if group in rows else "", first)
+            group: self.members(group).get(stored[group].master if group in stored else "", first)
             for group, first in self.brokers.items()
         }
 
@@ -281,7 +281,7 @@ class Cluster:
         options = MetaOptions(
             data_dir="/meta", tcp_port=host.port, http_port=http_port, new_groups="allow", copies=self.copies
         )
-        return Metaserver(options, RowRepository(self.database, host.clock, host.name), machine)
+        return Metaserver(options, SimulatedRepository(self.database, host.clock, host.name), machine)
 
     def _node(self, name: str, kind: Any, options: Any, settings: dict[str, Any]) -> Host:
         port, admin_port = self._ports, self._ports + 1

@@ -56,7 +56,7 @@ from qmq.protocol.extensions import (
     NodeRegisterRequest,
     NodeRegisterResponse,
 )
-from qmq.protocol.group_rows import ChangeInSyncRequest, GroupRow, ResignRequest, RowResponse
+from qmq.protocol.group_memberships import ChangeInSyncRequest, GroupMembership, MembershipResponse, ResignRequest
 from qmq.protocol.kinds import Kind
 from qmq.protocol.replication import (
     Commits,
@@ -192,13 +192,13 @@ COMMANDS: dict[Command, CommandInfo] = {
         ReadCopyRequest, ReadCopyResponse, SLAVE, (MASTER,), FIRST, "Read the master's state, to copy it"
     ),
     Command.CHANGE_IN_SYNC: CommandInfo(
-        ChangeInSyncRequest, RowResponse, MASTER, (META,), FIRST, "Add a member to the in-sync set, or remove it"
+        ChangeInSyncRequest, MembershipResponse, MASTER, (META,), FIRST, "Add a member to the in-sync set, or remove it"
     ),
     Command.RESIGN: CommandInfo(
-        ResignRequest, RowResponse, MASTER, (META,), FIRST, "Request that an in-sync member become the master"
+        ResignRequest, MembershipResponse, MASTER, (META,), FIRST, "Request that an in-sync member become the master"
     ),
     Command.ROLE: CommandInfo(
-        GroupRow, None, META, (NODE,), FIRST, "Send the row of a broker group to its nodes", is_one_way=True
+        GroupMembership, None, META, (NODE,), FIRST, "Send the membership of a broker group to its nodes", is_one_way=True
     ),
     Command.DELAY_CLOCK: CommandInfo(
         None, DelayClockResponse, CLIENT, (DELAY,), FIRST, "Read the clock by which messages become due"

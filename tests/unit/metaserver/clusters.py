@@ -35,12 +35,12 @@ class Cluster:
         return asyncio.run(self.stored.load(metadata))
 
     def send(self, **values: object) -> Registered:
-        """A registration that differs from the usual one in these values, with the change of the row that it asks for. A second
-        passes."""
+        """A registration that differs from the usual one in these values, with the change of the membership that it
+        asks for. A second passes."""
         request = replace(REQUEST, **values)  # type: ignore[arg-type]
         registered = self.directory.register(request)
         if registered.wish is not None:
-            self.directory.learn_row(registered.wish.change(self.directory.groups["g1"].row.group_row))
+            self.directory.learn_membership(registered.wish.change(self.directory.groups["g1"].group.membership))
             registered = self.directory.register(request)
         self.clock.advance(1)
         self.directory.expire()

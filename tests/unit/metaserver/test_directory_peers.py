@@ -135,7 +135,7 @@ def test_a_group_whose_heartbeats_arrive_here_is_never_followed() -> None:
     receive(observer, "10.0.0.1:2", BrokerRequestType.HEARTBEAT)
     observed = observer.directory.observe_peers(Leases((offline,)))
     live = observer.directory.groups["g1"]
-    assert (observed.broker_groups, observed.contradicted) == ([], [live.row])
+    assert (observed.broker_groups, observed.contradicted) == ([], [live.group])
     assert live.node is not None
     assert (live.state, live.node.address) == (GroupState.READ_WRITE, "10.0.0.1:2")
 
@@ -259,20 +259,20 @@ def test_nodes_are_told_whether_the_database_responds() -> None:
 def test_nodes_get_the_sync_address_of_a_master_whose_heartbeats_another_metaserver_stores() -> None:
     observer = Observer()
     directory, live = observer.directory, observer.directory.groups["g1"]
-    assert directory.row_on_wire(live).master_sync_address == ""
+    assert directory.membership_on_wire(live).master_sync_address == ""
     stored = replace(NODE, sync_address="10.0.0.1:9")
-    directory.take_changed_rows()
+    directory.take_changed_memberships()
     directory.observe_peers(Leases((StoredLease(GROUP, stored, 1, False),)))
-    assert directory.row_on_wire(live).master_sync_address == "10.0.0.1:9"
-    assert directory.take_changed_rows() == ["g1"], "the row is sent once more"
+    assert directory.membership_on_wire(live).master_sync_address == "10.0.0.1:9"
+    assert directory.take_changed_memberships() == ["g1"], "the membership is sent once more"
     directory.observe_peers(Leases((StoredLease(GROUP, stored, 2, False),)))
-    assert directory.take_changed_rows() == []
+    assert directory.take_changed_memberships() == []
     heartbeat = NodeRegisterRequest(
         BrokerRequestType.ONLINE, "g1", "a", "broker", 0, "10.0.0.1:1", "", 1, 1, 0, 1, "1", boot_id="a", sync_address="10.0.0.1:8"
     )  # fmt: skip
     assert directory.register(heartbeat).answer.accepted
     directory.observe_peers(Leases((StoredLease(GROUP, stored, 3, False),)))
-    assert directory.row_on_wire(live).master_sync_address == "10.0.0.1:8", (
+    assert directory.membership_on_wire(live).master_sync_address == "10.0.0.1:8", (
         "what arrives here is newer than what is stored"
     )
-    assert directory.take_changed_rows() == ["g1"]
+    assert directory.take_changed_memberships() == ["g1"]

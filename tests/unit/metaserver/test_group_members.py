@@ -12,12 +12,12 @@ from metaserver.reports import StoredReport
 from qmq.protocol.codes import ReplicaRole
 from qmq.protocol.extensions import NodeRegisterRequest, SlaveEnd
 from qmq.protocol.reasons import Reason
-from qmq_node.replication.rules.row import GroupRow
+from qmq_node.replication.rules.membership import Membership
 
 NOW = 1_000_000
-ROW = GroupRow("g1", ("a", "b", "c"), "a", ("a", "b"), 3, 9, "p3")
+MEMBERSHIP = Membership("g1", ("a", "b", "c"), "a", ("a", "b"), 3, 9, "p3")
 GROUP = replace(
-    BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 0, "", ()).with_group_row(ROW),
+    BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 0, "", ()).with_membership(MEMBERSHIP),
     copies=3,
     preferred=("c",),
 )
@@ -47,7 +47,7 @@ def problems(found: Members) -> dict[str, str]:
     return {member.node_id: member.problem for member in found.nodes}
 
 
-def test_members_are_listed_in_the_order_of_the_row_and_then_spares() -> None:
+def test_members_are_listed_in_the_order_of_the_membership_and_then_spares() -> None:
     spare = node("aa", replace(REPORT, role="spare"))
     found = members(aa=spare)
     assert [(one.node_id, one.role, one.is_in_sync, one.lag_bytes) for one in found.nodes] == [
@@ -118,9 +118,9 @@ def test_the_longest_log_is_promoted_and_then_the_preferred_member() -> None:
 @pytest.mark.parametrize(
     "newer",
     [replace(REPORT, newest_place=(3, 10)), replace(REPORT, epoch=4)],
-    ids=["a metaserver knows a newer row", "a node knows a newer epoch"],
+    ids=["a metaserver knows a newer membership", "a node knows a newer epoch"],
 )
-def test_a_restored_row_has_no_candidates(newer: StoredReport) -> None:
+def test_a_restored_membership_has_no_candidates(newer: StoredReport) -> None:
     found = members(b=node("b", newer))
     assert (found.is_restored, found.candidates()) == (True, [])
     assert "the database was restored from a backup" in found.candidate_problem

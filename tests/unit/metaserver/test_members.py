@@ -7,18 +7,18 @@ import pytest
 from metaserver.choices import GroupKind, GroupState, OperatorState
 from metaserver.domain import BrokerGroup, Metadata
 from metaserver.memory.live_groups import EXPIRY_SECONDS, Registered
+from metaserver.memory.membership_wishes import Replacement, replacement
 from metaserver.memory.registration_rules import NODES_PER_GROUP_MAX, check_values
-from metaserver.memory.row_wishes import Replacement, replacement
 from metaserver.requests.handlers import node_lines
 from qmq.errors import ProtocolError
-from qmq.protocol import group_rows as wire
+from qmq.protocol import group_memberships as wire
 from qmq.protocol.codes import BrokerRequestType, ReplicaRole
 from qmq.protocol.extensions import NodeRegisterRequest
 from qmq.protocol.reasons import Code, Reason
-from qmq_node.replication.rules.row import ChangeRejected, GroupRow
+from qmq_node.replication.rules.membership import ChangeRejected, Membership
 from tests.unit.metaserver.clusters import REQUEST, Cluster
 
-ROW = GroupRow("g1", ("g1-a",), "g1-a", ("g1-a",), 1, 0, "")
+MEMBERSHIP = Membership("g1", ("g1-a",), "g1-a", ("g1-a",), 1, 0, "")
 INCARNATION = "0123456789abcdef"
 MASTER = {
     "boot_id": "boot-a",
@@ -32,8 +32,8 @@ SLAVE = {
 }  # fmt: skip
 
 
-def row_of(cluster: Cluster) -> GroupRow:
-    return cluster.directory.groups["g1"].row.group_row
+def membership_of(cluster: Cluster) -> Membership:
+    return cluster.directory.groups["g1"].group.membership
 
 
 def asked(cluster: Cluster, **values: object) -> Registered:
@@ -46,7 +46,7 @@ def group() -> Cluster:
     """A group that wants two copies and has one."""
     cluster = Cluster()
     cluster.send(**MASTER)
-    assert cluster.directory.groups["g1"].row.copies == 2
+    assert cluster.directory.groups["g1"].group.copies == 2
     return cluster
 
 
@@ -54,7 +54,7 @@ def group() -> Cluster:
 def pair(group: Cluster) -> Cluster:
     """A group of a master and a slave."""
     assert group.send(**SLAVE).answer.accepted
-    assert row_of(group).members == ("g1-a", "g1-b")
+    assert membership_of(group).members == ("g1-a", "g1-b")
     return group
 
 
@@ -62,17 +62,17 @@ def test_an_empty_node_becomes_a_member_when_the_group_lacks_a_copy(group: Clust
     registered = asked(group)
     assert registered.wish is not None
     assert (registered.wish.action, registered.wish.reason) == ("add_member", "the group has 1 of 2 copies")
-    assert row_of(group) == ROW, "not before the change is stored"
-    changed = registered.wish.change(ROW)
+    assert membership_of(group) == MEMBERSHIP, "not before the change is stored"
+    changed = registered.wish.change(MEMBERSHIP)
     assert changed == replace(
-        ROW, members=("g1-a", "g1-b"), version=1, joining=("g1-b",), incarnations=(INCARNATION, "")
+        MEMBERSHIP, members=("g1-a", "g1-b"), version=1, joining=("g1-b",), incarnations=(INCARNATION, "")
     )
-    group.directory.learn_row(changed)
+    group.directory.learn_membership(changed)
     again = asked(group)
     assert (again.wish, again.group) == (None, None)
     answer = again.answer
     assert (answer.accepted, answer.reason, answer.state) == (True, "", 4)
-    assert answer.row == wire.GroupRow(
+    assert answer.membership == wire.GroupMembership(
         "g1", 1, "", "g1-a", "10.0.0.1:20882", 1, 2, ("g1-a", "g1-b"), ("g1-a",), joining=0b10, incarnations=(INCARNATION, ""),
     )  # fmt: skip
     assert group.route == ("10.0.0.1:20881", GroupState.READ_WRITE)
@@ -82,7 +82,7 @@ def test_an_empty_node_becomes_a_member_when_the_group_lacks_a_copy(group: Clust
     ("values", "reason"),
     [
         ({"log_end": 1}, "its data folder is not empty"),
-        ({"request_type": BrokerRequestType.OFFLINE}, "the change of the group's row is not stored yet"),
+        ({"request_type": BrokerRequestType.OFFLINE}, "the change of the group's membership is not stored yet"),
     ],
 )
 def test_a_node_that_can_not_become_a_member_is_a_spare(group: Cluster, values: dict[str, object], reason: str) -> None:
@@ -90,7 +90,7 @@ def test_a_node_that_can_not_become_a_member_is_a_spare(group: Cluster, values: 
     assert registered.wish is None
     assert registered.answer.accepted
     assert reason in registered.answer.reason
-    assert row_of(group) == ROW
+    assert membership_of(group) == MEMBERSHIP
 
 
 def test_a_node_beyond_the_copies_is_a_spare(pair: Cluster) -> None:
@@ -98,16 +98,16 @@ def test_a_node_beyond_the_copies_is_a_spare(pair: Cluster) -> None:
     assert registered.wish is None
     assert (registered.answer.accepted, registered.answer.state) == (True, 4)
     assert "has all of its 2 copies" in registered.answer.reason
-    assert registered.answer.row is not None
-    assert registered.answer.row.members == ("g1-a", "g1-b")
+    assert registered.answer.membership is not None
+    assert registered.answer.membership.members == ("g1-a", "g1-b")
 
 
 def test_a_delay_group_has_one_member() -> None:
     cluster = Cluster()
     cluster.send(**MASTER, kind="delay", role=5)
-    assert cluster.directory.groups["g1"].row.copies == 1
+    assert cluster.directory.groups["g1"].group.copies == 1
     live = cluster.directory.groups["g1"]
-    cluster.load(Metadata((replace(live.row, copies=2),)))
+    cluster.load(Metadata((replace(live.group, copies=2),)))
     registered = asked(cluster, kind="delay", role=6)
     assert (registered.wish, registered.answer.accepted) == (None, True)
     reason = registered.answer.reason
@@ -123,7 +123,7 @@ def test_a_silent_master_of_two_members_is_replaced_by_no_registration(pair: Clu
     registered = asked(pair, boot_id="")
     assert (registered.wish, registered.answer.code) == (None, "node.group_taken")
     assert "has no replication" in registered.answer.reason
-    assert row_of(pair).master == "g1-a"
+    assert membership_of(pair).master == "g1-a"
 
 
 def test_a_node_without_replication_is_no_slave(group: Cluster) -> None:
@@ -135,7 +135,7 @@ def test_a_node_without_replication_is_no_slave(group: Cluster) -> None:
 def test_a_group_whose_master_has_no_replication_gets_no_member() -> None:
     cluster = Cluster()
     cluster.send()
-    cluster.load(Metadata((replace(cluster.directory.groups["g1"].row, copies=2),)))
+    cluster.load(Metadata((replace(cluster.directory.groups["g1"].group, copies=2),)))
     registered = asked(cluster)
     assert (registered.wish, registered.answer.accepted) == (None, True)
     cluster.send(**MASTER)
@@ -146,7 +146,7 @@ def test_a_group_whose_master_has_no_replication_gets_no_member() -> None:
 def test_the_only_member_is_replaced_when_its_lease_has_expired(boot_id: str) -> None:
     cluster = Cluster()
     cluster.send()
-    assert cluster.directory.groups["g1"].row.copies == 1
+    assert cluster.directory.groups["g1"].group.copies == 1
     assert asked(cluster, boot_id=boot_id).wish is None
     cluster.clock.advance(EXPIRY_SECONDS + 1)
     assert asked(cluster, boot_id=boot_id, request_type=BrokerRequestType.OFFLINE).wish is None
@@ -155,27 +155,27 @@ def test_the_only_member_is_replaced_when_its_lease_has_expired(boot_id: str) ->
     assert (registered.wish.action, registered.wish.reason) == (
         "replace_member", "node g1-b replaces g1-a, which is silent",
     )  # fmt: skip
-    changed = registered.wish.change(ROW)
+    changed = registered.wish.change(MEMBERSHIP)
     assert (changed.members, changed.in_sync, changed.master) == (("g1-b",), ("g1-b",), "g1-b")
     assert changed.place == (4, 1), "above what the node has on disk"
     assert changed.promotion_id
-    cluster.directory.learn_row(changed)
+    cluster.directory.learn_membership(changed)
     assert asked(cluster, boot_id=boot_id, log_end=9000, state=1).answer.state == 1
     assert cluster.route == ("10.0.0.2:20881", GroupState.READ_WRITE)
     assert cluster.code() == "node.group_taken", "the former member is one no more"
 
 
-def test_a_replacement_is_for_one_row_of_one_member() -> None:
+def test_a_replacement_is_for_one_membership_of_one_member() -> None:
     change = Replacement(1, 0, "g1-b", 2, "p2", 1)
-    with pytest.raises(ChangeRejected, match="the row has epoch 1, version 1") as rejected:
-        change.applied_to(replace(ROW, version=1))
+    with pytest.raises(ChangeRejected, match="the membership has epoch 1, version 1") as rejected:
+        change.applied_to(replace(MEMBERSHIP, version=1))
     assert rejected.value.is_stale
     with pytest.raises(ChangeRejected, match="has 2 members; one of them is promoted"):
-        change.applied_to(replace(ROW, members=("g1-a", "g1-b")))
+        change.applied_to(replace(MEMBERSHIP, members=("g1-a", "g1-b")))
     with pytest.raises(ChangeRejected, match="epoch 1 is not above 1"):
-        replace(change, new_epoch=1).applied_to(ROW)
+        replace(change, new_epoch=1).applied_to(MEMBERSHIP)
     with pytest.raises(ChangeRejected, match="broker group g1 is to have 2 copies") as rejected:
-        change.applied_to(replace(ROW, copies=2))
+        change.applied_to(replace(MEMBERSHIP, copies=2))
     assert rejected.value.is_stale
 
 
@@ -184,10 +184,10 @@ def test_a_replacement_that_waited_for_the_database_is_not_made_if_the_old_membe
     request = NodeRegisterRequest(0, "g1", "g1-b", "broker", 0, "10.0.0.2:1", "", 4, 1, 0, 0, "1", boot_id="b")
     silent = True
     wish = replacement(group, request, "p2", lambda: silent)
-    assert wish.change(group.group_row).master == "g1-b"
+    assert wish.change(group.membership).master == "g1-b"
     silent = False
     with pytest.raises(ChangeRejected, match="node g1-a of broker group g1 sends heartbeats again"):
-        wish.change(group.group_row)
+        wish.change(group.membership)
 
 
 def test_the_first_node_of_an_announced_group_is_its_only_member() -> None:
@@ -196,9 +196,9 @@ def test_the_first_node_of_an_announced_group_is_its_only_member() -> None:
     cluster.load(Metadata((announced,)))
     registered = cluster.send(**MASTER, promotion_id="")
     assert registered.group is not None
-    assert (row_of(cluster), registered.group.copies) == (replace(ROW, version=1), 2)
+    assert (membership_of(cluster), registered.group.copies) == (replace(MEMBERSHIP, version=1), 2)
     cluster.load(Metadata((announced,)))
-    assert row_of(cluster).master == "g1-a", "what is not stored yet is kept"
+    assert membership_of(cluster).master == "g1-a", "what is not stored yet is kept"
 
 
 def test_an_unapproved_group_gets_no_member() -> None:
@@ -208,7 +208,7 @@ def test_an_unapproved_group_gets_no_member() -> None:
     assert (registered.wish, registered.answer.code) == (None, "broker_group.unapproved")
     cluster.clock.advance(EXPIRY_SECONDS + 1)
     assert asked(cluster).wish is None
-    assert cluster.directory.groups["g1"].row.operator_state is OperatorState.UNAPPROVED
+    assert cluster.directory.groups["g1"].group.operator_state is OperatorState.UNAPPROVED
 
 
 def test_a_slave_is_bound_to_its_address_while_it_runs(pair: Cluster) -> None:
@@ -242,7 +242,7 @@ def test_nodes_of_a_group_have_a_limit_and_silent_spares_are_forgotten(group: Cl
     assert spare(NODES_PER_GROUP_MAX) == ""
 
 
-def test_a_row_older_than_what_a_member_reports_comes_from_a_backup(pair: Cluster) -> None:
+def test_a_membership_older_than_what_a_member_reports_comes_from_a_backup(pair: Cluster) -> None:
     assert pair.directory.newest_place("g1") == (1, 1)
     asked(pair, node_id="g1-c", address="10.0.0.3:1", epoch=9)
     assert pair.directory.newest_place("g1") == (1, 1), "a spare may come from anywhere"

@@ -9,7 +9,7 @@ from metaserver.choices import GroupKind, GroupState, OperatorState
 from metaserver.domain import BrokerGroup, Leases, Metadata, StoredLease
 from metaserver.memory.group_table import REPORTED_SECONDS
 from metaserver.memory.live_groups import EXPIRY_SECONDS
-from metaserver.memory.row_wishes import RowWish
+from metaserver.memory.membership_wishes import MembershipWish
 from metaserver.replication.promotions import (
     LEARN_SECONDS,
     PROMOTIONS_MAX,
@@ -27,7 +27,7 @@ MASTER, IN_SYNC, WAITING = ReplicaRole.MASTER, ReplicaRole.IN_SYNC, ReplicaRole.
 
 
 def group(name: str, members: tuple[str, ...], **values: object) -> BrokerGroup:
-    row = BrokerGroup(
+    made = BrokerGroup(
         name,
         GroupKind.BROKER,
         GroupState.READ_WRITE,
@@ -40,7 +40,7 @@ def group(name: str, members: tuple[str, ...], **values: object) -> BrokerGroup:
         copies=3,
         promotion_id="p3",
     )
-    return replace(row, **values)  # type: ignore[arg-type]
+    return replace(made, **values)  # type: ignore[arg-type]
 
 
 class Groups:
@@ -50,7 +50,7 @@ class Groups:
         self.cluster = Cluster()
         self.directory, self.clock = self.cluster.directory, self.cluster.clock
         self.names = names
-        self.started: list[tuple[str, RowWish, Callable[[str], None]]] = []
+        self.started: list[tuple[str, MembershipWish, Callable[[str], None]]] = []
         self.promotions = Promotions(self.directory, lambda *started: self.started.append(started))
         self.cluster.load(
             Metadata(tuple(group(name, tuple(f"{name}-{node}" for node in "abc"), **values) for name in names))
@@ -72,7 +72,7 @@ class Groups:
         self.promotions.check(self.clock.monotonic())
 
     def send(self, name: str, node: str, **values: object) -> None:
-        is_master = self.directory.groups[name].row.master == f"{name}-{node}"
+        is_master = self.directory.groups[name].group.master == f"{name}-{node}"
         request = NodeRegisterRequest(
             HEARTBEAT, name, f"{name}-{node}", "broker", 0, f"10.0.0.{ord(node)}:1", "", 1 if is_master else 4, 3, 5000, 1, "1",
             boot_id=node, promotion_id="p3", log_epoch=3, replica_role=MASTER if is_master else IN_SYNC,
@@ -83,10 +83,10 @@ class Groups:
     def promoted(self) -> tuple[str, str]:
         """(node id, reason) of the one promotion that was started, which is now stored."""
         (name, wish, ended), self.started = self.started[0], self.started[1:]
-        row = wish.change(self.directory.groups[name].row.group_row)
-        self.directory.learn_row(row)
+        membership = wish.change(self.directory.groups[name].group.membership)
+        self.directory.learn_membership(membership)
         ended("")
-        return row.master, wish.reason
+        return membership.master, wish.reason
 
     @property
     def blocked(self) -> str:
@@ -113,7 +113,7 @@ def test_a_slave_is_promoted_when_its_master_is_silent_and_the_group_is_not_anno
     assert node == "g1-c"
     assert "master g1-a has sent no heartbeat for 6" in reason
     live = groups.directory.groups["g1"]
-    assert (live.row.epoch, live.row.in_sync) == (4, ("g1-b", "g1-c"))
+    assert (live.group.epoch, live.group.in_sync) == (4, ("g1-b", "g1-c"))
     for _ in range(9):
         groups.second(b=DEAF, c={"replica_role": ReplicaRole.PROMOTED, "epoch": 4, "state": 4})
         assert live.state is GroupState.READ_WRITE
@@ -129,7 +129,7 @@ def test_what_another_metaserver_stores_of_a_new_master_does_not_announce_it_bef
     live = groups.directory.groups["g1"]
     for second in range(4):
         groups.second(b={"replica_role": ReplicaRole.PROMOTED, "epoch": 4, "state": 4}, c={})
-        lease = StoredLease(live.row, groups.directory.nodes["g1-b"], second, False)
+        lease = StoredLease(live.group, groups.directory.nodes["g1-b"], second, False)
         groups.directory.observe_peers(Leases((lease,), {"m2": second}))
         assert live.seen_by_clients[0] == "g1-a"
     groups.second(b={"replica_role": MASTER, "epoch": 4, "log_epoch": 4, "state": 1}, c={})
@@ -220,7 +220,7 @@ def test_a_master_that_restarted_gets_a_new_epoch_or_a_successor_at_once() -> No
     groups = Groups()
     groups.second(a={"replica_role": WAITING, "state": 4, "log_end": 5002}, b={"log_end": 5001}, c={})
     assert groups.promoted()[0] == "g1-a"
-    # It has not read the row of its new epoch yet.
+    # It has not read the membership of its new epoch yet.
     groups.second(a={"replica_role": WAITING, "state": 4, "log_end": 5002}, b={"log_end": 5001}, c={})
     assert groups.started == []
 
@@ -263,8 +263,10 @@ def test_a_master_that_lost_its_data_or_failed_is_replaced_at_once() -> None:
 def test_what_a_node_reported_before_it_was_promoted_does_not_end_its_epoch(report: dict[str, object]) -> None:
     groups = Groups()
     groups.second(a={}, b=report, c={})
-    row = groups.directory.groups["g1"].row.group_row
-    groups.directory.learn_row(replace(row, master="g1-b", epoch=4, version=8, promotion_id="p4", master_boot_id="b"))
+    membership = groups.directory.groups["g1"].group.membership
+    groups.directory.learn_membership(
+        replace(membership, master="g1-b", epoch=4, version=8, promotion_id="p4", master_boot_id="b")
+    )
     groups.promotions.check(groups.clock.monotonic())
     assert groups.started == []
     groups.clock.advance(LEARN_SECONDS / 2)
@@ -293,7 +295,7 @@ def test_a_master_that_reports_that_it_waits_is_promoted_also_after_a_pause() ->
     groups.directory.expire()
     for _ in range(round(REPORTED_SECONDS) - 1):
         groups.second(a={"replica_role": WAITING, "state": 4, "log_end": 5002})
-        assert groups.started == [], "another member may know a newer row"
+        assert groups.started == [], "another member may know a newer membership"
     groups.second(a={"replica_role": WAITING, "state": 4, "log_end": 5002})
     assert groups.promoted()[0] == "g1-a", (
         "when all nodes start together, groups do not wait until the metaserver is steady"
@@ -313,7 +315,7 @@ def test_a_heartbeat_that_another_metaserver_received_later_prevents_a_promotion
     live = groups.directory.groups["g1"]
     node = groups.directory.nodes["g1-a"]
     for second in range(12):
-        lease = StoredLease(live.row, node, second, False)
+        lease = StoredLease(live.group, node, second, False)
         groups.directory.observe_peers(Leases((lease,), {"m2": second}))
         groups.second(b=DEAF, c=DEAF)
         assert groups.started == []
@@ -321,7 +323,7 @@ def test_a_heartbeat_that_another_metaserver_received_later_prevents_a_promotion
     groups = Groups()
     live = groups.directory.groups["g1"]
     for second in range(round(STORED_SECONDS)):
-        lease = StoredLease(live.row, node, second, False)
+        lease = StoredLease(live.group, node, second, False)
         groups.directory.observe_peers(Leases((lease,), {"m2": second}))
         groups.second(b=DEAF, c=DEAF)
     for second in range(3):
@@ -350,8 +352,8 @@ def test_a_promotion_with_an_unknown_outcome_is_tried_again() -> None:
     groups.second(b=DEAF, c=DEAF)
     assert groups.blocked == "the database does not respond"
     (_, again, _) = groups.started[0]
-    row = groups.directory.groups["g1"].row.group_row
-    assert again.change(row).promotion_id != wish.change(row).promotion_id
+    membership = groups.directory.groups["g1"].group.membership
+    assert again.change(membership).promotion_id != wish.change(membership).promotion_id
 
 
 @pytest.mark.parametrize(

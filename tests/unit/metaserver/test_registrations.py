@@ -10,7 +10,7 @@ import pytest
 from metaserver.choices import OperatorState
 from metaserver.domain import Route
 from metaserver.memory.directory import Directory
-from metaserver.replication.row_changes import RowChanges
+from metaserver.replication.membership_changes import MembershipChanges
 from metaserver.requests.client_handlers import CHECKS_PER_BATCH, REGISTERED_PER_BATCH, SUBJECTS_PER_BATCH
 from metaserver.requests.handlers import MetaHandlers
 from metaserver.requests.official_nodes import OfficialNodes
@@ -63,7 +63,7 @@ class FakeConnection:
 
 
 async def _no_file() -> None:
-    """Nodes get no rows here."""
+    """Nodes get no memberships here."""
 
 
 class Server:
@@ -83,7 +83,7 @@ class Server:
             self.write_behind,
             self.clock,
             gate,
-            RowChanges(repository.row_store(), self.directory.learn_row),
+            MembershipChanges(repository.membership_store(), self.directory.learn_membership),
             supervisor,
             _no_file,
             limits=limits,
@@ -468,7 +468,7 @@ def test_groups_that_an_operator_took_out_do_not_count(state: OperatorState) -> 
     server, connection = Server(), FakeConnection()
     server.node("g1", port=1)
     live = server.directory.groups["g1"]
-    live.row = replace(live.row, operator_state=state)
+    live.group = replace(live.group, operator_state=state)
     server.ask(connection, "orders")
     assert connection.replies == []
     server.node("g2", state=READ_ONLY, port=2)

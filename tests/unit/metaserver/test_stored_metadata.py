@@ -151,33 +151,33 @@ async def test_a_change_that_is_not_stored_yet_is_kept_when_everything_is_loaded
 REPLICATED = replace(GROUP, master="a", in_sync=("a", "b"), in_sync_version=5, members=("a", "b"), copies=2, epoch=3)
 
 
-async def test_of_two_rows_of_a_group_the_newer_one_applies() -> None:
+async def test_of_two_memberships_of_a_group_the_newer_one_applies() -> None:
     memory = Memory()
     await memory.stored.load(Metadata((REPLICATED,)))
     live = memory.directory.groups["g1"]
     shrunk = replace(REPLICATED, in_sync=("a",), in_sync_version=6)
     await memory.stored.load(Metadata((shrunk,)))
-    assert (live.row, memory.directory.newest_place("g1")) == (shrunk, (3, 6))
+    assert (live.group, memory.directory.newest_place("g1")) == (shrunk, (3, 6))
     promoted = replace(shrunk, epoch=4, master="b", in_sync=("b",), in_sync_version=1, promotion_id="p4")
     await memory.stored.apply(
         MetadataChanges(frozenset(), frozenset(), frozenset({"g1"}), Metadata((replace(promoted, state=OFFLINE),)))
     )
-    assert (live.row, memory.directory.newest_place("g1")) == (promoted, (4, 1))
+    assert (live.group, memory.directory.newest_place("g1")) == (promoted, (4, 1))
     # From a backup: what operators decided applies all the same.
     await memory.stored.load(Metadata((replace(REPLICATED, operator_state=OperatorState.DRAINING, preferred=("b",)),)))
-    assert live.row == replace(promoted, operator_state=OperatorState.DRAINING, preferred=("b",))
+    assert live.group == replace(promoted, operator_state=OperatorState.DRAINING, preferred=("b",))
     assert memory.directory.newest_place("g1") == (4, 1)
-    memory.directory.learn_row(shrunk.group_row)
-    assert live.row.epoch == 4
+    memory.directory.learn_membership(shrunk.membership)
+    assert live.group.epoch == 4
 
 
-async def test_of_two_rows_at_one_place_the_stored_one_applies() -> None:
-    """Two metaservers created the group at the same time: one of the rows was stored."""
+async def test_of_two_memberships_at_one_place_the_stored_one_applies() -> None:
+    """Two metaservers created the group at the same time: one of the memberships was stored."""
     memory = Memory()
     await memory.stored.load(Metadata((GROUP,)))
     other = replace(GROUP, master="g1-b", members=("g1-b",), in_sync=("g1-b",))
     await memory.stored.load(Metadata((other,)))
-    assert memory.directory.groups["g1"].row == other
+    assert memory.directory.groups["g1"].group == other
 
 
 async def test_clients_keep_the_address_of_a_master_until_the_next_one_reports() -> None:
@@ -186,12 +186,12 @@ async def test_clients_keep_the_address_of_a_master_until_the_next_one_reports()
     await memory.stored.load(Metadata((REPLICATED,), nodes))
     live = memory.directory.groups["g1"]
     reloaded = await memory.stored.load(Metadata((replace(REPLICATED, epoch=4, master="b"),), nodes))
-    assert (reloaded.broker_groups, live.row.master, live.state) == (set(), "b", GroupState.READ_WRITE)
+    assert (reloaded.broker_groups, live.group.master, live.state) == (set(), "b", GroupState.READ_WRITE)
     assert live.node is not None
     assert live.node.address == "10.0.0.1:1"
 
 
-async def test_a_stored_lease_brings_the_row_with_it() -> None:
+async def test_a_stored_lease_brings_the_membership_with_it() -> None:
     memory = Memory()
     nodes = tuple(Node(name, "g1", 0, f"10.0.0.1:{number}", "", "1", 0) for number, name in enumerate("ab", 1))
     await memory.stored.load(Metadata((REPLICATED,), nodes))
@@ -201,9 +201,9 @@ async def test_a_stored_lease_brings_the_row_with_it() -> None:
         observed = memory.directory.observe_peers(Leases((StoredLease(promoted, nodes[1], at, False),)))
     assert observed.broker_groups == ["g1"]
     assert live.node is not None
-    assert (live.row.master, live.node.address, live.state) == ("b", "10.0.0.1:2", GroupState.READ_WRITE)
-    assert live.row.operator_state is OperatorState.NORMAL, "policies change with it, at the next load"
+    assert (live.group.master, live.node.address, live.state) == ("b", "10.0.0.1:2", GroupState.READ_WRITE)
+    assert live.group.operator_state is OperatorState.NORMAL, "policies change with it, at the next load"
     # A database restored from a backup names the old master.
     for at in (3, 4):
         observed = memory.directory.observe_peers(Leases((StoredLease(REPLICATED, nodes[0], at, False),)))
-        assert (observed.broker_groups, live.row.master, live.node.address) == ([], "b", "10.0.0.1:2")
+        assert (observed.broker_groups, live.group.master, live.node.address) == ([], "b", "10.0.0.1:2")

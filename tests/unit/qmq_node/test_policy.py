@@ -12,7 +12,7 @@ from qmq.protocol.messages import encode_entry
 from qmq.protocol.names import is_subject_refusal
 from qmq.protocol.scan import BatchScanner, Run
 from qmq_node import policy as p
-from qmq_node.membership.policy_in_force import PolicyFile
+from qmq_node.metaservers.policy_in_force import PolicyFile
 from qmq_node.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, decode_policy, encode_policy
 from qmq_node.requests.send_gate import SendGate, TokenBucket
 from tests.support.disks.memory_disk import MemoryDisk, SimulatedCrash

@@ -77,7 +77,7 @@ def test_an_epoch_never_falls_and_belongs_to_one_promotion() -> None:
     assert len(encode_state(file.state)) < FILE_BYTES_MAX
 
 
-def test_an_older_row_of_the_epoch_does_not_replace_a_newer_one() -> None:
+def test_an_older_membership_of_the_epoch_does_not_replace_a_newer_one() -> None:
     disk = MemoryDisk()
     file, newer = stored(disk), ReplicaState(2, "p-1", False, version=7, in_sync=("a",))
     file.save_role(newer)

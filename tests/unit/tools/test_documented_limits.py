@@ -13,7 +13,7 @@ from metaserver.models import BrokerGroup
 from metaserver.options import MetaOptions
 from qmq import Consumer, Timeouts
 from qmq.client.message import CAUSE_CHARS_MAX
-from qmq.protocol.group_rows import MEMBERS_MAX
+from qmq.protocol.group_memberships import MEMBERS_MAX
 from qmq.protocol.limited_kinds import NAME_CHARS_MAX
 from qmq.protocol.names import TAGS_MAX, VALUE_BYTES_MAX
 from qmq_node.commits.write_watch import STUCK_SECONDS

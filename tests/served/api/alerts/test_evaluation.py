@@ -31,7 +31,7 @@ from metaserver.reports import StoredReport
 from metaserver.services import audit, broker_groups
 from metaserver.services.subjects import create_subject
 from metaserver.services.teams import create_team
-from qmq_node.replication.rules.row import GroupRow
+from qmq_node.replication.rules.membership import Membership
 from tests.served.api.alerts.receiver import ACTOR
 from tests.served.api.alerts.system_state import at, group, lagging, node, snapshot
 from tests.support.console.metadata import broker_group
@@ -263,8 +263,8 @@ def test_the_state_of_broker_groups():
 
 def store_members(*, master: str = "master", slave: str = "in_sync", in_sync: tuple[str, ...] = ("a", "b")) -> None:
     """A group that should have three copies, and has two members with these roles."""
-    row = GroupRow("g1", ("a", "b"), "a", in_sync, 3, 9, "00000000-0000-4000-8000-000000000003")
-    group = domain.BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 0, "", ()).with_group_row(row)
+    row = Membership("g1", ("a", "b"), "a", in_sync, 3, 9, "00000000-0000-4000-8000-000000000003")
+    group = domain.BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 0, "", ()).with_membership(row)
     BrokerGroup.objects.all().delete()
     broker_groups.save_group(replace(group, copies=3), actor=ACTOR, reason="test")
     for node_id, role in (("a", master), ("b", slave)):

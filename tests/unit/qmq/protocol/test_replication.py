@@ -16,7 +16,7 @@ from qmq.errors import LocalProtocolError, ProtocolError
 from qmq.protocol import frames, limited_kinds
 from qmq.protocol.codes import Command, FollowResult, FollowState, ReplicaRole
 from qmq.protocol.extensions import PROBLEMS_MAX, SlaveEnd
-from qmq.protocol.group_rows import MEMBERS_MAX, RowResponse, RowResult
+from qmq.protocol.group_memberships import MEMBERS_MAX, MembershipResponse, MembershipResult
 from qmq.protocol.kinds import UNSET, MapKind
 from qmq.protocol.primitives import Reader, encode_strmap
 from qmq.protocol.reasons import Reason
@@ -40,11 +40,11 @@ from qmq_node.log.record import COMMIT_BODY_BYTES_MAX, HEADER_BYTES
 from tests.support.servers.processes import PROJECT
 from tests.unit.qmq.protocol.replication_examples import (
     BODIES,
-    NEW_ROW,
+    MEMBERSHIP,
+    NEW_MEMBERSHIP,
     PROMOTION_ID,
     REGISTER,
     REGISTERED,
-    ROW,
     VALUES,
 )
 
@@ -112,8 +112,8 @@ def test_bodies_are_read_and_written_byte_for_byte(name: str) -> None:
 def test_an_example_of_each_structure_and_of_each_kind_is_there() -> None:
     assert len(BODIES) == len(VALUES)
     assert {type(value).__name__ for value in VALUES.values()} == {
-        "GroupRow", "FollowRequest", "FollowResponse", "Commits", "Confirm", "ReadCopyRequest", "ReadCopyResponse",
-        "ChangeInSyncRequest", "ResignRequest", "RowResponse", "NodeRegisterRequest", "NodeRegisterResponse",
+        "GroupMembership", "FollowRequest", "FollowResponse", "Commits", "Confirm", "ReadCopyRequest", "ReadCopyResponse",
+        "ChangeInSyncRequest", "ResignRequest", "MembershipResponse", "NodeRegisterRequest", "NodeRegisterResponse",
     }  # fmt: skip
 
 
@@ -237,8 +237,8 @@ def test_the_error_of_a_cut_body_names_the_field() -> None:
             Commits.decode(BODIES["commits"][:end])
     with pytest.raises(ProtocolError, match=r"^FollowRequest\.epoch_chain: 3 epochs announced, 47 bytes left"):
         FollowRequest.decode(BODIES["follow"][:-1])
-    with pytest.raises(ProtocolError, match=r"^RowResponse\.row: GroupRow\.in_sync: "):
-        RowResponse.decode(BODIES["changed"][:-1])
+    with pytest.raises(ProtocolError, match=r"^MembershipResponse\.membership: GroupMembership\.in_sync: "):
+        MembershipResponse.decode(BODIES["changed"][:-1])
 
 
 # --- entries of maps ------------------------------------------------------------------------------------------------
@@ -356,9 +356,9 @@ def test_lists_have_as_many_items_as_their_limit_allows() -> None:
     accepted = replace(VALUES["accepted"], segments=tuple((n, 1) for n in range(SEGMENTS_MAX)))
     assert FollowResponse.decode(accepted.encode()) == accepted
     members = ("x" * 100, "漢" * 100, "a")
-    row = replace(ROW, members=members, in_sync=members, master="a")
+    membership = replace(MEMBERSHIP, members=members, in_sync=members, master="a")
     assert len(members) == MEMBERS_MAX
-    assert type(row).decode(row.encode()) == row
+    assert type(membership).decode(membership.encode()) == membership
     slaves = tuple(SlaveEnd(str(n), n) for n in range(MEMBERS_MAX))
     register = replace(REGISTER, problems=(Reason("p" * 500),) * PROBLEMS_MAX, slaves=slaves)
     assert type(register).decode(register.encode()) == register
@@ -367,13 +367,13 @@ def test_lists_have_as_many_items_as_their_limit_allows() -> None:
 @pytest.mark.parametrize(
     ("value", "match"),
     [
-        (replace(ROW, members=("g1-a", "b", "c", "d")), r"GroupRow\.members: 4 members, at most 3"),
-        (replace(NEW_ROW, in_sync=("a", "b", "c", "d")), r"GroupRow\.in_sync: 4 in-sync members, at most 3"),
-        (replace(ROW, members=("g1-a", "g1-a")), r"GroupRow\.members: g1-a is listed twice"),
-        (replace(ROW, in_sync=("g1-a", "g1-a")), r"GroupRow\.in_sync: g1-a is listed twice"),
-        (replace(ROW, in_sync=("g1-c",)), r"GroupRow\.in_sync: g1-c is not a member; members are g1-a, g1-b"),
-        (replace(ROW, joining=4), r"GroupRow\.joining: 4 has bits for more than 2 members"),
-        (replace(ROW, master="g1-c"), r"GroupRow\.master: g1-c is not a member; members are g1-a, g1-b"),
+        (replace(MEMBERSHIP, members=("g1-a", "b", "c", "d")), r"GroupMembership\.members: 4 members, at most 3"),
+        (replace(NEW_MEMBERSHIP, in_sync=("a", "b", "c", "d")), r"GroupMembership\.in_sync: 4 in-sync members, at most 3"),
+        (replace(MEMBERSHIP, members=("g1-a", "g1-a")), r"GroupMembership\.members: g1-a is listed twice"),
+        (replace(MEMBERSHIP, in_sync=("g1-a", "g1-a")), r"GroupMembership\.in_sync: g1-a is listed twice"),
+        (replace(MEMBERSHIP, in_sync=("g1-c",)), r"GroupMembership\.in_sync: g1-c is not a member; members are g1-a, g1-b"),
+        (replace(MEMBERSHIP, joining=4), r"GroupMembership\.joining: 4 has bits for more than 2 members"),
+        (replace(MEMBERSHIP, master="g1-c"), r"GroupMembership\.master: g1-c is not a member; members are g1-a, g1-b"),
         (
             replace(REGISTER, problems=(Reason("p"),) * (PROBLEMS_MAX + 1)),
             r"NodeRegisterRequest\.problems: 17 problems, at most 16",
@@ -438,10 +438,10 @@ def test_a_segment_without_bytes_is_rejected() -> None:
         FollowResponse.decode(body)
 
 
-def test_a_row_is_there_or_not() -> None:
-    assert RowResponse.decode(BODIES["unavailable"]).row is None
-    with pytest.raises(ProtocolError, match=r"^RowResponse\.row: 2; must be 0 \(none\) or 1"):
-        RowResponse.decode(BODIES["unavailable"][:-1] + b"\x02")
+def test_a_membership_is_there_or_not() -> None:
+    assert MembershipResponse.decode(BODIES["unavailable"]).membership is None
+    with pytest.raises(ProtocolError, match=r"^MembershipResponse\.membership: 2; must be 0 \(none\) or 1"):
+        MembershipResponse.decode(BODIES["unavailable"][:-1] + b"\x02")
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=4))
@@ -462,7 +462,7 @@ def test_every_chain_that_is_read_is_one_of_a_log(pairs: list[tuple[int, int]]) 
 @pytest.mark.parametrize(
     ("make", "read"),
     [
-        (lambda text: RowResponse(RowResult.REFUSED, text), lambda value: value.reason),
+        (lambda text: MembershipResponse(MembershipResult.REFUSED, text), lambda value: value.reason),
         (lambda text: replace(REGISTER, problems=(text,)), lambda value: value.problems[0]),
     ],
     ids=["entry", "item"],
@@ -479,13 +479,13 @@ def test_a_text_for_people_is_cut_and_never_prevents_a_report(
 
 @pytest.mark.parametrize("name", ["", "x" * 101])
 def test_a_name_that_no_node_has_is_rejected_on_both_sides(name: str) -> None:
-    for value in (replace(ROW, members=("g1-a", name)), replace(ROW, broker_group=name)):
+    for value in (replace(MEMBERSHIP, members=("g1-a", name)), replace(MEMBERSHIP, broker_group=name)):
         with pytest.raises(LocalProtocolError, match=f"has {len(name)} characters; must be 1 to 100 characters"):
             value.encode()
-    good = replace(NEW_ROW, members=("M" * 100,)).encode()
+    good = replace(NEW_MEMBERSHIP, members=("M" * 100,)).encode()
     bad = good.replace(b"\0\x64" + b"M" * 100, len(name).to_bytes(2, "big") + name.encode())
-    with pytest.raises(ProtocolError, match=rf"^GroupRow\.members: '.*' has {len(name)} characters"):
-        type(ROW).decode(bad)
+    with pytest.raises(ProtocolError, match=rf"^GroupMembership\.members: '.*' has {len(name)} characters"):
+        type(MEMBERSHIP).decode(bad)
 
 
 def test_an_upper_case_promotion_id_is_rejected_before_it_is_sent() -> None:

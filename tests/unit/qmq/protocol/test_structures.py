@@ -16,7 +16,7 @@ from qmq.protocol.bulk_read import SchedulePage
 from qmq.protocol.codes import CURRENT_VERSION, Command
 from qmq.protocol.delayed import DelayedItem, DelayedState
 from qmq.protocol.extensions import Refusal
-from qmq.protocol.group_rows import GroupRow
+from qmq.protocol.group_memberships import GroupMembership
 from qmq.protocol.messages import Message, encode_raw
 from qmq.protocol.optional_kinds import Maybe
 from qmq.protocol.primitives import encode_strmap
@@ -97,7 +97,7 @@ def instances(kind: Any) -> st.SearchStrategy[Any]:
 
 def consistent(value: Any) -> Any:
     """The value with fields that fit together, where drawn ones need not: see `Structure.check`."""
-    if isinstance(value, GroupRow):
+    if isinstance(value, GroupMembership):
         members = tuple(dict.fromkeys(value.members))
         incarnations = value.incarnations[: len(members)]
         joining = value.joining & ((1 << len(members)) - 1)

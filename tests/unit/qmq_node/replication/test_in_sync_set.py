@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from qmq.protocol.codes import FollowState
-from qmq.protocol.group_rows import InSyncChange
+from qmq.protocol.group_memberships import InSyncChange
 from qmq_node.replication.master.in_sync_set import (
     CUT_OFF_SECONDS,
     FAST_SECONDS,
@@ -16,10 +16,10 @@ from qmq_node.replication.master.in_sync_set import (
     InSyncSet,
 )
 from qmq_node.replication.rules.master import Master
-from qmq_node.replication.rules.row import ChangeInSync, GroupRow
+from qmq_node.replication.rules.membership import ChangeInSync, Membership
 from tests.support.manual_clock import ManualClock
 
-ROW = GroupRow("g", ("m", "a", "b"), "m", ("m", "a"), 3, 7, "p3", in_sync_min=1)
+MEMBERSHIP = Membership("g", ("m", "a", "b"), "m", ("m", "a"), 3, 7, "p3", in_sync_min=1)
 REMOVAL = ChangeInSync("m", 3, "p3", 7, InSyncChange.REMOVE, "a")
 
 
@@ -35,7 +35,7 @@ class State:
 
 def made(clock: ManualClock) -> tuple[InSyncSet, State]:
     """With slave a, which has everything, in a session."""
-    state = State(Master("m", ROW, 100, 100, 100).followed("a", 1, "").confirmed("a", 1, 100, 1, 1))
+    state = State(Master("m", MEMBERSHIP, 100, 100, 100).followed("a", 1, "").confirmed("a", 1, 100, 1, 1))
     found = InSyncSet(state, clock)  # type: ignore[arg-type]
     found.followed("a")
     found.confirmed("a", 100, FollowState.FOLLOWING)
@@ -75,7 +75,7 @@ def test_removals_come_before_additions() -> None:
     clock.advance(3.0)
     in_sync.confirmed("b", 200, FollowState.FOLLOWING)
     assert in_sync.due_change() == (REMOVAL, "it has confirmed nothing for 3.0 s")
-    state.set(state.value.learned(REMOVAL.applied_to(ROW)))
+    state.set(state.value.learned(REMOVAL.applied_to(MEMBERSHIP)))
     due = in_sync.due_change()
     assert due is not None
     assert (due[0].change, due[0].member, due[0].version) == (InSyncChange.ADD, "b", 8)
@@ -102,8 +102,8 @@ def following(state: State, in_sync: InSyncSet, *slaves: str) -> None:
         in_sync.confirmed(slave, 100, FollowState.FOLLOWING)
 
 
-def learned(state: State, in_sync: InSyncSet, row: GroupRow) -> None:
-    state.set(state.value.learned(row))
+def learned(state: State, in_sync: InSyncSet, membership: Membership) -> None:
+    state.set(state.value.learned(membership))
     in_sync.members_changed()
 
 
@@ -114,7 +114,7 @@ def removed_as_slow(clock: ManualClock, in_sync: InSyncSet, state: State, end: i
     due = in_sync.due_change()
     assert due is not None
     assert due[0].change is InSyncChange.REMOVE
-    learned(state, in_sync, due[0].applied_to(state.value.row))
+    learned(state, in_sync, due[0].applied_to(state.value.membership))
     clock.advance(seconds - PROGRESS_SECONDS)
     confirmed(in_sync, state, end)
 
@@ -134,7 +134,7 @@ def added_after(clock: ManualClock, in_sync: InSyncSet, state: State) -> float:
         seconds += 1.0
         assert seconds < 2 * SLOW_SECONDS_MAX
     assert (due[0].change, due[0].member) == (InSyncChange.ADD, "a")
-    learned(state, in_sync, due[0].applied_to(state.value.row))
+    learned(state, in_sync, due[0].applied_to(state.value.membership))
     return seconds
 
 
@@ -176,7 +176,7 @@ def test_a_slave_that_was_cut_off_returns_at_once() -> None:
     clock.advance(PROGRESS_SECONDS)
     due = in_sync.due_change()
     assert due is not None
-    learned(state, in_sync, due[0].applied_to(ROW))
+    learned(state, in_sync, due[0].applied_to(MEMBERSHIP))
     in_sync.session_ended("a")
     state.set(state.value.synced(200).session_ended("a", 1).followed("a", 2, "").confirmed("a", 2, 200, 1, 1))
     in_sync.followed("a")
@@ -189,8 +189,8 @@ def cut_off(
 ) -> tuple[InSyncSet, ManualClock]:
     """A master of these members, whose slaves' connections ended RECONNECT_SECONDS ago."""
     clock = ManualClock()
-    row = GroupRow("g", members, "m", ("m", *in_sync), 3, 7, "p3", in_sync_min=in_sync_min)
-    state = State(Master("m", row, 100, 100, 100))
+    membership = Membership("g", members, "m", ("m", *in_sync), 3, 7, "p3", in_sync_min=in_sync_min)
+    state = State(Master("m", membership, 100, 100, 100))
     found = InSyncSet(state, clock)  # type: ignore[arg-type]
     following(state, found, *members[1:])
     for slave in members[1:]:
@@ -231,7 +231,7 @@ def test_slaves_are_removed_at_once_if_another_master_would_not_help(
     assert found.unreachable == ()
 
 
-def test_no_slave_is_added_while_no_change_of_the_row_can_be_made() -> None:
+def test_no_slave_is_added_while_no_change_of_the_membership_can_be_made() -> None:
     clock = ManualClock()
     in_sync, state = made(clock)
     following(state, in_sync, "b")

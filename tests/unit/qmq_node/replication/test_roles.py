@@ -1,4 +1,4 @@
-"""What a node does about a row, and what masters and slaves reject."""
+"""What a node does about a membership, and what masters and slaves reject."""
 
 from dataclasses import replace
 
@@ -8,70 +8,72 @@ from qmq.protocol.codes import FollowResult
 from qmq_node.log.epochs import EpochChain
 from qmq_node.replication.rules.following import LogEnd, TruncationRejected, answer_follow, check_truncation
 from qmq_node.replication.rules.master import Master, SessionRejected
+from qmq_node.replication.rules.membership import Membership
 from qmq_node.replication.rules.roles import Identity, ReplicaState, Step, step_for
-from qmq_node.replication.rules.row import GroupRow
 from qmq_node.replication.rules.slave import CommitsRejected, Slave
 
-ROW = GroupRow("g", ("a", "b"), "a", ("a", "b"), 3, 7, "p3", incarnations=("", "b1"))
+MEMBERSHIP = Membership("g", ("a", "b"), "a", ("a", "b"), 3, 7, "p3", incarnations=("", "b1"))
 STATE = ReplicaState(3, "p3", is_only_member=False)
 A = Identity("a", "", "")
 NEW = ReplicaState(is_only_member=False, is_new=True)
-MASTER = Master("a", ROW, begin=100, synced_end=300, high_watermark=100).followed("b", 5, "b1")
+MASTER = Master("a", MEMBERSHIP, begin=100, synced_end=300, high_watermark=100).followed("b", 5, "b1")
 SLAVE = Slave(3, "p3", 5, end=200, synced_end=100, high_watermark=100)
 
 
 @pytest.mark.parametrize(
-    ("node_id", "state", "row", "step"),
+    ("node_id", "state", "membership", "step"),
     [
-        ("a", STATE, replace(ROW, epoch=2), Step.IGNORE),
-        ("a", STATE, replace(ROW, promotion_id="other"), Step.ALARM),
-        ("c", STATE, ROW, Step.SPARE),
-        ("a", replace(STATE, epoch=2), ROW, Step.LEAD),
-        ("a", STATE, ROW, Step.WAIT),
-        ("b", STATE, ROW, Step.FOLLOW),
-        ("b", replace(STATE, epoch=2), ROW, Step.FOLLOW),
-        ("b", ReplicaState(is_only_member=False), replace(ROW, master="", epoch=1, promotion_id=""), Step.WAIT),
-        ("a", NEW, replace(ROW, epoch=1, promotion_id="", members=("a",)), Step.SERVE_ALONE),
-        ("a", NEW, replace(ROW, members=("a",)), Step.SERVE_ALONE),
-        ("a", replace(STATE, epoch=2), replace(ROW, members=("a",)), Step.SERVE_ALONE),
-        ("a", STATE, replace(ROW, members=("a",)), Step.WAIT),
-        ("b", NEW, ROW, Step.FOLLOW),
+        ("a", STATE, replace(MEMBERSHIP, epoch=2), Step.IGNORE),
+        ("a", STATE, replace(MEMBERSHIP, promotion_id="other"), Step.ALARM),
+        ("c", STATE, MEMBERSHIP, Step.SPARE),
+        ("a", replace(STATE, epoch=2), MEMBERSHIP, Step.LEAD),
+        ("a", STATE, MEMBERSHIP, Step.WAIT),
+        ("b", STATE, MEMBERSHIP, Step.FOLLOW),
+        ("b", replace(STATE, epoch=2), MEMBERSHIP, Step.FOLLOW),
+        ("b", ReplicaState(is_only_member=False), replace(MEMBERSHIP, master="", epoch=1, promotion_id=""), Step.WAIT),
+        ("a", NEW, replace(MEMBERSHIP, epoch=1, promotion_id="", members=("a",)), Step.SERVE_ALONE),
+        ("a", NEW, replace(MEMBERSHIP, members=("a",)), Step.SERVE_ALONE),
+        ("a", replace(STATE, epoch=2), replace(MEMBERSHIP, members=("a",)), Step.SERVE_ALONE),
+        ("a", STATE, replace(MEMBERSHIP, members=("a",)), Step.WAIT),
+        ("b", NEW, MEMBERSHIP, Step.FOLLOW),
     ],
 )
-def test_what_a_waiting_node_does_about_a_row(node_id: str, state: ReplicaState, row: GroupRow, step: Step) -> None:
-    assert step_for(Identity(node_id, "", ""), state, row, leads=False, follows=False) is step
+def test_what_a_waiting_node_does_about_a_membership(
+    node_id: str, state: ReplicaState, membership: Membership, step: Step
+) -> None:
+    assert step_for(Identity(node_id, "", ""), state, membership, leads=False, follows=False) is step
 
 
 @pytest.mark.parametrize(("leads", "follows"), [(True, False), (False, True)])
 def test_a_node_that_leads_or_follows_stays_until_the_next_epoch(leads: bool, follows: bool) -> None:
-    assert step_for(A, STATE, replace(ROW, version=9), leads=leads, follows=follows) is Step.STAY
-    assert step_for(A, STATE, replace(ROW, epoch=4, master="b"), leads=leads, follows=follows) is Step.FOLLOW
-    assert step_for(A, STATE, replace(ROW, epoch=4), leads=leads, follows=follows) is Step.LEAD
+    assert step_for(A, STATE, replace(MEMBERSHIP, version=9), leads=leads, follows=follows) is Step.STAY
+    assert step_for(A, STATE, replace(MEMBERSHIP, epoch=4, master="b"), leads=leads, follows=follows) is Step.FOLLOW
+    assert step_for(A, STATE, replace(MEMBERSHIP, epoch=4), leads=leads, follows=follows) is Step.LEAD
 
 
 def test_a_master_that_learns_of_another_master_in_its_epoch_stops() -> None:
-    row = replace(ROW, master="b", version=9)
-    assert step_for(A, STATE, row, leads=True, follows=False) is Step.ALARM
-    assert step_for(A, STATE, replace(row, master=""), leads=True, follows=False) is Step.STAY
+    membership = replace(MEMBERSHIP, master="b", version=9)
+    assert step_for(A, STATE, membership, leads=True, follows=False) is Step.ALARM
+    assert step_for(A, STATE, replace(membership, master=""), leads=True, follows=False) is Step.STAY
 
 
 def test_a_process_leads_only_if_it_was_promoted_with_its_data_folder() -> None:
     # Its disk may have been replaced by an empty one, or an older copy of its data folder may have been put back. Whether it has
-    # learned an older row since makes no difference.
-    row = replace(ROW, master_boot_id="boot").with_incarnation("a", "a1")
+    # learned an older membership since makes no difference.
+    membership = replace(MEMBERSHIP, master_boot_id="boot").with_incarnation("a", "a1")
     for state in (NEW, replace(NEW, is_new=False), replace(STATE, epoch=2)):
         for other in (Identity("a", "later boot", "a1"), Identity("a", "boot", "a2")):
-            assert step_for(other, state, row, leads=False, follows=False) is Step.WAIT
-        assert step_for(Identity("a", "boot", "a1"), state, row, leads=False, follows=False) is Step.LEAD
-    assert not NEW.for_row(ROW).is_new
+            assert step_for(other, state, membership, leads=False, follows=False) is Step.WAIT
+        assert step_for(Identity("a", "boot", "a1"), state, membership, leads=False, follows=False) is Step.LEAD
+    assert not NEW.for_membership(MEMBERSHIP).is_new
 
 
-def test_the_newest_row_of_an_epoch_stays_known() -> None:
-    state = STATE.for_row(replace(ROW, version=9, in_sync=("a",)))
+def test_the_newest_membership_of_an_epoch_stays_known() -> None:
+    state = STATE.for_membership(replace(MEMBERSHIP, version=9, in_sync=("a",)))
     assert (state.version, state.in_sync) == (9, ("a",))
-    assert state.for_row(replace(ROW, version=8)) == state, "a row of a restored database"
-    later = replace(ROW, epoch=4, version=2, promotion_id="p4")
-    assert (state.for_row(later).version, state.for_row(later).in_sync) == (2, ROW.in_sync)
+    assert state.for_membership(replace(MEMBERSHIP, version=8)) == state, "a membership of a restored database"
+    later = replace(MEMBERSHIP, epoch=4, version=2, promotion_id="p4")
+    assert (state.for_membership(later).version, state.for_membership(later).in_sync) == (2, MEMBERSHIP.in_sync)
 
 
 # --- confirmations ---------------------------------------------------------------------------------------------------
@@ -90,21 +92,21 @@ def test_the_high_watermark_stays_when_a_session_ends() -> None:
     assert ended.synced(400).high_watermark == 250
 
 
-def test_a_removed_slave_counts_until_the_row_is_stored() -> None:
+def test_a_removed_slave_counts_until_the_membership_is_stored() -> None:
     change = MASTER.remove("b")
     assert MASTER.high_watermark == 100
-    assert MASTER.learned(change.applied_to(ROW)).high_watermark == 300
+    assert MASTER.learned(change.applied_to(MEMBERSHIP)).high_watermark == 300
 
 
 def test_a_slave_counts_from_the_request_to_add_it() -> None:
-    alone = MASTER.learned(MASTER.remove("b").applied_to(ROW))
+    alone = MASTER.learned(MASTER.remove("b").applied_to(MEMBERSHIP))
     assert not alone.may_add("b")
     ready = alone.confirmed("b", 5, 300, 1, 1)
     assert ready.may_add("b")
     asked, change = ready.add("b")
     assert asked.synced(400).high_watermark == ready.high_watermark == 300
-    learned = asked.learned(change.applied_to(asked.row))
-    assert learned.row.in_sync == ("a", "b")
+    learned = asked.learned(change.applied_to(asked.membership))
+    assert learned.membership.in_sync == ("a", "b")
     assert not learned.may_add("b")
 
 
@@ -113,37 +115,37 @@ def test_a_slave_that_counts_follows_with_the_data_folder_that_is_in_sync_only()
     assert not MASTER.may_follow("b", "b2")
     with pytest.raises(ValueError, match="'b' may not follow with data folder 'b2'"):
         MASTER.followed("b", 6, "b2")
-    alone = MASTER.session_ended("b", 5).learned(MASTER.remove("b").applied_to(ROW))
+    alone = MASTER.session_ended("b", 5).learned(MASTER.remove("b").applied_to(MEMBERSHIP))
     asked, change = alone.followed("b", 6, "b2").confirmed("b", 6, 300, 1, 1).add("b")
     assert change.incarnation == "b2"
-    # The row may have either one now.
+    # The membership may have either one now.
     assert asked.may_follow("b", "b2")
     assert not asked.may_follow("b", "b1")
-    assert asked.learned(change.applied_to(asked.row)).row.incarnations == ("", "b2")
+    assert asked.learned(change.applied_to(asked.membership)).membership.incarnations == ("", "b2")
 
 
-def test_a_session_ends_when_a_row_names_another_data_folder_of_the_slave() -> None:
-    assert MASTER.learned(replace(ROW, version=8)).session_of("b") is not None
-    assert MASTER.learned(replace(ROW, version=8, incarnations=("", "b2"))).session_of("b") is None
+def test_a_session_ends_when_a_membership_names_another_data_folder_of_the_slave() -> None:
+    assert MASTER.learned(replace(MEMBERSHIP, version=8)).session_of("b") is not None
+    assert MASTER.learned(replace(MEMBERSHIP, version=8, incarnations=("", "b2"))).session_of("b") is None
 
 
 def test_a_slave_behind_is_not_added() -> None:
-    alone = MASTER.learned(MASTER.remove("b").applied_to(ROW)).confirmed("b", 5, 299, 1, 1)
+    alone = MASTER.learned(MASTER.remove("b").applied_to(MEMBERSHIP)).confirmed("b", 5, 299, 1, 1)
     assert not alone.may_add("b")
     assert not alone.may_add("stranger")
     with pytest.raises(ValueError, match="the addition of 'b' may not be requested"):
         alone.add("b")
 
 
-def test_an_older_row_or_one_of_another_epoch_changes_nothing() -> None:
-    assert MASTER.learned(replace(ROW, in_sync=("a",))) is MASTER
-    assert MASTER.learned(replace(ROW, version=6)) is MASTER
-    assert MASTER.learned(replace(ROW, epoch=4, version=8)) is MASTER
+def test_an_older_membership_or_one_of_another_epoch_changes_nothing() -> None:
+    assert MASTER.learned(replace(MEMBERSHIP, in_sync=("a",))) is MASTER
+    assert MASTER.learned(replace(MEMBERSHIP, version=6)) is MASTER
+    assert MASTER.learned(replace(MEMBERSHIP, epoch=4, version=8)) is MASTER
 
 
 def test_sends_need_the_minimum_of_members_in_sync() -> None:
     assert MASTER.accepts_sends
-    assert not MASTER.learned(MASTER.remove("b").applied_to(ROW)).accepts_sends
+    assert not MASTER.learned(MASTER.remove("b").applied_to(MEMBERSHIP)).accepts_sends
 
 
 @pytest.mark.parametrize(
@@ -200,13 +202,13 @@ OLD = LogEnd(EpochChain.of([(1, 0)]), 0, 700)
 
 
 def test_a_slave_keeps_what_both_logs_have() -> None:
-    answer = answer_follow(ROW, OWN, "b", 3, "p3", OLD)
+    answer = answer_follow(MEMBERSHIP, OWN, "b", 3, "p3", OLD)
     assert (answer.result, answer.keep_to) == (FollowResult.ACCEPTED, 500)
 
 
 def test_an_empty_log_follows_an_empty_one() -> None:
     empty = LogEnd(EpochChain(), 0, 0)
-    answer = answer_follow(ROW, empty, "b", 3, "p3", empty)
+    answer = answer_follow(MEMBERSHIP, empty, "b", 3, "p3", empty)
     assert (answer.result, answer.keep_to) == (FollowResult.ACCEPTED, 0)
 
 
@@ -224,13 +226,15 @@ def test_an_empty_log_follows_an_empty_one() -> None:
     ],
 )
 def test_who_may_not_follow(slave: str, epoch: int, promotion_id: str, theirs: LogEnd, result: FollowResult) -> None:
-    assert answer_follow(ROW, OWN, slave, epoch, promotion_id, theirs).result is result
+    assert answer_follow(MEMBERSHIP, OWN, slave, epoch, promotion_id, theirs).result is result
 
 
 def test_a_slave_behind_the_oldest_segment_of_the_master_copies() -> None:
     kept = replace(OWN, begin=600)
-    assert answer_follow(ROW, kept, "b", 3, "p3", OLD).result is FollowResult.TOO_FAR_BEHIND
-    assert answer_follow(ROW, kept, "b", 3, "p3", LogEnd(EpochChain(), 0, 0)).result is FollowResult.TOO_FAR_BEHIND
+    assert answer_follow(MEMBERSHIP, kept, "b", 3, "p3", OLD).result is FollowResult.TOO_FAR_BEHIND
+    assert (
+        answer_follow(MEMBERSHIP, kept, "b", 3, "p3", LogEnd(EpochChain(), 0, 0)).result is FollowResult.TOO_FAR_BEHIND
+    )
 
 
 def test_nothing_below_a_known_high_watermark_is_truncated() -> None:

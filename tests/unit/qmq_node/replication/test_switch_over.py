@@ -4,10 +4,10 @@ import pytest
 
 from qmq.protocol.codes import FollowState
 from qmq_node.replication.master.slave_report import SlaveReport
-from qmq_node.replication.rules.row import GroupRow
+from qmq_node.replication.rules.membership import Membership
 from qmq_node.replication.switch_over.switch_over import SwitchOverRejected, choose
 
-ROW = GroupRow("g", ("a", "b", "c"), "a", ("a", "b", "c"), 2, 1, "promotion")
+MEMBERSHIP = Membership("g", ("a", "b", "c"), "a", ("a", "b", "c"), 2, 1, "promotion")
 
 
 def report(
@@ -17,8 +17,8 @@ def report(
 
 
 def test_the_slave_that_has_the_most_is_promoted() -> None:
-    assert choose(ROW, [report("b"), report("c", end=950)], "").node_id == "c"
-    assert choose(ROW, [report("b"), report("c", end=950)], "b").node_id == "b"
+    assert choose(MEMBERSHIP, [report("b"), report("c", end=950)], "").node_id == "c"
+    assert choose(MEMBERSHIP, [report("b"), report("c", end=950)], "b").node_id == "b"
 
 
 @pytest.mark.parametrize(
@@ -37,9 +37,9 @@ def test_the_slave_that_has_the_most_is_promoted() -> None:
 )
 def test_a_rejection_states_the_reason(slaves: list[SlaveReport], reason: str) -> None:
     with pytest.raises(SwitchOverRejected) as rejected:
-        choose(ROW, slaves, "b", has_all_below=1000 if reason.endswith("100 bytes of the log") else 0)
+        choose(MEMBERSHIP, slaves, "b", has_all_below=1000 if reason.endswith("100 bytes of the log") else 0)
     assert str(rejected.value) == reason
 
 
 def test_a_slave_that_lacks_commits_for_a_short_time_is_promoted() -> None:
-    assert choose(ROW, [report("b", 1.0)], "b").node_id == "b"
+    assert choose(MEMBERSHIP, [report("b", 1.0)], "b").node_id == "b"

@@ -1,4 +1,4 @@
-"""class Membership: a node's registrations with all metaservers, and whose decisions it follows.
+"""class Metaservers: a node's registrations with all metaservers, and whose decisions it follows.
 
 The node serves with or without metaservers: leases make refusals fast after a promotion and are not needed for safety. Each
 metaserver has a session of its own, so one that can't be reached never delays the heartbeats to another.
@@ -21,14 +21,14 @@ from qmq.protocol.codes import BrokerRequestType
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
 from qmq.protocol.frames import Frame
 from qmq.supervisor import Supervisor
-from qmq_node.membership.metaserver_session import MetaserverSession
-from qmq_node.membership.policy_fetcher import PolicyFetcher
+from qmq_node.metaservers.metaserver_session import MetaserverSession
+from qmq_node.metaservers.policy_fetcher import PolicyFetcher
 
-logger = logging.getLogger("qmq.membership")
+logger = logging.getLogger("qmq.metaservers")
 
 
 @dataclass(eq=False, repr=False)
-class Membership:
+class Metaservers:
     """Keeps one node registered with the metaservers whose address pages are `urls`; see `qmq.net.discovery.meta_urls`."""
 
     urls: InitVar[Sequence[str]]
@@ -59,7 +59,7 @@ class Membership:
 
     def start(self) -> None:
         """Begin to register, on the running loop."""
-        self._task = self._supervisor.critical("membership", self._run())
+        self._task = self._supervisor.critical("metaservers", self._run())
 
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as tasks:

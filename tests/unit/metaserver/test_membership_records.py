@@ -1,4 +1,4 @@
-"""When nodes may get a row: rows of other groups, failures and groups that are gone do not hold it back."""
+"""When nodes may get a membership: memberships of other groups, failures and groups that are gone do not hold it back."""
 
 import asyncio
 import logging
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from metaserver.choices import GroupKind, GroupState
 from metaserver.domain import BrokerGroup, Metadata
-from metaserver.replication.row_records import RowRecords
+from metaserver.replication.membership_records import MembershipRecords
 from qmq.supervisor import Supervisor
 from tests.unit.metaserver.clusters import Cluster
 
@@ -22,7 +22,7 @@ class Scene:
         supervisor = Supervisor(
             self.cluster.clock, logger=logging.getLogger("test"), on_failure=lambda name, error: None
         )
-        self.records = RowRecords(self.directory, self._save, supervisor, self.sent.append)
+        self.records = MembershipRecords(self.directory, self._save, supervisor, self.sent.append)
 
     async def load(self) -> None:
         group = BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 1, "a", ("a",), 1, members=("a",))
@@ -38,7 +38,7 @@ class Scene:
             await asyncio.sleep(0)
 
 
-async def test_a_row_does_not_wait_for_that_of_another_group_which_changes_later() -> None:
+async def test_a_membership_does_not_wait_for_that_of_another_group_which_changes_later() -> None:
     scene = Scene()
     await scene.load()
     records = scene.records
@@ -57,13 +57,13 @@ async def test_a_row_does_not_wait_for_that_of_another_group_which_changes_later
     assert (scene.sent, records.is_recorded("g2")) == ([["g1"], ["g2"]], True)
 
 
-async def test_a_row_that_changes_while_it_is_written_is_written_again() -> None:
+async def test_a_membership_that_changes_while_it_is_written_is_written_again() -> None:
     scene = Scene()
     await scene.load()
     scene.records.record(["g1"])
     await scene.turns()
-    row = scene.directory.groups["g1"].row.group_row
-    scene.directory.learn_row(replace(row, version=2))
+    membership = scene.directory.groups["g1"].group.membership
+    scene.directory.learn_membership(replace(membership, version=2))
     scene.records.record(["g1"])
     waits = asyncio.ensure_future(scene.records.recorded("g1"))
     scene.saves[0].set_result(None)

@@ -21,7 +21,7 @@ from qmq.protocol.extensions import (
     NodeRegisterResponse,
 )
 from qmq.protocol.frames import Frame
-from qmq_node.membership.metaserver_session import BACK_OFF_SECONDS, CALL_SECONDS, DUPLICATE_SECONDS
+from qmq_node.metaservers.metaserver_session import BACK_OFF_SECONDS, CALL_SECONDS, DUPLICATE_SECONDS
 from qmq_node.policy import EMPTY_POLICY, NodePolicy, encode_policy
 from qmq_node.server.connection import Connection
 from qmq_node.server.server import FrameServer
@@ -80,7 +80,7 @@ class Fakes:
         self.a, self.b = Fake("a"), Fake("b")
         self.addresses: dict[str, tuple[str, int]] = {}
         """By URL; what is missing is answered after a minute."""
-        monkeypatch.setattr("qmq_node.membership.metaserver_session.find_metaserver", self.find)
+        monkeypatch.setattr("qmq_node.metaservers.metaserver_session.find_metaserver", self.find)
 
     async def find(self, url: str) -> tuple[str, int]:
         if url not in self.addresses:
@@ -129,7 +129,7 @@ async def test_policies_of_the_second_apply_only_while_the_first_is_silent_for_a
 ) -> None:
     await fakes.start()
     fakes.b.policy = SHUT
-    with caplog.at_level(logging.INFO, "qmq.membership"):
+    with caplog.at_level(logging.INFO, "qmq.metaservers"):
         async with broker(tmp_path) as node:
             await asyncio.sleep(20)
             assert (node.policy, await followed(node)) == (EMPTY_POLICY, fakes.a.url)
@@ -194,8 +194,8 @@ async def test_a_metaserver_that_is_silent_delays_neither_heartbeats_to_another_
         for url, value in ((fakes.a.url, 0), (fakes.b.url, 1)):
             assert f'metaserver_registered{{broker_group="g1",metaserver="{url}"}} {value}.0' in metrics
         began = now()
-        assert node.registration.membership is not None
-        await node.registration.membership.close()
+        assert node.registration.metaservers is not None
+        await node.registration.metaservers.close()
         assert now() - began <= CALL_SECONDS + 0.1
         assert fakes.b.requests[-1] == BrokerRequestType.OFFLINE
         assert fakes.a.requests[-1] == BrokerRequestType.OFFLINE
@@ -209,8 +209,8 @@ async def test_a_stop_waits_only_so_long_when_no_metaserver_can_be_found(tmp_pat
         problem = "http://a:80/meta/address: not registered yet; http://b:80/meta/address: not registered yet"
         assert node.readiness() == f"not registered: {problem}"
         began = now()
-        assert node.registration.membership is not None
-        await node.registration.membership.close()
+        assert node.registration.metaservers is not None
+        await node.registration.metaservers.close()
         assert now() - began <= CALL_SECONDS + 0.1
 
 
@@ -220,9 +220,9 @@ async def test_a_stop_goes_on_when_a_deregistration_fails(
     await fakes.start()
     async with broker(tmp_path) as node:
         await asyncio.sleep(1)
-        assert node.registration.membership is not None
-        monkeypatch.setattr(node.registration.membership, "describe", lambda request_type: 1 // 0)
-    assert node.registration.membership.sessions[0].caller is None
+        assert node.registration.metaservers is not None
+        monkeypatch.setattr(node.registration.metaservers, "describe", lambda request_type: 1 // 0)
+    assert node.registration.metaservers.sessions[0].caller is None
     await fakes.a.stop()
     await fakes.b.stop()
 
@@ -232,8 +232,8 @@ async def test_a_change_of_the_node_reaches_all_at_once(tmp_path: Path, fakes: F
     async with broker(tmp_path) as node:
         await asyncio.sleep(3.5)
         before = [len(fake.requests) for fake in (fakes.a, fakes.b)]
-        assert node.registration.membership is not None
-        node.registration.membership.soon()
+        assert node.registration.metaservers is not None
+        node.registration.metaservers.soon()
         await asyncio.sleep(0.1)
         assert [len(fake.requests) for fake in (fakes.a, fakes.b)] == [count + 1 for count in before]
     await fakes.a.stop()
@@ -245,7 +245,7 @@ async def test_two_urls_of_one_metaserver_are_an_error_and_the_second_session_id
 ) -> None:
     await fakes.start()
     fakes.addresses[fakes.b.url] = fakes.a.server.address
-    with caplog.at_level(logging.INFO, "qmq.membership"):
+    with caplog.at_level(logging.INFO, "qmq.metaservers"):
         async with broker(tmp_path) as node:
             await asyncio.sleep(DUPLICATE_SECONDS * 2 + 10)
             sessions = await sessions_of(node)
@@ -272,7 +272,7 @@ async def test_a_session_that_idles_does_not_deregister(
 ) -> None:
     await fakes.start()
     fakes.addresses[fakes.b.url] = fakes.a.server.address
-    with caplog.at_level(logging.INFO, "qmq.membership"):
+    with caplog.at_level(logging.INFO, "qmq.metaservers"):
         async with broker(tmp_path):
             await asyncio.sleep(5)
         assert fakes.a.requests.count(BrokerRequestType.OFFLINE) == 1

@@ -1,4 +1,5 @@
-"""Changes of a broker group's row: who is master, and who is in sync. The rules are those of `qmq_node.replication.rules`."""
+"""Changes of a broker group's membership: who is master, and who is in sync. The rules are those of
+`qmq_node.replication.rules`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,28 +11,28 @@ from django.utils import timezone
 
 from metaserver import queries
 from metaserver.errors import NotFound
-from metaserver.memory.row_wishes import CandidateLog, RowChange
+from metaserver.memory.membership_wishes import CandidateLog, MembershipChange
 from metaserver.models import BrokerGroup, Node
 from metaserver.services import audit
 from metaserver.services.changes import Actor
-from qmq_node.replication.rules.row import ChangeRejected, GroupRow
+from qmq_node.replication.rules.membership import ChangeRejected, Membership
 
 WHY = "why"
 """What the audit log has in `after` in addition to the changed columns: the reason as code, values and text."""
 
 
-def stored_row(name: str) -> GroupRow:
-    """Return the row of a broker group. Raises NotFound."""
+def stored_membership(name: str) -> Membership:
+    """Return the membership of a broker group. Raises NotFound."""
     group = queries.broker_group(name)
     if group is None:
         raise NotFound(f"Broker group {name!r} not found.", code="broker_group.unknown")
-    return group.group_row
+    return group.membership
 
 
 @transaction.atomic
-def change_row(
+def change_membership(
     name: str,
-    change: RowChange,
+    change: MembershipChange,
     newest_place: tuple[int, int] | None,
     *,
     action: str,
@@ -39,13 +40,15 @@ def change_row(
     reason: str,
     also: Mapping[str, Any] | None = None,
     log: CandidateLog | None = None,
-) -> GroupRow:
-    """Change a broker group's row with one conditional UPDATE, and write the audit entry of it; return the changed row.
+) -> Membership:
+    """Change a broker group's membership with one conditional UPDATE, and write the audit entry of it; return the
+    changed membership.
 
-    If the database raises an error, it is unknown whether the change was made: read the row again.
+    If the database raises an error, it is unknown whether the change was made: read the membership again.
 
     Args:
-        newest_place: the highest epoch and version of the row that the caller has seen; None: the change replaces a row that was
+        newest_place: the highest epoch and version of the membership that the caller has seen; None: the change
+        replaces a membership that was
             restored from a backup.
         action: what the audit log calls the change, such as "promote".
         also: what the audit log says in addition to the changed columns.
@@ -53,24 +56,24 @@ def change_row(
 
     Raises:
         LogLost: what is stored of the node's log is above `log`.
-        ChangeRejected: the rules do not allow the change, or the row has changed meanwhile.
+        ChangeRejected: the rules do not allow the change, or the membership has changed meanwhile.
         NotFound: there is no such broker group.
     """
-    row = stored_row(name)
+    membership = stored_membership(name)
     if newest_place is not None:
-        row.check_not_restored(newest_place)
-    changed = change(row)
+        membership.check_not_restored(newest_place)
+    changed = change(membership)
     if log is not None:
         stored = Node.objects.filter(node_id=log.node_id).values_list("log_end_version", "log_epoch", "log_end")
         log.check(stored.first())
     # Not a lock and a check: the condition holds in every database at every isolation level, and with a copy that lags behind.
-    known = {"known_epoch": row.known_place[0], "known_version": row.known_place[1]}
-    count = BrokerGroup.objects.filter(name=name, epoch=row.epoch, in_sync_version=row.version, **known).update(
-        **_columns(changed), updated_at=timezone.now()
-    )
+    known = {"known_epoch": membership.known_place[0], "known_version": membership.known_place[1]}
+    count = BrokerGroup.objects.filter(
+        name=name, epoch=membership.epoch, in_sync_version=membership.version, **known
+    ).update(**_columns(changed), updated_at=timezone.now())
     if count != 1:
-        raise ChangeRejected(f"the row of broker group {name} has changed meanwhile", is_stale=True)
-    before, after = _columns(row), _columns(changed)
+        raise ChangeRejected(f"the membership of broker group {name} has changed meanwhile", is_stale=True)
+    before, after = _columns(membership), _columns(changed)
     differ = [column for column in after if before[column] != after[column]]
     audit.record(
         actor,
@@ -85,9 +88,10 @@ def change_row(
 
 
 def record_known(name: str, place: tuple[int, int]) -> None:
-    """Record that a place of a broker group's row is known; nothing happens if the stored row is as new, or that is recorded.
+    """Record that a place of a broker group's membership is known; nothing happens if the stored membership is as new,
+    or that is recorded.
 
-    It stays when the row is up to date again, and means nothing then.
+    It stays when the membership is up to date again, and means nothing then.
     """
     epoch, version = place
     is_older = Q(epoch__lt=epoch) | Q(epoch=epoch, in_sync_version__lt=version)
@@ -95,17 +99,17 @@ def record_known(name: str, place: tuple[int, int]) -> None:
     BrokerGroup.objects.filter(is_older & is_unrecorded, name=name).update(known_epoch=epoch, known_version=version)
 
 
-def _columns(row: GroupRow) -> dict[str, Any]:
+def _columns(membership: Membership) -> dict[str, Any]:
     return {
-        "master": row.master,
-        "members": list(row.members),
-        "in_sync": list(row.in_sync),
-        "joining": list(row.joining),
-        "incarnations": list(row.incarnations),
-        "master_boot_id": row.master_boot_id,
-        "epoch": row.epoch,
-        "in_sync_version": row.version,
-        "promotion_id": UUID(row.promotion_id) if row.promotion_id else None,
+        "master": membership.master,
+        "members": list(membership.members),
+        "in_sync": list(membership.in_sync),
+        "joining": list(membership.joining),
+        "incarnations": list(membership.incarnations),
+        "master_boot_id": membership.master_boot_id,
+        "epoch": membership.epoch,
+        "in_sync_version": membership.version,
+        "promotion_id": UUID(membership.promotion_id) if membership.promotion_id else None,
     }
 
 

@@ -1,14 +1,13 @@
-"""The row of a broker group: who is master, who is in sync, and the changes of both. Pure."""
+"""The membership of a broker group: who is master, who is in sync, and the changes of both. Pure."""
 
 from dataclasses import dataclass, field, replace
 
-from qmq.protocol.group_rows import MEMBERS_MAX, InSyncChange
-from qmq.protocol.group_rows import GroupRow as SentRow
+from qmq.protocol.group_memberships import MEMBERS_MAX, GroupMembership, InSyncChange
 from qmq.protocol.reasons import RESTORED
 
 
 class ChangeRejected(Exception):
-    """A change of a row that is not made. `is_stale`: the row has changed since the change was requested."""
+    """A change of a membership that is not made. `is_stale`: the membership has changed since the change was requested."""
 
     def __init__(self, reason: str, *, is_stale: bool = False) -> None:
         super().__init__(reason)
@@ -16,7 +15,7 @@ class ChangeRejected(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class GroupRow:
+class Membership:
     """Who is master of a broker group and who is in sync. Each change raises `version`; each promotion raises `epoch`."""
 
     broker_group: str
@@ -43,13 +42,13 @@ class GroupRow:
     """Identifies the process of the master that was promoted. No other leads the epoch: after a restart, the node may have lost
     what it had not synced, or have an older copy of its data folder. "": the master began the epoch as the only member."""
     copies: int = field(default=1, compare=False)
-    """How many members the group should have, where the row was read from the database. Nodes do not get it."""
+    """How many members the group should have, where the membership was read from the database. Nodes do not get it."""
     known_place: tuple[int, int] = field(default=(0, 0), compare=False)
-    """As `copies`: the highest place of which a metaserver recorded that it is known although the stored row is older."""
+    """As `copies`: the highest place of which a metaserver recorded that it is known although the stored membership is older."""
 
     @classmethod
-    def of(cls, sent: SentRow) -> "GroupRow":
-        """Return a row as a metaserver sent it."""
+    def of(cls, sent: GroupMembership) -> "Membership":
+        """Return a membership as a metaserver sent it."""
         return cls(
             sent.broker_group,
             sent.members,
@@ -64,9 +63,9 @@ class GroupRow:
             sent.master_boot_id,
         )
 
-    def sent(self, master_sync_address: str) -> SentRow:
-        """Return the row to send to nodes; "" if the master's sync address is not known."""
-        return SentRow(
+    def sent(self, master_sync_address: str) -> GroupMembership:
+        """Return the membership to send to nodes; "" if the master's sync address is not known."""
+        return GroupMembership(
             self.broker_group,
             self.epoch,
             self.promotion_id,
@@ -85,8 +84,8 @@ class GroupRow:
         """Return the incarnation of the data folder with which a member was last added to the in-sync set; "" if there is none."""
         return dict(zip(self.members, self.incarnations, strict=False)).get(member, "")
 
-    def with_incarnation(self, member: str, incarnation: str) -> "GroupRow":
-        """Return the row with another data folder of a member, in the same version."""
+    def with_incarnation(self, member: str, incarnation: str) -> "Membership":
+        """Return the membership with another data folder of a member, in the same version."""
         of_members = {other: self.incarnation_of(other) for other in self.members} | {member: incarnation}
         return replace(self, incarnations=tuple(of_members.values()) if any(of_members.values()) else ())
 
@@ -97,24 +96,24 @@ class GroupRow:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Epoch and version: the row with the higher place is newer."""
+        """Epoch and version: the membership with the higher place is newer."""
         return self.epoch, self.version
 
     @property
     def content(self) -> tuple[str, frozenset[str]]:
-        """What has to be equal in rows of the same place: the promotion and the in-sync set."""
+        """What has to be equal in memberships of the same place: the promotion and the in-sync set."""
         return self.promotion_id, frozenset(self.in_sync)
 
-    def contradicts(self, other: "GroupRow") -> bool:
-        """Whether both rows have one place and another content: one of them was stored after the database was restored.
+    def contradicts(self, other: "Membership") -> bool:
+        """Whether both memberships have one place and another content: one of them was stored after the database was restored.
 
-        Rows of one member may differ: two metaservers may have created the group at the same time.
+        Memberships of one member may differ: two metaservers may have created the group at the same time.
         """
         has_several = len(self.members) > 1 or len(other.members) > 1
         return has_several and self.place == other.place and self.content != other.content
 
     def check_not_restored(self, newest_place: tuple[int, int]) -> None:
-        """Raises ChangeRejected if the row was newer before: the database was restored from a backup.
+        """Raises ChangeRejected if the membership was newer before: the database was restored from a backup.
 
         Its in-sync set may then name a member that was removed since, and lacks acknowledged messages. No change is made until
         the last master reported (`qmq_node.replication.rules.promotion.recovered`) or an operator decided.
@@ -125,20 +124,20 @@ class GroupRow:
         newest_place = max(newest_place, self.known_place)
         if self.place < newest_place:
             raise ChangeRejected(
-                f"the stored row of {self.broker_group} has epoch {self.epoch}, version {self.version}, and had epoch"
+                f"the stored membership of {self.broker_group} has epoch {self.epoch}, version {self.version}, and had epoch"
                 f" {newest_place[0]}, version {newest_place[1]} before: {RESTORED}"
             )
 
-    def check_not_contradicted(self, known: "GroupRow") -> None:
-        """Raises ChangeRejected if a row of the same place with another content is known."""
+    def check_not_contradicted(self, known: "Membership") -> None:
+        """Raises ChangeRejected if a membership of the same place with another content is known."""
         if self.contradicts(known):
             raise ChangeRejected(
-                f"the stored row of {self.broker_group} has another in-sync set or promotion than the one that was known of epoch"
+                f"the stored membership of {self.broker_group} has another in-sync set or promotion than was known of epoch"
                 f" {self.epoch}, version {self.version}: {RESTORED}"
             )
 
-    def with_in_sync(self, in_sync: frozenset[str]) -> "GroupRow":
-        """Return the next version of the row, with this in-sync set."""
+    def with_in_sync(self, in_sync: frozenset[str]) -> "Membership":
+        """Return the next version of the membership, with this in-sync set."""
         ordered = tuple(member for member in self.members if member in in_sync)
         joining = tuple(member for member in self.joining if member not in in_sync)
         return replace(self, in_sync=ordered, version=self.version + 1, joining=joining)
@@ -152,27 +151,29 @@ class AddMember:
     version: int
     node_id: str
     master_incarnation: str
-    """Of the data folder with which the master serves now: while it was the only member, the row did not have to name it."""
+    """Of the data folder with which the master serves now: while it was the only member, the membership did not have to name it."""
 
-    def applied_to(self, row: GroupRow) -> GroupRow:
-        """Return the changed row. Raises ChangeRejected."""
-        check_place(row, self.epoch, self.version)
-        if self.node_id in row.members:
-            raise ChangeRejected(f"node {self.node_id!r} is a member of broker group {row.broker_group} already")
-        if len(row.members) >= MEMBERS_MAX:
-            raise ChangeRejected(f"broker group {row.broker_group} has {MEMBERS_MAX} members, the maximum")
-        of_master = self.master_incarnation if len(row.members) == 1 else row.incarnation_of(row.master)
+    def applied_to(self, membership: Membership) -> Membership:
+        """Return the changed membership. Raises ChangeRejected."""
+        check_place(membership, self.epoch, self.version)
+        if self.node_id in membership.members:
+            raise ChangeRejected(f"node {self.node_id!r} is a member of broker group {membership.broker_group} already")
+        if len(membership.members) >= MEMBERS_MAX:
+            raise ChangeRejected(f"broker group {membership.broker_group} has {MEMBERS_MAX} members, the maximum")
+        of_master = (
+            self.master_incarnation if len(membership.members) == 1 else membership.incarnation_of(membership.master)
+        )
         return replace(
-            row,
-            members=(*row.members, self.node_id),
-            version=row.version + 1,
-            joining=(*row.joining, self.node_id),
-        ).with_incarnation(row.master, of_master)
+            membership,
+            members=(*membership.members, self.node_id),
+            version=membership.version + 1,
+            joining=(*membership.joining, self.node_id),
+        ).with_incarnation(membership.master, of_master)
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeInSync:
-    """A master's request to change the in-sync set, valid for one version of the row only."""
+    """A master's request to change the in-sync set, valid for one version of the membership only."""
 
     node_id: str
     """Of the master."""
@@ -184,22 +185,22 @@ class ChangeInSync:
     incarnation: str = ""
     """Of the data folder of a member that is added."""
 
-    def applied_to(self, row: GroupRow) -> GroupRow:
-        """Return the changed row. Raises ChangeRejected."""
-        _check_sender(row, self.node_id, self.epoch, self.promotion_id, self.version)
-        if self.member not in row.members:
-            raise ChangeRejected(f"node {self.member!r} is not a member of broker group {row.broker_group}")
-        if self.member == row.master:
+    def applied_to(self, membership: Membership) -> Membership:
+        """Return the changed membership. Raises ChangeRejected."""
+        _check_sender(membership, self.node_id, self.epoch, self.promotion_id, self.version)
+        if self.member not in membership.members:
+            raise ChangeRejected(f"node {self.member!r} is not a member of broker group {membership.broker_group}")
+        if self.member == membership.master:
             raise ChangeRejected(f"node {self.member!r} is the master, which is always in sync")
         if self.change is InSyncChange.ADD:
-            added = row.with_in_sync(frozenset(row.in_sync) | {self.member})
+            added = membership.with_in_sync(frozenset(membership.in_sync) | {self.member})
             return added.with_incarnation(self.member, self.incarnation)
-        return row.with_in_sync(frozenset(row.in_sync) - {self.member})
+        return membership.with_in_sync(frozenset(membership.in_sync) - {self.member})
 
 
 @dataclass(frozen=True, slots=True)
 class Promotion:
-    """The change that makes a member the master. `epoch` and `version` are those of the row that it replaces."""
+    """The change that makes a member the master. `epoch` and `version` are those of the membership that it replaces."""
 
     epoch: int
     version: int
@@ -211,15 +212,15 @@ class Promotion:
     keeps_master: bool = False
     """Whether the old master stays in sync: it resigned, and has nothing that the candidate lacks."""
 
-    def applied_to(self, row: GroupRow) -> GroupRow:
-        """Return the changed row. Raises ChangeRejected."""
-        check_place(row, self.epoch, self.version)
-        if self.candidate not in row.in_sync:
+    def applied_to(self, membership: Membership) -> Membership:
+        """Return the changed membership. Raises ChangeRejected."""
+        check_place(membership, self.epoch, self.version)
+        if self.candidate not in membership.in_sync:
             raise ChangeRejected(f"node {self.candidate!r} is not in sync, it may lack acknowledged messages")
-        if self.new_epoch <= row.epoch:
-            raise ChangeRejected(f"epoch {self.new_epoch} is not above {row.epoch}")
-        gone = set() if self.keeps_master else {row.master} - {self.candidate}
-        changed = row.with_in_sync(frozenset(row.in_sync) - gone)
+        if self.new_epoch <= membership.epoch:
+            raise ChangeRejected(f"epoch {self.new_epoch} is not above {membership.epoch}")
+        gone = set() if self.keeps_master else {membership.master} - {self.candidate}
+        changed = membership.with_in_sync(frozenset(membership.in_sync) - gone)
         return replace(
             changed,
             master=self.candidate,
@@ -231,11 +232,12 @@ class Promotion:
 
 @dataclass(frozen=True, slots=True)
 class UncleanPromotion:
-    """An operator's change that makes a member the master although it may lack acknowledged messages, or the row was restored.
+    """An operator's change that makes a member the master although it may lack acknowledged messages, or the membership
+    was restored.
 
     It is the only change by which acknowledged messages can be lost: those that the candidate does not have, and those that a
     master of an older epoch still acknowledges while it runs. The candidate alone is in sync afterwards: after a restore, the
-    stored set may name members that lack what it has. `epoch` and `version` are those of the row that it replaces.
+    stored set may name members that lack what it has. `epoch` and `version` are those of the membership that it replaces.
     """
 
     epoch: int
@@ -246,16 +248,17 @@ class UncleanPromotion:
     boot_id: str
     """Of its process."""
     newest_place: tuple[int, int]
-    """The highest place of the row that is known. The changed row is above it: after a restore, changes are possible again."""
+    """The highest place of the membership that is known. The changed membership is above it: after a restore, changes
+    are possible again."""
     promotion_id: str
 
-    def applied_to(self, row: GroupRow) -> GroupRow:
-        """Return the changed row. Raises ChangeRejected."""
-        check_place(row, self.epoch, self.version)
-        if self.candidate not in row.members:
-            raise ChangeRejected(f"node {self.candidate!r} is not a member of broker group {row.broker_group}")
-        epoch, version = max(row.epoch, self.newest_place[0]), max(row.version, self.newest_place[1])
-        changed = replace(row, version=version).with_in_sync(frozenset({self.candidate}))
+    def applied_to(self, membership: Membership) -> Membership:
+        """Return the changed membership. Raises ChangeRejected."""
+        check_place(membership, self.epoch, self.version)
+        if self.candidate not in membership.members:
+            raise ChangeRejected(f"node {self.candidate!r} is not a member of broker group {membership.broker_group}")
+        epoch, version = max(membership.epoch, self.newest_place[0]), max(membership.version, self.newest_place[1])
+        changed = replace(membership, version=version).with_in_sync(frozenset({self.candidate}))
         changed = changed.with_incarnation(self.candidate, self.incarnation)
         return replace(
             changed,
@@ -278,34 +281,35 @@ class Resignation:
     is_leaving: bool
     """Whether the process ends: the node does not stay in sync."""
 
-    def applied_to(self, row: GroupRow, boot_id: str, new_promotion_id: str) -> GroupRow:
-        """Return the changed row, in the next epoch. Raises ChangeRejected.
+    def applied_to(self, membership: Membership, boot_id: str, new_promotion_id: str) -> Membership:
+        """Return the changed membership, in the next epoch. Raises ChangeRejected.
 
         Args:
             boot_id: of the process of the successor.
         """
-        _check_sender(row, self.node_id, self.epoch, self.promotion_id, self.version)
+        _check_sender(membership, self.node_id, self.epoch, self.promotion_id, self.version)
         if self.successor == self.node_id:
             raise ChangeRejected(f"node {self.node_id!r} can't succeed itself")
         promotion = Promotion(
-            row.epoch, row.version, self.successor, boot_id, row.epoch + 1, new_promotion_id,
+            membership.epoch, membership.version, self.successor, boot_id, membership.epoch + 1, new_promotion_id,
             keeps_master=not self.is_leaving,
         )  # fmt: skip
-        return promotion.applied_to(row)
+        return promotion.applied_to(membership)
 
 
-def check_place(row: GroupRow, epoch: int, version: int) -> None:
-    """Raises ChangeRejected, as stale, unless the row has this epoch and version."""
-    if (epoch, version) != row.place:
+def check_place(membership: Membership, epoch: int, version: int) -> None:
+    """Raises ChangeRejected, as stale, unless the membership has this epoch and version."""
+    if (epoch, version) != membership.place:
         raise ChangeRejected(
-            f"the change is for epoch {epoch}, version {version}; the row has epoch {row.epoch}, version {row.version}",
+            f"the change is for epoch {epoch}, version {version}; the membership has"
+            f" epoch {membership.epoch}, version {membership.version}",
             is_stale=True,
         )
 
 
-def _check_sender(row: GroupRow, node_id: str, epoch: int, promotion_id: str, version: int) -> None:
-    check_place(row, epoch, version)
-    if promotion_id != row.promotion_id:
-        raise ChangeRejected(f"epoch {epoch} has promotion {row.promotion_id!r}, not {promotion_id!r}")
-    if node_id != row.master:
-        raise ChangeRejected(f"node {node_id!r} is not the master of broker group {row.broker_group}")
+def _check_sender(membership: Membership, node_id: str, epoch: int, promotion_id: str, version: int) -> None:
+    check_place(membership, epoch, version)
+    if promotion_id != membership.promotion_id:
+        raise ChangeRejected(f"epoch {epoch} has promotion {membership.promotion_id!r}, not {promotion_id!r}")
+    if node_id != membership.master:
+        raise ChangeRejected(f"node {node_id!r} is not the master of broker group {membership.broker_group}")

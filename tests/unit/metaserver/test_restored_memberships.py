@@ -1,4 +1,4 @@
-"""What a metaserver does about a row that is stored as it was in a backup."""
+"""What a metaserver does about a membership that is stored as it was in a backup."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,35 +7,35 @@ import pytest
 
 from metaserver.choices import GroupKind, GroupState
 from metaserver.domain import BrokerGroup, Metadata
+from metaserver.memory.membership_wishes import MembershipWish
 from metaserver.memory.registration_rules import check_values
-from metaserver.memory.row_wishes import RowWish
-from metaserver.replication.restored_rows import RESTORED_SECONDS, Recovery, RestoredRows
+from metaserver.replication.restored_memberships import RESTORED_SECONDS, Recovery, RestoredMemberships
 from qmq.errors import ProtocolError
 from qmq.protocol.codes import BrokerRequestType, ReplicaRole
 from qmq.protocol.extensions import NodeRegisterRequest
-from qmq_node.replication.rules.row import ChangeRejected, GroupRow
+from qmq_node.replication.rules.membership import ChangeRejected, Membership
 from tests.unit.metaserver.clusters import Cluster
 
-NEWEST = GroupRow("g1", ("a", "b"), "a", ("a",), 3, 9, "p3", 1)
+NEWEST = Membership("g1", ("a", "b"), "a", ("a",), 3, 9, "p3", 1)
 """As the master and the metaserver know it: b was removed from the set."""
 STORED = replace(NEWEST, in_sync=("a", "b"), version=8, in_sync_min=2)
 """As it is stored after the restore."""
 
 
 class Scene:
-    """A metaserver that knows the newest row of a group, or another one, and reads an older one."""
+    """A metaserver that knows the newest membership of a group, or another one, and reads an older one."""
 
-    def __init__(self, known: GroupRow = NEWEST) -> None:
+    def __init__(self, known: Membership = NEWEST) -> None:
         self.cluster = Cluster()
         self.directory, self.clock = self.cluster.directory, self.cluster.clock
-        self.started: list[tuple[str, RowWish, Callable[[str], None]]] = []
+        self.started: list[tuple[str, MembershipWish, Callable[[str], None]]] = []
         self.recorded: list[tuple[tuple[int, int], Callable[[], None]]] = []
-        self.rows = RestoredRows(
+        self.memberships = RestoredMemberships(
             self.directory,
             lambda *started: self.started.append(started),
             lambda name, place, then: self.recorded.append((place, then)),
         )
-        group = BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 0, "", ()).with_group_row(known)
+        group = BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 0, "", ()).with_membership(known)
         self.cluster.load(Metadata((replace(group, copies=2),)))
 
     def second(self, *reports: NodeRegisterRequest) -> None:
@@ -43,10 +43,10 @@ class Scene:
         self.clock.advance(1)
         for report in reports:
             assert self.directory.register(report).answer.accepted
-        self.rows.check(self.clock.monotonic())
+        self.memberships.check(self.clock.monotonic())
 
-    def restore(self, row: GroupRow = STORED) -> None:
-        self.directory.learn_row(row)
+    def restore(self, membership: Membership = STORED) -> None:
+        self.directory.learn_membership(membership)
 
     @property
     def newest_place(self) -> tuple[int, int]:
@@ -54,7 +54,7 @@ class Scene:
 
     @property
     def blocked(self) -> str:
-        return self.rows.blocked.get("g1", "")
+        return self.memberships.blocked.get("g1", "")
 
 
 def heartbeat(node: str, **values: object) -> NodeRegisterRequest:
@@ -65,11 +65,11 @@ def heartbeat(node: str, **values: object) -> NodeRegisterRequest:
     return replace(request, **values)  # type: ignore[arg-type]
 
 
-LEADS = heartbeat("a", led_row=NEWEST.sent(""), counted=("a",))
+LEADS = heartbeat("a", led_membership=NEWEST.sent(""), counted=("a",))
 FOLLOWS = heartbeat("b", replica_role=ReplicaRole.FOLLOWING, state=4)
 
 
-def test_the_last_master_brings_a_restored_row_up_to_date() -> None:
+def test_the_last_master_brings_a_restored_membership_up_to_date() -> None:
     scene = Scene()
     scene.second(LEADS)
     assert (scene.blocked, scene.started) == ("", [])
@@ -82,25 +82,25 @@ def test_the_last_master_brings_a_restored_row_up_to_date() -> None:
     scene.second(LEADS)
     ((name, wish, ended),) = scene.started
     assert (name, wish.action, wish.is_recovery) == ("g1", "recover", True)
-    assert "the row is that of master a" in wish.reason
-    row = wish.change(STORED)
-    assert row == replace(NEWEST, version=10, in_sync_min=2), "the minimum is an operator's decision"
+    assert "the membership is that of master a" in wish.reason
+    membership = wish.change(STORED)
+    assert membership == replace(NEWEST, version=10, in_sync_min=2), "the minimum is an operator's decision"
     ended("the database is away")
     scene.second(LEADS)
     assert len(scene.started) == 2, "it is tried again"
-    scene.directory.learn_row(row)
+    scene.directory.learn_membership(membership)
     scene.second(LEADS)
     assert (scene.blocked, len(scene.started)) == ("", 2)
 
 
-def test_nobody_but_the_last_master_brings_a_row_up_to_date() -> None:
+def test_nobody_but_the_last_master_brings_a_membership_up_to_date() -> None:
     scene = Scene()
     scene.restore()
     older = replace(NEWEST, epoch=2, version=20, promotion_id="p2")
     for _ in range(8):
         scene.second(FOLLOWS, heartbeat("a", replica_role=ReplicaRole.WAITING))
     assert scene.blocked
-    scene.second(heartbeat("a", led_row=older.sent(""), counted=("a", "b")), FOLLOWS)
+    scene.second(heartbeat("a", led_membership=older.sent(""), counted=("a", "b")), FOLLOWS)
     assert (scene.started, bool(scene.blocked)) == ([], True)
 
 
@@ -117,14 +117,14 @@ def test_a_report_that_was_received_before_the_restore_was_noticed_is_not_used()
     assert len(scene.started) == 1
 
 
-def test_a_row_that_another_metaserver_changed_is_not_taken_for_a_restored_one() -> None:
+def test_a_membership_that_another_metaserver_changed_is_not_taken_for_a_restored_one() -> None:
     scene = Scene()
     # A member knows the next epoch before this metaserver reads it.
     for _ in range(2):
         scene.second(LEADS, replace(FOLLOWS, epoch=4))
-        scene.directory.learn_row(NEWEST)
+        scene.directory.learn_membership(NEWEST)
     promoted = replace(NEWEST, epoch=4, version=10, master="b", in_sync=("b",), promotion_id="p4")
-    scene.directory.learn_row(promoted)
+    scene.directory.learn_membership(promoted)
     for _ in range(6):
         scene.second(replace(FOLLOWS, epoch=4))
         assert scene.blocked == ""
@@ -133,37 +133,39 @@ def test_a_row_that_another_metaserver_changed_is_not_taken_for_a_restored_one()
 @pytest.mark.parametrize(
     ("created_at_us", "is_learned"), [(0, True), (7, True), (8, False)], ids=["unknown", "the same", "created again"]
 )
-def test_a_newer_row_of_the_route_file_is_that_of_the_same_group(created_at_us: int, is_learned: bool) -> None:
+def test_a_newer_membership_of_the_route_file_is_that_of_the_same_group(created_at_us: int, is_learned: bool) -> None:
     cluster = Cluster()
-    group = BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 0, "", ()).with_group_row(STORED)
+    group = BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 0, "", ()).with_membership(STORED)
     cluster.load(Metadata((replace(group, created_at_us=7),)))
-    saved = replace(group.with_group_row(NEWEST), created_at_us=created_at_us)
-    cluster.directory.learn_newer_row(saved)
+    saved = replace(group.with_membership(NEWEST), created_at_us=created_at_us)
+    cluster.directory.learn_newer_membership(saved)
     expected = NEWEST if is_learned else STORED
     assert cluster.directory.newest_place("g1") == expected.place
-    cluster.directory.learn_newer_row(replace(saved, epoch=2, known_place=(3, 12)))
+    cluster.directory.learn_newer_membership(replace(saved, epoch=2, known_place=(3, 12)))
     assert cluster.directory.newest_place("g1") == ((3, 12) if is_learned else expected.place)
 
 
 @pytest.mark.parametrize("report", [LEADS, FOLLOWS], ids=["master", "slave"])
-def test_a_row_that_only_a_member_knows_is_noticed(report: NodeRegisterRequest) -> None:
+def test_a_membership_that_only_a_member_knows_is_noticed(report: NodeRegisterRequest) -> None:
     scene = Scene(STORED)
     scene.restore()
-    scene.second(replace(report, row_version=8, row_in_sync=("a", "b")))
+    scene.second(replace(report, membership_version=8, membership_in_sync=("a", "b")))
     assert (scene.newest_place, scene.recorded) == (STORED.place, [])
-    scene.second(replace(report, row_version=9, row_in_sync=("a",)))
+    scene.second(replace(report, membership_version=9, membership_in_sync=("a",)))
     assert scene.newest_place == NEWEST.place
     scene.restore()
     assert scene.directory.groups["g1"].restored_at == scene.clock.monotonic()
 
 
-def test_a_node_that_is_no_member_knows_nothing_of_the_row() -> None:
+def test_a_node_that_is_no_member_knows_nothing_of_the_membership() -> None:
     scene = Scene(STORED)
-    scene.second(heartbeat("z", replica_role=ReplicaRole.SPARE, state=4, row_version=99, row_in_sync=("z",)))
+    scene.second(
+        heartbeat("z", replica_role=ReplicaRole.SPARE, state=4, membership_version=99, membership_in_sync=("z",))
+    )
     assert scene.newest_place == STORED.place
 
 
-def test_a_newer_row_is_recorded_in_the_database_until_that_has_it() -> None:
+def test_a_newer_membership_is_recorded_in_the_database_until_that_has_it() -> None:
     scene = Scene()
     scene.restore()
     scene.second()
@@ -194,32 +196,32 @@ def test_what_another_metaserver_recorded_is_known() -> None:
 
 
 OTHER = replace(NEWEST, in_sync=("a", "b"))
-"""Of the place of NEWEST: a restored row that an operator changed."""
+"""Of the place of NEWEST: a restored membership that an operator changed."""
 
 
 @pytest.mark.parametrize("other", [OTHER, replace(NEWEST, promotion_id="p3b")], ids=["set", "promotion"])
-def test_another_row_of_the_same_place_is_noticed(other: GroupRow) -> None:
+def test_another_membership_of_the_same_place_is_noticed(other: Membership) -> None:
     scene = Scene()
     scene.restore(other)
     assert scene.newest_place == (3, 10)
-    assert scene.directory.groups["g1"].row.group_row.content == NEWEST.content
+    assert scene.directory.groups["g1"].group.membership.content == NEWEST.content
     for _ in range(5):
         scene.second(LEADS)
         scene.restore(other)
     assert "older than epoch 3, version 10" in scene.blocked
     assert scene.recorded[0][0] == (3, 10)
     ((_, wish, _),) = scene.started
-    row = wish.change(other)
-    assert (row.place, row.in_sync) == ((3, 11), ("a",))
-    scene.restore(row)
+    membership = wish.change(other)
+    assert (membership.place, membership.in_sync) == ((3, 11), ("a",))
+    scene.restore(membership)
     scene.second(LEADS)
     assert (scene.blocked, scene.newest_place) == ("", (3, 11))
 
 
 @pytest.mark.parametrize("is_reported_first", [True, False])
-def test_a_member_that_knows_another_row_of_the_same_place_is_noticed(is_reported_first: bool) -> None:
+def test_a_member_that_knows_another_membership_of_the_same_place_is_noticed(is_reported_first: bool) -> None:
     scene = Scene(STORED)
-    report = replace(FOLLOWS, row_version=9, row_in_sync=("a",))
+    report = replace(FOLLOWS, membership_version=9, membership_in_sync=("a",))
     if is_reported_first:
         scene.second(report)
         scene.restore(OTHER)
@@ -229,17 +231,17 @@ def test_a_member_that_knows_another_row_of_the_same_place_is_noticed(is_reporte
     assert scene.newest_place == (3, 10)
 
 
-def test_a_row_of_the_route_file_with_the_place_of_the_stored_one_and_another_set_is_noticed() -> None:
+def test_a_membership_of_the_route_file_with_the_place_of_the_stored_one_and_another_set_is_noticed() -> None:
     scene = Scene(OTHER)
-    group = scene.directory.groups["g1"].row
-    scene.directory.learn_newer_row(group.with_group_row(NEWEST))
+    group = scene.directory.groups["g1"].group
+    scene.directory.learn_newer_membership(group.with_membership(NEWEST))
     assert scene.newest_place == (3, 10)
 
 
-def test_the_first_rows_of_two_metaservers_may_differ() -> None:
+def test_the_first_memberships_of_two_metaservers_may_differ() -> None:
     scene = Scene(replace(NEWEST, members=("a",)))
-    scene.restore(first := GroupRow("g1", ("z",), "z", ("z",), 3, 9, "p3"))
-    assert (scene.newest_place, scene.directory.groups["g1"].row.master) == (first.place, "z")
+    scene.restore(first := Membership("g1", ("z",), "z", ("z",), 3, 9, "p3"))
+    assert (scene.newest_place, scene.directory.groups["g1"].group.master) == (first.place, "z")
 
 
 def test_two_masters_of_one_epoch_decide_nothing() -> None:
@@ -247,11 +249,11 @@ def test_two_masters_of_one_epoch_decide_nothing() -> None:
     scene.restore(STORED)
     other = replace(NEWEST, master="b", promotion_id="p3b", in_sync=("b",))
     for _ in range(6):
-        scene.second(LEADS, heartbeat("b", promotion_id="p3b", led_row=other.sent(""), counted=("b",)))
+        scene.second(LEADS, heartbeat("b", promotion_id="p3b", led_membership=other.sent(""), counted=("b",)))
     assert (scene.started, bool(scene.blocked)) == ([], True)
 
 
-def test_a_recovery_changes_only_an_older_row() -> None:
+def test_a_recovery_changes_only_an_older_membership() -> None:
     recovery = Recovery(NEWEST.place, NEWEST, frozenset({"a", "b"}))
     assert recovery.applied_to(STORED).in_sync == ("a", "b")
     with pytest.raises(ChangeRejected, match="is not older than one that is known") as caught:
@@ -264,14 +266,17 @@ def test_a_recovery_changes_only_an_older_row() -> None:
 @pytest.mark.parametrize(
     ("values", "text"),
     [
-        ({"led_row": None}, "counted members without the row"),
-        ({"led_row": replace(NEWEST, broker_group="g2").sent("")}, "leads a row of group 'g2' with master 'a'"),
-        ({"led_row": replace(NEWEST, master="b").sent("")}, "leads a row of group 'g1' with master 'b'"),
+        ({"led_membership": None}, "counted members without the membership"),
+        (
+            {"led_membership": replace(NEWEST, broker_group="g2").sent("")},
+            "leads a membership of group 'g2' with master 'a'",
+        ),
+        ({"led_membership": replace(NEWEST, master="b").sent("")}, "leads a membership of group 'g1' with master 'b'"),
         ({"counted": ("a", "z")}, "counts 'a, z': must be itself and other members"),
         ({"counted": ("b",)}, "counts 'b'"),
     ],
 )
-def test_a_row_that_a_node_can_t_lead_is_refused(values: dict[str, object], text: str) -> None:
+def test_a_membership_that_a_node_can_t_lead_is_refused(values: dict[str, object], text: str) -> None:
     check_values(LEADS)
     with pytest.raises(ProtocolError, match=text):
         check_values(replace(LEADS, **values))  # type: ignore[arg-type]

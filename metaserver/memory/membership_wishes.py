@@ -1,4 +1,4 @@
-"""Which change of a broker group's row a registration calls for: a new member, or another only member. Pure."""
+"""Which change of a broker group's membership a registration calls for: a new member, or another only member. Pure."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -7,12 +7,12 @@ from metaserver.choices import GroupKind, OperatorState
 from metaserver.domain import BrokerGroup
 from qmq.protocol.codes import BrokerRequestType
 from qmq.protocol.extensions import NodeRegisterRequest
-from qmq.protocol.group_rows import MEMBERS_MAX
+from qmq.protocol.group_memberships import MEMBERS_MAX
 from qmq.protocol.reasons import Code, Reason
-from qmq_node.replication.rules.row import AddMember, ChangeRejected, GroupRow, check_place
+from qmq_node.replication.rules.membership import AddMember, ChangeRejected, Membership, check_place
 
-RowChange = Callable[[GroupRow], GroupRow]
-"""Returns the changed row. Raises ChangeRejected."""
+MembershipChange = Callable[[Membership], Membership]
+"""Returns the changed membership. Raises ChangeRejected."""
 
 
 class LogLost(ChangeRejected):
@@ -59,39 +59,41 @@ class Replacement:
     copies_max: int
     """Of a group with more copies the node becomes a member instead; an operator may have raised that meanwhile."""
 
-    def applied_to(self, row: GroupRow) -> GroupRow:
-        """Return the changed row. Raises ChangeRejected."""
-        check_place(row, self.epoch, self.version)
-        if row.copies > self.copies_max:
-            raise ChangeRejected(f"broker group {row.broker_group} is to have {row.copies} copies", is_stale=True)
-        if len(row.members) > 1:
+    def applied_to(self, membership: Membership) -> Membership:
+        """Return the changed membership. Raises ChangeRejected."""
+        check_place(membership, self.epoch, self.version)
+        if membership.copies > self.copies_max:
             raise ChangeRejected(
-                f"broker group {row.broker_group} has {len(row.members)} members; one of them is promoted"
+                f"broker group {membership.broker_group} is to have {membership.copies} copies", is_stale=True
             )
-        if self.new_epoch <= row.epoch:
-            raise ChangeRejected(f"epoch {self.new_epoch} is not above {row.epoch}")
+        if len(membership.members) > 1:
+            raise ChangeRejected(
+                f"broker group {membership.broker_group} has {len(membership.members)} members; one of them is promoted"
+            )
+        if self.new_epoch <= membership.epoch:
+            raise ChangeRejected(f"epoch {self.new_epoch} is not above {membership.epoch}")
         node = (self.node_id,)
         return replace(
-            row,
+            membership,
             members=node,
             master=self.node_id,
             in_sync=node,
             epoch=self.new_epoch,
-            version=row.version + 1,
+            version=membership.version + 1,
             promotion_id=self.promotion_id,
             master_boot_id="",
         )
 
 
 @dataclass(frozen=True, slots=True)
-class RowWish:
-    """A change of a row, and what the audit log says about it."""
+class MembershipWish:
+    """A change of a membership, and what the audit log says about it."""
 
-    change: RowChange
+    change: MembershipChange
     action: str
     reason: Reason
     is_recovery: bool = False
-    """Whether it replaces a row that was restored from a backup; all other changes are rejected then."""
+    """Whether it replaces a membership that was restored from a backup; all other changes are rejected then."""
     log: CandidateLog | None = None
     """Of the node that a promotion makes the master: compared with what is stored of it when the change is made."""
 
@@ -116,7 +118,7 @@ def may_replace(group: BrokerGroup, request: NodeRegisterRequest) -> bool:
 
 def replacement(
     group: BrokerGroup, request: NodeRegisterRequest, promotion_id: str, is_silent: Callable[[], bool]
-) -> RowWish:
+) -> MembershipWish:
     """Return the change that makes the node the only member.
 
     Args:
@@ -126,15 +128,17 @@ def replacement(
     copies_max = 1 if is_replicating(request) else MEMBERS_MAX
     change = Replacement(group.epoch, group.in_sync_version, request.node_id, new_epoch, promotion_id, copies_max)
 
-    def checked(row: GroupRow) -> GroupRow:
+    def checked(membership: Membership) -> Membership:
         if not is_silent():
             # The request waited for the database.
             raise ChangeRejected(
                 f"node {group.master} of broker group {group.name} sends heartbeats again", is_stale=True
             )
-        return change.applied_to(row)
+        return change.applied_to(membership)
 
-    return RowWish(checked, "replace_member", Reason.of(Code.REPLACED, node=request.node_id, master=group.master))
+    return MembershipWish(
+        checked, "replace_member", Reason.of(Code.REPLACED, node=request.node_id, master=group.master)
+    )
 
 
 def may_join(group: BrokerGroup, request: NodeRegisterRequest) -> bool:
@@ -149,11 +153,11 @@ def may_join(group: BrokerGroup, request: NodeRegisterRequest) -> bool:
     )
 
 
-def joining(group: BrokerGroup, node_id: str, master_incarnation: str) -> RowWish:
+def joining(group: BrokerGroup, node_id: str, master_incarnation: str) -> MembershipWish:
     """Return the change that makes the node a member of a group whose master serves with this data folder."""
     change = AddMember(group.epoch, group.in_sync_version, node_id, master_incarnation)
     reason = Reason.of(Code.COPIES_MISSING, members=len(group.members), copies=group.copies)
-    return RowWish(change.applied_to, "add_member", reason)
+    return MembershipWish(change.applied_to, "add_member", reason)
 
 
 def spare_reason(group: BrokerGroup, request: NodeRegisterRequest) -> Reason:
@@ -165,4 +169,4 @@ def spare_reason(group: BrokerGroup, request: NodeRegisterRequest) -> Reason:
         return Reason.of(Code.SPARE_OF_FULL, node=node, group=name, copies=group.copies)
     if request.log_end:
         return Reason.of(Code.SPARE_WITH_DATA, node=node, group=name)
-    return Reason.of(Code.SPARE, node=node, group=name, why=Reason.of(Code.ROW_NOT_STORED))
+    return Reason.of(Code.SPARE, node=node, group=name, why=Reason.of(Code.MEMBERSHIP_NOT_STORED))

@@ -1,4 +1,4 @@
-"""class RowChanges: sends a master's requests to change the in-sync set, one at a time."""
+"""class MembershipChanges: sends a master's requests to change the in-sync set, one at a time."""
 
 import asyncio
 import logging
@@ -6,37 +6,37 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from qmq.clock import Clock
-from qmq.protocol.group_rows import InSyncChange, RowResult
+from qmq.protocol.group_memberships import InSyncChange, MembershipResult
 from qmq.protocol.reasons import Reason
 from qmq.supervisor import Supervisor
 from qmq_node.replication.counters import ReplicationCounters
 from qmq_node.replication.master.in_sync_set import InSyncSet
-from qmq_node.replication.rules.row import ChangeInSync, GroupRow
+from qmq_node.replication.rules.membership import ChangeInSync, Membership
 
 RETRY_SECONDS_FIRST = 0.2
 RETRY_SECONDS_MAX = 2.0
-"""Pause after a request that changed nothing, or may not have; it doubles up to the maximum. A request that makes the row known
-ends it."""
+"""Pause after a request that changed nothing, or may not have; it doubles up to the maximum. A request that makes the
+membership known ends it."""
 
-RequestChange = Callable[[ChangeInSync, Reason], Awaitable[tuple[RowResult, GroupRow | None]]]
-"""Sends a request, with its reason, to a metaserver; the result, and the row if it is known. It ends in limited time."""
+RequestChange = Callable[[ChangeInSync, Reason], Awaitable[tuple[MembershipResult, Membership | None]]]
+"""Sends a request, with its reason, to a metaserver; the result, and the membership if it is known. It ends in limited time."""
 
 logger = logging.getLogger("qmq_node.replication.rules")
 
 
 @dataclass(eq=False, repr=False)
-class RowChanges:
+class MembershipChanges:
     """Requests what is due until it is done, or something else is due.
 
-    An answer may be lost, so a request may have changed the row although its result is unknown. The rules count a slave whose
-    addition was requested until a newer row is known; a removal changes nothing before its row is known. Whatever is requested
-    next is valid for the same version: either it is stale, and its answer has the newer row, or it is done, and the request before
-    it can't be done any more.
+    An answer may be lost, so a request may have changed the membership although its result is unknown. The rules count
+    a slave whose addition was requested until a newer membership is known; a removal changes nothing before its
+    membership is known. Whatever is requested next is valid for the same version: either it is stale, and its answer
+    has the newer membership, or it is done, and the request before it can't be done any more.
     """
 
     _in_sync: InSyncSet
     _request: RequestChange
-    _learned: Callable[[GroupRow], None]
+    _learned: Callable[[Membership], None]
     _clock: Clock
     _supervisor: Supervisor
     _counters: ReplicationCounters
@@ -47,14 +47,14 @@ class RowChanges:
     _pause: float = field(default=0.0, init=False)
     _not_before: float = field(default=0.0, init=False)
     _unknown: tuple[ChangeInSync, Reason] | None = field(default=None, init=False)
-    """The last request, if it may have changed the row."""
+    """The last request, if it may have changed the membership."""
     _logged: ChangeInSync | None = field(default=None, init=False)
     _is_stopped: bool = field(default=False, init=False)
 
     def advance(self) -> None:
         """Send the change that is due, unless a request is under way or a pause has not ended.
 
-        If none is due, repeat one with an unknown outcome, so that the row becomes known.
+        If none is due, repeat one with an unknown outcome, so that the membership becomes known.
         """
         is_running = self._running is not None and not self._running.done()
         if is_running or self._is_stopped or self._clock.monotonic() < self._not_before:
@@ -64,17 +64,17 @@ class RowChanges:
         may_add = self._unknown is None and self._database_responds()
         due = self._in_sync.due_change(may_add=may_add) or self._unknown
         if due is not None:
-            self._running = self._supervisor.background("replication_row_change", self._send(*due))
+            self._running = self._supervisor.background("replication_membership_change", self._send(*due))
 
     async def stop(self) -> None:
-        """Send nothing more, and end the request that is under way; it may have changed the row."""
+        """Send nothing more, and end the request that is under way; it may have changed the membership."""
         self._is_stopped = True
         if self._running is not None:
             await self._supervisor.cancel(self._running)
 
     async def _send(self, change: ChangeInSync, reason: Reason) -> None:
         self._unknown = change, reason
-        row: GroupRow | None = None
+        membership: Membership | None = None
         what = f"request to {change.change} node {change.member} in epoch {change.epoch}, version {change.version}"
         if change != self._logged:
             # Not for each repetition.
@@ -82,17 +82,17 @@ class RowChanges:
             level = logging.INFO if change.change is InSyncChange.ADD else logging.WARNING
             logger.log(level, "%s: %s", what, reason)
         try:
-            result, row = await self._request(change, reason)
-            self._counters.row_changes[result] += 1
-            if result is not RowResult.UNAVAILABLE:
+            result, membership = await self._request(change, reason)
+            self._counters.membership_changes[result] += 1
+            if result is not MembershipResult.UNAVAILABLE:
                 self._unknown = None
-            if result is RowResult.REFUSED:
+            if result is MembershipResult.REFUSED:
                 logger.error("%s was refused", what)
         finally:
             self._running = None
-            is_known = row is not None and row.place > (change.epoch, change.version)
+            is_known = membership is not None and membership.place > (change.epoch, change.version)
             self._pause = 0.0 if is_known else min(max(2 * self._pause, RETRY_SECONDS_FIRST), RETRY_SECONDS_MAX)
             self._not_before = self._clock.monotonic() + self._pause
-        if row is not None:
-            self._learned(row)
+        if membership is not None:
+            self._learned(membership)
         self.advance()

@@ -1,4 +1,4 @@
-"""The metaservers' database: rows in memory with the rules of `metaserver.services`, and its faults."""
+"""The metaservers' database: what is stored, in memory, with the rules of `metaserver.services`, and its faults."""
 
 import copy
 from collections.abc import Callable
@@ -20,10 +20,10 @@ from metaserver.domain import (
     StoredLease,
     SubjectRule,
 )
-from metaserver.memory.row_wishes import CandidateLog, RowChange
+from metaserver.memory.membership_wishes import MembershipWish
 from qmq.clock import Clock
 from qmq.errors import QmqError
-from qmq_node.replication.rules.row import ChangeRejected, GroupRow
+from qmq_node.replication.rules.membership import ChangeRejected, Membership
 from tests.sim.world.loop import SimulatedLoop
 
 ANSWER_SECONDS = (0.0005, 0.005)
@@ -33,7 +33,7 @@ AWAY_SECONDS = 2.0
 
 
 @dataclass
-class Rows:
+class Stored:
     """What is stored."""
 
     groups: dict[str, BrokerGroup] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class Database:
 
     def __init__(self, loop: SimulatedLoop) -> None:
         self.loop = loop
-        self.rows = Rows()
+        self.stored = Stored()
         self._rng: Random = loop.rng("database")
         self.is_away = False
         self.unreachable_from: set[str] = set()
@@ -62,20 +62,20 @@ class Database:
         self.slowness = 1.0
         self.lost_replies = 0
         """So many of the next writes are stored, and their reply is lost."""
-        self._backup: Rows | None = None
+        self._backup: Stored | None = None
         self.was_faulty = False
         """A query failed."""
-        self.on_row: list[Callable[[str, GroupRow, GroupRow], None]] = []
-        """Called with the name of a broker group and its row before and after each change that a metaserver stores."""
+        self.on_membership: list[Callable[[str, Membership, Membership], None]] = []
+        """Called with the name of a broker group and its membership before and after each change that a metaserver stores."""
 
     def back_up(self) -> None:
         """Keep a copy for `restore`."""
-        self._backup = copy.deepcopy(self.rows)
+        self._backup = copy.deepcopy(self.stored)
 
     def restore(self) -> None:
         """Go back to the last copy, if there is one."""
         if self._backup is not None:
-            self.rows = copy.deepcopy(self._backup)
+            self.stored = copy.deepcopy(self._backup)
 
     def query(self, host: str) -> None:
         """One round trip of a host; raises when it can't reach the database."""
@@ -94,51 +94,51 @@ class Database:
 
     def changed(self, subject: str = "", group: str = "") -> None:
         """Count a change of metadata."""
-        self.rows.changes.append((datetime.fromtimestamp(self.loop.now, UTC), subject, group))
+        self.stored.changes.append((datetime.fromtimestamp(self.loop.now, UTC), subject, group))
 
     # --- operators -------------------------------------------------------------------------------------------------
 
     def set_rule(self, subject: str, rule: SubjectRule | None) -> None:
         """Change a subject's rule, as the console does."""
-        self.rows.rules.pop(subject, None)
+        self.stored.rules.pop(subject, None)
         if rule is not None:
-            self.rows.rules[subject] = rule
+            self.stored.rules[subject] = rule
         self.changed(subject)
 
     def set_paused(self, subject: str, group: str, *, is_paused: bool) -> None:
         """Pause or resume a consumer group, as the console does."""
         item = {(subject, group, "")}
-        self.rows.paused = self.rows.paused | item if is_paused else self.rows.paused - item
+        self.stored.paused = self.stored.paused | item if is_paused else self.stored.paused - item
         self.changed(subject)
 
     def set_operator_state(self, group: str, state: OperatorState) -> None:
         """Make a broker group read only or normal, as the console does."""
-        self.rows.groups[group] = replace(self.rows.groups[group], operator_state=state)
+        self.stored.groups[group] = replace(self.stored.groups[group], operator_state=state)
         self.changed(group=group)
 
     def lift_restrictions(self) -> None:
         """End all that operators restricted, also what a backup brought back."""
-        rows = self.rows
-        for name in rows.groups:
+        stored = self.stored
+        for name in stored.groups:
             self.set_operator_state(name, OperatorState.NORMAL)
-        for subject in list(rows.rules):
+        for subject in list(stored.rules):
             self.set_rule(subject, None)
-        for subject, group, _ in rows.paused:
+        for subject, group, _ in stored.paused:
             self.set_paused(subject, group, is_paused=False)
-        for route in list(rows.routes.values()):
+        for route in list(stored.routes.values()):
             self.set_route(replace(route, version=route.version + 1, phases={}))
 
     def set_route(self, route: Route) -> bool:
         """Replace a subject's route if the version follows the stored one's, as the rebalance does."""
-        there = self.rows.routes.get(route.subject)
+        there = self.stored.routes.get(route.subject)
         if there is None or there.version != route.version - 1:
             return False
-        self.rows.routes[route.subject] = route
+        self.stored.routes[route.subject] = route
         self.changed(route.subject)
         return True
 
 
-class RowRepository:
+class SimulatedRepository:
     """A metaserver's connection to the database: `metaserver.stored.write_behind.Repository`."""
 
     def __init__(self, database: Database, clock: Clock, host: str) -> None:
@@ -149,70 +149,70 @@ class RowRepository:
         self._own_heartbeat: tuple[str, int] | None = None
 
     @property
-    def _rows(self) -> Rows:
-        return self._database.rows
+    def _stored(self) -> Stored:
+        return self._database.stored
 
     def load(self) -> Metadata:
         self._database.query(self._host)
-        rows = self._rows
+        stored = self._stored
         return Metadata(
-            tuple(rows.groups.values()),
-            tuple(rows.nodes.values()),
-            tuple(rows.routes.values()),
-            dict(rows.rules),
-            rows.paused,
+            tuple(stored.groups.values()),
+            tuple(stored.nodes.values()),
+            tuple(stored.routes.values()),
+            dict(stored.rules),
+            stored.paused,
         )
 
     def version(self) -> MetadataVersion:
         self._database.query(self._host)
-        changes = self._rows.changes
+        changes = self._stored.changes
         return MetadataVersion(len(changes), changes[-1][0]) if changes else NO_CHANGES
 
     def changed(self, since: MetadataVersion, until: MetadataVersion) -> MetadataChanges | None:
         self._database.query(self._host)
-        rows = self._rows
-        if not 0 <= since.number <= until.number <= len(rows.changes):
+        stored = self._stored
+        if not 0 <= since.number <= until.number <= len(stored.changes):
             return None
-        if since.number and rows.changes[since.number - 1][0] != since.at:
+        if since.number and stored.changes[since.number - 1][0] != since.at:
             return None
-        found = rows.changes[since.number : until.number]
+        found = stored.changes[since.number : until.number]
         subjects = frozenset(subject for _, subject, _ in found if subject)
         names = frozenset(group for _, _, group in found if group)
-        stored = Metadata(
-            tuple(row for name, row in rows.groups.items() if name in names),
-            tuple(row for row in rows.nodes.values() if row.broker_group in names),
-            tuple(row for name, row in rows.routes.items() if name in subjects),
-            {name: rule for name, rule in rows.rules.items() if name in subjects},
-            frozenset(pause for pause in rows.paused if pause[0] in subjects),
+        changed = Metadata(
+            tuple(group for name, group in stored.groups.items() if name in names),
+            tuple(node for node in stored.nodes.values() if node.broker_group in names),
+            tuple(route for name, route in stored.routes.items() if name in subjects),
+            {name: rule for name, rule in stored.rules.items() if name in subjects},
+            frozenset(pause for pause in stored.paused if pause[0] in subjects),
         )
-        return MetadataChanges(subjects, subjects - rows.routes.keys() - rows.rules.keys(), names, stored)
+        return MetadataChanges(subjects, subjects - stored.routes.keys() - stored.rules.keys(), names, changed)
 
     def leases(self) -> Leases:
         self._database.query(self._host)
-        rows = self._rows
+        stored = self._stored
         found = []
-        for node_id, at in rows.leases.items():
-            node = rows.nodes.get(node_id)
-            group = rows.groups.get(node.broker_group) if node is not None else None
+        for node_id, at in stored.leases.items():
+            node = stored.nodes.get(node_id)
+            group = stored.groups.get(node.broker_group) if node is not None else None
             if node is not None and group is not None and group.master == node_id:
                 found.append(StoredLease(group, node, at, self._own_leases.get(node_id) == at))
         self._own_leases = {lease.node.node_id: lease.stored_at_us for lease in found if lease.is_own}
-        peers = {name: at for name, at in rows.heartbeats.items() if (name, at) != self._own_heartbeat}
+        peers = {name: at for name, at in stored.heartbeats.items() if (name, at) != self._own_heartbeat}
         return Leases(tuple(found), peers)
 
     def save_route(self, route: Route) -> Route:
         self._database.query(self._host)
-        there = self._rows.routes.get(route.subject)
+        there = self._stored.routes.get(route.subject)
         if there is not None and there.version != route.version - 1:
             return there
-        self._rows.routes[route.subject] = route
+        self._stored.routes[route.subject] = route
         self._database.changed(route.subject)
         self._database.reply()
         return route
 
     def save_group(self, group: BrokerGroup, reason: str) -> None:
         self._database.query(self._host)
-        there = self._rows.groups.get(group.name)
+        there = self._stored.groups.get(group.name)
         if there is not None:
             if there.epoch > group.epoch:
                 return
@@ -222,82 +222,73 @@ class RowRepository:
                 group = group.with_decisions_of(there)
             if there == group:
                 return
-        self._rows.groups[group.name] = group
+        self._stored.groups[group.name] = group
         self._database.changed(group=group.name)
         self._database.reply()
 
     def save_node(self, node: Node) -> None:
         self._database.query(self._host)
-        there = self._rows.nodes.get(node.node_id)
-        self._rows.nodes[node.node_id] = node if there is None else node.with_newest_log_end(there)
+        there = self._stored.nodes.get(node.node_id)
+        self._stored.nodes[node.node_id] = node if there is None else node.with_newest_log_end(there)
         at_us = round(self._database.loop.now * 1_000_000) % 1000
-        at = self._rows.leases[node.node_id] = self._clock.wall_ms() * 1000 + at_us
+        at = self._stored.leases[node.node_id] = self._clock.wall_ms() * 1000 + at_us
         self._own_leases[node.node_id] = at
         self._database.reply()
 
     def heartbeat(self, name: str, steady_seconds: float, at_ms: int) -> None:
         self._database.query(self._host)
-        self._rows.heartbeats[name] = at_ms * 1000
+        self._stored.heartbeats[name] = at_ms * 1000
         self._own_heartbeat = name, at_ms * 1000
         self._database.reply()
 
     def save_clients(self, clients: list[ClientSeen]) -> None:
         self._database.query(self._host)
-        self._rows.clients.update(dict.fromkeys(clients))
+        self._stored.clients.update(dict.fromkeys(clients))
         self._database.reply()
 
-    def row_store(self) -> "RowStore":
-        return RowStore(self._database, self._host)
+    def membership_store(self) -> "MembershipStore":
+        return MembershipStore(self._database, self._host)
 
 
-class RowStore:
-    """The rows of broker groups: `metaserver.replication.row_changes.RowStore`."""
+class MembershipStore:
+    """The memberships of broker groups: `metaserver.replication.membership_changes.MembershipStore`."""
 
     def __init__(self, database: Database, host: str) -> None:
         self._database = database
         self._host = host
 
-    def read(self, name: str) -> GroupRow:
+    def read(self, name: str) -> Membership:
         self._database.query(self._host)
-        group = self._database.rows.groups.get(name)
+        group = self._database.stored.groups.get(name)
         if group is None:
             raise QmqError(f"Broker group {name!r} not found.")
-        return group.group_row
+        return group.membership
 
-    def change(
-        self,
-        name: str,
-        change: RowChange,
-        newest_place: tuple[int, int] | None,
-        *,
-        action: str,
-        reason: str,
-        log: CandidateLog | None = None,
-    ) -> GroupRow:
-        row = self.read(name)
+    def change(self, name: str, wish: MembershipWish, newest_place: tuple[int, int] | None) -> Membership:
+        membership = self.read(name)
         if newest_place is not None:
-            row.check_not_restored(newest_place)
-        changed = change(row)
+            membership.check_not_restored(newest_place)
+        changed, log = wish.change(membership), wish.log
         if log is not None:
-            node = self._database.rows.nodes.get(log.node_id)
+            node = self._database.stored.nodes.get(log.node_id)
             log.check(None if node is None else (node.log_end_version, *node.log_place))
-        # Another metaserver may change the row between the two queries.
+        # Another metaserver may change the membership between the two queries.
         self._database.query(self._host)
-        there = self._database.rows.groups.get(name)
-        if there is None or (there.group_row.place, there.known_place) != (row.place, row.known_place):
-            raise ChangeRejected(f"the row of broker group {name} has changed meanwhile", is_stale=True)
-        self._database.rows.groups[name] = there.with_group_row(changed)
-        for then in self._database.on_row:
-            then(name, row, changed)
+        there = self._database.stored.groups.get(name)
+        if there is None or (there.membership.place, there.known_place) != (membership.place, membership.known_place):
+            raise ChangeRejected(f"the membership of broker group {name} has changed meanwhile", is_stale=True)
+        self._database.stored.groups[name] = there.with_membership(changed)
+        for then in self._database.on_membership:
+            then(name, membership, changed)
         self._database.changed(group=name)
         self._database.reply()
         return changed
 
     def record_known(self, name: str, place: tuple[int, int]) -> None:
         self._database.query(self._host)
-        group = self._database.rows.groups.get(name)
-        if group is not None and max(group.group_row.place, group.known_place) < place:
-            self._database.rows.groups[name] = replace(group, known_place=place)
+        group = self._database.stored.groups.get(name)
+        if group is not None and max(group.membership.place, group.known_place) < place:
+            self._database.stored.groups[name] = replace(group, known_place=place)
         self._database.reply()
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ FETCH_SECONDS = 10.0
 BACK_OFF_SECONDS = (1.0, 5.0, 30.0, 60.0)
 """Pauses after consecutive failures to fetch or apply a policy; the last one repeats. Another version is tried at once."""
 
-logger = logging.getLogger("qmq.membership")
+logger = logging.getLogger("qmq.metaservers")
 
 
 @dataclass(eq=False, repr=False)

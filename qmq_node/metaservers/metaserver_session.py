@@ -26,11 +26,11 @@ master that was cut off learns from one of them that it has a successor."""
 DUPLICATE_SECONDS = 60.0
 """How often a session whose address page names the metaserver of another session requests that page again."""
 
-logger = logging.getLogger("qmq.membership")
+logger = logging.getLogger("qmq.metaservers")
 
 
 class SessionOwner(Protocol):
-    """What a session needs of the node's membership."""
+    """What a session needs of the node's other sessions."""
 
     def describe(self, request_type: BrokerRequestType) -> NodeRegisterRequest:
         """The request to send now."""

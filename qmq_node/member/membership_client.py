@@ -1,4 +1,4 @@
-"""class RowClient: a master's requests to metaservers to change the row of its broker group."""
+"""class MembershipClient: a master's requests to metaservers to change the membership of its broker group."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -6,22 +6,23 @@ from dataclasses import dataclass
 
 from qmq.errors import QmqError
 from qmq.protocol.codes import Command, ResponseCode
-from qmq.protocol.group_rows import ChangeInSyncRequest, ResignRequest, RowResponse, RowResult
+from qmq.protocol.group_memberships import ChangeInSyncRequest, MembershipResponse, MembershipResult, ResignRequest
 from qmq.protocol.reasons import Reason
-from qmq_node.membership.metaserver_session import MetaserverSession
-from qmq_node.replication.rules.row import ChangeInSync, GroupRow, Resignation
+from qmq_node.metaservers.metaserver_session import MetaserverSession
+from qmq_node.replication.rules.membership import ChangeInSync, Membership, Resignation
 
-ROW_CHANGE_SECONDS = 6.0
-"""How long a request to change the row waits for the metaserver, which waits 5 s for its database."""
+MEMBERSHIP_CHANGE_SECONDS = 6.0
+"""How long a request to change the membership waits for the metaserver, which waits 5 s for its database."""
 
 logger = logging.getLogger("qmq_node.replication.rules")
 
 
 @dataclass(eq=False, repr=False)
-class RowClient:
-    """Sends a request to one metaserver after another, until the outcome is known. One without answer may have changed the row.
+class MembershipClient:
+    """Sends a request to one metaserver after another, until the outcome is known. One without answer may have changed
+    the membership.
 
-    A request is valid for one version of the row, so several metaservers can't make the change twice.
+    A request is valid for one version of the membership, so several metaservers can't make the change twice.
     """
 
     _broker_group: str
@@ -37,16 +38,16 @@ class RowClient:
             if session.caller is not None and not session.caller.is_closed
         )
 
-    async def change_in_sync(self, change: ChangeInSync, reason: Reason) -> tuple[RowResult, GroupRow | None]:
-        """Request a change of the in-sync set; the result, and the row if it is known."""
+    async def change_in_sync(self, change: ChangeInSync, reason: Reason) -> tuple[MembershipResult, Membership | None]:
+        """Request a change of the in-sync set; the result, and the membership if it is known."""
         request = ChangeInSyncRequest(
             self._broker_group, change.node_id, change.epoch, change.promotion_id, change.version, change.change,
             change.member, reason, change.incarnation,
         )  # fmt: skip
         answer = await self._answer(Command.CHANGE_IN_SYNC, request.encode())
-        return answer.result, GroupRow.of(answer.row) if answer.row is not None else None
+        return answer.result, Membership.of(answer.membership) if answer.membership is not None else None
 
-    async def resign(self, resignation: Resignation, end: int, crc: int) -> RowResponse:
+    async def resign(self, resignation: Resignation, end: int, crc: int) -> MembershipResponse:
         """Request that a slave be promoted whose log ends where this node's does: at `end`, behind the commit with this CRC."""
         request = ResignRequest(
             self._broker_group, resignation.node_id, resignation.epoch, resignation.promotion_id, resignation.version,
@@ -54,21 +55,21 @@ class RowClient:
         )  # fmt: skip
         return await self._answer(Command.RESIGN, request.encode())
 
-    async def _answer(self, command: Command, body: bytes) -> RowResponse:
-        answer = RowResponse(RowResult.UNAVAILABLE, "this node is connected to no metaserver")
+    async def _answer(self, command: Command, body: bytes) -> MembershipResponse:
+        answer = MembershipResponse(MembershipResult.UNAVAILABLE, "this node is connected to no metaserver")
         for session in self._sessions():
             if session.caller is None or session.caller.is_closed:
                 continue
             try:
-                frame = await session.caller.call(command, body, timeout_s=ROW_CHANGE_SECONDS)
+                frame = await session.caller.call(command, body, timeout_s=MEMBERSHIP_CHANGE_SECONDS)
                 if frame.code != ResponseCode.SUCCESS:
                     raise QmqError(f"it returned code {frame.code}")
-                answer = RowResponse.decode(frame.body)
-                if answer.row is not None and answer.row.broker_group != self._broker_group:
-                    raise QmqError(f"it returned the row of broker group {answer.row.broker_group}")
+                answer = MembershipResponse.decode(frame.body)
+                if answer.membership is not None and answer.membership.broker_group != self._broker_group:
+                    raise QmqError(f"it returned the membership of broker group {answer.membership.broker_group}")
             except QmqError as error:
-                answer = RowResponse(RowResult.UNAVAILABLE, f"metaserver {session.url}: {error}")
-            if answer.result is not RowResult.UNAVAILABLE:
+                answer = MembershipResponse(MembershipResult.UNAVAILABLE, f"metaserver {session.url}: {error}")
+            if answer.result is not MembershipResult.UNAVAILABLE:
                 return answer
             logger.info("the outcome of %s is not known: %s", command.name, answer.reason)
         return answer

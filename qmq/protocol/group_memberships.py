@@ -1,8 +1,9 @@
-"""The row of a broker group, and the commands that change it (221, 222) and send it to nodes (223).
+"""The membership of a broker group, and the commands that change it (221, 222) and send it to nodes (223).
 
-They run on the connection that a node opens to a metaserver. CHANGE_IN_SYNC and RESIGN are requests of the master. ROLE is a
-one-way request of the metaserver; its body is a `GroupRow`. All bodies are maps of strings, as those of all own commands, so that
-fields can be added. A new field of the row has to be an entry of its map, because other bytes may follow its lists.
+They run on the connection that a node opens to a metaserver. CHANGE_IN_SYNC and RESIGN are requests of the master. ROLE
+is a one-way request of the metaserver; its body is a `GroupMembership`. All bodies are maps of strings, as those of all
+own commands, so that fields can be added. A new field of the membership has to be an entry of its map, because other
+bytes may follow its lists.
 """
 
 from collections.abc import Sequence
@@ -32,8 +33,8 @@ MEMBERS_MAX = 3
 
 
 @dataclass(frozen=True, slots=True)
-class GroupRow(Structure):
-    """The row of a broker group in the database: which node is master in which epoch, and which members are in sync.
+class GroupMembership(Structure):
+    """The membership of a broker group in the database: which node is master in which epoch, and which members are in sync.
 
     `master` and the members are node ids; `master` is "" if there is none. `promotion_id` identifies the promotion that began the
     epoch, "" if the group never had one. `master_sync_address` is `host:port`, "" if the master has no sync port.
@@ -61,10 +62,12 @@ class GroupRow(Structure):
     def check(self) -> None:
         """Reject a node that is listed twice, and a master or an in-sync member that is not a member. Raises ProtocolError."""
         if self.joining >> len(self.members):
-            raise ProtocolError(f"GroupRow.joining: {self.joining} has bits for more than {len(self.members)} members")
+            raise ProtocolError(
+                f"GroupMembership.joining: {self.joining} has bits for more than {len(self.members)} members"
+            )
         if len(self.incarnations) > len(self.members):
             raise ProtocolError(
-                f"GroupRow.incarnations: there are {len(self.incarnations)} for {len(self.members)} members"
+                f"GroupMembership.incarnations: there are {len(self.incarnations)} for {len(self.members)} members"
             )
         self._check_names("members", self.members)
         self._check_names("in_sync", self.in_sync)
@@ -73,9 +76,11 @@ class GroupRow(Structure):
     def _check_names(self, field: str, names: Sequence[str]) -> None:
         for place, name in enumerate(names):
             if name in names[:place]:
-                raise ProtocolError(f"GroupRow.{field}: {name} is listed twice")
+                raise ProtocolError(f"GroupMembership.{field}: {name} is listed twice")
             if name not in self.members:
-                raise ProtocolError(f"GroupRow.{field}: {name} is not a member; members are {', '.join(self.members)}")
+                raise ProtocolError(
+                    f"GroupMembership.{field}: {name} is not a member; members are {', '.join(self.members)}"
+                )
 
 
 class InSyncChange(StrEnum):
@@ -85,24 +90,24 @@ class InSyncChange(StrEnum):
     REMOVE = "remove"
 
 
-class RowResult(StrEnum):
-    """Result of a request to change the row."""
+class MembershipResult(StrEnum):
+    """Result of a request to change the membership."""
 
     DONE = "done"
     STALE = "stale"
-    """The row has another epoch, promotion id or version than the request. Nothing was changed."""
+    """The membership has another epoch, promotion id or version than the request. Nothing was changed."""
     REFUSED = "refused"
     """The change is not allowed. Nothing was changed; the reason says why."""
     UNAVAILABLE = "unavailable"
-    """The database does not respond, so the row may or may not have been changed. The same request can be sent again."""
+    """The database does not respond, so the membership may or may not have been changed. The same request can be sent again."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeInSyncRequest(Structure):
     """The master, node `node_id`, requests that `member` be added to the in-sync set or removed from it.
 
-    `epoch`, `promotion_id` and `in_sync_version` are those of the row that the master has. The metaserver changes only a row with
-    the same values. `incarnation` identifies the data folder of a member that is added.
+    `epoch`, `promotion_id` and `in_sync_version` are those of the membership that the master has. The metaserver
+    changes only a membership with the same values. `incarnation` identifies the data folder of a member that is added.
     """
 
     broker_group: Annotated[str, MapName()]
@@ -136,9 +141,9 @@ class ResignRequest(Structure):
 
 
 @dataclass(frozen=True, slots=True)
-class RowResponse(Structure):
-    """The result of a CHANGE_IN_SYNC or RESIGN, and the row after it; no row if the metaserver can't read it."""
+class MembershipResponse(Structure):
+    """The result of a CHANGE_IN_SYNC or RESIGN, and the membership after it; no membership if the metaserver can't read it."""
 
-    result: Annotated[RowResult, MapWord(RowResult)]
+    result: Annotated[MembershipResult, MapWord(MembershipResult)]
     reason: Annotated[str, MapNote()] = ""
-    row: Annotated[GroupRow | None, Maybe(GroupRow)] = None
+    membership: Annotated[GroupMembership | None, Maybe(GroupMembership)] = None

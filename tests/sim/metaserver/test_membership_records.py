@@ -1,4 +1,5 @@
-"""Rows of broker groups are in the route file before nodes get them, and a restarted metaserver notices a restored database."""
+"""Memberships of broker groups are in the route file before nodes get them, and a restarted metaserver notices a
+restored database."""
 
 import asyncio
 from collections.abc import Iterator
@@ -8,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from metaserver.memory.directory import Directory
-from metaserver.replication.restored_rows import RESTORED_SECONDS
-from metaserver.replication.row_records import RECORD_SECONDS
+from metaserver.replication.membership_records import RECORD_SECONDS
+from metaserver.replication.restored_memberships import RESTORED_SECONDS
 from metaserver.server import Metaserver
 from qmq.protocol.codes import BrokerRequestType, ReplicaRole
-from qmq.protocol.group_rows import GroupRow, InSyncChange, RowResult
+from qmq.protocol.group_memberships import GroupMembership, InSyncChange, MembershipResult
 from tests.sim.metaserver.pairs import Pair, running_pair
 from tests.support.drivers.in_process import get_json, get_page
 from tests.support.drivers.metaserver_peers import peer, running
@@ -44,42 +45,44 @@ def held_file(metaserver: Metaserver, monkeypatch: pytest.MonkeyPatch) -> Iterat
         file.may_save.set()
 
 
-def rows_of(pair: Pair) -> list[GroupRow]:
-    return [GroupRow.decode(frame.body) for frame in pair.slave.pushed]
+def memberships_of(pair: Pair) -> list[GroupMembership]:
+    return [GroupMembership.decode(frame.body) for frame in pair.slave.pushed]
 
 
-async def test_a_row_is_in_the_file_before_nodes_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_membership_is_in_the_file_before_nodes_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_pair(tmp_path) as pair:
         pair.slave.pushed.clear()
         with held_file(pair.metaserver, monkeypatch) as file:
             change = asyncio.ensure_future(pair.change(InSyncChange.ADD))
             await eventually_async(lambda: file.saves == 1)
-            assert pair.row.in_sync == ("g1-a", "g1-b"), "the database has it"
+            assert pair.membership.in_sync == ("g1-a", "g1-b"), "the database has it"
             answer = await pair.slave.register("g1", "g1-b", port=2, boot_id="b", state=4)
-            assert (answer.accepted, answer.row, rows_of(pair), change.done()) == (True, None, [], False)
-        assert (await change).row == pair.row
-        await eventually_async(lambda: rows_of(pair) == [pair.row])
-        assert (await pair.slave.register("g1", "g1-b", port=2, boot_id="b", state=4)).row == pair.row
+            assert (answer.accepted, answer.membership, memberships_of(pair), change.done()) == (True, None, [], False)
+        assert (await change).membership == pair.membership
+        await eventually_async(lambda: memberships_of(pair) == [pair.membership])
+        assert (await pair.slave.register("g1", "g1-b", port=2, boot_id="b", state=4)).membership == pair.membership
 
 
-async def test_nodes_get_a_row_when_the_disk_of_the_file_hangs(
+async def test_nodes_get_a_membership_when_the_disk_of_the_file_hangs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     loop = asyncio.get_running_loop()
     async with running_pair(tmp_path) as pair:
         with held_file(pair.metaserver, monkeypatch) as file:
             began = loop.time()
-            assert (await pair.change(InSyncChange.ADD)).result is RowResult.DONE
+            assert (await pair.change(InSyncChange.ADD)).result is MembershipResult.DONE
             assert loop.time() - began >= RECORD_SECONDS
-            assert "nodes get the rows of g1 before the route file has them" in caplog.text
-            await pair.sent(pair.slave, pair.row)
-            assert (await pair.change(InSyncChange.REMOVE)).result is RowResult.DONE
-            assert (await pair.change(InSyncChange.ADD)).result is RowResult.DONE
-            await pair.sent(pair.slave, pair.row)
+            assert "nodes get the memberships of g1 before the route file has them" in caplog.text
+            await pair.sent(pair.slave, pair.membership)
+            assert (await pair.change(InSyncChange.REMOVE)).result is MembershipResult.DONE
+            assert (await pair.change(InSyncChange.ADD)).result is MembershipResult.DONE
+            await pair.sent(pair.slave, pair.membership)
             assert file.saves <= 2, "of the change, and of the periodic job"
 
 
-async def test_nodes_get_a_row_when_the_file_can_t_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nodes_get_a_membership_when_the_file_can_t_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with running_pair(tmp_path) as pair:
 
         def fail(*_: object) -> None:
@@ -87,9 +90,9 @@ async def test_nodes_get_a_row_when_the_file_can_t_be_written(tmp_path: Path, mo
 
         monkeypatch.setattr(pair.metaserver.serving.route_file, "_append", fail)
         monkeypatch.setattr(pair.metaserver.serving.route_file, "_replace", fail)
-        assert (await pair.change(InSyncChange.ADD)).result is RowResult.DONE
+        assert (await pair.change(InSyncChange.ADD)).result is MembershipResult.DONE
         assert "no space left" in pair.metaserver.serving.route_file.save_problem
-        await pair.sent(pair.slave, pair.row)
+        await pair.sent(pair.slave, pair.membership)
 
 
 @pytest.mark.parametrize("has_file", [True, False])
@@ -98,42 +101,44 @@ async def test_restarted_metaservers_notice_that_the_database_was_restored(tmp_p
         await pair.change(InSyncChange.ADD)
         repository, backup = pair.repository, dict(pair.repository.groups)
         await pair.change(InSyncChange.REMOVE)
-        newest = pair.row
+        newest = pair.membership
     repository.groups = backup
     folder = tmp_path if has_file else tmp_path / "another"
     async with running(folder, ManualClock(), repository) as metaserver, peer(metaserver) as master:
         await master.register("g1", boot_id="a", replica_role=ReplicaRole.MASTER)
         assert metaserver.directory.newest_place("g1") == (1, newest.in_sync_version - (not has_file))
         pair = Pair(repository, ManualClock(), metaserver, master, master)
-        assert pair.row.in_sync == (("g1-a",) if has_file else ("g1-a", "g1-b"))
+        assert pair.membership.in_sync == (("g1-a",) if has_file else ("g1-a", "g1-b"))
         answer = await pair.change(InSyncChange.REMOVE)
-        assert (answer.result is RowResult.REFUSED) == has_file
+        assert (answer.result is MembershipResult.REFUSED) == has_file
         assert ("the database was restored from a backup" in answer.reason) == has_file
 
 
-async def test_the_last_master_brings_the_row_of_a_restored_database_up_to_date(tmp_path: Path) -> None:
+async def test_the_last_master_brings_the_membership_of_a_restored_database_up_to_date(tmp_path: Path) -> None:
     async with running_pair(tmp_path) as pair:
         directory, metaserver = pair.metaserver.directory, pair.metaserver
         await pair.change(InSyncChange.ADD)
         backup = dict(pair.repository.groups)
         await pair.change(InSyncChange.REMOVE)
-        newest = pair.row
+        newest = pair.membership
         pair.repository.groups = backup
-        assert (await pair.change(InSyncChange.ADD)).result is RowResult.REFUSED
+        assert (await pair.change(InSyncChange.ADD)).result is MembershipResult.REFUSED
         # The clock of this test passes only here.
         pair.clock.advance(RESTORED_SECONDS + 0.1)
-        await eventually_async(lambda: "g1" in metaserver.handlers.restored_rows.blocked)
+        await eventually_async(lambda: "g1" in metaserver.handlers.restored_memberships.blocked)
         _, cluster = await get_json(metaserver, "/meta/cluster")
-        assert "the database was restored from a backup" in cluster["broker_groups"][0]["row_problem"]
+        assert "the database was restored from a backup" in cluster["broker_groups"][0]["membership_problem"]
         metrics = (await get_page(metaserver, "/metrics"))[1].decode()
-        assert "qmq_meta_restored_rows 1.0" in metrics
+        assert "qmq_meta_restored_memberships 1.0" in metrics
         for name, value in (("epoch", 1), ("members", 2), ("in_sync", 1), ("copies", 2)):
             assert f'qmq_meta_broker_group_{name}{{broker_group="g1"}} {value}.0' in metrics
         values = {"boot_id": "a", "sync_address": "10.0.0.1:9", "request_type": BrokerRequestType.HEARTBEAT}
-        await pair.master.register("g1", led_row=newest, counted=("g1-a",), replica_role=ReplicaRole.MASTER, **values)
+        await pair.master.register(
+            "g1", led_membership=newest, counted=("g1-a",), replica_role=ReplicaRole.MASTER, **values
+        )
         version = newest.in_sync_version + 1
         await eventually_async(lambda: pair.repository.groups["g1"].in_sync_version == version)
         assert pair.repository.groups["g1"].in_sync == ("g1-a",)
-        assert (await pair.change(InSyncChange.ADD)).result is RowResult.DONE
-        await eventually_async(lambda: not metaserver.handlers.restored_rows.blocked)
+        assert (await pair.change(InSyncChange.ADD)).result is MembershipResult.DONE
+        await eventually_async(lambda: not metaserver.handlers.restored_memberships.blocked)
         assert directory.newest_place("g1") == (1, version + 1)
