@@ -92,6 +92,9 @@ class BrokerServing(Serving):
         )
         view = NodeView(
             store=store,
+            handlers=self.handlers,
+            delivery=self.delivery,
+            committer=self._storage.committer,
             clock=self._node.clock,
             rates=self.rates,
             changes=self._data.changes,
@@ -99,12 +102,6 @@ class BrokerServing(Serving):
             lease_seconds=options.consumer_lease_seconds,
             describe=self.describe,
             policy=lambda: self._node.policy,
-            is_paused=self.handlers.pulls.is_paused,
-            address_of=self.handlers.pulls.consumer_connections.find,
-            duplicate_addresses=self.delivery.duplicates.addresses,
-            deferred_settlements=lambda: len(self.delivery.settlements.deferred),
-            wake=self.handlers.wake,
-            synced=self._storage.committer.synced,
         )
         self._storage.on_synced.append(lambda end: self.handlers.synced(store.completed(end)))
         self._is_built = True

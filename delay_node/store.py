@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,8 @@ from qmq_node.process.counters import counted
 
 SUBJECTS_MAX = 200_000
 """Subjects of one node; a further one is rejected."""
+ACTION_REFS_MAX = 10_000
+"""Messages of one action's record."""
 
 
 @dataclass(slots=True)
@@ -80,10 +82,6 @@ class Subjects:
         return self.names[number] if 0 <= number < len(self.names) else ""
 
 
-ACTION_REFS_MAX = 10_000
-"""Messages of one action's record."""
-
-
 @dataclass(slots=True)
 class StoreCounters:
     scheduled: int = counted("scheduled_messages", "Messages scheduled")
@@ -93,6 +91,24 @@ class StoreCounters:
     moved: int = counted("moved_messages", "Rescheduled messages")
     refused: int = counted("put_aside_messages", "Messages held because all brokers rejected them")
     lost: int = counted("lost_messages", "Corrupted schedule entries")
+
+    def decided(self, kind: RecordKind, count: int) -> None:
+        """Count messages of a decision. Its counter has the name of its kind."""
+        name = kind.name.lower()
+        setattr(self, name, getattr(self, name) + count)
+
+
+class Decision(NamedTuple):
+    """What became of messages of an hour."""
+
+    hour: Hour
+    numbers: list[int]
+    kind: RecordKind
+    at_ms: int
+    was_refused: int = 0
+    """How many of them were held before."""
+    to_hour: int = 0
+    """Of a moved message: the number of the hour in which it is due now."""
 
 
 class DelayStore:
@@ -186,7 +202,8 @@ class DelayStore:
                     was_refused += hour.states[n] == State.REFUSED
                     hour.states[n] = kind
                 hour.undecided += 1
-                self._effects.append((offset, partial(self._decided, hour, numbers, kind, at_ms, was_refused)))
+                decision = Decision(hour, numbers, kind, at_ms, was_refused)
+                self._effects.append((offset, partial(self._decided, decision)))
         return offset
 
     def release(self, refs: Iterable[int]) -> None:
@@ -216,8 +233,8 @@ class DelayStore:
         old.states[number_of(ref)] = State.MOVED
         old.moved[number_of(ref)] = hour.number
         old.undecided += 1
-        effect = partial(self._decided, old, [number_of(ref)], RecordKind.MOVED, at_ms, was_refused, hour.number)
-        self._effects += (offset, effect), (offset, partial(self._place, placement))
+        decision = Decision(old, [number_of(ref)], RecordKind.MOVED, at_ms, was_refused, hour.number)
+        self._effects += (offset, partial(self._decided, decision)), (offset, partial(self._place, placement))
         return ref_of(hour.number, number)
 
     def _moved(self, data: memoryview, due_ms: int, subject: int, given: Sequence[int] | None = None) -> Placement:
@@ -225,27 +242,26 @@ class DelayStore:
         return self.placer.prepare(run, data, np.array([due_ms], dtype=np.int64), subject, given)[0]
 
     def replay_moved(self, record: Moved, subject_name: str) -> None:
-        self._note(self.hours.make(hour_of(record.ref)), [number_of(record.ref)], RecordKind.MOVED, record.at_ms, 0,
-                   record.due_ms // HOUR_MS)  # fmt: skip
+        hour, to_hour = self.hours.make(hour_of(record.ref)), record.due_ms // HOUR_MS
+        self._note(Decision(hour, [number_of(record.ref)], RecordKind.MOVED, record.at_ms, to_hour=to_hour))
         self._place(self._moved(record.entry, record.due_ms, self.subjects.number(subject_name), [record.number]))
 
     def replay_action(self, record: Action) -> None:
         for number, numbers in numbers_by_hour(record.refs).items():
-            self._note(self.hours.make(number), numbers, record.kind, record.at_ms, 0)
+            self._note(Decision(self.hours.make(number), numbers, record.kind, record.at_ms))
 
-    def _decided(self, hour: Hour, *decision: Any) -> None:
+    def _decided(self, decision: Decision) -> None:
         """The record of a decision of an open hour is synced."""
-        hour.undecided -= 1
-        self._note(hour, *decision)
+        decision.hour.undecided -= 1
+        self._note(decision)
 
-    def _note(
-        self, hour: Hour, numbers: list[int], kind: RecordKind, at_ms: int, was_refused: int, to_hour: int = 0
-    ) -> None:
+    def _note(self, decision: Decision) -> None:
         """Update files and counters after a synced decision."""
+        hour, numbers, kind, at_ms, was_refused, to_hour = decision
         hour.dispatch.append(numbers, kind, at_ms, to_hour)
         self.hours.unwritten_bytes += DISPATCH_BYTES * len(numbers)
         self.hours.dirty[hour] = None
-        counters, count = self.counters, len(numbers)
+        count = len(numbers)
         if State(kind) in GONE:
             hour.gone += count
             self.pending -= count - was_refused
@@ -255,5 +271,4 @@ class DelayStore:
             hour.refused += count
             self.refused += count
             self.pending -= count
-        name = kind.name.lower()
-        setattr(counters, name, getattr(counters, name) + count)
+        self.counters.decided(kind, count)

@@ -83,7 +83,7 @@ class GroupPages:
         now = view.clock.monotonic()
         online, _ = consumer.presence(now, view.lease_seconds)
         reasons: dict[str, str] = {}
-        address = view.address_of(consumer.consumer_id)
+        address = view.handlers.pulls.consumer_connections.find(consumer.consumer_id)
         if address is None:
             reasons["address"] = "it has no open connection from which it pulled"
         seen: float | None = None
@@ -102,7 +102,7 @@ class GroupPages:
         member = {
             "consumer_id": consumer.consumer_id,
             "address": address,
-            "duplicate_addresses": view.duplicate_addresses(consumer, now),
+            "duplicate_addresses": view.delivery.duplicates.addresses(consumer, now),
             "online": online,
             "last_seen_seconds": seen,
             "in_flight": log.in_flight,
@@ -156,8 +156,8 @@ class GroupPages:
         answer = self._shown(subject, name, plan)
         with reported():
             group, _ = await completed(lambda: set_position(view.store, subject, name, start, value, broadcast))
-        await wait_until_durable(view.synced, group.progress.applied_at)
-        view.wake(subject.name)
+        await wait_until_durable(view.committer.synced, group.progress.applied_at)
+        view.handlers.wake(subject.name)
         return {**answer, "done": True}
 
     # --- forget ----------------------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ class GroupPages:
                 409, "group.in_use", f"group {name} of {subject.name} {reason}; use force to remove it anyway"
             )
         next_sequence = group.progress.next_sequence
-        await wait_until_durable(view.synced, view.store.forget_group(subject, group))
+        await wait_until_durable(view.committer.synced, view.store.forget_group(subject, group))
         return {
             "subject": subject.name,
             "group": name,

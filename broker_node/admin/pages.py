@@ -82,7 +82,7 @@ class BrokerPages:
             **view.describe(),
             "at_ms": view.clock.wall_ms(),
             "unreadable_messages": len(view.store.message_log.unreadable),
-            "deferred_settlements": view.deferred_settlements(),
+            "deferred_settlements": len(view.delivery.settlements.deferred),
         }
 
     async def _one_subject(self, name: str) -> bytes:

@@ -157,9 +157,9 @@ def _members(view: NodeView, subject: Subject, group: Group) -> dict[str, Any]:
                 "acked": consumer.log.acked,
                 "in_flight": consumer.log.in_flight,
                 "last_seen_seconds": round(now - consumer.seen_at, 3),
-                "paused": view.is_paused(subject.name, progress.group, consumer.consumer_id),
+                "paused": view.handlers.pulls.is_paused(subject.name, progress.group, consumer.consumer_id),
                 "online": presence[0],
                 "duplicate": presence[1],
             }
         )
-    return {"paused": view.is_paused(subject.name, progress.group, ""), "consumers": consumers}
+    return {"paused": view.handlers.pulls.is_paused(subject.name, progress.group, ""), "consumers": consumers}

@@ -42,7 +42,7 @@ class SubjectPages:
             for group in list(one.groups.values()):
                 store.forget_group(one, group)
             offset = store.drop_subject(one)
-        await wait_until_durable(view.synced, offset)
+        await wait_until_durable(view.committer.synced, offset)
         return {"subject": subject.name, "dropped": True, "groups": groups}
 
     def _subjects(self, request: web.Request) -> tuple[Subject, list[Subject]]:

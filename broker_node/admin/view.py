@@ -1,13 +1,14 @@
 """What the operators' pages see of a broker."""
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from broker_node.delivery.delivery import Delivery
+from broker_node.handlers import Handlers
 from broker_node.storage.disk_work import completed
 from broker_node.storage.oldest_sequence import adjust_begin
-from broker_node.storage.progress import Consumer
 from broker_node.storage.rates import RateTable
 from broker_node.storage.store import MessageStore
 from broker_node.storage.subject import Group, Subject
@@ -16,10 +17,8 @@ from broker_node.storage.subject_table import LimitReached
 from qmq.clock import Clock
 from qmq.errors import IllegalName, LocalProtocolError, LogError
 from qmq_node.admin.server import BadRequest
+from qmq_node.commits.committer import Committer
 from qmq_node.policy import NodePolicy
-
-IsPaused = Callable[[str, str, str], bool]
-"""By subject, group and consumer id; "" for the whole group."""
 
 
 @contextmanager
@@ -37,6 +36,9 @@ class NodeView:
     """Access to the state of a broker. Changes are actions of the store; pages change nothing else."""
 
     store: MessageStore
+    handlers: Handlers
+    delivery: Delivery
+    committer: Committer
     clock: Clock
     rates: RateTable
     changes: SubjectChanges
@@ -48,17 +50,6 @@ class NodeView:
     """The node's own fields of /stats."""
     policy: Callable[[], NodePolicy]
     """The policy that the node enforces now."""
-    is_paused: IsPaused
-    address_of: Callable[[str], str | None]
-    """Returns `host:port` of a consumer id; None without an open connection."""
-    duplicate_addresses: Callable[[Consumer, float], list[str]]
-    """Returns the addresses that use a consumer's id at the same time, at a monotonic time."""
-    deferred_settlements: Callable[[], int]
-    """Consumers whose unacknowledged messages wait for free space to be retried."""
-    wake: Callable[[str], None]
-    """Try the parked pulls of a subject."""
-    synced: Callable[[int], Awaitable[None]]
-    """Wait until the record at a log offset is on disk."""
 
     async def subject(self, name: str) -> Subject:
         """Returns a subject after an update of its begin. Raises BadRequest 404."""
