@@ -18,7 +18,7 @@ from metaserver.services import members as service
 from metaserver.services.changes import METASERVER, Change
 from qmq.protocol.reasons import Reason
 from qmq_node.replication.rules.membership import Membership
-from tests.support.console.metadata import ACTOR, audit_memberships, everything, last_audit
+from tests.support.console.metadata import ACTOR, audit_rows, everything, last_audit
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 PROMOTION = "00000000-0000-4000-8000-000000000003"
@@ -233,10 +233,10 @@ def test_a_promotion_of_a_group_that_changed_is_stale(monkeypatch: pytest.Monkey
     seen = service.members("g1")
     BrokerGroup.objects.filter(name="g1").update(in_sync_version=10)
     monkeypatch.setattr(service, "members", lambda name: seen)
-    count = len(audit_memberships())
+    count = len(audit_rows())
     with pytest.raises(Stale, match="changed in the meantime"):
         promote("c", 5600)
-    assert (membership().master, len(audit_memberships())) == ("a", count)
+    assert (membership().master, len(audit_rows())) == ("a", count)
 
 
 def test_the_loss_of_one_of_several_members_is_not_accepted() -> None:

@@ -353,33 +353,34 @@ async def _join_a_group(process: Process, supervisor: BreakingSupervisor, _: pyt
         assert frame.code == ResponseCode.BROKER_ERROR
 
 
-async def _record_a_row(process: Process, supervisor: BreakingSupervisor, job: str) -> None:
+async def _record_a_membership(process: Process, supervisor: BreakingSupervisor, job: str) -> None:
     assert isinstance(process, Metaserver)
     async with peer(process) as node:
         supervisor.break_job(job)
         assert (await node.register("r1", boot_id="a")).accepted
 
 
-async def _record_rows(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
-    await _record_a_row(process, supervisor, "row_record")
+async def _record_memberships(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
+    await _record_a_membership(process, supervisor, "membership_record")
 
 
-async def _read_a_first_row(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
-    await _record_a_row(process, supervisor, "first_row")
+async def _read_a_first_membership(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
+    await _record_a_membership(process, supervisor, "first_membership")
     # Once when the node is answered, and once when the group is stored.
     await eventually_async(
-        lambda: any(job.name == "first_row" and job.failures > 1 for job in supervisor.status()), what="both fail"
+        lambda: any(job.name == "first_membership" and job.failures > 1 for job in supervisor.status()),
+        what="both fail",
     )
 
 
-async def _save_rows(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
-    await _record_a_row(process, supervisor, "route_file_rows")
+async def _save_memberships(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
+    await _record_a_membership(process, supervisor, "route_file_memberships")
 
 
 async def _record_a_known_place(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
     assert isinstance(process, Metaserver)
     supervisor.break_job("known_place")
-    process.handlers._row_requests.record_known("r1", (1, 2), lambda: None)
+    process.handlers._membership_requests.record_known("r1", (1, 2), lambda: None)
 
 
 async def _ask_a_page(process: Process, _: BreakingSupervisor, patch: pytest.MonkeyPatch) -> None:
@@ -545,9 +546,9 @@ ONE_SHOTS: dict[str, tuple[str, OneShot]] = {
     "query": ("delay", _ask_about_delayed),
     "delivery_batch": ("delay", _deliver),
     "membership_change": ("metaserver", _join_a_group),
-    "row_record": ("metaserver", _record_rows),
-    "first_row": ("metaserver", _read_a_first_row),
-    "route_file_rows": ("metaserver", _save_rows),
+    "membership_record": ("metaserver", _record_memberships),
+    "first_membership": ("metaserver", _read_a_first_membership),
+    "route_file_memberships": ("metaserver", _save_memberships),
     "known_place": ("metaserver", _record_a_known_place),
     "event_loop": ("metaserver", _fail_a_callback),
 }
