@@ -79,7 +79,7 @@ class GroupView(ApiView):
 
     @extend_schema(operation_id="consumer_groups_forget", request=shapes.Forget, responses=ChangeSerializer)
     def delete(self, request: Request, subject: str, group: str) -> Response:
-        """Delete a consumer group: its progress on the nodes, description and tags. Messages are kept. `force` deletes it even if
+        """Delete a consumer group: its progress on the nodes and what was set of it. Messages are kept. `force` deletes it even if
         it is in use.
         """
         force = self.body(shapes.Forget)["force"]
