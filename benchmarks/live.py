@@ -33,6 +33,7 @@ from console.snapshot.bus import Publisher  # noqa: E402
 from console.snapshot.history import STEP_SECONDS, HistoryWriter  # noqa: E402
 from console.snapshot.state import delta, empty  # noqa: E402
 from console.times import rfc3339  # noqa: E402
+from tests.support.console.node_stats import consumer, group_stats, node_stats, subject_stats  # noqa: E402
 
 BEATS = 10
 WITHIN_SECONDS = 2.0
@@ -42,34 +43,25 @@ BROKER_GROUPS = 2
 
 def stats_of(subjects: int, groups: int, beat: int) -> bytes:
     """A node's /stats where everything moved since the last beat: the worst case."""
-    return json.dumps(
-        {
-            "state": "read_write", "state_reason": None, "version": "0", "uptime_seconds": beat, "disk_free_bytes": beat,
-            "connections": 1, "log": {"begin": 0, "end": beat, "synced_end": beat, "damaged": []}, "next_after": None,
-            "subjects": [
-                {
-                    "subject": f"team.service.events.{number}", "begin_sequence": 0, "end_sequence": 1_000 + beat,
-                    "send_rate": 100.0 + beat, "steady_send_rate": 100.0 + beat, "send_bytes_rate": 10_000.0 + beat,
-                    "withheld": 0,
-                    "groups": [
-                        {
-                            "group": f"service-{g}", "broadcast": False, "next_sequence": beat, "backlog": 1_000 + beat,
-                            "in_flight": 50 + beat % 7, "lag": 1_050 + beat + beat % 7, "time_lag_seconds": 3.5 + beat,
-                            "pull_rate": 90.0 + beat, "ack_rate": 95.0 + beat, "steady_ack_rate": 95.0 + beat,
-                            "retried": beat, "withheld": 0,
-                            "redelivered": beat, "skipped_by_retention": 0, "paused": False,
-                            "consumers": [
-                                {"consumer_id": f"c{c}", "online": True, "paused": False, "duplicate": False}
-                                for c in range(2)
-                            ],
-                        }
-                        for g in range(groups)
-                    ],
-                }
-                for number in range(subjects)
-            ],
-        }
-    ).encode()  # fmt: skip
+    consumers = [{**consumer(f"c{number}"), "paused": False} for number in range(2)]
+    of_groups = [
+        group_stats(
+            f"service-{number}", next_sequence=beat, backlog=1_000 + beat, in_flight=50 + beat % 7, lag=1_050 + beat + beat % 7,
+            time_lag_seconds=3.5 + beat, pull_rate=90.0 + beat, ack_rate=95.0 + beat, retried=beat, redelivered=beat,
+            consumers=consumers,
+        )
+        for number in range(groups)
+    ]  # fmt: skip
+    of_subjects = [
+        subject_stats(
+            f"team.service.events.{number}", 0, 1_000 + beat, *of_groups,
+            send_rate=100.0 + beat, send_bytes_rate=10_000.0 + beat,
+        )
+        for number in range(subjects)
+    ]  # fmt: skip
+    log = {"begin": 0, "end": beat, "synced_end": beat, "damaged": []}
+    page = node_stats(*of_subjects, uptime_seconds=beat, disk_free_bytes=beat, log=log, next_after=None)
+    return json.dumps(page).encode()
 
 
 async def beats(url: str, subjects: int, groups: int) -> None:

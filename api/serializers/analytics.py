@@ -1,9 +1,14 @@
 """Serializers of analytics runs, live numbers and the overview."""
 
+from collections.abc import Collection
+from typing import Any, ClassVar
+
 from rest_framework import serializers
 
 from api.serializers.bodies import Row
 from console.analytics.models import DEMO_DATA, RunState
+from console.cluster.group_numbers import GROUP_NUMBERS, GroupNumber
+from console.reports.lag_table import LISTED_NUMBERS
 from console.snapshot.lag_state import LagState, NotDraining
 
 LAG_STATES = [(state.value, state.value) for state in LagState]
@@ -50,39 +55,36 @@ class DemoData(serializers.Serializer):  # type: ignore[type-arg]
     is_replaceable = serializers.BooleanField(help_text="whether scheduled runs replace all of it")
 
 
-class LagNumbers(serializers.Serializer):  # type: ignore[type-arg]
+class OfGroupNumbers(serializers.Serializer):  # type: ignore[type-arg]
+    """A serializer with numbers of a consumer group in addition to its own fields."""
+
+    numbers: ClassVar[Collection[str]] = tuple(GROUP_NUMBERS)
+
+    def get_fields(self) -> dict[str, Any]:
+        return {name: _number(GROUP_NUMBERS[name]) for name in self.numbers} | super().get_fields()
+
+
+def _number(number: GroupNumber) -> serializers.Field:  # type: ignore[type-arg]
+    kind = serializers.IntegerField if number.is_whole else serializers.FloatField
+    return kind(allow_null=True, help_text=number.help or None)
+
+
+class LagNumbers(OfGroupNumbers):
     """Numbers of a consumer group whose measurement is incomplete. Null: unknown."""
 
-    backlog = serializers.IntegerField(allow_null=True)
-    in_flight = serializers.IntegerField(allow_null=True)
-    lag = serializers.IntegerField(allow_null=True)
-    time_lag_seconds = serializers.FloatField(allow_null=True)
-    pull_rate = serializers.FloatField(allow_null=True)
-    ack_rate = serializers.FloatField(allow_null=True)
-    consumers_online = serializers.IntegerField(allow_null=True)
-    retry_lag = serializers.IntegerField(allow_null=True)
-    retried = serializers.IntegerField(allow_null=True)
 
-
-class LagRow(serializers.Serializer):  # type: ignore[type-arg]
+class LagRow(OfGroupNumbers):
     """Lag of a consumer group on a subject. Null: not measured; `reason` says why."""
 
+    numbers = LISTED_NUMBERS
     subject = serializers.CharField()
     group = serializers.CharField()
-    backlog = serializers.IntegerField(allow_null=True, help_text="stored, not pulled")
-    in_flight = serializers.IntegerField(allow_null=True, help_text="pulled, not acked")
-    lag = serializers.IntegerField(allow_null=True)
-    time_lag_seconds = serializers.FloatField(allow_null=True)
-    pull_rate = serializers.FloatField(allow_null=True)
-    ack_rate = serializers.FloatField(allow_null=True)
     drain_seconds = serializers.FloatField(allow_null=True, help_text="null: never (is_draining is false) or unknown")
     is_draining = serializers.BooleanField(allow_null=True, help_text="whether the lag decreases at the current rates")
     not_draining = serializers.ChoiceField(
         choices=NOT_DRAINING, allow_null=True, help_text="why the lag does not decrease; null: it does, is 0 or unknown"
     )
-    consumers_online = serializers.IntegerField(allow_null=True)
     is_paused = serializers.BooleanField(allow_null=True, help_text="as enforced by the nodes")
-    retry_lag = serializers.IntegerField(allow_null=True, help_text="messages waiting for another attempt")
     withheld = serializers.IntegerField(
         allow_null=True,
         help_text="stored messages of the subject that are lost to corruption: no group can consume them, and they "

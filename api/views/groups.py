@@ -18,7 +18,7 @@ from api.serializers import groups as shapes
 from console.accounts.roles import Right
 from console.cluster import progress
 from console.cluster.asking import Answers, brokers
-from console.cluster.group_numbers import GROUP_NUMBERS, total
+from console.cluster.group_numbers import combined, total
 from metaserver import queries
 from metaserver.services import groups as service
 from metaserver.services.changes import Change
@@ -79,7 +79,7 @@ class GroupView(ApiView):
 
     @extend_schema(operation_id="consumer_groups_forget", request=shapes.Forget, responses=ChangeSerializer)
     def delete(self, request: Request, subject: str, group: str) -> Response:
-        """Delete a consumer group: its progress on the nodes, description and tags. Messages are kept. `force` deletes it even if
+        """Delete a consumer group: its progress on the nodes and what was set of it. Messages are kept. `force` deletes it even if
         it is in use.
         """
         force = self.body(shapes.Forget)["force"]
@@ -110,7 +110,7 @@ def _progress(answers: Answers[dict[str, Any]], group: Any) -> dict[str, Any]:
     pages = list(answers.values.values())
     places.sort(key=lambda place: place["broker_group"])
     return {
-        **{name: None if unknown else GROUP_NUMBERS[name](pages) for name in ("lag", "time_lag_seconds")},
+        **{name: None if unknown else combined(name, pages) for name in ("lag", "time_lag_seconds")},
         "unknown_reason": "; ".join(unknown) or None,
         "progress": places,
         "members": members,

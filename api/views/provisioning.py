@@ -15,7 +15,7 @@ from api.base import ApiView, checked_reason
 from api.parsers import BoundedJsonParser, check_text, read_bounded
 from console.accounts.roles import Right
 from metaserver.services import apply as service
-from metaserver.services.documents import names_teams
+from metaserver.services.documents import GROUP_KEYS, GROUPS, KEYS, names_teams
 
 DOCUMENT_BYTES_MAX = 1 << 20
 DEPTH_MAX = 20
@@ -90,13 +90,14 @@ class Document(serializers.Serializer):  # type: ignore[type-arg]
     """The desired state. Objects and fields that the document omits stay unchanged."""
 
     teams = serializers.ListField(
-        child=serializers.JSONField(), required=False, allow_null=True, help_text="name, description"
+        child=serializers.JSONField(), required=False, allow_null=True, help_text=", ".join(KEYS["teams"])
     )
     subjects = serializers.ListField(
-        child=serializers.JSONField(), required=False, allow_null=True,
-        help_text="name, description, owner, tags, messages_per_second, bytes_per_second, retention_hours,"
-        " allowed_groups, archived, consumer_groups (name, description, tags)",
-    )  # fmt: skip
+        child=serializers.JSONField(),
+        required=False,
+        allow_null=True,
+        help_text=", ".join(f"{key} ({', '.join(GROUP_KEYS)})" if key == GROUPS else key for key in KEYS["subjects"]),
+    )
 
 
 class StepShape(serializers.Serializer):  # type: ignore[type-arg]

@@ -54,7 +54,7 @@ class GroupPages:
         view, (subject, group) = self._view, await self._named(request)
         limit = min(Params(request.query).whole("limit", MEMBERS_MAX, minimum=1), MEMBERS_MAX)
         after = request.query.get("after", "")
-        numbers, age = group_numbers(view, subject, group)
+        numbers, ages = group_numbers(view, subject, group)
         consumers = group.progress.consumers
         names = sorted(name for name in consumers if name > after)
         page = names[:limit]
@@ -68,7 +68,7 @@ class GroupPages:
         members = [self._member(subject, consumers[name]) for name in page]
 
         def read() -> None:
-            if age is not None:
+            for age in ages:
                 age.read()
             for member, entries in members:
                 if entries is not None:

@@ -11,7 +11,7 @@ from broker_node.storage.consume_log import KNOWN_LOOK_MAX, stored_at_ms
 from broker_node.storage.oldest_sequence import begin_adjusted
 from broker_node.storage.subject import Group, Subject
 from qmq.errors import LogError
-from qmq.lag import lag_of, time_lag_seconds
+from qmq.lag import STORE_TIMES, Lag, lag_of, time_lag_seconds
 from qmq_node.log.index import IndexView
 from qmq_node.policy import NO_RULES, sends_policy
 from qmq_node.slices import Pacer
@@ -29,15 +29,17 @@ Row = tuple[dict[str, Any], list["Age"]]
 
 @dataclass(frozen=True, slots=True)
 class Age:
-    """The store time of a message that a group has not acknowledged; `read` adds it to the group's numbers."""
+    """The age of a message that a group has not acknowledged; `read` adds it to the group's numbers."""
 
     stats: dict[str, Any]
+    name: str
+    """Of the age, one of STORE_TIMES."""
     sequence: int
     view: IndexView
     now_ms: int
 
     def read(self) -> None:
-        """Add the time lag. For any thread."""
+        """Add the age and the store time. For any thread."""
         try:
             at_ms = stored_at_ms(self.view, self.sequence)
         except LogError as error:
@@ -46,8 +48,8 @@ class Age:
         if at_ms is None:
             self.stats["reason"] = "the oldest unacknowledged message is withheld: its commit is corrupted"
             return
-        self.stats["oldest_stored_at_ms"] = at_ms
-        self.stats["time_lag_seconds"] = time_lag_seconds(self.now_ms, at_ms)
+        self.stats[STORE_TIMES[self.name]] = at_ms
+        self.stats[self.name] = time_lag_seconds(self.now_ms, at_ms)
 
 
 def encoded(value: dict[str, Any]) -> bytes:
@@ -104,19 +106,19 @@ async def _row(view: NodeView, subject: Subject, pacer: Pacer) -> Row:
     ages: list[Age] = []
     for group in list(subject.groups.values()):
         await pacer.spend(1 + len(group.progress.consumers))
-        numbers, age = group_numbers(view, subject, group)
+        numbers, of_group = group_numbers(view, subject, group)
         numbers |= _members(view, subject, group)
         stats["groups"].append(numbers)
-        if age is not None:
-            ages.append(age)
+        ages += of_group
     return stats, ages
 
 
-def group_numbers(view: NodeView, subject: Subject, group: Group) -> tuple[dict[str, Any], Age | None]:
-    """Returns the numbers of a group without its consumers, and the age to add to them; None without a lag."""
+def group_numbers(view: NodeView, subject: Subject, group: Group) -> tuple[dict[str, Any], list[Age]]:
+    """Returns the numbers of a group without its consumers, and the ages to add to them."""
     progress = group.progress
     lag = lag_of(subject.visible_end, progress.next_sequence, subject.begin, progress.in_flight)
     rates, steady = view.rates.per_second(group.meter), view.rates.steady_per_second(group.meter)
+    oldest = _oldest(subject, group, lag)
     stats: dict[str, Any] = {
         "group": progress.group,
         "broadcast": progress.broadcast,
@@ -124,8 +126,8 @@ def group_numbers(view: NodeView, subject: Subject, group: Group) -> tuple[dict[
         "backlog": lag.backlog,
         "in_flight": lag.in_flight,
         "lag": lag.total,
-        "time_lag_seconds": None if lag.total else 0.0,
-        "oldest_stored_at_ms": None,
+        **{name: 0.0 if sequence is None else None for name, sequence in oldest.items()},
+        **dict.fromkeys(STORE_TIMES.values()),
         "pull_rate": rates and rates[0],
         "ack_rate": rates and rates[1],
         "steady_ack_rate": steady and steady[1],
@@ -136,11 +138,20 @@ def group_numbers(view: NodeView, subject: Subject, group: Group) -> tuple[dict[
     }
     if steady is None:
         stats["reason"] = NOT_LONG_ENOUGH
-    oldest = max(progress.oldest_unacked(), subject.begin)
-    if not lag.total or oldest >= subject.visible_end:
-        return stats, None
-    entries = subject.consume_log.view(oldest, oldest + KNOWN_LOOK_MAX)
-    return stats, Age(stats, oldest, entries, view.clock.wall_ms())
+    now_ms = view.clock.wall_ms()
+    ages = []
+    for name, sequence in oldest.items():
+        if sequence is not None and sequence < subject.visible_end:
+            entries = subject.consume_log.view(sequence, sequence + KNOWN_LOOK_MAX)
+            ages.append(Age(stats, name, sequence, entries, now_ms))
+    return stats, ages
+
+
+def _oldest(subject: Subject, group: Group, lag: Lag) -> dict[str, int | None]:
+    """By age, those of STORE_TIMES: the consume sequence of the message; None without one, whose age is 0."""
+    return {
+        "time_lag_seconds": max(group.progress.lowest_not_done(), subject.begin) if lag.total else None,
+    }
 
 
 def _members(view: NodeView, subject: Subject, group: Group) -> dict[str, Any]:

@@ -116,7 +116,7 @@ class GroupProgress:
         """Messages pulled and not acked, over all consumers."""
         return sum(consumer.log.in_flight for consumer in self.consumers.values())
 
-    def oldest_unacked(self) -> int:
-        """The lowest consume sequence this group is not done with."""
+    def lowest_not_done(self) -> int:
+        """The lowest consume sequence this group is not done with: in flight, or not pulled yet."""
         held = [oldest for c in self.consumers.values() if (oldest := c.log.oldest_sequence()) is not None]
         return min([self.next_sequence, *held])

@@ -46,7 +46,7 @@ class Notifier(Protocol):
     """Delivers one notification to one channel."""
 
     def send(self, channel: AlertChannel, delivery: str, body: Mapping[str, Any]) -> str:
-        """Send; what happened, in a few words. Raises NotTold."""
+        """Send; what happened, in a few words. Raises NotDelivered."""
         ...
 
 
@@ -122,7 +122,7 @@ class WebhookNotifier:
         return f"{target.origin} answered {status}"
 
     def check(self, channel: AlertChannel) -> str:
-        """Check that requests to the webhook's host are allowed, without sending one. Raises NotTold."""
+        """Check that requests to the webhook's host are allowed, without sending one. Raises NotDelivered."""
         deadline = Deadline(self.timeout_seconds, self.clock)
         target, _ = self._checked(str(unseal(channel.sealed).get("url", "")), deadline)
         return f"requests to {target.origin} are allowed"

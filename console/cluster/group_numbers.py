@@ -1,10 +1,11 @@
 """The numbers of a consumer group that nodes report, and the one that those of several broker groups make. Pure.
 
-The list of groups, the page of a group and the live feed sum by this table. A number that one broker group does not know is
-unknown.
+The list of groups, the page of a group, the live feed and the schemas of the API follow from this table. A number that one broker
+group does not know is unknown.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -32,15 +33,35 @@ def consumers(flag: str, reports: Iterable[Mapping[str, Any]]) -> int:
     return len({one["consumer_id"] for report in reports for one in report["consumers"] if one[flag]})
 
 
-GROUP_NUMBERS: Mapping[str, Callable[[Reports], Any]] = {
-    "backlog": partial(total, "backlog"),
-    "in_flight": partial(total, "in_flight"),
-    "lag": partial(total, "lag"),
-    "time_lag_seconds": partial(longest, "time_lag_seconds"),
-    "pull_rate": partial(total, "pull_rate", digits=2),
-    "ack_rate": partial(total, "ack_rate", digits=2),
-    "consumers_online": partial(consumers, "online"),
-    "retry_lag": lambda reports: 0,  # that of the retry subject is added when all groups are summed
-    "retried": partial(total, "retried"),
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupNumber:
+    """What a number of a consumer group is across broker groups."""
+
+    combine: Callable[[str, Reports], Any]
+    """Returns it from its name and what the broker groups report."""
+    is_whole: bool = True
+    """Whether it is an integer."""
+    is_listed: bool = True
+    """Whether lists of groups have it. The page of a group and the feeds have each number."""
+    help: str = ""
+    """For the OpenAPI file."""
+
+
+GROUP_NUMBERS: Mapping[str, GroupNumber] = {
+    "backlog": GroupNumber(combine=total, help="stored, not pulled"),
+    "in_flight": GroupNumber(combine=total, help="pulled, not acked"),
+    "lag": GroupNumber(combine=total),
+    "time_lag_seconds": GroupNumber(combine=longest, is_whole=False),
+    "pull_rate": GroupNumber(combine=partial(total, digits=2), is_whole=False),
+    "ack_rate": GroupNumber(combine=partial(total, digits=2), is_whole=False),
+    "consumers_online": GroupNumber(combine=lambda _, reports: consumers("online", reports)),
+    # That of the retry subject is added when all groups are summed.
+    "retry_lag": GroupNumber(combine=lambda *_: 0, help="messages waiting for another attempt"),
+    "retried": GroupNumber(combine=total, is_listed=False),
 }
 """By the name that the API and feeds have for it. The API shows each as `at_least` while broker groups are unreachable."""
+
+
+def combined(name: str, reports: Reports) -> Any:
+    """Return a number of a group, one of GROUP_NUMBERS, from what broker groups report."""
+    return GROUP_NUMBERS[name].combine(name, reports)

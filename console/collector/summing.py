@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from console.cluster.group_numbers import GROUP_NUMBERS, consumers, total
+from console.cluster.group_numbers import GROUP_NUMBERS, combined, consumers, total
 from console.cluster.measured import Measured
 from console.cluster.places import NodePlace
 from console.snapshot.lag_state import LagState, is_draining, lag_state, not_draining
@@ -149,8 +149,7 @@ def _sum(name: str, items: Sequence[Mapping[str, Any]]) -> Any:
         return total("end_sequence", items) - total("begin_sequence", items)
     if name == "sent_messages":
         return total("end_sequence", items)
-    add = GROUP_NUMBERS.get(name)
-    return total(name, items, 2) if add is None else add(items)
+    return combined(name, items) if name in GROUP_NUMBERS else total(name, items, 2)
 
 
 def _answered(
@@ -284,7 +283,7 @@ def _group(
     entry: Entry = {"subject": subject, "group": group, "broadcast": broadcast}
     if reason is not None:
         return {**entry, **_GROUP_UNKNOWN, "state": LagState.UNKNOWN.value, "reason": reason}
-    entry |= {name: add(items) for name, add in GROUP_NUMBERS.items()}
+    entry |= {name: combined(name, items) for name in GROUP_NUMBERS}
     entry |= {
         "is_draining": None,
         "not_draining": None,

@@ -9,15 +9,16 @@ from collections.abc import Mapping
 from operator import itemgetter
 from typing import Any
 
+from console.cluster.group_numbers import GROUP_NUMBERS
 from console.snapshot.lag_state import LagState
 from console.snapshot.state import group_key
 from metaserver import queries
 from qmq.protocol.names import split_subject
 
+LISTED_NUMBERS = tuple(name for name, number in GROUP_NUMBERS.items() if number.is_listed)
 LAG_FIELDS = (
-    "subject", "group", "backlog", "in_flight", "lag", "time_lag_seconds", "pull_rate", "ack_rate", "drain_seconds", "is_draining",
-    "not_draining", "consumers_online", "is_paused", "retry_lag", "withheld", "state", "reason", "at", "missing", "at_least",
-    "last",
+    "subject", "group", *LISTED_NUMBERS, "drain_seconds", "is_draining", "not_draining", "is_paused", "withheld", "state",
+    "reason", "at", "missing", "at_least", "last",
 )  # fmt: skip
 ORDERS_MAX = 4
 """Orders that a table keeps: eight bytes a group each."""

@@ -136,9 +136,11 @@ const TERMS: readonly [RegExp, RegExp][] = [
 ];
 
 test("numbers have one word each in Chinese", () => {
-  const wrong = [...zh].filter(([key, text]) =>
-    TERMS.some(([word, english]) => word.test(text) && !english.test(en.get(key) ?? en.get(`${plain(key)}_one`) ?? "")),
-  );
+  const wrong = [...zh].flatMap(([key, text]) => {
+    const english = en.get(key) ?? en.get(`${plain(key)}_one`) ?? "";
+    const broken = TERMS.filter(([word, wanted]) => word.test(text) && !wanted.test(english));
+    return broken.map(([word, wanted]) => `${key}: ${text} has ${word.source}, so "${english}" needs ${wanted.source}`);
+  });
   expect(wrong).toEqual([]);
   expect([...zh].filter(([, text]) => /积压|滞后|时间延迟|延迟消息|遗忘|位点/.test(text))).toEqual([]);
 });

@@ -9,6 +9,7 @@ import pytest
 
 from console.alerts.rules import Kind
 from console.jobs.jobs import JOBS
+from tests.served.api.alerts.receiver import documented_body
 from tests.served.e2e.pages import PAGES
 from tests.support.servers.processes import PROJECT
 
@@ -38,6 +39,10 @@ def test_each_kind_of_alert_has_its_texts(language: str) -> None:
 
 def test_each_kind_of_alert_is_documented() -> None:
     assert first_cells("docs/alerts.md", "Kind") == {str(kind) for kind in Kind}
+
+
+def test_each_field_of_a_webhook_is_explained() -> None:
+    assert first_cells("docs/alerts.md", "Field of `alert`") == set(documented_body()["alert"])
 
 
 @LANGUAGES

@@ -16,10 +16,11 @@ from console.collector.metadata import Metadata
 from console.snapshot import bus, chunks
 from console.snapshot.bus import SNAPSHOT_KEY, StoredReader
 from console.snapshot.state import group_key
+from tests.support.console.node_stats import group_stats, subject_stats
 from tests.support.manual_clock import ManualClock
 from tests.support.servers.services import RedisServer, Server, named_databases
 from tests.support.servers.shared import server_for_tests
-from tests.unit.console.live.stats import group_stats, place, stats, subject_stats
+from tests.unit.console.live.stats import place, stats
 
 SUBJECTS = 2_000
 

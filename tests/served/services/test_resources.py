@@ -1,6 +1,7 @@
 """Each field of each kind of row that operators manage: it can't be accepted and thrown away."""
 
 import json
+import re
 import sys
 from typing import Any
 
@@ -33,6 +34,19 @@ WITH_RELATIONS = {"alert_rule", "user"}
 SHOWN_AS = {("alert_channel", "url"): "origin", ("alert_channel", "secret"): "secrets"}
 """Fields whose value is not shown: what changes with them."""
 
+PAGES = {
+    "subject": ("features/subjects",),
+    "consumer_group": ("features/groups",),
+    "team": ("features/teams",),
+    "broker_group": ("features/brokers",),
+    "alert_channel": ("features/alerts",),
+    "alert_rule": ("features/alerts",),
+    "silence": ("features/alerts",),
+    "alert": ("features/alerts",),
+    "user": ("features/users", "features/account", "ui"),
+}
+"""By kind: the folders of the front end where one is changed."""
+
 
 def resources() -> list[Resource[Any]]:
     """All that modules of the project define."""
@@ -48,8 +62,8 @@ def test_each_field_of_a_resource_is_in_its_description(resource: Resource[Any])
     row = ROWS[resource.kind]
     if resource.kind in WITH_RELATIONS:
         row.save()
-    shown = resource.described(row)
-    assert {SHOWN_AS.get((resource.kind, name), name) for name in resource.fields} <= set(shown)
+    wanted = {SHOWN_AS.get((resource.kind, name), name) for name in resource.fields}
+    assert not wanted - set(resource.described(row)), "add it to the `described` of the resource"
 
 
 def test_each_kind_of_row_is_tested() -> None:
@@ -61,4 +75,11 @@ def test_each_field_has_a_label(language: str) -> None:
     """The preview of a change shows it; without a label it would show the name in the API."""
     labels = json.loads((PROJECT / f"frontend/src/i18n/{language}/common.json").read_text())["field"]
     shown = {SHOWN_AS.get((one.kind, name), name) for one in resources() for name in one.fields}
-    assert not shown - labels.keys()
+    assert not shown - labels.keys(), f"add field.NAME to frontend/src/i18n/{language}/common.json"
+
+
+@pytest.mark.parametrize("resource", resources(), ids=lambda resource: resource.kind)
+def test_each_field_can_be_set_in_the_console(resource: Resource[Any]) -> None:
+    files = (path for folder in PAGES[resource.kind] for path in (PROJECT / "frontend/src" / folder).rglob("*.ts*"))
+    words = {word for path in files if ".test." not in path.name for word in re.findall(r"\w+", path.read_text())}
+    assert not resource.fields.keys() - words, f"add an input to the form in frontend/src/{PAGES[resource.kind][0]}"

@@ -164,4 +164,4 @@ async def test_the_page_of_admin_pages_has_each_field(tmp_path: Path) -> None:
     assert set(group) | {"reason"} == documented["group"]
     assert set(consumer) == documented["consumer"]
     assert {name for name in group if name.endswith("_stored_at_ms")} == set(STORE_TIMES.values())
-    assert {name for name in group if name.endswith("lag_seconds")} == set(STORE_TIMES)
+    assert {name for name in group if name.endswith("_seconds")} == set(STORE_TIMES)

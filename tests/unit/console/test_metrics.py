@@ -15,10 +15,11 @@ from console.accounts.roles import Scope
 from console.collector.summing import summed
 from console.reports.metrics import GROUP_SERIES_MAX, PAGE_SECONDS, MetricsPage, exposition
 from console.snapshot.state import State, empty, group_key
+from tests.support.console.node_stats import group_stats, subject_stats
 from tests.support.console.people import machine, person
 from tests.support.manual_clock import ManualClock
 from tests.support.servers.processes import PROJECT
-from tests.unit.console.live.stats import AWAY, NOW_MS, group_stats, place, stats, subject_stats
+from tests.unit.console.live.stats import AWAY, NOW_MS, place, stats
 
 HEALTH = {
     "last_beat_ms": NOW_MS, "duration_seconds": 0.1, "published_bytes": 7, "beats": 5, "overruns": 1, "errors": 2,

@@ -8,15 +8,15 @@ import { whenDrawn } from "@/ui/dialog/whenOpened";
 
 const EditDialog = whenDrawn(async () => (await import("@/features/groups/EditDialog")).EditDialog);
 
-/** What people wrote about the group, and since when it is known. */
+/** What people set of the group, and since when it is known. */
 export function About({ name, detail, etag }: OfGroup) {
   const { t } = useTranslation("groups");
   const [edited, setEdited] = useState<{ etag: string | null } | null>(null);
   const tags = detail.tags ?? [];
   return (
     <Stack gap="xs" align="flex-start">
-      <Line label={t("about.description")}>{detail.description || t("about.no_description")}</Line>
-      <Line label={t("about.tags")}>
+      <Line label={t("common:field.description")}>{detail.description || t("about.no_description")}</Line>
+      <Line label={t("common:field.tags")}>
         {tags.length === 0
           ? "—"
           : tags.map((tag) => (
@@ -29,7 +29,9 @@ export function About({ name, detail, etag }: OfGroup) {
       <Line label={t("about.first_seen")}>
         <Instant at={detail.first_seen_at} />
       </Line>
-      {detail.is_paused && detail.pause_reason && <Line label={t("about.pause_reason")}>{detail.pause_reason}</Line>}
+      {detail.is_paused && detail.pause_reason && (
+        <Line label={t("common:field.pause_reason")}>{detail.pause_reason}</Line>
+      )}
       {detail.may_change && (
         <Button
           size="xs"

@@ -7,7 +7,7 @@ import { groupsKey, type OfGroup } from "@/features/groups/queries";
 import { ChangeDialog } from "@/ui/dialog/ChangeDialog";
 import { fieldsOf } from "@/ui/fields";
 
-/** Description and tags. */
+/** Everything that is set of a group. */
 export function EditDialog({ name, detail, etag, onClose }: OfGroup & { onClose: () => void }) {
   const { t } = useTranslation("groups");
   const [values, setValues] = useState({ description: detail.description ?? "", tags: detail.tags ?? [] });
@@ -24,9 +24,15 @@ export function EditDialog({ name, detail, etag, onClose }: OfGroup & { onClose:
       doneMessage={t("edit.done")}
       refreshes={[groupsKey]}
     >
-      <Textarea label={t("about.description")} autosize minRows={2} {...fields.text("description")} data-autofocus />
+      <Textarea
+        label={t("common:field.description")}
+        autosize
+        minRows={2}
+        {...fields.text("description")}
+        data-autofocus
+      />
       <TagsInput
-        label={t("about.tags")}
+        label={t("common:field.tags")}
         description={t("edit.tags_hint")}
         maxTags={limit("NewGroupRequest", "tags", "maxItems")}
         {...fields.chosen("tags")}

@@ -1,11 +1,14 @@
 import { screen, waitFor, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { beforeEach, expect, test } from "vitest";
+import limits from "virtual:limits";
 import GroupPage from "@/features/groups/GroupPage";
 import { detail, row } from "@/features/groups/testing";
 import type { Member, Place } from "@/features/groups/queries";
+import common from "@/i18n/en/common.json";
 import { fakeFeeds, snapshot } from "@/test/feeds";
 import { answer, mount, type Answers } from "@/test/mount";
+import type { Limits } from "../../../limits";
 
 const ONE = "/api/v1/consumer-groups/orders/billing/";
 const NOTHING = {
@@ -158,10 +161,23 @@ test("forgetting a group in use is refused with the reason, and can be forced", 
   expect(changes(asked)).toMatchObject([{ body: { force: false } }, { body: { force: true } }]);
 });
 
+test("each value that can be set is on the page and in the dialog", async () => {
+  await open({ [`GET ${ONE}`]: tagged(detail()) });
+  const edit = await screen.findByRole("button", { name: "Edit details" });
+  const names = Object.keys((limits as Limits).PatchedGroupChangeRequest ?? {}).filter((name) => name !== "reason");
+  const labels = names.map((name) => common.field[name as keyof typeof common.field]);
+  expect(labels).toContain("Description");
+  for (const label of labels) expect(screen.getByText(label)).toBeVisible();
+  await userEvent.click(edit);
+  const dialog = within(await screen.findByRole("dialog"));
+  await dialog.findByRole("button", { name: "Preview" });
+  for (const label of labels) expect(dialog.getAllByLabelText(label)[0]).toBeVisible();
+});
+
 test("whoever may not change the group gets no buttons for it", async () => {
   await open({ [`GET ${ONE}`]: tagged(detail({ may_change: false, members: [member], members_total: 1 })) });
   await screen.findByText("c1");
-  for (const name of ["Pause", "Pause c1", "Reset progress", "Delete group", "Edit description and tags"])
+  for (const name of ["Pause", "Pause c1", "Reset progress", "Delete group", "Edit details"])
     expect(screen.queryByRole("button", { name })).not.toBeInTheDocument();
 });
 

@@ -1,14 +1,23 @@
 """A receiver of webhooks, and who changes rules."""
 
 import json
+import re
 import ssl
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from metaserver.services.changes import Actor
+from tests.support.servers.processes import PROJECT
 
 ACTOR = Actor("ada", "192.0.2.1", "request-1")
+
+
+def documented_body() -> dict[str, Any]:
+    """The example of docs/alerts.md: an alert that fires."""
+    (example,) = re.findall(r"^```json\n(.*?)^```", (PROJECT / "docs/alerts.md").read_text(), re.S | re.M)
+    found: dict[str, Any] = json.loads(example)
+    return found
 
 
 class Receiver:

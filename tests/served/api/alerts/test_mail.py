@@ -9,16 +9,10 @@ import pytest
 
 from console.alerts.models import AlertChannel
 from console.alerts.notifiers import SEND_SECONDS, EmailNotifier, NotDelivered
+from tests.served.api.alerts.receiver import documented_body
 from tests.support.manual_clock import ManualClock
 
 ADDRESSES = [f"a{number}@example.com" for number in range(20)]
-BODY = {
-    "event": "firing",
-    "alert": {
-        "id": "1", "rule": "lag", "kind": "lag", "severity": "warning", "target": "orders/billing", "owner": None,
-        "value": None, "threshold": 1.0, "since": "", "fired_at": "", "resolved_at": None, "resolution": None,
-    },
-}  # fmt: skip
 
 
 class MailServer:
@@ -86,7 +80,7 @@ def server(settings: Any) -> Iterator[MailServer]:
 
 
 def send(clock: ManualClock) -> str:
-    return EmailNotifier(clock=clock).send(AlertChannel(kind="email", addresses=ADDRESSES), "7", BODY)
+    return EmailNotifier(clock=clock).send(AlertChannel(kind="email", addresses=ADDRESSES), "7", documented_body())
 
 
 def test_a_mail_is_delivered_in_one_connection(server: MailServer) -> None:
@@ -146,7 +140,7 @@ def test_a_name_that_is_not_resolved_in_time_is_not_waited_for(server: MailServe
     notifier = EmailNotifier(resolver=resolver, clock=Late())
     try:
         with pytest.raises(NotDelivered, match="DNS lookup timed out"):
-            notifier.send(AlertChannel(kind="email", addresses=ADDRESSES), "7", BODY)
+            notifier.send(AlertChannel(kind="email", addresses=ADDRESSES), "7", documented_body())
     finally:
         may_end.set()
     assert server.commands == []

@@ -13,6 +13,7 @@ from console.collector.summing import summed
 from console.snapshot.state import State, empty
 from tests.served.api.alerts.receiver import ACTOR
 from tests.served.api.alerts.system_state import BEGIN, at
+from tests.support.console.node_stats import group_stats, node_stats, subject_stats
 
 pytestmark = pytest.mark.django_db
 PLACE = NodePlace("g1-a", "g1", "broker", True, "127.0.0.1:1", "127.0.0.1:2")
@@ -21,22 +22,10 @@ BEGIN_MS = int(BEGIN.timestamp() * 1000)
 
 def stats(lag: int, dead_letters: int = 0) -> dict[str, Any]:
     """What a broker's /stats says with one group, and some dead letters of it."""
-    group = {
-        "group": "billing", "broadcast": False, "next_sequence": 0, "backlog": lag, "in_flight": 0, "lag": lag,
-        "time_lag_seconds": 1.0, "pull_rate": 0.0, "ack_rate": 0.0, "steady_ack_rate": 0.0, "skipped_by_retention": 0,
-        "retried": 0, "redelivered": 0, "withheld": 0, "paused": False, "consumers": [],
-    }  # fmt: skip
-    numbers = {
-        "begin_sequence": 0, "send_rate": 0.0, "steady_send_rate": 0.0, "send_bytes_rate": 0.0, "withheld": 0,
-    }  # fmt: skip
-    subjects: list[dict[str, Any]] = [{"subject": "orders", "end_sequence": lag, "groups": [group], **numbers}]
+    subjects = [subject_stats("orders", 0, lag, group_stats("billing", lag=lag, backlog=lag))]
     if dead_letters:
-        name = "%DEAD_RETRY%orders%billing"
-        subjects.append({"subject": name, "end_sequence": dead_letters, "groups": [], **numbers})
-    return {
-        "state": "read_write", "state_reason": "", "version": "1", "disk_free_bytes": 100, "connections": 1,
-        "uptime_seconds": 5.0, "log": {"begin": 0, "end": 1, "synced_end": 1, "damaged": []}, "subjects": subjects,
-    }  # fmt: skip
+        subjects.append(subject_stats("%DEAD_RETRY%orders%billing", 0, dead_letters))
+    return node_stats(*subjects)
 
 
 def state(old: State, answer: dict[str, Any] | None, seconds: int) -> State:

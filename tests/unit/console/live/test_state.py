@@ -26,16 +26,8 @@ from console.snapshot.state import (
     recent,
 )
 from console.times import rfc3339
-from tests.unit.console.live.stats import (
-    AWAY,
-    NOW_MS,
-    consumer,
-    group_stats,
-    place,
-    states,
-    stats,
-    subject_stats,
-)
+from tests.support.console.node_stats import consumer, group_stats, subject_stats
+from tests.unit.console.live.stats import AWAY, NOW_MS, place, states, stats
 
 feeds = st.sampled_from(
     [Feed("lag"), Feed("lag", "orders"), Feed("lag", "orders", "g"), Feed("lag", "a"), Feed("nodes"), Feed("events")]
