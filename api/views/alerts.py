@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from api.actions import action
-from api.base import ApiView, one_of
+from api.base import ApiView
 from api.filters import PartFilter, PrefixFilter, TruthFilter
 from api.lists import ListView
 from api.schema import MADE, ChangeSerializer
@@ -24,7 +24,7 @@ from console.alerts.services import alerts as alert_service
 from console.alerts.services import channels as channel_service
 from console.alerts.services import rules as rule_service
 from console.alerts.services import silences as silence_service
-from console.alerts.services.values import row_id
+from console.alerts.services.values import with_id
 
 NOTIFICATIONS_SHOWN_MAX = 50
 _KINDS = [(kind.value, kind.value) for kind in Kind]
@@ -73,10 +73,7 @@ class AlertRuleView(ApiView):
     @extend_schema(operation_id="alert_rules_get", responses=shapes.AlertRuleRow)
     def get(self, request: Request, rule: str) -> Response:
         """Return one rule."""
-        found = one_of(
-            queries.rules().filter(pk=row_id(rule_service.ALERT_RULE, rule)), rule_service.ALERT_RULE.unknown(rule)
-        )
-        return self.one(found)
+        return self.one(rule_service.ALERT_RULE.one(with_id(queries.rules(), rule), rule))
 
     @extend_schema(operation_id="alert_rules_update", request=shapes.AlertRuleChange, responses=ChangeSerializer)
     def patch(self, request: Request, rule: str) -> Response:
@@ -136,9 +133,7 @@ class AlertView(ApiView):
     @extend_schema(operation_id="alerts_get", responses=shapes.AlertDetail)
     def get(self, request: Request, alert: str) -> Response:
         """Return one alert with its notifications."""
-        found = one_of(
-            queries.alerts().filter(pk=row_id(alert_service.ALERT, alert)), alert_service.ALERT.unknown(alert)
-        )
+        found = alert_service.ALERT.one(with_id(queries.alerts(), alert), alert)
         notifications = found.notifications.select_related("channel")[:NOTIFICATIONS_SHOWN_MAX]
         row = self.shown(found, is_silenced=silence_service.silenced_at(timezone.now()))
         shown = [self.shown(item, shapes.NotificationRow) for item in notifications]
@@ -206,11 +201,7 @@ class SilenceView(ApiView):
     @extend_schema(operation_id="silences_get", responses=shapes.SilenceRow)
     def get(self, request: Request, silence: str) -> Response:
         """Return one silence."""
-        found = one_of(
-            queries.silences().filter(pk=row_id(silence_service.SILENCE, silence)),
-            silence_service.SILENCE.unknown(silence),
-        )
-        return self.one(found)
+        return self.one(silence_service.SILENCE.one(with_id(queries.silences(), silence), silence))
 
     @extend_schema(operation_id="silences_end", responses=ChangeSerializer)
     def delete(self, request: Request, silence: str) -> Response:
@@ -256,11 +247,7 @@ class AlertChannelView(ApiView):
     @extend_schema(operation_id="alert_channels_get", responses=shapes.AlertChannelRow)
     def get(self, request: Request, channel: str) -> Response:
         """Return one channel."""
-        found = one_of(
-            queries.channels().filter(pk=row_id(channel_service.ALERT_CHANNEL, channel)),
-            channel_service.ALERT_CHANNEL.unknown(channel),
-        )
-        return self.one(found)
+        return self.one(channel_service.ALERT_CHANNEL.one(with_id(queries.channels(), channel), channel))
 
     @extend_schema(operation_id="alert_channels_update", request=shapes.AlertChannelChange, responses=ChangeSerializer)
     def patch(self, request: Request, channel: str) -> Response:

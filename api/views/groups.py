@@ -9,10 +9,10 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from api.actions import action
-from api.base import ApiView, one_of
+from api.base import ApiView
 from api.filters import PartFilter, TruthFilter
 from api.lists import ListView
-from api.problems import Problem
+from api.problems import Problem, invalid
 from api.schema import MADE, ChangeSerializer
 from api.serializers import groups as shapes
 from console.accounts.roles import Right
@@ -63,9 +63,8 @@ class GroupView(ApiView):
     @extend_schema(operation_id="consumer_groups_get", responses=shapes.GroupDetail)
     def get(self, request: Request, subject: str, group: str) -> Response:
         """Return a consumer group with its current progress and consumers, read from the nodes."""
-        found = one_of(
-            queries.consumer_groups().filter(subject__name=subject, name=group), service.unknown(subject, group)
-        )
+        groups = queries.consumer_groups().filter(subject__name=subject, name=group)
+        found = service.GROUP.one(groups, f"{subject}/{group}")
         route = queries.routes().filter(subject__name=subject).first()
         names = list(route.broker_groups) if route is not None else []
         answers = brokers(names).ask(lambda _, node: node.group(subject, group))
@@ -155,9 +154,7 @@ class ResetView(ApiView):
         value = None
         if target["to"] == "time":
             if "time" not in target:
-                raise Problem(
-                    400, "request.invalid", "time: is required for a reset to a time", {"time": "is required"}
-                )
+                raise invalid("time", "is required for a reset to a time")
             value = max(0, round(target["time"].timestamp() * 1000))
         elif target["to"] == "sequence":
             if "sequence" not in target or "broker_group" not in target:

@@ -6,7 +6,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from api.actions import action
-from api.base import ApiView, one_of
+from api.base import ApiView
 from api.filters import MemberFilter, PartFilter, PrefixFilter, TruthFilter
 from api.lists import ListView
 from api.schema import MADE, ChangeSerializer
@@ -64,7 +64,7 @@ class SubjectView(ApiView):
     @extend_schema(operation_id="subjects_get", responses=shapes.SubjectRow)
     def get(self, request: Request, subject: str) -> Response:
         """Return one subject."""
-        return self.one(one_of(queries.subjects().filter(name=subject), service.SUBJECT.unknown(subject)))
+        return self.one(service.SUBJECT.one(queries.subjects().filter(name=subject), subject))
 
     @extend_schema(operation_id="subjects_update", request=shapes.SubjectChange, responses=ChangeSerializer)
     def patch(self, request: Request, subject: str) -> Response:

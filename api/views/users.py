@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from api.actions import action
-from api.base import ApiView, one_of
+from api.base import ApiView
 from api.filters import SEARCH, Ordering, PartFilter, TruthFilter, searched
 from api.lists import ListView
 from api.schema import MADE, ChangeSerializer
@@ -81,7 +81,7 @@ class UserView(ApiView):
     @extend_schema(operation_id="users_get", responses=shapes.UserRow)
     def get(self, request: Request, user_id: int) -> Response:
         """Return one user."""
-        return self.one(one_of(users().filter(pk=user_id), services.USER.unknown(user_id)))
+        return self.one(services.USER.one(users().filter(pk=user_id), user_id))
 
     @extend_schema(operation_id="users_update", request=shapes.UserChange, responses=ChangeSerializer)
     def patch(self, request: Request, user_id: int) -> Response:
@@ -149,7 +149,7 @@ class TeamView(ApiView):
     @extend_schema(operation_id="teams_get", responses=shapes.TeamRow)
     def get(self, request: Request, team: str) -> Response:
         """Return one team."""
-        return self.one(one_of(teams().filter(name=team), team_service.TEAM.unknown(team)))
+        return self.one(team_service.TEAM.one(teams().filter(name=team), team))
 
     @extend_schema(operation_id="teams_update", request=shapes.TeamChange, responses=ChangeSerializer)
     def patch(self, request: Request, team: str) -> Response:
@@ -176,8 +176,7 @@ class MembersView(ApiView):
     @extend_schema(operation_id="teams_members", parameters=[SEARCH], responses=shapes.Member(many=True))
     def get(self, request: Request, team: str) -> Response:
         """List the members of a team."""
-        if not queries.teams().filter(name=team).exists():
-            raise team_service.TEAM.unknown(team)
+        team_service.TEAM.one(queries.teams().filter(name=team), team)
         return self.listed(searched(request, User.objects.filter(teams__name=team), "username"))
 
     @extend_schema(operation_id="teams_set_members", request=shapes.Members, responses=ChangeSerializer)

@@ -21,7 +21,7 @@ from console.alerts.notifiers import (
 from console.alerts.rules import Event
 from console.alerts.sealing import SealBroken, fingerprint, seal, unseal
 from console.alerts.services.outbox import body_of
-from console.alerts.services.values import NAME, row_id
+from console.alerts.services.values import NAME, with_id
 from metaserver.errors import Conflict
 from metaserver.services import audit
 from metaserver.services.changes import Change, Request, VersionedRequest, changing
@@ -178,9 +178,7 @@ def try_channel(
     Raises:
         NotFound.
     """
-    row = AlertChannel.objects.filter(pk=row_id(ALERT_CHANNEL, channel)).first()
-    if row is None:
-        raise ALERT_CHANNEL.unknown(channel)
+    row = ALERT_CHANNEL.one(with_id(AlertChannel.objects.all(), channel), channel)
     dry_run = request.get("dry_run", False)
     notifier = (using or notifiers())[row.kind]
     try:
@@ -214,10 +212,7 @@ def note_outcome(row: AlertChannel, now: datetime, error: str) -> None:
 
 def locked(channel: str) -> AlertChannel:
     """A channel's row, locked until the transaction ends. Raises NotFound."""
-    row = AlertChannel.objects.select_for_update().filter(pk=row_id(ALERT_CHANNEL, channel)).first()
-    if row is None:
-        raise ALERT_CHANNEL.unknown(channel)
-    return row
+    return ALERT_CHANNEL.locked(with_id(AlertChannel.objects.all(), channel), channel)
 
 
 def _test_body(row: AlertChannel, now: datetime) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from console.alerts.arrivals import WINDOW_SECONDS_MAX
 from console.alerts.models import Alert, AlertChannel, AlertRule, Resolution
 from console.alerts.rules import Kind, Severity, default_clear_threshold, literal_subject
 from console.alerts.services.closing import close_alerts
-from console.alerts.services.values import GLOB, NAME, SECONDS, TEAM, THRESHOLD, row_id, team_problem
+from console.alerts.services.values import GLOB, NAME, SECONDS, TEAM, THRESHOLD, team_problem, with_id
 from metaserver import queries
 from metaserver.errors import Conflict, NotAllowed
 from metaserver.services.changes import Actor, Change, Request, VersionedRequest
@@ -134,9 +134,7 @@ def locked(rule: str, actor: Actor) -> AlertRule:
         NotFound.
         NotAllowed: the actor may not change the rule, whose subject may have another owner by now.
     """
-    row = AlertRule.objects.select_for_update().filter(pk=row_id(ALERT_RULE, rule)).first()
-    if row is None:
-        raise ALERT_RULE.unknown(rule)
+    row = ALERT_RULE.locked(with_id(AlertRule.objects.all(), rule), rule)
     if row.builtin is not None and actor.teams is not None:
         raise NotAllowed(f"Alert rule {row.name} is built in. Only administrators can change it.")
     actor.require_owner(f"alert rule {row.name}", _subject_owner(row) or row.owner)
