@@ -16,7 +16,7 @@ from console.accounts import known, lockout, services, sessions
 from console.accounts.models import User
 from console.accounts.names import USERNAME
 from console.accounts.roles import Role
-from console.http.requests import client_id, current_id
+from console.accounts.signals import actor_of
 from console.sealing import box
 from metaserver.services import audit
 from metaserver.services.changes import Actor
@@ -71,12 +71,9 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
             known.forget_addresses(user.pk)
             known.remember(request, user)
             ended = sessions.end_all(user.pk, but=request.session.get(sessions.KEY))
-            actor = Actor(
-                user.get_username(), str(request.META.get("REMOTE_ADDR", "")), current_id.get(), client_id.get()
-            )
-            audit.record(
-                actor=actor, action="user.password", target=user.get_username(), after={"sessions_ended": ended}
-            )
+            after = {"sessions_ended": ended}
+            actor = actor_of(request, user)
+            audit.record(actor=actor, action="user.password", target=user.get_username(), after=after)
 
 
 class SecondFactorAdapter(DefaultMFAAdapter):  # type: ignore[misc]

@@ -8,7 +8,7 @@ import socket
 import uuid
 from asyncio import FIRST_COMPLETED
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from redis.exceptions import RedisError
@@ -21,7 +21,7 @@ from console.collector.watch import watch
 from console.snapshot.bus import Publisher, SnapshotLost, StoredReader
 from console.snapshot.feeds import feed_of, restrict
 from console.snapshot.history import HistoryWriter
-from console.snapshot.state import Delta, Entry, State, delta, empty, encode, events_between, recent
+from console.snapshot.state import Delta, Entry, State, delta, divided, empty, encode, events_between, recent
 from console.times import rfc3339
 from qmq.clock import Clock
 
@@ -53,10 +53,6 @@ class Health:
     duration_seconds: float | None = None
     published_bytes: int = 0
     """What the last cycle wrote to the stored snapshot, compressed, and its messages."""
-
-    def shown(self) -> Entry:
-        """As JSON."""
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 class Collector:
@@ -226,7 +222,7 @@ class Collector:
         health.last_beat_at, health.last_beat_ms = head["at"], self._at_ms
         health.published_bytes = write.bytes_count + sum(len(text) for _, text in messages)
         health.duration_seconds = round(self._clock.monotonic() - began, 4)
-        return await self._publisher.publish(write, head, self._at_ms, encode(health.shown()), messages)
+        return await self._publisher.publish(write, head, self._at_ms, encode(asdict(health)), messages)
 
     async def _noted(self, state: State) -> None:
         """Keep this cycle's numbers for charts. When that fails a point is missing, and nothing else."""
@@ -274,20 +270,9 @@ def messages_of(change: Delta, head: Entry, listened: list[str]) -> list[tuple[s
 
 
 def _by_subject(change: Delta) -> dict[str, Delta]:
-    """Split the lag sections of a delta by subject, because a feed contains one subject."""
-    found: dict[str, Delta] = {}
-
-    def parts(section: str, key: str) -> dict[str, Any]:
-        of_subject = found.setdefault(key.partition("\n")[0], {})
-        return of_subject.setdefault(section, {"gone": [], "set": {}})
-
-    for section in ("subjects", "groups"):
-        both = change.get(section, {"gone": [], "set": {}})
-        for key in both["gone"]:
-            parts(section, key)["gone"].append(key)
-        for key, fields in both["set"].items():
-            parts(section, key)["set"][key] = fields
-    return found
+    """The lag sections of a delta by subject, because a feed contains one subject."""
+    lag: Delta = {section: change[section] for section in ("subjects", "groups") if section in change}
+    return divided(lag, lambda _, key: key.partition("\n")[0])
 
 
 def _all(before: State, metadata: Metadata, section: str) -> dict[str, Entry]:
