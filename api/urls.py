@@ -16,15 +16,21 @@ from api.views import (
     subjects,
 )
 
+_subject = "subjects/<str:subject>/"
+_group = "consumer-groups/<str:subject>/<str:group>/"
+_broker_group = "broker-groups/<str:name>/"
+_node = "nodes/<str:node_id>/"
+_letters = "dead-letters/<str:subject>/<str:group>/"
+_place = "<str:broker_group>/<int:sequence>/"
+
 subject_urls = [
     path("subjects/", subjects.SubjectsView.as_view(), name="subjects"),
-    path("subjects/<str:subject>/", subjects.SubjectView.as_view(), name="subject"),
-    path("subjects/<str:subject>/archive/", subjects.ArchiveView.as_view(), name="subject-archive"),
-    path("subjects/<str:subject>/restore/", subjects.RestoreView.as_view(), name="subject-restore"),
-    path("subjects/<str:subject>/placement/", subjects.PlacementView.as_view(), name="subject-placement"),
+    path(_subject, subjects.SubjectView.as_view(), name="subject"),
+    path(f"{_subject}archive/", subjects.ArchiveView.as_view(), name="subject-archive"),
+    path(f"{_subject}restore/", subjects.RestoreView.as_view(), name="subject-restore"),
+    path(f"{_subject}placement/", subjects.PlacementView.as_view(), name="subject-placement"),
 ]
 
-_group = "consumer-groups/<str:subject>/<str:group>/"
 group_urls = [
     path("consumer-groups/", groups.GroupsView.as_view(), name="consumer-groups"),
     path(_group, groups.GroupView.as_view(), name="consumer-group"),
@@ -34,22 +40,18 @@ group_urls = [
 ]
 cluster_urls = [
     path("broker-groups/", broker_groups.BrokerGroupsView.as_view(), name="broker-groups"),
-    path("broker-groups/<str:name>/", broker_groups.BrokerGroupView.as_view(), name="broker-group"),
-    path("broker-groups/<str:name>/approve/", broker_groups.ApproveView.as_view(), name="broker-group-approve"),
-    path("broker-groups/<str:name>/read-only/", broker_groups.ReadOnlyView.as_view(), name="broker-group-read-only"),
-    path("broker-groups/<str:name>/drain/", broker_groups.DrainView.as_view(), name="broker-group-drain"),
-    path("broker-groups/<str:name>/writable/", broker_groups.WritableView.as_view(), name="broker-group-writable"),
-    path("broker-groups/<str:name>/copies/", broker_groups.CopiesView.as_view(), name="broker-group-copies"),
-    path(
-        "broker-groups/<str:name>/switch-over/", broker_groups.SwitchOverView.as_view(), name="broker-group-switch-over"
-    ),
-    path("broker-groups/<str:name>/promote/", broker_groups.PromoteView.as_view(), name="broker-group-promote"),
+    path(_broker_group, broker_groups.BrokerGroupView.as_view(), name="broker-group"),
+    path(f"{_broker_group}approve/", broker_groups.ApproveView.as_view(), name="broker-group-approve"),
+    path(f"{_broker_group}read-only/", broker_groups.ReadOnlyView.as_view(), name="broker-group-read-only"),
+    path(f"{_broker_group}drain/", broker_groups.DrainView.as_view(), name="broker-group-drain"),
+    path(f"{_broker_group}writable/", broker_groups.WritableView.as_view(), name="broker-group-writable"),
+    path(f"{_broker_group}copies/", broker_groups.CopiesView.as_view(), name="broker-group-copies"),
+    path(f"{_broker_group}switch-over/", broker_groups.SwitchOverView.as_view(), name="broker-group-switch-over"),
+    path(f"{_broker_group}promote/", broker_groups.PromoteView.as_view(), name="broker-group-promote"),
     path("nodes/", broker_groups.NodesView.as_view(), name="nodes"),
-    path("nodes/<str:node_id>/", broker_groups.NodeView.as_view(), name="node"),
-    path(
-        "nodes/<str:node_id>/accept-log-loss/", broker_groups.AcceptLogLossView.as_view(), name="node-accept-log-loss"
-    ),
-    path("nodes/<str:node_id>/may-stop/", broker_groups.MayStopView.as_view(), name="node-may-stop"),
+    path(_node, broker_groups.NodeView.as_view(), name="node"),
+    path(f"{_node}accept-log-loss/", broker_groups.AcceptLogLossView.as_view(), name="node-accept-log-loss"),
+    path(f"{_node}may-stop/", broker_groups.MayStopView.as_view(), name="node-may-stop"),
     path("jobs/", jobs.JobsView.as_view(), name="jobs"),
     path("jobs/<str:name>/", jobs.JobView.as_view(), name="job"),
     path("jobs/<str:name>/disable/", jobs.DisableJobView.as_view(), name="job-disable"),
@@ -60,36 +62,16 @@ cluster_urls = [
 ]
 
 message_urls = [
-    path("subjects/<str:subject>/messages/", messages.MessagesView.as_view(), name="messages"),
-    path("subjects/<str:subject>/messages/search/", messages.SearchView.as_view(), name="message-search"),
-    path(
-        "subjects/<str:subject>/messages/<str:broker_group>/<int:sequence>/",
-        messages.MessageView.as_view(),
-        name="message",
-    ),
-    path(
-        "subjects/<str:subject>/messages/<str:broker_group>/<int:sequence>/trace/",
-        messages.TraceView.as_view(),
-        name="message-trace",
-    ),
+    path(f"{_subject}messages/", messages.MessagesView.as_view(), name="messages"),
+    path(f"{_subject}messages/search/", messages.SearchView.as_view(), name="message-search"),
+    path(f"{_subject}messages/{_place}", messages.MessageView.as_view(), name="message"),
+    path(f"{_subject}messages/{_place}trace/", messages.TraceView.as_view(), name="message-trace"),
     path("dead-letters/", dead_letters.DeadLetterCountsView.as_view(), name="dead-letter-counts"),
-    path("dead-letters/<str:subject>/<str:group>/", dead_letters.DeadLettersView.as_view(), name="dead-letters"),
-    path(
-        "dead-letters/<str:subject>/<str:group>/causes/",
-        dead_letters.DeadLetterCausesView.as_view(),
-        name="dead-letter-causes",
-    ),
-    path(
-        "dead-letters/<str:subject>/<str:group>/<str:broker_group>/<int:sequence>/",
-        dead_letters.DeadLetterView.as_view(),
-        name="dead-letter",
-    ),
-    path(
-        "dead-letters/<str:subject>/<str:group>/replay/", dead_letters.ReplayView.as_view(), name="dead-letter-replay"
-    ),
-    path(
-        "dead-letters/<str:subject>/<str:group>/delete/", dead_letters.DeleteView.as_view(), name="dead-letter-delete"
-    ),
+    path(_letters, dead_letters.DeadLettersView.as_view(), name="dead-letters"),
+    path(f"{_letters}causes/", dead_letters.DeadLetterCausesView.as_view(), name="dead-letter-causes"),
+    path(f"{_letters}{_place}", dead_letters.DeadLetterView.as_view(), name="dead-letter"),
+    path(f"{_letters}replay/", dead_letters.ReplayView.as_view(), name="dead-letter-replay"),
+    path(f"{_letters}delete/", dead_letters.DeleteView.as_view(), name="dead-letter-delete"),
     path("delayed-messages/", delayed.DelayedMessagesView.as_view(), name="delayed-messages"),
     path("delayed-messages/calendar/", delayed.CalendarView.as_view(), name="delayed-calendar"),
     path("delayed-messages/bulk-cancel/", delayed.BulkCancelView.as_view(), name="delayed-bulk-cancel"),

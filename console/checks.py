@@ -15,7 +15,6 @@ from django.db import Error, connections
 from redis.connection import parse_url
 
 from console.cluster.admin import node_secret
-from console.http.proxies import wrong_proxies
 from qmq.errors import SettingError
 
 ANALYTICS_EVERY_SECONDS_MIN = 60
@@ -89,7 +88,7 @@ def node_secret_set(**_: Any) -> Found:
 @_check(checks.Tags.security)
 def proxies(**_: Any) -> Found:
     """E021: proxies that are no addresses, or all addresses."""
-    wrong = wrong_proxies(settings.BEHIND_PROXY)
+    wrong = [proxy for proxy in settings.BEHIND_PROXY if not _is_part_of_all(proxy)]
     if wrong:
         hint = (
             "List the addresses or networks of your proxies, such as 10.0.0.7,10.1.0.0/16. If all addresses were "
@@ -190,6 +189,14 @@ def metrics_networks(**_: Any) -> Found:
 def webhook_networks(**_: Any) -> Found:
     """alerts.E001: QMQ_WEBHOOK_NETWORKS holds something that is no network."""
     return _wrong_networks("alerts.E001", "QMQ_WEBHOOK_NETWORKS", settings.WEBHOOK_NETWORKS)
+
+
+def _is_part_of_all(proxy: str) -> bool:
+    """Whether this is an address or a network, and not one of all addresses."""
+    try:
+        return ip_network(proxy).prefixlen > 0
+    except ValueError:
+        return False
 
 
 def _wrong_networks(check_id: str, variable: str, networks: Sequence[str]) -> Found:

@@ -207,15 +207,10 @@ REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_SCHEMA_CLASS": "api.schema.Schema",
     "DEFAULT_THROTTLE_CLASSES": ["api.throttles.PrincipalThrottle"],
     "DEFAULT_THROTTLE_RATES": {"principal": "1200/min", "browse": "300/min", "download": "20/min"},
-    "DEFAULT_FILTER_BACKENDS": [
-        "django_filters.rest_framework.DjangoFilterBackend",
-        "rest_framework.filters.OrderingFilter",
-    ],
     "EXCEPTION_HANDLER": "api.problems.handle",
     "URL_FORMAT_OVERRIDE": None,  # `?format=` is a download's (api.downloads), not the name of a renderer
     "TEST_REQUEST_DEFAULT_FORMAT": "json",
     "UNAUTHENTICATED_USER": None,
-    "COERCE_DECIMAL_TO_STRING": True,
 }
 SPECTACULAR_SETTINGS: dict[str, Any] = {
     "TITLE": "PyQMQ",
@@ -290,9 +285,8 @@ ANALYTICS_MASTER = _options.analytics_master
 CACHES = {
     "default": {
         "BACKEND": "console.cache.JsonRedisCache",
-        "LOCATION": [
-            REDIS_URL
-        ],  # a list: Django splits a string at commas and semicolons, which a password may contain
+        # A list: Django splits a string at commas and semicolons, which a password may contain.
+        "LOCATION": [REDIS_URL],
         "KEY_PREFIX": "qmq",
         "OPTIONS": {"socket_connect_timeout": 1, "socket_timeout": 1},
     }

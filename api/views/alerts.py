@@ -18,7 +18,7 @@ from api.serializers import alerts as shapes
 from api.serializers.bodies import Reason
 from console.accounts.roles import Right
 from console.alerts import queries
-from console.alerts.models import AlertState, ChannelKind
+from console.alerts.models import Alert, AlertChannel, AlertState, ChannelKind, Silence
 from console.alerts.rules import Kind, Severity
 from console.alerts.services import alerts as alert_service
 from console.alerts.services import channels as channel_service
@@ -114,7 +114,7 @@ class AlertsView(
     """Alerts."""
 
     serializer_class = shapes.AlertRow
-    rows = staticmethod(queries.alerts)
+    rows = staticmethod(Alert.objects.all)
     filterset_class = AlertFilter
     ordering_fields = ("since", "place", "rule", "target", "owner", "state", "value", "fired_at", "resolved_at")
     ordering_paths = {"rule": "rule_name"}
@@ -133,7 +133,7 @@ class AlertView(ApiView):
     @extend_schema(operation_id="alerts_get", responses=shapes.AlertDetail)
     def get(self, request: Request, alert: str) -> Response:
         """Return one alert with its notifications."""
-        found = alert_service.ALERT.one(with_id(queries.alerts(), alert), alert)
+        found = alert_service.ALERT.one(with_id(Alert.objects.all(), alert), alert)
         notifications = found.notifications.select_related("channel")[:NOTIFICATIONS_SHOWN_MAX]
         row = self.shown(found, is_silenced=silence_service.silenced_at(timezone.now()))
         shown = [self.shown(item, shapes.NotificationRow) for item in notifications]
@@ -171,7 +171,7 @@ class SilencesView(ListView, operation_id="silences_list", text="List silences, 
 
     rights = {"GET": Right.READ, "POST": Right.CHANGE_ALERTS}
     serializer_class = shapes.SilenceRow
-    rows = staticmethod(queries.silences)
+    rows = staticmethod(Silence.objects.all)
     filterset_class = SilenceFilter
     ordering_fields = ("id", "starts_at", "ends_at", "rule", "target", "created_by")
     ordering = ("-id",)
@@ -201,7 +201,7 @@ class SilenceView(ApiView):
     @extend_schema(operation_id="silences_get", responses=shapes.SilenceRow)
     def get(self, request: Request, silence: str) -> Response:
         """Return one silence."""
-        return self.one(silence_service.SILENCE.one(with_id(queries.silences(), silence), silence))
+        return self.one(silence_service.SILENCE.one(with_id(Silence.objects.all(), silence), silence))
 
     @extend_schema(operation_id="silences_end", responses=ChangeSerializer)
     def delete(self, request: Request, silence: str) -> Response:
@@ -225,7 +225,7 @@ class AlertChannelsView(ListView, operation_id="alert_channels_list", text="List
 
     rights = {"GET": Right.READ, "POST": Right.CHANGE_CLUSTER}
     serializer_class = shapes.AlertChannelRow
-    rows = staticmethod(queries.channels)
+    rows = staticmethod(AlertChannel.objects.all)
     filterset_class = AlertChannelFilter
     ordering_fields = ("name", "kind", "is_enabled", "last_success_at", "last_failure_at", "created_at", "updated_at")
     ordering = ("name",)
@@ -247,7 +247,7 @@ class AlertChannelView(ApiView):
     @extend_schema(operation_id="alert_channels_get", responses=shapes.AlertChannelRow)
     def get(self, request: Request, channel: str) -> Response:
         """Return one channel."""
-        return self.one(channel_service.ALERT_CHANNEL.one(with_id(queries.channels(), channel), channel))
+        return self.one(channel_service.ALERT_CHANNEL.one(with_id(AlertChannel.objects.all(), channel), channel))
 
     @extend_schema(operation_id="alert_channels_update", request=shapes.AlertChannelChange, responses=ChangeSerializer)
     def patch(self, request: Request, channel: str) -> Response:

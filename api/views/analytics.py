@@ -14,8 +14,7 @@ from api.live_pages import LivePages
 from api.problems import invalid
 from api.serializers import analytics as shapes
 from console.accounts.roles import Right
-from console.analytics import queries
-from console.analytics.models import RunState
+from console.analytics.models import AnalyticsRun, RunState
 from console.reports import overview
 from console.reports.lag_table import LagTable, lag_value
 from console.snapshot.lag_state import KEEPING_UP_SECONDS, LagState
@@ -48,7 +47,7 @@ class RunsView(ListView, operation_id="analytics_runs_list", text="List runs, ne
     """Runs of analytics jobs."""
 
     serializer_class = shapes.RunRow
-    rows = staticmethod(queries.runs)
+    rows = staticmethod(AnalyticsRun.objects.all)
     filterset_class = RunFilter
     ordering_fields = ("id", "job", "state", "started_at", "finished_at")
     ordering = ("-id",)
@@ -62,7 +61,7 @@ class RunView(ApiView):
     @extend_schema(operation_id="analytics_runs_get", responses=shapes.RunRow)
     def get(self, request: Request, run_id: int) -> Response:
         """Return one run of a job."""
-        found = queries.runs().filter(pk=run_id).first() if run_id < 1 << 63 else None
+        found = AnalyticsRun.objects.filter(pk=run_id).first() if run_id < 1 << 63 else None
         if found is None:
             raise NotFound(f"Run {run_id} not found.", code="analytics_run.unknown")
         return Response(self.shown(found, shapes.RunRow))

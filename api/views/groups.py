@@ -65,9 +65,7 @@ class GroupView(ApiView):
         """Return a consumer group with its current progress and consumers, read from the nodes."""
         groups = queries.consumer_groups().filter(subject__name=subject, name=group)
         found = service.GROUP.one(groups, f"{subject}/{group}")
-        route = queries.routes().filter(subject__name=subject).first()
-        names = list(route.broker_groups) if route is not None else []
-        answers = brokers(names).ask(lambda _, node: node.group(subject, group))
+        answers = brokers(queries.broker_groups_of(subject) or []).ask(lambda _, node: node.group(subject, group))
         return self.tagged(self.shown(found, shapes.GroupRow) | _progress(answers, found), found.version)
 
     @extend_schema(operation_id="consumer_groups_update", request=shapes.GroupChange, responses=ChangeSerializer)

@@ -11,6 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from api.base import ApiView
+from api.filters import Ordering
 from api.pagination import PAGE_MAX
 from api.problems import invalid
 from api.serializers import summaries as shapes
@@ -77,6 +78,10 @@ class TableView(ApiView):
     """Rows of a summary table."""
 
     rights = {"GET": Right.READ}
+    filter_backends = [Ordering]
+    ordering_fields: tuple[str, ...] = ()
+    ordering_paths = {"at": "at_ms"}
+    ordering = ("-at_ms",)
 
     @extend_schema(
         operation_id="analytics_tables_get",
@@ -123,7 +128,7 @@ class TableView(ApiView):
         window = self._window(found, now)
         step = self._step(found, window, now)
         filters = self._filters(found)
-        self.ordering = self._ordering(found)
+        self.ordering_fields = ("at", *(column.name for column in found.columns))
         state = queries.state_of(table)
         page: list[Summary] = self.paginate_queryset(queries.rows(found, step, window, filters)) or []
         answer = self.get_paginated_response([_row(found.columns, row) for row in page])
@@ -173,16 +178,6 @@ class TableView(ApiView):
         if found is None:
             raise invalid("to", f"covers more than {POINTS_MAX} points of the coarsest step, {known[-1]}")
         return found
-
-    def _ordering(self, table: SummaryTable) -> tuple[str, ...]:
-        known = {"at": "at_ms"} | {column.name: column.name for column in table.columns}
-        requested = [text.strip() for text in self.request.query_params.get("ordering", "").split(",") if text.strip()]
-        for text in requested:
-            if text.removeprefix("-") not in known:
-                raise invalid("ordering", f"{text[:40]!r} must be one of {', '.join(known)}")
-        return tuple(
-            ("-" if text.startswith("-") else "") + known[text.removeprefix("-")] for text in requested or ("-at",)
-        )
 
     def _filters(self, table: SummaryTable) -> dict[str, Any]:
         known = queries.filters_of(table)

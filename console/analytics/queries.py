@@ -72,11 +72,6 @@ def found_while_reading(from_at: datetime, to_at: datetime) -> tuple[int, int]:
     return int(found["holes"] or 0), int(found["late_rows"] or 0)
 
 
-def runs() -> QuerySet[AnalyticsRun]:
-    """Runs, newest first."""
-    return AnalyticsRun.objects.all()
-
-
 def runs_of(ids: Iterable[int]) -> list[AnalyticsRun]:
     """These runs, newest first."""
     return list(AnalyticsRun.objects.filter(pk__in=sorted(set(ids))))

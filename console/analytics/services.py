@@ -158,13 +158,9 @@ def replace_demo(*, actor: Actor, reason: str = "", dry_run: bool = False) -> Ch
         before = {state.table: state.is_replaceable for state in found}
         if not before:
             raise Conflict("No summary table contains demo data.", code="analytics_demo.absent")
-        after = dict.fromkeys(before, True)
-        if before != after:
-            TableState.objects.filter(table__in=before).update(is_replaceable=True)
-            audit.record(
-                actor=actor, action="analytics.replace_demo", target=DEMO_JOB, reason=reason, before=before, after=after
-            )
-    return Change(DEMO_JOB, before, after)
+        TableState.objects.filter(table__in=before).update(is_replaceable=True)
+        change = Change(DEMO_JOB, before, dict.fromkeys(before, True))
+        return audit.record_change(actor, "analytics.replace_demo", change, reason)
 
 
 def fail_run(run: AnalyticsRun, error: str) -> None:

@@ -19,7 +19,7 @@ from django.http import parse_cookie
 
 from console.http.headers import API_POLICY
 from console.http.problems import MEDIA_TYPE, problem
-from console.http.rate_limits import RateLimit, RedisCounts, SharedCounts, network_of
+from console.http.rate_limits import RateLimit, RedisCounts, network_of
 from console.http.requests import new_id
 from console.http.verified import VerifiedCredentials, verified
 from qmq.clock import SYSTEM_CLOCK, Clock
@@ -137,7 +137,7 @@ class Admission:
         *,
         limits: Limits | None = None,
         clock: Clock = SYSTEM_CLOCK,
-        shared: SharedCounts | None = None,
+        shared: RedisCounts | None = None,
         credentials: VerifiedCredentials = verified,
     ) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""Deletes expired rows: stored answers of repeated requests, ended sessions, clients not seen for long, old alerts and summaries."""
+"""Deletes expired rows: stored answers of repeated requests, ended sessions, clients not seen long, old alerts, summaries."""
 
 from datetime import timedelta
 
