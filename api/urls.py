@@ -1,19 +1,27 @@
 """URL patterns of /api/v1/."""
 
-from django.urls import include, path
+from django.urls import path
 
-from api.account_urls import account_urls
 from api.views import (
+    alerts,
+    analytics,
+    analytics_demo,
+    audit,
     broker_groups,
     dead_letters,
     delayed,
     groups,
+    history,
     jobs,
     jump,
+    me,
     messages,
     openapi,
     provisioning,
     subjects,
+    summaries,
+    tokens,
+    users,
 )
 
 _subject = "subjects/<str:subject>/"
@@ -82,13 +90,56 @@ message_urls = [
     path("delayed-messages/deliver/", delayed.DeliverView.as_view(), name="delayed-deliver"),
 ]
 
+analytics_urls = [
+    path("overview/", analytics.OverviewView.as_view(), name="overview"),
+    path("lag/", analytics.LagView.as_view(), name="lag"),
+    path("history/", history.HistoryView.as_view(), name="history"),
+    path("analytics/runs/", analytics.RunsView.as_view(), name="analytics-runs"),
+    path("analytics/runs/<int:run_id>/", analytics.RunView.as_view(), name="analytics-run"),
+    path("analytics/demo/", analytics_demo.DemoView.as_view(), name="analytics-demo"),
+    path("analytics/demo/replace/", analytics_demo.ReplaceDemoView.as_view(), name="analytics-demo-replace"),
+    path("analytics/tables/", summaries.TablesView.as_view(), name="analytics-tables"),
+    path("analytics/tables/<str:table>/", summaries.TableView.as_view(), name="analytics-table"),
+]
+
+account_urls = [
+    path("users/", users.UsersView.as_view(), name="users"),
+    path("users/<int:user_id>/", users.UserView.as_view(), name="user"),
+    path("users/<int:user_id>/end-sessions/", users.EndSessionsView.as_view(), name="user-end-sessions"),
+    path("users/<int:user_id>/unlock/", users.UnlockView.as_view(), name="user-unlock"),
+    path("teams/", users.TeamsView.as_view(), name="teams"),
+    path("teams/<str:team>/", users.TeamView.as_view(), name="team"),
+    path("teams/<str:team>/members/", users.MembersView.as_view(), name="team-members"),
+    path("tokens/", tokens.TokensView.as_view(), name="tokens"),
+    path("tokens/<int:token_id>/", tokens.TokenView.as_view(), name="token"),
+    path("me/", me.MeView.as_view(), name="me"),
+    path("me/sessions/", me.MySessionsView.as_view(), name="my-sessions"),
+    path("me/sessions/<int:session_id>/", me.MySessionView.as_view(), name="my-session"),
+    path("roles/", me.RolesView.as_view(), name="roles"),
+    path("audit/", audit.AuditView.as_view(), name="audit"),
+    path("audit/verify/", audit.VerifyView.as_view(), name="audit-verify"),
+]
+
+alert_urls = [
+    path("alert-rules/", alerts.AlertRulesView.as_view(), name="alert-rules"),
+    path("alert-rules/<str:rule>/", alerts.AlertRuleView.as_view(), name="alert-rule"),
+    path("alerts/", alerts.AlertsView.as_view(), name="alerts"),
+    path("alerts/<str:alert>/", alerts.AlertView.as_view(), name="alert"),
+    path("alerts/<str:alert>/acknowledge/", alerts.AcknowledgeView.as_view(), name="alert-acknowledge"),
+    path("silences/", alerts.SilencesView.as_view(), name="silences"),
+    path("silences/<str:silence>/", alerts.SilenceView.as_view(), name="silence"),
+    path("alert-channels/", alerts.AlertChannelsView.as_view(), name="alert-channels"),
+    path("alert-channels/<str:channel>/", alerts.AlertChannelView.as_view(), name="alert-channel"),
+    path("alert-channels/<str:channel>/test/", alerts.TestChannelView.as_view(), name="alert-channel-test"),
+]
+
 urlpatterns = [
     path("openapi.yaml", openapi.openapi, name="openapi"),
-    path("", include(group_urls)),
-    path("", include(cluster_urls)),
-    path("", include(subject_urls)),
-    path("", include("api.analytics_urls")),
-    path("", include(account_urls)),
-    path("", include(message_urls)),
-    path("", include("api.alert_urls")),
+    *group_urls,
+    *cluster_urls,
+    *subject_urls,
+    *analytics_urls,
+    *account_urls,
+    *message_urls,
+    *alert_urls,
 ]

@@ -108,7 +108,7 @@ class DelayedMessagesView(DelayedView):
             raise invalid("state", f"must be one of {', '.join(DelayedState)}")
         query = service.Query(subject, self.time("due_from"), self.time("due_to"), states, match)
         page = service.listed(query, limit=self.limit, cursor=self.cursor)
-        return Response({"results": self.visible(page.messages), "next": page.next, "unreachable": page.unreachable})
+        return self.paged(page, self.visible(page.rows))
 
 
 class DelayedMessageView(DelayedView):

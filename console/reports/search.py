@@ -128,7 +128,7 @@ def _messages(subject: str, message_id: str, unreachable: dict[str, str]) -> Ite
         unreachable[subject] = str(error)
         return
     unreachable.update(page.unreachable)
-    for row in page.messages:
+    for row in page.rows:
         yield Place(
             "message", message_id, (_EXACT, 0, message_id), subject=subject, broker_group=row["broker_group"],
             sequence=row["sequence"],

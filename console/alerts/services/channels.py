@@ -1,8 +1,9 @@
 """Channels: make, change, delete, try. What is secret goes in and never out."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any, Unpack
 
 from django.core.exceptions import ValidationError
@@ -228,22 +229,16 @@ def _set(edit: Edit[AlertChannel], values: Mapping[str, Any]) -> bool:
     """Set the row's fields; whether secrets were dropped because the URL's origin changed."""
     row, sealed = edit.row, dict[str, Any]()
 
-    def sealer(key: str) -> Callable[[Any], str]:
-        def seal_later(value: Any) -> str:
-            if row.kind != ChannelKind.WEBHOOK:
-                return f"not applicable to channels of kind {row.kind}"
-            sealed[key] = value
-            return ""
-
-        return seal_later
-
-    def set_addresses(value: list[str]) -> str:
-        if row.kind == ChannelKind.WEBHOOK:
+    def setter(key: str, value: Any) -> str:
+        if (key in _OF_WEBHOOKS) != (row.kind == ChannelKind.WEBHOOK):
             return f"not applicable to channels of kind {row.kind}"
-        row.addresses = value
+        if key in _OF_WEBHOOKS:
+            sealed[key] = value
+        else:
+            row.addresses = value
         return ""
 
-    edit.set(values, {"addresses": set_addresses} | {key: sealer(key) for key in _OF_WEBHOOKS})
+    edit.set(values, {key: partial(setter, key) for key in ("addresses", *_OF_WEBHOOKS)})
     if AlertChannel.objects.filter(name=row.name).exclude(pk=row.pk).exists():
         raise ALERT_CHANNEL.exists(row.name)
     return _set_sealed(row, sealed) if sealed else False

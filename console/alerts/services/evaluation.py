@@ -130,15 +130,9 @@ class _Look:
         done = self._done
         if done["left_out"]:
             logger.warning("%d readings, alerts or notifications were above their limits", done["left_out"])
-        return Evaluated(
-            sum(map(len, by_kind.values())) + len(dead),
-            done["opened"],
-            done["fired"],
-            done["resolved"],
-            done["notifications"],
-            done["left_out"],
-            done["put_off"],
-        )
+        counts = ("opened", "fired", "resolved", "notifications", "left_out", "put_off")
+        looked_at = sum(map(len, by_kind.values())) + len(dead)
+        return Evaluated(looked_at=looked_at, **{name: done[name] for name in counts})
 
     # --- reading -------------------------------------------------------------------------------------------------------
 
@@ -272,9 +266,7 @@ class _Look:
             retries=reading.retries,
             last_seen_at=self._now,
             open_key=open_key(rule.pk, reading.target),
-            place=_OPEN_PLACE
-            + (_CRITICAL_PLACE if rule.severity == Severity.CRITICAL else 0)
-            + milliseconds(self._now),
+            place=_OPEN_PLACE + _CRITICAL_PLACE * (rule.severity == Severity.CRITICAL) + milliseconds(self._now),
         )
         try:
             with transaction.atomic():
@@ -288,14 +280,8 @@ class _Look:
         return done
 
     def _fire(self, rule: AlertRule, alert: Alert, state: State) -> Counter[str]:
-        if not change_alert(
-            alert,
-            state=AlertState.FIRING,
-            fired_at=self._now,
-            value=alert.last_value,
-            **_memory(state),
-            **last_values(alert),
-        ):
+        fired = {"state": AlertState.FIRING, "fired_at": self._now, "value": alert.last_value}
+        if not change_alert(alert, **fired, **_memory(state), **last_values(alert)):
             return Counter()
         done = Counter(fired=1)
         if not self._silenced(alert):
@@ -351,11 +337,7 @@ def _state_of(alert: Alert) -> State:
 
 
 def _memory(state: State) -> dict[str, datetime | None]:
-    return {
-        "held_from": _at(state.held_from),
-        "clear_from": _at(state.clear_from),
-        "unknown_from": _at(state.unknown_from),
-    }
+    return {name: _at(getattr(state, name)) for name in ("held_from", "clear_from", "unknown_from")}
 
 
 def _seconds(at: datetime | None) -> float | None:
