@@ -16,9 +16,8 @@ from api import downloads, idempotency
 from api.authentication import address_of
 from api.operations import check_inputs
 from api.pagination import PAGE_MAX, CursorPages
-from api.permissions import missing
+from api.permissions import missing, require_recent_proof
 from api.problems import Problem, invalid
-from api.reauthentication import require_recent_proof
 from api.serializers.bodies import REASON_CHARS_MAX, Body, Row
 from api.throttles import DownloadThrottle
 from console.accounts.roles import OF_A_SUBJECT, Principal, Right

@@ -5,7 +5,6 @@ from django.urls import path
 from api.views import (
     alerts,
     analytics,
-    analytics_demo,
     audit,
     broker_groups,
     dead_letters,
@@ -28,7 +27,7 @@ _subject = "subjects/<str:subject>/"
 _group = "consumer-groups/<str:subject>/<str:group>/"
 _broker_group = "broker-groups/<str:name>/"
 _node = "nodes/<str:node_id>/"
-_letters = "dead-letters/<str:subject>/<str:group>/"
+_of_dead_letters = "dead-letters/<str:subject>/<str:group>/"
 _place = "<str:broker_group>/<int:sequence>/"
 
 subject_urls = [
@@ -75,11 +74,11 @@ message_urls = [
     path(f"{_subject}messages/{_place}", messages.MessageView.as_view(), name="message"),
     path(f"{_subject}messages/{_place}trace/", messages.TraceView.as_view(), name="message-trace"),
     path("dead-letters/", dead_letters.DeadLetterCountsView.as_view(), name="dead-letter-counts"),
-    path(_letters, dead_letters.DeadLettersView.as_view(), name="dead-letters"),
-    path(f"{_letters}causes/", dead_letters.DeadLetterCausesView.as_view(), name="dead-letter-causes"),
-    path(f"{_letters}{_place}", dead_letters.DeadLetterView.as_view(), name="dead-letter"),
-    path(f"{_letters}replay/", dead_letters.ReplayView.as_view(), name="dead-letter-replay"),
-    path(f"{_letters}delete/", dead_letters.DeleteView.as_view(), name="dead-letter-delete"),
+    path(_of_dead_letters, dead_letters.DeadLettersView.as_view(), name="dead-letters"),
+    path(f"{_of_dead_letters}causes/", dead_letters.DeadLetterCausesView.as_view(), name="dead-letter-causes"),
+    path(f"{_of_dead_letters}{_place}", dead_letters.DeadLetterView.as_view(), name="dead-letter"),
+    path(f"{_of_dead_letters}replay/", dead_letters.ReplayView.as_view(), name="dead-letter-replay"),
+    path(f"{_of_dead_letters}delete/", dead_letters.DeleteView.as_view(), name="dead-letter-delete"),
     path("delayed-messages/", delayed.DelayedMessagesView.as_view(), name="delayed-messages"),
     path("delayed-messages/calendar/", delayed.CalendarView.as_view(), name="delayed-calendar"),
     path("delayed-messages/bulk-cancel/", delayed.BulkCancelView.as_view(), name="delayed-bulk-cancel"),
@@ -96,8 +95,8 @@ analytics_urls = [
     path("history/", history.HistoryView.as_view(), name="history"),
     path("analytics/runs/", analytics.RunsView.as_view(), name="analytics-runs"),
     path("analytics/runs/<int:run_id>/", analytics.RunView.as_view(), name="analytics-run"),
-    path("analytics/demo/", analytics_demo.DemoView.as_view(), name="analytics-demo"),
-    path("analytics/demo/replace/", analytics_demo.ReplaceDemoView.as_view(), name="analytics-demo-replace"),
+    path("analytics/demo/", analytics.DemoView.as_view(), name="analytics-demo"),
+    path("analytics/demo/replace/", analytics.ReplaceDemoView.as_view(), name="analytics-demo-replace"),
     path("analytics/tables/", summaries.TablesView.as_view(), name="analytics-tables"),
     path("analytics/tables/<str:table>/", summaries.TableView.as_view(), name="analytics-table"),
 ]

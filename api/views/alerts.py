@@ -9,10 +9,9 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from api.actions import action
 from api.base import ApiView
 from api.filters import PartFilter, PrefixFilter, TruthFilter
-from api.lists import ListView
+from api.generics import ListView, action
 from api.schema import MADE, ChangeSerializer
 from api.serializers import alerts as shapes
 from api.serializers.bodies import Reason
@@ -180,16 +179,7 @@ class SilencesView(ListView, operation_id="silences_list", text="List silences, 
     def post(self, request: Request) -> Response:
         """Create a silence: it suppresses notifications of matching alerts for a time; the alerts still fire and are shown."""
         values = self.body(shapes.NewSilence)
-        change = silence_service.create_silence(
-            rule=values["rule"],
-            target=values["target"],
-            starts_at=values.get("starts_at"),
-            ends_at=values["ends_at"],
-            now=timezone.now(),
-            owner=values.get("owner"),
-            **self.arguments,
-        )
-        return self.changed(change, 201)
+        return self.changed(silence_service.create_silence(**values, now=timezone.now(), **self.arguments), 201)
 
 
 class SilenceView(ApiView):

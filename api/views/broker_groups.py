@@ -9,10 +9,9 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from api.actions import action
 from api.base import ApiView
 from api.filters import PartFilter
-from api.lists import ListView
+from api.generics import ListView, action
 from api.live_pages import LivePages
 from api.schema import MADE, ChangeSerializer
 from api.serializers import broker_groups as shapes

@@ -8,10 +8,9 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from api.actions import action
 from api.base import ApiView
 from api.filters import PartFilter, TruthFilter
-from api.lists import ListView
+from api.generics import ListView, action
 from api.problems import Problem, invalid
 from api.schema import MADE, ChangeSerializer
 from api.serializers import groups as shapes

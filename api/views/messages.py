@@ -280,10 +280,7 @@ class TraceView(ReadingView):
                 "broker_group": broker_group,
                 "sequence": str(sequence),
                 "message": None if message is None else message_row(message, masked=masked),
-                "message_why": found["message_why"],
-                "original": found["original"],
                 "groups": shapes.Standing(found["groups"], many=True).data,
-                "next_after": found["next_after"],
-                "scope": found["scope"],
+                **{name: found[name] for name in ("message_why", "original", "next_after", "scope")},
             }
         )

@@ -18,7 +18,7 @@ from api.serializers import summaries as shapes
 from api.serializers.bodies import iso
 from console.accounts.roles import Right
 from console.analytics import queries
-from console.analytics.models import Summary, TableState
+from console.analytics.models import AnalyticsRun, Summary, TableState
 from console.analytics.rows import Window
 from console.analytics.steps import DAY_MS, POINTS_MAX, Step, step_for
 from console.analytics.tables import TABLES, Column, SummaryTable
@@ -129,11 +129,11 @@ class TableView(ApiView):
         step = self._step(found, window, now)
         filters = self._filters(found)
         self.ordering_fields = ("at", *(column.name for column in found.columns))
-        state = queries.state_of(table)
+        state = TableState.objects.filter(table=table).first()
         page: list[Summary] = self.paginate_queryset(queries.rows(found, step, window, filters)) or []
         answer = self.get_paginated_response([_row(found.columns, row) for row in page])
         made_by = {row.run_id for row in page} | ({state.run_id} if state is not None else set())
-        runs = queries.runs_of(made_by)
+        runs = AnalyticsRun.objects.filter(pk__in=made_by)
         holes, late_rows = queries.found_while_reading(
             datetime.fromtimestamp(window.from_ms / 1000, UTC), datetime.fromtimestamp(window.to_ms / 1000, UTC)
         )

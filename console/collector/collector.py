@@ -184,10 +184,8 @@ class Collector:
         if metadata.reason is not None and not metadata.places:
             # Nothing is known of which nodes there are: what was known stays, as unknown.
             state = {**empty(), **_unknown(self._state, metadata.reason, self._at_ms)}
-        state["broker_groups"] = _all(self._state, metadata, "broker_groups")
-        state["metaservers"] = _all(self._state, metadata, "metaservers")
-        state["jobs"] = _all(self._state, metadata, "jobs")
-        state["alerts"] = _all(self._state, metadata, "alerts")
+        for section in ("broker_groups", "metaservers", "jobs", "alerts"):
+            state[section] = _all(self._state, metadata, section)
         state["audit"] = recent(self._state["audit"], metadata.audit)
         state["events"] = recent(self._state["events"], self._events(state, now_ms))
         self._at_ms = now_ms
@@ -282,9 +280,11 @@ def _all(before: State, metadata: Metadata, section: str) -> dict[str, Entry]:
 
 
 _KEPT = frozenset(
-    {"subject", "group", "broker_groups", "broadcast", "node_id", "broker_group", "kind", "is_master", "address"}
-    | {"admin_address"}
-)
+    {
+        "subject", "group", "broker_groups", "broadcast", "node_id", "broker_group", "kind", "is_master", "address",
+        "admin_address",
+    }
+)  # fmt: skip
 
 
 def _unknown(before: State, reason: str, at_ms: int | None) -> State:

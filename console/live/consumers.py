@@ -138,12 +138,8 @@ class LiveApp:
     @staticmethod
     async def _note_tail(actor: Actor, subject: str, shown: Shown, seconds: float) -> None:
         """Write the audit entry of a live tail that ended: by its client, a lost right, or a stop of the process."""
-        what = {
-            "messages": shown.messages,
-            "with_bodies": shown.with_bodies,
-            "path": "/ws/tail/",
-            "seconds": round(seconds, 1),
-        }
+        counts = {"messages": shown.messages, "with_bodies": shown.with_bodies}
+        what = {**counts, "path": "/ws/tail/", "seconds": round(seconds, 1)}
         try:
             await database_sync_to_async(note_reading)(actor, subject, what)
         except DatabaseError:
@@ -220,7 +216,7 @@ class LiveApp:
             tails = _tails(socket.request for socket in self._sockets)
             owners = await database_sync_to_async(queries.owners_of)(tails) if tails else {}
             for credential, its_sockets in sockets.items():
-                visitor = await self._find(credential)
+                visitor: access.Visitor | None = await database_sync_to_async(access.find)(credential)
                 for socket in its_sockets:
                     refusal = _refusal(visitor, socket.request, owners)
                     if refusal is None and socket.request.feed == Feed("audit") and not _reads_audit(visitor):
@@ -231,11 +227,6 @@ class LiveApp:
         except DatabaseError as error:
             logger.warning("accounts can't be looked at again: %s", error)
             self._unchecked(now)
-
-    @staticmethod
-    async def _find(credential: access.Credential) -> access.Visitor | None:
-        found: access.Visitor | None = await database_sync_to_async(access.find)(credential)
-        return found
 
     def _unchecked(self, now: float) -> None:
         for socket in tuple(self._sockets):

@@ -42,12 +42,9 @@ GONE_SECONDS = 3_600
 """A target that is missing for this long, while everything can be measured, counts as removed."""
 _OPEN_PLACE = 1 << 62
 _CRITICAL_PLACE = 1 << 61
-_FROM_DATABASE = frozenset(
-    {
-        Kind.GROUP_STATE, Kind.JOB_LATE, Kind.COPIES, Kind.BELOW_MINIMUM, Kind.NO_CANDIDATE, Kind.ROLE_CHANGES,
-        Kind.REPLICATION,
-    }
-)  # fmt: skip
+_FROM_DATABASE = {
+    Kind.GROUP_STATE, Kind.JOB_LATE, Kind.COPIES, Kind.BELOW_MINIMUM, Kind.NO_CANDIDATE, Kind.ROLE_CHANGES, Kind.REPLICATION,
+}  # fmt: skip
 """Kinds whose targets are known whether or not there is a snapshot."""
 
 
@@ -159,16 +156,12 @@ class _Look:
             yield JobRun(row.name, self._job_intervals[row.name], ago, row.is_new(self._now))
 
     def _dead_letters(self, dead: Mapping[str, Arrivals | None], window_seconds: int) -> list[Reading]:
-        return [
-            Reading(
-                Kind.DEAD_LETTERS,
-                target,
-                None if arrivals is None else float(within(arrivals, window_seconds, self._seconds)),
-                "not measured" if arrivals is None else "",
-                target.partition("/")[0],
-            )
-            for target, arrivals in dead.items()
-        ]
+        found = []
+        for target, arrivals in dead.items():
+            count = None if arrivals is None else float(within(arrivals, window_seconds, self._seconds))
+            reason = "not measured" if arrivals is None else ""
+            found.append(Reading(Kind.DEAD_LETTERS, target, count, reason, target.partition("/")[0]))
+        return found
 
     # --- deciding ------------------------------------------------------------------------------------------------------
 

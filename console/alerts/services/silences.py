@@ -59,9 +59,9 @@ def create_silence(
     *,
     rule: str,
     target: str,
-    starts_at: datetime | None,
     ends_at: datetime,
     now: datetime,
+    starts_at: datetime | None = None,
     owner: str | None = None,
     **request: Unpack[Request],
 ) -> Change:

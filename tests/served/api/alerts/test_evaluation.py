@@ -22,7 +22,7 @@ from console.alerts.rules import Kind
 from console.alerts.services import dead_letters, evaluate, evaluation, outbox
 from console.alerts.services.alerts import acknowledge
 from console.alerts.services.channels import create_channel
-from console.alerts.services.retention import forget_old
+from console.alerts.services.closing import forget_old
 from console.alerts.services.rules import create_rule, delete_rule, update_rule
 from console.alerts.services.silences import create_silence, end_silence
 from console.models import BackgroundJob
