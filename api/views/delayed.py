@@ -211,11 +211,7 @@ class CalendarView(DelayedView):
     @extend_schema(
         operation_id="delayed_messages_calendar",
         responses=shapes.Calendar,
-        parameters=[
-            OpenApiParameter("subject", OpenApiTypes.STR, description="Only this subject."),
-            DUE_FROM,
-            DUE_TO,
-        ],
+        parameters=[OpenApiParameter("subject", OpenApiTypes.STR, description="Only this subject."), DUE_FROM, DUE_TO],
     )
     def get(self, request: Request) -> Response:
         """Count pending messages by hour of due time."""

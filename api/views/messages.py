@@ -32,10 +32,7 @@ CURSOR = OpenApiParameter("cursor", OpenApiTypes.STR, description="`next` of the
 LIMIT = OpenApiParameter("limit", OpenApiTypes.INT, description=f"Maximum number of messages. Default: {PAGE_DEFAULT}.")
 BROKER_GROUP = OpenApiParameter("broker_group", OpenApiTypes.STR, description="Only this broker group.")
 MATCH = OpenApiParameter(
-    "match",
-    OpenApiTypes.STR,
-    many=True,
-    description="`name=value`: only messages with this property; can be repeated.",
+    "match", OpenApiTypes.STR, many=True, description="`name=value`: only messages with this property; can be repeated."
 )
 FROM_TIME = OpenApiParameter("from_time", OpenApiTypes.DATETIME, description="Stored at or after this time.")
 TO_TIME = OpenApiParameter("to_time", OpenApiTypes.DATETIME, description="Stored before this time.")
@@ -159,9 +156,7 @@ class MessagesView(ReadingView):
         return self.paged(page, [message_row(message, masked=masked) for message in page.rows])
 
     @extend_schema(
-        operation_id="messages_send",
-        request=shapes.NewMessage,
-        responses={200: shapes.Receipt, 201: shapes.Receipt},
+        operation_id="messages_send", request=shapes.NewMessage, responses={200: shapes.Receipt, 201: shapes.Receipt}
     )
     def post(self, request: Request, subject: str) -> Response:
         """Send a message; with status 201 it is on disk. Property `qmq_console_user` contains the sender. A dry run validates the

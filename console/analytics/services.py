@@ -59,12 +59,7 @@ def start_run(
 
 
 def publish(
-    run: AnalyticsRun,
-    table: str,
-    rows: Iterable[Mapping[str, Any]],
-    *,
-    step: Step,
-    window: Window | None = None,
+    run: AnalyticsRun, table: str, rows: Iterable[Mapping[str, Any]], *, step: Step, window: Window | None = None
 ) -> int:
     """Make `rows` all that a table says of a window at one step, in one transaction; how many they are.
 

@@ -155,8 +155,7 @@ def found(target: Target, *, seconds: float | None = None) -> Found:
         QmqError: none could be reached.
     """
     result = _with(
-        lambda messages: messages.find(target.message_id, subject=target.subject, due=target.due),
-        seconds=seconds,
+        lambda messages: messages.find(target.message_id, subject=target.subject, due=target.due), seconds=seconds
     )
     if not result.messages and not result.problems:
         raise NotFound(
@@ -286,12 +285,7 @@ def bulk_cancel(
 
     def work(messages: DelayedMessages) -> Awaitable[BulkCancel]:
         return messages.cancel_matching(
-            query.subject,
-            match=dict(query.match),
-            begin=query.begin,
-            end=query.end,
-            dry_run=dry_run,
-            expected=expected,
+            query.subject, match=dict(query.match), begin=query.begin, end=query.end, dry_run=dry_run, expected=expected
         )
 
     if dry_run:

@@ -163,11 +163,7 @@ class Sight:
 
 
 async def _look(
-    moving: list[Route],
-    known: dict[str, list[str]],
-    places: dict[str, Place],
-    old_enough: set[str],
-    seconds: float,
+    moving: list[Route], known: dict[str, list[str]], places: dict[str, Place], old_enough: set[str], seconds: float
 ) -> list[Sight]:
     """Ask the nodes about every subject, a few at a time."""
     gate = asyncio.Semaphore(NODES_AT_A_TIME)

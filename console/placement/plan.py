@@ -54,12 +54,7 @@ def advance(route: Route, *, ready: Collection[str], empty: Collection[str]) -> 
 
 
 def plan(
-    routes: Collection[Route],
-    taking: Collection[str],
-    leaving: Collection[str],
-    *,
-    minimum: int,
-    most: int,
+    routes: Collection[Route], taking: Collection[str], leaving: Collection[str], *, minimum: int, most: int
 ) -> list[Move]:
     """At most `most` moves, the most urgent first.
 

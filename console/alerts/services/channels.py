@@ -168,11 +168,7 @@ def delete_channel(channel: str, **request: Unpack[VersionedRequest]) -> Change:
 
 
 def try_channel(
-    channel: str,
-    *,
-    now: datetime,
-    using: Mapping[str, Notifier] | None = None,
-    **request: Unpack[Request],
+    channel: str, *, now: datetime, using: Mapping[str, Notifier] | None = None, **request: Unpack[Request]
 ) -> dict[str, Any]:
     """Send a test notification now and return the result. A dry run only checks whether requests to the host are allowed.
 
