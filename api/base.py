@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, ClassVar
 
-from django.db.models import QuerySet
 from django.http import HttpResponseBase
 from rest_framework import exceptions
 from rest_framework.generics import GenericAPIView
@@ -17,9 +16,8 @@ from api import downloads, idempotency
 from api.authentication import address_of
 from api.operations import check_inputs
 from api.pagination import PAGE_MAX, CursorPages
-from api.permissions import missing
+from api.permissions import missing, require_recent_proof
 from api.problems import Problem, invalid
-from api.reauthentication import require_recent_proof
 from api.serializers.bodies import REASON_CHARS_MAX, Body, Row
 from api.throttles import DownloadThrottle
 from console.accounts.roles import OF_A_SUBJECT, Principal, Right
@@ -105,9 +103,7 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
         """Return a boolean query parameter; False when it is absent."""
         text = self.request.query_params.get(name, "false")
         if text not in ("true", "false", "1", "0"):
-            raise Problem(
-                400, "request.invalid", f"{name}: {text[:40]!r} must be true or false", {name: "true or false"}
-            )
+            raise invalid(name, "must be true or false", text)
         return text in ("true", "1")
 
     def whole(
@@ -115,18 +111,24 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
     ) -> int | None:
         """Return an integer query parameter."""
         text = self.request.query_params.get(name)
-        if text is None or text == "":
+        if not text:
             return default
         if not re.fullmatch(r"-?[0-9]{1,19}", text) or not minimum <= int(text) <= maximum:
             raise invalid(name, f"must be a whole number from {minimum} to {maximum}", text)
         return int(text)
 
-    def moment_ms(self, name: str, default: int | None = None) -> int | None:
+    def moment_ms(self, name: str) -> int | None:
         """Return an RFC 3339 query parameter (with zone) in milliseconds since the epoch."""
         text = self.request.query_params.get(name)
-        if text is None or text == "":
-            return default
-        return moment_ms(name, text)
+        if not text:
+            return None
+        try:
+            moment = datetime.fromisoformat(text)
+            if moment.tzinfo is None:
+                raise ValueError
+            return int(moment.timestamp() * 1000)
+        except (ValueError, OverflowError) as error:
+            raise invalid(name, "must be a time with a time zone, such as 2026-01-31T12:00:00Z", text) from error
 
     @property
     def reason(self) -> str:
@@ -295,22 +297,3 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
             idempotency.store_answer(row, response, self._subjects)
         final.headers.setdefault("Cache-Control", "no-store")
         return final
-
-
-def one_of(rows: "QuerySet[Any]", unknown: Exception) -> Any:
-    """The first of some rows. Raises the error where there is none."""
-    found = rows.first()
-    if found is None:
-        raise unknown
-    return found
-
-
-def moment_ms(name: str, text: str) -> int:
-    """Convert an RFC 3339 time with zone to milliseconds since the epoch; raises 400."""
-    try:
-        moment = datetime.fromisoformat(text)
-        if moment.tzinfo is None:
-            raise ValueError
-        return int(moment.timestamp() * 1000)
-    except (ValueError, OverflowError) as error:
-        raise invalid(name, "must be a time with a time zone, such as 2026-01-31T12:00:00Z", text) from error

@@ -24,8 +24,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.utils.encoders import JSONEncoder
 
-from api.problems import MEDIA_TYPE, Problem
+from api.problems import Problem
 from console.accounts.roles import Principal
+from console.http.problems import MEDIA_TYPE
 from console.models import IdempotencyKey
 
 HEADER = "Idempotency-Key"

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING
 from rest_framework import exceptions, permissions
 from rest_framework.request import Request
 
+from api.problems import Problem
 from console.accounts.roles import Principal, Right
+from console.accounts.sessions import REAUTHENTICATION_SECONDS, proved_recently
 
 if TYPE_CHECKING:
     from rest_framework.views import APIView
@@ -25,6 +27,16 @@ class HasRight(permissions.BasePermission):
         if not principal.has(right):
             raise exceptions.PermissionDenied(missing(principal, right), "access.denied")
         return True
+
+
+def require_recent_proof(request: Request) -> None:
+    """Raise 403 unless the caller entered a password or a code within the last minutes, by signing in or confirming it: an open
+    session alone, such as one in an unattended browser, can't create tokens or administrators.
+    """
+    if not proved_recently(request._request):
+        minutes = REAUTHENTICATION_SECONDS // 60
+        text = f"Enter your password or a code again. The last confirmation was more than {minutes} minutes ago."
+        raise Problem(403, "access.reauthenticate", text)
 
 
 def missing(principal: Principal, right: Right, owner: str | None = None) -> str:

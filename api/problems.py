@@ -14,13 +14,13 @@ from django.urls import is_valid_path
 from rest_framework import exceptions, status
 from rest_framework.response import Response
 
+from console.http.problems import MEDIA_TYPE, problem, problem_response
 from console.http.requests import current_id
 from metaserver.errors import ChangeRefused, Conflict, NotAllowed, NotFound, Stale
 from metaserver.stored.database import is_busy
 from qmq.errors import CallTimeout, ConnectionLost, QmqError
 
 logger = logging.getLogger("qmq.api")
-MEDIA_TYPE = "application/problem+json"
 
 _STATUS: tuple[tuple[type[QmqError], int], ...] = (
     (NotAllowed, status.HTTP_403_FORBIDDEN),
@@ -40,23 +40,6 @@ _ADDRESS = re.compile(
     """,
     re.VERBOSE,
 )
-_TITLES = {
-    400: "Bad Request",
-    401: "Unauthorized",
-    403: "Forbidden",
-    404: "Not Found",
-    405: "Method Not Allowed",
-    406: "Not Acceptable",
-    409: "Conflict",
-    412: "Precondition Failed",
-    413: "Content Too Large",
-    415: "Unsupported Media Type",
-    422: "Unprocessable Content",
-    428: "Precondition Required",
-    429: "Too Many Requests",
-    500: "Internal Server Error",
-    503: "Service Unavailable",
-}
 
 
 class Problem(exceptions.APIException):
@@ -74,19 +57,6 @@ def invalid(name: str, what: str, value: str | None = None) -> Problem:
     """The problem of a value of the request; `what` says what it must be, or why it can't be this one."""
     given = "" if value is None else f"{value[:40]!r} "
     return Problem(400, "request.invalid", f"{name}: {given}{what}", {name: what})
-
-
-def problem(status_code: int, code: str, detail: str, fields: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The body."""
-    return {
-        "type": f"urn:qmq:problem:{code}",
-        "title": _TITLES.get(status_code, "Error"),
-        "status": status_code,
-        "code": code,
-        "detail": detail,
-        "fields": fields or {},
-        "request_id": current_id.get(),
-    }
 
 
 def _respond(
@@ -193,32 +163,26 @@ def not_found(request: HttpRequest, exception: Exception | None = None) -> JsonR
     text = f"There is no resource at {request.path}."
     if not request.path_info.endswith("/") and is_valid_path(f"{request.path_info}/"):
         text += f" Use {request.path}/ with a slash at the end: changes are not redirected."
-    body = problem(404, "request.not_found", text)
-    return JsonResponse(body, status=404, content_type=MEDIA_TYPE)
+    return problem_response(404, "request.not_found", text)
 
 
 def failed(request: HttpRequest) -> JsonResponse:
     """Django's own 500: an id, and nothing of what happened; 503 where a session, say, could not be read."""
     error = sys.exception()
     if isinstance(error, DatabaseError):
-        code, text, headers = _database_failure(error)
-        return JsonResponse(problem(503, code, text), status=503, headers=headers, content_type=MEDIA_TYPE)
-    body = problem(
-        500,
-        "server.error",
-        f"An unexpected error occurred. The log has the reason under request ID {current_id.get()}.",
-    )
-    return JsonResponse(body, status=500, content_type=MEDIA_TYPE)
+        return problem_response(503, *_database_failure(error))
+    text = f"An unexpected error occurred. The log has the reason under request ID {current_id.get()}."
+    return problem_response(500, "server.error", text)
 
 
 def bad_request(request: HttpRequest, exception: Exception | None = None) -> JsonResponse:
     """Django's own 400: a host name that is not ours, a suspicious request."""
-    return JsonResponse(problem(400, "request.bad", "The request is malformed."), status=400, content_type=MEDIA_TYPE)
+    return problem_response(400, "request.bad", "The request is malformed.")
 
 
 def csrf_refused(request: HttpRequest, reason: str = "") -> JsonResponse:
     """A change from a browser without the token that only our pages have."""
-    return JsonResponse(problem(403, "access.csrf", csrf_text(reason)), status=403, content_type=MEDIA_TYPE)
+    return problem_response(403, "access.csrf", csrf_text(reason))
 
 
 def csrf_text(reason: str) -> str:

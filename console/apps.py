@@ -11,6 +11,4 @@ class ConsoleConfig(AppConfig):
 
     def ready(self) -> None:
         """Register the checks."""
-        from console import checks
-
-        checks.register()
+        from console import checks  # noqa: F401  (they register themselves)

@@ -61,9 +61,9 @@ MIDDLEWARE = [
     "console.http.headers.HeadersMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "console.http.static_files.StaticFilesMiddleware",
-    "console.http.compression.CompressionMiddleware",
+    "console.http.middleware.CompressionMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
-    "console.http.slashes.SlashMiddleware",
+    "console.http.middleware.SlashMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
@@ -126,13 +126,13 @@ ACCOUNT_RATE_LIMITS = {"login_failed": None}  # console.accounts.lockout counts 
 HEADLESS_ONLY = True
 """allauth's own HTML pages are off; what is left under /accounts/ is where an identity provider sends browsers back to."""
 HEADLESS_CLIENTS = ("browser",)
-HEADLESS_FRONTEND_URLS = {
-    "account_confirm_email": "/sign-in",
-    "account_reset_password": "/sign-in",
-    "account_reset_password_from_key": "/sign-in",
-    "account_signup": "/sign-in",
-    "socialaccount_login_error": "/sign-in",
-}
+HEADLESS_FRONTEND_URLS = dict.fromkeys(
+    (
+        "account_confirm_email", "account_reset_password", "account_reset_password_from_key", "account_signup",
+        "socialaccount_login_error",
+    ),
+    "/sign-in",
+)  # fmt: skip
 MFA_ADAPTER = "console.accounts.adapters.SecondFactorAdapter"
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
 MFA_TOTP_TOLERANCE = 0  # allauth remembers a used code for one period: with a tolerance it could be used again after it
@@ -207,15 +207,10 @@ REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_SCHEMA_CLASS": "api.schema.Schema",
     "DEFAULT_THROTTLE_CLASSES": ["api.throttles.PrincipalThrottle"],
     "DEFAULT_THROTTLE_RATES": {"principal": "1200/min", "browse": "300/min", "download": "20/min"},
-    "DEFAULT_FILTER_BACKENDS": [
-        "django_filters.rest_framework.DjangoFilterBackend",
-        "rest_framework.filters.OrderingFilter",
-    ],
     "EXCEPTION_HANDLER": "api.problems.handle",
     "URL_FORMAT_OVERRIDE": None,  # `?format=` is a download's (api.downloads), not the name of a renderer
     "TEST_REQUEST_DEFAULT_FORMAT": "json",
     "UNAUTHENTICATED_USER": None,
-    "COERCE_DECIMAL_TO_STRING": True,
 }
 SPECTACULAR_SETTINGS: dict[str, Any] = {
     "TITLE": "PyQMQ",
@@ -256,6 +251,7 @@ EMAIL_USE_TLS = _options.smtp_starttls
 DEFAULT_FROM_EMAIL = _options.mail_from
 
 # --- analytics --------------------------------------------------------------------------------------------------------
+# console.options says what each of them means.
 
 ANALYTICS_KEEP_DAYS = {
     "minute": _options.analytics_minute_rows_days,
@@ -263,9 +259,7 @@ ANALYTICS_KEEP_DAYS = {
     "hour": _options.analytics_hour_rows_days,
     "day": _options.analytics_day_rows_days,
 }
-"""Days that summaries of each step are kept."""
 ANALYTICS_LAKE = _options.analytics_lake or str(DATA_DIR / "lake")
-"""Where jobs keep what they read from nodes: a folder, or a URI of any Hadoop file system."""
 ANALYTICS_LAKE_DAYS = {
     "index": _options.analytics_lake_index_days,
     "progress": _options.analytics_lake_progress_days,
@@ -275,24 +269,18 @@ ANALYTICS_LAKE_DAYS = {
 }
 """Days that tables of the lake are kept, by their hours."""
 ANALYTICS_TOKEN = _options.read_token
-"""What nodes ask for before they are read (their option read_token)."""
 ANALYTICS_WATERMARK_SECONDS = _options.analytics_watermark_seconds
-"""How late rows may be seen, and how far clocks may be apart, for a time to count as complete."""
 ANALYTICS_EVERY_SECONDS = _options.analytics_every_seconds
-"""How often workers run the jobs; 0: they don't."""
 ANALYTICS_MEMORY = _options.analytics_memory
-"""The heap of the jobs that workers run, as Java writes it."""
 ANALYTICS_MASTER = _options.analytics_master
-"""The Spark master of the jobs that workers run."""
 
 # --- Redis, Channels, Celery ------------------------------------------------------------------------------------------
 
 CACHES = {
     "default": {
         "BACKEND": "console.cache.JsonRedisCache",
-        "LOCATION": [
-            REDIS_URL
-        ],  # a list: Django splits a string at commas and semicolons, which a password may contain
+        # A list: Django splits a string at commas and semicolons, which a password may contain.
+        "LOCATION": [REDIS_URL],
         "KEY_PREFIX": "qmq",
         "OPTIONS": {"socket_connect_timeout": 1, "socket_timeout": 1},
     }

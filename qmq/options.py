@@ -58,8 +58,8 @@ def flag_of(name: str) -> str:
 
 
 def variable_of(item: "dataclasses.Field[Any]", process: str) -> str:
-    """The environment variable of a field."""
-    return _info(item).variable or f"QMQ_{process.upper()}_{item.name.upper()}"
+    """The environment variable of a field; `process` is "" for settings that several processes read."""
+    return _info(item).variable or "_".join(filter(None, ("QMQ", process, item.name))).upper()
 
 
 def convert(item: "dataclasses.Field[Any]", value: object, source: str) -> Any:

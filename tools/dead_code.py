@@ -21,7 +21,7 @@ NAMED_IN = ("pyproject.toml", "console/settings.py", "deploy/systemd/*.service")
 CALLED_BY = {
     "Django": (
         "*Config", "run_from_argv", "process_exception", "validate", "get_help_text", "_get_socket", "_get_session_from_db",
-        "_aget_session_from_db", "not_found", "bad_request", "csrf_refused", "check_*",
+        "_aget_session_from_db", "not_found", "bad_request", "csrf_refused", "console/checks.py:*",
     ),
     "Django REST framework": ("api/*:get_*", "has_permission", "authenticate_header", "patch"),
     "drf-spectacular": ("*Scheme", "*Schema", "map_serializer_field"),

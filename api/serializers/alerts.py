@@ -196,10 +196,7 @@ class AlertChannelRow(Row):
     origin = NullText(help_text="scheme, host and port of the URL; administrators only")
     addresses = serializers.ListField(child=serializers.CharField(), allow_null=True, help_text="administrators only")
     headers = serializers.ListField(
-        child=serializers.CharField(),
-        source="header_names",
-        allow_null=True,
-        help_text="names; administrators only",
+        child=serializers.CharField(), source="header_names", allow_null=True, help_text="names; administrators only"
     )
     has_secret = serializers.BooleanField()
     last_success_at = serializers.DateTimeField(allow_null=True)

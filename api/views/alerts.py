@@ -9,22 +9,21 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from api.actions import action
-from api.base import ApiView, one_of
+from api.base import ApiView
 from api.filters import PartFilter, PrefixFilter, TruthFilter
-from api.lists import ListView
+from api.generics import ListView, action
 from api.schema import MADE, ChangeSerializer
 from api.serializers import alerts as shapes
 from api.serializers.bodies import Reason
 from console.accounts.roles import Right
 from console.alerts import queries
-from console.alerts.models import AlertState, ChannelKind
+from console.alerts.models import Alert, AlertChannel, AlertState, ChannelKind, Silence
 from console.alerts.rules import Kind, Severity
 from console.alerts.services import alerts as alert_service
 from console.alerts.services import channels as channel_service
 from console.alerts.services import rules as rule_service
 from console.alerts.services import silences as silence_service
-from console.alerts.services.values import row_id
+from console.alerts.services.values import with_id
 
 NOTIFICATIONS_SHOWN_MAX = 50
 _KINDS = [(kind.value, kind.value) for kind in Kind]
@@ -73,10 +72,7 @@ class AlertRuleView(ApiView):
     @extend_schema(operation_id="alert_rules_get", responses=shapes.AlertRuleRow)
     def get(self, request: Request, rule: str) -> Response:
         """Return one rule."""
-        found = one_of(
-            queries.rules().filter(pk=row_id(rule_service.ALERT_RULE, rule)), rule_service.ALERT_RULE.unknown(rule)
-        )
-        return self.one(found)
+        return self.one(rule_service.ALERT_RULE.one(with_id(queries.rules(), rule), rule))
 
     @extend_schema(operation_id="alert_rules_update", request=shapes.AlertRuleChange, responses=ChangeSerializer)
     def patch(self, request: Request, rule: str) -> Response:
@@ -117,7 +113,7 @@ class AlertsView(
     """Alerts."""
 
     serializer_class = shapes.AlertRow
-    rows = staticmethod(queries.alerts)
+    rows = staticmethod(Alert.objects.all)
     filterset_class = AlertFilter
     ordering_fields = ("since", "place", "rule", "target", "owner", "state", "value", "fired_at", "resolved_at")
     ordering_paths = {"rule": "rule_name"}
@@ -136,9 +132,7 @@ class AlertView(ApiView):
     @extend_schema(operation_id="alerts_get", responses=shapes.AlertDetail)
     def get(self, request: Request, alert: str) -> Response:
         """Return one alert with its notifications."""
-        found = one_of(
-            queries.alerts().filter(pk=row_id(alert_service.ALERT, alert)), alert_service.ALERT.unknown(alert)
-        )
+        found = alert_service.ALERT.one(with_id(Alert.objects.all(), alert), alert)
         notifications = found.notifications.select_related("channel")[:NOTIFICATIONS_SHOWN_MAX]
         row = self.shown(found, is_silenced=silence_service.silenced_at(timezone.now()))
         shown = [self.shown(item, shapes.NotificationRow) for item in notifications]
@@ -176,7 +170,7 @@ class SilencesView(ListView, operation_id="silences_list", text="List silences, 
 
     rights = {"GET": Right.READ, "POST": Right.CHANGE_ALERTS}
     serializer_class = shapes.SilenceRow
-    rows = staticmethod(queries.silences)
+    rows = staticmethod(Silence.objects.all)
     filterset_class = SilenceFilter
     ordering_fields = ("id", "starts_at", "ends_at", "rule", "target", "created_by")
     ordering = ("-id",)
@@ -185,16 +179,7 @@ class SilencesView(ListView, operation_id="silences_list", text="List silences, 
     def post(self, request: Request) -> Response:
         """Create a silence: it suppresses notifications of matching alerts for a time; the alerts still fire and are shown."""
         values = self.body(shapes.NewSilence)
-        change = silence_service.create_silence(
-            rule=values["rule"],
-            target=values["target"],
-            starts_at=values.get("starts_at"),
-            ends_at=values["ends_at"],
-            now=timezone.now(),
-            owner=values.get("owner"),
-            **self.arguments,
-        )
-        return self.changed(change, 201)
+        return self.changed(silence_service.create_silence(**values, now=timezone.now(), **self.arguments), 201)
 
 
 class SilenceView(ApiView):
@@ -206,11 +191,7 @@ class SilenceView(ApiView):
     @extend_schema(operation_id="silences_get", responses=shapes.SilenceRow)
     def get(self, request: Request, silence: str) -> Response:
         """Return one silence."""
-        found = one_of(
-            queries.silences().filter(pk=row_id(silence_service.SILENCE, silence)),
-            silence_service.SILENCE.unknown(silence),
-        )
-        return self.one(found)
+        return self.one(silence_service.SILENCE.one(with_id(Silence.objects.all(), silence), silence))
 
     @extend_schema(operation_id="silences_end", responses=ChangeSerializer)
     def delete(self, request: Request, silence: str) -> Response:
@@ -234,7 +215,7 @@ class AlertChannelsView(ListView, operation_id="alert_channels_list", text="List
 
     rights = {"GET": Right.READ, "POST": Right.CHANGE_CLUSTER}
     serializer_class = shapes.AlertChannelRow
-    rows = staticmethod(queries.channels)
+    rows = staticmethod(AlertChannel.objects.all)
     filterset_class = AlertChannelFilter
     ordering_fields = ("name", "kind", "is_enabled", "last_success_at", "last_failure_at", "created_at", "updated_at")
     ordering = ("name",)
@@ -256,11 +237,7 @@ class AlertChannelView(ApiView):
     @extend_schema(operation_id="alert_channels_get", responses=shapes.AlertChannelRow)
     def get(self, request: Request, channel: str) -> Response:
         """Return one channel."""
-        found = one_of(
-            queries.channels().filter(pk=row_id(channel_service.ALERT_CHANNEL, channel)),
-            channel_service.ALERT_CHANNEL.unknown(channel),
-        )
-        return self.one(found)
+        return self.one(channel_service.ALERT_CHANNEL.one(with_id(AlertChannel.objects.all(), channel), channel))
 
     @extend_schema(operation_id="alert_channels_update", request=shapes.AlertChannelChange, responses=ChangeSerializer)
     def patch(self, request: Request, channel: str) -> Response:

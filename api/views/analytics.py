@@ -1,6 +1,7 @@
-"""/analytics/runs/, /lag/ and /overview/."""
+"""/analytics/runs/, /analytics/demo/, /lag/ and /overview/."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import django_filters
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -9,18 +10,21 @@ from rest_framework.response import Response
 
 from api.base import ApiView
 from api.downloads import ROWS_MAX
-from api.lists import ListView
+from api.generics import ListView
 from api.live_pages import LivePages
 from api.problems import invalid
+from api.schema import ChangeSerializer
 from api.serializers import analytics as shapes
+from api.serializers.bodies import Reason
 from console.accounts.roles import Right
-from console.analytics import queries
-from console.analytics.models import RunState
+from console.analytics import queries, services
+from console.analytics.models import AnalyticsRun, RunState
+from console.jobs import jobs
 from console.reports import overview
 from console.reports.lag_table import LagTable, lag_value
 from console.snapshot.lag_state import KEEPING_UP_SECONDS, LagState
 from metaserver import queries as metadata
-from metaserver.errors import NotFound
+from metaserver.errors import ChangeRefused, NotFound
 from metaserver.services.changes import text_problem
 
 LAG_PAGES = LivePages(
@@ -48,7 +52,7 @@ class RunsView(ListView, operation_id="analytics_runs_list", text="List runs, ne
     """Runs of analytics jobs."""
 
     serializer_class = shapes.RunRow
-    rows = staticmethod(queries.runs)
+    rows = staticmethod(AnalyticsRun.objects.all)
     filterset_class = RunFilter
     ordering_fields = ("id", "job", "state", "started_at", "finished_at")
     ordering = ("-id",)
@@ -62,7 +66,7 @@ class RunView(ApiView):
     @extend_schema(operation_id="analytics_runs_get", responses=shapes.RunRow)
     def get(self, request: Request, run_id: int) -> Response:
         """Return one run of a job."""
-        found = queries.runs().filter(pk=run_id).first() if run_id < 1 << 63 else None
+        found = AnalyticsRun.objects.filter(pk=run_id).first() if run_id < 1 << 63 else None
         if found is None:
             raise NotFound(f"Run {run_id} not found.", code="analytics_run.unknown")
         return Response(self.shown(found, shapes.RunRow))
@@ -135,3 +139,38 @@ class LagView(ApiView):
             )
 
         return is_wanted
+
+
+class DemoView(ApiView):
+    """Demo data in summary tables."""
+
+    rights = {"GET": Right.READ}
+
+    @extend_schema(operation_id="analytics_demo_get", responses=shapes.DemoData)
+    def get(self, request: Request) -> Response:
+        """Return the tables that contain demo data, and whether scheduled runs replace it."""
+        states = queries.demo_states()
+        return Response(
+            {
+                "tables": [state.table for state in states],
+                "from_at": min((state.run.from_at for state in states if state.run.from_at), default=None),
+                "to_at": max((state.run.to_at for state in states if state.run.to_at), default=None),
+                "is_replaceable": bool(states) and all(state.is_replaceable for state in states),
+            }
+        )
+
+
+class ReplaceDemoView(ApiView):
+    """Replacement of demo data."""
+
+    rights = {"POST": Right.CHANGE_CLUSTER}
+
+    @extend_schema(operation_id="analytics_demo_replace", request=Reason, responses=ChangeSerializer)
+    def post(self, request: Request) -> Response:
+        """Replace demo data: runs the job `analytics` now. A table keeps its demo data until it has real data."""
+        change = services.replace_demo(**self.arguments)
+        try:
+            jobs.run_now("analytics", **self.arguments)
+        except ChangeRefused as error:
+            change = replace(change, notes=(f"The next run replaces the demo data. It was not started now: {error}",))
+        return self.changed(change)

@@ -8,7 +8,7 @@ from rest_framework.response import Response
 
 from api.base import ApiView
 from api.filters import PartFilter
-from api.lists import ListView
+from api.generics import ListView
 from api.serializers import audit as shapes
 from console.accounts.roles import Right
 from metaserver import queries

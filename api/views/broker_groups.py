@@ -9,10 +9,9 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from api.actions import action
-from api.base import ApiView, one_of
+from api.base import ApiView
 from api.filters import PartFilter
-from api.lists import ListView
+from api.generics import ListView, action
 from api.live_pages import LivePages
 from api.schema import MADE, ChangeSerializer
 from api.serializers import broker_groups as shapes
@@ -83,7 +82,7 @@ class BrokerGroupView(ApiView):
     @extend_schema(operation_id="broker_groups_get", responses=shapes.BrokerGroupDetail)
     def get(self, request: Request, name: str) -> Response:
         """Return one broker group."""
-        found = one_of(queries.broker_groups().filter(name=name), service.BROKER_GROUP.unknown(name))
+        found: Any = service.BROKER_GROUP.one(queries.broker_groups().filter(name=name), name)
         found.states, found.history = members.members(name), queries.role_history(name)
         found.waiting = waiting_on(name)
         return self.one(found, served=ROUTES.served_by_each())
@@ -197,12 +196,6 @@ class NodesView(ListView):
         return self.get_paginated_response(rows(self.paginate_queryset(nodes) or []))
 
 
-def _node(node_id: str) -> Any:
-    return one_of(
-        queries.nodes().filter(node_id=node_id), NotFound(f"Node {node_id!r} not found.", code="node.unknown")
-    )
-
-
 class NodeView(ApiView):
     """One node."""
 
@@ -211,7 +204,9 @@ class NodeView(ApiView):
     @extend_schema(operation_id="nodes_get", responses=shapes.NodeDetail)
     def get(self, request: Request, node_id: str) -> Response:
         """Return a node with its own current numbers."""
-        found = _node(node_id)
+        found = queries.nodes().filter(node_id=node_id).first()
+        if found is None:
+            raise NotFound(f"Node {node_id!r} not found.", code="node.unknown")
         stats: dict[str, Any] | None = None
         reason: str | None = f"broker group {found.broker_group.name} is pending approval"
         if found.broker_group.operator_state != OperatorState.UNAPPROVED:

@@ -54,8 +54,7 @@ class DeadLetterCountsView(ReadingView):
             limit=self.whole("limit", PAGE_DEFAULT, minimum=1, maximum=COUNTS_MAX) or PAGE_DEFAULT,
             cursor=self.cursor,
         )
-        rows = shapes.LetterCount(found.counts, many=True).data
-        return Response({"results": rows, "next": found.next, "unreachable": found.unreachable})
+        return self.paged(found, list(shapes.LetterCount(found.rows, many=True).data))
 
 
 class DeadLettersView(ReadingView):
@@ -88,14 +87,8 @@ class DeadLettersView(ReadingView):
         found = reading.dead_letters_of(
             subject, group, states=states, cause=self.text("cause"), limit=self.limit, cursor=self.cursor
         )
-        self.note_reading(dead_letter_subject(subject, group), [item.message for item in found.dead_letters], masked)
-        return Response(
-            {
-                "results": [_row(dead_letter, masked) for dead_letter in found.dead_letters],
-                "next": found.next,
-                "unreachable": found.unreachable,
-            }
-        )
+        self.note_reading(dead_letter_subject(subject, group), [item.message for item in found.rows], masked)
+        return self.paged(found, [_row(dead_letter, masked) for dead_letter in found.rows])
 
 
 class DeadLetterCausesView(ReadingView):
@@ -168,11 +161,18 @@ def _row(dead_letter: reading.DeadLetter, masked: bool) -> dict[str, Any]:
     }
 
 
-def _answer(progress: orders.Progress, *, dry_run: bool, note: str) -> Response:
-    return Response(shapes.Progress({**asdict(progress), "dry_run": dry_run, "notes": [note]}).data)
+class _DecidingView(ReadingView):
+    def selection(self, values: dict[str, Any]) -> orders.Selection:
+        """The dead letters that a body selects."""
+        expected = self.expected_count(values) if values.get("all") else None
+        return orders.Selection(values.get("sequences"), values.get("cursor"), expected)
+
+    def answer(self, progress: orders.Progress, note: str) -> Response:
+        """What a replay or deletion came to."""
+        return Response(shapes.Progress({**asdict(progress), "dry_run": self.dry_run, "notes": [note]}).data)
 
 
-class ReplayView(ReadingView):
+class ReplayView(_DecidingView):
     """Replay of dead reading."""
 
     rights = {"POST": Right.SEND}
@@ -185,20 +185,12 @@ class ReplayView(ReadingView):
         """
         self.require(Right.SEND, self.owner(subject))
         values = self.body(shapes.Replay)
-        expected = self.expected_count(values) if values.get("all") else None
-        progress = decisions.replay(
-            subject,
-            group,
-            orders.Selection(values.get("sequences"), values.get("cursor"), expected),
-            to=values["to"],
-            force=values["force"],
-            limit=values["limit"],
-            **self.arguments,
-        )
-        return _answer(progress, dry_run=self.dry_run, note=_REPLAY_NOTE)
+        wanted = {name: values[name] for name in ("to", "force", "limit")}
+        progress = decisions.replay(subject, group, self.selection(values), **wanted, **self.arguments)
+        return self.answer(progress, _REPLAY_NOTE)
 
 
-class DeleteView(ReadingView):
+class DeleteView(_DecidingView):
     """Deletion of dead reading."""
 
     rights = {"POST": Right.CHANGE_GROUPS}
@@ -210,12 +202,6 @@ class DeleteView(ReadingView):
         """
         self.require(Right.CHANGE_GROUPS, self.owner(subject))
         values = self.body(shapes.Selection)
-        expected = self.expected_count(values) if values.get("all") else None
-        progress = decisions.delete(
-            subject,
-            group,
-            orders.Selection(values.get("sequences"), values.get("cursor"), expected),
-            limit=values["limit"],
-            **self.arguments,
-        )
-        return _answer(progress, dry_run=self.dry_run, note=_DELETE_NOTE)
+        selection = self.selection(values)
+        progress = decisions.delete(subject, group, selection, limit=values["limit"], **self.arguments)
+        return self.answer(progress, _DELETE_NOTE)

@@ -108,7 +108,7 @@ class DelayedMessagesView(DelayedView):
             raise invalid("state", f"must be one of {', '.join(DelayedState)}")
         query = service.Query(subject, self.time("due_from"), self.time("due_to"), states, match)
         page = service.listed(query, limit=self.limit, cursor=self.cursor)
-        return Response({"results": self.visible(page.messages), "next": page.next, "unreachable": page.unreachable})
+        return self.paged(page, self.visible(page.rows))
 
 
 class DelayedMessageView(DelayedView):
@@ -211,11 +211,7 @@ class CalendarView(DelayedView):
     @extend_schema(
         operation_id="delayed_messages_calendar",
         responses=shapes.Calendar,
-        parameters=[
-            OpenApiParameter("subject", OpenApiTypes.STR, description="Only this subject."),
-            DUE_FROM,
-            DUE_TO,
-        ],
+        parameters=[OpenApiParameter("subject", OpenApiTypes.STR, description="Only this subject."), DUE_FROM, DUE_TO],
     )
     def get(self, request: Request) -> Response:
         """Count pending messages by hour of due time."""

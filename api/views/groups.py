@@ -8,17 +8,16 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from api.actions import action
-from api.base import ApiView, one_of
+from api.base import ApiView
 from api.filters import PartFilter, TruthFilter
-from api.lists import ListView
-from api.problems import Problem
+from api.generics import ListView, action
+from api.problems import Problem, invalid
 from api.schema import MADE, ChangeSerializer
 from api.serializers import groups as shapes
 from console.accounts.roles import Right
 from console.cluster import progress
 from console.cluster.asking import Answers, brokers
-from console.cluster.group_numbers import combined, total
+from console.cluster.group_numbers import GROUP_SUMS, total
 from metaserver import queries
 from metaserver.services import groups as service
 from metaserver.services.changes import Change
@@ -63,12 +62,9 @@ class GroupView(ApiView):
     @extend_schema(operation_id="consumer_groups_get", responses=shapes.GroupDetail)
     def get(self, request: Request, subject: str, group: str) -> Response:
         """Return a consumer group with its current progress and consumers, read from the nodes."""
-        found = one_of(
-            queries.consumer_groups().filter(subject__name=subject, name=group), service.unknown(subject, group)
-        )
-        route = queries.routes().filter(subject__name=subject).first()
-        names = list(route.broker_groups) if route is not None else []
-        answers = brokers(names).ask(lambda _, node: node.group(subject, group))
+        groups = queries.consumer_groups().filter(subject__name=subject, name=group)
+        found = service.GROUP.one(groups, f"{subject}/{group}")
+        answers = brokers(queries.broker_groups_of(subject) or []).ask(lambda _, node: node.group(subject, group))
         return self.tagged(self.shown(found, shapes.GroupRow) | _progress(answers, found), found.version)
 
     @extend_schema(operation_id="consumer_groups_update", request=shapes.GroupChange, responses=ChangeSerializer)
@@ -110,7 +106,7 @@ def _progress(answers: Answers[dict[str, Any]], group: Any) -> dict[str, Any]:
     pages = list(answers.values.values())
     places.sort(key=lambda place: place["broker_group"])
     return {
-        **{name: None if unknown else combined(name, pages) for name in ("lag", "time_lag_seconds")},
+        **{name: None if unknown else GROUP_SUMS[name](pages) for name in ("lag", "time_lag_seconds")},
         "unknown_reason": "; ".join(unknown) or None,
         "progress": places,
         "members": members,
@@ -155,9 +151,7 @@ class ResetView(ApiView):
         value = None
         if target["to"] == "time":
             if "time" not in target:
-                raise Problem(
-                    400, "request.invalid", "time: is required for a reset to a time", {"time": "is required"}
-                )
+                raise invalid("time", "is required for a reset to a time")
             value = max(0, round(target["time"].timestamp() * 1000))
         elif target["to"] == "sequence":
             if "sequence" not in target or "broker_group" not in target:

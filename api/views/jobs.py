@@ -4,8 +4,8 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from api.actions import action
 from api.base import ApiView
+from api.generics import action
 from api.serializers import broker_groups as shapes
 from console.accounts.roles import Right
 from console.jobs import jobs

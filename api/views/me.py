@@ -58,11 +58,7 @@ class MeView(ApiView):
         user, principal = user_of(request), self.principal
         body = {
             "id": str(user.pk),
-            "username": user.username,
-            "email": user.email,
-            "first_name": user.first_name,
-            "last_name": user.last_name,
-            "language": user.language,
+            **{name: getattr(user, name) for name in ("username", "email", "first_name", "last_name", "language")},
             "role": principal.role,
             "teams": sorted(principal.teams),
             "rights": sorted(right for right in Right if principal.has(right)),

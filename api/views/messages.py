@@ -17,6 +17,7 @@ from api.serializers.bodies import moment
 from api.throttles import BrowseThrottle, PrincipalThrottle
 from console.accounts.roles import Right
 from console.cluster import messages as service
+from console.cluster.asking import Page
 from console.cluster.entries import note_reading
 from console.cluster.producing import produce
 from console.cluster.traces import trace
@@ -31,10 +32,7 @@ CURSOR = OpenApiParameter("cursor", OpenApiTypes.STR, description="`next` of the
 LIMIT = OpenApiParameter("limit", OpenApiTypes.INT, description=f"Maximum number of messages. Default: {PAGE_DEFAULT}.")
 BROKER_GROUP = OpenApiParameter("broker_group", OpenApiTypes.STR, description="Only this broker group.")
 MATCH = OpenApiParameter(
-    "match",
-    OpenApiTypes.STR,
-    many=True,
-    description="`name=value`: only messages with this property; can be repeated.",
+    "match", OpenApiTypes.STR, many=True, description="`name=value`: only messages with this property; can be repeated."
 )
 FROM_TIME = OpenApiParameter("from_time", OpenApiTypes.DATETIME, description="Stored at or after this time.")
 TO_TIME = OpenApiParameter("to_time", OpenApiTypes.DATETIME, description="Stored before this time.")
@@ -87,6 +85,10 @@ class ReadingView(ApiView):
     def limit(self) -> int:
         """Return `?limit=`."""
         return self.whole("limit", PAGE_DEFAULT, minimum=1, maximum=PAGE_MAX) or PAGE_DEFAULT
+
+    def paged(self, page: Page[Any], rows: list[Any], **others: Any) -> Response:
+        """Return the answer with a page, whose rows are as the caller can see them."""
+        return Response({"results": rows, "next": page.next, "unreachable": page.unreachable, **others})
 
     def pairs(self) -> dict[str, str]:
         """Return the values of `?match=name=value`, which can be repeated."""
@@ -150,19 +152,11 @@ class MessagesView(ReadingView):
         if sum(value is not None for value in (start.from_time_ms, start.sequence, start.message_id)) > 1:
             raise Problem(400, "request.invalid", "Specify only one of from_time, sequence and message_id.")
         page = service.read_page(subject, start, limit=self.limit, broker_group=group, cursor=self.cursor)
-        self.note_reading(subject, list(page.messages), masked)
-        return Response(
-            {
-                "results": [message_row(message, masked=masked) for message in page.messages],
-                "next": page.next,
-                "unreachable": page.unreachable,
-            }
-        )
+        self.note_reading(subject, list(page.rows), masked)
+        return self.paged(page, [message_row(message, masked=masked) for message in page.rows])
 
     @extend_schema(
-        operation_id="messages_send",
-        request=shapes.NewMessage,
-        responses={200: shapes.Receipt, 201: shapes.Receipt},
+        operation_id="messages_send", request=shapes.NewMessage, responses={200: shapes.Receipt, 201: shapes.Receipt}
     )
     def post(self, request: Request, subject: str) -> Response:
         """Send a message; with status 201 it is on disk. Property `qmq_console_user` contains the sender. A dry run validates the
@@ -227,18 +221,10 @@ class SearchView(ReadingView):
             broker_group=self.text("broker_group"),
             cursor=self.cursor,
         )
-        self.note_reading(subject, list(found.messages), masked=False)
-        return Response(
-            {
-                "results": [message_row(message, masked=False) for message in found.messages],
-                "scanned": found.scanned,
-                "unreadable": found.unreadable,
-                "progress": found.progress,
-                "end": found.next is None,
-                "next": found.next,
-                "unreachable": found.unreachable,
-            }
-        )
+        self.note_reading(subject, list(found.rows), masked=False)
+        numbers = {name: getattr(found, name) for name in ("scanned", "unreadable", "progress")}
+        rows = [message_row(message, masked=False) for message in found.rows]
+        return self.paged(found, rows, **numbers, end=found.next is None)
 
 
 class MessageView(ReadingView):
@@ -289,10 +275,7 @@ class TraceView(ReadingView):
                 "broker_group": broker_group,
                 "sequence": str(sequence),
                 "message": None if message is None else message_row(message, masked=masked),
-                "message_why": found["message_why"],
-                "original": found["original"],
                 "groups": shapes.Standing(found["groups"], many=True).data,
-                "next_after": found["next_after"],
-                "scope": found["scope"],
+                **{name: found[name] for name in ("message_why", "original", "next_after", "scope")},
             }
         )

@@ -2,12 +2,11 @@
 
 import functools
 from hashlib import blake2b
-from pathlib import Path
 
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import etag, require_safe
 
-FILE = Path(__file__).resolve().parent.parent / "openapi.yaml"
+from api.operations import FILE
 
 
 @functools.cache

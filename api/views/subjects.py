@@ -5,10 +5,9 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from api.actions import action
-from api.base import ApiView, one_of
+from api.base import ApiView
 from api.filters import MemberFilter, PartFilter, PrefixFilter, TruthFilter
-from api.lists import ListView
+from api.generics import ListView, action
 from api.schema import MADE, ChangeSerializer
 from api.serializers import subjects as shapes
 from api.serializers.bodies import Reason
@@ -64,7 +63,7 @@ class SubjectView(ApiView):
     @extend_schema(operation_id="subjects_get", responses=shapes.SubjectRow)
     def get(self, request: Request, subject: str) -> Response:
         """Return one subject."""
-        return self.one(one_of(queries.subjects().filter(name=subject), service.SUBJECT.unknown(subject)))
+        return self.one(service.SUBJECT.one(queries.subjects().filter(name=subject), subject))
 
     @extend_schema(operation_id="subjects_update", request=shapes.SubjectChange, responses=ChangeSerializer)
     def patch(self, request: Request, subject: str) -> Response:

@@ -11,13 +11,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from api.base import ApiView
+from api.filters import Ordering
 from api.pagination import PAGE_MAX
 from api.problems import invalid
 from api.serializers import summaries as shapes
 from api.serializers.bodies import iso
 from console.accounts.roles import Right
 from console.analytics import queries
-from console.analytics.models import Summary, TableState
+from console.analytics.models import AnalyticsRun, Summary, TableState
 from console.analytics.rows import Window
 from console.analytics.steps import DAY_MS, POINTS_MAX, Step, step_for
 from console.analytics.tables import TABLES, Column, SummaryTable
@@ -77,6 +78,10 @@ class TableView(ApiView):
     """Rows of a summary table."""
 
     rights = {"GET": Right.READ}
+    filter_backends = [Ordering]
+    ordering_fields: tuple[str, ...] = ()
+    ordering_paths = {"at": "at_ms"}
+    ordering = ("-at_ms",)
 
     @extend_schema(
         operation_id="analytics_tables_get",
@@ -123,12 +128,12 @@ class TableView(ApiView):
         window = self._window(found, now)
         step = self._step(found, window, now)
         filters = self._filters(found)
-        self.ordering = self._ordering(found)
-        state = queries.state_of(table)
+        self.ordering_fields = ("at", *(column.name for column in found.columns))
+        state = TableState.objects.filter(table=table).first()
         page: list[Summary] = self.paginate_queryset(queries.rows(found, step, window, filters)) or []
         answer = self.get_paginated_response([_row(found.columns, row) for row in page])
         made_by = {row.run_id for row in page} | ({state.run_id} if state is not None else set())
-        runs = queries.runs_of(made_by)
+        runs = AnalyticsRun.objects.filter(pk__in=made_by)
         holes, late_rows = queries.found_while_reading(
             datetime.fromtimestamp(window.from_ms / 1000, UTC), datetime.fromtimestamp(window.to_ms / 1000, UTC)
         )
@@ -173,16 +178,6 @@ class TableView(ApiView):
         if found is None:
             raise invalid("to", f"covers more than {POINTS_MAX} points of the coarsest step, {known[-1]}")
         return found
-
-    def _ordering(self, table: SummaryTable) -> tuple[str, ...]:
-        known = {"at": "at_ms"} | {column.name: column.name for column in table.columns}
-        requested = [text.strip() for text in self.request.query_params.get("ordering", "").split(",") if text.strip()]
-        for text in requested:
-            if text.removeprefix("-") not in known:
-                raise invalid("ordering", f"{text[:40]!r} must be one of {', '.join(known)}")
-        return tuple(
-            ("-" if text.startswith("-") else "") + known[text.removeprefix("-")] for text in requested or ("-at",)
-        )
 
     def _filters(self, table: SummaryTable) -> dict[str, Any]:
         known = queries.filters_of(table)

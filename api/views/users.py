@@ -10,10 +10,9 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from api.actions import action
-from api.base import ApiView, one_of
+from api.base import ApiView
 from api.filters import SEARCH, Ordering, PartFilter, TruthFilter, searched
-from api.lists import ListView
+from api.generics import ListView, action
 from api.schema import MADE, ChangeSerializer
 from api.serializers import users as shapes
 from console.accounts import services
@@ -32,16 +31,17 @@ class UserFilter(django_filters.FilterSet):  # type: ignore[misc]
     is_active = TruthFilter("is_active")
 
 
+def _counted(rows: "QuerySet[Any]", key: str) -> Coalesce:
+    found = rows.filter(**{key: OuterRef("pk")}).order_by().values(key).annotate(count=Count("pk"))
+    return Coalesce(Subquery(found.values("count")), 0)
+
+
 def users() -> "QuerySet[User]":
     """Return users with teams and counts: two queries per page."""
 
-    def counted(rows: "QuerySet[Any]", key: str) -> Coalesce:
-        found = rows.filter(**{key: OuterRef("pk")}).order_by().values(key).annotate(count=Count("pk"))
-        return Coalesce(Subquery(found.values("count")), 0)
-
     live = ApiToken.objects.filter(revoked_at=None, expires_at__gt=timezone.now())
     return User.objects.prefetch_related("teams").annotate(
-        session_count=counted(UserSession.objects.all(), "user"), token_count=counted(live, "owner")
+        session_count=_counted(UserSession.objects.all(), "user"), token_count=_counted(live, "owner")
     )
 
 
@@ -81,7 +81,7 @@ class UserView(ApiView):
     @extend_schema(operation_id="users_get", responses=shapes.UserRow)
     def get(self, request: Request, user_id: int) -> Response:
         """Return one user."""
-        return self.one(one_of(users().filter(pk=user_id), services.USER.unknown(user_id)))
+        return self.one(services.USER.one(users().filter(pk=user_id), user_id))
 
     @extend_schema(operation_id="users_update", request=shapes.UserChange, responses=ChangeSerializer)
     def patch(self, request: Request, user_id: int) -> Response:
@@ -116,9 +116,7 @@ class TeamFilter(django_filters.FilterSet):  # type: ignore[misc]
 
 def teams() -> "QuerySet[Any]":
     """Return teams with the numbers of their subjects and members."""
-    memberships: QuerySet[Any] = User.teams.through.objects.filter(team=OuterRef("pk")).order_by().values("team")
-    counted = memberships.annotate(count=Count("pk")).values("count")
-    return queries.teams().annotate(member_count=Coalesce(Subquery(counted), 0))
+    return queries.teams().annotate(member_count=_counted(User.teams.through.objects.all(), "team"))
 
 
 class TeamsView(ListView, operation_id="teams_list", text="List teams."):
@@ -149,7 +147,7 @@ class TeamView(ApiView):
     @extend_schema(operation_id="teams_get", responses=shapes.TeamRow)
     def get(self, request: Request, team: str) -> Response:
         """Return one team."""
-        return self.one(one_of(teams().filter(name=team), team_service.TEAM.unknown(team)))
+        return self.one(team_service.TEAM.one(teams().filter(name=team), team))
 
     @extend_schema(operation_id="teams_update", request=shapes.TeamChange, responses=ChangeSerializer)
     def patch(self, request: Request, team: str) -> Response:
@@ -176,8 +174,7 @@ class MembersView(ApiView):
     @extend_schema(operation_id="teams_members", parameters=[SEARCH], responses=shapes.Member(many=True))
     def get(self, request: Request, team: str) -> Response:
         """List the members of a team."""
-        if not queries.teams().filter(name=team).exists():
-            raise team_service.TEAM.unknown(team)
+        team_service.TEAM.one(queries.teams().filter(name=team), team)
         return self.listed(searched(request, User.objects.filter(teams__name=team), "username"))
 
     @extend_schema(operation_id="teams_set_members", request=shapes.Members, responses=ChangeSerializer)

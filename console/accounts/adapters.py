@@ -16,7 +16,8 @@ from console.accounts import known, lockout, services, sessions
 from console.accounts.models import User
 from console.accounts.names import USERNAME
 from console.accounts.roles import Role
-from console.http.requests import client_id, current_id
+from console.accounts.signals import actor_of
+from console.http.rate_limits import network_of
 from console.sealing import box
 from metaserver.services import audit
 from metaserver.services.changes import Actor
@@ -38,8 +39,8 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
         return False
 
     def get_client_ip(self, request: HttpRequest) -> str:
-        """Returns the client's address; a client of a dual-stack socket has its IPv4 address."""
-        return known.unmapped(str(super().get_client_ip(request)))
+        """Returns what a client is counted under: its IPv4 address, or the /64 network of its IPv6 address."""
+        return network_of(str(super().get_client_ip(request)))
 
     def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
         """Counts the attempt, whichever of the account's names was typed. Raises ValidationError when a limit is reached."""
@@ -71,12 +72,9 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]
             known.forget_addresses(user.pk)
             known.remember(request, user)
             ended = sessions.end_all(user.pk, but=request.session.get(sessions.KEY))
-            actor = Actor(
-                user.get_username(), str(request.META.get("REMOTE_ADDR", "")), current_id.get(), client_id.get()
-            )
-            audit.record(
-                actor=actor, action="user.password", target=user.get_username(), after={"sessions_ended": ended}
-            )
+            after = {"sessions_ended": ended}
+            actor = actor_of(request, user)
+            audit.record(actor=actor, action="user.password", target=user.get_username(), after=after)
 
 
 class SecondFactorAdapter(DefaultMFAAdapter):  # type: ignore[misc]

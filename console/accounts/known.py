@@ -6,9 +6,7 @@ makes both unknown. Neither one authenticates a user.
 
 import secrets
 from datetime import timedelta
-from ipaddress import IPv6Address, ip_address
 
-from allauth.core.internal.ratelimit import truncate_ip
 from django.conf import settings
 from django.core import signing
 from django.db import transaction
@@ -18,12 +16,12 @@ from django.utils.crypto import constant_time_compare
 
 from console.accounts.models import KnownAddress, User
 from console.http.middleware import Middleware
+from console.http.rate_limits import network_of
 
 KNOWN_FOR = timedelta(days=90)
 """How long a browser or an address stays known after its last sign-in."""
 ADDRESSES_MAX = 10
 """Known addresses of one user; the oldest is dropped."""
-ADDRESS_CHARS_MAX = 100
 SALT = "qmq.accounts.known-device"
 NONCE_BYTES = 16
 MARK_CHARS = 16
@@ -32,18 +30,7 @@ _REQUEST_ATTRIBUTE = "_qmq_user_of_new_device"
 
 def address_of(request: HttpRequest) -> str:
     """Returns what an address is remembered and counted under: an IPv4 address, or the /64 network of an IPv6 address."""
-    return str(truncate_ip(unmapped(str(request.META.get("REMOTE_ADDR", "")))))[:ADDRESS_CHARS_MAX]
-
-
-def unmapped(address: str) -> str:
-    """Returns the IPv4 address that a server on a dual-stack socket sees as ::ffff:a.b.c.d, any other text unchanged."""
-    try:
-        found = ip_address(address)
-    except ValueError:
-        return address
-    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
-        return str(found.ipv4_mapped)
-    return address
+    return network_of(str(request.META.get("REMOTE_ADDR", "")))
 
 
 def remember(request: HttpRequest, user: User) -> None:

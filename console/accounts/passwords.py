@@ -36,8 +36,7 @@ class PredictablePasswordValidator:
             rest = rest.replace(name, "")
         if rest != text and unpredictable(rest) < UNPREDICTABLE_MIN:
             raise ValidationError(
-                "This password is too similar to your name. Use words unrelated to you.",
-                code="password_is_name",
+                "This password is too similar to your name. Use words unrelated to you.", code="password_is_name"
             )
         if unpredictable(text) < UNPREDICTABLE_MIN or _is_repetition(text):
             raise ValidationError(

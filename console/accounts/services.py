@@ -214,15 +214,11 @@ def unlock_user(user_id: int, *, actor: Actor, reason: str = "", dry_run: bool =
     """
     with changing(dry_run=dry_run):
         row, _ = _locked(user_id)
-        before = {"is_locked": lockout.is_locked(row)}
-        after = {"is_locked": False}
-        if before != after:
+        change = Change(row.username, {"is_locked": lockout.is_locked(row)}, {"is_locked": False}, row.version)
+        if change.is_change:
             row.sign_in_generation += 1
             row.save(update_fields=["sign_in_generation"])
-            audit.record(
-                actor=actor, action="user.unlock", target=row.username, reason=reason, before=before, after=after
-            )
-        return Change(row.username, before, after, row.version)
+        return audit.record_change(actor, "user.unlock", change, reason)
 
 
 def reset_password(name: str, *, actor: Actor, reason: str = "", dry_run: bool = False) -> Made:
@@ -275,15 +271,13 @@ def set_members(
         if unknown:
             TEAM.refuse({"members": f"user {', '.join(unknown[:5])} not found"})
         members = set(User.objects.filter(teams=team_row).values_list("username", flat=True))
-        before, after = {"members": sorted(members)}, {"members": sorted(wanted)}
         for name in sorted(wanted ^ members):
             row = users[name]
             (row.teams.add if name in wanted else row.teams.remove)(team_row.pk)
             row.version += 1
             row.save(update_fields=["version", "updated_at"])
-        if before != after:
-            audit.record(actor=actor, action="team.members", target=team, reason=reason, before=before, after=after)
-        return Change(team, before, after, team_row.version)
+        change = Change(team, {"members": sorted(members)}, {"members": sorted(wanted)}, team_row.version)
+        return audit.record_change(actor, "team.members", change, reason)
 
 
 def _shut_out(row: User) -> str:

@@ -4,7 +4,7 @@ Kept by rows of UserSession on the server; a cookie can't outlive its row.
 """
 
 import logging
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from django.contrib.auth import logout
@@ -44,11 +44,6 @@ def begin(user: User, request: HttpRequest) -> UserSession:
     return row
 
 
-def is_expired(row: UserSession, now: datetime) -> bool:
-    """Whether a session was idle or alive for too long."""
-    return now - row.seen_at >= IDLE_MAX or now - row.started_at >= LIFE_MAX
-
-
 def live_session(session: SessionBase, user_id: int | None, *, seen: bool) -> UserSession | None:
     """Return the row of a valid session; None when it was ended, is too old, or belongs to another user.
 
@@ -61,7 +56,7 @@ def live_session(session: SessionBase, user_id: int | None, *, seen: bool) -> Us
     if row is None:
         return None
     now = timezone.now()
-    if is_expired(row, now):
+    if now - row.seen_at >= IDLE_MAX or now - row.started_at >= LIFE_MAX:
         row.delete()
         return None
     if seen and (now - row.seen_at).total_seconds() >= SEEN_SECONDS:

@@ -6,7 +6,7 @@ import redis
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 
 from console.http.middleware import Middleware
-from console.http.requests import current_id
+from console.http.problems import problem_response
 
 logger = logging.getLogger("qmq.accounts")
 
@@ -42,11 +42,11 @@ class SignInDoors(Middleware):
             return self._get_response(request)
         address = request.path.removeprefix(BROWSER)
         if address not in OPEN:
-            return _problem(404, "request.not_found", "There is no resource at this address.")
+            return problem_response(404, "request.not_found", "There is no resource at this address.")
         is_form = address == REDIRECT  # a page's own form: the browser itself has to go to the identity provider
         has_body = request.META.get("CONTENT_LENGTH") not in (None, "", "0")
         if request.method in CHANGES and not is_form and has_body and request.content_type != "application/json":
-            return _problem(415, "request.unsupported_media_type", "The Content-Type must be application/json.")
+            return problem_response(415, "request.unsupported_media_type", "The Content-Type must be application/json.")
         response = self._get_response(request)
         if is_form and response.status_code == 302 and "application/json" in request.headers.get("Accept", ""):
             # The pages' policy lets no form lead to another site, by no redirect either: their script asks for the
@@ -62,23 +62,10 @@ class SignInDoors(Middleware):
         is_on_the_way = request.path.startswith((BROWSER + REDIRECT, "/accounts/"))
         if isinstance(error, redis.RedisError) and request.path.startswith((ROOT, "/accounts/")):
             logger.warning("nobody can sign in, Redis does not answer: %s", error)
-            return _problem(
+            return problem_response(
                 503, "accounts.limits_away", "Sign-in attempts can't be counted at the moment. Try again shortly."
             )
         if isinstance(error, OSError) and is_on_the_way:  # what requests raises are OSErrors
             logger.warning("the identity provider does not answer: %s", error)
             return HttpResponseRedirect(f"{SIGN_IN_PAGE}?error=provider_away")
         return None
-
-
-def _problem(status: int, code: str, detail: str) -> JsonResponse:
-    body = {
-        "type": f"urn:qmq:problem:{code}",
-        "title": detail,
-        "status": status,
-        "code": code,
-        "detail": detail,
-        "fields": {},
-        "request_id": current_id.get(),
-    }
-    return JsonResponse(body, status=status, content_type="application/problem+json")

@@ -1,6 +1,7 @@
 """Log entries and session changes when a user signs in or out, or changes their credentials."""
 
 import logging
+from functools import partial
 from typing import Any
 
 from allauth.mfa.signals import authenticator_added, authenticator_removed, authenticator_reset
@@ -15,6 +16,7 @@ from console.http.requests import client_id, current_id
 from metaserver.services import audit
 from metaserver.services.changes import Actor
 
+_OF_FACTORS = {"add": authenticator_added, "remove": authenticator_removed, "reset": authenticator_reset}
 logger = logging.getLogger("qmq.accounts")
 
 
@@ -24,12 +26,12 @@ def connect() -> None:
     user_logged_out.connect(_signed_out, dispatch_uid="qmq.signed_out")
     user_login_failed.connect(_refused, dispatch_uid="qmq.refused")
     social_account_added.connect(_identity_added, dispatch_uid="qmq.identity_added")
-    authenticator_added.connect(_factor_added, dispatch_uid="qmq.factor_added")
-    authenticator_removed.connect(_factor_removed, dispatch_uid="qmq.factor_removed")
-    authenticator_reset.connect(_factor_reset, dispatch_uid="qmq.factor_reset")
+    for word, signal in _OF_FACTORS.items():
+        changed = partial(_factor_changed, action=f"user.second_factor_{word}")
+        signal.connect(changed, weak=False, dispatch_uid=f"qmq.factor_{word}")
 
 
-def _actor(request: HttpRequest, user: User) -> Actor:
+def actor_of(request: HttpRequest, user: User) -> Actor:
     return Actor(user.get_username(), str(request.META.get("REMOTE_ADDR", "")), current_id.get(), client_id.get())
 
 
@@ -57,22 +59,10 @@ def _identity_added(request: HttpRequest, sociallogin: Any, **_: Any) -> None:
     user: User = sociallogin.user
     after = {"provider": str(sociallogin.account.provider), "uid": str(sociallogin.account.uid)[:200]}
     with transaction.atomic():
-        audit.record(actor=_actor(request, user), action="user.connect", target=user.get_username(), after=after)
+        audit.record(actor=actor_of(request, user), action="user.connect", target=user.get_username(), after=after)
 
 
-def _factor_added(request: HttpRequest, user: User, authenticator: Any, **_: Any) -> None:
-    _factor(request, user, "user.second_factor_add", authenticator)
-
-
-def _factor_removed(request: HttpRequest, user: User, authenticator: Any, **_: Any) -> None:
-    _factor(request, user, "user.second_factor_remove", authenticator)
-
-
-def _factor_reset(request: HttpRequest, user: User, authenticator: Any, **_: Any) -> None:
-    _factor(request, user, "user.second_factor_reset", authenticator)
-
-
-def _factor(request: HttpRequest, user: User, action: str, authenticator: Any) -> None:
+def _factor_changed(request: HttpRequest, user: User, authenticator: Any, action: str, **_: Any) -> None:
     after = {"type": str(authenticator.type)}
     with transaction.atomic():
-        audit.record(actor=_actor(request, user), action=action, target=user.get_username(), after=after)
+        audit.record(actor=actor_of(request, user), action=action, target=user.get_username(), after=after)

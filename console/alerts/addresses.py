@@ -37,19 +37,13 @@ class Target:
     @property
     def origin(self) -> str:
         """Scheme, host and port as text."""
-        scheme, usual = ("https", 443) if self.is_https else ("http", 80)
-        return f"{scheme}://{self.authority}" if self.port == usual else f"{scheme}://{self.bracketed}:{self.port}"
-
-    @property
-    def bracketed(self) -> str:
-        """The host as URLs write it."""
-        return f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'https' if self.is_https else 'http'}://{self.authority}"
 
     @property
     def authority(self) -> str:
         """What the Host header says."""
-        usual = 443 if self.is_https else 80
-        return self.bracketed if self.port == usual else f"{self.bracketed}:{self.port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == (443 if self.is_https else 80) else f"{host}:{self.port}"
 
 
 def parse_url(url: str) -> Target:

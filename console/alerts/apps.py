@@ -1,7 +1,5 @@
 """The alerts as a Django app."""
 
-from typing import Any
-
 from django.apps import AppConfig
 from django.db.models.signals import post_migrate
 
@@ -14,12 +12,6 @@ class AlertsConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from console.alerts import checks  # noqa: F401  (registers itself)
+        from console.alerts.builtin import ensure_builtin_rules
 
-        post_migrate.connect(_make_builtin_rules, sender=self, dispatch_uid="alerts.builtin_rules")
-
-
-def _make_builtin_rules(**_: Any) -> None:
-    from console.alerts.services.rules import ensure_builtin_rules
-
-    ensure_builtin_rules()
+        post_migrate.connect(ensure_builtin_rules, sender=self, dispatch_uid="alerts.builtin_rules")

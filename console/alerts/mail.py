@@ -7,20 +7,15 @@ command and address.
 import logging
 import smtplib
 import socket
-from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 from django.core.mail.backends.smtp import EmailBackend
 
-from console.alerts.connections import Answers, Deadline, connect, resolve, system_resolver
+from console.alerts.connections import Answers, Deadline, Resolver, connect, resolve, system_resolver
 from console.alerts.notifiers import SEND_SECONDS
 from qmq.clock import SYSTEM_CLOCK, Clock
 
 logger = logging.getLogger("qmq.alerts")
-
-Resolver = Callable[[str, int, float], Sequence[str]]
-"""Host, port and seconds to addresses; raises OSError."""
 
 
 class DeadlineSmtp(smtplib.SMTP):
@@ -33,7 +28,7 @@ class DeadlineSmtp(smtplib.SMTP):
         super().__init__(host, port, local_hostname=socket.gethostname(), timeout=deadline.left())
 
     def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
-        return connect(self._resolver(host, port, self._deadline.left()), port, self._deadline)
+        return connect(resolve(self._resolver, host, port, self._deadline.left()), port, self._deadline)
 
     def send(self, s: Any) -> None:
         if self.sock is not None:
@@ -54,10 +49,10 @@ class DeadlineSmtp(smtplib.SMTP):
 class DeadlineBackend(EmailBackend):
     """`timeout` is for the delivery as a whole, from the look-up of the server's name on."""
 
-    def __init__(self, *, clock: Clock = SYSTEM_CLOCK, resolver: Resolver | None = None, **values: Any) -> None:
+    def __init__(self, *, clock: Clock = SYSTEM_CLOCK, resolver: Resolver = system_resolver, **values: Any) -> None:
         super().__init__(**{"timeout": SEND_SECONDS, **values})
         self._clock = clock
-        self._resolver = resolver or partial(resolve, system_resolver)
+        self._resolver = resolver
 
     def open(self) -> bool:
         """Connect and sign in; False when that was done before."""

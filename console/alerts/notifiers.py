@@ -7,7 +7,6 @@ import re
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from hashlib import sha256
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPResponse
@@ -88,9 +87,7 @@ class EmailNotifier:
         domain = settings.DEFAULT_FROM_EMAIL.rpartition("@")[2].rstrip("> ") or "localhost"
         headers = {DELIVERY_HEADER: delivery, "Message-ID": f"<qmq-{delivery}@{domain}>"}
         message = EmailMessage(title, text, to=list(channel.addresses), headers=headers)
-        message.connection = get_connection(
-            timeout=SEND_SECONDS, clock=self.clock, resolver=partial(resolve, self.resolver)
-        )
+        message.connection = get_connection(timeout=SEND_SECONDS, clock=self.clock, resolver=self.resolver)
         try:
             message.send()
         except (OSError, ValueError) as error:  # smtplib's errors are OSErrors
@@ -117,9 +114,10 @@ class WebhookNotifier:
         status = self._post(target, addresses, headers, content, deadline)
         if 300 <= status < 400:
             raise NotDelivered(f"{target.origin} returned {status}; redirects are not followed")
+        answered = f"{target.origin} answered {status}"
         if not 200 <= status < 300:
-            raise NotDelivered(f"{target.origin} answered {status}")
-        return f"{target.origin} answered {status}"
+            raise NotDelivered(answered)
+        return answered
 
     def check(self, channel: AlertChannel) -> str:
         """Check that requests to the webhook's host are allowed, without sending one. Raises NotDelivered."""

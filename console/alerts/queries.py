@@ -4,7 +4,7 @@ from datetime import datetime
 
 from django.db.models import Count, Q, QuerySet
 
-from console.alerts.models import Alert, AlertChannel, AlertRule, AlertState, Silence
+from console.alerts.models import Alert, AlertRule, AlertState
 from console.alerts.rules import Severity
 
 
@@ -14,25 +14,10 @@ def rules() -> QuerySet[AlertRule]:
     return AlertRule.objects.prefetch_related("channels").annotate(firing_count=firing)
 
 
-def alerts() -> QuerySet[Alert]:
-    """Alerts, open ones first, of these the critical ones, the newest of each first."""
-    return Alert.objects.all()
-
-
 def firing_counts() -> dict[str, int]:
     """How many alerts fire, by severity."""
     firing = Alert.objects.filter(state=AlertState.FIRING).order_by().values_list("severity")
     return {severity.value: 0 for severity in Severity} | dict(firing.annotate(Count("pk")))
-
-
-def silences() -> QuerySet[Silence]:
-    """Silences, the newest first."""
-    return Silence.objects.all()
-
-
-def channels() -> QuerySet[AlertChannel]:
-    """Channels."""
-    return AlertChannel.objects.all()
 
 
 def is_active(at: datetime) -> Q:

@@ -45,6 +45,11 @@ class JobRun:
     """It has not been due yet, or runs for the first time."""
 
 
+def _read(kind: Kind, target: str, value: float | None, reason: str, *others: Any) -> Reading:
+    """A reading whose reason is that of a value that could not be measured."""
+    return Reading(kind, target, value, reason if value is None else "", *others)
+
+
 COLLECTOR = "collector"
 """The target that is unknown while there is no snapshot at all."""
 
@@ -95,8 +100,7 @@ def is_complete(snapshot: Mapping[str, Any]) -> bool:
 def of_broker_groups(states: Iterable[tuple[str, str]]) -> Iterator[Reading]:
     """From names and states of broker groups."""
     for name, state in states:
-        level = STATE_LEVELS.get(state)
-        yield Reading(Kind.GROUP_STATE, name, level, "" if level is not None else f"unknown state {state!r}")
+        yield _read(Kind.GROUP_STATE, name, STATE_LEVELS.get(state), f"unknown state {state!r}")
 
 
 def of_members(groups: Iterable[Members], role_changes: Mapping[str, int]) -> Iterator[Reading]:
@@ -142,11 +146,10 @@ def _of_group(
     lag, time_lag = _together(sum, entries, "lag"), _together(max, entries, "time_lag_seconds")
     retry_lag = 0.0 if retry_entry is None else _number(retry_entry.get("lag"))
     retries = None if retry_lag is None else int(retry_lag)
-    yield Reading(Kind.LAG, target, lag, reason if lag is None else "", subject, retries)
-    yield Reading(Kind.TIME_LAG, target, time_lag, reason if time_lag is None else "", subject, retries)
+    yield _read(Kind.LAG, target, lag, reason, subject, retries)
+    yield _read(Kind.TIME_LAG, target, time_lag, reason, subject, retries)
     if "duplicate_consumers" in entry:
-        duplicates = _number(entry["duplicate_consumers"])
-        yield Reading(Kind.DUPLICATE_IDS, target, duplicates, reason if duplicates is None else "", subject)
+        yield _read(Kind.DUPLICATE_IDS, target, _number(entry["duplicate_consumers"]), reason, subject)
     # Time lag alone is missing for a damaged commit; rates are missing in a node's first second. Lag is what counts.
     if lag is None:
         yield Reading(Kind.UNKNOWN, target, 1.0, reason, subject, retries, is_consequence=not is_all)
@@ -175,7 +178,7 @@ def _of_node(node_id: str, entry: Mapping[str, Any]) -> Iterator[Reading]:
     for kind, value in numbers.items():
         # A node that was asked and has no such number (a broker has no lateness) is no target of the kind.
         if value is not None or not is_measured:
-            yield Reading(kind, node_id, value, "" if value is not None else reason)
+            yield _read(kind, node_id, value, reason)
 
 
 def _used_percent(entry: Mapping[str, Any]) -> float | None:

@@ -1,6 +1,6 @@
 """The read side."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -72,24 +72,9 @@ def found_while_reading(from_at: datetime, to_at: datetime) -> tuple[int, int]:
     return int(found["holes"] or 0), int(found["late_rows"] or 0)
 
 
-def runs() -> QuerySet[AnalyticsRun]:
-    """Runs, newest first."""
-    return AnalyticsRun.objects.all()
-
-
-def runs_of(ids: Iterable[int]) -> list[AnalyticsRun]:
-    """These runs, newest first."""
-    return list(AnalyticsRun.objects.filter(pk__in=sorted(set(ids))))
-
-
 def states() -> dict[str, TableState]:
     """How far each table is; one that no run has filled is not there."""
     return {state.table: state for state in TableState.objects.all()}
-
-
-def state_of(table: str) -> TableState | None:
-    """How far a table is; None: no run has filled it."""
-    return TableState.objects.filter(table=table).first()
 
 
 def demo_states() -> list[TableState]:

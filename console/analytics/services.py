@@ -59,12 +59,7 @@ def start_run(
 
 
 def publish(
-    run: AnalyticsRun,
-    table: str,
-    rows: Iterable[Mapping[str, Any]],
-    *,
-    step: Step,
-    window: Window | None = None,
+    run: AnalyticsRun, table: str, rows: Iterable[Mapping[str, Any]], *, step: Step, window: Window | None = None
 ) -> int:
     """Make `rows` all that a table says of a window at one step, in one transaction; how many they are.
 
@@ -158,13 +153,9 @@ def replace_demo(*, actor: Actor, reason: str = "", dry_run: bool = False) -> Ch
         before = {state.table: state.is_replaceable for state in found}
         if not before:
             raise Conflict("No summary table contains demo data.", code="analytics_demo.absent")
-        after = dict.fromkeys(before, True)
-        if before != after:
-            TableState.objects.filter(table__in=before).update(is_replaceable=True)
-            audit.record(
-                actor=actor, action="analytics.replace_demo", target=DEMO_JOB, reason=reason, before=before, after=after
-            )
-    return Change(DEMO_JOB, before, after)
+        TableState.objects.filter(table__in=before).update(is_replaceable=True)
+        change = Change(DEMO_JOB, before, dict.fromkeys(before, True))
+        return audit.record_change(actor, "analytics.replace_demo", change, reason)
 
 
 def fail_run(run: AnalyticsRun, error: str) -> None:

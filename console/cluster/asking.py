@@ -4,7 +4,7 @@ What a node did not answer is there with the reason: a hole is never shown as no
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -36,6 +36,17 @@ class Answers(Generic[T]):
     """Nodes that did not answer, and why."""
     codes: dict[str, str]
     """Error codes of the nodes that did not respond."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """A page of what several broker or delay groups hold."""
+
+    rows: Sequence[T]
+    next: str | None
+    """The cursor of the next page; None when every group that responded was read to its end."""
+    unreachable: Mapping[str, str]
+    """Groups that could not be reached, and why: their rows are missing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Delayed messages for the API: lists over all delay groups with a cursor, one message, and changes with audit entries."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar
@@ -8,10 +8,10 @@ from typing import TypeVar
 from django.conf import settings
 
 from console.cluster import limits
-from console.cluster.asking import ask
+from console.cluster.asking import Page, ask
 from console.cluster.entries import note, recorded
 from console.cursors import decode_cursor, encode_cursor
-from metaserver.errors import ChangeRefused, Conflict, NotFound
+from metaserver.errors import Conflict, NotFound
 from metaserver.services.changes import Actor
 from qmq.client.delayed import BulkCancel, Calendar, DelayedMessage, DelayedMessages, Found
 from qmq.client.message import due_ms_of
@@ -35,16 +35,6 @@ def _with(work: Callable[[DelayedMessages], Awaitable[T]], seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """Messages in the order of their due times."""
-
-    messages: Sequence[DelayedMessage]
-    next: str | None
-    unreachable: Mapping[str, str]
-    """Delay groups that could not be reached, and why."""
-
-
-@dataclass(frozen=True, slots=True)
 class Query:
     """Which messages; due times `begin` <= due < `end`."""
 
@@ -56,8 +46,8 @@ class Query:
     match: tuple[tuple[str, str], ...] = ()
 
 
-def listed(query: Query, *, limit: int, cursor: str | None = None) -> Page:
-    """A page of delayed messages.
+def listed(query: Query, *, limit: int, cursor: str | None = None) -> Page[DelayedMessage]:
+    """A page of delayed messages in the order of their due times.
 
     Raises:
         ChangeRefused: the cursor does not belong to this query.
@@ -165,8 +155,7 @@ def found(target: Target, *, seconds: float | None = None) -> Found:
         QmqError: none could be reached.
     """
     result = _with(
-        lambda messages: messages.find(target.message_id, subject=target.subject, due=target.due),
-        seconds=seconds,
+        lambda messages: messages.find(target.message_id, subject=target.subject, due=target.due), seconds=seconds
     )
     if not result.messages and not result.problems:
         raise NotFound(
@@ -232,17 +221,13 @@ def change(
     before = str(message.state)
     to_ms = due_ms_of(delay, to) if operation is Operation.RESCHEDULE else -1
     if dry_run:
-        done = _foreseen(operation, message, to_ms)
+        done = _done(_foreseen(operation, message, to_ms))
     else:
         details = {"message_id": message.message_id, "due_at": message.due_at.isoformat(), "state": before}
         details |= {"to": to.isoformat()} if to else {}
         details |= {"delay_seconds": f"{delay.total_seconds():g}"} if delay else {}
         with recorded(actor, f"delayed.{operation}", message.subject, reason, details):
-            done = _with(lambda messages: _apply(messages, operation, message, to, delay))
-            if done.outcome not in (Outcome.DONE, Outcome.UNCHANGED):
-                raise _refusal(done)
-    if done.outcome not in (Outcome.DONE, Outcome.UNCHANGED):
-        raise _refusal(done)
+            done = _done(_with(lambda messages: _apply(messages, operation, message, to, delay)))
     due_at = None if done.due_ms < 0 else moment(done.due_ms)
     return Changed(message.message_id, message.subject, str(done.outcome), before, done.state, due_at)
 
@@ -275,10 +260,13 @@ def _foreseen(operation: Operation, message: DelayedMessage, to_ms: int) -> Dela
     return DelayedChange(message.message_id, Outcome.DONE, DelayedState.PENDING, due_ms)
 
 
-def _refusal(done: DelayedChange) -> ChangeRefused:
-    if done.outcome is Outcome.TOO_LATE:
-        return Conflict(f"Too late: message {done.message_id} is already {done.state}.", code="delayed.too_late")
-    return NotFound(f"Delayed message {done.message_id} no longer exists.", code="delayed.unknown")
+def _done(change: DelayedChange) -> DelayedChange:
+    """Return a change that was made, or was not needed. Raises Conflict, NotFound for any other."""
+    if change.outcome is Outcome.TOO_LATE:
+        raise Conflict(f"Too late: message {change.message_id} is already {change.state}.", code="delayed.too_late")
+    if change.outcome not in (Outcome.DONE, Outcome.UNCHANGED):
+        raise NotFound(f"Delayed message {change.message_id} no longer exists.", code="delayed.unknown")
+    return change
 
 
 def bulk_cancel(
@@ -297,20 +285,15 @@ def bulk_cancel(
 
     def work(messages: DelayedMessages) -> Awaitable[BulkCancel]:
         return messages.cancel_matching(
-            query.subject,
-            match=dict(query.match),
-            begin=query.begin,
-            end=query.end,
-            dry_run=dry_run,
-            expected=expected,
+            query.subject, match=dict(query.match), begin=query.begin, end=query.end, dry_run=dry_run, expected=expected
         )
 
     if dry_run:
         return _with(work, seconds=limits.BULK_SECONDS)
     details = {
         "match": sorted(key for key, _ in query.match),
-        "due_from": query.begin.isoformat() if query.begin else None,
-        "due_to": query.end.isoformat() if query.end else None,
+        "due_from": query.begin and query.begin.isoformat(),
+        "due_to": query.end and query.end.isoformat(),
     }
     with recorded(actor, "delayed.bulk_cancel", query.subject, reason, details):
         try:

@@ -61,7 +61,7 @@ GROUP_NUMBERS: Mapping[str, GroupNumber] = {
 }
 """By the name that the API and feeds have for it. The API shows each as `at_least` while broker groups are unreachable."""
 
-
-def combined(name: str, reports: Reports) -> Any:
-    """Return a number of a group, one of GROUP_NUMBERS, from what broker groups report."""
-    return GROUP_NUMBERS[name].combine(name, reports)
+GROUP_SUMS: Mapping[str, Callable[[Reports], Any]] = {
+    name: partial(number.combine, name) for name, number in GROUP_NUMBERS.items()
+}
+"""By name, what makes the number of a group of what broker groups report."""

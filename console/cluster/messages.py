@@ -1,11 +1,11 @@
 """Stored messages over all broker groups of a subject: pages, search, one message."""
 
 import heapq
-from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from console.cluster.asking import Answers, Nodes, ask, broker, brokers
+from console.cluster.asking import Answers, Nodes, Page, ask, broker, brokers
 from console.cursors import decode_cursor, encode_cursor
 from metaserver import queries
 from metaserver.errors import NotFound
@@ -49,17 +49,6 @@ def nodes_of(name: str, broker_group: str | None = None) -> Nodes:
 
 
 # --- pages --------------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """Messages of several broker groups by the time they were stored, each with its `broker_group`."""
-
-    messages: Sequence[Row]
-    next: str | None
-    """The cursor of the next page; None when every group that responded was read to its end."""
-    unreachable: Mapping[str, str] = field(default_factory=dict)
-    """Broker groups that could not be reached, and why: their messages are missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +111,8 @@ def next_places(
 
 def read_page(
     subject: str, start: Start, *, limit: int, broker_group: str | None = None, cursor: str | None = None
-) -> Page:
-    """A page of a subject's messages over its broker groups.
+) -> Page[Row]:
+    """A page of a subject's messages over its broker groups, by the time they were stored, each with its `broker_group`.
 
     Raises:
         NotFound: there is no such subject or broker group.
@@ -188,19 +177,15 @@ class Wanted:
     to_time_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """What one step of a search found, and how far the search is."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slice(Page[Row]):
+    """What one step of a search found, and how far the search is. It is cancelled by not requesting the next step."""
 
-    messages: Sequence[Row]
     scanned: int
     unreadable: int
     """Messages whose stored bytes fail their checks, so it is unknown whether they match."""
     progress: float
     """0..1 of what the groups that answered hold in the window."""
-    next: str | None
-    """The cursor of the next step; None at the end. A search is cancelled by not requesting the next step."""
-    unreachable: Mapping[str, str] = field(default_factory=dict)
 
 
 def search(
@@ -220,15 +205,8 @@ def search(
         as `read_page`.
     """
     nodes = nodes_of(subject, broker_group)
-    query = (
-        "search",
-        subject,
-        sorted(wanted.properties),
-        wanted.tag,
-        wanted.from_time_ms,
-        wanted.to_time_ms,
-        broker_group,
-    )
+    times = wanted.from_time_ms, wanted.to_time_ms
+    query = ("search", subject, sorted(wanted.properties), wanted.tag, *times, broker_group)
     # By broker group: where the search began, where it is, and where it ends.
     windows: dict[str, tuple[int, int, int]] = {} if cursor is None else decode_cursor(cursor, query)
     open_ = [group for group in nodes.admins if group not in windows or windows[group][1] < windows[group][2]]
@@ -258,11 +236,11 @@ def search(
     done = sum(reached - begin for begin, reached, _ in windows.values())
     return Slice(
         found,
-        sum(answer["scanned"] for answer in answers.values()),
-        sum(answer.get("unreadable", 0) for answer in answers.values()),
-        done / total if total else (0.0 if has_more else 1.0),
         encode_cursor(query, windows) if has_more else None,
         answered.unreachable,
+        scanned=sum(answer["scanned"] for answer in answers.values()),
+        unreadable=sum(answer.get("unreadable", 0) for answer in answers.values()),
+        progress=done / total if total else (0.0 if has_more else 1.0),
     )
 
 

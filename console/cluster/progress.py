@@ -110,8 +110,7 @@ def forget(
         Stale: the group has another version; nothing was changed.
     """
     previewed = service.delete_group(subject, group, actor=actor, expected_version=expected_version, dry_run=True)
-    route = queries.routes().filter(subject__name=subject).first()
-    nodes = brokers(route.broker_groups if route is not None else [])
+    nodes = brokers(queries.broker_groups_of(subject) or [])
     pages = nodes.ask(lambda _, node: node.group(subject, group))
     check_reachable(pages)
     before = {}

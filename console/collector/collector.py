@@ -8,7 +8,7 @@ import socket
 import uuid
 from asyncio import FIRST_COMPLETED
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from redis.exceptions import RedisError
@@ -21,7 +21,7 @@ from console.collector.watch import watch
 from console.snapshot.bus import Publisher, SnapshotLost, StoredReader
 from console.snapshot.feeds import feed_of, restrict
 from console.snapshot.history import HistoryWriter
-from console.snapshot.state import Delta, Entry, State, delta, empty, encode, events_between, recent
+from console.snapshot.state import Delta, Entry, State, delta, divided, empty, encode, events_between, recent
 from console.times import rfc3339
 from qmq.clock import Clock
 
@@ -53,10 +53,6 @@ class Health:
     duration_seconds: float | None = None
     published_bytes: int = 0
     """What the last cycle wrote to the stored snapshot, compressed, and its messages."""
-
-    def shown(self) -> Entry:
-        """As JSON."""
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 class Collector:
@@ -188,10 +184,8 @@ class Collector:
         if metadata.reason is not None and not metadata.places:
             # Nothing is known of which nodes there are: what was known stays, as unknown.
             state = {**empty(), **_unknown(self._state, metadata.reason, self._at_ms)}
-        state["broker_groups"] = _all(self._state, metadata, "broker_groups")
-        state["metaservers"] = _all(self._state, metadata, "metaservers")
-        state["jobs"] = _all(self._state, metadata, "jobs")
-        state["alerts"] = _all(self._state, metadata, "alerts")
+        for section in ("broker_groups", "metaservers", "jobs", "alerts"):
+            state[section] = _all(self._state, metadata, section)
         state["audit"] = recent(self._state["audit"], metadata.audit)
         state["events"] = recent(self._state["events"], self._events(state, now_ms))
         self._at_ms = now_ms
@@ -226,7 +220,7 @@ class Collector:
         health.last_beat_at, health.last_beat_ms = head["at"], self._at_ms
         health.published_bytes = write.bytes_count + sum(len(text) for _, text in messages)
         health.duration_seconds = round(self._clock.monotonic() - began, 4)
-        return await self._publisher.publish(write, head, self._at_ms, encode(health.shown()), messages)
+        return await self._publisher.publish(write, head, self._at_ms, encode(asdict(health)), messages)
 
     async def _noted(self, state: State) -> None:
         """Keep this cycle's numbers for charts. When that fails a point is missing, and nothing else."""
@@ -274,20 +268,9 @@ def messages_of(change: Delta, head: Entry, listened: list[str]) -> list[tuple[s
 
 
 def _by_subject(change: Delta) -> dict[str, Delta]:
-    """Split the lag sections of a delta by subject, because a feed contains one subject."""
-    found: dict[str, Delta] = {}
-
-    def parts(section: str, key: str) -> dict[str, Any]:
-        of_subject = found.setdefault(key.partition("\n")[0], {})
-        return of_subject.setdefault(section, {"gone": [], "set": {}})
-
-    for section in ("subjects", "groups"):
-        both = change.get(section, {"gone": [], "set": {}})
-        for key in both["gone"]:
-            parts(section, key)["gone"].append(key)
-        for key, fields in both["set"].items():
-            parts(section, key)["set"][key] = fields
-    return found
+    """The lag sections of a delta by subject, because a feed contains one subject."""
+    lag: Delta = {section: change[section] for section in ("subjects", "groups") if section in change}
+    return divided(lag, lambda _, key: key.partition("\n")[0])
 
 
 def _all(before: State, metadata: Metadata, section: str) -> dict[str, Entry]:
@@ -297,9 +280,11 @@ def _all(before: State, metadata: Metadata, section: str) -> dict[str, Entry]:
 
 
 _KEPT = frozenset(
-    {"subject", "group", "broker_groups", "broadcast", "node_id", "broker_group", "kind", "is_master", "address"}
-    | {"admin_address"}
-)
+    {
+        "subject", "group", "broker_groups", "broadcast", "node_id", "broker_group", "kind", "is_master", "address",
+        "admin_address",
+    }
+)  # fmt: skip
 
 
 def _unknown(before: State, reason: str, at_ms: int | None) -> State:

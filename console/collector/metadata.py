@@ -7,7 +7,6 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any
 
 from channels.db import database_sync_to_async
 from django.db import Error as DatabaseError
@@ -110,28 +109,23 @@ class MetadataReader:
         now = timezone.now()
         fresh_after = now - timedelta(seconds=METASERVER_FRESH_SECONDS)
         return {
-            row.name: {
-                "address": row.name,
-                "is_heard": row.seen_at > fresh_after,
-                "seen_at": rfc3339(row.seen_at),
-            }
+            row.name: {"address": row.name, "is_heard": row.seen_at > fresh_after, "seen_at": rfc3339(row.seen_at)}
             for row in queries.metaservers(now - timedelta(hours=METASERVER_FORGOTTEN_HOURS))
         }
 
     def _jobs(self) -> dict[str, Entry]:
-        found: dict[str, Entry] = {}
-        for state in jobs.states():
-            row = state.row
-            found[row.name] = {
-                "job": row.name,
-                "is_enabled": row.is_enabled,
+        return {
+            state.row.name: {
+                "job": state.row.name,
+                "is_enabled": state.row.is_enabled,
                 "is_late": state.is_late,
-                "succeeded_at": rfc3339(row.succeeded_at) if row.succeeded_at else None,
-                "error": row.error,
-                "runs": str(row.runs),
-                "failures": str(row.failures),
+                "succeeded_at": rfc3339(state.row.succeeded_at) if state.row.succeeded_at else None,
+                "error": state.row.error,
+                "runs": str(state.row.runs),
+                "failures": str(state.row.failures),
             }
-        return found
+            for state in jobs.states()
+        }
 
     def _audit(self) -> tuple[Entry, ...]:
         """Entries newer than the last; at the first reading those that are there are old."""
@@ -139,19 +133,11 @@ class MetadataReader:
         if self._audit_id is None:
             self._audit_id = entries.aggregate(newest=Max("id"))["newest"] or 0
             return ()
-        found: list[dict[str, Any]] = []
-        for row in entries.filter(id__gt=self._audit_id).order_by("-id")[:RECENT_MAX]:
-            found.append(
-                {
-                    "id": str(row.id),
-                    "at": rfc3339(row.at),
-                    "actor": row.actor,
-                    "action": row.action,
-                    "target": row.target,
-                    "reason": row.reason,
-                }
-            )
-        found.reverse()
-        if found:
-            self._audit_id = int(found[-1]["id"])
+        rows = list(entries.filter(id__gt=self._audit_id).order_by("-id")[:RECENT_MAX])
+        self._audit_id = max([self._audit_id, *(row.id for row in rows)])
+        texts = ("actor", "action", "target", "reason")
+        found = [
+            {"id": str(row.id), "at": rfc3339(row.at), **{name: getattr(row, name) for name in texts}}
+            for row in reversed(rows)
+        ]
         return (*self.now.audit, *found)[-RECENT_MAX:]

@@ -1,15 +1,15 @@
 """Sums what nodes report to the entries of subjects, consumer groups and nodes. Pure.
 
-`is_measured` is whether all nodes that hold an entry responded (at the time of the state); if not, every number is None and `at`
-is
+`is_measured` is whether all nodes that hold an entry responded (at the time of the state); if not, every number is None and `at` is
 the time of their last response (RFC 3339; None: never).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from console.cluster.group_numbers import GROUP_NUMBERS, combined, consumers, total
+from console.cluster.group_numbers import GROUP_NUMBERS, GROUP_SUMS, Reports, consumers, total
 from console.cluster.measured import Measured
 from console.cluster.places import NodePlace
 from console.snapshot.lag_state import LagState, is_draining, lag_state, not_draining
@@ -102,7 +102,7 @@ def summed(
             key = group_key(name, group)
             before = old["groups"].get(key)
             items = [one for item in found.values() for one in item["groups"] if one["group"] == group]
-            part = _incomplete(tuple(GROUP_NUMBERS), items, missing, before)
+            part = _incomplete(GROUP_SUMS, items, missing, before)
             if before is not None and _stays_unknown(before, reason, part) and before["retry_lag"] is None:
                 groups[key] = before
                 continue
@@ -124,7 +124,7 @@ def _stays_unknown(before: Entry, reason: str, part: Entry) -> bool:
 
 
 def _incomplete(
-    names: Sequence[str], items: Sequence[Mapping[str, Any]], missing: Iterable[str], before: Entry | None
+    numbers: Mapping[str, Callable[[Reports], Any]], items: Reports, missing: Iterable[str], before: Entry | None
 ) -> Entry:
     """What is known of an entry while broker groups that hold it can't be reached.
 
@@ -133,23 +133,15 @@ def _incomplete(
     """
     found: Entry = {"missing": sorted(missing)}
     if items:
-        found["at_least"] = {name: _sum(name, items) for name in names}
-    return found | _last(names, before)
+        found["at_least"] = {name: add(items) for name, add in numbers.items()}
+    return found | _last(numbers, before)
 
 
-def _last(names: Sequence[str], before: Entry | None) -> Entry:
+def _last(names: Iterable[str], before: Entry | None) -> Entry:
     """`last`: the numbers of the last complete measurement; empty if there was none."""
     if before is not None and before["is_measured"]:
         return {"last": {name: before.get(name) for name in names}}
     return {"last": before["last"]} if before is not None and "last" in before else {}
-
-
-def _sum(name: str, items: Sequence[Mapping[str, Any]]) -> Any:
-    if name == "stored_messages":
-        return total("end_sequence", items) - total("begin_sequence", items)
-    if name == "sent_messages":
-        return total("end_sequence", items)
-    return combined(name, items) if name in GROUP_NUMBERS else total(name, items, 2)
 
 
 def _answered(
@@ -209,28 +201,26 @@ def _reason_of(items: Sequence[Mapping[str, Any]], values: Iterable[Any]) -> str
     return next((str(item["reason"]) for item in items if item.get("reason")), "not reported by a node")
 
 
-SUBJECT_NUMBERS = ("stored_messages", "sent_messages", "send_rate", "send_bytes_rate")
+SUBJECT_NUMBERS: Mapping[str, Callable[[Reports], Any]] = {
+    "stored_messages": lambda reports: total("end_sequence", reports) - total("begin_sequence", reports),
+    "sent_messages": partial(total, "end_sequence"),
+    "send_rate": partial(total, "send_rate", digits=2),
+    "send_bytes_rate": partial(total, "send_bytes_rate", digits=0),
+}
 NODE_NUMBERS = (
     "disk_free_bytes", "disk_total_bytes", "connections", "send_rate", "pull_rate", "pending", "overdue", "delivered_per_second",
 )  # fmt: skip
 INCOMPLETE = ("missing", "at_least", "last")
 """Fields of entries that are not measured completely."""
-_SUBJECT_UNKNOWN = dict.fromkeys(SUBJECT_NUMBERS)
 
 
 def _subject(name: str, held_by: list[str], found: Mapping[str, Mapping[str, Any]], reason: str | None) -> Entry:
     """A subject's entry from what each broker group's master reports of it."""
     entry: Entry = {"subject": name, "broker_groups": held_by}
     if reason is not None:
-        return {**entry, **_SUBJECT_UNKNOWN, "reason": reason}
+        return {**entry, **dict.fromkeys(SUBJECT_NUMBERS), "reason": reason}
     items = list(found.values())
-    end = total("end_sequence", items)
-    entry |= {
-        "stored_messages": end - total("begin_sequence", items),
-        "sent_messages": end,
-        "send_rate": total("send_rate", items, 2),
-        "send_bytes_rate": total("send_bytes_rate", items, 0),
-    }
+    entry |= {name: add(items) for name, add in SUBJECT_NUMBERS.items()}
     if damaged := [broker_group for broker_group, item in found.items() if item.get("withheld")]:
         # Only where there are some: thousands of subjects have none.
         entry |= {"withheld": total("withheld", items), "withheld_on": sorted(damaged)}
@@ -283,7 +273,7 @@ def _group(
     entry: Entry = {"subject": subject, "group": group, "broadcast": broadcast}
     if reason is not None:
         return {**entry, **_GROUP_UNKNOWN, "state": LagState.UNKNOWN.value, "reason": reason}
-    entry |= {name: combined(name, items) for name in GROUP_NUMBERS}
+    entry |= {name: add(items) for name, add in GROUP_SUMS.items()}
     entry |= {
         "is_draining": None,
         "not_draining": None,

@@ -18,7 +18,9 @@ from django.conf import settings
 from django.http import parse_cookie
 
 from console.http.headers import API_POLICY
-from console.http.rate_limits import RateLimit, RedisCounts, SharedCounts, network_of
+from console.http.problems import MEDIA_TYPE, problem
+from console.http.rate_limits import RateLimit, RedisCounts, network_of
+from console.http.requests import new_id
 from console.http.verified import VerifiedCredentials, verified
 from qmq.clock import SYSTEM_CLOCK, Clock
 from qmq.net.log_limiter import LogLimiter
@@ -67,7 +69,6 @@ class Refusal:
 
     status: int
     code: str
-    title: str
     detail: str
     retry_seconds: int = 0
     is_closing: bool = False
@@ -136,7 +137,7 @@ class Admission:
         *,
         limits: Limits | None = None,
         clock: Clock = SYSTEM_CLOCK,
-        shared: SharedCounts | None = None,
+        shared: RedisCounts | None = None,
         credentials: VerifiedCredentials = verified,
     ) -> None:
         self._app = app
@@ -203,7 +204,7 @@ class Admission:
             return None
         wait = int(seconds) + 1
         detail = f"Too many requests from this address without a valid credential. Try again in {wait} s."
-        refusal = Refusal(429, "request.throttled", "Too Many Requests", detail, wait)
+        refusal = Refusal(429, "request.throttled", detail, wait)
         self.log(address, refusal)
         return refusal
 
@@ -283,7 +284,7 @@ class _Exchange:
 
     def _too_large(self) -> Refusal:
         detail = f"The request body exceeds the limit of {self._admission.limits.body_bytes_max} bytes."
-        return Refusal(413, "request.too_large", "Content Too Large", detail, is_closing=True)
+        return Refusal(413, "request.too_large", detail, is_closing=True)
 
     async def _drop_rest(self) -> None:
         """Read on for a moment: closing a connection with unread bytes resets it, and the answer may be lost."""
@@ -303,7 +304,7 @@ def credential_key(credential: str) -> str:
 
 
 def _busy(detail: str, *, is_closing: bool = False) -> Refusal:
-    return Refusal(503, "server.busy", "Service Unavailable", f"{detail}. Try again shortly.", 1, is_closing)
+    return Refusal(503, "server.busy", f"{detail}. Try again shortly.", 1, is_closing)
 
 
 def _headers(scope: Scope) -> dict[str, str]:
@@ -328,19 +329,10 @@ def _credential(headers: dict[str, str], *, is_websocket: bool) -> str:
 
 
 def _answer_of(refusal: Refusal) -> tuple[list[tuple[bytes, bytes]], bytes]:
-    request_id = uuid.uuid4().hex
-    body = {
-        "type": f"urn:qmq:problem:{refusal.code}",
-        "title": refusal.title,
-        "status": refusal.status,
-        "code": refusal.code,
-        "detail": refusal.detail,
-        "fields": {},
-        "request_id": request_id,
-    }
-    content = json.dumps(body).encode()
+    request_id = new_id()
+    content = json.dumps(problem(refusal.status, refusal.code, refusal.detail, request_id=request_id)).encode()
     headers = {
-        "content-type": "application/problem+json",
+        "content-type": MEDIA_TYPE,
         "content-length": str(len(content)),
         "cache-control": "no-store",
         "content-security-policy": API_POLICY,

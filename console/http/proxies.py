@@ -6,7 +6,6 @@ client are ignored, so uvicorn runs with --no-proxy-headers: by default it trust
 """
 
 from collections.abc import Sequence
-from ipaddress import ip_network
 from typing import Any
 
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
@@ -19,15 +18,3 @@ def behind_proxies(application: Any, proxies: Sequence[str]) -> Any:
         proxies: addresses and networks, like 10.0.0.7 and 10.1.0.0/16.
     """
     return ProxyHeadersMiddleware(application, list(proxies)) if proxies else application
-
-
-def wrong_proxies(proxies: Sequence[str]) -> list[str]:
-    """Returns the entries that are neither an address nor a network, or that are a network of all addresses."""
-    return [proxy for proxy in proxies if not _is_network(proxy)]
-
-
-def _is_network(text: str) -> bool:
-    try:
-        return ip_network(text).prefixlen > 0
-    except ValueError:
-        return False

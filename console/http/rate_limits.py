@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from ipaddress import IPv6Address, ip_address
-from typing import Any, Protocol
+from typing import Any
 
 import redis.asyncio
 from redis.asyncio.retry import Retry
@@ -27,16 +27,8 @@ KEY_CHARS_MAX = 64
 IPV6_PREFIX_BITS = 64
 
 
-class SharedCounts(Protocol):
-    """Counts of all processes."""
-
-    async def increase(self, key: str) -> int:
-        """Count one more; the count so far. Raises redis.RedisError or OSError."""
-        ...
-
-
 class RedisCounts:
-    """Counts in Redis, over a few connections of the running event loop."""
+    """Counts of all processes in Redis, over a few connections of the running event loop."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -44,6 +36,7 @@ class RedisCounts:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def increase(self, key: str) -> int:
+        """Count one more; the count so far. Raises redis.RedisError or OSError."""
         async with self._connected().pipeline(transaction=False) as pipeline:
             name = f"qmq:rate:{key}"
             count, _ = await pipeline.incr(name).expire(name, 2 * WINDOW_SECONDS).execute()
@@ -70,7 +63,7 @@ class RateLimit:
         shared: the counts of all processes; None: this process counts alone.
     """
 
-    def __init__(self, name: str, requests_max: int, clock: Clock, shared: SharedCounts | None = None) -> None:
+    def __init__(self, name: str, requests_max: int, clock: Clock, shared: RedisCounts | None = None) -> None:
         self._name = name
         self._max = requests_max
         self._clock = clock

@@ -56,9 +56,7 @@ def analyse(context: Context) -> Result:
     if ended.code == 0:
         return _reported(ended.output)
     if ended.was_stopped:
-        return result(
-            Part("analytics.stopped", "stopped with its worker; the remaining jobs run again"),
-        )
+        return result(Part("analytics.stopped", "stopped with its worker; the remaining jobs run again"))
     lines = ended.errors or ended.output
     why = _cause(lines)
     if ended.code == EXIT_BUSY:

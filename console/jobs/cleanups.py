@@ -1,4 +1,4 @@
-"""Deletes expired rows: stored answers of repeated requests, ended sessions, clients not seen for long, old summaries."""
+"""Deletes expired rows: stored answers of repeated requests, ended sessions, clients not seen long, old alerts, summaries."""
 
 from datetime import timedelta
 
@@ -6,6 +6,7 @@ from django.contrib.sessions.models import Session
 from django.utils import timezone
 
 from console.accounts.sessions import forget_expired
+from console.alerts.services import closing
 from console.analytics import retention
 from console.jobs.job import Context, Job
 from console.jobs.results import Result, counting, result
@@ -28,12 +29,14 @@ def clean_up(context: Context) -> Result:
     answers = IdempotencyKey.objects.filter(pk__in=list(old)).delete()[0]
     ended = Session.objects.filter(expire_date__lt=now).values_list("pk", flat=True)[:ROWS_MAX]
     sessions = Session.objects.filter(pk__in=list(ended)).delete()[0] + forget_expired(ROWS_MAX)
+    past_alerts = closing.forget_old(now)
     clients = routes.forget_clients(KEEP_CLIENTS, ROWS_MAX)
     summaries = retention.forget_old(now, is_time_up=lambda: context.seconds_left < RESERVE_SECONDS)
     return result(
         counting("cleanups.keys", answers, f"deleted {counted(answers, 'idempotency key')}"),
         counting("cleanups.sessions", sessions, counted(sessions, "session")),
         counting("cleanups.clients", clients, counted(clients, "client")),
+        counting("cleanups.alerts", past_alerts, f"{past_alerts} alerts and silences"),
         counting("cleanups.summaries", summaries, counted(summaries, "summary", "summaries")),
     )
 

@@ -89,13 +89,8 @@ def run(name: str, *, holder: str | None = None) -> Outcome:
         return Outcome(False, "the database is not responding")
     if row is None:
         return Outcome(False, "run by another worker")
-    context = Context(
-        Actor(f"job {name}"),
-        time.monotonic() + job.limit_seconds,
-        dict(row.state),
-        job_intervals(),
-        _extender(job, row),
-    )
+    deadline = time.monotonic() + job.limit_seconds
+    context = Context(Actor(f"job {name}"), deadline, dict(row.state), job_intervals(), _extender(job, row))
     done = Result("")
     problem = details = ""
     try:
@@ -153,17 +148,10 @@ def set_enabled(name: str, enabled: bool, *, actor: Actor, reason: str = "", dry
     Raises:
         NotFound: there is no such job.
     """
-    if name not in JOBS:
-        raise NotFound(f"Background job {name!r} not found.", code="job.unknown")
     with changing(dry_run=dry_run):
-        BackgroundJob.objects.get_or_create(name=name)
-        row = BackgroundJob.objects.select_for_update().get(name=name)
-        before, after = {"is_enabled": row.is_enabled}, {"is_enabled": enabled}
-        if before != after:
-            BackgroundJob.objects.filter(name=name).update(is_enabled=enabled)
-            action = "job.enable" if enabled else "job.disable"
-            audit.record(actor=actor, action=action, target=name, reason=reason, before=before, after=after)
-    return Change(name, before, after)
+        change = Change(name, {"is_enabled": _locked(name).is_enabled}, {"is_enabled": enabled})
+        BackgroundJob.objects.filter(name=name).update(is_enabled=enabled)
+        return audit.record_change(actor, "job.enable" if enabled else "job.disable", change, reason)
 
 
 def run_now(name: str, *, actor: Actor, reason: str = "", dry_run: bool = False) -> Change:
@@ -175,22 +163,25 @@ def run_now(name: str, *, actor: Actor, reason: str = "", dry_run: bool = False)
         NotFound: there is no such job.
         Conflict: it is running, or disabled.
     """
-    job = JOBS.get(name)
-    if job is None:
-        raise NotFound(f"Background job {name!r} not found.", code="job.unknown")
     with changing(dry_run=dry_run):
-        BackgroundJob.objects.get_or_create(name=name)
-        row = BackgroundJob.objects.select_for_update().get(name=name)
+        row = _locked(name)
         if not row.is_enabled:
             raise Conflict(f"Background job {name} is disabled. Enable it first.", code="job.disabled")
         if row.held_until is not None and row.held_until > timezone.now():
             raise Conflict(f"Background job {name} is already running.", code="job.running")
-        before, after = {"is_due": False}, {"is_due": True}
         BackgroundJob.objects.filter(name=name).update(started_at=None)
-        audit.record(actor=actor, action="job.run", target=name, reason=reason, before=before, after=after)
+        change = audit.record_change(actor, "job.run", Change(name, {"is_due": False}, {"is_due": True}), reason)
     if not dry_run:
-        _ask_worker(job)
-    return Change(name, before, after)
+        _ask_worker(JOBS[name])
+    return change
+
+
+def _locked(name: str) -> BackgroundJob:
+    """A job's row, locked until the transaction ends. Raises NotFound."""
+    if name not in JOBS:
+        raise NotFound(f"Background job {name!r} not found.", code="job.unknown")
+    BackgroundJob.objects.get_or_create(name=name)
+    return BackgroundJob.objects.select_for_update().get(name=name)
 
 
 def _ask_worker(job: Job) -> None:

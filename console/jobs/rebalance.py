@@ -1,10 +1,8 @@
 """Rebalancing: plans moves, and takes the next step of each move when the nodes are ready for it.
 
 The conditions of a step are requested from the nodes each time, never remembered: a joining broker group becomes writable only
-when
-every consumer group has a position on it; a draining one leaves only when it rejects sends and all its messages were
-acknowledged,
-in two consecutive checks.
+when every consumer group has a position on it; a draining one leaves only when it rejects sends and all its messages were
+acknowledged, in two consecutive checks.
 """
 
 import asyncio
@@ -165,11 +163,7 @@ class Sight:
 
 
 async def _look(
-    moving: list[Route],
-    known: dict[str, list[str]],
-    places: dict[str, Place],
-    old_enough: set[str],
-    seconds: float,
+    moving: list[Route], known: dict[str, list[str]], places: dict[str, Place], old_enough: set[str], seconds: float
 ) -> list[Sight]:
     """Ask the nodes about every subject, a few at a time."""
     gate = asyncio.Semaphore(NODES_AT_A_TIME)

@@ -121,17 +121,9 @@ def programs(data_dir: str, ports: Ports, password: str, copies: int = COPIES) -
     database = ("--database-url", os.environ["QMQ_DATABASE_URL"]) if "QMQ_DATABASE_URL" in os.environ else ()
     found = []
     if "QMQ_REDIS_URL" not in os.environ:
-        found.append(
-            Program(
-                "redis",
-                (
-                    *redis_command(data_dir, ports.redis),
-                    *("--loglevel", "warning", "--maxmemory", REDIS_MEMORY, "--maxmemory-policy", "volatile-lru"),
-                ),
-                redis,
-                stop_stage=_SERVICES,
-            )
-        )
+        limits = ("--loglevel", "warning", "--maxmemory", REDIS_MEMORY, "--maxmemory-policy", "volatile-lru")
+        server = (*redis_command(data_dir, ports.redis), *limits)
+        found.append(Program("redis", server, redis, stop_stage=_SERVICES))
     found.append(
         Program(
             "meta",
@@ -179,14 +171,10 @@ def programs(data_dir: str, ports: Ports, password: str, copies: int = COPIES) -
     )  # fmt: skip
     celery = (python, "-m", "celery", "-A", "console.celery", "--quiet")
     worker = (*celery, "worker", "--loglevel", "warning", "--without-mingle", "--without-gossip")
+    queue = settings.CELERY_TASK_DEFAULT_QUEUE
     found += [
         Program("collector", (python, "-m", "console.manage", "collect"), "", shared),
-        Program(
-            "worker",
-            (*worker, "--queues", settings.CELERY_TASK_DEFAULT_QUEUE, "--concurrency", WORKERS),
-            "",
-            shared,
-        ),
+        Program("worker", (*worker, "--queues", queue, "--concurrency", WORKERS), "", shared),
         Program("beat", (*celery, "beat", "--loglevel", "warning", "--pidfile", ""), "", shared),
     ]
     if settings.ANALYTICS_EVERY_SECONDS:

@@ -1,6 +1,6 @@
 """The client of a websocket and its rights: checked when it connects, and again every few seconds. Runs in threads (database)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from importlib import import_module
@@ -14,11 +14,10 @@ from django.utils.crypto import constant_time_compare
 
 from console.accounts.models import User
 from console.accounts.principals import principal_of
-from console.accounts.roles import Principal, Right
+from console.accounts.roles import Principal
 from console.accounts.sessions import live_session
 from console.accounts.tokens import find_token
 from console.http.verified import verified
-from metaserver import queries
 
 SUBPROTOCOL = "qmq"
 TOKEN_SUBPROTOCOL = "bearer."
@@ -78,7 +77,7 @@ def is_origin_allowed(origin: str | None, credential: Credential, scope: Mapping
     found = _origin_of(origin)
     if found is None:
         return False
-    if found == _origin_of(f"{_scheme(scope)}://{host}"):
+    if found == _origin_of(f"{'https' if scope.get('scheme') == 'wss' else 'http'}://{host}"):
         return validate_host(found[1], settings.ALLOWED_HOSTS)
     return any(_is_trusted(found, trusted) for trusted in settings.CSRF_TRUSTED_ORIGINS)
 
@@ -102,10 +101,6 @@ def _is_trusted(found: tuple[str, str, int], trusted: str) -> bool:
     if wanted is None or (found[0], found[2]) != (wanted[0], wanted[2]):
         return False
     return found[1].endswith(f".{wanted[1]}") if separator else found[1] == wanted[1]
-
-
-def _scheme(scope: Mapping[str, Any]) -> str:
-    return "https" if scope.get("scheme") == "wss" else "http"
 
 
 def find(credential: Credential) -> Visitor | None:
@@ -142,13 +137,3 @@ def _user_of_session(session_key: str) -> User | None:
     kept = session.get(HASH_SESSION_KEY, "")
     hashes = [user.get_session_auth_hash(), *user.get_session_auth_fallback_hash()]
     return user if any(constant_time_compare(kept, known) for known in hashes) else None
-
-
-def owners_of(subjects: Iterable[str]) -> dict[str, str | None]:
-    """Return the owner of each subject that exists, with one query for all."""
-    return queries.owners_of(subjects)
-
-
-def is_allowed(principal: Principal, right: Right, subject: str | None, owners: Mapping[str, str | None]) -> bool:
-    """Return whether the right holds, for a right on a subject by the subject's owner. Raises KeyError for an unknown one."""
-    return principal.has(right) and (subject is None or principal.may(right, owners[subject]))

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from channels.db import database_sync_to_async
@@ -25,6 +25,7 @@ from console.live.hub import Hub
 from console.live.sockets import BadRequest, Close, Receive, Request, Send, Socket, close, request_of
 from console.live.tail import Tail
 from console.snapshot.feeds import Feed
+from metaserver import queries
 from metaserver.services.changes import Actor
 from qmq.clock import Clock, SystemClock
 
@@ -55,14 +56,6 @@ class _TailRun:
     task: asyncio.Task[None]
 
 
-@dataclass(slots=True)
-class Counts:
-    """How many websockets there are."""
-
-    total: int = 0
-    by_user: Counter[str] = field(default_factory=Counter)
-
-
 class LiveApp:
     """The ASGI application of one process. Everything it holds belongs to the event loop it first ran in."""
 
@@ -71,7 +64,8 @@ class LiveApp:
         self._hub: Hub | None = None
         self._sockets: set[Socket] = set()
         self._tails: dict[str, _TailRun] = {}
-        self._counts = Counts()
+        self._total = 0
+        self._by_user: Counter[str] = Counter()
         self._checking: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -86,18 +80,17 @@ class LiveApp:
             # Not accepted: the page of another site learns nothing, not even a code.
             await send({"type": "websocket.close", "code": int(Close.NOT_ALLOWED)})
             return
-        counts = self._counts
-        if counts.total >= WEBSOCKETS_MAX:
+        if self._total >= WEBSOCKETS_MAX:
             await send({"type": "websocket.close", "code": int(Close.TOO_MANY)})
             return
-        counts.total += 1
+        self._total += 1
         try:
             await send({"type": "websocket.accept", "subprotocol": subprotocol})
             await self._accepted(scope, receive, send, credential, headers)
         except OSError as error:
             logger.debug("a websocket went away: %s", error)
         finally:
-            counts.total -= 1
+            self._total -= 1
 
     async def _accepted(
         self, scope: Scope, receive: Receive, send: Send, credential: access.Credential, headers: Mapping[str, str]
@@ -118,7 +111,7 @@ class LiveApp:
             return await close(send, refusal, f"subject {request.tail} not found")
         if refusal is not None:
             return await close(send, refusal, f"requires permission {request.right}")
-        by_user = self._counts.by_user
+        by_user = self._by_user
         if by_user[visitor.username] >= WEBSOCKETS_PER_USER_MAX:
             return await close(
                 send, Close.TOO_MANY, f"this user has {WEBSOCKETS_PER_USER_MAX} open websockets, the maximum"
@@ -145,12 +138,8 @@ class LiveApp:
     @staticmethod
     async def _note_tail(actor: Actor, subject: str, shown: Shown, seconds: float) -> None:
         """Write the audit entry of a live tail that ended: by its client, a lost right, or a stop of the process."""
-        what = {
-            "messages": shown.messages,
-            "with_bodies": shown.with_bodies,
-            "path": "/ws/tail/",
-            "seconds": round(seconds, 1),
-        }
+        counts = {"messages": shown.messages, "with_bodies": shown.with_bodies}
+        what = {**counts, "path": "/ws/tail/", "seconds": round(seconds, 1)}
         try:
             await database_sync_to_async(note_reading)(actor, subject, what)
         except DatabaseError:
@@ -163,7 +152,7 @@ class LiveApp:
         def look() -> tuple[access.Visitor | None, Close | None]:
             visitor = access.find(credential)
             tails = _tails([request]) if visitor is not None else ()
-            return visitor, _refusal(visitor, request, access.owners_of(tails) if tails else {})
+            return visitor, _refusal(visitor, request, queries.owners_of(tails) if tails else {})
 
         found: tuple[access.Visitor | None, Close | None] = await database_sync_to_async(look)()
         return found
@@ -225,9 +214,9 @@ class LiveApp:
             sockets[socket.credential].append(socket)
         try:
             tails = _tails(socket.request for socket in self._sockets)
-            owners = await database_sync_to_async(access.owners_of)(tails) if tails else {}
+            owners = await database_sync_to_async(queries.owners_of)(tails) if tails else {}
             for credential, its_sockets in sockets.items():
-                visitor = await self._find(credential)
+                visitor: access.Visitor | None = await database_sync_to_async(access.find)(credential)
                 for socket in its_sockets:
                     refusal = _refusal(visitor, socket.request, owners)
                     if refusal is None and socket.request.feed == Feed("audit") and not _reads_audit(visitor):
@@ -238,11 +227,6 @@ class LiveApp:
         except DatabaseError as error:
             logger.warning("accounts can't be looked at again: %s", error)
             self._unchecked(now)
-
-    @staticmethod
-    async def _find(credential: access.Credential) -> access.Visitor | None:
-        found: access.Visitor | None = await database_sync_to_async(access.find)(credential)
-        return found
 
     def _unchecked(self, now: float) -> None:
         for socket in tuple(self._sockets):
@@ -259,11 +243,11 @@ def _refusal(visitor: access.Visitor | None, request: Request, owners: Mapping[s
     """Why a visitor may not see this; None if it may. `owners` are those of all tails that exist."""
     if visitor is None:
         return Close.NOT_SIGNED_IN
-    try:
-        is_allowed = access.is_allowed(visitor.principal, request.right, request.tail, owners)
-    except KeyError:
+    if not visitor.principal.has(request.right):
+        return Close.NOT_ALLOWED
+    if request.tail is not None and request.tail not in owners:
         return Close.NOT_FOUND
-    return None if is_allowed else Close.NOT_ALLOWED
+    return None if visitor.principal.may(request.right, owners.get(request.tail or "")) else Close.NOT_ALLOWED
 
 
 def _reads_audit(visitor: access.Visitor | None) -> bool:

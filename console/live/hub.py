@@ -16,7 +16,7 @@ from typing import Any
 from redis.exceptions import RedisError
 
 from console.live.audiences import PENDING_DELTAS_MAX, Client, Subscribed
-from console.snapshot.bus import PREFIX, connect, read_stored
+from console.snapshot.bus import PREFIX, connect, read_stored, text_of
 from console.snapshot.feeds import Feed, views
 from console.snapshot.frames import is_delta
 from console.snapshot.state import State, encode
@@ -129,7 +129,7 @@ class Hub:
 
     async def _listen(self, pubsub: Any) -> None:
         """One look: subscriptions as the feeds need them, what came, snapshots, silence."""
-        subscribed = {_text(name)[len(PREFIX) :] for name in pubsub.channels} - {"beat"}
+        subscribed = {text_of(name)[len(PREFIX) :] for name in pubsub.channels} - {"beat"}
         if new := [one for one in self._feeds.values() if not one.is_requested]:
             await pubsub.subscribe(*(PREFIX + one.feed.name for one in new))
             for one in new:
@@ -138,7 +138,7 @@ class Hub:
             await pubsub.unsubscribe(*(PREFIX + name for name in old))
         message = await pubsub.get_message(timeout=LOOK_SECONDS)
         while message is not None:
-            self._take(_text(message["channel"])[len(PREFIX) :], message)
+            self._take(text_of(message["channel"])[len(PREFIX) :], message)
             message = await pubsub.get_message(timeout=0)
         wanting = [one for one in self._feeds.values() if one.is_wanting and one.is_subscribed]
         if wanting:
@@ -155,7 +155,7 @@ class Hub:
         if message["type"] != "message":
             return
         try:
-            text = _text(message["data"])
+            text = text_of(message["data"])
             value = json.loads(text)
             if name == "beat":
                 self._received()
@@ -247,10 +247,6 @@ class Hub:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
         await self._redis.aclose()
-
-
-def _text(value: bytes | str) -> str:
-    return value.decode() if isinstance(value, bytes) else value
 
 
 def is_delta_of(value: Any, feed: Feed) -> bool:

@@ -76,17 +76,11 @@ def request_of(path: str, query: bytes) -> Request:
             raise BadRequest(f"unknown parameter {name[:40]!r}; known: {', '.join(KINDS[kind]) or 'none'}")
         if len(values) > 1:
             raise BadRequest(f"parameter {name} is given {len(values)} times")
-    if kind == "lag":
-        if group is not None and subject is None:
-            raise BadRequest("group requires subject")
-        return Request(Right.READ, Feed("lag", subject, group))
-    if kind == "nodes":
-        return Request(Right.READ, Feed("nodes"))
-    if kind == "events":
-        return Request(Right.READ, Feed("events"))
-    if subject is None:
-        raise BadRequest("tail requires subject")
-    return Request(Right.READ_MESSAGES, None, subject)
+    if subject is None and (kind == "tail" or group is not None):
+        raise BadRequest(f"{'tail' if kind == 'tail' else 'group'} requires subject")
+    if kind == "tail":
+        return Request(Right.READ_MESSAGES, None, subject)
+    return Request(Right.READ, Feed(kind, subject, group))
 
 
 class Socket:

@@ -7,7 +7,7 @@ A subject moves in steps (`Phase`): consumers connect to the new group before pr
 one is writable, and it leaves when it is empty. Moving subjects are not planned again.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from metaserver.choices import Phase
@@ -54,13 +54,7 @@ def advance(route: Route, *, ready: Collection[str], empty: Collection[str]) -> 
 
 
 def plan(
-    routes: Collection[Route],
-    taking: Collection[str],
-    leaving: Collection[str],
-    *,
-    minimum: int,
-    most: int,
-    weights: Mapping[str, float] | None = None,
+    routes: Collection[Route], taking: Collection[str], leaving: Collection[str], *, minimum: int, most: int
 ) -> list[Move]:
     """At most `most` moves, the most urgent first.
 
@@ -68,17 +62,15 @@ def plan(
         taking: broker groups that live and take messages.
         leaving: broker groups that an operator drains.
         minimum: groups a subject should be written to.
-        weights: a subject's load (say, messages a second); without, each subject counts one.
     """
     taking_set, leaving_set = set(taking), set(leaving)
     if not taking_set:
         return []
-    weight = {route.subject: 1.0 + (weights or {}).get(route.subject, 0.0) for route in routes}
-    load = dict.fromkeys(taking_set, 0.0)
+    load = dict.fromkeys(taking_set, 0)
     for route in routes:
         for name in route.staying:
             if name in load:
-                load[name] += weight[route.subject]
+                load[name] += 1
     by_name = sorted((route for route in routes if not route.phases), key=lambda route: route.subject)
     moves: list[Move] = []
     moved: set[str] = set()
@@ -89,10 +81,10 @@ def plan(
 
     def add_move(route: Route, joining: list[str], leaving: list[str], reason: str) -> None:
         for name in joining:
-            load[name] += weight[route.subject]
+            load[name] += 1
         for name in leaving:
             if name in load:
-                load[name] -= weight[route.subject]
+                load[name] -= 1
         phases = dict.fromkeys(joining, Phase.JOINING) | dict.fromkeys(leaving, Phase.LEAVING)
         moved.add(route.subject)
         moves.append(Move(replace(route, broker_groups=(*route.broker_groups, *joining), phases=phases), reason))
@@ -125,14 +117,12 @@ def plan(
                     continue
                 fresh = lightest(route.broker_groups)
                 # A move that would only swap who has too much is none.
-                if fresh is not None and load[fresh] + weight[route.subject] < load[heaviest]:
+                if fresh is not None and load[fresh] + 1 < load[heaviest]:
                     found = (route, fresh)
                     break
         if found is None:
             return moves
         route, name = found
-        why = (
-            f"{heaviest} serves {load[heaviest]:.0f} of load, its share is {target:.0f}; {name} serves {load[name]:.0f}"
-        )
+        why = f"{heaviest} serves {load[heaviest]} of load, its share is {target:.0f}; {name} serves {load[name]}"
         add_move(route, [name], [heaviest], why)
     return moves

@@ -63,6 +63,16 @@ _NODE = {
     "overdue": ("qmq_system_overdue_messages", "Delayed messages past their due time"),
     "delivered_per_second": ("qmq_system_delayed_deliveries_per_second", "Delayed messages delivered per second"),
 }
+_COLLECTOR = {
+    "last_beat_seconds": ("qmq_collector_beat_timestamp_seconds", "Time of the collector's last cycle"),
+    "duration_seconds": ("qmq_collector_beat_seconds", "Duration of the collector's last cycle"),
+    "published_bytes": ("qmq_collector_published_bytes", "Bytes published by the last cycle"),
+}
+_COLLECTOR_TOTALS = {
+    "beats": ("qmq_collector_beats", "Published cycles"),
+    "overruns": ("qmq_collector_overruns", "Skipped cycles"),
+    "errors": ("qmq_collector_errors", "Failed cycles"),
+}
 
 
 class SystemMetrics(Collector):
@@ -170,27 +180,10 @@ class SystemMetrics(Collector):
         yield from (succeeded, late, failures)
 
     def _collector(self) -> Iterable[Metric]:
-        health = self._health
-        if health is None:
-            return
-        yield GaugeMetricFamily(
-            "qmq_collector_beat_timestamp_seconds",
-            "Time of the collector's last cycle",
-            value=health["last_beat_ms"] / 1000,
-        )
-        if health["duration_seconds"] is not None:
-            yield GaugeMetricFamily(
-                "qmq_collector_beat_seconds", "Duration of the collector's last cycle", value=health["duration_seconds"]
-            )
-        yield GaugeMetricFamily(
-            "qmq_collector_published_bytes", "Bytes published by the last cycle", value=health["published_bytes"]
-        )
-        for name, text in (
-            ("beats", "Published cycles"),
-            ("overruns", "Skipped cycles"),
-            ("errors", "Failed cycles"),
-        ):
-            yield CounterMetricFamily(f"qmq_collector_{name}", text, value=health[name])
+        if self._health is not None:
+            health = [{**self._health, "last_beat_seconds": self._health["last_beat_ms"] / 1000}]
+            yield from self._families("collector", health, _COLLECTOR, ())
+            yield from self._families("collector", health, _COLLECTOR_TOTALS, (), CounterMetricFamily)
 
 
 def exposition(

@@ -11,6 +11,7 @@ from django.conf import settings
 from redis.exceptions import RedisError
 
 from console.alerts import queries as alert_queries
+from console.cluster.group_numbers import total
 from console.jobs import jobs
 from console.reports.lag_table import TABLES, LagTable, is_internal, lag_row, lag_value, table_keys
 from console.snapshot.bus import SNAPSHOT_MS, read_stored
@@ -47,9 +48,8 @@ def numbers() -> Numbers:
         return Numbers(None, None, "The collector has not reported recently. Check that it is running.")
     at_ms = int(snapshot["at_ms"])
     if time.time() * 1000 - at_ms > SNAPSHOT_MS:
-        return Numbers(
-            None, rfc3339(at_ms), "The latest measurements are outdated. Check that the collector is running."
-        )
+        reason = "The latest measurements are outdated. Check that the collector is running."
+        return Numbers(None, rfc3339(at_ms), reason)
     return Numbers(snapshot["state"], rfc3339(at_ms), None)
 
 
@@ -85,7 +85,7 @@ def overview() -> dict[str, Any]:
     live = numbers()
     groups = list(queries.approved_broker_groups().prefetch_related("nodes"))
     states = Counter(effective_state(group.state, group.operator_state) for group in groups)
-    found: dict[str, Any] = {
+    return {
         "subjects": queries.subjects().count(),
         "consumer_groups": queries.consumer_groups().count(),
         "broker_groups": {str(state): states[state] for state in GroupState},
@@ -95,27 +95,19 @@ def overview() -> dict[str, Any]:
         "jobs_late": [state.job.name for state in jobs.states() if state.is_late],
         "measured_at": live.at,
         "unmeasured_reason": live.reason,
-        "send_rate": None,
-        "ack_rate": None,
-        "lag": None,
-        "known": None,
-        "worst": [],
+        **(_totals(live.state) if live.state is not None else _UNKNOWN),
     }
-    if live.state is not None:
-        found |= _totals(live.state)
-    return found
 
 
 def _summary(state: Mapping[str, Any]) -> dict[str, Any]:
     """The rates and the lag of all groups, and the WORST of them by known time lag. Retries count at their group."""
-    entries = state["groups"].values()
-    subjects = state["subjects"].values()
+    entries, subjects = list(state["groups"].values()), list(state["subjects"].values())
     missing = sorted({name for entry in subjects for name in entry.get("missing", ())})
     late = (entry for entry in entries if entry["time_lag_seconds"] != 0 and not is_internal(entry["subject"]))
     return {
-        "send_rate": _sum(entry.get("send_rate") for entry in subjects),
-        "ack_rate": _sum(entry.get("ack_rate") for entry in entries),
-        "lag": _sum(entry.get("lag") for entry in entries),
+        "send_rate": total("send_rate", subjects, 2),
+        "ack_rate": total("ack_rate", entries, 2),
+        "lag": total("lag", entries),
         "known": {
             "send_rate": _known_sum(subjects, "send_rate"),
             "ack_rate": _known_sum(entries, "ack_rate"),
@@ -141,6 +133,7 @@ class _Totals:
 
 
 _totals = _Totals()
+_UNKNOWN: dict[str, Any] = {"send_rate": None, "ack_rate": None, "lag": None, "known": None, "worst": []}
 
 
 def _longest_first(entry: Mapping[str, Any]) -> float:
@@ -163,9 +156,3 @@ def _known_sum(entries: Iterable[Mapping[str, Any]], field: str) -> float:
 def _reason(entries: Iterable[Mapping[str, Any]], *fields: str) -> str | None:
     """Why one of these fields is unknown; None: all entries have them."""
     return next((entry["reason"] for entry in entries if any(entry.get(field) is None for field in fields)), None)
-
-
-def _sum(values: Any) -> Any:
-    """The sum; None where a part is unknown."""
-    found = list(values)
-    return None if any(value is None for value in found) else round(sum(found), 2)

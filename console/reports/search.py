@@ -8,6 +8,7 @@ groups are queried.
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from django.db.models import Case, IntegerField, Q, QuerySet, Value, When
@@ -56,10 +57,8 @@ def jump(text: str, *, sees_accounts: bool) -> Found:
     Args:
         sees_accounts: whether users are looked for too.
     """
-    kinds: list[Callable[[str], Iterator[Place]]] = [_subjects, _groups, _broker_groups, _nodes, _teams, _rules]
-    if sees_accounts:
-        kinds.append(_users)
-    places = [place for kind in kinds for place in kind(text)]
+    places = [place for kind in _NAMED if kind != "user" or sees_accounts for place in _named(kind, text)]
+    places += _groups(text)
     unreachable: dict[str, str] = {}
     subject, _, message_id = text.rpartition(" ")
     if _MESSAGE_ID.fullmatch(message_id):
@@ -86,13 +85,19 @@ def _best(rows: "QuerySet[Any]", field: str, text: str) -> Any:
     return lowered.annotate(fits=rank, length=Length(field)).order_by("fits", "length", field)[:FOUND_MAX]
 
 
-def _rank(row: Any, name: str) -> tuple[int, int, str]:
-    return row.fits, row.length, name
+def _broker_groups() -> "QuerySet[Any]":
+    return queries.broker_groups().prefetch_related(None)
 
 
-def _subjects(text: str) -> Iterator[Place]:
-    for row in _best(queries.called_subjects(), "name", text):
-        yield Place("subject", row.name, _rank(row, row.name), subject=row.name, text=row.description)
+_NAMED: dict[str, tuple[Callable[[], "QuerySet[Any]"], str, dict[str, str]]] = {
+    "subject": (queries.called_subjects, "name", {"subject": "name", "text": "description"}),
+    "broker_group": (_broker_groups, "name", {"broker_group": "name", "text": "description"}),
+    "node": (queries.nodes, "node_id", {"broker_group": "broker_group.name", "text": "address"}),
+    "team": (queries.teams, "name", {"text": "description"}),
+    "alert_rule": (AlertRule.objects.all, "name", {"text": "kind"}),
+    "user": (User.objects.all, "username", {"text": "role"}),
+}
+"""By kind: its rows, the field that is searched, and where its `Place` gets further fields from."""
 
 
 def _groups(text: str) -> Iterator[Place]:
@@ -103,35 +108,15 @@ def _groups(text: str) -> Iterator[Place]:
         rows = rows.filter(subject__name=subject)
     if not slash or group:
         for row in _best(rows, "name", group or text):
-            yield Place(
-                "consumer_group", row.name, _rank(row, row.name), subject=row.subject.name, text=row.description
-            )
+            rank = row.fits, row.length, row.name
+            yield Place("consumer_group", row.name, rank, subject=row.subject.name, text=row.description)
 
 
-def _broker_groups(text: str) -> Iterator[Place]:
-    for row in _best(queries.broker_groups().prefetch_related(None), "name", text):
-        yield Place("broker_group", row.name, _rank(row, row.name), broker_group=row.name, text=row.description)
-
-
-def _nodes(text: str) -> Iterator[Place]:
-    for row in _best(queries.nodes(), "node_id", text):
-        group = row.broker_group.name
-        yield Place("node", row.node_id, _rank(row, row.node_id), broker_group=group, text=row.address)
-
-
-def _teams(text: str) -> Iterator[Place]:
-    for row in _best(queries.teams(), "name", text):
-        yield Place("team", row.name, _rank(row, row.name), text=row.description)
-
-
-def _rules(text: str) -> Iterator[Place]:
-    for row in _best(AlertRule.objects.all(), "name", text):
-        yield Place("alert_rule", row.name, _rank(row, row.name), text=row.kind)
-
-
-def _users(text: str) -> Iterator[Place]:
-    for row in _best(User.objects.all(), "username", text):
-        yield Place("user", row.username, _rank(row, row.username), text=str(row.role))
+def _named(kind: str, text: str) -> Iterator[Place]:
+    rows, name, others = _NAMED[kind]
+    for row in _best(rows(), name, text):
+        found = {key: attrgetter(path)(row) for key, path in others.items()}
+        yield Place(kind, getattr(row, name), (row.fits, row.length, getattr(row, name)), **found)
 
 
 def _messages(subject: str, message_id: str, unreachable: dict[str, str]) -> Iterator[Place]:
@@ -143,7 +128,7 @@ def _messages(subject: str, message_id: str, unreachable: dict[str, str]) -> Ite
         unreachable[subject] = str(error)
         return
     unreachable.update(page.unreachable)
-    for row in page.messages:
+    for row in page.rows:
         yield Place(
             "message", message_id, (_EXACT, 0, message_id), subject=subject, broker_group=row["broker_group"],
             sequence=row["sequence"],

@@ -77,6 +77,13 @@ def connect(url: str, seconds: float = REDIS_SECONDS) -> "redis.asyncio.Redis":
     )
 
 
+def connect_blocking(url: str) -> "redis.Redis":
+    """As `connect`, for threads."""
+    return redis.Redis.from_url(
+        url, socket_timeout=REDIS_SECONDS, socket_connect_timeout=REDIS_SECONDS, retry=Retry(NoBackoff(), 0)
+    )
+
+
 class SnapshotLost(RedisError):
     """Redis no longer has all chunks of the stored snapshot: it was emptied, or evicted them."""
 
@@ -96,7 +103,7 @@ class Publisher:
     async def listened(self) -> list[str]:
         """Feeds that a web process listens to."""
         channels = await self._client.pubsub_channels(f"{PREFIX}*")
-        return [_text(channel)[len(PREFIX) :] for channel in channels]
+        return [text_of(channel)[len(PREFIX) :] for channel in channels]
 
     async def store(self, stream: str, version: int, state: State, change: Delta) -> Write:
         """Store the chunks that have to be rewritten: all of them for a new stream and after a failure.
@@ -153,7 +160,8 @@ class Publisher:
         await self._client.aclose()
 
 
-def _text(value: bytes | str) -> str:
+def text_of(value: bytes | str) -> str:
+    """What Redis answered as text."""
     return value.decode() if isinstance(value, bytes) else value
 
 
@@ -190,10 +198,7 @@ class StoredReader:
         Raises:
             redis.RedisError: Redis can't be reached.
         """
-        client = redis.Redis.from_url(
-            self._url, socket_timeout=REDIS_SECONDS, socket_connect_timeout=REDIS_SECONDS, retry=Retry(NoBackoff(), 0)
-        )
-        with client, self._lock:
+        with connect_blocking(self._url) as client, self._lock:
             head, health = client.mget(SNAPSHOT_KEY, HEALTH_KEY)
             if head is None or head != self._head:
                 self._snapshot = self._read(client, head_of(head))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from console.snapshot.frames import NO_ENTRIES, SnapshotError, deltas, frames
-from console.snapshot.state import Delta, Entry, State, empty, encode
+from console.snapshot.state import Delta, Entry, State, divided, empty, encode
 
 FORMAT = 2
 """Of the stored snapshot; one of another format is ignored."""
@@ -36,21 +36,6 @@ def chunk_of(section: str, key: str) -> int:
     if section not in _OF_SUBJECTS:
         return 0
     return 1 + zlib.crc32(key.partition("\n")[0].encode(errors="surrogatepass")) % CHUNKS
-
-
-def divided(change: Delta) -> dict[int, Delta]:
-    """The parts of a delta by chunk."""
-    found: dict[int, Delta] = {}
-
-    def parts(section: str, key: str) -> dict[str, Any]:
-        return found.setdefault(chunk_of(section, key), {}).setdefault(section, {"gone": [], "set": {}})
-
-    for section, both in change.items():
-        for key in both["gone"]:
-            parts(section, key)["gone"].append(key)
-        for key, fields in both["set"].items():
-            parts(section, key)["set"][key] = fields
-    return found
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
@@ -141,12 +126,12 @@ class SnapshotWriter:
         if stream != self._stream:
             self._stream, self._chunks = stream, [_Written() for _ in range(CHUNKS + 1)]
             everything = {section: {"gone": [], "set": entries} for section, entries in state.items()}
-            for index, part in divided(everything).items():
+            for index, part in divided(everything, chunk_of).items():
                 self._chunks[index].take(part, state)
             return Write(stream, version, self._chunks, list(range(CHUNKS + 1)), [])
         rewritten = self._outgrown()
         appended = []
-        for index, part in divided(change).items():
+        for index, part in divided(change, chunk_of).items():
             chunk = self._chunks[index]
             chunk.take(part, state)
             if index not in rewritten:

@@ -15,11 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import redis
-import redis.asyncio
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
-from console.snapshot.bus import PREFIX, REDIS_SECONDS, connect
+from console.snapshot.bus import PREFIX, connect, connect_blocking
 from console.snapshot.state import KIND_BROKER, Entry, State
 from console.times import rfc3339
 
@@ -240,11 +237,9 @@ def read_history(url: str, section: str, name: str, clock: Callable[[], float] =
     last = int(clock() - ARRIVAL_SECONDS) // STEP_SECONDS
     steps = range(last - STEPS + 1, last + 1)
     at = [rfc3339(step * STEP_SECONDS * 1000) for step in steps]
-    client: Any = redis.Redis.from_url(
-        url, socket_timeout=REDIS_SECONDS, socket_connect_timeout=REDIS_SECONDS, retry=Retry(NoBackoff(), 0)
-    )
+    client: Any
     try:
-        with client:
+        with connect_blocking(url) as client:
             slot, generation = client.hmget(slots_key(section), name, _GENERATION)
             if slot is None or generation is None:
                 return _unknown(at, section, _why(section, client.hget(_FULL_KEY, section)))

@@ -5,9 +5,10 @@ could not be measured is None, and then the entry's `reason` says why.
 """
 
 import json
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
+K = TypeVar("K")
 Entry = dict[str, Any]
 State = dict[str, dict[str, Entry]]
 """section -> key -> entry."""
@@ -77,6 +78,21 @@ def apply(old: State, change: Delta) -> State:
             entries[key] = {**entries[key], **fields} if key in entries else fields
         new[section] = entries
     return new
+
+
+def divided(change: Delta, part_of: Callable[[str, str], K]) -> dict[K, Delta]:
+    """The parts of a delta by what `part_of` returns for each of its sections and keys."""
+    found: dict[K, Delta] = {}
+
+    def parts(section: str, key: str) -> dict[str, Any]:
+        return found.setdefault(part_of(section, key), {}).setdefault(section, {"gone": [], "set": {}})
+
+    for section, both in change.items():
+        for key in both["gone"]:
+            parts(section, key)["gone"].append(key)
+        for key, fields in both["set"].items():
+            parts(section, key)["set"][key] = fields
+    return found
 
 
 # --- events -----------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from metaserver.models import AuditEntry, Ledger, MetadataChange
-from metaserver.services.changes import Actor
+from metaserver.services.changes import Actor, Change
 
 DIGEST_BYTES = 32
 CHANGES_KEPT = 10_000
@@ -61,6 +61,13 @@ def record(
         if changes % TRIM_EVERY == 0:
             MetadataChange.objects.filter(number__lte=changes - CHANGES_KEPT).delete()
     Ledger.objects.filter(id=1).update(changes=changes, audit_digest=digest, audit_count=F("audit_count") + 1)
+
+
+def record_change(actor: Actor, action: str, change: Change, reason: str = "") -> Change:
+    """Write the entry of a change, unless it changed nothing. Returns it."""
+    if change.is_change:
+        record(actor, action, change.target, reason=reason, before=change.before, after=change.after)
+    return change
 
 
 def entry_digest(previous: str, *, at: datetime, before: Any, after: Any, **texts: str) -> str:

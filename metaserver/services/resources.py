@@ -60,6 +60,13 @@ class Resource(Generic[M]):
     metadata: Callable[[M], Mapping[str, str]] = lambda _: {}
     """Of a row, as it was and as it is, the subject or broker group whose metadata changes with it (`audit.record`)."""
 
+    def one(self, rows: "QuerySet[M]", name: object) -> M:
+        """The first of these rows. Raises NotFound."""
+        row = rows.first()
+        if row is None:
+            raise self.unknown(name)
+        return row
+
     def locked(self, rows: "QuerySet[M]", name: str) -> M:
         """The first of these rows, locked until the transaction ends. Raises NotFound."""
         row = lock(rows)

@@ -2,6 +2,5 @@
 
 from console.alerts.services.delivery import Delivered, deliver
 from console.alerts.services.evaluation import Evaluated, evaluate
-from console.alerts.services.retention import forget_old
 
-__all__ = ["Delivered", "Evaluated", "deliver", "evaluate", "forget_old"]
+__all__ = ["Delivered", "Evaluated", "deliver", "evaluate"]

@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any, Unpack
 
 from console.alerts.models import Alert, AlertState
-from console.alerts.services.values import row_id
+from console.alerts.services.values import with_id
 from metaserver.errors import Conflict
 from metaserver.services.changes import Actor, Change, VersionedRequest
 from metaserver.services.resources import Resource
@@ -51,8 +51,6 @@ def acknowledge(alert: str, *, now: datetime, **request: Unpack[VersionedRequest
 
 
 def _locked(alert: str, actor: Actor) -> Alert:
-    row = Alert.objects.select_for_update().filter(pk=row_id(ALERT, alert)).first()
-    if row is None:
-        raise ALERT.unknown(alert)
+    row = ALERT.locked(with_id(Alert.objects.all(), alert), alert)
     actor.require_owner(f"alert {alert}", row.owner)
     return row

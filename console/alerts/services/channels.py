@@ -1,8 +1,9 @@
 """Channels: make, change, delete, try. What is secret goes in and never out."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any, Unpack
 
 from django.core.exceptions import ValidationError
@@ -21,7 +22,7 @@ from console.alerts.notifiers import (
 from console.alerts.rules import Event
 from console.alerts.sealing import SealBroken, fingerprint, seal, unseal
 from console.alerts.services.outbox import body_of
-from console.alerts.services.values import NAME, row_id
+from console.alerts.services.values import NAME, with_id
 from metaserver.errors import Conflict
 from metaserver.services import audit
 from metaserver.services.changes import Change, Request, VersionedRequest, changing
@@ -167,20 +168,14 @@ def delete_channel(channel: str, **request: Unpack[VersionedRequest]) -> Change:
 
 
 def try_channel(
-    channel: str,
-    *,
-    now: datetime,
-    using: Mapping[str, Notifier] | None = None,
-    **request: Unpack[Request],
+    channel: str, *, now: datetime, using: Mapping[str, Notifier] | None = None, **request: Unpack[Request]
 ) -> dict[str, Any]:
     """Send a test notification now and return the result. A dry run only checks whether requests to the host are allowed.
 
     Raises:
         NotFound.
     """
-    row = AlertChannel.objects.filter(pk=row_id(ALERT_CHANNEL, channel)).first()
-    if row is None:
-        raise ALERT_CHANNEL.unknown(channel)
+    row = ALERT_CHANNEL.one(with_id(AlertChannel.objects.all(), channel), channel)
     dry_run = request.get("dry_run", False)
     notifier = (using or notifiers())[row.kind]
     try:
@@ -214,10 +209,7 @@ def note_outcome(row: AlertChannel, now: datetime, error: str) -> None:
 
 def locked(channel: str) -> AlertChannel:
     """A channel's row, locked until the transaction ends. Raises NotFound."""
-    row = AlertChannel.objects.select_for_update().filter(pk=row_id(ALERT_CHANNEL, channel)).first()
-    if row is None:
-        raise ALERT_CHANNEL.unknown(channel)
-    return row
+    return ALERT_CHANNEL.locked(with_id(AlertChannel.objects.all(), channel), channel)
 
 
 def _test_body(row: AlertChannel, now: datetime) -> dict[str, Any]:
@@ -233,22 +225,16 @@ def _set(edit: Edit[AlertChannel], values: Mapping[str, Any]) -> bool:
     """Set the row's fields; whether secrets were dropped because the URL's origin changed."""
     row, sealed = edit.row, dict[str, Any]()
 
-    def sealer(key: str) -> Callable[[Any], str]:
-        def seal_later(value: Any) -> str:
-            if row.kind != ChannelKind.WEBHOOK:
-                return f"not applicable to channels of kind {row.kind}"
-            sealed[key] = value
-            return ""
-
-        return seal_later
-
-    def set_addresses(value: list[str]) -> str:
-        if row.kind == ChannelKind.WEBHOOK:
+    def setter(key: str, value: Any) -> str:
+        if (key in _OF_WEBHOOKS) != (row.kind == ChannelKind.WEBHOOK):
             return f"not applicable to channels of kind {row.kind}"
-        row.addresses = value
+        if key in _OF_WEBHOOKS:
+            sealed[key] = value
+        else:
+            row.addresses = value
         return ""
 
-    edit.set(values, {"addresses": set_addresses} | {key: sealer(key) for key in _OF_WEBHOOKS})
+    edit.set(values, {key: partial(setter, key) for key in ("addresses", *_OF_WEBHOOKS)})
     if AlertChannel.objects.filter(name=row.name).exclude(pk=row.pk).exists():
         raise ALERT_CHANNEL.exists(row.name)
     return _set_sealed(row, sealed) if sealed else False

@@ -1,12 +1,15 @@
-"""Changes of an alert that compare its version, and the end of open alerts."""
+"""Changes of an alert that compare its version, the end of open alerts, and what of the past is kept."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import F, QuerySet
 
-from console.alerts.models import Alert, AlertState, Resolution
+from console.alerts.models import Alert, AlertState, Resolution, Silence
 from console.alerts.services.outbox import Outbox
+
+KEEP = timedelta(days=90)
+BATCH_ROWS = 500
 
 
 def close_alerts(alerts: "QuerySet[Alert]", resolution: Resolution, now: datetime) -> int:
@@ -52,3 +55,16 @@ def last_values(alert: Alert) -> dict[str, Any]:
 def milliseconds(at: datetime) -> int:
     """Return milliseconds since the epoch, by which alerts are ordered."""
     return int(at.timestamp() * 1000)
+
+
+def forget_old(now: datetime) -> int:
+    """Delete resolved alerts (with their notifications) and silences that ended KEEP ago, at most BATCH_ROWS of each; how
+    many. To be called again and again: with little at a time no lock lasts."""
+    old = now - KEEP
+    alerts = Alert.objects.filter(state=AlertState.RESOLVED, resolved_at__lt=old).order_by("resolved_at")
+    silences = Silence.objects.filter(ends_at__lt=old).order_by("ends_at")
+    ids = list(alerts.values_list("pk", flat=True)[:BATCH_ROWS])
+    silence_ids = list(silences.values_list("pk", flat=True)[:BATCH_ROWS])
+    Alert.objects.filter(pk__in=ids).delete()
+    Silence.objects.filter(pk__in=silence_ids).delete()
+    return len(ids) + len(silence_ids)

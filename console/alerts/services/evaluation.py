@@ -42,12 +42,9 @@ GONE_SECONDS = 3_600
 """A target that is missing for this long, while everything can be measured, counts as removed."""
 _OPEN_PLACE = 1 << 62
 _CRITICAL_PLACE = 1 << 61
-_FROM_DATABASE = frozenset(
-    {
-        Kind.GROUP_STATE, Kind.JOB_LATE, Kind.COPIES, Kind.BELOW_MINIMUM, Kind.NO_CANDIDATE, Kind.ROLE_CHANGES,
-        Kind.REPLICATION,
-    }
-)  # fmt: skip
+_FROM_DATABASE = {
+    Kind.GROUP_STATE, Kind.JOB_LATE, Kind.COPIES, Kind.BELOW_MINIMUM, Kind.NO_CANDIDATE, Kind.ROLE_CHANGES, Kind.REPLICATION,
+}  # fmt: skip
 """Kinds whose targets are known whether or not there is a snapshot."""
 
 
@@ -130,15 +127,9 @@ class _Look:
         done = self._done
         if done["left_out"]:
             logger.warning("%d readings, alerts or notifications were above their limits", done["left_out"])
-        return Evaluated(
-            sum(map(len, by_kind.values())) + len(dead),
-            done["opened"],
-            done["fired"],
-            done["resolved"],
-            done["notifications"],
-            done["left_out"],
-            done["put_off"],
-        )
+        counts = ("opened", "fired", "resolved", "notifications", "left_out", "put_off")
+        looked_at = sum(map(len, by_kind.values())) + len(dead)
+        return Evaluated(looked_at=looked_at, **{name: done[name] for name in counts})
 
     # --- reading -------------------------------------------------------------------------------------------------------
 
@@ -165,16 +156,12 @@ class _Look:
             yield JobRun(row.name, self._job_intervals[row.name], ago, row.is_new(self._now))
 
     def _dead_letters(self, dead: Mapping[str, Arrivals | None], window_seconds: int) -> list[Reading]:
-        return [
-            Reading(
-                Kind.DEAD_LETTERS,
-                target,
-                None if arrivals is None else float(within(arrivals, window_seconds, self._seconds)),
-                "not measured" if arrivals is None else "",
-                target.partition("/")[0],
-            )
-            for target, arrivals in dead.items()
-        ]
+        found = []
+        for target, arrivals in dead.items():
+            count = None if arrivals is None else float(within(arrivals, window_seconds, self._seconds))
+            reason = "not measured" if arrivals is None else ""
+            found.append(Reading(Kind.DEAD_LETTERS, target, count, reason, target.partition("/")[0]))
+        return found
 
     # --- deciding ------------------------------------------------------------------------------------------------------
 
@@ -272,9 +259,7 @@ class _Look:
             retries=reading.retries,
             last_seen_at=self._now,
             open_key=open_key(rule.pk, reading.target),
-            place=_OPEN_PLACE
-            + (_CRITICAL_PLACE if rule.severity == Severity.CRITICAL else 0)
-            + milliseconds(self._now),
+            place=_OPEN_PLACE + _CRITICAL_PLACE * (rule.severity == Severity.CRITICAL) + milliseconds(self._now),
         )
         try:
             with transaction.atomic():
@@ -288,14 +273,8 @@ class _Look:
         return done
 
     def _fire(self, rule: AlertRule, alert: Alert, state: State) -> Counter[str]:
-        if not change_alert(
-            alert,
-            state=AlertState.FIRING,
-            fired_at=self._now,
-            value=alert.last_value,
-            **_memory(state),
-            **last_values(alert),
-        ):
+        fired = {"state": AlertState.FIRING, "fired_at": self._now, "value": alert.last_value}
+        if not change_alert(alert, **fired, **_memory(state), **last_values(alert)):
             return Counter()
         done = Counter(fired=1)
         if not self._silenced(alert):
@@ -351,11 +330,7 @@ def _state_of(alert: Alert) -> State:
 
 
 def _memory(state: State) -> dict[str, datetime | None]:
-    return {
-        "held_from": _at(state.held_from),
-        "clear_from": _at(state.clear_from),
-        "unknown_from": _at(state.unknown_from),
-    }
+    return {name: _at(getattr(state, name)) for name in ("held_from", "clear_from", "unknown_from")}
 
 
 def _seconds(at: datetime | None) -> float | None:

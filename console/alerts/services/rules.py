@@ -1,17 +1,16 @@
-"""Rules: make, change, delete; those that come with the product."""
+"""Rules: make, change, delete."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Unpack
 
-from django.db import transaction
 from django.utils import timezone
 
 from console.alerts.arrivals import WINDOW_SECONDS_MAX
 from console.alerts.models import Alert, AlertChannel, AlertRule, Resolution
 from console.alerts.rules import Kind, Severity, default_clear_threshold, literal_subject
 from console.alerts.services.closing import close_alerts
-from console.alerts.services.values import GLOB, NAME, SECONDS, TEAM, THRESHOLD, row_id, team_problem
+from console.alerts.services.values import GLOB, NAME, SECONDS, TEAM, THRESHOLD, team_problem, with_id
 from metaserver import queries
 from metaserver.errors import Conflict, NotAllowed
 from metaserver.services.changes import Actor, Change, Request, VersionedRequest
@@ -20,125 +19,6 @@ from metaserver.services.resources import Edit, Resource
 from qmq.words import counted
 
 RULES_MAX = 500
-
-BUILTIN: dict[str, dict[str, Any]] = {
-    "group_offline": {
-        "name": "Broker group offline",
-        "kind": Kind.GROUP_STATE,
-        "threshold": 1.0,
-        "clear_threshold": 1.0,
-        "severity": Severity.CRITICAL,
-    },
-    "copies": {
-        "name": "Fewer copies than configured",
-        "kind": Kind.COPIES,
-        "threshold": 0.0,
-        "for_seconds": 300,
-        "severity": Severity.WARNING,
-    },
-    "below_minimum": {
-        "name": "Fewer in-sync members than the minimum",
-        "kind": Kind.BELOW_MINIMUM,
-        "threshold": 0.0,
-        "for_seconds": 10,
-        "severity": Severity.CRITICAL,
-    },
-    "no_candidate": {
-        "name": "No member could replace the master",
-        "kind": Kind.NO_CANDIDATE,
-        "threshold": 0.0,
-        "for_seconds": 60,
-        "severity": Severity.WARNING,
-    },
-    "role_changes": {
-        "name": "More than 3 role changes in an hour",
-        "kind": Kind.ROLE_CHANGES,
-        "threshold": 3.0,
-        "severity": Severity.WARNING,
-    },
-    "replication": {
-        "name": "Replication alarm",
-        "kind": Kind.REPLICATION,
-        "threshold": 0.0,
-        "severity": Severity.CRITICAL,
-    },
-    "disk": {
-        "name": "Disk usage above 85%",
-        "kind": Kind.DISK,
-        "threshold": 85.0,
-        "clear_threshold": 80.0,
-        "for_seconds": 60,
-        "severity": Severity.WARNING,
-    },
-    "damage": {
-        "name": "Corrupted messages",
-        "kind": Kind.DAMAGE,
-        "threshold": 0.0,
-        "severity": Severity.CRITICAL,
-    },
-    "time_lag": {
-        "name": "Consumer group 15 minutes behind",
-        "kind": Kind.TIME_LAG,
-        "threshold": 900.0,
-        "clear_for_seconds": 60,
-        "severity": Severity.WARNING,
-    },
-    "dead_letters": {
-        "name": "New dead letters",
-        "kind": Kind.DEAD_LETTERS,
-        "threshold": 0.0,
-        "window_seconds": 600,
-        "severity": Severity.WARNING,
-    },
-    "duplicate_ids": {
-        "name": "Duplicate consumer IDs",
-        "kind": Kind.DUPLICATE_IDS,
-        "threshold": 0.0,
-        "for_seconds": 120,
-        "clear_for_seconds": 60,
-        "severity": Severity.WARNING,
-    },
-    "lateness": {
-        "name": "Delayed messages more than 5 seconds late",
-        "kind": Kind.LATENESS,
-        "threshold": 5.0,
-        "for_seconds": 10,
-        "clear_for_seconds": 60,
-        "severity": Severity.WARNING,
-    },
-    "job_late": {
-        "name": "Background job overdue",
-        "kind": Kind.JOB_LATE,
-        "threshold": 3.0,
-        "severity": Severity.WARNING,
-    },
-    "unknown": {
-        "name": "No measurements for a minute",
-        "kind": Kind.UNKNOWN,
-        "threshold": 0.0,
-        "for_seconds": 60,
-        "clear_for_seconds": 10,
-        "severity": Severity.WARNING,
-    },
-}
-"""The rules every installation begins with, by key."""
-
-
-def ensure_builtin_rules() -> int:
-    """Make the built-in rules that are missing; how many. What an operator changed about them stays."""
-    made = 0
-    with transaction.atomic():
-        have = set(AlertRule.objects.filter(builtin__isnull=False).values_list("builtin", flat=True))
-        for key, values in BUILTIN.items():
-            if key in have:
-                continue
-            name = str(values["name"])
-            if AlertRule.objects.filter(name=name).exists():
-                name = f"{name} (built in)"
-            clear = values.get("clear_threshold", default_clear_threshold(values["threshold"]))
-            AlertRule.objects.create(**{**values, "name": name, "builtin": key, "clear_threshold": clear})
-            made += 1
-    return made
 
 
 def described(row: AlertRule) -> dict[str, Any]:
@@ -254,9 +134,7 @@ def locked(rule: str, actor: Actor) -> AlertRule:
         NotFound.
         NotAllowed: the actor may not change the rule, whose subject may have another owner by now.
     """
-    row = AlertRule.objects.select_for_update().filter(pk=row_id(ALERT_RULE, rule)).first()
-    if row is None:
-        raise ALERT_RULE.unknown(rule)
+    row = ALERT_RULE.locked(with_id(AlertRule.objects.all(), rule), rule)
     if row.builtin is not None and actor.teams is not None:
         raise NotAllowed(f"Alert rule {row.name} is built in. Only administrators can change it.")
     actor.require_owner(f"alert rule {row.name}", _subject_owner(row) or row.owner)

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 from console.alerts.models import Alert, Silence
 from console.alerts.rules import OF_GROUPS, Kind, literal_subject, matcher
-from console.alerts.services.values import GLOB, TEAM, row_id, team_problem
+from console.alerts.services.values import GLOB, TEAM, team_problem, with_id
 from metaserver import queries
 from metaserver.domain import may_change
 from metaserver.errors import ChangeRefused, Conflict, NotAllowed
@@ -59,9 +59,9 @@ def create_silence(
     *,
     rule: str,
     target: str,
-    starts_at: datetime | None,
     ends_at: datetime,
     now: datetime,
+    starts_at: datetime | None = None,
     owner: str | None = None,
     **request: Unpack[Request],
 ) -> Change:
@@ -126,9 +126,7 @@ def end_silence(silence: str, *, now: datetime, **request: Unpack[VersionedReque
 
 
 def _locked(silence: str, actor: Actor) -> Silence:
-    row = Silence.objects.select_for_update().filter(pk=row_id(SILENCE, silence)).first()
-    if row is None:
-        raise SILENCE.unknown(silence)
+    row = SILENCE.locked(with_id(Silence.objects.all(), silence), silence)
     if row.is_system and actor.teams is not None:
         raise NotAllowed(f"Silence {silence} applies to all alerts of the system. Only administrators can end it.")
     actor.require_owner(f"silence {silence}", row.owner)

@@ -1,13 +1,16 @@
 """Fields that rules, silences and channels share."""
 
 import re
+from typing import TypeVar
+
+from django.db.models import Model, QuerySet
 
 from console.alerts.rules import GLOB_CHARS_MAX
 from metaserver.queries import teams
 from metaserver.services.fields import Number, Text, Whole
-from metaserver.services.resources import Resource
 from metaserver.services.subjects import TEAM_CHARS_MAX
 
+M = TypeVar("M", bound=Model)
 SECONDS_MAX = 7 * 86_400
 _ID = re.compile(r"[0-9]{1,18}")
 
@@ -30,8 +33,6 @@ THRESHOLD = Number(minimum=0, maximum=1e18)
 TEAM = Text(nullable=True, chars_min=1, chars_max=TEAM_CHARS_MAX)
 
 
-def row_id(resource: Resource, text: str) -> int:  # type: ignore[type-arg]
-    """An id of an address as a number. Raises NotFound for what can't be one."""
-    if not _ID.fullmatch(text):
-        raise resource.unknown(text[:40])
-    return int(text)
+def with_id(rows: "QuerySet[M]", text: str) -> "QuerySet[M]":
+    """The row with an id of an address; none for what can't be one."""
+    return rows.filter(pk=int(text)) if _ID.fullmatch(text) else rows.none()

@@ -20,10 +20,7 @@ _DECIDED = (State.REPLAYED, State.DELETED)
 
 
 def choose(
-    order: Order,
-    messages: Sequence[Row],
-    known: Mapping[tuple[str, int], DeadLetterDecision],
-    progress: Progress,
+    order: Order, messages: Sequence[Row], known: Mapping[tuple[str, int], DeadLetterDecision], progress: Progress
 ) -> list[Row]:
     """Those that are to be decided about now; the others are counted."""
     chosen = []

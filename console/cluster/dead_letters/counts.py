@@ -1,14 +1,14 @@
 """How many dead letters each consumer group has."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 
 from django.db.models import Count, Q
 
-from console.cluster.asking import ask, brokers
+from console.cluster.asking import Page, ask, brokers
 from console.cursors import decode_cursor, encode_cursor
 from console.models import DeadLetterDecision
 from qmq.node_admin import NodeAdmin
@@ -38,15 +38,6 @@ class DeadLetterTotal:
     """Stored dead letters by broker group."""
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """A page of counts, by subject and group."""
-
-    counts: Sequence[DeadLetterTotal]
-    next: str | None
-    unreachable: Mapping[str, str]
-
-
 @dataclass(slots=True)
 class _Stored:
     """One dead-letter subject: [begin, end) by broker group, and the times of its first and last dead letter."""
@@ -57,7 +48,7 @@ class _Stored:
 
 def count_dead_letters(
     *, subject: str | None = None, group: str | None = None, limit: int, cursor: str | None = None
-) -> Counts:
+) -> Page[DeadLetterTotal]:
     """Count dead letters by subject and consumer group, in the order of their names.
 
     Raises:
@@ -95,7 +86,7 @@ def count_dead_letters(
                 max(here.times_ms, default=None), {g: end - begin for g, (begin, end) in here.ranges.items()},
             )
         )  # fmt: skip
-    return Counts(counts, encode_cursor(query, last) if last is not None else None, unreachable)
+    return Page(counts, encode_cursor(query, last) if last is not None else None, unreachable)
 
 
 async def _names_on(

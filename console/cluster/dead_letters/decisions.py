@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Unpack
 
 from django.db import IntegrityError, transaction
 
@@ -16,7 +17,7 @@ from console.cluster.messages import Row, or_empty
 from console.cluster.producing import check_not_archived
 from console.cursors import decode_cursor, encode_cursor
 from metaserver.errors import Conflict
-from metaserver.services.changes import Actor
+from metaserver.services.changes import Request
 from qmq.errors import QmqError
 from qmq.node_admin import NodeAdmin
 
@@ -36,9 +37,7 @@ def replay(
     to: To = "group",
     force: bool = False,
     limit: int,
-    actor: Actor,
-    reason: str = "",
-    dry_run: bool = False,
+    **request: Unpack[Request],
 ) -> Progress:
     """Send copies of dead letters to the consumer group's retry subject, where only this group gets them, or to the subject.
 
@@ -53,27 +52,17 @@ def replay(
     """
     dead_subject(subject, group)
     check_not_archived(subject)
-    order = Order(subject, group, "replay", to, force, dry_run, actor, reason)
-    return _work(order, selection, limit)
+    return _work(Order(subject, group, "replay", to, force, **request), selection, limit)
 
 
-def delete(
-    subject: str,
-    group: str,
-    selection: Selection,
-    *,
-    limit: int,
-    actor: Actor,
-    reason: str = "",
-    dry_run: bool = False,
-) -> Progress:
+def delete(subject: str, group: str, selection: Selection, *, limit: int, **request: Unpack[Request]) -> Progress:
     """Hide dead letters from lists and from replays. The log is append-only: retention removes their bytes, nothing else does.
 
     Raises:
         as `replay`.
     """
     dead_subject(subject, group)
-    return _work(Order(subject, group, "delete", "group", False, dry_run, actor, reason), selection, limit)
+    return _work(Order(subject, group, "delete", "group", False, **request), selection, limit)
 
 
 def _work(order: Order, selection: Selection, limit: int) -> Progress:

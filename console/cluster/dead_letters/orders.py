@@ -70,9 +70,9 @@ class Order:
     action: Literal["replay", "delete"]
     to: To
     force: bool
-    dry_run: bool
     actor: Actor
-    reason: str
+    reason: str = ""
+    dry_run: bool = False
 
     @property
     def name(self) -> str:

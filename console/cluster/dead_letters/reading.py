@@ -7,7 +7,7 @@ from operator import or_
 
 from django.db.models import Q
 
-from console.cluster.asking import brokers
+from console.cluster.asking import Page, brokers
 from console.cluster.messages import SUBJECT_UNKNOWN, Row, next_places, read_one, real_subject
 from console.cursors import decode_cursor, encode_cursor
 from console.models import DeadLetterDecision
@@ -30,20 +30,12 @@ class DeadLetter:
         return str(self.decision.state) if self.decision is not None else "open"
 
 
-@dataclass(frozen=True, slots=True)
-class DeadLetterPage:
-    """Dead letters by the time when they became ones."""
-
-    dead_letters: Sequence[DeadLetter]
-    next: str | None
-    unreachable: dict[str, str]
-
-
 def dead_letters_of(
     subject: str, group: str, *, states: Sequence[str], cause: str | None = None, limit: int, cursor: str | None = None
-) -> DeadLetterPage:
-    """Return a page of dead letters in these states ("open" and those of `DeadLetterDecision`), with this cause. A page can
-    contain fewer than `limit` rows, or none, and have a next one, because filtered rows are read as well.
+) -> Page[DeadLetter]:
+    """Return a page of dead letters in these states ("open" and those of `DeadLetterDecision`), with this cause, by the time when
+    they became ones. A page can contain fewer than `limit` rows, or none, and have a next one, because filtered rows are read as
+    well.
 
     Raises:
         as `messages.read_page`.
@@ -62,7 +54,7 @@ def dead_letters_of(
     messages, places, has_more = next_places(answers, places, limit, in_order=True)
     known = decisions_about(subject, group, messages)
     dead_letters = [DeadLetter(message, known.get(place_of(message))) for message in messages]
-    return DeadLetterPage(
+    return Page(
         [dead_letter for dead_letter in dead_letters if dead_letter.state in states],
         encode_cursor(query, places) if has_more else None,
         answers.unreachable,

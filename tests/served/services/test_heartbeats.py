@@ -8,6 +8,7 @@ import pytest
 from django.contrib.sessions.models import Session
 from django.utils import timezone
 
+from console.alerts.models import Alert, AlertState, Silence
 from console.jobs import cleanups, heartbeats
 from console.jobs.jobs import Context
 from console.models import IdempotencyKey
@@ -170,6 +171,18 @@ def test_what_is_old_goes_a_bounded_number_at_a_time(monkeypatch: pytest.MonkeyP
     IdempotencyKey.objects.create(key="new", request_digest="d")
     Session.objects.create(session_key="new", session_data="", expire_date=ago(-60))
     ClientSeen.objects.create(key="new", subject="s", client_type=1, client_id="c", last_seen_at=ago(6 * 86400))
+    old = {
+        "rule_name": "r",
+        "target": "s/g",
+        "threshold": 1,
+        "since": ago(0),
+        "value": 2,
+        "last_seen_at": ago(0),
+        "place": 0,
+    }
+    for days in (89, 91):
+        Alert.objects.create(state=AlertState.RESOLVED, resolved_at=ago(days * 86400), **old)
+        Silence.objects.create(starts_at=ago(92 * 86400), ends_at=ago(days * 86400), reason="r", created_by="a")
     context = Context(Actor("job cleanups"), time.monotonic() + 10)
     texts = [cleanups.clean_up(context).text for _ in range(3)]
     assert [text.split(",")[0] for text in texts] == [
@@ -177,7 +190,8 @@ def test_what_is_old_goes_a_bounded_number_at_a_time(monkeypatch: pytest.MonkeyP
         "deleted 2 idempotency keys",
         "deleted 0 idempotency keys",
     ]
-    assert texts[0] == "deleted 3 idempotency keys, 3 sessions, 3 clients, 0 summaries"
+    assert texts[0] == "deleted 3 idempotency keys, 3 sessions, 3 clients, 2 alerts and silences, 0 summaries"
     assert IdempotencyKey.objects.get().key == "new"
     assert Session.objects.get().session_key == "new"
     assert ClientSeen.objects.get().key == "new"
+    assert (Alert.objects.count(), Silence.objects.count()) == (1, 1)

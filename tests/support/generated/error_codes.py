@@ -19,7 +19,7 @@ STATUSES = {
     "Stale": 412, "ChangeRefused": 400, "check_wire_name": 400, "QmqError": 503, "ConnectionLost": 503, "CallTimeout": 503,
 }  # fmt: skip
 """Of what is raised with a code, by its name; others have their status as first argument."""
-WITH_STATUS = ("Problem", "_respond", "problem", "Refusal", "_problem")
+WITH_STATUS = ("Problem", "_respond", "problem_response", "Refusal")
 OF_FRAMEWORK = (
     exceptions.MethodNotAllowed, exceptions.NotAcceptable, exceptions.NotAuthenticated, exceptions.ParseError,
     exceptions.Throttled, exceptions.UnsupportedMediaType, exceptions.ValidationError,

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from console.alerts.arrivals import BUCKET_SECONDS, WINDOW_SECONDS_MAX, Arrivals, noted, within
+from console.alerts.builtin import BUILTIN
 from console.alerts.rules import (
     IDLE,
     Conditions,
@@ -20,7 +21,6 @@ from console.alerts.rules import (
     pause_seconds,
     step,
 )
-from console.alerts.services.rules import BUILTIN
 from tests.support.servers.processes import PROJECT
 
 HUNDRED = Conditions(100, 80, for_seconds=30, clear_for_seconds=20)

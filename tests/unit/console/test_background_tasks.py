@@ -87,13 +87,13 @@ async def test_an_unforeseen_error_does_not_end_the_checks_of_signed_in_accounts
     socket.checked_at = clock.monotonic()
     looks = 0
 
-    async def find(_: object) -> None:
+    def find(_: object) -> None:
         nonlocal looks
         looks += 1
         if looks == 1:
             raise RuntimeError("odd")
 
-    monkeypatch.setattr(app, "_find", find)
+    monkeypatch.setattr(access, "find", find)
     app._sockets.add(socket)
     checking = asyncio.ensure_future(app._check_again())
     code, _ = await socket._closing

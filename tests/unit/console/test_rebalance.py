@@ -46,12 +46,6 @@ def test_two_added_groups_take_their_share() -> None:
     assert all(len(r.broker_groups) == 2 for r in routes)
 
 
-def test_a_heavy_subject_counts_as_much() -> None:
-    routes = [route(n, ("g0",)) for n in range(4)]
-    (move,) = plan(routes, ["g0", "g1"], [], minimum=1, most=1, weights={"s000": 100.0})
-    assert (move.route.subject, move.route.phases) == ("s000", {"g1": Phase.JOINING, "g0": Phase.LEAVING})
-
-
 def test_a_subject_of_one_group_gets_a_second() -> None:
     (move,) = plan([route(1, ("g0",))], ["g0", "g1"], [], minimum=2, most=10)
     assert (move.route.broker_groups, move.route.phases) == (("g0", "g1"), {"g1": Phase.JOINING})

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from django.db import transaction
 
+from console.alerts.builtin import BUILTIN, ensure_builtin_rules
 from console.alerts.models import (
     Alert,
     AlertChannel,
@@ -18,10 +19,11 @@ from console.alerts.models import (
     Silence,
 )
 from console.alerts.rules import Kind
-from console.alerts.services import dead_letters, evaluate, evaluation, forget_old, outbox
+from console.alerts.services import dead_letters, evaluate, evaluation, outbox
 from console.alerts.services.alerts import acknowledge
 from console.alerts.services.channels import create_channel
-from console.alerts.services.rules import BUILTIN, create_rule, delete_rule, ensure_builtin_rules, update_rule
+from console.alerts.services.closing import forget_old
+from console.alerts.services.rules import create_rule, delete_rule, update_rule
 from console.alerts.services.silences import create_silence, end_silence
 from console.models import BackgroundJob
 from metaserver import domain

@@ -9,6 +9,7 @@ from console.live import access
 from console.live.consumers import LiveApp
 from console.live.sockets import Close, Request, Socket
 from console.snapshot.feeds import Feed
+from metaserver import queries
 from tests.support.manual_clock import ManualClock
 
 PEOPLE = 20
@@ -31,7 +32,7 @@ async def test_each_credential_is_looked_up_once_and_all_owners_together(monkeyp
         return {name: "other" if name == "s1" else "shop" for name in wanted if name != "s2"}
 
     monkeypatch.setattr(access, "find", find)
-    monkeypatch.setattr(access, "owners_of", owners_of)
+    monkeypatch.setattr(queries, "owners_of", owners_of)
     app = LiveApp(ManualClock())
     sockets = {}
     for person in range(PEOPLE):

@@ -5,10 +5,14 @@ from random import Random
 import numpy as np
 import pytest
 
-from console.analytics.models.anomalies import Metric
-from console.analytics.models.failures import CAUSE_CHARS_MAX, FailureKind
-from console.analytics.models.forecasts import METHOD_CHARS_MAX, Outlook
-from console.analytics.models.latencies import LatencyKind
+from console.analytics.models.summaries import (
+    CAUSE_CHARS_MAX,
+    METHOD_CHARS_MAX,
+    FailureKind,
+    LatencyKind,
+    Metric,
+    Outlook,
+)
 from console.analytics.steps import Step
 from console.analytics.tables import TABLES
 from spark_analytics.transforms import anomalies, failures, forecasts, latency, windows

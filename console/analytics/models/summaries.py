@@ -1,0 +1,337 @@
+"""The summaries: what jobs publish and pages read."""
+
+from enum import StrEnum
+
+from django.db import models
+
+from console.analytics.models.summary import (
+    LONG_STEPS,
+    OfGroup,
+    Summary,
+    by_time,
+    choice_field,
+    group_field,
+    meaning,
+    number_field,
+    one_row,
+    subject_field,
+    text_field,
+    whole_field,
+)
+from qmq.protocol.names import CONSUMER_ID_CHARS_MAX
+
+CAUSE_CHARS_MAX = 120
+METHOD_CHARS_MAX = 60
+NODE_CHARS_MAX = 100
+SCORED_CHARS_MAX = 20
+TEAM_CHARS_MAX = 60
+
+
+class Lag(OfGroup):
+    """Backlog, messages in flight, lag and time lag of a consumer group on a subject."""
+
+    backlog_messages_max = whole_field("stored, not yet pulled by the group: maximum")
+    backlog_messages_mean = number_field("the same: mean over the step")
+    backlog_messages_last = whole_field("the same: at the end of the step")
+    in_flight_messages_max = whole_field("pulled, not yet acknowledged: maximum")
+    in_flight_messages_mean = number_field("the same: mean over the step")
+    in_flight_messages_last = whole_field("the same: at the end of the step")
+    lag_messages_min = whole_field("backlog plus in flight: minimum")
+    lag_messages_max = whole_field("the same: maximum")
+    lag_messages_mean = number_field("the same: mean over the step")
+    lag_messages_last = whole_field("the same: at the end of the step")
+    time_lag_seconds_max = number_field("age of the oldest unacknowledged message: maximum; 0 if all are acknowledged")
+    time_lag_seconds_mean = number_field("the same: mean over the step")
+    time_lag_seconds_last = number_field("the same: at the end of the step")
+
+    class Meta:
+        constraints = one_row("lag", "subject", "group")
+        indexes = by_time("lag", "group")
+
+
+class SubjectRates(Summary):
+    """What producers sent to a subject."""
+
+    subject = subject_field()
+    sent_messages = whole_field("messages stored during the step, excluding retries")
+    sent_bytes = whole_field("size of these messages in the message log")
+    sent_messages_per_second_max = number_field("maximum over the minutes of the step")
+    sent_messages_per_second_mean = number_field("mean over the measured time of the step")
+    sent_bytes_per_second_max = number_field("maximum over the minutes of the step")
+    sent_bytes_per_second_mean = number_field("mean over the measured time of the step")
+
+    key = ("subject",)
+
+    class Meta:
+        constraints = one_row("subject_rates", "subject")
+        indexes = by_time("subject_rates")
+
+
+class GroupRates(OfGroup):
+    """What a consumer group pulled and acked on a subject."""
+
+    pulled_messages = whole_field("messages delivered during the step, excluding redeliveries")
+    acked_messages = whole_field("messages acknowledged during the step")
+    pulled_messages_per_second_max = number_field("maximum over the minutes of the step")
+    pulled_messages_per_second_mean = number_field("mean over the measured time of the step")
+    acked_messages_per_second_max = number_field("maximum over the minutes of the step")
+    acked_messages_per_second_mean = number_field("mean over the measured time of the step")
+
+    class Meta:
+        constraints = one_row("group_rates", "subject", "group")
+        indexes = by_time("group_rates", "group")
+
+
+class LatencyKind(StrEnum):
+    """Between which two moments."""
+
+    END_TO_END = "end_to_end"
+    """From storing a message to its ack."""
+    HANDLING = "handling"
+    """From handing it out, the first time, to its ack."""
+
+
+class Latency(OfGroup):
+    """Latencies of the messages that a consumer group acked on a subject. No messages, no row."""
+
+    kind = choice_field(
+        LatencyKind,
+        20,
+        "end_to_end: from storing to acknowledgement; handling: from the first delivery to acknowledgement",
+    )
+    messages = meaning("messages acknowledged during the step", models.BigIntegerField())
+    mean_ms = meaning("mean", models.FloatField())
+    p50_ms = meaning("50th percentile", models.FloatField())
+    p90_ms = meaning("90th percentile", models.FloatField())
+    p99_ms = meaning("99th percentile", models.FloatField())
+    p999_ms = meaning("99.9th percentile", models.FloatField())
+    max_ms = meaning("maximum", models.FloatField())
+
+    key = ("subject", "group", "kind")
+
+    class Meta:
+        constraints = one_row("latencies", "subject", "group", "kind")
+        indexes = by_time("latencies", "group")
+
+
+class GroupSkew(OfGroup):
+    """Skew inside a consumer group, by the messages its consumers acked."""
+
+    consumers_count = whole_field("consumers that pulled during the step")
+    acked_messages = whole_field("messages they acknowledged")
+    max_mean_ratio = number_field("messages of the busiest consumer relative to the mean; 1 is even")
+    gini_ratio = number_field("Gini coefficient of their messages; 0 is even, near 1 one consumer receives all")
+
+    steps = LONG_STEPS
+
+    class Meta:
+        constraints = one_row("skew", "subject", "group")
+        indexes = by_time("skew", "group")
+
+
+class ConsumerShare(OfGroup):
+    """One consumer's part in its group's work."""
+
+    consumer_id = text_field(CONSUMER_ID_CHARS_MAX, "the consumer")
+    acked_messages = whole_field("messages it acknowledged during the step")
+    share_ratio = number_field("its share of the group's messages, 0 to 1")
+
+    key = ("subject", "group", "consumer_id")
+    steps = LONG_STEPS
+
+    class Meta:
+        constraints = one_row("shares", "subject", "group", "consumer_id")
+        indexes = by_time("shares", "group")
+
+
+class FailureKind(StrEnum):
+    """What became of the message."""
+
+    RETRY = "retry"
+    DEAD_LETTER = "dead_letter"
+
+
+class Failure(OfGroup):
+    """Retries and dead letters of a consumer group on a subject, by cause."""
+
+    kind = choice_field(FailureKind, 20, "retry: another attempt; dead_letter: attempts exhausted")
+    cause = text_field(
+        CAUSE_CHARS_MAX, "a short label such as an exception's class or consumer_left; never a message's text"
+    )
+    messages = whole_field("number during the step")
+    attempts_mean = number_field("mean number of attempts so far")
+    attempts_max = whole_field("maximum number of attempts so far")
+
+    key = ("subject", "group", "kind", "cause")
+    steps = LONG_STEPS
+
+    class Meta:
+        constraints = one_row("failures", "subject", "group", "kind", "cause")
+        indexes = by_time("failures", "group")
+
+
+class DelayedLoad(Summary):
+    """Calendar of delayed messages: what was pending at the last run, by the time it is due."""
+
+    subject = subject_field()
+    pending_messages = whole_field("messages due during the step")
+    pending_bytes = whole_field("their size")
+
+    key = ("subject",)
+    steps = LONG_STEPS
+    is_ahead = True
+
+    class Meta:
+        constraints = one_row("delayed", "subject")
+        indexes = by_time("delayed")
+
+
+class Outlook(StrEnum):
+    """Whether it will be reached: which of low, mid and high are there follows from it."""
+
+    EXPECTED = "expected"
+    """Even in the late case: all three are there."""
+    POSSIBLE = "possible"
+    """In the early case; the late one never gets there: high is null, and mid may be."""
+    NEVER = "never"
+    UNKNOWN = "unknown"
+
+
+class Forecast(Summary):
+    """What all forecasts say."""
+
+    outlook = choice_field(Outlook, 10, "expected; possible (no upper bound); never; unknown (too little data)")
+    method = text_field(METHOD_CHARS_MAX, "how it was computed")
+    interval_ratio = number_field("confidence: share of cases between the lower and the upper bound")
+
+    steps = LONG_STEPS
+
+    class Meta:
+        abstract = True
+
+
+class DrainForecast(OfGroup, Forecast):
+    """Time until a consumer group's lag is zero, from the end of the step."""
+
+    lag_messages_last = whole_field("current lag")
+    drain_seconds_low = number_field("lower bound")
+    drain_seconds_mid = number_field("estimate")
+    drain_seconds_high = number_field("upper bound")
+
+    class Meta:
+        constraints = one_row("drain", "subject", "group")
+        indexes = by_time("drain", "group")
+
+
+class DiskForecast(Forecast):
+    """How long until a node's disk is full, from the step's end on."""
+
+    broker_group = text_field(NODE_CHARS_MAX, "the broker group or delay group")
+    node_id = text_field(NODE_CHARS_MAX, "the node")
+    disk_used_bytes_last = whole_field("disk space used at the end of the step")
+    disk_total_bytes_last = whole_field("size of the disk")
+    growth_bytes_per_second = number_field("growth, taking retention into account")
+    full_seconds_low = number_field("lower bound")
+    full_seconds_mid = number_field("estimate")
+    full_seconds_high = number_field("upper bound")
+
+    key = ("broker_group", "node_id")
+
+    class Meta:
+        constraints = one_row("disk", "broker_group", "node_id")
+        indexes = by_time("disk")
+
+
+class Metric(StrEnum):
+    """What was compared; its unit is in its name."""
+
+    SENT = "sent_messages_per_second"
+    ACKED = "acked_messages_per_second"
+    LAG = "lag_messages"
+    TIME_LAG = "time_lag_seconds"
+    END_TO_END_P99 = "end_to_end_p99_ms"
+    FAILURES = "failures_messages"
+
+
+class Anomaly(Summary):
+    """A number against the same hour of earlier days, flagged where it is outside of what they say."""
+
+    subject = subject_field()
+    group = group_field("the consumer group; empty for values of the subject itself")
+    metric = choice_field(Metric, 40, "the metric; its unit is part of its name")
+    value = number_field("measured value")
+    expected = number_field("median of the same hour on previous days")
+    expected_low = number_field("lower limit; values below it are flagged")
+    expected_high = number_field("upper limit; values above it are flagged")
+    score = number_field(
+        "signed distance from the median in robust standard deviations (1.4826 x median absolute deviation)"
+    )
+    compared_days_count = whole_field("number of previous days compared")
+    is_flagged = meaning("whether the value is outside the limits", models.BooleanField())
+
+    key = ("subject", "group", "metric")
+    steps = LONG_STEPS
+
+    class Meta:
+        constraints = one_row("anomalies", "subject", "group", "metric")
+        indexes = by_time("anomalies", "group")
+
+
+class Scored(StrEnum):
+    """What is scored."""
+
+    DRAIN = "drain_forecasts"
+    """Held: the lag was drained inside of the interval."""
+    DISK = "disk_forecasts"
+    """Held: the disk grew over the next day as fast as the interval says."""
+    ANOMALY = "anomalies"
+    """Held: the value was not flagged."""
+    FLAG = "anomaly_flags"
+    """Held: the next hour was flagged in the same direction."""
+
+
+class ForecastScore(Summary):
+    """How many forecasts came due, and how many of them held; the same of anomaly flags."""
+
+    scored = choice_field(
+        Scored,
+        SCORED_CHARS_MAX,
+        "drain_forecasts and disk_forecasts: by their intervals; anomalies: values compared with earlier days;"
+        " anomaly_flags: flags by the hour that followed",
+    )
+    cases_count = whole_field(
+        "forecasts that came due during the step; compared values; flags compared with the next hour"
+    )
+    held_count = whole_field(
+        "forecasts within their interval; values not flagged; flags that persisted into the next hour"
+    )
+    target_ratio = number_field("target share; null: no target")
+
+    key = ("scored",)
+    steps = LONG_STEPS
+
+    class Meta:
+        constraints = one_row("scores", "scored")
+        indexes = by_time("scores")
+
+
+class TeamCapacity(Summary):
+    """Messages and bytes of a team's subjects, by who owns them when the run is made."""
+
+    team = text_field(TEAM_CHARS_MAX, "the team; empty for subjects without an owner")
+    subjects_count = whole_field("number of subjects")
+    sent_messages = whole_field("messages stored during the step")
+    sent_bytes = whole_field("size of these messages in the message log")
+    sent_messages_per_second_max = number_field("maximum over the minutes of the step")
+    sent_messages_per_second_mean = number_field("mean over the measured time of the step")
+    sent_bytes_per_second_max = number_field("maximum over the minutes of the step")
+    sent_bytes_per_second_mean = number_field("mean over the measured time of the step")
+    stored_messages_last = whole_field("stored messages at the end of the step")
+    stored_bytes_last = whole_field("size of these messages, counting every copy")
+
+    key = ("team",)
+    steps = LONG_STEPS
+
+    class Meta:
+        constraints = one_row("capacity", "team")
+        indexes = by_time("capacity")
