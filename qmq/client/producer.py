@@ -15,10 +15,9 @@ from qmq.client.delayed import DelayedMessages, DelayedReceipt
 from qmq.client.delayed_sends import DelayedSends
 from qmq.client.encoder import Encoder, ObservedSends
 from qmq.client.identity import default_client_id
-from qmq.client.lifecycle import Client, client_failed, reach
+from qmq.client.lifecycle import Client, client_failed, open_clients, reach
 from qmq.client.message import MakeId, new_message_id
 from qmq.client.middleware import Middleware, MiddlewareChain
-from qmq.client.open_clients import open_clients
 from qmq.client.outgoing import Outcome, Token
 from qmq.client.sender import Sender
 from qmq.clock import SYSTEM_CLOCK, Clock
