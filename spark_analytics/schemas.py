@@ -157,6 +157,3 @@ retry subject; a consumer that left; a group that began, or was set elsewhere; a
 SEQUENCES_PER_LOG = 1 << 48
 """How far consume sequences of a broker group's next log are shifted in the rows of a stream that has option
 `logs`; see `source.offsets`."""
-
-CAUSE_CONSUMER_LEFT = "consumer_left"
-CAUSE_UNKNOWN = "unknown"

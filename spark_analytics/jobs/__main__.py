@@ -59,7 +59,12 @@ def main(arguments: list[str] | None = None) -> int:
     from spark_analytics.jobs.catalog import JOBS, ORDER, UPKEEP
 
     if options.list:
-        _list(JOBS, UPKEEP, ORDER)
+        for name in ORDER:
+            job = JOBS.get(name)
+            steps = (
+                f" ({', '.join(job.tables)}; {', '.join(step.replace('_', ' ') for step in job.steps)})" if job else ""
+            )
+            print(f"{name:<10} {job.text if job else UPKEEP[name]}{steps}")
         return 0
     if options.job != "all" and options.job not in ORDER:
         parser.error(f"unknown job {options.job!r}; must be all, {', '.join(ORDER)}")
@@ -105,6 +110,7 @@ def _run(options: argparse.Namespace, names: list[str]) -> int:
     from django.conf import settings
     from django.db import Error as DatabaseError
 
+    from console.analytics import queries
     from console.management.places import no_database
     from spark_analytics.jobs.progress import Progress
     from spark_analytics.jobs.runner import Request, Runner
@@ -120,7 +126,8 @@ def _run(options: argparse.Namespace, names: list[str]) -> int:
     plan = Request(source, options.from_ms, options.to_ms, options.scheduled, settings.ANALYTICS_LAKE_DAYS)
     is_kept = False
     try:
-        _check_database()
+        # Where summaries can't be written, nothing is started for them.
+        queries.states()
         with scratch_folder() as scratch:
             with progress.doing("starting Spark"):
                 master = options.master or _given_master()
@@ -193,22 +200,6 @@ def _tasks(spark: "SparkSession") -> tuple[int, int]:
     tracker = spark.sparkContext.statusTracker()
     found = [info for stage in tracker.getActiveStageIds() if (info := tracker.getStageInfo(stage)) is not None]
     return sum(info.numCompletedTasks for info in found), sum(info.numTasks for info in found)
-
-
-def _check_database() -> None:
-    """Raises a DatabaseError where summaries can't be written, before anything is started for them."""
-    from console.analytics import queries
-
-    queries.states()
-
-
-def _list(jobs: object, upkeep: dict[str, str], order: tuple[str, ...]) -> None:
-    from spark_analytics.jobs.catalog import JOBS
-
-    for name in order:
-        job = JOBS.get(name)
-        steps = f" ({', '.join(job.tables)}; {', '.join(step.replace('_', ' ') for step in job.steps)})" if job else ""
-        print(f"{name:<10} {job.text if job else upkeep[name]}{steps}")
 
 
 def _moment(text: str) -> int:

@@ -1,6 +1,6 @@
 """From frames into summary tables, through the console's services."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,7 +24,6 @@ def publish(
     publications: Publications,
     *,
     is_ahead: bool = False,
-    say: Callable[[str], None] = lambda text: None,
 ) -> int:
     """Make these rows what a summary table says of the windows at the steps; how many were written.
 
@@ -58,7 +57,6 @@ def publish(
                 found = _rows_of(kept, step, part) if whole is None else _select(whole, step, part)
                 services.publish(run, table, _as_rows(found), step=step, window=None if is_ahead else part)
                 written += found.num_rows
-            say(f"{table}: {sum(count for _, count in moments)} rows by {step.replace('_', ' ')}")
         return written
     finally:
         if is_ours:

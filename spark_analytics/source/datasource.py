@@ -48,7 +48,8 @@ from spark_analytics.source.reading import Task, forgotten_batch, nodes_batch, r
 from spark_analytics.source.selection import HIGHEST, LOWEST, Names, Selection, Span, microseconds
 
 NAME = "qmq"
-_NAME_COLUMNS = ("broker_group", "subject", "group")
+_NAME_COLUMNS = {"broker_group": "broker_groups", "subject": "subjects", "group": "groups"}
+"""Columns of names, and the field of a selection for each."""
 
 
 class QmqDataSource(DataSource):
@@ -160,16 +161,10 @@ def narrow(table: str, selection: Selection, one: Filter) -> tuple[Selection, bo
 
 
 def _narrow_names(selection: Selection, column: str, one: Filter) -> tuple[Selection, bool]:
-    match column:
-        case "broker_group":
-            names, is_done = _names_left(selection.broker_groups, one)
-            return replace(selection, broker_groups=names), is_done
-        case "subject":
-            names, is_done = _names_left(selection.subjects, one)
-            return replace(selection, subjects=names), is_done
-        case _:
-            names, is_done = _names_left(selection.groups, one)
-            return replace(selection, groups=names), is_done
+    field = _NAME_COLUMNS[column]
+    names, is_done = _names_left(getattr(selection, field), one)
+    narrowed: dict[str, Any] = {field: names}
+    return replace(selection, **narrowed), is_done
 
 
 def _names_left(names: Names, one: Filter) -> tuple[Names, bool]:

@@ -21,7 +21,7 @@ LINE_MAX = 1 << 62
 
 
 class Kind(IntEnum):
-    """What an entry of a history says, and how a run ended."""
+    """What an entry of a history says, and how a run ended; in the frames by its name in lower case."""
 
     PULL = 0
     ACK = 1
@@ -34,21 +34,6 @@ class Kind(IntEnum):
     """The group was forgotten, and this consumer with it."""
 
 
-KINDS = {
-    "pull": Kind.PULL,
-    "ack": Kind.ACK,
-    "settle": Kind.SETTLE,
-    "offline": Kind.OFFLINE,
-    "start": Kind.START,
-    "forget": Kind.FORGET,
-}
-ENDED_BY: dict[int, str] = {
-    Kind.ACK: "ack",
-    Kind.SETTLE: "settle",
-    Kind.OFFLINE: "offline",
-    Kind.DROPPED: "dropped",
-    Kind.FORGET: "forget",
-}
 _LEAVING = (Kind.OFFLINE, Kind.FORGET)
 
 
