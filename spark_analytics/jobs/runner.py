@@ -9,7 +9,6 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -116,12 +115,10 @@ class Runner:
         request: Request,
         *,
         say: Callable[[str], None] = lambda text: None,
-        doing: Callable[[str], AbstractContextManager[None]] = lambda what: nullcontext(),
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        """`say` receives each step, `doing` surrounds long operations."""
-        self._lake, self._request = lake, request
-        self._say, self._doing, self._now_ms = say, doing, now_ms
+        """`say` receives each step."""
+        self._lake, self._request, self._say, self._now_ms = lake, request, say, now_ms
         self._states = States(lake)
         self._inputs: dict[Window, Inputs] = {}
         self.report = Report()
@@ -157,8 +154,7 @@ class Runner:
     def _guarded(self, name: str, work: Callable[[], str]) -> None:
         began = time.monotonic()
         try:
-            with self._doing(name):
-                text = work()
+            text = work()
         except NothingKnown as why:
             self._left_out(name, why)
             return
@@ -356,13 +352,12 @@ class Runner:
         files: dict[str, int] = {}
         written = 0
         try:
-            with self._doing(f"{job.name} {moment(window.from_ms)} - {moment(window.to_ms)}"):
-                for piece in chunk.pieces[-1:] if job.is_ahead else chunk.pieces:
-                    steps = tuple((step, window) for step in job.steps) if job.is_ahead else piece.publications
-                    given = self._inputs_of(Window(piece.window.from_ms, piece.window.to_ms), job)
-                    for table, rows in job.compute(given).items():
-                        written += publish(run, table, rows, steps, is_ahead=job.is_ahead)
-                    files |= given.read_files
+            for piece in chunk.pieces[-1:] if job.is_ahead else chunk.pieces:
+                steps = tuple((step, window) for step in job.steps) if job.is_ahead else piece.publications
+                given = self._inputs_of(Window(piece.window.from_ms, piece.window.to_ms), job)
+                for table, rows in job.compute(given).items():
+                    written += publish(run, table, rows, steps, is_ahead=job.is_ahead)
+                files |= given.read_files
             # What a run says is complete is so only when nothing is left out between it and the run before it.
             is_gapless = self._request.from_ms is None or (done is not None and self._request.from_ms <= done)
             watermark = _at(window.to_ms) if is_gapless else None
@@ -384,7 +379,7 @@ class Runner:
     def _inputs_of(self, window: Window, job: Job) -> Inputs:
         if window not in self._inputs:
             if not job.is_ahead:
-                self._states.ensure(window.from_ms)
+                self._states.advance(window.from_ms)
             self._inputs[window] = Inputs(self._lake, self._states, window, self._request.source)
         return self._inputs[window]
 
