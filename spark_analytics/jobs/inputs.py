@@ -110,7 +110,7 @@ class Inputs:
     def ranges(self) -> DataFrame:
         """RANGES: the window's samples of what subjects keep. Bytes are those of the hours that are kept, an hour kept in part
         by its part; where the lake has not all of them, by the mean size of what it has."""
-        self.states.ensure(self.window.to_ms)  # so that all of the window's hours are counted
+        self.states.advance(self.window.to_ms)  # so that all of the window's hours are counted
         samples = self.table("ranges")
         # Whatever is still kept was stored within the lake's own time.
         hours = self.lake.read("stored_hours", STORED_HOURS, 0, self.window.to_ms).drop("at", "messages").alias("hours")
