@@ -7,7 +7,6 @@ import asyncio
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Literal
 
 import numpy as np
@@ -29,6 +28,7 @@ from qmq.protocol.bulk_read import (
     NodeLine,
 )
 from qmq.protocol.names import split_subject
+from qmq.protocol.values import moment
 from spark_analytics.source.arrow import (
     HOUR_MS,
     Page,
@@ -141,9 +141,7 @@ def _read_range(task: Task, reader: NodeReader, one: Range, names: pa.StringArra
 
 def _miss(task: Task, one: Range, begin: int, end: int, reason: Reason) -> None:
     """Record rows that are no longer available. Raises GapFound."""
-    subject = (
-        one.subject if one.hour < 0 else datetime.fromtimestamp(one.hour * HOUR_MS / 1000, UTC).strftime("%Y%m%d%H")
-    )
+    subject = one.subject if one.hour < 0 else f"{moment(one.hour * HOUR_MS):%Y%m%d%H}"
     base = one.base if one.group else one.sequence_base
     hole = Hole(task.table, one.broker_group, subject, one.group, base + begin, base + end, reason)
     if task.on_gap == "error":
