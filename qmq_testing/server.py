@@ -5,16 +5,13 @@ import functools
 import tempfile
 from collections.abc import Callable, Coroutine
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from qmq.protocol.values import moment
 from qmq_testing.clock import MovableClock
 from qmq_testing.loop_thread import LoopThread
 from qmq_testing.nodes import Nodes
 from qmq_testing.settings import ServerSettings
-
-if TYPE_CHECKING:
-    from typing import Self
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -124,7 +121,7 @@ class Server:
             self._folder.cleanup()
             self._folder = None
 
-    def __enter__(self) -> "Self":
+    def __enter__(self) -> Self:
         self.start()
         return self
 

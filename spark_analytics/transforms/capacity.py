@@ -49,7 +49,6 @@ def team_capacity(
     owned_rows = at_steps(teams, steps, "moment_ms").drop("moment_ms").distinct()
     key = ["step_ms", "at_ms", "team"]
     rows = owned_rows.unionByName(unowned).groupBy(*key).agg(F.sum("subjects_count").alias("subjects_count"))
-    owners = owners.select("subject", "team")
     owned = inside.join(owners, ["subject"], "left").withColumn("team", F.coalesce("team", F.lit("")))
     of_step = at_steps(sent_minutes(owned, "team", window), steps, "minute_ms")
     sent = of_step.groupBy("step_ms", "at_ms", "team").agg(*spread("sent_messages"), *spread("sent_bytes"))

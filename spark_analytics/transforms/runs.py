@@ -26,13 +26,9 @@ def runs(progress: DataFrame, state: DataFrame, *, window: Window) -> DataFrame:
         progress: entries of the window (others are left out), each once.
         state: GROUP_STATE at the window's beginning.
     """
+    consumer = (*_GROUP, "is_broadcast", "consumer_key", "consumer_id")
     entries = progress.where(is_in(F.unix_millis("at"), window)).select(
-        "broker_group",
-        "subject",
-        "group",
-        "is_broadcast",
-        "consumer_key",
-        "consumer_id",
+        *consumer,
         "position",
         "kind",
         F.unix_millis("at").alias("at_ms"),
@@ -44,12 +40,7 @@ def runs(progress: DataFrame, state: DataFrame, *, window: Window) -> DataFrame:
         .alias("begin"),
     )
     held = state.where(F.col("consumer_key").isNotNull()).select(
-        "broker_group",
-        "subject",
-        "group",
-        "is_broadcast",
-        "consumer_key",
-        "consumer_id",
+        *consumer,
         F.lit(-1).cast("long").alias("position"),
         F.lit("pull").alias("kind"),
         F.col("pulled_ms").alias("at_ms"),
