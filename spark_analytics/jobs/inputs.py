@@ -159,11 +159,6 @@ class Inputs:
         """Those of some steps, in ms, that the window is whole steps of."""
         return tuple(step for step in steps if not self.window.from_ms % step and not self.window.to_ms % step)
 
-    @property
-    def rows_read(self) -> int:
-        """Rows of the lake's files that were opened."""
-        return sum(self.read_files.values())
-
     def close(self) -> None:
         """Let go of what was kept."""
         for frame in self._kept:

@@ -38,14 +38,7 @@ STREAMED = ("index", "progress", "messages", "retries", "dead_letters")
 """Tables that can be streams."""
 OF_MESSAGES = ("messages", "retries", "dead_letters")
 
-TIME_COLUMNS = {
-    "index": "stored_at",
-    "progress": "at",
-    "messages": "stored_at",
-    "retries": "stored_at",
-    "dead_letters": "stored_at",
-    "delayed": "due_at",
-}
+TIME_COLUMNS = dict.fromkeys(STREAMED, "stored_at") | {"progress": "at", "delayed": "due_at"}
 NUMBER_COLUMNS = {
     "index": "sequence",
     "progress": "position",

@@ -54,7 +54,6 @@ DISK_SECONDS = 5.0
 DISKS_AT_ONCE = 16
 
 _GONE = frozenset({UNKNOWN_SUBJECT, UNKNOWN_GROUP, UNKNOWN_HOUR})
-_INDEX_TABLES = frozenset({"index", "messages", "retries", "dead_letters"})
 
 
 @dataclass(frozen=True, slots=True)
