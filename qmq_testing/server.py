@@ -4,6 +4,7 @@ import asyncio
 import functools
 import tempfile
 from collections.abc import Callable, Coroutine
+from contextlib import ExitStack
 from datetime import datetime
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -72,9 +73,8 @@ class Server:
     def __init__(self, settings: ServerSettings | None = None, *, thread: LoopThread | None = None) -> None:
         self._server = self
         self._settings = settings or ServerSettings()
-        self._owned_thread: LoopThread | None = None
-        self._thread = thread
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._given_thread = self._thread = thread
+        self._resources = ExitStack()
         self._started: Nodes | None = None
         self.aio = AsyncServer(self)
         """The same methods as coroutines."""
@@ -87,16 +87,14 @@ class Server:
         """Start the nodes; return when clients can send and receive. Without effect when they run."""
         if self._started is not None:
             return
-        if self._thread is None:
-            self._thread = self._owned_thread = LoopThread("qmq-test-server")
-        self._folder = tempfile.TemporaryDirectory(prefix="qmq-test-", ignore_cleanup_errors=True)
-        nodes = Nodes(self._settings, self._folder.name)
-        try:
-            self._thread.run(nodes.start())
-        except BaseException:
-            self._release()
-            raise
-        self._started = nodes
+        with ExitStack() as stack:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="qmq-test-", ignore_cleanup_errors=True))
+            thread = self._given_thread or stack.enter_context(LoopThread("qmq-test-server"))
+            nodes = Nodes(self._settings, folder)
+            thread.run(nodes.start())
+            stack.callback(lambda: thread.run(nodes.close()))
+            self._resources = stack.pop_all()
+        self._thread, self._started = thread, nodes
 
     def close(self) -> None:
         """Stop the nodes and delete their data. Without effect when they do not run.
@@ -104,22 +102,8 @@ class Server:
         Raises:
             Exception: the failure that ended a node before, such as a full disk.
         """
-        nodes, self._started = self._started, None
-        if nodes is None:
-            return
-        assert self._thread is not None
-        try:
-            self._thread.run(nodes.close())
-        finally:
-            self._release()
-
-    def _release(self) -> None:
-        if self._owned_thread is not None:
-            self._owned_thread.close()
-            self._thread = self._owned_thread = None
-        if self._folder is not None:
-            self._folder.cleanup()
-            self._folder = None
+        self._started = None
+        self._resources.close()
 
     def __enter__(self) -> Self:
         self.start()
