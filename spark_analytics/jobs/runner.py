@@ -86,9 +86,6 @@ class Report:
     skipped: dict[str, str] = field(default_factory=dict)
     """Summary table -> why it was not filled although its job could."""
 
-    def __str__(self) -> str:
-        return self.result().text
-
     def result(self) -> Result:
         """Return the report as the result of the background job."""
         until = self.watermark_ms
