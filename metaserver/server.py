@@ -109,7 +109,7 @@ class MetaServing(Serving):
         )
         self.metrics = MetaMetrics(self._daemon, self)
         pages = MetaPages(self)
-        return AdminPages(pages.json_routes(), text_routes={ADDRESS_PAGE: pages.address_page})
+        return AdminPages({**pages.json_routes(), ADDRESS_PAGE: pages.address_page})
 
     async def start(self) -> None:
         self._writing = self._daemon.supervisor.critical("write_behind", self.write_behind.run(self._stop))

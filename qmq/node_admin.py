@@ -18,7 +18,7 @@ ANSWER_BYTES_MAX = 32 << 20
 """Most bytes of one answer; a page of the message browser holds 4 MiB of messages before JSON escapes what is in them."""
 TIMEOUT_SECONDS = 5.0
 STATUS_NOT_SERVING = 503
-"""What health pages answer with when something is wrong, and busy nodes."""
+"""What busy nodes answer with."""
 
 _ADDRESS = re.compile(
     r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])"
@@ -62,14 +62,6 @@ class NodeAdmin:
             raise SettingError(f"{self.admin_address!r} is not an admin address of the form host:port")
 
     # --- any node --------------------------------------------------------------------------------------------------
-
-    async def health(self) -> dict[str, Any]:
-        """`{"status": "ok"}`, or "failing" with the reason."""
-        return await self._state("/healthz")
-
-    async def readiness(self) -> dict[str, Any]:
-        """As `health`: whether the node serves."""
-        return await self._state("/readyz")
 
     async def stats(
         self, subject: str | None = None, *, after: str = "", since: str = "", limit: int | None = None
@@ -174,18 +166,14 @@ class NodeAdmin:
     async def _get(self, path: str, query: Mapping[str, object]) -> dict[str, Any]:
         # The parts of a path are quoted; a query may repeat a name.
         words = urlencode({key: value for key, value in query.items() if value is not None}, doseq=True)
-        return self._accepted(path, *await self._request(http_get, f"{path}{'?' if words else ''}{words}"))
+        return await self._request(http_get, f"{path}{'?' if words else ''}{words}")
 
     async def _post(self, path: str, body: Mapping[str, object]) -> dict[str, Any]:
-        return self._accepted(path, *await self._request(http_post_json, path, json.dumps(body).encode()))
-
-    async def _state(self, path: str) -> dict[str, Any]:
-        status, answer = await self._request(http_get, path)
-        return answer if "status" in answer else self._accepted(path, status, answer)
+        return await self._request(http_post_json, path, json.dumps(body).encode())
 
     async def _request(
         self, send: Callable[..., Awaitable[tuple[int, bytes]]], path: str, *body: bytes
-    ) -> tuple[int, dict[str, Any]]:
+    ) -> dict[str, Any]:
         url = f"http://{self.admin_address}{path}"
         status, raw = await send(
             url, *body, timeout_s=self.timeout_seconds, bytes_max=self.bytes_max, signer=self.signer
@@ -194,16 +182,13 @@ class NodeAdmin:
             answer = json.loads(raw)
         except ValueError:
             answer = None
-        if isinstance(answer, dict):
-            return status, answer
-        if status >= 400:
-            raise NodeRefused(f"{url} answered {status}", code="node.refused", status=status)
-        raise ConnectionLost(f"{url} answered {status}, and no JSON object", code="node.not_json")
-
-    def _accepted(self, path: str, status: int, answer: dict[str, Any]) -> dict[str, Any]:
+        if not isinstance(answer, dict):
+            if status >= 400:
+                raise NodeRefused(f"{url} answered {status}", code="node.refused", status=status)
+            raise ConnectionLost(f"{url} answered {status}, and no JSON object", code="node.not_json")
         if status == 200:
             return answer
-        text = str(answer.get("message") or answer.get("reason") or f"{self.admin_address}{path} answered {status}")
+        text = str(answer.get("message") or f"{url} answered {status}")
         raise NodeRefused(text, code=str(answer.get("code") or "node.refused"), status=status)
 
 

@@ -13,10 +13,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from qmq_testing.deliveries import ManualDelivery, delivery
-    from qmq_testing.messages import StoredMessage
-    from qmq_testing.server import AsyncServer, AsyncTime, Server, ServerTime
-    from qmq_testing.settings import ServerSettings
+    from qmq_testing.deliveries import ManualDelivery as ManualDelivery
+    from qmq_testing.deliveries import delivery as delivery
+    from qmq_testing.messages import StoredMessage as StoredMessage
+    from qmq_testing.server import AsyncServer as AsyncServer
+    from qmq_testing.server import AsyncTime as AsyncTime
+    from qmq_testing.server import Server as Server
+    from qmq_testing.server import ServerTime as ServerTime
+    from qmq_testing.settings import ServerSettings as ServerSettings
 
 _HOME = {
     "AsyncServer": "qmq_testing.server",
@@ -29,16 +33,7 @@ _HOME = {
     "delivery": "qmq_testing.deliveries",
 }
 
-__all__ = [
-    "AsyncServer",
-    "AsyncTime",
-    "ManualDelivery",
-    "Server",
-    "ServerSettings",
-    "ServerTime",
-    "StoredMessage",
-    "delivery",
-]
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import errno
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import TypeVar
 
@@ -46,6 +46,8 @@ BROKER_GROUP = "test"
 DELAY_GROUP = "test-delay"
 MESSAGES_MAX = 10_000
 """Most messages of one answer about a subject."""
+WAIT_SECONDS = 10.0
+"""Default time limit of the waiting methods."""
 READY_SECONDS_MAX = 30.0
 """Longest wait for a node's registration, after which its start fails."""
 COMMITS_SECONDS_MAX = 1.0
@@ -63,18 +65,6 @@ RETENTION_HOURS = 24.0 * 366 * 100
 """Nothing expires: a log is deleted by segments, so a test could not tell when its messages would go."""
 TIME_END_MS = 1 << 47
 PENDING_STATES = (str(DelayedState.PENDING), str(DelayedState.DELIVERING))
-
-
-@dataclass(frozen=True, slots=True)
-class SubjectLag:
-    """What a group has not processed of a subject and of its retries, in messages."""
-
-    subject: Lag
-    retries: Lag
-
-    @property
-    def total(self) -> int:
-        return self.subject.total + self.retries.total
 
 
 class Nodes:
@@ -196,7 +186,11 @@ class Nodes:
     # --- outages ---------------------------------------------------------------------------------------------------
 
     async def stop_broker(self) -> None:
-        """Stop the broker; without effect when it is stopped."""
+        """Stop the broker: connections end and new ones are refused. Clients retry what they send.
+
+        Returns when the broker has stopped. Without effect when it is stopped. Meanwhile, methods that read messages or lags raise
+        RuntimeError, and delayed messages that are due wait in the delay node.
+        """
         async with self._changes:
             broker, self._broker = self._broker, None
             if broker is not None:
@@ -204,7 +198,10 @@ class Nodes:
                 broker.failure.check()
 
     async def start_broker(self) -> None:
-        """Start the broker with its data and, unless another program took it, its port; without effect when it runs."""
+        """Start the broker with the data that it had, and return when the metaserver has registered it.
+
+        Its port is the same unless another program took that. Without effect when it runs.
+        """
         async with self._changes:
             if self._broker is None:
                 await self._start_broker()
@@ -223,15 +220,18 @@ class Nodes:
         return self._running_broker().store.subjects.get(name)
 
     async def count(self, subject: str) -> int:
-        """The number of messages stored on a subject."""
+        """Return the number of messages stored on a subject. Delayed messages count once they are delivered."""
         found = self._subject(subject)
         return 0 if found is None else found.visible_end - found.begin
 
     async def messages(self, subject: str) -> list[StoredMessage]:
-        """The messages of a subject in the order in which they were stored.
+        """Return the messages stored on a subject, in the order in which they were stored.
+
+        Delayed messages are among them once they are delivered (`delayed` returns the others). Retries are stored elsewhere, so a
+        message is returned once, processed or not.
 
         Raises:
-            ValueError: there are more than MESSAGES_MAX.
+            ValueError: there are more than 10,000; use `count`.
         """
         if (count := await self.count(subject)) > MESSAGES_MAX:
             raise ValueError(f"subject {subject!r} has {count} messages; messages() returns at most {MESSAGES_MAX}")
@@ -242,14 +242,18 @@ class Nodes:
         return [StoredMessage(decode_raws(raw)[0]) for raw in raws if raw is not None]
 
     async def dead_letters(self, subject: str, group: str) -> list[StoredMessage]:
-        """The messages of a subject that have exhausted their attempts in a consumer group."""
+        """Return the messages of a subject that have exhausted their attempts in a consumer group.
+
+        Raises:
+            ValueError: there are more than 10,000.
+        """
         return await self.messages(dead_letter_subject(subject, group))
 
     async def delayed(self, subject: str) -> list[StoredMessage]:
-        """The messages of a subject that are not due yet, by due time.
+        """Return the messages of a subject that are not due yet, by due time (`StoredMessage.due_at`).
 
         Raises:
-            ValueError: there are more than MESSAGES_MAX.
+            ValueError: there are more than 10,000.
         """
         check_subject(subject)
         found = await self._pending(subject, TIME_END_MS, MESSAGES_MAX + 1)
@@ -274,11 +278,14 @@ class Nodes:
             if not cursor or len(found) >= limit:
                 return found
 
-    async def wait_for(self, subject: str, count: int, timeout: float) -> list[StoredMessage]:
-        """Return a subject's messages as soon as there are `count`.
+    async def wait_for(self, subject: str, count: int = 1, timeout: float = WAIT_SECONDS) -> list[StoredMessage]:
+        """Return a subject's messages as soon as at least `count` are stored.
+
+        Args:
+            timeout: seconds.
 
         Raises:
-            TimeoutError: there are fewer after `timeout` seconds.
+            TimeoutError: there are fewer; the message contains what is stored.
         """
         check_subject(subject)
 
@@ -303,17 +310,33 @@ class Nodes:
 
     # --- groups ----------------------------------------------------------------------------------------------------
 
-    async def lag(self, subject: str, group: str) -> SubjectLag:
-        """What a consumer group has not processed. A group that has never pulled has all stored messages to process."""
-        check_group(group)
-        found, retries = self._subject(subject), self._subject(retry_subject(subject, group))
-        return SubjectLag(_lag(found, group), _lag(retries, group))
+    async def lag(self, subject: str, group: str) -> int:
+        """Return how many messages of a subject a consumer group has not processed: not pulled, in flight, and to be retried.
 
-    async def wait_for_group(self, subject: str, group: str, timeout: float) -> None:
-        """Return as soon as a consumer group has a position on a subject.
+        A group that has never pulled has all stored messages to process. Delayed messages count once they are delivered.
+        """
+        check_group(group)
+        return sum(lag.total for lag in self._lags(subject, group))
+
+    async def is_drained(self, subject: str, group: str) -> bool:
+        """Return whether a consumer group has processed all messages of a subject, retries included."""
+        return await self.lag(subject, group) == 0
+
+    def _lags(self, subject: str, group: str) -> tuple[Lag, Lag]:
+        """What a group has not processed of a subject, and of its retries."""
+        return _lag(self._subject(subject), group), _lag(self._subject(retry_subject(subject, group)), group)
+
+    async def wait_for_group(self, subject: str, group: str, timeout: float = WAIT_SECONDS) -> None:
+        """Return as soon as a consumer group receives what is sent to a subject from now on.
+
+        A new group starts at the end of its subject, unless its consumer has another `start`: it does not receive messages that
+        were sent before its first pull. Wait for the group after starting the application and before sending.
+
+        Args:
+            timeout: seconds.
 
         Raises:
-            TimeoutError: the group has not pulled the subject within `timeout` seconds.
+            TimeoutError: the group has not pulled the subject.
         """
         check_subject(subject)
         check_group(group)
@@ -325,30 +348,29 @@ class Nodes:
         if not await self._wait(is_known, timeout):
             raise TimeoutError(f"group {group!r} has not pulled subject {subject!r} after {timeout:g} s")
 
-    async def wait_drained(self, subject: str, group: str, timeout: float) -> None:
+    async def wait_drained(self, subject: str, group: str, timeout: float = WAIT_SECONDS) -> None:
         """Return as soon as a consumer group has processed all messages of a subject, retries included.
 
+        Args:
+            timeout: seconds.
+
         Raises:
-            TimeoutError: some are not processed after `timeout` seconds.
+            TimeoutError: some are not processed; the message contains their number.
         """
         check_subject(subject)
         check_group(group)
-        retries = retry_subject(subject, group)
 
         def is_drained() -> bool:
-            if self._broker is None:
-                return False
-            subjects = self._broker.store.subjects
-            return not _lag(subjects.get(subject), group).total and not _lag(subjects.get(retries), group).total
+            return self._broker is not None and not any(lag.total for lag in self._lags(subject, group))
 
         if not await self._wait(is_drained, timeout):
             if self._broker is None:
                 raise TimeoutError(f"the broker is stopped, and group {group!r} had messages of {subject!r} to process")
-            lag = await self.lag(subject, group)
+            lag, retries = self._lags(subject, group)
             has_pulled = (found := self._subject(subject)) is not None and group in found.groups
             raise TimeoutError(
-                f"group {group!r} has not processed {lag.total} messages of subject {subject!r} after {timeout:g} s:"
-                f" {lag.subject.backlog} not pulled, {lag.subject.in_flight} in flight, {lag.retries.total} to be retried"
+                f"group {group!r} has not processed {lag.total + retries.total} messages of subject {subject!r} after"
+                f" {timeout:g} s: {lag.backlog} not pulled, {lag.in_flight} in flight, {retries.total} to be retried"
                 + ("" if has_pulled else "; the group has never pulled")
             )
 
@@ -366,14 +388,14 @@ class Nodes:
     # --- time ------------------------------------------------------------------------------------------------------
 
     async def advance(self, by: timedelta) -> None:
-        """Move the nodes' clock forward and deliver what is due.
+        """Move the clock forward, and return when all messages that are due then are on the broker.
 
         Consumers whose connection is open keep their leases, as if they had sent heartbeats meanwhile. Pulls that wait are
-        answered, and their senders pull again.
+        answered, and their senders pull again. While the broker is stopped, returns without waiting for what is due.
 
         Raises:
             ValueError: `by` is negative.
-            TimeoutError: what is due could not be delivered within ADVANCE_SECONDS_MAX, although the broker runs.
+            TimeoutError: a due message could not be delivered within 30 s; the message contains the cause.
         """
         async with self._changes:
             await self._let_commits_end()

@@ -6,6 +6,7 @@ shown a folder whose `bin/java` leaves that one argument out.
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -100,7 +101,7 @@ def _shim(java: Path, folder: Path | None) -> Path:
     script = (
         "#!/bin/bash\n"
         f'a=(); for x in "$@"; do [ "$x" = "{LEFT_OUT}" ] || a+=("$x"); done\n'
-        f'exec {_quoted(str(java))} "${{a[@]}}"\n'
+        f'exec {shlex.quote(str(java))} "${{a[@]}}"\n'
     )
     target = folder / "bin" / "java"
     if target.exists() and target.read_text() == script:
@@ -112,7 +113,3 @@ def _shim(java: Path, folder: Path | None) -> Path:
     os.chmod(name, 0o700)
     os.replace(name, target)
     return folder
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "'\\''") + "'"

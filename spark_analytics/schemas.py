@@ -25,12 +25,12 @@ def _columns(*fields: tuple[str, DataType] | tuple[str, DataType, bool]) -> Stru
 _TEXT, _LONG, _INT, _TIME, _FLAG = StringType(), LongType(), IntegerType(), TimestampType(), BooleanType()
 _TAGS, _PROPERTIES = ArrayType(_TEXT), MapType(_TEXT, _TEXT)
 
+_PLACE = (("broker_group", _TEXT), ("subject", _TEXT))
+_GROUP = (*_PLACE, ("group", _TEXT))
+_STORED = (*_PLACE, ("sequence", _LONG), ("stored_at", _TIME, True), ("size", _INT))
+
 INDEX = _columns(
-    ("broker_group", _TEXT),
-    ("subject", _TEXT),
-    ("sequence", _LONG),
-    ("stored_at", _TIME, True),
-    ("size", _INT),
+    *_STORED,
     ("log_offset", _LONG),
     ("tag_bits", _LONG),
     ("is_withheld", _FLAG),
@@ -40,9 +40,7 @@ INDEX = _columns(
 null, its size and offset are 0."""
 
 PROGRESS = _columns(
-    ("broker_group", _TEXT),
-    ("subject", _TEXT),
-    ("group", _TEXT),
+    *_GROUP,
     ("position", _LONG),
     ("at", _TIME),
     ("kind", _TEXT),
@@ -62,11 +60,7 @@ forgotten and one of that name made later. Its `next_sequence` is -1. Where the 
 its end, the time of the `forget` is when that was noticed."""
 
 MESSAGES = _columns(
-    ("broker_group", _TEXT),
-    ("subject", _TEXT),
-    ("sequence", _LONG),
-    ("stored_at", _TIME, True),
-    ("size", _INT),
+    *_STORED,
     ("message_id", _TEXT, True),
     ("created_at", _TIME, True),
     ("tags", _TAGS, True),
@@ -76,9 +70,7 @@ MESSAGES = _columns(
 withheld one. A large text (`key#part0`, `key#part1`, ...) is one property."""
 
 _FAILURE = (
-    ("broker_group", _TEXT),
-    ("subject", _TEXT),
-    ("group", _TEXT),
+    *_GROUP,
     ("sequence", _LONG),
     ("stored_at", _TIME, True),
     ("message_id", _TEXT, True),
@@ -125,9 +117,7 @@ it can't be reached; `seen_at` is null for one without a heartbeat since the met
 
 HOLES = _columns(
     ("table", _TEXT),
-    ("broker_group", _TEXT),
-    ("subject", _TEXT),
-    ("group", _TEXT),
+    *_GROUP,
     ("begin", _LONG),
     ("end", _LONG),
     ("reason", _TEXT),
@@ -157,6 +147,3 @@ retry subject; a consumer that left; a group that began, or was set elsewhere; a
 SEQUENCES_PER_LOG = 1 << 48
 """How far consume sequences of a broker group's next log are shifted in the rows of a stream that has option
 `logs`; see `source.offsets`."""
-
-CAUSE_CONSUMER_LEFT = "consumer_left"
-CAUSE_UNKNOWN = "unknown"

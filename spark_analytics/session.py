@@ -32,7 +32,7 @@ def spark_session(
     scratch: Path | None = None,
     class_archive: ClassArchive | None = None,
 ) -> SparkSession:
-    """A session in UTC with the data source `qmq`, Arrow and filter pushdown on; the running one, as it is, when there is one.
+    """A session in UTC with the data source `qmq` and Arrow on; the running one, as it is, when there is one.
 
     `memory` is the driver's heap as Spark writes it ("1g"); `scratch` a folder for shuffles and the warehouse, by default the
     system's temporary one; `settings` are Spark's own, and win over ours; `class_archive` makes the JVM start sooner.
@@ -52,7 +52,6 @@ def spark_session(
         "spark.driver.memory": memory,
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(shuffle_partitions),
-        "spark.sql.python.filterPushdown.enabled": "true",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_ROWS),
         "spark.ui.enabled": "false",
@@ -86,8 +85,5 @@ def spark_session(
 
 
 def register(session: SparkSession) -> None:
-    """Make `format("qmq")` known to a session that was built elsewhere.
-
-    Filters are pushed down only where `spark.sql.python.filterPushdown.enabled` is set: without it Spark refuses the source.
-    """
+    """Make `format("qmq")` known to a session that was built elsewhere."""
     session.dataSource.register(QmqDataSource)

@@ -31,9 +31,9 @@ class MetaPages:
             "/meta/subjects/{subject:.+}": self._subject,
         }
 
-    async def address_page(self, _: web.Request) -> str:
+    async def address_page(self, _: web.Request) -> web.Response:
         """The address that clients connect to, as text."""
-        return self._metaserver.tcp_address
+        return web.Response(text=self._metaserver.tcp_address)
 
     async def _delay_groups(self, _: web.Request) -> dict[str, Any]:
         """What clients need to look up and change delayed messages; routes give them the same addresses."""

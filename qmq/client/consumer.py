@@ -10,9 +10,8 @@ from qmq.client.delivery import Batch, Delivery
 from qmq.client.fetchers import Fetchers
 from qmq.client.handlers import Handler, arguments_of
 from qmq.client.identity import ConsumerSlot, claim_slot
-from qmq.client.lifecycle import Client, client_failed, reach
+from qmq.client.lifecycle import Client, client_failed, client_forked, open_clients, reach
 from qmq.client.middleware import Middleware, MiddlewareChain
-from qmq.client.open_clients import client_forked, open_clients
 from qmq.client.producer import Producer
 from qmq.client.ready_queue import ReadyQueue
 from qmq.client.source import PullContext, Subscription

@@ -6,7 +6,7 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from qmq.client.open_clients import client_forked
+from qmq.client.lifecycle import client_forked
 from qmq.client.own_commands import OwnCommands
 from qmq.errors import ConnectionLost, ProtocolError, QmqError
 from qmq.net.discovery import STATUS_NOT_FOUND, STATUS_OK, all_lost, http_get, meta_urls, page_beside, pages_missing

@@ -1,11 +1,11 @@
 """A message as an application receives it, alone or in a batch, and what its consumer keeps of it until it is settled."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime
 from types import TracebackType
-from typing import Protocol, Self, TypeVar, overload
+from typing import Protocol, Self, TypeVar
 
 from qmq.client.ack_window import BUSY, OPEN, SETTLED, Span
 from qmq.client.bodies import KEY_DATA, body_bytes, body_text, decode_body, visible_properties
@@ -17,7 +17,6 @@ from qmq.protocol.raw import PropertyFinder, RawView, decode_properties
 from qmq.protocol.values import TIME_MS_MAX, moment, whole_number
 
 T = TypeVar("T")
-D = TypeVar("D")
 
 _ATTEMPT = KEY_ATTEMPT.encode()
 _CREATED = KEY_CREATED.encode()
@@ -303,55 +302,30 @@ def next_entry(delivery: Delivery, subject: str, now_ms: int, properties: Mappin
     return resent_entry(delivery._raw, subject, now_ms, properties)
 
 
-class Deliveries(Sequence[D]):
-    """The deliveries of a batch in the order in which they arrived."""
-
-    __slots__ = ("_deliveries",)
-
-    def __init__(self, deliveries: list[D]) -> None:
-        self._deliveries = deliveries
-
-    def __len__(self) -> int:
-        return len(self._deliveries)
-
-    @overload
-    def __getitem__(self, index: int) -> D: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[D]: ...
-
-    def __getitem__(self, index: int | slice) -> D | list[D]:
-        return self._deliveries[index]
-
-    def __iter__(self) -> Iterator[D]:
-        return iter(self._deliveries)
-
-    def __repr__(self) -> str:
-        return f"Batch({len(self._deliveries)} deliveries)"
-
-
-class Batch(Deliveries[Delivery]):
+class Batch(list[Delivery]):
     """Deliveries of `Consumer.batches`, in the order in which they arrived."""
 
     __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"Batch({len(self)} deliveries)"
 
     async def ack(self) -> None:
         """Acknowledge all deliveries that are not settled.
 
         Returns once the acknowledgements are queued; `Consumer.close` waits until the broker has them.
         """
-        deliveries = self._deliveries
-        if deliveries and deliveries[0]._pulled.middleware is not None:
-            for delivery in deliveries:
+        if self and self[0]._pulled.middleware is not None:
+            for delivery in self:
                 if not delivery.is_settled:
                     await delivery.ack()
             return
-        at, count = 0, len(deliveries)
+        at, count = 0, len(self)
         while at < count:
-            first = deliveries[at]
+            first = self[at]
             pulled, begin = first._pulled, first._index
             length = min(count - at, len(pulled.marks) - begin)
-            last = deliveries[at + length - 1]
+            last = self[at + length - 1]
             if last._pulled is not pulled or last._index != begin + length - 1:
                 # Messages in between were not delivered, or the rest of this answer is in another batch.
                 length = 1
@@ -366,7 +340,7 @@ class Batch(Deliveries[Delivery]):
         Raises:
             SendFailed: the next attempt of at least one is not stored; these stay unsettled.
         """
-        chosen = self._deliveries if deliveries is None else list(deliveries)
+        chosen = self if deliveries is None else list(deliveries)
         retries = [delivery.retry(cause=cause) for delivery in chosen if not delivery.is_settled]
         for outcome in await asyncio.gather(*retries, return_exceptions=True):
             if isinstance(outcome, BaseException):

@@ -9,7 +9,7 @@ from typing import cast
 
 from qmq.client.acker import Acker
 from qmq.client.delivery import Pulled
-from qmq.client.open_clients import client_forked
+from qmq.client.lifecycle import client_forked
 from qmq.client.prefetch import PullSize
 from qmq.client.source import Link, Source, start_unsupported
 from qmq.errors import CallTimeout, ConnectionLost, ConsumeFailed, ProtocolError, QmqError

@@ -12,13 +12,11 @@ from qmq.client.bodies import Body
 from qmq.client.config import DEFAULT_LIMITS, Limits
 from qmq.client.delay_clock import DelayClock
 from qmq.client.delayed import DelayedMessages, DelayedReceipt
-from qmq.client.delayed_sends import DelayedSends
 from qmq.client.encoder import Encoder, ObservedSends
 from qmq.client.identity import default_client_id
-from qmq.client.lifecycle import Client, client_failed, reach
-from qmq.client.message import MakeId, new_message_id
+from qmq.client.lifecycle import Client, client_failed, open_clients, reach
+from qmq.client.message import MakeId, delay_ms_of, due_ms_of, new_message_id
 from qmq.client.middleware import Middleware, MiddlewareChain
-from qmq.client.open_clients import open_clients
 from qmq.client.outgoing import Outcome, Token
 from qmq.client.sender import Sender
 from qmq.clock import SYSTEM_CLOCK, Clock
@@ -90,10 +88,7 @@ class Producer(Client):
         """Runs the background tasks."""
         self._chain = MiddlewareChain(middleware, self.supervisor)
         self._observed = ObservedSends(Encoder(app, clock, make_id, compress_above), self._chain)
-        nodes_clock = DelayClock(self._session, self._pool, timeouts, backoff, clock, self._queue.stopped)
-        self._delayed_sends = DelayedSends(
-            self._queue, self._observed, self._delayed, nodes_clock, clock, timeouts.delivery
-        )
+        self._nodes_clock = DelayClock(self._session, self._pool, timeouts, backoff, clock, self._queue.stopped)
         self.on_failure: Callable[[str, BaseException], None] | None = None
         """Called when a background task failed; the producer can't send any more then."""
         self.close_seconds = timeouts.delivery
@@ -180,10 +175,32 @@ class Producer(Client):
         """
         self._check_open()
         if delay is not None or due is not None:
-            return await self._delayed_sends.send(subject, body, delay, due, tags, message_id)
+            return await self._send_delayed(subject, body, delay, due, tags, message_id)
         message_id, entry, message = self._observed.encode(subject, body, tags, message_id)
         sending = self._queue.send((subject, ClientType.PRODUCER), message_id, entry)
         return await (sending if message is None else self._observed.observe(message, sending))
+
+    async def _send_delayed(
+        self,
+        subject: str,
+        body: Body,
+        delay: timedelta | None,
+        due: datetime | None,
+        tags: Sequence[str],
+        message_id: str | None,
+    ) -> DelayedReceipt:
+        due_ms, began = due_ms_of(delay, due, self._clock), self._clock.monotonic()
+        check_subject(subject)
+        with self._queue.pending():
+            give_up_at = self._queue.loop.time() + self._timeouts.delivery
+            if delay is not None:
+                await self._nodes_clock.update(subject, give_up_at)
+                if (nodes_ms := self._nodes_clock.wall_ms(began)) is not None:
+                    due_ms = nodes_ms + delay_ms_of(delay)
+            message_id, entry, message = self._observed.encode(subject, body, tags, message_id, due_ms)
+            sending = self._queue.send((subject, ClientType.DELAY_PRODUCER), message_id, entry, give_up_at)
+            receipt = await (sending if message is None else self._observed.observe(message, sending))
+        return DelayedReceipt(receipt, due_ms, self._delayed)
 
     @overload
     def send_soon(

@@ -62,7 +62,7 @@ class ReadyQueue:
             first = await self.next(None)
             if first is None:
                 return
-            deliveries = [first]
+            deliveries = Batch((first,))
             deadline = asyncio.get_running_loop().time() + seconds_max
             try:
                 while True:
@@ -85,7 +85,7 @@ class ReadyQueue:
                 raise
             if self.is_closed:
                 return
-            yield Batch(deliveries)
+            yield deliveries
 
     async def next(self, timeout: float | None) -> Delivery | None:
         """The next delivery; None when the time is up or the consumer is closed. Raises ClientFailed."""

@@ -72,12 +72,15 @@ class Delivery:
             self.retry(cause=kind.__name__)
 
 
-class Batch(delivery.Deliveries[Delivery]):
+class Batch(list[Delivery]):
     """Deliveries of `Consumer.batches`, in the order in which they arrived."""
 
     def __init__(self, inner: delivery.Batch) -> None:
-        super().__init__([Delivery(each) for each in inner])
+        super().__init__(map(Delivery, inner))
         self._inner = inner
+
+    def __repr__(self) -> str:
+        return repr(self._inner)
 
     ack = blocking(delivery.Batch.ack)
 

@@ -34,7 +34,6 @@ logger = logging.getLogger("qmq.admin")
 
 JsonHandler = Callable[[web.Request], Awaitable[Any]]
 JsonPost = Callable[[web.Request, "Params"], Awaitable[Any]]
-TextHandler = Callable[[web.Request], Awaitable[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,6 @@ class AdminPages:
 
     json_routes: Mapping[str, JsonHandler]
     json_posts: Mapping[str, JsonPost] = field(default_factory=dict)
-    text_routes: Mapping[str, TextHandler] = field(default_factory=dict)
 
 
 class BadRequest(Exception):
@@ -163,8 +161,6 @@ class AdminHttp:
             app.router.add_get(path, _json(handler))
         for path, post_handler in pages.json_posts.items():
             app.router.add_post(path, _json(_with_params(post_handler)))
-        for path, text_handler in pages.text_routes.items():
-            app.router.add_get(path, _text(text_handler))
         self._runner = web.AppRunner(
             app,
             access_log=None,
@@ -265,6 +261,8 @@ class AdminHttp:
 def _json(ask: JsonHandler) -> HttpHandler:
     async def handler(request: web.Request) -> web.Response:
         answer = await ask(request)
+        if isinstance(answer, web.Response):
+            return answer
         if isinstance(answer, bytes):
             return web.Response(body=answer, content_type="application/json", charset="utf-8")
         return web.json_response(answer, dumps=partial(json.dumps, ensure_ascii=False))
@@ -286,13 +284,6 @@ def _with_params(change: JsonPost) -> JsonHandler:
         return await change(request, Params(body))
 
     return ask
-
-
-def _text(ask: TextHandler) -> HttpHandler:
-    async def handler(request: web.Request) -> web.Response:
-        return web.Response(text=await ask(request))
-
-    return handler
 
 
 def _state(problem: str) -> dict[str, Any]:

@@ -185,6 +185,9 @@ class SystemFile:
 class SystemDisk:
     """The operating system's file system."""
 
+    file_type = SystemFile
+    """What `create` and `open` return."""
+
     def make_dir(self, path: str) -> None:
         missing = []
         while path and not os.path.isdir(path):
@@ -228,10 +231,10 @@ class SystemDisk:
             os.close(fd)
             os.unlink(path)
             raise
-        return SystemFile(fd)
+        return self.file_type(fd)
 
     def open(self, path: str, *, writable: bool) -> File:
-        return SystemFile(os.open(path, (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC))
+        return self.file_type(os.open(path, (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC))
 
     def rename(self, old: str, new: str) -> None:
         os.rename(old, new)

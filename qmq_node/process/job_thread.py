@@ -22,10 +22,8 @@ class JobThread(Protocol):
         """Finish the jobs that were put, then end."""
 
 
-class StartThread(Protocol):
-    """Starts a thread that works for the running event loop."""
-
-    def __call__(self, name: str, on_failure: Callable[[BaseException], None]) -> JobThread: ...
+StartThread = Callable[[str, Callable[[BaseException], None]], JobThread]
+"""Starts a thread that works for the running event loop, by its name and what gets its failure."""
 
 
 class OsThread:

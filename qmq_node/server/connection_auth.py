@@ -28,14 +28,8 @@ PURPOSE_CHARS_MAX = 300
 REFUSED = "auth.refused"
 REQUIRED = "auth.required"
 
-Nonces = Callable[[], bytes]
 PurposeCheck = Callable[[Connection, str], str]
 """Returns why a connection that has proved itself for a purpose is refused; "" if it is not."""
-
-
-def random_nonce() -> bytes:
-    """A nonce that was never used."""
-    return secrets.token_bytes(NONCE_BYTES)
 
 
 def known_purpose(_: Connection, purpose: str) -> str:
@@ -43,9 +37,7 @@ def known_purpose(_: Connection, purpose: str) -> str:
     return "" if purpose in PURPOSES else f"purpose {purpose[:40]!r} is unknown"
 
 
-async def authenticate(
-    caller: Caller, secret: NodeSecret, purpose: str, *, timeout_s: float, nonces: Nonces = random_nonce
-) -> None:
+async def authenticate(caller: Caller, secret: NodeSecret, purpose: str, *, timeout_s: float) -> None:
     """Prove to the server of a connection that this process knows the secret, and check the server's proof.
 
     Args:
@@ -56,7 +48,7 @@ async def authenticate(
         AuthenticationFailed: the server refuses the proof, or has none.
         CallTimeout, ConnectionLost: as `Caller.call`.
     """
-    nonce = nonces()
+    nonce = secrets.token_bytes(NONCE_BYTES)
     first = await _ask(caller, AuthenticateRequest(purpose, nonce), timeout_s)
     parts = (first.nonce, nonce, purpose.encode())
     proof = secret.sign(CLIENT_CONTEXT, *parts)
@@ -96,7 +88,6 @@ class ConnectionAuth:
 
     _secret: NodeSecret | None
     """None: every connection may do everything."""
-    _nonces: Nonces = random_nonce
     check: PurposeCheck = known_purpose
     """Called when a peer has proved itself, before this side does."""
     _peers: dict[Connection, _Peer] = field(default_factory=dict, init=False)
@@ -135,8 +126,8 @@ class ConnectionAuth:
             peer = self._peers[connection] = _Peer()
             connection.on_close(lambda: self._peers.pop(connection, None))
         if not request.proof:
-            peer.client_nonce, peer.server_nonce, peer.purpose = request.nonce, self._nonces(), request.purpose
-            peer.is_proven = False
+            peer.client_nonce, peer.server_nonce = request.nonce, secrets.token_bytes(NONCE_BYTES)
+            peer.purpose, peer.is_proven = request.purpose, False
             connection.reply(frame, ResponseCode.SUCCESS, AuthenticateResponse(peer.server_nonce).encode())
             return ""
         parts = (peer.server_nonce, peer.client_nonce, peer.purpose.encode())

@@ -7,6 +7,7 @@ import asyncio
 import errno
 import logging
 import socket
+from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
@@ -60,10 +61,8 @@ class Listener(Protocol):
         """End admitted connections that are not set up yet."""
 
 
-class MakeListener(Protocol):
-    """Makes a listener, not started."""
-
-    def __call__(self, host: str, port: int, acceptor: Acceptor, supervisor: Supervisor) -> Listener: ...
+MakeListener = Callable[[str, int, Acceptor, Supervisor], Listener]
+"""Makes a listener for host and port, not started."""
 
 
 class SocketListener:

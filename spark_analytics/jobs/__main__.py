@@ -8,6 +8,7 @@ import signal
 import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,7 +60,12 @@ def main(arguments: list[str] | None = None) -> int:
     from spark_analytics.jobs.catalog import JOBS, ORDER, UPKEEP
 
     if options.list:
-        _list(JOBS, UPKEEP, ORDER)
+        for name in ORDER:
+            job = JOBS.get(name)
+            steps = (
+                f" ({', '.join(job.tables)}; {', '.join(step.replace('_', ' ') for step in job.steps)})" if job else ""
+            )
+            print(f"{name:<10} {job.text if job else UPKEEP[name]}{steps}")
         return 0
     if options.job != "all" and options.job not in ORDER:
         parser.error(f"unknown job {options.job!r}; must be all, {', '.join(ORDER)}")
@@ -105,39 +111,36 @@ def _run(options: argparse.Namespace, names: list[str]) -> int:
     from django.conf import settings
     from django.db import Error as DatabaseError
 
+    from console.analytics import queries
     from console.management.places import no_database
-    from spark_analytics.jobs.progress import Progress
     from spark_analytics.jobs.runner import Request, Runner
     from spark_analytics.jobs.scratch import scratch_folder
     from spark_analytics.lake import Lake, LakeBusy, LakeError
 
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, _interrupt)
-    progress = Progress()
     source = {"metaserver": options.metaserver or settings.META_URL}
     if settings.ANALYTICS_TOKEN:
         source["token"] = settings.ANALYTICS_TOKEN
     plan = Request(source, options.from_ms, options.to_ms, options.scheduled, settings.ANALYTICS_LAKE_DAYS)
     is_kept = False
     try:
-        _check_database()
+        # Where summaries can't be written, nothing is started for them.
+        queries.states()
         with scratch_folder() as scratch:
-            with progress.doing("starting Spark"):
-                master = options.master or _given_master()
-                # What all jobs need is worth keeping.
-                archive = _class_archive(master, settings.DATA_DIR / CACHE, may_write=options.job == "all")
-                spark = _session(master, options.memory, scratch, archive)
+            master = options.master or _given_master()
+            # What all jobs need is worth keeping.
+            archive = _class_archive(master, settings.DATA_DIR / CACHE, may_write=options.job == "all")
+            spark = _session(master, options.memory, scratch, archive)
             try:
                 late = settings.ANALYTICS_WATERMARK_SECONDS
                 lake = Lake(spark, options.lake or settings.ANALYTICS_LAKE, watermark_seconds=late)
-                progress.watch(lambda: _tasks(spark))
-                report = Runner(lake, plan, say=progress.say, doing=progress.doing).run(names)
+                report = Runner(lake, plan, say=partial(print, flush=True)).run(names)
                 is_kept = not report.failed
             finally:
                 spark.stop()
                 if archive is not None and archive.is_written:
-                    with progress.doing("writing the class archive for faster starts"):
-                        archive.keep() if is_kept else archive.give_up()
+                    archive.keep() if is_kept else archive.give_up()
     except LakeBusy as error:
         return _complain(str(error), EXIT_BUSY)
     except (LakeError, QmqError) as error:
@@ -150,7 +153,7 @@ def _run(options: argparse.Namespace, names: list[str]) -> int:
         print(f"{name} failed: {why}", file=sys.stderr)
     # The console stores the last line of a scheduled run, and shows its parts in the language of the viewer.
     found = report.result()
-    progress.say(json.dumps(asdict(found)) if options.scheduled else found.text)
+    print(json.dumps(asdict(found)) if options.scheduled else found.text)
     return EXIT_FAILED if report.failed else 0
 
 
@@ -168,7 +171,11 @@ def _session(master: str, memory: str, scratch: Path, archive: "ClassArchive | N
     from spark_analytics.jobs.package import write_package
     from spark_analytics.session import register, spark_session
 
-    spark = spark_session(app="pyqmq analytics", master=master, memory=memory, scratch=scratch, class_archive=archive)
+    # Spark draws a bar of its tasks on standard error.
+    bar = {"spark.ui.showConsoleProgress": "true"} if sys.stderr.isatty() else {}
+    spark = spark_session(
+        app="pyqmq analytics", master=master, memory=memory, settings=bar, scratch=scratch, class_archive=archive
+    )
     if not master.startswith(LOCAL_PREFIX) and SUBMITTED not in os.environ:
         # Executors elsewhere have none of our code; spark-submit is given it.
         spark.sparkContext.addPyFile(str(write_package(scratch)))
@@ -186,29 +193,6 @@ def _given_master() -> str:
     # A configuration has the options of spark-submit only when connected to the JVM that it has started.
     SparkContext._ensure_initialized()
     return str(SparkConf().get("spark.master", MASTER))
-
-
-def _tasks(spark: "SparkSession") -> tuple[int, int]:
-    """How many tasks of the active stages are done, and how many there are."""
-    tracker = spark.sparkContext.statusTracker()
-    found = [info for stage in tracker.getActiveStageIds() if (info := tracker.getStageInfo(stage)) is not None]
-    return sum(info.numCompletedTasks for info in found), sum(info.numTasks for info in found)
-
-
-def _check_database() -> None:
-    """Raises a DatabaseError where summaries can't be written, before anything is started for them."""
-    from console.analytics import queries
-
-    queries.states()
-
-
-def _list(jobs: object, upkeep: dict[str, str], order: tuple[str, ...]) -> None:
-    from spark_analytics.jobs.catalog import JOBS
-
-    for name in order:
-        job = JOBS.get(name)
-        steps = f" ({', '.join(job.tables)}; {', '.join(step.replace('_', ' ') for step in job.steps)})" if job else ""
-        print(f"{name:<10} {job.text if job else upkeep[name]}{steps}")
 
 
 def _moment(text: str) -> int:

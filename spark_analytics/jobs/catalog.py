@@ -42,19 +42,50 @@ class Job:
     """It looks ahead: its tables are replaced whole by what is true now."""
 
 
+JOBS: dict[str, Job] = {}
+"""In the order they run: later ones read what earlier ones published."""
+_HISTORY = ("index", "progress")
+_FAILED = ("retries", "dead_letters")
+
+
+def _job(
+    text: str,
+    tables: tuple[str, ...],
+    steps: tuple[Step, ...],
+    inputs: tuple[str, ...] = _HISTORY,
+    *,
+    is_ahead: bool = False,
+) -> Callable[[Callable[[Inputs], Frames]], None]:
+    """Register what computes a job's tables; the job has the function's name."""
+
+    def register(compute: Callable[[Inputs], Frames]) -> None:
+        name = compute.__name__.removeprefix("_")
+        JOBS[name] = Job(name, text, tables, inputs, steps, compute, is_ahead)
+
+    return register
+
+
+@_job("backlog, messages in flight, lag and time lag of each consumer group", ("lag",), ALL_STEPS)
 def _lag(given: Inputs) -> Frames:
     return {"lag": given.lag}
 
 
+@_job(
+    "messages sent to each subject, and pulled and acknowledged by each consumer group",
+    ("subject_rates", "group_rates"),
+    ALL_STEPS,
+)
 def _rates(given: Inputs) -> Frames:
     return {"subject_rates": given.subject_rates, "group_rates": given.group_rates}
 
 
+@_job("latencies from storing and from delivery to acknowledgement", ("latencies",), ALL_STEPS)
 def _latency(given: Inputs) -> Frames:
     steps = given.steps(SHORT_MS)
     return {"latencies": latencies(given.index_of_acked, given.runs, window=given.window, steps=steps)}
 
 
+@_job("load balance between the consumers of a group", ("group_skew", "consumer_shares"), LONG_STEPS)
 def _skew(given: Inputs) -> Frames:
     steps = given.steps(LONG_MS)
     return {
@@ -63,15 +94,18 @@ def _skew(given: Inputs) -> Frames:
     }
 
 
+@_job("retries and dead letters by cause", ("failures",), LONG_STEPS, _FAILED)
 def _failures(given: Inputs) -> Frames:
     retries, dead = given.table("retries"), given.table("dead_letters")
     return {"failures": failures(retries, dead, window=given.window, steps=given.steps(LONG_MS))}
 
 
+@_job("pending delayed messages by due time", ("delayed_load",), LONG_STEPS, is_ahead=True)
 def _delayed(given: Inputs) -> Frames:
     return {"delayed_load": delayed_load(given.live("delayed"), steps=LONG_MS)}
 
 
+@_job("forecasts of drain times and of full disks", ("drain_forecasts", "disk_forecasts"), LONG_STEPS)
 def _forecasts(given: Inputs) -> Frames:
     steps = given.steps(LONG_MS)
     nodes = given.table("nodes", given.window.from_ms - DISK_LOOKBACK_MS)
@@ -81,6 +115,7 @@ def _forecasts(given: Inputs) -> Frames:
     }
 
 
+@_job("anomalies compared with the same hour of previous days", ("anomalies",), LONG_STEPS, (*_HISTORY, *_FAILED))
 def _anomalies(given: Inputs) -> Frames:
     steps = given.steps(LONG_MS)
     tables = ("lag", "subject_rates", "group_rates", "latencies", "failures")
@@ -88,103 +123,16 @@ def _anomalies(given: Inputs) -> Frames:
     return {"anomalies": anomalies(values, window=given.window, steps=steps)}
 
 
+@_job("accuracy of forecasts and anomaly flags", ("forecast_scores",), LONG_STEPS, (*_HISTORY, *_FAILED))
 def _scores(given: Inputs) -> Frames:
     return {"forecast_scores": given.scores(given.steps(LONG_MS))}
 
 
+@_job("usage by team", ("team_capacity",), LONG_STEPS)
 def _capacity(given: Inputs) -> Frames:
     steps = given.steps(LONG_MS)
     return {"team_capacity": team_capacity(given.stored, given.owners, given.ranges, window=given.window, steps=steps)}
 
-
-_HISTORY = ("index", "progress")
-JOBS = {
-    job.name: job
-    for job in (
-        Job(
-            "lag",
-            "backlog, messages in flight, lag and time lag of each consumer group",
-            ("lag",),
-            _HISTORY,
-            ALL_STEPS,
-            _lag,
-        ),
-        Job(
-            "rates",
-            "messages sent to each subject, and pulled and acknowledged by each consumer group",
-            ("subject_rates", "group_rates"),
-            _HISTORY,
-            ALL_STEPS,
-            _rates,
-        ),
-        Job(
-            "latency",
-            "latencies from storing and from delivery to acknowledgement",
-            ("latencies",),
-            _HISTORY,
-            ALL_STEPS,
-            _latency,
-        ),
-        Job(
-            "skew",
-            "load balance between the consumers of a group",
-            ("group_skew", "consumer_shares"),
-            _HISTORY,
-            LONG_STEPS,
-            _skew,
-        ),
-        Job(
-            "failures",
-            "retries and dead letters by cause",
-            ("failures",),
-            ("retries", "dead_letters"),
-            LONG_STEPS,
-            _failures,
-        ),
-        Job(
-            "delayed",
-            "pending delayed messages by due time",
-            ("delayed_load",),
-            _HISTORY,
-            LONG_STEPS,
-            _delayed,
-            is_ahead=True,
-        ),
-        Job(
-            "forecasts",
-            "forecasts of drain times and of full disks",
-            ("drain_forecasts", "disk_forecasts"),
-            _HISTORY,
-            LONG_STEPS,
-            _forecasts,
-        ),
-        Job(
-            "anomalies",
-            "anomalies compared with the same hour of previous days",
-            ("anomalies",),
-            (*_HISTORY, "retries", "dead_letters"),
-            LONG_STEPS,
-            _anomalies,
-        ),
-        Job(
-            "scores",
-            "accuracy of forecasts and anomaly flags",
-            ("forecast_scores",),
-            (*_HISTORY, "retries", "dead_letters"),
-            LONG_STEPS,
-            _scores,
-        ),
-        Job(
-            "capacity",
-            "usage by team",
-            ("team_capacity",),
-            _HISTORY,
-            LONG_STEPS,
-            _capacity,
-        ),
-    )
-}
-"""In the order they run: later ones read what earlier ones published."""
 
 UPKEEP = {
     "ingest": "read new messages and histories from the nodes into the lake",

@@ -110,7 +110,7 @@ class Inputs:
     def ranges(self) -> DataFrame:
         """RANGES: the window's samples of what subjects keep. Bytes are those of the hours that are kept, an hour kept in part
         by its part; where the lake has not all of them, by the mean size of what it has."""
-        self.states.ensure(self.window.to_ms)  # so that all of the window's hours are counted
+        self.states.advance(self.window.to_ms)  # so that all of the window's hours are counted
         samples = self.table("ranges")
         # Whatever is still kept was stored within the lake's own time.
         hours = self.lake.read("stored_hours", STORED_HOURS, 0, self.window.to_ms).drop("at", "messages").alias("hours")
@@ -158,11 +158,6 @@ class Inputs:
     def steps(self, steps: Sequence[int]) -> tuple[int, ...]:
         """Those of some steps, in ms, that the window is whole steps of."""
         return tuple(step for step in steps if not self.window.from_ms % step and not self.window.to_ms % step)
-
-    @property
-    def rows_read(self) -> int:
-        """Rows of the lake's files that were opened."""
-        return sum(self.read_files.values())
 
     def close(self) -> None:
         """Let go of what was kept."""

@@ -22,11 +22,6 @@ class Piece:
     publications: tuple[tuple[Step, Window], ...]
     """Steps, and the part of the window that is published at each."""
 
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """The steps that are computed."""
-        return tuple(step for step, _ in self.publications)
-
 
 @dataclass(frozen=True, slots=True)
 class Chunk:

@@ -1,7 +1,5 @@
 """From frames into summary tables, through the console's services."""
 
-from collections.abc import Callable, Iterator
-
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
@@ -24,7 +22,6 @@ def publish(
     publications: Publications,
     *,
     is_ahead: bool = False,
-    say: Callable[[str], None] = lambda text: None,
 ) -> int:
     """Make these rows what a summary table says of the windows at the steps; how many were written.
 
@@ -52,23 +49,21 @@ def publish(
         written = 0
         for step, requested in publications:
             window = AHEAD if is_ahead else requested
-            moments = [(at, count) for at, count in _moments(counted, step) if window.from_ms <= at < window.to_ms]
+            moments = [
+                (row["at_ms"], row["count"])
+                for row in counted.to_pylist()
+                if row["step_ms"] == step.ms and window.from_ms <= row["at_ms"] < window.to_ms
+            ]
             parts = [window] if is_ahead else portions(moments, window, PUBLISH_ROWS_MAX)
             for part in parts:
                 found = _rows_of(kept, step, part) if whole is None else _select(whole, step, part)
-                services.publish(run, table, _as_rows(found), step=step, window=None if is_ahead else part)
+                published = found.drop_columns(["step_ms"]).to_pylist()
+                services.publish(run, table, published, step=step, window=None if is_ahead else part)
                 written += found.num_rows
-            say(f"{table}: {sum(count for _, count in moments)} rows by {step.replace('_', ' ')}")
         return written
     finally:
         if is_ours:
             kept.unpersist()
-
-
-def _moments(counted: pa.Table, step: Step) -> Iterator[tuple[int, int]]:
-    for row in counted.to_pylist():
-        if row["step_ms"] == step.ms:
-            yield row["at_ms"], row["count"]
 
 
 def _select(table: pa.Table, step: Step, window: Window) -> pa.Table:
@@ -80,8 +75,3 @@ def _select(table: pa.Table, step: Step, window: Window) -> pa.Table:
 def _rows_of(frame: DataFrame, step: Step, window: Window) -> pa.Table:
     at_ms = F.col("at_ms")
     return frame.where((F.col("step_ms") == step.ms) & (at_ms >= window.from_ms) & (at_ms < window.to_ms)).toArrow()
-
-
-def _as_rows(table: pa.Table) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = table.drop_columns(["step_ms"]).to_pylist()
-    return found

@@ -9,14 +9,13 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 from console.analytics import queries, services
 from console.analytics.models import DEMO_DATA, DEMO_JOB
 from console.analytics.steps import Step
 from console.jobs.results import Part, Result, counting, result
+from qmq.protocol.values import moment
 from qmq.words import counted
 from spark_analytics.jobs.catalog import JOBS, ORDER, Job
 from spark_analytics.jobs.inputs import Inputs
@@ -87,9 +86,6 @@ class Report:
     skipped: dict[str, str] = field(default_factory=dict)
     """Summary table -> why it was not filled although its job could."""
 
-    def __str__(self) -> str:
-        return self.result().text
-
     def result(self) -> Result:
         """Return the report as the result of the background job."""
         until = self.watermark_ms
@@ -98,7 +94,7 @@ class Report:
             counting("analytics.jobs", self.jobs, counted(self.jobs, "job")),
             counting("analytics.rows_read", self.rows_read, f"{self.rows_read:,} rows read"),
             counting("analytics.rows_written", self.rows_written, f"{self.rows_written:,} rows written"),
-            Part("analytics.until", f"up to {moment(until)}", {"at_ms": until}) if until is not None else None,
+            Part("analytics.until", f"up to {_shown(until)}", {"at_ms": until}) if until is not None else None,
             counting("analytics.gaps", self.holes, counted(self.holes, "gap")) if self.holes else None,
             counting("analytics.late", self.late_rows, f"{self.late_rows:,} late rows") if self.late_rows else None,
             Part("analytics.missing", f"without {missing}", {"groups": missing}) if missing else None,
@@ -116,12 +112,10 @@ class Runner:
         request: Request,
         *,
         say: Callable[[str], None] = lambda text: None,
-        doing: Callable[[str], AbstractContextManager[None]] = lambda what: nullcontext(),
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
-        """`say` receives each step, `doing` surrounds long operations."""
-        self._lake, self._request = lake, request
-        self._say, self._doing, self._now_ms = say, doing, now_ms
+        """`say` receives each step."""
+        self._lake, self._request, self._say, self._now_ms = lake, request, say, now_ms
         self._states = States(lake)
         self._inputs: dict[Window, Inputs] = {}
         self.report = Report()
@@ -157,8 +151,7 @@ class Runner:
     def _guarded(self, name: str, work: Callable[[], str]) -> None:
         began = time.monotonic()
         try:
-            with self._doing(name):
-                text = work()
+            text = work()
         except NothingKnown as why:
             self._left_out(name, why)
             return
@@ -178,7 +171,7 @@ class Runner:
         known = self._lake.watermark_ms()
         services.finish_run(
             run,
-            watermark_at=_at(known) if known is not None else None,
+            watermark_at=moment(known) if known is not None else None,
             rows_read=self.report.rows_read,
             missing=sorted(self.report.missing),
             late_rows=self.report.late_rows,
@@ -194,7 +187,7 @@ class Runner:
         logs = add_logs(self._lake.files, brokers.logs)
         if not self._lake.files_of("ranges", now_ms, now_ms + 1):
             # Once an hour: these are as many rows as there are subjects.
-            ranges = list(sample_ranges(brokers, logs, token, _at(now_ms)))
+            ranges = list(sample_ranges(brokers, logs, token, moment(now_ms)))
             self._lake.append("ranges", local_frame(spark, ranges, SAMPLED_RANGES).coalesce(1))
         groups = brokers.nodes.keys()
         if groups and not groups - brokers.missing.keys():
@@ -228,11 +221,11 @@ class Runner:
         for job in JOBS.values():
             since = [hour for name in job.inputs for hour in late.get(name, ())]
             if since and not job.is_ahead:
-                services.make_due(job.tables, _at(min(since)))
+                services.make_due(job.tables, moment(min(since)))
         since = [hour for name in ("index", "progress") for hour in late.get(name, ())]
         if since:
             self._states.forget_after(min(since))
-            self._say(f"ingest: recomputed from {moment(min(since))} on, because rows arrived late")
+            self._say(f"ingest: recomputed from {_shown(min(since))} on, because rows arrived late")
         for name in late:
             self._lake.commit(name, self._lake.snapshot(name), Change(is_late_done=True))
         return sum(rows for hours in late.values() for rows in hours.values())
@@ -241,7 +234,7 @@ class Runner:
         """Log the gaps that this ingestion found and return their number; they stay in the table `holes`."""
         source = {**self._request.source, "holes": folder}
         holes = self._lake.spark.read.format("qmq").options(**source).option("table", "holes").load()
-        found = holes.where(holes["found_at"] >= _at(since_ms)).collect()
+        found = holes.where(holes["found_at"] >= moment(since_ms)).collect()
         for hole in found[:HOLES_LOGGED_MAX]:
             place = "/".join(filter(None, (hole["broker_group"], hole["subject"], hole["group"])))
             self._say(
@@ -322,7 +315,7 @@ class Runner:
         if begin < first and done is not None:
             # Retention took a part of the first day: what was published of it was made from all of it.
             first += -first % Step.DAY.ms
-            self._say(f"{job.name}: from {moment(first)} on, the lake no longer has all earlier data")
+            self._say(f"{job.name}: from {_shown(first)} on, the lake no longer has all earlier data")
         return max(begin, first)
 
     def _done_ms(self, job: Job) -> int | None:
@@ -349,23 +342,22 @@ class Runner:
         window = chunk.window
         run = services.start_run(
             job.name,
-            from_at=_at(window.from_ms),
-            to_at=_at(window.to_ms),
+            from_at=moment(window.from_ms),
+            to_at=moment(window.to_ms),
             inputs={"lake": self._lake.root, "tables": list(job.inputs)},
         )
         files: dict[str, int] = {}
         written = 0
         try:
-            with self._doing(f"{job.name} {moment(window.from_ms)} - {moment(window.to_ms)}"):
-                for piece in chunk.pieces[-1:] if job.is_ahead else chunk.pieces:
-                    steps = tuple((step, window) for step in job.steps) if job.is_ahead else piece.publications
-                    given = self._inputs_of(Window(piece.window.from_ms, piece.window.to_ms), job)
-                    for table, rows in job.compute(given).items():
-                        written += publish(run, table, rows, steps, is_ahead=job.is_ahead)
-                    files |= given.read_files
+            for piece in chunk.pieces[-1:] if job.is_ahead else chunk.pieces:
+                steps = tuple((step, window) for step in job.steps) if job.is_ahead else piece.publications
+                given = self._inputs_of(Window(piece.window.from_ms, piece.window.to_ms), job)
+                for table, rows in job.compute(given).items():
+                    written += publish(run, table, rows, steps, is_ahead=job.is_ahead)
+                files |= given.read_files
             # What a run says is complete is so only when nothing is left out between it and the run before it.
             is_gapless = self._request.from_ms is None or (done is not None and self._request.from_ms <= done)
-            watermark = _at(window.to_ms) if is_gapless else None
+            watermark = moment(window.to_ms) if is_gapless else None
             missing = self._lake.missing(job.inputs, window.to_ms)
             services.finish_run(run, watermark_at=watermark, rows_read=sum(files.values()), missing=missing)
         except Exception as error:  # noqa: BLE001 - whatever it is, the run says it, and other jobs run
@@ -378,13 +370,13 @@ class Runner:
         self.report.jobs += 1
         self.report.rows_read += sum(files.values())
         self.report.rows_written += written
-        span = f"{moment(window.from_ms)} to {moment(window.to_ms)}"
+        span = f"{_shown(window.from_ms)} to {_shown(window.to_ms)}"
         self._say(f"{job.name}: {written:,} rows, {span}, run {run.pk} ({time.monotonic() - began:.1f} s)")
 
     def _inputs_of(self, window: Window, job: Job) -> Inputs:
         if window not in self._inputs:
             if not job.is_ahead:
-                self._states.ensure(window.from_ms)
+                self._states.advance(window.from_ms)
             self._inputs[window] = Inputs(self._lake, self._states, window, self._request.source)
         return self._inputs[window]
 
@@ -403,10 +395,6 @@ class Runner:
         self._say(f"{name}: FAILED: {reason(error)}")
 
 
-def moment(at_ms: int) -> str:
+def _shown(at_ms: int) -> str:
     """A moment for people."""
-    return f"{_at(at_ms):%Y-%m-%d %H:%M}"
-
-
-def _at(at_ms: int) -> datetime:
-    return datetime.fromtimestamp(at_ms / 1000, UTC)
+    return f"{moment(at_ms):%Y-%m-%d %H:%M}"

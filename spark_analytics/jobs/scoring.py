@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 from django.db.models import Count, F, Max, Min, OuterRef, Q, Subquery
@@ -12,7 +13,6 @@ from spark_analytics.transforms.forecasts import INTERVAL_RATIO
 from spark_analytics.transforms.scores import (
     DISK_DUE_MS,
     DRAIN_DUE_MS,
-    Case,
     disk_case,
     drain_case,
     drain_due_ms,
@@ -30,27 +30,21 @@ def score_rows(window: Window, steps: Sequence[int]) -> list[Row]:
     """Rows of `forecast_scores` for the steps of a window, which is whole steps. Steps without cases have no row."""
     cases: Counter[tuple[str, int]] = Counter()
     held: Counter[tuple[str, int]] = Counter()
-    forecasts: tuple[tuple[str, Iterator[Case]], ...] = (
-        (Scored.DRAIN, _drain_cases(window)),
-        (Scored.DISK, _disk_cases(window)),
-    )
-    for scored, of_kind in forecasts:
-        for case in of_kind:
-            cases[scored, case.hour_ms] += 1
-            held[scored, case.hour_ms] += case.is_held
-    for scored, hour, count, of_them in (*_values(window), *_flags(window)):
+    for scored, hour, count, of_them in chain.from_iterable(
+        kind(window) for kind in (_drains, _disks, _values, _flags)
+    ):
         cases[scored, hour] += count
         held[scored, hour] += of_them
     found: list[Row] = []
     for step in steps:
-        totals: dict[tuple[str, int], tuple[int, int]] = {}
+        totals: Counter[tuple[str, int]] = Counter()
+        totals_held: Counter[tuple[str, int]] = Counter()
         for (scored, hour), count in cases.items():
-            key = (scored, hour - hour % step)
-            before = totals.get(key, (0, 0))
-            totals[key] = (before[0] + count, before[1] + held[scored, hour])
-        for (scored, at_ms), (count, of_them) in sorted(totals.items()):
+            totals[scored, hour - hour % step] += count
+            totals_held[scored, hour - hour % step] += held[scored, hour]
+        for (scored, at_ms), count in sorted(totals.items()):
             target = INTERVAL_RATIO if scored in (Scored.DRAIN, Scored.DISK) else None
-            found.append((step, at_ms, str(scored), count, of_them, target))
+            found.append((step, at_ms, str(scored), count, totals_held[scored, at_ms], target))
     return found
 
 
@@ -59,7 +53,8 @@ def _hours(model: Any, from_ms: int, to_ms: int) -> Any:
     return model._default_manager.filter(step_seconds=Step.HOUR.seconds, at_ms__gte=from_ms, at_ms__lt=to_ms).order_by()
 
 
-def _drain_cases(window: Window) -> Iterator[Case]:
+def _drains(window: Window) -> Iterator[tuple[str, int, int, int]]:
+    """Of each drain forecast that came due its hour, one case, and whether it held."""
     from_ms = window.from_ms - DRAIN_DUE_MS - HOUR_MS
     made = _hours(DrainForecast, from_ms, window.to_ms).filter(lag_messages_last__gt=0).exclude(outlook=Outlook.UNKNOWN)
     columns = ("at_ms", "subject", "group", "drain_seconds_low", "drain_seconds_high")
@@ -90,10 +85,11 @@ def _drain_cases(window: Window) -> Iterator[Case]:
         case = drain_case(made_ms, low, high, drained)
         # The lag of a group that was deleted meanwhile is not drained.
         if case is not None and (is_there or drained is not None):
-            yield case
+            yield Scored.DRAIN, case.hour_ms, 1, case.is_held
 
 
-def _disk_cases(window: Window) -> Iterator[Case]:
+def _disks(window: Window) -> Iterator[tuple[str, int, int, int]]:
+    """Of each disk forecast that came due its hour, one case, and whether it held."""
     later = DiskForecast._default_manager.filter(
         step_seconds=Step.HOUR.seconds,
         broker_group=OuterRef("broker_group"),
@@ -116,7 +112,7 @@ def _disk_cases(window: Window) -> Iterator[Case]:
     for at_ms, used, total, growth, low, high, used_later in found.values_list(*columns):
         case = disk_case(at_ms + HOUR_MS, total - used, growth, low, high, used_later - used)
         if case is not None:
-            yield case
+            yield Scored.DISK, case.hour_ms, 1, case.is_held
 
 
 def _values(window: Window) -> Iterator[tuple[str, int, int, int]]:

@@ -71,7 +71,7 @@ class States:
         )
 
     def advance(self, to_ms: int, say: Callable[[str], None] = lambda text: None) -> int:
-        """Make the states that are missing up to an hour's beginning; how many were made."""
+        """Make the states that are missing up to an hour's beginning, from the nearest one before it; how many were made."""
         begin = self.begin_ms()
         if begin is None:
             return 0
@@ -82,14 +82,6 @@ class States:
             say(f"state at {moment(window.to_ms):%Y-%m-%d %H:%M}")
             made += 1
         return made
-
-    def ensure(self, at_ms: int) -> None:
-        """See that there is a state at an hour's beginning, made from the nearest one before it."""
-        begin = self.begin_ms()
-        if begin is not None and at_ms > begin and at_ms not in self.moments():
-            last = max((at for at in self.moments() if at < at_ms), default=begin)
-            for window in states_due(last, at_ms):
-                self._make(Window(window.from_ms, window.to_ms))
 
     def forget_after(self, at_ms: int) -> None:
         """Take out the states behind a moment: what was read late is to be counted in them."""

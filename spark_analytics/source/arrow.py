@@ -7,7 +7,7 @@ tests hold them together.
 Damage never passes in silence: whatever fails its check is left out of the columns and named in `is_damaged`.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -108,6 +108,11 @@ class Page:
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
+def _made(wanted: Collection[str], **makers: Callable[[], pa.Array]) -> Columns:
+    """Make the columns that are wanted, and no other."""
+    return {name: make() for name, make in makers.items() if name in wanted}
+
+
 def times(ms: Whole, is_null: Flags | None = None) -> pa.Array:
     """Return milliseconds since the epoch as a column of times; null where requested, and beyond the years 1 to 9999."""
     beyond = (ms < TIME_MS_MIN) | (ms > TIME_MS_MAX)
@@ -171,20 +176,15 @@ def _index_page(
     if is_damaged.any():
         keep = ~is_damaged
         entries, numbers, is_withheld = entries[keep], numbers[keep], is_withheld[keep]
-    columns: Columns = {}
-    if "sequence" in wanted:
-        columns["sequence"] = pa.array(numbers)
-    if "stored_at" in wanted:
-        nulls = is_withheld if is_withheld.any() else None
-        columns["stored_at"] = times(entries["stored_at_ms"].astype(np.int64), nulls)
-    if "size" in wanted:
-        columns["size"] = pa.array(entries["size"].astype(np.int32))
-    if "log_offset" in wanted:
-        columns["log_offset"] = pa.array(entries["log_offset"].astype(np.int64))
-    if "tag_bits" in wanted:
-        columns["tag_bits"] = pa.array(entries["tag_bits"].astype(np.uint64).view(np.int64))
-    if "is_withheld" in wanted:
-        columns["is_withheld"] = pa.array(is_withheld)
+    columns = _made(
+        wanted,
+        sequence=lambda: pa.array(numbers),
+        stored_at=lambda: times(entries["stored_at_ms"].astype(np.int64), is_withheld),
+        size=lambda: pa.array(entries["size"].astype(np.int32)),
+        log_offset=lambda: pa.array(entries["log_offset"].astype(np.int64)),
+        tag_bits=lambda: pa.array(entries["tag_bits"].astype(np.uint64).view(np.int64)),
+        is_withheld=lambda: pa.array(is_withheld),
+    )
     return Page(columns, numbers, is_damaged)
 
 
@@ -196,15 +196,14 @@ def messages_page(
 ) -> Page:
     """Columns of table `messages`: index entries, and their messages back to back."""
     page, found = _messages(entries_data, raws, first, wanted)
-    columns = page.columns
-    if "message_id" in wanted:
-        columns["message_id"] = found.message_id
-    if "created_at" in wanted:
-        columns["created_at"] = times(found.created_at_ms, found.is_withheld | found.is_damaged)
-    if "tags" in wanted:
-        columns["tags"] = found.tags
-    if "properties" in wanted:
-        columns["properties"] = found.properties
+    made = _made(
+        wanted,
+        message_id=lambda: found.message_id,
+        created_at=lambda: times(found.created_at_ms, found.is_withheld | found.is_damaged),
+        tags=lambda: found.tags,
+        properties=lambda: found.properties,
+    )
+    page.columns.update(made)
     return _without_damaged(page, found)
 
 
@@ -280,21 +279,18 @@ def progress_page(data: bytes | memoryview, first: int, wanted: Collection[str],
     if is_damaged.any():
         keep = ~is_damaged
         entries, numbers, at_ms = entries[keep], numbers[keep], at_ms[keep]
-    columns: Columns = {}
-    if "position" in wanted:
-        columns["position"] = pa.array(numbers)
-    if "at" in wanted:
-        columns["at"] = times(at_ms)
-    if "kind" in wanted:
-        columns["kind"] = _KIND_NAMES.take(pa.array(_KIND_PLACES[entries["kind"]]))
     keys = entries["consumer_key"].astype(np.uint64)
-    if "consumer_key" in wanted:
-        columns["consumer_key"] = pa.array(keys.view(np.int64))
-    if "consumer_id" in wanted:
-        columns["consumer_id"] = _names_of(keys, consumers)
-    for name in ("begin", "end", "next_sequence"):
-        if name in wanted:
-            columns[name] = pa.array(entries[name].astype(np.int64))
+    columns = _made(
+        wanted,
+        position=lambda: pa.array(numbers),
+        at=lambda: times(at_ms),
+        kind=lambda: _KIND_NAMES.take(pa.array(_KIND_PLACES[entries["kind"]])),
+        consumer_key=lambda: pa.array(keys.view(np.int64)),
+        consumer_id=lambda: _names_of(keys, consumers),
+        begin=lambda: pa.array(entries["begin"].astype(np.int64)),
+        end=lambda: pa.array(entries["end"].astype(np.int64)),
+        next_sequence=lambda: pa.array(entries["next_sequence"].astype(np.int64)),
+    )
     return Page(columns, numbers, is_damaged)
 
 
@@ -358,19 +354,16 @@ def schedule_page(
     due = entries["due"].astype(np.int64)
     is_whole: Flags = schedule_checks(data) == entries["check"]
     is_whole &= due // HOUR_MS == hour
-    columns: Columns = {}
-    if "subject" in wanted:
-        places = entries["subject"].astype(np.int64)
-        is_known = is_whole & (places < len(subjects))
-        columns["subject"] = subjects.take(pa.array(np.where(is_known, places, 0), mask=~is_known))
-    if "due_at" in wanted:
-        columns["due_at"] = times(np.where(is_whole, due, hour * HOUR_MS))
-    if "number" in wanted:
-        columns["number"] = pa.array(numbers)
-    if "size" in wanted:
-        columns["size"] = pa.array(np.where(is_whole, entries["size"], 0).astype(np.int32))
-    if "state" in wanted:
-        columns["state"] = _STATE_NAMES.take(pa.array(_STATE_PLACES[np.frombuffer(states, dtype=np.uint8)]))
+    places = entries["subject"].astype(np.int64)
+    is_known = is_whole & (places < len(subjects))
+    columns = _made(
+        wanted,
+        subject=lambda: subjects.take(pa.array(np.where(is_known, places, 0), mask=~is_known)),
+        due_at=lambda: times(np.where(is_whole, due, hour * HOUR_MS)),
+        number=lambda: pa.array(numbers),
+        size=lambda: pa.array(np.where(is_whole, entries["size"], 0).astype(np.int32)),
+        state=lambda: _STATE_NAMES.take(pa.array(_STATE_PLACES[np.frombuffer(states, dtype=np.uint8)])),
+    )
     return Page(columns, numbers, np.zeros(len(entries), dtype=np.bool_))
 
 

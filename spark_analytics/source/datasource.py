@@ -6,33 +6,16 @@ Tables and their columns are in `spark_analytics.schemas`, options in `spark_ana
 is read from nodes: names, times, and columns (an explicit schema does too), because Spark does not report the selected columns to a
 Python data source.
 
-Filters of a query are pushed down only with option `push_filters`. Spark (4.3, SPARK's `PythonDataSourceV2`) keeps the reader
-that filters were pushed into with the DataFrame: another query of the same DataFrame then silently reads what the first one's
-filters left. So with the option every `load()` serves one query; without it a DataFrame is as good as any.
+Filters of a query are not pushed down: Spark (4.3, `PythonDataSourceV2`) keeps the reader that filters were pushed into with the
+DataFrame, and another query of the same DataFrame would silently read what the first one's filters left.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    DataSourceStreamReader,
-    EqualNullSafe,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    InputPartition,
-    IsNotNull,
-    LessThan,
-    LessThanOrEqual,
-    StringStartsWith,
-)
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
@@ -41,14 +24,13 @@ from qmq.errors import SettingError
 from spark_analytics.schemas import SCHEMAS, SEQUENCES_PER_LOG
 from spark_analytics.source.gaps import Hole, Reason, record, recorded_batch
 from spark_analytics.source.offsets import Key, Observed, Offset, Place, StreamError, advance, between
-from spark_analytics.source.options import NUMBER_COLUMNS, STREAMED, TIME_COLUMNS, ReadOptions, parse_options
+from spark_analytics.source.options import STREAMED, ReadOptions, parse_options
 from spark_analytics.source.partitions import Bundle, Forgotten, Range, plan
 from spark_analytics.source.planning import entry_at, observe, plan_ranges
 from spark_analytics.source.reading import Task, forgotten_batch, nodes_batch, read_bundle
-from spark_analytics.source.selection import HIGHEST, LOWEST, Names, Selection, Span, microseconds
+from spark_analytics.source.selection import HIGHEST
 
 NAME = "qmq"
-_NAME_COLUMNS = ("broker_group", "subject", "group")
 
 
 class QmqDataSource(DataSource):
@@ -66,8 +48,7 @@ class QmqDataSource(DataSource):
 
     def reader(self, schema: StructType) -> "QmqReader":
         """Raises SettingError."""
-        options = parse_options(self.options)
-        return (QmqPushingReader if options.push_filters else QmqReader)(options, schema)
+        return QmqReader(parse_options(self.options), schema)
 
     def streamReader(self, schema: StructType) -> "QmqStreamReader":
         """Raises SettingError: the table is none of STREAMED."""
@@ -95,8 +76,8 @@ def arrow_schema(table: str, wanted: StructType) -> pa.Schema:
     return to_arrow_schema(wanted, timezone="UTC")
 
 
-def _task(options: ReadOptions, schema: pa.Schema, selection: Selection) -> Task:
-    return Task(options.table, schema, selection, options.token, options.on_gap, options.holes)
+def _task(options: ReadOptions, schema: pa.Schema) -> Task:
+    return Task(options.table, schema, options.selection, options.token, options.on_gap, options.holes)
 
 
 # --- batch ----------------------------------------------------------------------------------------------------------
@@ -108,18 +89,17 @@ class QmqReader(DataSourceReader):
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
         self._schema = arrow_schema(options.table, schema)
-        self._selection = options.selection
 
     def partitions(self) -> Sequence[InputPartition]:
         """One for each range, or bundle of small ones. Raises: as `plan_ranges`."""
         if self._options.table in ("nodes", "holes"):
             return [InputPartition(self._options.table)]
-        ranges = plan_ranges(self._options, self._selection)
+        ranges = plan_ranges(self._options)
         return [InputPartition(bundle) for bundle in plan(ranges, self._options.rows_per_partition)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a partition. Raises: as `read_bundle`."""
-        task = _task(self._options, self._schema, self._selection)
+        task = _task(self._options, self._schema)
         match partition.value:
             case "nodes":
                 yield nodes_batch(task, self._options.metaserver)
@@ -127,91 +107,6 @@ class QmqReader(DataSourceReader):
                 yield recorded_batch(self._options.holes, self._schema)
             case Bundle() as bundle:
                 yield from read_bundle(task, bundle)
-
-
-class QmqPushingReader(QmqReader):
-    """The same, with the filters of the one query that it is for."""
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Narrow what is read; given back is what Spark has to compare itself."""
-        for one in filters:
-            self._selection, is_done = narrow(self._options.table, self._selection, one)
-            if not is_done:
-                yield one
-
-
-def narrow(table: str, selection: Selection, one: Filter) -> tuple[Selection, bool]:
-    """A selection narrowed by a filter, and whether it now says all that the filter says."""
-    column = getattr(one, "attribute", ("",))
-    name = column[0] if len(column) == 1 else ""
-    if table not in TIME_COLUMNS:
-        return selection, False
-    if isinstance(one, IsNotNull):
-        return selection, name in SCHEMAS[table].names and not SCHEMAS[table][name].nullable
-    if name in _NAME_COLUMNS and name in SCHEMAS[table].names:
-        return _narrow_names(selection, name, one)
-    if name == NUMBER_COLUMNS[table]:
-        span, is_done = _narrow_span(one, _whole)
-        return replace(selection, numbers=selection.numbers & span), is_done
-    if name == TIME_COLUMNS[table]:
-        span, is_done = _narrow_span(one, _moment)
-        return replace(selection, times=selection.times & span), is_done
-    return selection, False
-
-
-def _narrow_names(selection: Selection, column: str, one: Filter) -> tuple[Selection, bool]:
-    match column:
-        case "broker_group":
-            names, is_done = _names_left(selection.broker_groups, one)
-            return replace(selection, broker_groups=names), is_done
-        case "subject":
-            names, is_done = _names_left(selection.subjects, one)
-            return replace(selection, subjects=names), is_done
-        case _:
-            names, is_done = _names_left(selection.groups, one)
-            return replace(selection, groups=names), is_done
-
-
-def _names_left(names: Names, one: Filter) -> tuple[Names, bool]:
-    match one:
-        case EqualTo(value=str(text)) | EqualNullSafe(value=str(text)):
-            return names.only([text]), True
-        case In(value=values) if all(isinstance(text, str) for text in values):
-            return names.only(values), True
-        case StringStartsWith(value=prefix):
-            return names.beginning(prefix), True
-    return names, False
-
-
-def _narrow_span(one: Filter, place_of: Callable[[object], int | None]) -> tuple[Span, bool]:
-    """The whole numbers, or microseconds, that a filter leaves, and whether exactly those."""
-    if isinstance(one, In):
-        places = [place_of(value) for value in one.value]
-        known = [place for place in places if place is not None]
-        return (Span(min(known), max(known) + 1), False) if known and len(known) == len(places) else (Span(), False)
-    place = place_of(getattr(one, "value", None))
-    if place is None:
-        return Span(), False
-    match one:
-        case EqualTo() | EqualNullSafe():
-            return Span(place, place + 1), True
-        case GreaterThan():
-            return Span(place + 1, HIGHEST), True
-        case GreaterThanOrEqual():
-            return Span(place, HIGHEST), True
-        case LessThan():
-            return Span(LOWEST, place), True
-        case LessThanOrEqual():
-            return Span(LOWEST, place + 1), True
-    return Span(), False
-
-
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _moment(value: object) -> int | None:
-    return microseconds(value) if isinstance(value, datetime) and value.tzinfo is not None else None
 
 
 # --- stream ---------------------------------------------------------------------------------------------------------
@@ -288,7 +183,7 @@ class QmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The rows of a partition. Raises: as `read_bundle`."""
         match partition.value:
             case Bundle() as bundle:
-                yield from read_bundle(_task(self._options, self._schema, self._options.selection), bundle)
+                yield from read_bundle(_task(self._options, self._schema), bundle)
             case forgotten:
                 yield forgotten_batch(self._schema, forgotten)
 

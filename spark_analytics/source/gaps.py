@@ -102,8 +102,7 @@ def recorded_batch(folder: str, schema: pa.Schema) -> pa.RecordBatch:
         {**asdict(hole), "found_at": pa.scalar(at_ms * 1000, pa.timestamp("us", tz="UTC"))}
         for hole, at_ms in recorded(folder)
     ]
-    arrays = [pa.array([row[field.name] for row in rows], field.type) for field in schema]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    return pa.RecordBatch.from_pylist(rows, schema=schema)
 
 
 def _open(folder: str) -> tuple[pyarrow.fs.FileSystem, str]:

@@ -8,6 +8,7 @@ import http.client
 import socket
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import TypeVar
@@ -73,13 +74,13 @@ _ENTRY_BYTES: dict[type[Structure], int] = {
 class _Connection:
     """A socket and what was sent on it. Errors leave it closed."""
 
-    def __init__(self, host: str, port: int, connect_seconds: float) -> None:
+    def __init__(self, host: str, port: int) -> None:
         self.address = f"{host}:{port}"
         try:
-            self._socket = socket.create_connection((host, port), timeout=connect_seconds)
+            self._socket = socket.create_connection((host, port), timeout=CONNECT_SECONDS)
         except (OSError, UnicodeError) as error:
             # UnicodeError: a host name that can't be one, such as one with a label of over 63 characters.
-            raise Unreachable(self.address, failure_reason(error, connect_seconds)) from error
+            raise Unreachable(self.address, failure_reason(error, CONNECT_SECONDS)) from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._frames = FrameReader(ANSWER_BYTES_MAX)
         self._ready: deque[Frame] = deque()
@@ -142,7 +143,6 @@ class NodeReader:
         address: str,
         *,
         token: str = "",
-        connect_seconds: float = CONNECT_SECONDS,
         answer_seconds: float = ANSWER_SECONDS,
         bytes_max: int = READ_BYTES_MAX,
         attempts_max: int = ATTEMPTS_MAX,
@@ -151,7 +151,6 @@ class NodeReader:
         self.address = address
         self._host, self._port = _host_and_port(address)
         self._token = token
-        self._connect_seconds = connect_seconds
         self._answer_seconds = answer_seconds
         self._bytes_max = bytes_max
         self._attempts_max = attempts_max
@@ -203,11 +202,9 @@ class NodeReader:
         if held is not None:
             yield held
 
-    def groups(self, subject: str, from_ms: int = UNBOUNDED_MS, to_ms: int = UNBOUNDED_MS) -> Iterator[GroupRange]:
+    def groups(self, subject: str, from_ms: int) -> Iterator[GroupRange]:
         """The groups of one subject, by name; none when the node has no such subject. Raises: as `range_pages`."""
-        request = ListRangesRequest(
-            self._token, after=f"{subject}{GROUP_CURSOR}", limit=1, from_ms=from_ms, to_ms=to_ms
-        )
+        request = ListRangesRequest(self._token, after=f"{subject}{GROUP_CURSOR}", limit=1, from_ms=from_ms)
         for page in self._range_pages(request):
             for found in page.subjects:
                 if found.name == subject:
@@ -307,7 +304,7 @@ class NodeReader:
         while True:
             try:
                 if self._connection is None:
-                    self._connection = _Connection(self._host, self._port, self._connect_seconds)
+                    self._connection = _Connection(self._host, self._port)
                 connection = self._connection
                 if ahead is not None and ahead[0] is connection and ahead[1] in connection.unanswered:
                     number = ahead[1]
@@ -345,22 +342,20 @@ def metaserver_address(meta: str, *, timeout_s: float = CONNECT_SECONDS) -> str:
     """The metaserver's `host:port` from its address page. Raises SettingError for an invalid `meta`, or ConnectionLost."""
     url = meta_url(meta)
     parts = urlsplit(url)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port or 80, timeout=timeout_s)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=timeout_s)
     try:
-        connection.request("GET", parts.path + (f"?{parts.query}" if parts.query else ""))
+        connection.request("GET", parts.path)
         answer = connection.getresponse()
         text = answer.read(ADDRESS_BYTES_MAX).decode("latin-1").strip()
     except (OSError, http.client.HTTPException) as error:
         raise Unreachable(url, failure_reason(error, timeout_s)) from error
     finally:
         connection.close()
-    try:
-        split_address(text)
-    except ProtocolError as error:
-        raise ConnectionLost(f"{url} answered {answer.status} {text[:80]!r}; a metaserver returns host:port") from error
-    if answer.status != 200:
-        raise ConnectionLost(f"{url} answered {answer.status} {text[:80]!r}; a metaserver returns host:port")
-    return text
+    if answer.status == 200:
+        with suppress(ProtocolError):
+            split_address(text)
+            return text
+    raise ConnectionLost(f"{url} answered {answer.status} {text[:80]!r}; a metaserver returns host:port")
 
 
 def find_nodes(meta: str, *, token: str = "") -> NodesPage:
@@ -370,15 +365,13 @@ def find_nodes(meta: str, *, token: str = "") -> NodesPage:
     """
     *others, last = meta_urls(meta)
     for url in others:
-        try:
+        with suppress(ConnectionLost, CallTimeout):
             return _nodes_of(url, token)
-        except (ConnectionLost, CallTimeout):
-            continue
     return _nodes_of(last, token)
 
 
-def _nodes_of(meta: str, token: str) -> NodesPage:
-    with NodeReader(metaserver_address(meta), token=token) as reader:
+def _nodes_of(url: str, token: str) -> NodesPage:
+    with NodeReader(metaserver_address(url), token=token) as reader:
         return reader.nodes()
 
 

@@ -9,7 +9,7 @@ from qmq.errors import SettingError
 from qmq.net.discovery import meta_urls
 from spark_analytics.schemas import SCHEMAS
 from spark_analytics.source.partitions import ROWS_PER_PARTITION, ROWS_PER_PARTITION_OF_MESSAGES
-from spark_analytics.source.selection import HIGHEST, LOWEST, Names, Selection, Span, parse_names, parse_time
+from spark_analytics.source.selection import HIGHEST, LOWEST, Selection, Span, parse_names, parse_time
 
 ROWS_PER_BATCH = 5_000_000
 """Rows of one batch of a stream by default."""
@@ -25,8 +25,6 @@ OPTIONS = {
     "groups": "the same for consumer groups",
     "from": "ISO time of the earliest row; without a zone it is UTC",
     "to": "ISO time before which all rows are",
-    "push_filters": "true: filters on names, time and row number are pushed down; each load() then supports only one query,"
-    " because other queries of the same DataFrame would get its filters (Spark 4.3)",
     "on_gap": "error, or record: data that is no longer available is recorded in the folder of option `holes`",
     "holes": "folder or URI that driver and executors can reach; table `holes` reads it",
     "logs": "for streams, a JSON object: broker group -> list of the IDs of its logs, oldest first."
@@ -38,27 +36,12 @@ STREAMED = ("index", "progress", "messages", "retries", "dead_letters")
 """Tables that can be streams."""
 OF_MESSAGES = ("messages", "retries", "dead_letters")
 
-TIME_COLUMNS = {
-    "index": "stored_at",
-    "progress": "at",
-    "messages": "stored_at",
-    "retries": "stored_at",
-    "dead_letters": "stored_at",
-    "delayed": "due_at",
-}
-NUMBER_COLUMNS = {
-    "index": "sequence",
-    "progress": "position",
-    "messages": "sequence",
-    "retries": "sequence",
-    "dead_letters": "sequence",
-    "delayed": "number",
-}
+TIME_COLUMNS = dict.fromkeys(STREAMED, "stored_at") | {"progress": "at", "delayed": "due_at"}
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """Options of a read. `selection` is what the options select, before filters narrow it."""
+    """Options of a read. `selection` is what they select."""
 
     table: str
     metaserver: str
@@ -67,7 +50,6 @@ class ReadOptions:
     selection: Selection
     on_gap: Literal["error", "record"]
     holes: str
-    push_filters: bool
     rows_per_partition: int
     rows_per_batch: int
     logs: Mapping[str, Sequence[str]]
@@ -94,9 +76,6 @@ def parse_options(given: Mapping[str, str]) -> ReadOptions:
     on_gap = options.get("on_gap", "error")
     if on_gap not in ("error", "record"):
         raise SettingError(f"option on_gap is {on_gap!r}; must be error or record")
-    push_filters = options.get("push_filters", "false").lower()
-    if push_filters not in ("true", "false"):
-        raise SettingError(f"option push_filters is {push_filters!r}; must be true or false")
     holes = options.get("holes", "")
     if not holes and (table == "holes" or on_gap == "record"):
         raise SettingError("option holes is missing: specify a folder or URI in which gaps are recorded")
@@ -109,7 +88,6 @@ def parse_options(given: Mapping[str, str]) -> ReadOptions:
         selection=_selection(options),
         on_gap="record" if on_gap == "record" else "error",
         holes=holes,
-        push_filters=push_filters == "true",
         rows_per_partition=_count(options, "rows_per_partition", by_default),
         rows_per_batch=_count(options, "rows_per_batch", ROWS_PER_BATCH),
         logs=_logs(options.get("logs", "")),
@@ -130,10 +108,10 @@ def _selection(options: Mapping[str, str]) -> Selection:
     )
     if times.is_empty:
         raise SettingError(f"option from ({options['from']}) is not before option to ({options['to']})")
-    names: dict[str, Names] = {
-        name: parse_names(options.get(name, "")) for name in ("broker_groups", "subjects", "groups")
-    }
-    return Selection(names["broker_groups"], names["subjects"], names["groups"], times)
+    broker_groups, subjects, groups = (
+        parse_names(options.get(name, "")) for name in ("broker_groups", "subjects", "groups")
+    )
+    return Selection(broker_groups, subjects, groups, times)
 
 
 def _columns(table: str, text: str) -> tuple[str, ...]:

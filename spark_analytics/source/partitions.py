@@ -63,10 +63,6 @@ class Bundle:
     def address(self) -> str:
         return self.ranges[0].address
 
-    @property
-    def count(self) -> int:
-        return sum(one.count for one in self.ranges)
-
 
 def plan(ranges: Iterable[Range], rows_per_partition: int) -> list[Bundle]:
     """Partitions of about `rows_per_partition` rows and never more than one above it, none of more than one node.

@@ -49,15 +49,14 @@ def masters(nodes: Iterable[NodeLine], kind: str, selection: Selection) -> list[
     ]
 
 
-def plan_ranges(options: ReadOptions, selection: Selection) -> list[Range]:
+def plan_ranges(options: ReadOptions) -> list[Range]:
     """Everything to read of a table that nodes hold.
 
     Raises:
         NodeUnreadable: a node can't be reached, or refuses.
         QmqError: the metaserver can't be.
     """
-    if selection.times.is_empty or selection.numbers.is_empty:
-        return []
+    selection = options.selection
     nodes = find_nodes(options.metaserver, token=options.token).nodes
     if options.table == "delayed":
         return _each(masters(nodes, "delay", selection), lambda node: _hours(node, options, selection))
@@ -142,7 +141,7 @@ def _ranges(node: NodeLine, options: ReadOptions, selection: Selection) -> list[
     with NodeReader(node.address, token=options.token) as reader:
         for subject in reader.ranges(from_ms, to_ms):
             for one, of_time in _of_subject(node, subject, options.table, selection):
-                cut = Span(one.begin, one.end) & of_time & selection.numbers
+                cut = Span(one.begin, one.end) & of_time
                 if not cut.is_empty:
                     found.append(replace(one, begin=cut.begin, end=cut.end))
     return found
@@ -193,9 +192,8 @@ def _hours(node: NodeLine, options: ReadOptions, selection: Selection) -> list[R
     with NodeReader(node.address, token=options.token) as reader:
         hours, _ = reader.hours()
     for hour in hours:
-        cut = Span(0, hour.count) & selection.numbers
-        if first <= hour.hour < last and not cut.is_empty:
-            found.append(Range(node.broker_group, node.address, "", cut.begin, cut.end, hour=hour.hour))
+        if first <= hour.hour < last and hour.count:
+            found.append(Range(node.broker_group, node.address, "", 0, hour.count, hour=hour.hour))
     return found
 
 

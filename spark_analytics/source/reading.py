@@ -5,10 +5,9 @@ Every row of a range comes, or its absence is an error or a recorded hole.
 
 import asyncio
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +28,7 @@ from qmq.protocol.bulk_read import (
     NodeLine,
 )
 from qmq.protocol.names import split_subject
+from qmq.protocol.values import moment
 from spark_analytics.source.arrow import (
     HOUR_MS,
     Page,
@@ -54,7 +54,6 @@ DISK_SECONDS = 5.0
 DISKS_AT_ONCE = 16
 
 _GONE = frozenset({UNKNOWN_SUBJECT, UNKNOWN_GROUP, UNKNOWN_HOUR})
-_INDEX_TABLES = frozenset({"index", "messages", "retries", "dead_letters"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +140,7 @@ def _read_range(task: Task, reader: NodeReader, one: Range, names: pa.StringArra
 
 def _miss(task: Task, one: Range, begin: int, end: int, reason: Reason) -> None:
     """Record rows that are no longer available. Raises GapFound."""
-    subject = (
-        one.subject if one.hour < 0 else datetime.fromtimestamp(one.hour * HOUR_MS / 1000, UTC).strftime("%Y%m%d%H")
-    )
+    subject = one.subject if one.hour < 0 else f"{moment(one.hour * HOUR_MS):%Y%m%d%H}"
     base = one.base if one.group else one.sequence_base
     hole = Hole(task.table, one.broker_group, subject, one.group, base + begin, base + end, reason)
     if task.on_gap == "error":
@@ -231,21 +228,15 @@ def _matching(subjects: pa.StringArray, names: Names) -> NDArray[np.bool_]:
 
 def forgotten_batch(schema: pa.Schema, rows: Sequence[Forgotten]) -> pa.RecordBatch:
     """Return the rows of a stream of `progress` for deleted groups, without consumer and position."""
-    count = len(rows)
-    columns = {
-        "broker_group": [row.broker_group for row in rows],
-        "subject": [row.subject for row in rows],
-        "group": [row.group for row in rows],
-        "position": [row.position for row in rows],
-        "at": times(np.array([row.at_ms for row in rows], dtype=np.int64)),
-        "kind": ["forget"] * count,
-        "consumer_key": [0] * count,
-        "consumer_id": [None] * count,
-        "begin": [0] * count,
-        "end": [0] * count,
-        "next_sequence": [-1] * count,
-        "is_broadcast": [False] * count,
-    }
+    same = {"kind": "forget", "consumer_key": 0, "begin": 0, "end": 0, "next_sequence": -1, "is_broadcast": False}
+    columns: dict[str, Any] = {name: [value] * len(rows) for name, value in same.items()}
+    columns |= {name: [getattr(row, name) for row in rows] for name in ("broker_group", "subject", "group", "position")}
+    columns["consumer_id"] = [None] * len(rows)
+    columns["at"] = times(np.array([row.at_ms for row in rows], dtype=np.int64))
+    return _batch(columns, schema)
+
+
+def _batch(columns: Mapping[str, Any], schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array(columns[field.name], field.type) for field in schema], schema=schema)
 
 
@@ -263,25 +254,16 @@ def nodes_batch(task: Task, metaserver: str) -> pa.RecordBatch:
     has_disk = {"disk_used_bytes", "disk_total_bytes"} & set(task.schema.names)
     disks = asyncio.run(_disks(nodes)) if has_disk else [(None, None)] * len(nodes)
     seen = np.array([node.seen_at_ms for node in nodes], dtype=np.int64)
-    columns = {
-        "broker_group": [node.broker_group for node in nodes],
-        "node_id": [node.node_id for node in nodes],
-        "kind": [node.kind for node in nodes],
-        "role": [node.role for node in nodes],
-        "address": [node.address for node in nodes],
-        "admin_address": [node.admin_address for node in nodes],
-        "state": [node.state for node in nodes],
+    same = ("broker_group", "node_id", "kind", "role", "address", "admin_address", "state")
+    columns: dict[str, Any] = {name: [getattr(node, name) for node in nodes] for name in same}
+    columns |= {
         "log_end_bytes": [node.log_end for node in nodes],
         "disk_used_bytes": [used for used, _ in disks],
         "disk_total_bytes": [total for _, total in disks],
         "seen_at": times(seen, seen < 0),
         "measured_at": times(np.full(len(nodes), page.read_at_ms, dtype=np.int64)),
     }
-    arrays = [
-        column if isinstance(column := columns[field.name], pa.Array) else pa.array(column, field.type)
-        for field in task.schema
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=task.schema)
+    return _batch(columns, task.schema)
 
 
 async def _disks(nodes: list[NodeLine]) -> list[tuple[int | None, int | None]]:

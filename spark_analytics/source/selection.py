@@ -1,11 +1,10 @@
-"""What of a table is wanted: names, times, numbers. Pure. Options and pushed-down filters narrow it; planning and readers ask it.
+"""What of a table is wanted: names, times. Pure. Options say it; planning and readers ask it.
 
-Times are microseconds since the epoch, as Spark has them; numbers are a table's own (sequence, position, number of an hour).
+Times are microseconds since the epoch, as Spark has them.
 """
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
@@ -41,35 +40,17 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Names that match one of the patterns (`*`: anything, `?`: one character), are in `among` and begin with all `prefixes`.
-
-    No patterns: any name; `among` None: the same.
-    """
+    """Names that match one of the patterns (`*`: anything, `?`: one character); without patterns, any name."""
 
     patterns: tuple[str, ...] = ()
-    among: frozenset[str] | None = None
-    prefixes: tuple[str, ...] = ()
 
     def __contains__(self, name: str) -> bool:
-        return (
-            (self.among is None or name in self.among)
-            and all(map(name.startswith, self.prefixes))
-            and (not self.patterns or any(_pattern(pattern).fullmatch(name) for pattern in self.patterns))
-        )
+        return self.is_any or any(_pattern(pattern).fullmatch(name) for pattern in self.patterns)
 
     @property
     def is_any(self) -> bool:
         """Whether every name is wanted."""
-        return self == Names()
-
-    def only(self, names: Iterable[str]) -> "Names":
-        """Narrowed to these."""
-        found = frozenset(names)
-        return replace(self, among=found if self.among is None else self.among & found)
-
-    def beginning(self, prefix: str) -> "Names":
-        """Narrowed to those that begin so."""
-        return replace(self, prefixes=(*self.prefixes, prefix))
+        return not self.patterns
 
 
 @lru_cache(maxsize=1024)
@@ -85,7 +66,6 @@ class Selection:
     subjects: Names = field(default_factory=Names)
     groups: Names = field(default_factory=Names)
     times: Span = field(default_factory=Span)
-    numbers: Span = field(default_factory=Span)
 
     def time_bounds_ms(self) -> tuple[int, int]:
         """The times to ask nodes for, [from, to) in milliseconds, with the margin; -1 for no bound."""

@@ -44,27 +44,12 @@ def team_capacity(
         .join(owners, ["subject"], "left_anti")
         .select(F.lit("").alias("team"), F.lit(1).cast("long").alias("subjects_count"), "step_ms", "at_ms")
     )
-    step_rows = F.explode(
-        F.array(
-            *(
-                F.struct(
-                    F.lit(step).cast("long").alias("step_ms"),
-                    F.sequence(F.lit(window.from_ms), F.lit(window.to_ms - step), F.lit(step)).alias("moments"),
-                )
-                for step in steps
-            )
-        )
-    )
-    owned_rows = (
-        owners.groupBy("team")
-        .agg(F.count("*").alias("subjects_count"))
-        .withColumn("step", step_rows)
-        .select("team", "subjects_count", "step.step_ms", F.explode("step.moments").alias("at_ms"))
-    )
+    moments = F.explode(F.sequence(F.lit(window.from_ms), F.lit(window.to_ms - 1), F.lit(min(steps))))
+    teams = owners.groupBy("team").agg(F.count("*").alias("subjects_count")).withColumn("moment_ms", moments)
+    owned_rows = at_steps(teams, steps, "moment_ms").drop("moment_ms").distinct()
     key = ["step_ms", "at_ms", "team"]
     rows = owned_rows.unionByName(unowned).groupBy(*key).agg(F.sum("subjects_count").alias("subjects_count"))
-    teams = owners.select("subject", "team")
-    owned = inside.join(teams, ["subject"], "left").withColumn("team", F.coalesce("team", F.lit("")))
+    owned = inside.join(owners, ["subject"], "left").withColumn("team", F.coalesce("team", F.lit("")))
     of_step = at_steps(sent_minutes(owned, "team", window), steps, "minute_ms")
     sent = of_step.groupBy("step_ms", "at_ms", "team").agg(*spread("sent_messages"), *spread("sent_bytes"))
     last = (
@@ -74,7 +59,7 @@ def team_capacity(
                 "last"
             )
         )
-        .join(teams.withColumnRenamed("subject", "original"), ["original"], "left")
+        .join(owners.withColumnRenamed("subject", "original"), ["original"], "left")
         .groupBy("step_ms", "at_ms", F.coalesce("team", F.lit("")).alias("team"))
         .agg(
             F.sum("last.messages").alias("stored_messages_last"), F.sum("last.stored_bytes").alias("stored_bytes_last")

@@ -13,6 +13,8 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from spark_analytics.transforms.seconds import lowest_held
+
 Longs = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
@@ -21,7 +23,7 @@ LINE_MAX = 1 << 62
 
 
 class Kind(IntEnum):
-    """What an entry of a history says, and how a run ended."""
+    """What an entry of a history says, and how a run ended; in the frames by its name in lower case."""
 
     PULL = 0
     ACK = 1
@@ -34,21 +36,6 @@ class Kind(IntEnum):
     """The group was forgotten, and this consumer with it."""
 
 
-KINDS = {
-    "pull": Kind.PULL,
-    "ack": Kind.ACK,
-    "settle": Kind.SETTLE,
-    "offline": Kind.OFFLINE,
-    "start": Kind.START,
-    "forget": Kind.FORGET,
-}
-ENDED_BY: dict[int, str] = {
-    Kind.ACK: "ack",
-    Kind.SETTLE: "settle",
-    Kind.OFFLINE: "offline",
-    Kind.DROPPED: "dropped",
-    Kind.FORGET: "forget",
-}
 _LEAVING = (Kind.OFFLINE, Kind.FORGET)
 
 
@@ -148,7 +135,9 @@ def follow(entries: Entries) -> Runs:
 
     # Runs are split where an end begins or stops inside of them.
     points = np.unique(np.concatenate([run_begin, end_from, end_to]))
-    first_end = _first_covering(np.searchsorted(points, end_from), np.searchsorted(points, end_to), len(points))
+    numbers = np.arange(len(end_kind))
+    first_end = lowest_held(np.searchsorted(points, end_from), np.searchsorted(points, end_to), numbers, len(points))
+    first_end = np.minimum(first_end, len(end_kind))  # behind all, where none covers a place
     following = np.append(points[1:], LINE_MAX)
     of_run = np.searchsorted(run_begin, points, side="right") - 1
     is_inside = (of_run >= 0) & (points < run_end[of_run])
@@ -172,27 +161,6 @@ def follow(entries: Entries) -> Runs:
     return Runs(
         pull, entries.begin[pull] + inside, entries.sequence[pull] + inside, messages, ended_by[at], ended_ms[at]
     )
-
-
-def _first_covering(begin: Longs, end: Longs, count: int) -> Longs:
-    """The lowest number of a range [begin, end) that covers each of the places 0 to count - 1; the number of ranges: none does.
-
-    A range is two overlapping blocks of a power of two places. Blocks pass their numbers on to their halves, longest first.
-    """
-    none = len(begin)
-    found = np.full(count, none, dtype=np.int64)
-    numbers = np.flatnonzero(end > begin)
-    begin, end = begin[numbers], end[numbers]
-    level = np.frexp((end - begin).astype(np.float64))[1] - 1
-    for bits in range(int(level.max(initial=-1)), -1, -1):
-        # found[i] is of the block of 2 ** bits places from i on.
-        here = level == bits
-        np.minimum.at(found, begin[here], numbers[here])
-        np.minimum.at(found, end[here] - (1 << bits), numbers[here])
-        if bits:
-            half = 1 << (bits - 1)
-            found[half:] = np.minimum(found[half:], found[:-half].copy())
-    return found
 
 
 def _sessions(entries: Entries, is_pull: Flags) -> tuple[Flags, Flags]:

@@ -14,8 +14,9 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
-from spark_analytics.transforms.frames import arrow_schema, is_in, original_subject, selected, start_of
+from spark_analytics.transforms.frames import is_in, original_subject, selected, start_of
 from spark_analytics.transforms.outputs import DISK_FORECASTS, DRAIN_FORECASTS
 from spark_analytics.transforms.windows import DAY_MS, HOUR_MS, LONG_STEPS, MINUTE_MS, SECOND_MS, Window, check_steps
 
@@ -177,7 +178,7 @@ def _of_node(window: Window, steps: tuple[int, ...], table: pa.Table) -> pa.Tabl
             row |= {name: last[name] for name in ("broker_group", "node_id")}
             row |= {f"{name}_last": last[name] for name in ("disk_used_bytes", "disk_total_bytes")}
             rows.append(row | _disk_outlook(at[begin:end], used[begin:end], last["disk_total_bytes"]))
-    return pa.Table.from_pylist(rows, schema=arrow_schema(DISK_FORECASTS))
+    return pa.Table.from_pylist(rows, schema=to_arrow_schema(DISK_FORECASTS))
 
 
 def _disk_outlook(at: "np.ndarray[Any, Any]", used: "np.ndarray[Any, Any]", total: int) -> dict[str, Any]:

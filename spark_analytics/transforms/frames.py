@@ -2,19 +2,12 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    DoubleType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
 
 from qmq.protocol.names import DEAD_PREFIX, RETRY_PREFIX
 from spark_analytics.transforms.windows import Window
@@ -77,7 +70,7 @@ OWNERS = StructType([StructField("subject", _TEXT, False), StructField("team", _
 def original_subject(subject: Column) -> Column:
     """The subject whose retries or dead letters a subject holds; others are their own. As `qmq.protocol.names.split_subject`."""
     parts = F.filter(F.split(subject, "%"), lambda part: part != "")
-    return F.when(_is_special(subject) & (F.size(parts) == 3), F.element_at(parts, 2)).otherwise(subject)
+    return F.when(is_special(subject) & (F.size(parts) == 3), F.element_at(parts, 2)).otherwise(subject)
 
 
 def retrying_group(subject: Column) -> Column:
@@ -88,10 +81,6 @@ def retrying_group(subject: Column) -> Column:
 
 def is_special(subject: Column) -> Column:
     """Whether a subject holds a group's retries or dead letters."""
-    return _is_special(subject)
-
-
-def _is_special(subject: Column) -> Column:
     return subject.startswith(RETRY_PREFIX.rstrip("%")) | subject.startswith(DEAD_PREFIX.rstrip("%"))
 
 
@@ -126,18 +115,7 @@ def at_steps(frame: DataFrame, steps: Sequence[int], ms: str) -> DataFrame:
     return of_steps.withColumn("at_ms", F.col(ms) - F.pmod(F.col(ms), F.col("step_ms")))
 
 
-_ARROW: dict[type[DataType], pa.DataType] = {
-    LongType: pa.int64(),
-    DoubleType: pa.float64(),
-    StringType: pa.string(),
-    BooleanType: pa.bool_(),
-}
-
-
-def arrow_schema(schema: StructType) -> pa.Schema:
-    """The same columns as Arrow has them."""
-    return pa.schema([pa.field(field.name, _arrow_type(field.dataType)) for field in schema])
-
-
-def _arrow_type(kind: DataType) -> pa.DataType:
-    return pa.list_(_arrow_type(kind.elementType)) if isinstance(kind, ArrayType) else _ARROW[type(kind)]
+def longs(table: pa.Table, name: str) -> NDArray[np.int64]:
+    """A column of numbers."""
+    values: NDArray[np.int64] = table.column(name).to_numpy()
+    return values

@@ -11,11 +11,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from qmq.protocol.names import RETRY_PREFIX
 from spark_analytics.schemas import SEQUENCES_PER_LOG
 from spark_analytics.transforms import seconds as by_second
-from spark_analytics.transforms.frames import arrow_schema, bucket, original_subject, retrying_group, selected
+from spark_analytics.transforms.frames import bucket, longs, original_subject, retrying_group, selected
 from spark_analytics.transforms.outputs import LAG
 from spark_analytics.transforms.runs import positions
 from spark_analytics.transforms.windows import SECOND_MS, SHORT_STEPS, Window, check_steps
@@ -62,20 +63,19 @@ def lag(
     check_steps(window, steps)
     before = window.from_ms // SECOND_MS - 1
     known = state.where(F.col("next_sequence").isNotNull())
-    moved = _event(positions(progress, window=window), _MOVED, a="second", b="next_sequence")
-    carried = _event(known.withColumn("second", F.lit(before)), _MOVED, a="second", b="next_sequence")
+    moved = _rows_of(positions(progress, window=window), _MOVED, "second", "next_sequence")
+    carried = _rows_of(known.withColumn("second", F.lit(before)), _MOVED, "second", "next_sequence")
     pulled, ended = F.floor(F.col("pulled_ms") / SECOND_MS), F.floor(F.col("ended_ms") / SECOND_MS)
     end = F.coalesce(ended, F.lit(window.to_ms // SECOND_MS))
     # What was handed out and done within a second is seen at no second's end.
     seen = runs.withColumn("pulled", pulled).withColumn("ended", end).where(F.col("pulled") < F.col("ended"))
-    held = _event(seen, _HELD, a="begin", b="messages", c="pulled", d="ended")
-    events = moved.unionByName(carried).unionByName(held)
-    facts = _fact(
-        stored.where(F.col("second") < window.to_ms // SECOND_MS), _STORED, "second", "first_sequence", "end_sequence"
-    )
+    held = _rows_of(seen, _HELD, "begin", "messages", "pulled", "ended")
+    events = moved.unionByName(carried).unionByName(held, allowMissingColumns=True)
+    inside = _of_retries(stored.where(F.col("second") < window.to_ms // SECOND_MS))
+    facts = _rows_of(inside, _STORED, "second", "first_sequence", "end_sequence")
     if ranges is not None:
         inside = ranges.where(F.col("at_ms") < window.to_ms).withColumn("second", F.floor(F.col("at_ms") / SECOND_MS))
-        facts = facts.unionByName(_fact(inside, _RANGE, "second", "begin", "end"))
+        facts = facts.unionByName(_rows_of(_of_retries(inside), _RANGE, "second", "begin", "end"))
     found = (
         facts.groupBy("bucket")
         .cogroup(events.groupBy("bucket"))
@@ -90,36 +90,17 @@ _FORGOTTEN, _UNKNOWN = -1, -2
 """In place of a group's position: it was forgotten, and nothing is known of it."""
 
 
-def _event(frame: DataFrame, kind: str, **numbers: str) -> DataFrame:
-    columns = [
-        F.col(numbers[name]).cast("long").alias(name) if name in numbers else F.lit(None).cast("long").alias(name)
-        for name in "abcd"
-    ]
-    placed = frame.withColumn("original", original_subject(F.col("subject")))
-    return placed.select(
-        bucket("original").alias("bucket"),
-        "original",
-        "broker_group",
-        "subject",
-        "group",
-        F.lit(kind).alias("kind"),
-        *columns,
-    )
+def _of_retries(frame: DataFrame) -> DataFrame:
+    """With the group whose retries a subject holds; null for another subject."""
+    return frame.withColumn("group", retrying_group(F.col("subject")))
 
 
-def _fact(frame: DataFrame, kind: str, *numbers: str) -> DataFrame:
-    columns = [F.col(number).cast("long").alias(name) for name, number in zip("abc", numbers, strict=True)]
+def _rows_of(frame: DataFrame, kind: str, *numbers: str) -> DataFrame:
+    """Rows of a kind, with columns as its numbers: `a`, `b` and so on."""
+    columns = [F.col(number).cast("long").alias(name) for name, number in zip("abcd", numbers, strict=False)]
     placed = frame.withColumn("original", original_subject(F.col("subject")))
-    group = retrying_group(F.col("subject")).alias("group")
-    return placed.select(
-        bucket("original").alias("bucket"),
-        "original",
-        "broker_group",
-        "subject",
-        group,
-        F.lit(kind).alias("kind"),
-        *columns,
-    )
+    names = ("original", "broker_group", "subject", "group")
+    return placed.select(bucket("original").alias("bucket"), *names, F.lit(kind).alias("kind"), *columns)
 
 
 @dataclass(slots=True)
@@ -149,12 +130,12 @@ def _of_bucket(window: Window, steps: tuple[int, ...], facts: pa.Table, events: 
     for (original, broker_group, subject, group, kind), rows in _parts(facts):
         here = stored.setdefault((broker_group, subject), _Stored())
         if kind == _STORED:
-            here.seconds, here.first_sequences, here.end_sequences = (_longs(rows, name) for name in "abc")
+            here.seconds, here.first_sequences, here.end_sequences = (longs(rows, name) for name in "abc")
             if group is not None:
                 # A group begins with all that is in its retry subject, also when it has not pulled there yet.
                 groups.setdefault((original, group), {}).setdefault((broker_group, subject), _Part()).is_retry = True
         else:
-            here.range_seconds, here.range_begins = _longs(rows, "a"), _longs(rows, "b")
+            here.range_seconds, here.range_begins = longs(rows, "a"), longs(rows, "b")
     for (original, broker_group, subject, group, kind), rows in _parts(events):
         part = groups.setdefault((original, group), {}).setdefault((broker_group, subject), _Part())
         if kind == _MOVED:
@@ -195,7 +176,7 @@ class _States:
         # From the first message of another log on, everything that the broker group held before it is gone.
         begin = np.maximum(begin, end & -SEQUENCES_PER_LOG)
         none = np.zeros(0, dtype=np.int64)
-        moved_at, moved_to = (none, none) if part.moved is None else (_longs(part.moved, "a"), _longs(part.moved, "b"))
+        moved_at, moved_to = (none, none) if part.moved is None else (longs(part.moved, "a"), longs(part.moved, "b"))
         if part.is_retry and len(stored.seconds) and (not len(moved_at) or stored.seconds[0] < moved_at[0]):
             moved_at, moved_to = np.append(stored.seconds[0], moved_at), np.append(stored.first_sequences[0], moved_to)
         # A history with a hole: runs are known, and nothing else.
@@ -208,7 +189,7 @@ class _States:
         backlog = np.where(exists, np.maximum(0, end - position), 0)
         oldest = np.where(backlog > 0, position, by_second.NOTHING)
         if part.held is not None:
-            sequences, messages, pulled, ended = (_longs(part.held, name) for name in "abcd")
+            sequences, messages, pulled, ended = (longs(part.held, name) for name in "abcd")
             in_flight = by_second.in_flight(pulled - first, ended - first, messages, count)
             lowest = by_second.lowest_held(pulled - first, ended - first, sequences, count)
             if hidden is not None:
@@ -231,7 +212,7 @@ class _States:
         return is_forgotten
 
 
-_SCHEMA = arrow_schema(LAG)
+_SCHEMA = to_arrow_schema(LAG)
 
 
 def _rows(subject: str, group: str, states: _States, window: Window, step_ms: int) -> pa.Table:
@@ -282,8 +263,3 @@ def _parts(table: pa.Table) -> Iterator[tuple[tuple[str, ...], pa.Table]]:
     keys = table.select(list(names)).take(pa.array(begins)).to_pylist()
     for key, begin, end in zip(keys, begins.tolist(), ends.tolist(), strict=True):
         yield tuple(key[name] for name in names), table.slice(begin, end - begin)
-
-
-def _longs(table: pa.Table, name: str) -> Longs:
-    values: Longs = table.column(name).to_numpy()
-    return values

@@ -9,11 +9,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
 from spark_analytics.buckets import added, buckets_of, percentiles
 from spark_analytics.transforms.frames import (
-    arrow_schema,
     at_steps,
     bucket,
     is_in,
@@ -132,7 +132,7 @@ def overlaps(first: Longs, end: Longs, begin: Longs, behind: Longs) -> tuple[Lon
 def _measured(stored: pa.Table, acked: pa.Table) -> pa.Table:
     """Latencies of the acked runs of a bucket, by original subject, group, kind and shortest step."""
     if not acked.num_rows:
-        return arrow_schema(_PARTS).empty_table()
+        return to_arrow_schema(_PARTS).empty_table()
     # One line for all subjects of the bucket: what a subject's sequences take, one behind the other.
     joint = pa.concat_tables([stored.select(_LINE), acked.select(_LINE)])
     places = codes_of(joint, _LINE)
@@ -158,7 +158,7 @@ _LINE = ("broker_group", "subject", "chunk")
 
 def _counted(acked: pa.Table, kind: str, series: Longs, run: Longs, took_ms: Longs, n: Longs) -> pa.Table:
     """A row for each series; `run` is the row of `acked` that each value is of."""
-    schema = arrow_schema(_PARTS)
+    schema = to_arrow_schema(_PARTS)
     if not len(series):
         return schema.empty_table()
     took_ms = np.maximum(took_ms, 0)
@@ -202,5 +202,5 @@ def _merged(table: pa.Table) -> pa.Table:
     columns |= {"messages": messages, "mean_ms": sums / messages, "max_ms": slowest}
     # What a bucket stands for may lie above the slowest in it.
     columns |= {name: np.minimum(found[:, i], slowest) for i, name in enumerate(RATIOS)}
-    schema = arrow_schema(LATENCIES)
+    schema = to_arrow_schema(LATENCIES)
     return pa.table({name: columns[name] for name in schema.names}, schema=schema)

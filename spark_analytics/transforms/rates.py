@@ -23,8 +23,9 @@ def subject_rates(stored: DataFrame, *, window: Window, steps: Sequence[int] = S
         window: whole steps, not beyond the watermark.
     """
     check_steps(window, steps)
-    real = stored.where(~is_special(F.col("subject")))
-    return selected(_by_step(sent_minutes(real, "subject", window), "subject", steps), SUBJECT_RATES)
+    minutes = sent_minutes(stored.where(~is_special(F.col("subject"))), "subject", window)
+    of_step = at_steps(minutes, steps, "minute_ms").groupBy("step_ms", "at_ms", "subject")
+    return selected(of_step.agg(*spread("sent_messages"), *spread("sent_bytes")), SUBJECT_RATES)
 
 
 def group_rates(runs: DataFrame, *, window: Window, steps: Sequence[int] = SHORT_STEPS) -> DataFrame:
@@ -40,17 +41,18 @@ def group_rates(runs: DataFrame, *, window: Window, steps: Sequence[int] = SHORT
     """
     check_steps(window, steps)
     named = runs.withColumn("subject", original_subject(F.col("subject")))
-    pulled = _counted(named, "pulled_ms", window, "messages", None)
-    acked = _counted(named.where(F.col("ended_by") == "ack"), "ended_ms", window, None, "messages")
+    counts = ("pulled_messages", "acked_messages")
+    pulled = _counted(named, "pulled_ms", window, "pulled_messages")
+    acked = _counted(named.where(F.col("ended_by") == "ack"), "ended_ms", window, "acked_messages")
     minutes = (
-        pulled.unionByName(acked)
+        pulled.unionByName(acked, allowMissingColumns=True)
         .groupBy("subject", "group", "minute_ms")
-        .agg(F.sum("pulled_messages").alias("pulled_messages"), F.sum("acked_messages").alias("acked_messages"))
+        .agg(*(F.coalesce(F.sum(count), F.lit(0)).alias(count) for count in counts))
     )
     found = (
         at_steps(minutes, steps, "minute_ms")
         .groupBy("step_ms", "at_ms", "subject", "group")
-        .agg(*spread("pulled_messages"), *spread("acked_messages"))
+        .agg(*(column for count in counts for column in spread(count)))
     )
     return selected(found, GROUP_RATES)
 
@@ -76,19 +78,6 @@ def spread(count: str) -> tuple[Column, Column, Column]:
     )
 
 
-def _by_step(minutes: DataFrame, key: str, steps: Sequence[int]) -> DataFrame:
-    return (
-        at_steps(minutes, steps, "minute_ms")
-        .groupBy("step_ms", "at_ms", key)
-        .agg(*spread("sent_messages"), *spread("sent_bytes"))
-    )
-
-
-def _counted(runs: DataFrame, ms: str, window: Window, pulled: str | None, acked: str | None) -> DataFrame:
-    counts = [
-        (F.lit(0).cast("long") if source is None else F.col(source)).alias(name)
-        for name, source in (("pulled_messages", pulled), ("acked_messages", acked))
-    ]
-    return runs.where(is_in(F.col(ms), window)).select(
-        "subject", "group", start_of(F.col(ms), MINUTE_MS).alias("minute_ms"), *counts
-    )
+def _counted(runs: DataFrame, ms: str, window: Window, count: str) -> DataFrame:
+    minute = start_of(F.col(ms), MINUTE_MS).alias("minute_ms")
+    return runs.where(is_in(F.col(ms), window)).select("subject", "group", minute, F.col("messages").alias(count))

@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_analytics.transforms.deliveries import ENDED_BY, KINDS, Entries, Kind, Longs, follow
-from spark_analytics.transforms.frames import BUCKETS, RUNS, bucket, is_in, selected
+from spark_analytics.transforms.deliveries import Entries, Kind, Longs, follow
+from spark_analytics.transforms.frames import BUCKETS, RUNS, bucket, is_in, longs, selected
 from spark_analytics.transforms.windows import Window
 
 _GROUP = ("broker_group", "subject", "group")
@@ -26,13 +26,9 @@ def runs(progress: DataFrame, state: DataFrame, *, window: Window) -> DataFrame:
         progress: entries of the window (others are left out), each once.
         state: GROUP_STATE at the window's beginning.
     """
+    consumer = (*_GROUP, "is_broadcast", "consumer_key", "consumer_id")
     entries = progress.where(is_in(F.unix_millis("at"), window)).select(
-        "broker_group",
-        "subject",
-        "group",
-        "is_broadcast",
-        "consumer_key",
-        "consumer_id",
+        *consumer,
         "position",
         "kind",
         F.unix_millis("at").alias("at_ms"),
@@ -44,12 +40,7 @@ def runs(progress: DataFrame, state: DataFrame, *, window: Window) -> DataFrame:
         .alias("begin"),
     )
     held = state.where(F.col("consumer_key").isNotNull()).select(
-        "broker_group",
-        "subject",
-        "group",
-        "is_broadcast",
-        "consumer_key",
-        "consumer_id",
+        *consumer,
         F.lit(-1).cast("long").alias("position"),
         F.lit("pull").alias("kind"),
         F.col("pulled_ms").alias("at_ms"),
@@ -67,15 +58,12 @@ def runs(progress: DataFrame, state: DataFrame, *, window: Window) -> DataFrame:
 
 
 def positions(progress: DataFrame, *, window: Window) -> DataFrame:
-    """Where each group stood at the end of each second in which something happened: broker_group, subject, group, is_broadcast,
-    second, next_sequence."""
+    """Where each group stood at the end of each second in which something happened: broker_group, subject, group, second,
+    next_sequence."""
     return (
         progress.where(is_in(F.unix_millis("at"), window))
         .groupBy("broker_group", "subject", "group", F.unix_seconds("at").alias("second"))
-        .agg(
-            F.max_by("next_sequence", "position").alias("next_sequence"),
-            F.max("is_broadcast").alias("is_broadcast"),
-        )
+        .agg(F.max_by("next_sequence", "position").alias("next_sequence"))
     )
 
 
@@ -83,23 +71,23 @@ def _followed(table: pa.Table) -> pa.Table:
     """The runs of all consumers in a bucket."""
     table = _with_ends(table)
     codes = codes_of(table, _IDENTITY)
-    order = np.lexsort((_longs(table, "pull_begin"), _longs(table, "position"), codes))
+    order = np.lexsort((longs(table, "pull_begin"), longs(table, "position"), codes))
     kinds = table.column("kind").combine_chunks().dictionary_encode()
-    kind_of = np.array([KINDS[name] for name in kinds.dictionary.to_pylist()], dtype=np.int64)
+    kind_of = np.array([Kind[name.upper()] for name in kinds.dictionary.to_pylist()], dtype=np.int64)
     kind = kind_of[np.asarray(kinds.indices)]
     entries = Entries(
         consumer=codes[order],
         kind=kind[order],
-        at_ms=_longs(table, "at_ms")[order],
-        begin=_longs(table, "pull_begin")[order],
-        end=_longs(table, "pull_end")[order],
-        sequence=_longs(table, "begin")[order],
+        at_ms=longs(table, "at_ms")[order],
+        begin=longs(table, "pull_begin")[order],
+        end=longs(table, "pull_end")[order],
+        sequence=longs(table, "begin")[order],
     )
     found = follow(entries)
     rows = table.take(pa.array(order[found.pull]))
     is_held = found.ended_by < 0
     ended_by = pa.DictionaryArray.from_arrays(
-        pa.array(np.where(is_held, 0, found.ended_by), mask=is_held), pa.array([ENDED_BY.get(kind) for kind in Kind])
+        pa.array(np.where(is_held, 0, found.ended_by), mask=is_held), pa.array([kind.name.lower() for kind in Kind])
     ).cast(pa.string())
     columns = {
         "pull_begin": pa.array(found.pull_begin),
@@ -131,8 +119,3 @@ def codes_of(table: pa.Table, names: tuple[str, ...]) -> Longs:
         code = code * len(encoded.dictionary) + np.asarray(encoded.indices)
         code = np.unique(code, return_inverse=True)[1].astype(np.int64)
     return code
-
-
-def _longs(table: pa.Table, name: str) -> Longs:
-    values: Longs = table.column(name).to_numpy()
-    return values

@@ -33,7 +33,7 @@ def in_flight(begins: Longs, ends: Longs, messages: Longs, count: int) -> Longs:
 
 
 def lowest_held(begins: Longs, ends: Longs, sequences: Longs, count: int) -> Longs:
-    """The lowest of the sequences held over second places [begin, end); NOTHING where none is.
+    """The lowest of the sequences, or other numbers, held over places [begin, end) of `count`; NOTHING where none is.
 
     Each stretch is laid as two blocks of the greatest power of two that fits; then blocks are halved down to seconds.
     """

@@ -59,28 +59,20 @@ def _by_consumer(runs: DataFrame, window: Window, steps: Sequence[int]) -> DataF
     """What each consumer was handed and acked in each step; on retry subjects it is the same consumer."""
     named = runs.withColumn("subject", original_subject(F.col("subject")))
     keys = ("subject", "group", "consumer_key")
-    pulled = named.where(is_in(F.col("pulled_ms"), window)).select(
-        *keys,
-        "consumer_id",
-        start_of(F.col("pulled_ms"), min(steps)).alias("shortest_ms"),
-        "messages",
-        F.lit(False).alias("is_ack"),
-    )
-    is_acked = (F.col("ended_by") == "ack") & is_in(F.col("ended_ms"), window)
-    acked = named.where(is_acked).select(
-        *keys,
-        "consumer_id",
-        start_of(F.col("ended_ms"), min(steps)).alias("shortest_ms"),
-        "messages",
-        F.lit(True).alias("is_ack"),
-    )
+
+    def counted(frame: DataFrame, ms: str, count: str) -> DataFrame:
+        shortest = start_of(F.col(ms), min(steps)).alias("shortest_ms")
+        inside = frame.where(is_in(F.col(ms), window))
+        return inside.select(*keys, "consumer_id", shortest, F.col("messages").alias(count))
+
+    pulled = counted(named, "pulled_ms", "pulled_messages")
+    acked = counted(named.where(F.col("ended_by") == "ack"), "ended_ms", "acked_messages")
     shortest = (
-        pulled.unionByName(acked)
+        pulled.unionByName(acked, allowMissingColumns=True)
         .groupBy(*keys, "shortest_ms")
         .agg(
             F.max("consumer_id").alias("consumer_id"),
-            F.sum(F.when(F.col("is_ack"), 0).otherwise(F.col("messages"))).alias("pulled_messages"),
-            F.sum(F.when(F.col("is_ack"), F.col("messages")).otherwise(0)).alias("acked_messages"),
+            *(F.coalesce(F.sum(n), F.lit(0)).alias(n) for n in ("pulled_messages", "acked_messages")),
         )
     )
     # The id may be known in one step and gone in another.

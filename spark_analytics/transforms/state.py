@@ -3,7 +3,7 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_analytics.transforms.frames import GROUP_STATE, STORED_SECONDS, retrying_group, selected
+from spark_analytics.transforms.frames import GROUP_STATE, STORED_SECONDS, is_in, retrying_group, selected
 from spark_analytics.transforms.windows import SECOND_MS, Window
 
 _GROUP = ("broker_group", "subject", "group")
@@ -17,9 +17,8 @@ def group_state(progress: DataFrame, state: DataFrame, runs: DataFrame, *, windo
         state: GROUP_STATE at the window's beginning.
         runs: RUNS of the same progress, state and window.
     """
-    at_ms = F.unix_millis("at")
     moved = (
-        progress.where((at_ms >= window.from_ms) & (at_ms < window.to_ms))
+        progress.where(is_in(F.unix_millis("at"), window))
         .groupBy(*_GROUP)
         .agg(F.max_by("next_sequence", "position").alias("moved_to"), F.max("is_broadcast").alias("is_broadcast_now"))
     )
@@ -89,8 +88,7 @@ def set_below(progress: DataFrame, stored: DataFrame, *, window: Window) -> Data
         progress: entries of the window.
         stored: STORED_SECONDS before the window: `stored_tail`.
     """
-    at_ms = F.unix_millis("at")
-    is_start = (F.col("kind") == "start") & (at_ms >= window.from_ms) & (at_ms < window.to_ms)
+    is_start = (F.col("kind") == "start") & is_in(F.unix_millis("at"), window)
     place = ["broker_group", "subject"]
     lowest = progress.where(is_start).groupBy(*place).agg(F.min("next_sequence").alias("sequence"))
     known = stored.groupBy(*place).agg(F.min("first_sequence").alias("known_from"))

@@ -6,11 +6,12 @@ import threading
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.db import transaction
 
 from qmq.client.bodies import Body
 from qmq.errors import LocalProtocolError
-from qmq.integrations.django.conf import qmq_app, qmq_url
 from qmq.protocol.names import check_subject
 from qmq.sync import Producer
 
@@ -28,7 +29,12 @@ def producer() -> Producer:
     global _producer
     with _lock:
         if _producer is None:
-            started = Producer(qmq_url(), app=qmq_app())
+            url = getattr(settings, "QMQ_URL", "")
+            if not isinstance(url, str) or not url:
+                raise ImproperlyConfigured(
+                    f'QMQ_URL is {url!r}; set it to the address of the metaserver, such as QMQ_URL = "localhost:8080"'
+                )
+            started = Producer(url, app=str(getattr(settings, "QMQ_APP", "")))
             started.start()
             _producer = started
         return _producer

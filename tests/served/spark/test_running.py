@@ -166,7 +166,7 @@ def test_a_job_that_fails_says_why_and_the_others_run(lake: Lake, day: Day, monk
     monkeypatch.setitem(JOBS, "rates", type(JOBS["rates"])(**{**_fields(JOBS["rates"]), "compute": broken}))
     report = Runner(lake, Request({}, from_ms=day.first_ms, to_ms=day.first_ms + HOUR_MS)).run(["rates", "skew"])
     assert report.failed == {"rates": "ValueError: no luck"}
-    assert (report.jobs, "1 failed" in str(report)) == (1, True)
+    assert (report.jobs, "1 failed" in report.result().text) == (1, True)
     failed, succeeded = AnalyticsRun.objects.order_by("pk")
     assert (failed.state, failed.error) == (RunState.FAILED, "ValueError: no luck")
     assert succeeded.state == RunState.SUCCEEDED
@@ -247,7 +247,7 @@ def test_scheduled_jobs_leave_made_up_rows_alone_and_asked_ones_replace_them(lak
     report = Runner(lake, Request({}, is_scheduled=True)).run(["skew"])
     assert "contains demo data" in report.left_out["skew"]
     assert report.skipped == dict.fromkeys(JOBS["skew"].tables, DEMO_DATA)
-    assert "skipped because they contain demo data: consumer_shares, group_skew" in str(report)
+    assert "skipped because they contain demo data: consumer_shares, group_skew" in report.result().text
     assert run(lake, ["skew"]).jobs == 1
     assert TableState.objects.get(table="group_skew").run.job == "skew"
 

@@ -10,7 +10,6 @@ from pyspark.sql.functions import col
 
 from broker_node.storage.progress_log import consumer_key
 from qmq.sync import Consumer
-from spark_analytics.schemas import SCHEMAS
 from tests.served.spark.reading import Read, read_table
 from tests.served.spark.shop import DEAD, FAILED, NOTE, ORDERS, PAYMENTS, TAKEN, Shop
 
@@ -119,7 +118,7 @@ def test_delayed_messages(read: Read, shop: Shop) -> None:
     assert Counter(row.subject for row in found) == {"orders": 3, "reminders": 2}
     assert {(row.broker_group, row.state) for row in found} == {("d1", "pending")}
     after = min(shop.due.values()) + timedelta(minutes=1)
-    later = read("delayed", push_filters="true").where(col("due_at") >= after).where(col("subject") == "orders")
+    later = read("delayed").where(col("due_at") >= after).where(col("subject") == "orders")
     assert later.count() == 2
 
 
@@ -131,35 +130,6 @@ def test_nodes(read: Read, shop: Shop) -> None:
         assert row.log_end_bytes > 0
         assert 0 < row.disk_used_bytes < row.disk_total_bytes
         assert abs(utc(row.seen_at) - utc(row.measured_at)) < timedelta(seconds=30)
-
-
-def test_what_is_pushed_down_and_what_is_not_gives_the_same_rows(read: Read, shop: Shop, spark: SparkSession) -> None:
-    kept = spark.createDataFrame(rows(read("index")), SCHEMAS["index"]).cache()
-    middle = sorted(row.stored_at for row in rows(kept))[kept.count() // 2]
-    for condition in (
-        col("subject").isin("payments", "nobody"),
-        col("subject").startswith("%RETRY"),
-        (col("broker_group") == "g2") & (col("sequence") >= 100),
-        (col("sequence") < 7) | (col("subject") == "payments"),
-        col("sequence").isin(3, 5),
-        (col("stored_at") < middle) & (col("subject") != "payments"),
-        (col("stored_at") >= middle) & (col("sequence") <= 300),
-        (col("subject") == "payments") & (col("subject") == "orders"),
-    ):
-        found = Counter(map(tuple, rows(read("index", push_filters="true").where(condition))))
-        assert found == Counter(map(tuple, rows(kept.where(condition)))), condition
-    kept.unpersist()
-
-
-def test_a_filter_reaches_the_nodes(read: Read, shop: Shop) -> None:
-    some = rows(read("index", subjects="payments").limit(1))[0]
-    condition = (
-        (col("subject") == "payments") & (col("broker_group") == some.broker_group) & (col("sequence") == some.sequence)
-    )
-    pushed = read("index", push_filters="true", rows_per_partition="10").where(condition)
-    assert (pushed.rdd.getNumPartitions(), pushed.count()) == (1, 1)
-    whole = read("index", rows_per_partition="100")
-    assert whole.where(condition).rdd.getNumPartitions() > 8
 
 
 def test_queries_of_one_frame_do_not_disturb_each_other(read: Read, shop: Shop) -> None:

@@ -257,7 +257,7 @@ def test_sockets_threads_and_folders_end_with_the_run(run_tests: RunTests, pytes
 
         @pytest.hookimpl(tryfirst=True)
         def pytest_runtest_teardown(item):
-            seen.append(item.funcargs["qmq_server"]._folder.name)
+            seen.append(item.funcargs["qmq_server"].nodes._folder)
             assert os.path.exists(seen[-1])
 
         @pytest.hookimpl(trylast=True)

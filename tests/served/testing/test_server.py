@@ -28,8 +28,7 @@ def server() -> Iterator[Server]:
 def test_a_server_owns_its_thread_and_folder() -> None:
     before = set(threading.enumerate())
     with Server() as server:
-        assert server._folder is not None
-        folder = server._folder.name
+        folder = server.nodes._folder
         assert set(os.listdir(folder)) == {"broker", "delay", "meta"}
         server.start()  # it runs already
         assert "qmq-test-server" in {thread.name for thread in set(threading.enumerate()) - before}

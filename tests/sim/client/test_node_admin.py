@@ -10,7 +10,7 @@ import pytest
 
 from qmq.errors import ConnectionLost, SettingError
 from qmq.node_admin import NodeAdmin, NodeRefused
-from tests.support.drivers.in_process import connected, message, running_broker, small_system
+from tests.support.drivers.in_process import connected, get_json, message, running_broker, small_system
 from tests.support.servers.processes import PROJECT
 
 
@@ -36,8 +36,8 @@ async def test_pages_of_both_kinds_of_node(tmp_path: Path) -> None:
     async with small_system(tmp_path) as system:
         for node, kind in ((system.brokers["g1"], "subjects"), (system.delay, "pending")):
             admin = NodeAdmin("{}:{}".format(*node.admin.address))
-            assert (await admin.health())["status"] == "ok"
-            assert (await admin.readiness())["status"] in ("ok", "failing")
+            assert (await get_json(node, "/healthz"))[1]["status"] == "ok"
+            assert (await get_json(node, "/readyz"))[1]["status"] in ("ok", "failing")
             stats = await admin.stats()
             assert stats["node_id"] == node.node_id
             assert kind in stats
@@ -69,8 +69,7 @@ async def test_stats_go_on_page_by_page(tmp_path: Path) -> None:
 async def test_a_node_that_is_not_well_says_why(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         broker.is_ready = False
-        admin = NodeAdmin("{}:{}".format(*broker.admin.address))
-        assert await admin.readiness() == {"status": "failing", "reason": "not serving"}
+        assert await get_json(broker, "/readyz") == (503, {"status": "failing", "reason": "not serving"})
         broker.is_ready = True
 
 

@@ -27,7 +27,7 @@ ALLOWED = {
     ("qmq/client/app.py", "run"): "a TaskGroup: it raises what its tasks raise",
     ("qmq/client/app.py", "_serve"): "a TaskGroup, as above",
     ("qmq/client/workers.py", "run"): "a TaskGroup, as above",
-    ("qmq/client/open_clients.py", "close_all"): "from another thread, which waits for the result",
+    ("qmq/client/lifecycle.py", "close_all"): "from another thread, which waits for the result",
     ("qmq_node/server/listener.py", "_accept"): "the nodes' server, not the client",
 }
 """Where a task may be made without the supervisor, and why."""

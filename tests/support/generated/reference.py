@@ -38,6 +38,8 @@ OTHER_NAMES = {
 """Public names outside of `qmq`, by module."""
 NOT_CONSTRUCTED = {"AsyncServer", "AsyncTime", "Batch", "Delivery", "ServerTime", "StoredMessage"}
 """Classes whose instances applications only receive."""
+AS_COROUTINES = {"AsyncServer", "AsyncTime"}
+"""Classes with the methods of another class, which are described there."""
 INTERNAL = {
     "Consumer.send_back",
     "Producer.send_entry",
@@ -141,7 +143,8 @@ def _signature(thing: Callable[..., Any], name: str) -> str:
         if function.returns is None or ast.unparse(function.returns) == "None"
         else f" -> {ast.unparse(function.returns)}"
     )
-    prefix = "async " if isinstance(function, ast.AsyncFunctionDef) else ""
+    # Not by the source: a method that blocks may wrap a coroutine function.
+    prefix = "async " if inspect.iscoroutinefunction(thing) or inspect.isasyncgenfunction(thing) else ""
     return f"{prefix}{name}({ast.unparse(arguments)}){returns}"
 
 
@@ -207,7 +210,7 @@ def _name_section(heading: str, name: str, thing: Any) -> list[str]:
     lines += ["```text", _described(thing.__doc__), "```", ""]
     if is_dataclass(thing) or issubclass(thing, tuple):
         lines += _fields(thing)
-    for key, member in sorted(vars(thing).items()):
+    for key, member in () if name in AS_COROUTINES else sorted(vars(thing).items()):
         if (
             key.startswith("_")
             or f"{name}.{key}" in INTERNAL

@@ -9,7 +9,7 @@ from spark_analytics.source.node_reader import NodeReader
 from spark_analytics.source.offsets import Held
 from spark_analytics.source.options import parse_options
 from spark_analytics.source.planning import NodeUnreadable, masters, observe, plan_ranges
-from spark_analytics.source.selection import Names, Selection, Span
+from spark_analytics.source.selection import Names, Selection
 
 
 def node(
@@ -57,7 +57,7 @@ def nodes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
 
 def ranges(table: str, **more: str) -> list[tuple[str, str, int, int]]:
     options = parse_options({"metaserver": "m:1", "table": table, "broker_groups": "g1,d1", **more})
-    return [(one.subject, one.group, one.begin, one.end) for one in plan_ranges(options, options.selection)]
+    return [(one.subject, one.group, one.begin, one.end) for one in plan_ranges(options)]
 
 
 def test_the_node_that_serves_is_read_and_every_group_has_one() -> None:
@@ -79,13 +79,7 @@ def test_every_table_has_its_ranges(nodes: list[tuple[int, int]]) -> None:
     assert nodes[0] == (-1, -1)
 
 
-def test_numbers_and_hours_cut_ranges(nodes: list[tuple[int, int]]) -> None:
-    options = parse_options({"metaserver": "m:1", "table": "index", "broker_groups": "g1", "subjects": "orders"})
-    found = plan_ranges(
-        options, Selection(options.selection.broker_groups, options.selection.subjects, numbers=Span(20, 30))
-    )
-    assert [(one.begin, one.end) for one in found] == [(20, 30)]
-    assert plan_ranges(options, Selection(numbers=Span(3, 3))) == []
+def test_hours_are_those_of_the_times(nodes: list[tuple[int, int]]) -> None:
     hour = "1970-01-01T12:30:00"
     assert ranges("delayed", **{"from": hour}) == [("", "", 0, 6)]
     assert ranges("delayed", to="1970-01-01T12:00:00") == [("", "", 0, 4)]
