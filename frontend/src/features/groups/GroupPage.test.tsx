@@ -53,6 +53,8 @@ test("live numbers, why the group is in its state, and what nobody measured", as
   const entry = { ...row("billing", { lag: 1_234, pull_rate: null, reason: "measured for less than a second" }) };
   feeds[0]?.say(snapshot({ subjects: {}, groups: { "orders\nbilling": entry } }));
   await waitFor(() => expect(document.querySelector("[data-tile=Lag]")).toHaveTextContent("1,234"));
+  const tiles = [...document.querySelectorAll("[data-tile]")].map((tile) => tile.outerHTML).join("");
+  expect(tiles).not.toMatch(/(column|meaning)\.\w/);
   expect(document.querySelector('[data-tile="Pulled/s"]')).toHaveTextContent("—");
   expect(document.querySelector('[data-tile="Sent/s"]')).toHaveTextContent("—");
   expect(

@@ -1,6 +1,7 @@
 import { SimpleGrid } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
+import type { Schema } from "@/api/client";
 import { NUMBERS } from "@/features/groups/GroupsTable";
 import { deadLettersOptions, type GroupName } from "@/features/groups/queries";
 import { groupKey, lagPath, useLiveEntry, useLiveNumber, type LiveNumbers } from "@/live/useLive";
@@ -8,6 +9,13 @@ import { DrainTime } from "@/ui/measure/DrainTime";
 import { LinkTo } from "@/ui/links/LinkTo";
 import { Measured, type Format } from "@/ui/measure/Measured";
 import { Tile } from "@/ui/page/Tile";
+
+/** How the numbers that only the page of a group has are written: all of the API that are not in NUMBERS. */
+const OTHERS: Record<Exclude<keyof Schema<"LagNumbers">, (typeof NUMBERS)[number]["field"]>, Format> = {
+  consumers_online: "count",
+  retry_lag: "count",
+  retried: "count",
+};
 
 /** The group's live numbers; what each means, on hover and focus. */
 export function Numbers({ name }: { name: GroupName }) {
@@ -26,9 +34,9 @@ export function Numbers({ name }: { name: GroupName }) {
       <Tile label={t("column.drain_seconds")} hint={t("meaning.drain_seconds")}>
         <LiveDrain name={name} />
       </Tile>
-      {(["consumers_online", "retry_lag", "retried"] as const).map((field) => (
+      {(Object.keys(OTHERS) as (keyof typeof OTHERS)[]).map((field) => (
         <Tile key={field} label={t(`column.${field}`)} hint={t(`meaning.${field}`)}>
-          <Live name={name} field={field} />
+          <Live name={name} field={field} as={OTHERS[field]} />
         </Tile>
       ))}
       <Tile label={t("column.dead_letters")} hint={t("meaning.dead_letters")}>
