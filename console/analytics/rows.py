@@ -63,7 +63,7 @@ def checked(
     moments, *values = zip(*found, strict=True)
     _check(table, AT, moments, "integer", _moment_problem(step, window))
     for column, of_column in zip(table.columns, values, strict=True):
-        _check(table, column.name, of_column, column.type, _problem(column))
+        _check(table, column.name, of_column, column.type, _problem(column), is_nullable=column.is_nullable)
     _check_keys(table, found)
     return found
 
@@ -76,11 +76,21 @@ _CLASSES: dict[str, frozenset[type]] = {
 }
 
 
-def _check(table: SummaryTable, name: str, values: Sequence[Any], kind: str, problem: Callable[[Any], str]) -> None:
+def _check(
+    table: SummaryTable,
+    name: str,
+    values: Sequence[Any],
+    kind: str,
+    problem: Callable[[Any], str],
+    *,
+    is_nullable: bool = False,
+) -> None:
     """Raise for the first invalid value; each distinct value is checked once."""
     classes = _CLASSES[kind]
     for value in dict.fromkeys(values) if kind == "text" else values:
-        if value is not None and type(value) not in classes:
+        if value is None:
+            what = "" if is_nullable else "null, but a value is required"
+        elif type(value) not in classes:
             what = f"{type(value).__name__} {value!r:.60}, must be {kind}"
         else:
             what = problem(value)
@@ -91,36 +101,24 @@ def _check(table: SummaryTable, name: str, values: Sequence[Any], kind: str, pro
 def _problem(column: Column) -> Callable[[Any], str]:
     """What is wrong with a value of the right type, or ""."""
 
-    def of_none() -> str:
-        return "" if column.is_nullable else "null, but a value is required"
-
-    def of_text(value: str | None) -> str:
-        if value is None:
-            return of_none()
+    def of_text(value: str) -> str:
         if column.choices and value not in column.choices:
             return f"{value!r:.60}, must be one of {', '.join(sorted(column.choices))}"
         if column.length_max is not None and len(value) > column.length_max:
             return f"{value!r:.60}... has {len(value)} characters, the limit is {column.length_max}"
         return text_problem(value)
 
-    def of_integer(value: int | None) -> str:
-        if value is None:
-            return of_none()
+    def of_integer(value: int) -> str:
         return "" if 0 <= value <= WHOLE_MAX else f"{value}, from 0 to 2^63 - 1 is allowed"
 
-    def of_number(value: float | None) -> str:
-        if value is None:
-            return of_none()
+    def of_number(value: float) -> str:
         return "" if isfinite(value) else f"{value}: unknown values must be null"
-
-    def of_boolean(value: bool | None) -> str:
-        return of_none() if value is None else ""
 
     problems: dict[str, Callable[[Any], str]] = {
         "text": of_text,
         "integer": of_integer,
         "number": of_number,
-        "boolean": of_boolean,
+        "boolean": lambda _: "",
     }
     return problems[column.type]
 
@@ -128,9 +126,7 @@ def _problem(column: Column) -> Callable[[Any], str]:
 def _moment_problem(step: Step, window: Window | None) -> Callable[[Any], str]:
     lowest, end = (window.from_ms, window.to_ms) if window is not None else (0, WHOLE_MAX)
 
-    def problem(value: int | None) -> str:
-        if value is None:
-            return "null, but a value is required"
+    def problem(value: int) -> str:
         if value % step.ms:
             return f"{value} is not the start of a {step}"
         return "" if lowest <= value < end else f"{value} is outside of the window from {lowest} to {end}"

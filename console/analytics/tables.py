@@ -5,23 +5,8 @@ from functools import cached_property
 
 from django.db import models
 
-from console.analytics.models import (
-    Anomaly,
-    ConsumerShare,
-    DelayedLoad,
-    DiskForecast,
-    DrainForecast,
-    Failure,
-    ForecastScore,
-    GroupRates,
-    GroupSkew,
-    Lag,
-    Latency,
-    SubjectRates,
-    Summary,
-    TeamCapacity,
-)
-from console.analytics.models.summary import meaning_of
+from console.analytics import models as summaries
+from console.analytics.models.summary import Summary, meaning_of
 
 _COMMON = {field.name for field in Summary._meta.get_fields()} | {"id"}
 _TYPES: dict[type, str] = {
@@ -98,18 +83,18 @@ def _unit(name: str) -> str | None:
 
 
 _MODELS: dict[str, type[Summary]] = {
-    "lag": Lag,
-    "subject_rates": SubjectRates,
-    "group_rates": GroupRates,
-    "latencies": Latency,
-    "group_skew": GroupSkew,
-    "consumer_shares": ConsumerShare,
-    "failures": Failure,
-    "delayed_load": DelayedLoad,
-    "drain_forecasts": DrainForecast,
-    "disk_forecasts": DiskForecast,
-    "anomalies": Anomaly,
-    "forecast_scores": ForecastScore,
-    "team_capacity": TeamCapacity,
+    "lag": summaries.Lag,
+    "subject_rates": summaries.SubjectRates,
+    "group_rates": summaries.GroupRates,
+    "latencies": summaries.Latency,
+    "group_skew": summaries.GroupSkew,
+    "consumer_shares": summaries.ConsumerShare,
+    "failures": summaries.Failure,
+    "delayed_load": summaries.DelayedLoad,
+    "drain_forecasts": summaries.DrainForecast,
+    "disk_forecasts": summaries.DiskForecast,
+    "anomalies": summaries.Anomaly,
+    "forecast_scores": summaries.ForecastScore,
+    "team_capacity": summaries.TeamCapacity,
 }
 TABLES = {name: SummaryTable(name, model) for name, model in _MODELS.items()}
