@@ -225,7 +225,6 @@ class AuditEntry(models.Model):
     client_request_id = models.CharField(max_length=64, blank=True, default="")
     """The caller's own `X-Request-Id`, which any caller can choose."""
     digest = models.CharField(max_length=64, blank=True)
-    """"" for entries older than the chain."""
 
     class Meta:
         ordering = ("-id",)

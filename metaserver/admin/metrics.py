@@ -40,54 +40,30 @@ class MetaMetrics(DaemonMetrics):
             handlers.counters, write_behind.counters, meta.route_file.counters, meta.membership_changes.counters
         )
         registrations, is_saved = handlers.registrations, not meta.route_file.save_problem
+        restored, promotions = handlers.restored_memberships.blocked, handlers.promotions.blocked
         for name, text, value in (
             ("database_up", "1 when the database responds", not write_behind.problem),
             ("unstored_things", "Changes not stored yet", write_behind.pending),
             ("route_file_saved", "1 when the last save of the route file succeeded", is_saved),
             ("registrations", "Registrations that receive pushed routes", len(registrations)),
             ("held_registrations", "Registrations that wait for a usable broker group", registrations.pending_count),
-            (
-                "restored_memberships",
-                "Broker groups whose stored membership is older than a known one",
-                len(handlers.restored_memberships.blocked),
-            ),
-            (
-                "blocked_promotions",
-                "Broker groups that need another master, and have none",
-                len(handlers.promotions.blocked),
-            ),
+            ("restored_memberships", "Broker groups whose stored membership is older than a known one", len(restored)),
+            ("blocked_promotions", "Broker groups that need another master, and have none", len(promotions)),
             ("subjects", "Subjects routed", len(meta.directory.routes)),
         ):
             yield self.gauge(name, text, value)
-        groups = {
-            name: live.group for name, live in meta.directory.groups.items() if live.group.kind is GroupKind.BROKER
-        }
+        groups = meta.directory.groups
+        brokers = [live.group for live in groups.values() if live.group.kind is GroupKind.BROKER]
+        is_live = {name: int(live.state is not GroupState.OFFLINE) for name, live in groups.items()}
         for name, text, values in (
             (
                 "broker_group_epoch",
                 "Epoch, which rises with each promotion",
-                {name: group.epoch for name, group in groups.items()},
+                {group.name: group.epoch for group in brokers},
             ),
-            (
-                "broker_group_members",
-                "Members",
-                {name: len(group.members) for name, group in groups.items()},
-            ),
-            (
-                "broker_group_in_sync",
-                "Members in sync",
-                {name: len(group.in_sync) for name, group in groups.items()},
-            ),
-            (
-                "broker_group_copies",
-                "Members that it should have",
-                {name: group.copies for name, group in groups.items()},
-            ),
+            ("broker_group_members", "Members", {group.name: len(group.members) for group in brokers}),
+            ("broker_group_in_sync", "Members in sync", {group.name: len(group.in_sync) for group in brokers}),
+            ("broker_group_copies", "Members that it should have", {group.name: group.copies for group in brokers}),
+            ("broker_group_live", "1 when the group is not offline", is_live),
         ):
             yield self.gauge_by(name, text, "broker_group", values)
-        yield self.gauge_by(
-            "broker_group_live",
-            "1 when the group is not offline",
-            "broker_group",
-            {name: int(live.state is not GroupState.OFFLINE) for name, live in meta.directory.groups.items()},
-        )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from metaserver.memory.membership_wishes import LogLost, MembershipWish
 from qmq.errors import QmqError
@@ -15,6 +15,7 @@ from qmq.protocol.group_memberships import MembershipResult
 from qmq_node.process.counters import counted
 from qmq_node.replication.rules.membership import ChangeRejected, Membership
 
+T = TypeVar("T")
 logger = logging.getLogger("qmq.meta.memberships")
 
 WAITING_MAX = 64
@@ -98,13 +99,7 @@ class MembershipChanges:
     async def read(self, name: str) -> None:
         """Read the membership of a broker group for `_on_membership`; nothing happens if there is none, or the database
         does not respond."""
-        if self._waiting >= WAITING_MAX:
-            return
-        self._waiting += 1
-        try:
-            membership = await asyncio.get_running_loop().run_in_executor(self._thread, self._read, name)
-        finally:
-            self._waiting -= 1
+        membership = await self._run(self._read, name)
         if membership is not None:
             self._on_membership(membership)
 
@@ -113,11 +108,16 @@ class MembershipChanges:
 
         Raises what the database raises. Nothing happens while too many changes wait.
         """
-        if self._waiting >= WAITING_MAX or self._is_closed:
-            return
+        if not self._is_closed:
+            await self._run(self._store.record_known, name, place)
+
+    async def _run(self, call: Callable[..., T], *arguments: Any) -> T | None:
+        """Call it in the thread; None, and no call, while too many calls wait."""
+        if self._waiting >= WAITING_MAX:
+            return None
         self._waiting += 1
         try:
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._store.record_known, name, place)
+            return await asyncio.get_running_loop().run_in_executor(self._thread, partial(call, *arguments))
         finally:
             self._waiting -= 1
 

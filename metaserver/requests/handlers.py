@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from metaserver.choices import STATE_FROM_WIRE, GroupKind, GroupState, OperatorState
+from metaserver.choices import GroupKind, OperatorState
 from metaserver.memory.directory import Directory
 from metaserver.memory.live_groups import Observed, Registered, Reloaded
 from metaserver.memory.membership_wishes import is_replicating
@@ -25,7 +25,7 @@ from metaserver.stored.write_behind import WriteBehind
 from qmq.clock import Clock
 from qmq.errors import ProtocolError
 from qmq.protocol.bulk_read import NODES_MAX, ListNodesRequest, NodeLine, NodesPage
-from qmq.protocol.codes import BrokerRequestType, Command, ResponseCode, Role
+from qmq.protocol.codes import BrokerGroupState, BrokerRequestType, Command, ResponseCode, Role
 from qmq.protocol.commands import BrokerAcquireMetaRequest, BrokerAcquireMetaResponse, BrokerRegisterRequest
 from qmq.protocol.extensions import NodePolicyRequest, NodePolicyResponse, NodeRegisterRequest
 from qmq.protocol.frames import Frame
@@ -83,8 +83,8 @@ class MetaHandlers(ClientHandlers):
         self.table |= {
             Command.CLIENT_REGISTER: lambda connection, frame: self._requests.add(((connection, frame),)),
             Command.AUTHENTICATE: self.authenticate,
-            Command.NODE_REGISTER: self._node_register,
-            Command.NODE_POLICY: self._node_policy,
+            Command.NODE_REGISTER: self._trusted(self._node_register),
+            Command.NODE_POLICY: self._trusted(self._node_policy),
             Command.CHANGE_IN_SYNC: self._trusted(self._membership_requests.change_in_sync),
             Command.RESIGN: self._trusted(self._membership_requests.resign),
             Command.BROKER_REGISTER: self._broker_register,
@@ -93,8 +93,6 @@ class MetaHandlers(ClientHandlers):
         }
 
     def _node_register(self, connection: Connection, frame: Frame) -> None:
-        if not self.is_trusted(connection, frame, f"command {frame.code}"):
-            return
         request = NodeRegisterRequest.decode(frame.body)
         self.counters.node_registers += 1
         check_values(request)
@@ -186,26 +184,6 @@ class MetaHandlers(ClientHandlers):
             self.rejections.log(
                 code, connection, f"registration of node {request.node_id} refused: {registered.answer.reason}"
             )
-        self._after(registered)
-        return registered
-
-    def _node_policy(self, connection: Connection, frame: Frame) -> None:
-        if not self.is_trusted(connection, frame, f"command {frame.code}"):
-            return
-        request = NodePolicyRequest.decode(frame.body)
-        node, live = self._directory.nodes.get(request.node_id), self._directory.groups.get(request.broker_group)
-        is_approved = live is not None and live.group.operator_state is not OperatorState.UNAPPROVED
-        if node is None or node.broker_group != request.broker_group or not is_approved:
-            raise ProtocolError(f"node {request.node_id[:40]!r} of {request.broker_group[:40]!r} is not registered")
-        version, document = self._directory.policies.document(node.broker_group, request.policy_version)
-        self.counters.policies_sent += 1 if document else 0
-        connection.reply(frame, ResponseCode.SUCCESS, NodePolicyResponse(version, document).encode())
-
-    async def _list_nodes(self, _: ListNodesRequest) -> list[Part]:
-        now_ms = self._clock.wall_ms()
-        return [NodesPage(now_ms, node_lines(self._directory, now_ms)).encode()]
-
-    def _after(self, registered: Registered) -> None:
         node, group, now = registered.node, registered.group, self._clock.monotonic()
         if node is not None and (
             group is not None
@@ -219,6 +197,21 @@ class MetaHandlers(ClientHandlers):
             self._write_behind.group(group, registered.reason)
             logger.info("broker group %s is %s, master %s", group.name, group.state, group.master)
             self._group_changed(group.name)
+        return registered
+
+    def _node_policy(self, connection: Connection, frame: Frame) -> None:
+        request = NodePolicyRequest.decode(frame.body)
+        node, live = self._directory.nodes.get(request.node_id), self._directory.groups.get(request.broker_group)
+        is_approved = live is not None and live.group.operator_state is not OperatorState.UNAPPROVED
+        if node is None or node.broker_group != request.broker_group or not is_approved:
+            raise ProtocolError(f"node {request.node_id[:40]!r} of {request.broker_group[:40]!r} is not registered")
+        version, document = self._directory.policies.document(node.broker_group, request.policy_version)
+        self.counters.policies_sent += 1 if document else 0
+        connection.reply(frame, ResponseCode.SUCCESS, NodePolicyResponse(version, document).encode())
+
+    async def _list_nodes(self, _: ListNodesRequest) -> list[Part]:
+        now_ms = self._clock.wall_ms()
+        return [NodesPage(now_ms, node_lines(self._directory, now_ms)).encode()]
 
     def _broker_register(self, connection: Connection, frame: Frame) -> None:
         """Register a node of the official server that the settings allow; its address is its node id. Raises ProtocolError."""
@@ -231,36 +224,35 @@ class MetaHandlers(ClientHandlers):
         self._check_new_node(request.broker_group, request.address, request.address)
         masters = {Role.MASTER: GroupKind.BROKER, Role.DELAY_MASTER: GroupKind.DELAY, Role.DELAY: GroupKind.DELAY}
         kind = masters.get(Role(request.role))
-        if kind is not None:
-            state = request.state
-            if request.request_type == BrokerRequestType.OFFLINE:
-                state = 4
-            if STATE_FROM_WIRE.get(state) is GroupState.OFFLINE and request.request_type == BrokerRequestType.ONLINE:
-                state = 1
-            node = NodeRegisterRequest(
-                request_type=request.request_type,
-                broker_group=request.broker_group,
-                node_id=request.address,
-                kind=kind,
-                role=request.role,
-                address=request.address,
-                admin_address="",
-                state=state,
-                epoch=0,
-                log_end=0,
-                started_at_ms=0,
-                version=OFFICIAL_VERSION,
-            )
-            check_values(node)
-            self._register(
-                connection, frame, node, lambda registered: self._answer_official(connection, frame, registered)
-            )
+        if kind is None:
+            connection.reply(frame, ResponseCode.SUCCESS)
             return
-        connection.reply(frame, ResponseCode.SUCCESS)
+        state = request.state
+        if request.request_type == BrokerRequestType.OFFLINE:
+            state = BrokerGroupState.OFFLINE
+        elif request.request_type == BrokerRequestType.ONLINE and state == BrokerGroupState.OFFLINE:
+            state = BrokerGroupState.READ_WRITE
+        node = NodeRegisterRequest(
+            request_type=request.request_type,
+            broker_group=request.broker_group,
+            node_id=request.address,
+            kind=kind,
+            role=request.role,
+            address=request.address,
+            admin_address="",
+            state=state,
+            epoch=0,
+            log_end=0,
+            started_at_ms=0,
+            version=OFFICIAL_VERSION,
+        )
+        check_values(node)
 
-    def _answer_official(self, connection: Connection, frame: Frame, registered: Registered) -> None:
-        code = ResponseCode.BROKER_ERROR if registered.answer.code else ResponseCode.SUCCESS
-        connection.reply(frame, code)
+        def answer(registered: Registered) -> None:
+            code = ResponseCode.BROKER_ERROR if registered.answer.code else ResponseCode.SUCCESS
+            connection.reply(frame, code)
+
+        self._register(connection, frame, node, answer)
 
     def _acquire_meta(self, connection: Connection, frame: Frame) -> None:
         request = BrokerAcquireMetaRequest.decode(frame.body)

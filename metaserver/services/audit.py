@@ -71,12 +71,7 @@ def record_change(actor: Actor, action: str, change: Change, reason: str = "") -
 
 
 def entry_digest(previous: str, *, at: datetime, before: Any, after: Any, **texts: str) -> str:
-    """Return the digest of an entry: blake2b over the previous entry's digest and all of this one's values, as sorted JSON.
-
-    An empty `client_request_id` is left out: entries from before that field existed keep their digests.
-    """
-    if not texts.get("client_request_id"):
-        texts.pop("client_request_id", None)
+    """Return the digest of an entry: blake2b over the previous entry's digest and all of this one's values, as sorted JSON."""
     entry = {**texts, "at": at.isoformat(timespec="microseconds"), "before": before, "after": after}
     text = json.dumps([previous, entry], sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return blake2b(text.encode(), digest_size=DIGEST_BYTES).hexdigest()
@@ -99,7 +94,7 @@ class AuditVerdict:
 
 
 def verify(after_id: int = 0, limit: int = 10_000) -> AuditVerdict:
-    """Follow the chain over the entries after this one to the end that was written; entries older than the chain have no digest."""
+    """Follow the chain over the entries after this one to the end that was written."""
     # Read first: entries that come meanwhile lie behind it in the chain.
     ledger = Ledger.objects.filter(id=1).values_list("audit_digest", "audit_count").first()
     newest, count = ledger if ledger is not None else ("", 0)
@@ -109,8 +104,6 @@ def verify(after_id: int = 0, limit: int = 10_000) -> AuditVerdict:
     for row in AuditEntry.objects.filter(id__gt=after_id).order_by("id")[:limit].iterator(chunk_size=500):
         checked += 1
         last_id = row.pk
-        if row.digest == "" and previous == "":
-            continue
         values = {name: getattr(row, name) for name in AUDITED_TEXTS}
         if entry_digest(previous, at=row.at, before=row.before, after=row.after, **values) != row.digest:
             text = f"entry {row.pk} was modified, or an entry before it was deleted"
@@ -122,7 +115,7 @@ def verify(after_id: int = 0, limit: int = 10_000) -> AuditVerdict:
         if newest and last is None:
             text = "the latest entry was deleted"
             return AuditVerdict(checked, last_id, True, None, text)
-        there = AuditEntry.objects.filter(id__lte=last.pk if last is not None else 0).exclude(digest="").count()
+        there = AuditEntry.objects.filter(id__lte=last.pk if last is not None else 0).count()
         if there != count:
             return AuditVerdict(checked, last_id, True, None, f"{count} entries were written, but only {there} exist")
     return AuditVerdict(checked, last_id, is_end, None, "")

@@ -39,6 +39,9 @@ LOG_ITEMS_MAX = 5_000
 UNREADABLE = ".unreadable"
 """Appended to the name of a file that could not be decoded; the next such file replaces it."""
 _DIGEST_BYTES = 16
+_TUPLES = ("in_sync", "members", "preferred", "joining", "incarnations", "known_place")
+_CHOICES = {"kind": GroupKind, "state": GroupState, "operator_state": OperatorState}
+"""Fields of a broker group that JSON has as lists and as texts."""
 
 
 @dataclass(slots=True)
@@ -254,18 +257,9 @@ def decode(content: dict[str, Any]) -> Metadata:
     """The metadata of a file's content. Raises KeyError, TypeError, ValueError or AttributeError."""
     groups = tuple(
         BrokerGroup(
-            **{
-                **group,
-                "kind": GroupKind(group["kind"]),
-                "state": GroupState(group["state"]),
-                "in_sync": tuple(group["in_sync"]),
-                "members": tuple(group["members"]),
-                "preferred": tuple(group["preferred"]),
-                "joining": tuple(group["joining"]),
-                "incarnations": tuple(group["incarnations"]),
-                "known_place": tuple(group["known_place"]),
-                "operator_state": OperatorState(group["operator_state"]),
-            }
+            **group
+            | {name: tuple(group[name]) for name in _TUPLES}
+            | {name: kind(group[name]) for name, kind in _CHOICES.items()}
         )
         for group in content["broker_groups"]
     )

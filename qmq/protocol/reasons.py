@@ -1,7 +1,7 @@
 """Reasons why a node does not accept sends, serve, lead, follow or count, and why its membership was changed. Pure.
 
-A reason is made as a code with values. TEXTS has its sentence in English, for logs and commands; the console has the same codes in
-`reasons.json` of each language.
+A reason is made as a code with values. The code has its sentence in English, for logs and commands; the console has the same codes
+in `reasons.json` of each language.
 """
 
 import json
@@ -21,204 +21,130 @@ Value = str | int | float
 
 
 class Code(StrEnum):
-    """What is the matter. The names of the values are those in the sentence."""
+    """What is the matter, with its sentence in English. The names of the values are those in the sentence."""
 
-    MASTER_SILENT = "master_silent"
-    MASTER_DISCONNECTED = "master_disconnected"
-    MASTER_RESTARTED = "master_restarted"
-    MASTER_LOST_DATA = "master_lost_data"
-    MASTER_WAITS = "master_waits"
-    MASTER_DOES_NOT_LEAD = "master_does_not_lead"
-    MASTER_STUCK = "master_stuck"
-    MASTER_CUT_OFF = "master_cut_off"
-    PROMOTED = "promoted"
-    REPLACED = "replaced"
-    COPIES_MISSING = "copies_missing"
-    RECOVERED = "recovered"
-    SWITCHES_OVER = "switches_over"
-    STOPS_AND_SWITCHES_OVER = "stops_and_switches_over"
+    sentence: str
 
-    NODE = "node"
-    NODE_WITH = "node_with"
-    CAUGHT_UP = "caught_up"
-    NOT_CONNECTED = "not_connected"
-    STOPS = "stops"
-    COPIES_LOG = "copies_log"
-    CONFIRMS_NOTHING = "confirms_nothing"
-    LOST_DATA = "lost_data"
+    def __new__(cls, word: str, sentence: str) -> Self:
+        code = str.__new__(cls, word)
+        code._value_, code.sentence = word, sentence
+        return code
 
-    DISK_FULL = "disk_full"
-    FOLDER_EMPTY = "folder_empty"
-    DISK_STUCK = "disk_stuck"
-    LOG_DAMAGED = "log_damaged"
+    MASTER_SILENT = "master_silent", "master {master} has sent no heartbeat for {seconds} s"
+    MASTER_DISCONNECTED = (
+        "master_disconnected",
+        "the connection of master {master} has ended, and no slave receives anything of it",
+    )
+    MASTER_RESTARTED = "master_restarted", "master {master} restarted and waits for a new epoch"
+    MASTER_LOST_DATA = "master_lost_data", "master {master} has lost its data"
+    MASTER_WAITS = "master_waits", "master {master} waits: {why}"
+    MASTER_DOES_NOT_LEAD = "master_does_not_lead", "master {master} does not lead: {why}"
+    MASTER_STUCK = "master_stuck", "master {master} does not lead: its disk has not completed a write for {seconds} s"
+    MASTER_CUT_OFF = "master_cut_off", "master {master} can't reach {slaves}, and {running} run"
+    PROMOTED = "promoted", "{why}; node {node} is promoted"
+    REPLACED = "replaced", "node {node} replaces {master}, which is silent"
+    COPIES_MISSING = "copies_missing", "the group has {members} of {copies} copies"
+    RECOVERED = "recovered", "the database was restored from a backup; the membership is that of master {master}"
+    SWITCHES_OVER = "switches_over", "{master} switches over to {node}"
+    STOPS_AND_SWITCHES_OVER = "stops_and_switches_over", "{master} switches over to {node} and stops"
 
-    ROLE = "role"
-    LOG_SHORTER = "log_shorter"
-    OTHER_FOLDER = "other_folder"
-    NOT_MEMBER = "not_member"
-    NO_HEARTBEATS = "no_heartbeats"
-    NO_REPLICATION = "no_replication"
-    NOT_IN_SYNC = "not_in_sync"
-    ONE_MEMBER = "one_member"
-    RESTORED = "restored"
-    AND = "and"
+    NODE = "node", "node {node}"
+    NODE_WITH = "node_with", "node {node}: {why}"
+    CAUGHT_UP = "caught_up", "it caught up"
+    NOT_CONNECTED = "not_connected", "it has not been connected for {seconds} s"
+    STOPS = "stops", "it stops"
+    COPIES_LOG = "copies_log", "it copies the log"
+    CONFIRMS_NOTHING = "confirms_nothing", "it has confirmed nothing for {seconds} s"
+    LOST_DATA = "lost_data", "its log ends at {end}, below the high watermark {high_watermark}: it has lost data"
 
-    REFUSES = "refuses"
-    STARTED_READ_ONLY = "started_read_only"
-    SET_READ_ONLY = "set_read_only"
-    REJECTED = "rejected"
-    PENDING_APPROVAL = "pending_approval"
-    GROUP_DRAINS = "group_drains"
-    APPROVE = "approve"
-    SPARE = "spare"
-    SPARE_OF_FULL = "spare_of_full"
-    SPARE_WITH_DATA = "spare_with_data"
-    DELAY_GROUP = "delay_group"
-    MEMBERSHIP_NOT_STORED = "membership_not_stored"
-    OLDER_FOLDER = "older_folder"
-    LOG_CORRUPTED = "log_corrupted"
-    WRITE_WAITS = "write_waits"
-    DISK_SPACE = "disk_space"
-    LOG_SPACE = "log_space"
-    NO_SEGMENT = "no_segment"
-    ONE_IN_SYNC = "one_in_sync"
-    FEW_IN_SYNC = "few_in_sync"
-    SLAVES_WAITED = "slaves_waited"
+    DISK_FULL = "disk_full", "its disk is full"
+    FOLDER_EMPTY = "folder_empty", "its data folder is empty"
+    DISK_STUCK = "disk_stuck", "its disk does not complete a write"
+    LOG_DAMAGED = "log_damaged", "its log is damaged between offsets {begin} and {end}"
 
-    NOT_SERVING = "not_serving"
-    NOT_REGISTERED = "not_registered"
-    IN_ROLE = "in_role"
-    NO_CLIENTS = "no_clients"
-    WAITS_FOR_MASTER = "waits_for_master"
-    SLAVE_COPIES = "slave_copies"
-    SLAVE_FOLLOWS = "slave_follows"
-    SLAVE_IN_SYNC = "slave_in_sync"
+    ROLE = "role", "its role is {role}"
+    LOG_SHORTER = "log_shorter", "its log ends at {end}, before the {highest} that it reported"
+    OTHER_FOLDER = "other_folder", "its data folder is not the one that was in sync"
+    NOT_MEMBER = "not_member", "it is not a member"
+    NO_HEARTBEATS = "no_heartbeats", "it does not send heartbeats"
+    NO_REPLICATION = "no_replication", "its version has no replication"
+    NOT_IN_SYNC = "not_in_sync", "it is not in sync"
+    ONE_MEMBER = "one_member", "the group has one member"
+    RESTORED = "restored", f"the stored membership is older than epoch {{epoch}}, version {{version}}: {RESTORED}"
+    AND = "and", "{first}; {rest}"
 
-    NO_MEMBERSHIP = "no_membership"
-    NEWER_EPOCH = "newer_epoch"
-    OTHER_LEADS = "other_leads"
-    NOT_ALONE = "not_alone"
-    NOT_AMONG = "not_among"
-    ALSO_LEADS = "also_leads"
-    TWO_PROMOTIONS = "two_promotions"
-    COPY_INCOMPLETE = "copy_incomplete"
-    ADDRESS_UNKNOWN = "address_unknown"
-    COPIES_MASTER = "copies_master"
-    TRUNCATED = "truncated"
-    BECAUSE = "because"
-    COPIES_LATER = "copies_later"
-    NO_ANSWER = "no_answer"
-    LOG_REPLACED = "log_replaced"
-    FIRST_COMMIT = "first_commit"
-    NO_SLAVES = "no_slaves"
-    OTHER_MASTER = "other_master"
-    CANNOT_LEAD = "cannot_lead"
-    LOG_STAYS = "log_stays"
-    NO_MASTER = "no_master"
-    LED = "led"
-    WAS_PROMOTED = "was_promoted"
-
-
-TEXTS: Mapping[str, str] = {
-    Code.MASTER_SILENT: "master {master} has sent no heartbeat for {seconds} s",
-    Code.MASTER_DISCONNECTED: "the connection of master {master} has ended, and no slave receives anything of it",
-    Code.MASTER_RESTARTED: "master {master} restarted and waits for a new epoch",
-    Code.MASTER_LOST_DATA: "master {master} has lost its data",
-    Code.MASTER_WAITS: "master {master} waits: {why}",
-    Code.MASTER_DOES_NOT_LEAD: "master {master} does not lead: {why}",
-    Code.MASTER_STUCK: "master {master} does not lead: its disk has not completed a write for {seconds} s",
-    Code.MASTER_CUT_OFF: "master {master} can't reach {slaves}, and {running} run",
-    Code.PROMOTED: "{why}; node {node} is promoted",
-    Code.REPLACED: "node {node} replaces {master}, which is silent",
-    Code.COPIES_MISSING: "the group has {members} of {copies} copies",
-    Code.RECOVERED: "the database was restored from a backup; the membership is that of master {master}",
-    Code.SWITCHES_OVER: "{master} switches over to {node}",
-    Code.STOPS_AND_SWITCHES_OVER: "{master} switches over to {node} and stops",
-    Code.NODE: "node {node}",
-    Code.NODE_WITH: "node {node}: {why}",
-    Code.CAUGHT_UP: "it caught up",
-    Code.NOT_CONNECTED: "it has not been connected for {seconds} s",
-    Code.STOPS: "it stops",
-    Code.COPIES_LOG: "it copies the log",
-    Code.CONFIRMS_NOTHING: "it has confirmed nothing for {seconds} s",
-    Code.LOST_DATA: "its log ends at {end}, below the high watermark {high_watermark}: it has lost data",
-    Code.DISK_FULL: "its disk is full",
-    Code.FOLDER_EMPTY: "its data folder is empty",
-    Code.DISK_STUCK: "its disk does not complete a write",
-    Code.LOG_DAMAGED: "its log is damaged between offsets {begin} and {end}",
-    Code.ROLE: "its role is {role}",
-    Code.LOG_SHORTER: "its log ends at {end}, before the {highest} that it reported",
-    Code.OTHER_FOLDER: "its data folder is not the one that was in sync",
-    Code.NOT_MEMBER: "it is not a member",
-    Code.NO_HEARTBEATS: "it does not send heartbeats",
-    Code.NO_REPLICATION: "its version has no replication",
-    Code.NOT_IN_SYNC: "it is not in sync",
-    Code.ONE_MEMBER: "the group has one member",
-    Code.RESTORED: f"the stored membership is older than epoch {{epoch}}, version {{version}}: {RESTORED}",
-    Code.AND: "{first}; {rest}",
-    Code.REFUSES: "read only: {why}",
-    Code.STARTED_READ_ONLY: "the {kind} was started read only",
-    Code.SET_READ_ONLY: "set to read-only by an operator",
-    Code.REJECTED: "the metaserver rejected this node: {why}",
-    Code.GROUP_DRAINS: "the group is draining",
-    Code.APPROVE: "{why}: approve it in the console or with the API",
-    Code.SPARE: "node {node} is not a member of broker group {group}: {why}",
-    Code.SPARE_OF_FULL: (
+    REFUSES = "refuses", "read only: {why}"
+    STARTED_READ_ONLY = "started_read_only", "the {kind} was started read only"
+    SET_READ_ONLY = "set_read_only", "set to read-only by an operator"
+    REJECTED = "rejected", "the metaserver rejected this node: {why}"
+    PENDING_APPROVAL = "pending_approval", "broker group {group} is pending approval"
+    GROUP_DRAINS = "group_drains", "the group is draining"
+    APPROVE = "approve", "{why}: approve it in the console or with the API"
+    SPARE = "spare", "node {node} is not a member of broker group {group}: {why}"
+    SPARE_OF_FULL = (
+        "spare_of_full",
         "node {node} is not a member of broker group {group}, which has all of its {copies}"
-        " copies; raise `copies`, or stop the node"
-    ),
-    Code.SPARE_WITH_DATA: (
+        " copies; raise `copies`, or stop the node",
+    )
+    SPARE_WITH_DATA = (
+        "spare_with_data",
         "node {node} is not a member of broker group {group}, and its data folder is not empty:"
-        " only a node with an empty folder becomes a member"
-    ),
-    Code.DELAY_GROUP: "a delay group has one member",
-    Code.MEMBERSHIP_NOT_STORED: "the change of the group's membership is not stored yet",
-    Code.PENDING_APPROVAL: "broker group {group} is pending approval",
-    Code.OLDER_FOLDER: (
+        " only a node with an empty folder becomes a member",
+    )
+    DELAY_GROUP = "delay_group", "a delay group has one member"
+    MEMBERSHIP_NOT_STORED = "membership_not_stored", "the change of the group's membership is not stored yet"
+    OLDER_FOLDER = (
+        "older_folder",
         "its log ends at {end} but had reached {highest}: its data folder is an older copy, or"
-        " empty; acknowledged messages are missing"
-    ),
-    Code.LOG_CORRUPTED: "the message log is corrupted; see the node's log",
-    Code.WRITE_WAITS: "the disk has not completed a write for {seconds} s",
-    Code.DISK_SPACE: "no space: {free} bytes free on disk, the reserve is {reserve}",
-    Code.LOG_SPACE: "no space: {room} bytes left in the log, the reserve is {reserve}",
-    Code.NO_SEGMENT: "the next segment is not created yet: {room} bytes left in the log, the reserve is {reserve}",
-    Code.ONE_IN_SYNC: "{required} copies are required, {in_sync} is in sync",
-    Code.FEW_IN_SYNC: "{required} copies are required, {in_sync} are in sync",
-    Code.SLAVES_WAITED: "stored messages have waited {seconds} s for slaves",
-    Code.NOT_SERVING: "not serving",
-    Code.NOT_REGISTERED: "not registered: {why}",
-    Code.IN_ROLE: "{role}: {why}",
-    Code.NO_CLIENTS: "serves no clients: {role}",
-    Code.WAITS_FOR_MASTER: "waits for the metaserver to name a master",
-    Code.SLAVE_COPIES: "slave, copies the log of its master",
-    Code.SLAVE_FOLLOWS: "slave, catches up with its master",
-    Code.SLAVE_IN_SYNC: "slave, in sync",
-    Code.NO_MEMBERSHIP: "no metaserver has named its master yet",
-    Code.NEWER_EPOCH: "this node is not master any more: another member knows epoch {epoch}",
-    Code.OTHER_LEADS: "this node is not master any more: node {node} leads epoch {epoch}",
-    Code.NOT_ALONE: "this node is not the only member any more; members are {members}",
-    Code.NOT_AMONG: "it is not a member; members are {members}",
-    Code.ALSO_LEADS: "node {node} leads epoch {epoch}, too",
-    Code.TWO_PROMOTIONS: "epoch {epoch} has two promotions: {one} and {other}",
-    Code.COPY_INCOMPLETE: "it copies the log, and what it has is not complete: it can't lead epoch {epoch}",
-    Code.ADDRESS_UNKNOWN: "the sync address of master {master} is not known yet",
-    Code.COPIES_MASTER: "it copies the log of the master and confirms nothing yet",
-    Code.TRUNCATED: "its log is truncated to offset {end}",
-    Code.BECAUSE: "{problem}: {why}",
-    Code.COPIES_LATER: "{problem}: it copies the log when the master's state can be read: {why}",
-    Code.NO_ANSWER: "the master has not answered yet",
-    Code.LOG_REPLACED: "its log is replaced by a copy of the master's: {why}",
-    Code.FIRST_COMMIT: "the in-sync set has not stored the first commit of the epoch yet",
-    Code.NO_SLAVES: "it has no slaves: {why}",
-    Code.OTHER_MASTER: "node {node} is not the master any more",
-    Code.CANNOT_LEAD: "it can't lead epoch {epoch}",
-    Code.LOG_STAYS: "its log stays until master {master} has removed it from the in-sync set",
-    Code.NO_MASTER: "no master yet",
-    Code.LED: "it led epoch {epoch} before it started again",
-    Code.WAS_PROMOTED: "it was promoted to lead epoch {epoch} before it started again",
-}
-"""By code, the sentence in English, with the names of its values."""
+        " empty; acknowledged messages are missing",
+    )
+    LOG_CORRUPTED = "log_corrupted", "the message log is corrupted; see the node's log"
+    WRITE_WAITS = "write_waits", "the disk has not completed a write for {seconds} s"
+    DISK_SPACE = "disk_space", "no space: {free} bytes free on disk, the reserve is {reserve}"
+    LOG_SPACE = "log_space", "no space: {room} bytes left in the log, the reserve is {reserve}"
+    NO_SEGMENT = (
+        "no_segment",
+        "the next segment is not created yet: {room} bytes left in the log, the reserve is {reserve}",
+    )
+    ONE_IN_SYNC = "one_in_sync", "{required} copies are required, {in_sync} is in sync"
+    FEW_IN_SYNC = "few_in_sync", "{required} copies are required, {in_sync} are in sync"
+    SLAVES_WAITED = "slaves_waited", "stored messages have waited {seconds} s for slaves"
+
+    NOT_SERVING = "not_serving", "not serving"
+    NOT_REGISTERED = "not_registered", "not registered: {why}"
+    IN_ROLE = "in_role", "{role}: {why}"
+    NO_CLIENTS = "no_clients", "serves no clients: {role}"
+    WAITS_FOR_MASTER = "waits_for_master", "waits for the metaserver to name a master"
+    SLAVE_COPIES = "slave_copies", "slave, copies the log of its master"
+    SLAVE_FOLLOWS = "slave_follows", "slave, catches up with its master"
+    SLAVE_IN_SYNC = "slave_in_sync", "slave, in sync"
+
+    NO_MEMBERSHIP = "no_membership", "no metaserver has named its master yet"
+    NEWER_EPOCH = "newer_epoch", "this node is not master any more: another member knows epoch {epoch}"
+    OTHER_LEADS = "other_leads", "this node is not master any more: node {node} leads epoch {epoch}"
+    NOT_ALONE = "not_alone", "this node is not the only member any more; members are {members}"
+    NOT_AMONG = "not_among", "it is not a member; members are {members}"
+    ALSO_LEADS = "also_leads", "node {node} leads epoch {epoch}, too"
+    TWO_PROMOTIONS = "two_promotions", "epoch {epoch} has two promotions: {one} and {other}"
+    COPY_INCOMPLETE = (
+        "copy_incomplete",
+        "it copies the log, and what it has is not complete: it can't lead epoch {epoch}",
+    )
+    ADDRESS_UNKNOWN = "address_unknown", "the sync address of master {master} is not known yet"
+    COPIES_MASTER = "copies_master", "it copies the log of the master and confirms nothing yet"
+    TRUNCATED = "truncated", "its log is truncated to offset {end}"
+    BECAUSE = "because", "{problem}: {why}"
+    COPIES_LATER = "copies_later", "{problem}: it copies the log when the master's state can be read: {why}"
+    NO_ANSWER = "no_answer", "the master has not answered yet"
+    LOG_REPLACED = "log_replaced", "its log is replaced by a copy of the master's: {why}"
+    FIRST_COMMIT = "first_commit", "the in-sync set has not stored the first commit of the epoch yet"
+    NO_SLAVES = "no_slaves", "it has no slaves: {why}"
+    OTHER_MASTER = "other_master", "node {node} is not the master any more"
+    CANNOT_LEAD = "cannot_lead", "it can't lead epoch {epoch}"
+    LOG_STAYS = "log_stays", "its log stays until master {master} has removed it from the in-sync set"
+    NO_MASTER = "no_master", "no master yet"
+    LED = "led", "it led epoch {epoch} before it started again"
+    WAS_PROMOTED = "was_promoted", "it was promoted to lead epoch {epoch} before it started again"
 
 
 class Reason(str):
@@ -237,7 +163,7 @@ class Reason(str):
     @classmethod
     def of(cls, code: Code, **values: Value) -> Self:
         """Return the reason with this code; `joined` makes one value of several reasons."""
-        return cls(TEXTS[code].format(**values), code, values)
+        return cls(code.sentence.format(**values), code, values)
 
     def as_json(self) -> dict[str, Any]:
         """Return code, values and text, as the database has them and as the API returns them."""

@@ -14,9 +14,9 @@ from console.cluster.places import NodePlace
 from console.cluster.stats import PAGES_MAX, NodeAsker
 from console.collector.collector import CYCLE_SECONDS, Collector
 from console.collector.metadata import Metadata
+from tests.support.console.node_stats import subject_stats
 from tests.support.manual_clock import ManualClock
 from tests.support.servers.ports import free_port
-from tests.unit.console.live.stats import subject_stats
 
 Answer = Callable[[str], Awaitable[bytes]]
 

@@ -10,7 +10,7 @@ from metaserver.memory.directory import Directory
 from metaserver.memory.policies import policies_of
 from qmq.errors import ProtocolError
 from qmq.protocol.extensions import NodeRegisterRequest
-from qmq.protocol.reasons import TEXTS, Code
+from qmq.protocol.reasons import Code
 from qmq_node import policy as p
 from qmq_node.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, decode_policy, encode_policy
 from tests.support.drivers.policies import set_policies
@@ -52,7 +52,7 @@ def test_a_node_is_sent_the_code_of_why_it_is_read_only(state: str, code: Code) 
     )
     policy = policies_of(Metadata((group,)), {})["g1"]
     sent = decode_policy(encode_policy(policy))
-    assert (sent, sent.read_only.code, sent.read_only) == (policy, code, TEXTS[code])
+    assert (sent, sent.read_only.code, sent.read_only) == (policy, code, code.sentence)
 
 
 def test_a_refused_node_is_named_no_policy() -> None:
