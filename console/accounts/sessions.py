@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from console.accounts.models import User, UserSession
 from console.http.middleware import Middleware
+from metaserver.services.changes import delete_some
 
 logger = logging.getLogger("qmq.accounts")
 
@@ -78,8 +79,7 @@ def forget_expired(rows_max: int) -> int:
     """Delete at most this number of abandoned sessions and return how many were deleted."""
     now = timezone.now()
     expired = Q(seen_at__lte=now - IDLE_MAX) | Q(started_at__lte=now - LIFE_MAX)
-    ids = list(UserSession.objects.filter(expired).values_list("pk", flat=True)[:rows_max])
-    return UserSession.objects.filter(pk__in=ids).delete()[0]
+    return delete_some(UserSession.objects.filter(expired), rows_max)
 
 
 def proved_recently(request: HttpRequest) -> bool:

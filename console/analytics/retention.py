@@ -10,6 +10,7 @@ from console.analytics import queries
 from console.analytics.models import AnalyticsRun
 from console.analytics.steps import Step
 from console.analytics.tables import TABLES, SummaryTable
+from metaserver.services.changes import delete_some
 
 BATCH_ROWS = 5_000
 """Rows of one statement, and the others of the same moment: no lock lasts."""
@@ -31,8 +32,7 @@ def forget_old(now: datetime, *, is_time_up: Callable[[], bool]) -> int:
                 if not done:
                     break
     old = now - timedelta(days=max(queries.keep_days().values()))
-    ids = list(AnalyticsRun.objects.filter(started_at__lt=old).order_by("pk").values_list("pk", flat=True)[:RUNS_MAX])
-    AnalyticsRun.objects.filter(pk__in=ids).delete()
+    delete_some(AnalyticsRun.objects.filter(started_at__lt=old).order_by("pk"), RUNS_MAX)
     return deleted
 
 

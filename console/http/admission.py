@@ -140,9 +140,9 @@ class Admission:
         shared: RedisCounts | None = None,
         credentials: VerifiedCredentials = verified,
     ) -> None:
-        self._app = app
+        self.app = app
         self._clock = clock
-        self._credentials = credentials
+        self.credentials = credentials
         self._lines = LogLimiter()
         self.limits = limits or Limits(body_bytes_max=settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
         self.bodies = Bodies(self.limits.bodies_bytes_max, self.limits.bodies_of_address_bytes_max)
@@ -158,7 +158,7 @@ class Admission:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         kind = scope["type"]
         if kind not in ("http", "websocket"):
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         headers = _headers(scope)
         credential = _credential(headers, is_websocket=kind == "websocket")
@@ -166,22 +166,13 @@ class Admission:
         refusal = await self._over_rate(scope, headers, credential, address)
         if kind == "websocket":
             if refusal is None:
-                await self._app(scope, receive, send)
+                await self.app(scope, receive, send)
             else:
                 await _refuse_handshake(scope, receive, send, refusal)
         elif refusal is not None:
             await _refuse(send, refusal)
         else:
             await _Exchange(self, address, credential).run(scope, headers, receive, send)
-
-    @property
-    def app(self) -> App:
-        """The application behind this one."""
-        return self._app
-
-    def rejected(self, credential: str) -> None:
-        """The application answered 401."""
-        self._credentials.discard(credential)
 
     def log(self, address: str, refusal: Refusal) -> None:
         """Log the first refusal of a kind and address, and then ever fewer."""
@@ -193,7 +184,7 @@ class Admission:
 
     async def _over_rate(self, scope: Scope, headers: dict[str, str], credential: str, address: str) -> Refusal | None:
         path = scope["path"]
-        is_verified = bool(credential) and credential in self._credentials
+        is_verified = bool(credential) and credential in self.credentials
         if scope["type"] == "websocket" and is_verified:
             seconds = await self._handshakes.admit(credential_key(credential))
         elif is_verified or path.startswith(settings.STATIC_URL) or (path == HEALTH_PATH and "cookie" not in headers):
@@ -270,7 +261,7 @@ class _Exchange:
             # occupy a place.
             self._give_place_back()
             if message["status"] == 401 and self._credential:
-                self._admission.rejected(self._credential)
+                self._admission.credentials.discard(self._credential)
         await self._send(message)
 
     def _gone(self, refusal: Refusal) -> Message:

@@ -12,6 +12,7 @@ from console.jobs.job import Context, Job
 from console.jobs.results import Result, counting, result
 from console.models import IdempotencyKey
 from metaserver.services import routes
+from metaserver.services.changes import delete_some
 from qmq.words import counted
 
 KEEP_ANSWERS = timedelta(hours=24)
@@ -25,10 +26,8 @@ RESERVE_SECONDS = 60.0
 def clean_up(context: Context) -> Result:
     """Delete expired rows, a bounded number at a time."""
     now = timezone.now()
-    old = IdempotencyKey.objects.filter(created_at__lt=now - KEEP_ANSWERS).values_list("pk", flat=True)[:ROWS_MAX]
-    answers = IdempotencyKey.objects.filter(pk__in=list(old)).delete()[0]
-    ended = Session.objects.filter(expire_date__lt=now).values_list("pk", flat=True)[:ROWS_MAX]
-    sessions = Session.objects.filter(pk__in=list(ended)).delete()[0] + forget_expired(ROWS_MAX)
+    answers = delete_some(IdempotencyKey.objects.filter(created_at__lt=now - KEEP_ANSWERS), ROWS_MAX)
+    sessions = delete_some(Session.objects.filter(expire_date__lt=now), ROWS_MAX) + forget_expired(ROWS_MAX)
     past_alerts = closing.forget_old(now)
     clients = routes.forget_clients(KEEP_CLIENTS, ROWS_MAX)
     summaries = retention.forget_old(now, is_time_up=lambda: context.seconds_left < RESERVE_SECONDS)

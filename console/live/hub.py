@@ -75,11 +75,6 @@ class Hub:
         if not subscribed.has_clients:
             del self._feeds[feed.name]
 
-    @property
-    def feeds(self) -> tuple[str, ...]:
-        """Names of feeds with clients."""
-        return tuple(self._feeds)
-
     def _send_all(self, text: str) -> None:
         for subscribed in tuple(self._feeds.values()):
             subscribed.offer_to_all(text)

@@ -108,6 +108,13 @@ def for_change(rows: "QuerySet[M]") -> "QuerySet[M]":
     return rows.select_for_update(no_key=no_key).order_by("pk")
 
 
+def delete_some(rows: "QuerySet[Any]", most: int) -> int:
+    """Delete at most this number of rows, the first ones; how many. With little at a time no lock lasts."""
+    keys = list(rows.values_list("pk", flat=True)[:most])
+    rows.model._default_manager.filter(pk__in=keys).delete()
+    return len(keys)
+
+
 def text_problem(text: str) -> str:
     """Why a text can't be stored, or "": databases refuse NUL, and half a surrogate pair is no character."""
     if "\x00" in text:

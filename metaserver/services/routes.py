@@ -14,7 +14,7 @@ from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
 from metaserver.errors import Conflict, NotFound, Stale
 from metaserver.models import BrokerGroup, ClientSeen, ConsumerGroup, Subject, SubjectRoute
 from metaserver.services import audit
-from metaserver.services.changes import Actor, Change, changing, check_version, lock
+from metaserver.services.changes import Actor, Change, changing, check_version, delete_some, lock
 from qmq.protocol.codes import ClientType
 
 
@@ -188,5 +188,4 @@ def client_key(client: domain.ClientSeen) -> str:
 
 def forget_clients(keep: timedelta, most: int) -> int:
     """Delete clients that were not seen for so long; how many. Their consumer groups stay."""
-    old = ClientSeen.objects.filter(last_seen_at__lt=timezone.now() - keep).values_list("pk", flat=True)[:most]
-    return ClientSeen.objects.filter(pk__in=list(old)).delete()[0]
+    return delete_some(ClientSeen.objects.filter(last_seen_at__lt=timezone.now() - keep), most)

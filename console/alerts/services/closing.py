@@ -7,6 +7,7 @@ from django.db.models import F, QuerySet
 
 from console.alerts.models import Alert, AlertState, Resolution, Silence
 from console.alerts.services.outbox import Outbox
+from metaserver.services.changes import delete_some
 
 KEEP = timedelta(days=90)
 BATCH_ROWS = 500
@@ -63,8 +64,4 @@ def forget_old(now: datetime) -> int:
     old = now - KEEP
     alerts = Alert.objects.filter(state=AlertState.RESOLVED, resolved_at__lt=old).order_by("resolved_at")
     silences = Silence.objects.filter(ends_at__lt=old).order_by("ends_at")
-    ids = list(alerts.values_list("pk", flat=True)[:BATCH_ROWS])
-    silence_ids = list(silences.values_list("pk", flat=True)[:BATCH_ROWS])
-    Alert.objects.filter(pk__in=ids).delete()
-    Silence.objects.filter(pk__in=silence_ids).delete()
-    return len(ids) + len(silence_ids)
+    return delete_some(alerts, BATCH_ROWS) + delete_some(silences, BATCH_ROWS)
