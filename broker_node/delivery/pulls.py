@@ -172,10 +172,7 @@ class PullHandler:
             pull.connection.reply(pull.frame, ResponseCode.NO_MESSAGE)
             return
 
-        async def read() -> None:
-            await asyncio.get_running_loop().run_in_executor(None, work.read)
-
-        future = self._supervisor.background("cold_read", read())
+        future = self._supervisor.background("cold_read", asyncio.to_thread(work.read))
         self._cold[future] = pull
 
         def ended(done: "asyncio.Future[None]") -> None:

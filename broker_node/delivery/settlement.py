@@ -229,9 +229,6 @@ class SettlementRunner:
     def _read(self, settlement: Settlement, work: DiskWork) -> None:
         """Read a settlement's next messages in a thread, then let it continue."""
 
-        async def read() -> None:
-            await asyncio.get_running_loop().run_in_executor(None, work.read)
-
         def ended(done: "asyncio.Task[None]") -> None:
             if done.cancelled() or self._is_stopped:
                 self._end(settlement, _stopping())
@@ -250,7 +247,7 @@ class SettlementRunner:
             if not self._has_batch:
                 self._run_batch()
 
-        self._supervisor.background("settlement_read", read()).add_done_callback(ended)
+        self._supervisor.background("settlement_read", asyncio.to_thread(work.read)).add_done_callback(ended)
 
 
 def _stopping() -> LogError:

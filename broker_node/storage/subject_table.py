@@ -38,27 +38,13 @@ class LimitReached(QmqError):
     retriable = False
 
 
-@dataclass(frozen=True, slots=True)
 class StorePaths:
     """Folders of a broker's data."""
 
-    root: str
-
-    @property
-    def log(self) -> str:
-        return f"{self.root}/log"
-
-    @property
-    def consume(self) -> str:
-        return f"{self.root}/consume"
-
-    @property
-    def progress(self) -> str:
-        return f"{self.root}/progress"
-
-    @property
-    def checkpoint(self) -> str:
-        return f"{self.root}/checkpoint"
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.log, self.checkpoint = f"{root}/log", f"{root}/checkpoint"
+        self.consume, self.progress = f"{root}/consume", f"{root}/progress"
 
 
 @dataclass(slots=True)

@@ -12,7 +12,8 @@ from metaserver.requests.handlers import MetaHandlers
 from metaserver.stored.route_file import RouteFile
 from metaserver.stored.write_behind import WriteBehind
 from qmq.clock import Clock
-from qmq_node.daemon.metrics import DaemonMetrics, MeasuredDaemon
+from qmq_node.daemon.daemon import Daemon
+from qmq_node.daemon.metrics import DaemonMetrics
 
 
 class MeasuredMetaserver(Protocol):
@@ -28,7 +29,7 @@ class MeasuredMetaserver(Protocol):
 
 
 class MetaMetrics(DaemonMetrics):
-    def __init__(self, daemon: MeasuredDaemon, metaserver: MeasuredMetaserver) -> None:
+    def __init__(self, daemon: Daemon, metaserver: MeasuredMetaserver) -> None:
         super().__init__(daemon, "qmq_meta")
         self._metaserver = metaserver
 

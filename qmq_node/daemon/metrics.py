@@ -1,33 +1,21 @@
 """Prometheus metrics that every daemon has, read from its counters when /metrics is requested."""
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from qmq.supervisor import Supervisor
-from qmq_node.admin.server import AdminHttp
 from qmq_node.process.counters import MetricFamilies
-from qmq_node.process.machine import Machine
-from qmq_node.requests.bulk_read_limiter import BulkReadLimiter
-from qmq_node.server.server import FrameServer
 
-
-class MeasuredDaemon(Protocol):
-    """What metrics read of a daemon."""
-
-    server: FrameServer
-    admin: AdminHttp
-    bulk_reads: BulkReadLimiter
-    supervisor: Supervisor
-    machine: Machine
+if TYPE_CHECKING:
+    from qmq_node.daemon.daemon import Daemon
 
 
 class DaemonMetrics(MetricFamilies, Collector):
     """The metrics of one daemon. Subclasses yield more in `collect`, and register histograms in `registry`."""
 
-    def __init__(self, daemon: MeasuredDaemon, prefix: str, labels: Mapping[str, str] | None = None) -> None:
+    def __init__(self, daemon: "Daemon", prefix: str, labels: Mapping[str, str] | None = None) -> None:
         super().__init__(prefix, labels)
         self._daemon = daemon
         self.registry = CollectorRegistry()

@@ -6,6 +6,7 @@ it and of the state · state.
 
 import logging
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from struct import Struct
 
@@ -101,12 +102,9 @@ class CheckpointStore:
         return CheckpointFile(file, Position(offset, chain), file.size())
 
     def _read(self, path: str) -> Checkpoint | str:
-        file = self._disk.open(path, writable=False)
-        try:
+        with closing(self._disk.open(path, writable=False)) as file:
             size = file.size()
             return decode_checkpoint(file.pread(size, 0)) if size <= STATE_BYTES_MAX else f"claims {size} bytes"
-        finally:
-            file.close()
 
 
 def decode_checkpoint(data: bytes) -> Checkpoint | str:

@@ -2,6 +2,7 @@
 
 import threading
 from collections import OrderedDict
+from contextlib import closing
 
 from qmq.clock import SYSTEM_CLOCK, Clock
 from qmq_node.log.disk import Disk, File
@@ -89,10 +90,8 @@ class HandleCache:
                     file = self.disk.open(path, writable=True)
                 except FileNotFoundError:
                     continue
-                try:
+                with closing(file):
                     file.datasync()
-                finally:
-                    file.close()
                 while path != root:
                     path = path.rpartition("/")[0]
                     folders[path] = None

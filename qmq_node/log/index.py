@@ -67,10 +67,10 @@ class DenseIndex(IndexFiles):
         """
         super().__init__(handles, folder, entry_bytes, segment_entries)
         if begin is None:
-            self._firsts = firsts_in(handles.disk, folder)
+            self.firsts = firsts_in(handles.disk, folder)
         self.begin = flushed_end = begin or 0
-        if self._firsts:
-            self.begin, last = self._firsts[0], self._firsts[-1]
+        if self.firsts:
+            self.begin, last = self.firsts[0], self.firsts[-1]
             flushed_end = last + handles.get(self._path(last)).size() // entry_bytes
         self.tail = Tail(flushed_end * entry_bytes)
 
@@ -90,7 +90,7 @@ class DenseIndex(IndexFiles):
 
     def start_at(self, sequence: int) -> None:
         """Forget everything and begin at a sequence; not while entries are being written."""
-        self._remove(list(self._firsts))
+        self._remove(list(self.firsts))
         self.begin = sequence
         self.tail = Tail(sequence * self.entry_bytes)
 
@@ -187,19 +187,19 @@ class DenseIndex(IndexFiles):
         """Take entries behind `place` bytes of others, which a `TailsFile` has by this number (0: none). Raises ValueError."""
         if place != self.tail.end:
             sequence = place // self.entry_bytes
-            if self._firsts or self.tail.memory_bytes:
+            if self.firsts or self.tail.memory_bytes:
                 self.truncate(sequence)
             else:
                 self.start_at(sequence)
         if place < 0 or place != self.tail.end or len(entries) % self.entry_bytes:
-            raise ValueError(f"index {self._folder}: {len(entries)} bytes at {place}, it ends at {self.tail.end}")
+            raise ValueError(f"index {self.folder}: {len(entries)} bytes at {place}, it ends at {self.tail.end}")
         self.tail.append(entries)
         self.tail.number, self.tail.saved_end = number, self.tail.end
 
     def truncate(self, end: int) -> None:
         """Forget entries from `end` on, and delete files that begin there or behind it; not while entries are being written."""
         size = self.entry_bytes
-        if end < self.flushed_end or (self._firsts and self._firsts[-1] >= end):
+        if end < self.flushed_end or (self.firsts and self.firsts[-1] >= end):
             self._truncate_files(end)
             self.tail = Tail(max(end, self.begin) * size)
         elif end < self.end:
@@ -214,18 +214,18 @@ class DenseIndex(IndexFiles):
     @property
     def has_hidden_files(self) -> bool:
         """Whether it has files of which all entries are hidden."""
-        return len(self._firsts) > 1 and self._firsts[1] <= self.begin
+        return len(self.firsts) > 1 and self.firsts[1] <= self.begin
 
     def delete_before(self, sequence: int) -> None:
         """Delete files that hold only entries below `sequence`, all of them hidden; in the thread that writes. Raises OSError."""
-        delete_files(self._handles, self._folder, self._firsts_before(sequence))
+        delete_files(self._handles, self.folder, self._firsts_before(sequence))
 
     def deleted_before(self, sequence: int) -> None:
         """The files of entries below `sequence` are deleted now."""
-        del self._firsts[: len(self._firsts_before(sequence))]
+        del self.firsts[: len(self._firsts_before(sequence))]
 
     def _firsts_before(self, sequence: int) -> list[int]:
-        return [first for first in self._firsts[:-1] if self._end_of(first) <= sequence]
+        return [first for first in self.firsts[:-1] if self._end_of(first) <= sequence]
 
     def repair(self, sequence: int, entry: bytes) -> None:
         """Rewrite one entry, in memory or in a page that can be read."""
@@ -240,7 +240,7 @@ class DenseIndex(IndexFiles):
 
     def page_of(self, sequence: int) -> range:
         """The sequences that share a page of a file with this one, held or not."""
-        first = self._first_of(sequence) if self._firsts else self.flushed_end
+        first = self._first_of(sequence) if self.firsts else self.flushed_end
         first += (sequence - first) // self._segment_entries * self._segment_entries
         entries = PAGE_BYTES // self.entry_bytes
         begin = first + (sequence - first) // entries * entries

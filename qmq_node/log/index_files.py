@@ -108,23 +108,15 @@ class IndexFiles:
     """The files of one index: which there are, and writing them. Entries in memory are `DenseIndex`'s."""
 
     _handles: HandleCache
-    _folder: str
+    folder: str
+    """Where its files are; no other index uses it at the same time."""
     entry_bytes: int
     _segment_entries: int
-    _firsts: list[int] = field(default_factory=list, init=False)
-
-    @property
-    def firsts(self) -> Sequence[int]:
-        """The first sequences of its files, ascending; the first file's may be below `begin`."""
-        return self._firsts
-
-    @property
-    def folder(self) -> str:
-        """Where its files are; no other index uses it at the same time."""
-        return self._folder
+    firsts: list[int] = field(default_factory=list, init=False)
+    """The first sequences of its files, ascending; the first file's may be below `begin`."""
 
     def _path(self, first: int) -> str:
-        return _path(self._folder, first)
+        return _path(self.folder, first)
 
     def read_files(self, segments: Sequence[tuple[int, int]], begin: int, stop: int, *, may_wait: bool) -> list[bytes]:
         """Entries [begin, stop), all of them in files; `segments` are (first, end) of those, ascending. For any thread.
@@ -140,7 +132,7 @@ class IndexFiles:
             try:
                 data = _read_file(self._handles, self._path(first), wanted, (at - first) * size, may_wait)
             except OSError as error:
-                raise LogError(f"index {self._folder}: {error}", code="log.index_unreadable") from error
+                raise LogError(f"index {self.folder}: {error}", code="log.index_unreadable") from error
             # A file that was cut reads as zeros: such entries fail their check and are made again from the log.
             parts.append(data.ljust(wanted, b"\0"))
         return parts
@@ -155,12 +147,12 @@ class IndexFiles:
         return found
 
     def _first_of(self, sequence: int) -> int:
-        return self._firsts[bisect_right(self._firsts, sequence) - 1]
+        return self.firsts[bisect_right(self.firsts, sequence) - 1]
 
     def _end_of(self, first: int) -> int:
         """The sequence behind the last that a file may hold: the next file's first, or its full size."""
-        place = self._firsts.index(first)
-        return self._firsts[place + 1] if place + 1 < len(self._firsts) else first + self._segment_entries
+        place = self.firsts.index(first)
+        return self.firsts[place + 1] if place + 1 < len(self.firsts) else first + self._segment_entries
 
     def _place(self, sequence: int) -> tuple[str, int]:
         """The file of an entry that is in one, and the offset there."""
@@ -171,7 +163,7 @@ class IndexFiles:
         """Write entries from `sequence` on, which is where the files end. Raises OSError."""
         size = self.entry_bytes
         while data:
-            if not self._firsts or sequence >= self._firsts[-1] + self._segment_entries:
+            if not self.firsts or sequence >= self.firsts[-1] + self._segment_entries:
                 self._create(sequence)
             first = self._first_of(sequence)
             count = min(len(data) // size, self._end_of(first) - sequence)
@@ -185,11 +177,11 @@ class IndexFiles:
 
     def _create(self, first: int) -> None:
         """Add a file. Files from there on are of a process that died before a checkpoint counted on them: they are deleted."""
-        self._handles.disk.add_dir(self._folder)
-        known = firsts_in(self._handles.disk, self._folder)
-        delete_files(self._handles, self._folder, [other for other in known if other >= first])
+        self._handles.disk.add_dir(self.folder)
+        known = firsts_in(self._handles.disk, self.folder)
+        delete_files(self._handles, self.folder, [other for other in known if other >= first])
         self._handles.get(self._path(first), create=True)
-        self._firsts.append(first)
+        self.firsts.append(first)
 
     def _write_pages(self, path: str, data: bytes, offset: int) -> None:
         """Write from the begin of a page on, without reading what the last page holds; nothing in use lies behind `data`.
@@ -229,9 +221,9 @@ class IndexFiles:
 
     def _truncate_files(self, end: int) -> None:
         """Delete files that begin at or behind `end`, and cut the one before there."""
-        self._remove([first for first in self._firsts if first >= end])
-        if self._firsts:
-            path, size = self._path(self._firsts[-1]), (end - self._firsts[-1]) * self.entry_bytes
+        self._remove([first for first in self.firsts if first >= end])
+        if self.firsts:
+            path, size = self._path(self.firsts[-1]), (end - self.firsts[-1]) * self.entry_bytes
             try:
                 self._handles.get(path).truncate(size)
             except OSError as error:
@@ -242,14 +234,14 @@ class IndexFiles:
     def _rename(self, by: int) -> None:
         """Add `by` to the first sequence of each file. Raises OSError: some have their new names."""
         # The last one first, so that no name is in use.
-        for place, first in reversed(list(enumerate(self._firsts))):
+        for place, first in reversed(list(enumerate(self.firsts))):
             old, new = self._path(first), self._path(first + by)
             self._handles.drop(old)
             self._handles.disk.rename(old, new)
             self._handles.unsynced.add(new)
-            self._firsts[place] = first + by
+            self.firsts[place] = first + by
 
     def _remove(self, firsts: list[int]) -> None:
         for first in firsts:
-            delete_files(self._handles, self._folder, [first])
-            self._firsts.remove(first)
+            delete_files(self._handles, self.folder, [first])
+            self.firsts.remove(first)

@@ -1,25 +1,20 @@
 """SegmentedLog: open, append, commit, read, roll. The package docstring has the format and the life of a log."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 
 from qmq.errors import LogError
 from qmq_node.log.commit import SealedCommit
-from qmq_node.log.disk import Disk
-from qmq_node.log.epochs import NO_EPOCHS, EpochChain
 from qmq_node.log.gather import Gather
-from qmq_node.log.opening import Inspection, inspect
-from qmq_node.log.record import CommitHeader, Position
-from qmq_node.log.recovery import Commit, LostSeal
+from qmq_node.log.opening import Inspection
+from qmq_node.log.record import CommitHeader
+from qmq_node.log.recovery import LostSeal
 from qmq_node.log.segment import NewSegments
 from qmq_node.log.stored import StoredSegments
 from qmq_node.log.truncation import Truncation, TruncationFile, finish_truncation
 from qmq_node.log.watermark import Watermark
 from qmq_node.log.writer import CommitWriter
 from qmq_node.log.zeroing import data_in, zero
-
-SEGMENT_BYTES = 1 << 30
-"""Default size of a full-sized segment, as in QMQ, RocketMQ and Kafka."""
 
 
 class SegmentedLog:
@@ -92,40 +87,11 @@ class SegmentedLog:
     # --- opening -----------------------------------------------------------------------------------------------------
 
     @classmethod
-    def open(
-        cls,
-        disk: Disk,
-        folder: str,
-        *,
-        segment_bytes: int = SEGMENT_BYTES,
-        start: Position | None = None,
-        synced_to: int = 0,
-        tails: Mapping[int, Position] | None = None,
-        epochs: EpochChain = NO_EPOCHS,
-        visit: Callable[[Commit], None],
-    ) -> "SegmentedLog":
-        """Open a folder, new or used, and visit every valid commit from `start` (default: the oldest) on.
-
-        Args:
-            segment_bytes: size of a full-sized segment; the first ones of a new log are smaller, existing ones keep theirs.
-            start: a position that an earlier open or `watermark.position` gave.
-            synced_to: what is known, from a checkpoint, to have been synced.
-            tails: as `watermark.tails` was at the checkpoint: segments below `start` are held to it.
-            epochs: as the property of that name was at the checkpoint.
-
-        Raises:
-            ReadFailed, LogError, OSError: as `inspect`. Nothing was changed.
-        """
-        found = inspect(disk, folder, start=start, synced_to=synced_to, tails=tails, epochs=epochs, visit=visit)
-        return cls.activate(found, segment_bytes=segment_bytes)
-
-    @classmethod
-    def activate(
-        cls, found: Inspection, *, segment_bytes: int = SEGMENT_BYTES, is_only_member: bool = True
-    ) -> "SegmentedLog":
+    def activate(cls, found: Inspection, *, segment_bytes: int, is_only_member: bool = True) -> "SegmentedLog":
         """Make a log that was inspected ready to be appended to: write lost seals again, and clear a torn tail.
 
         Args:
+            segment_bytes: size of a full-sized segment; the first ones of a new log are smaller, existing ones keep theirs.
             is_only_member: no other node has a copy. Only then does the log continue behind damage at its end, in a new segment.
                 Otherwise it is a slave's until it begins an epoch.
 
@@ -275,12 +241,6 @@ class SegmentedLog:
         bases = self.stored.hide_before(offset, self.gather.base)
         for base in bases:
             self.watermark.tails.pop(base, None)
-        return bases
-
-    def drop_before(self, offset: int) -> list[int]:
-        """Drop whole segments below a log offset and delete their files at once; their bases."""
-        bases = self.hide_before(offset)
-        self.stored.delete_hidden(self.stored.hidden_segments)
         return bases
 
     def truncate(self, to: Truncation, *, high_watermark: int, checkpoint_offset: int) -> None:

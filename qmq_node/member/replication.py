@@ -16,13 +16,15 @@ from dataclasses import replace
 from math import inf
 from typing import Any
 
+from aiohttp import web
+
 from qmq.errors import SettingError
 from qmq.net.open_files import FileBudget
 from qmq.protocol.codes import BrokerGroupState, ReplicaRole, Role
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse, SlaveEnd
 from qmq.protocol.frames import Frame
 from qmq.protocol.reasons import NO_REASON, Code, Reason
-from qmq_node.admin.server import AdminPages, JsonPost
+from qmq_node.admin.server import AdminPages, BadRequest, JsonPost, Params
 from qmq_node.commits.applying import Applying
 from qmq_node.daemon.part import Part
 from qmq_node.log.log import SegmentedLog
@@ -41,8 +43,7 @@ from qmq_node.replication.flush_check import flush_problem
 from qmq_node.replication.master.listener import SyncListener, sync_secret_of, warn_if_open
 from qmq_node.replication.newest_membership import NewestMembership
 from qmq_node.replication.rules.roles import Copying, CopyPhase, ReplicaState
-from qmq_node.replication.switch_over.page import switch_over_posts
-from qmq_node.replication.switch_over.switch_over import SwitchOverRejected
+from qmq_node.replication.switch_over.switch_over import SwitchOverRejected, SwitchOverUnknown
 
 _WITHOUT_CLIENTS = {
     ReplicaRole.WAITING: Reason.of(Code.WAITS_FOR_MASTER),
@@ -286,7 +287,15 @@ class Replication(Part):
 
     def posts(self) -> dict[str, JsonPost]:
         """Return the admin pages that change the node's role in its group."""
-        return switch_over_posts(self.switch_over)
+        return {"/switch-over": self._switch_over}
+
+    async def _switch_over(self, _: web.Request, params: Params) -> dict[str, Any]:
+        try:
+            return await self.switch_over(params.text("to", ""))
+        except SwitchOverRejected as rejected:
+            raise BadRequest(409, rejected.code, str(rejected)) from rejected
+        except SwitchOverUnknown as unknown:
+            raise BadRequest(503, unknown.code, str(unknown)) from unknown
 
     async def switch_over(self, to: str) -> dict[str, Any]:
         """Have a slave promoted, as `PlannedSwitchOvers.now`. Raises SwitchOverRejected, SwitchOverUnknown."""

@@ -2,15 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
+from qmq.errors import LogError
 from qmq.protocol.codes import ReplicaRole
 from qmq.protocol.group_memberships import GroupMembership
 from qmq.protocol.reasons import NO_REASON, Code, Reason
 from qmq.supervisor import Supervisor
-from qmq_node.member.log_changes import LogChanges
-from qmq_node.member.shell import Shell
+from qmq_node.member.role_shell import MemberShell
 from qmq_node.process.life import LifeEnded
 from qmq_node.process.role_changes import RoleChanges
 from qmq_node.replication.master.leading import Leading
@@ -29,7 +29,7 @@ class Member:
 
     node_id: str
     memberships: NewestMembership
-    _shell: Shell
+    _shell: MemberShell
     _supervisor: Supervisor
     _role_changes: RoleChanges
     _role: ReplicaRole = field(default=ReplicaRole.WAITING, init=False)
@@ -45,13 +45,14 @@ class Member:
     """Follows, or waits for the epoch to be confirmed."""
     is_alone: bool = field(default=False, init=False)
     """Whether the node serves as the only member."""
+    changes_log: bool = field(default=False, init=False)
+    """A change of the log was begun, after which the node opens it again. The next life does what the membership says."""
     _is_closed: bool = field(default=False, init=False)
     on_role: Callable[[], None] = field(default=lambda: None, init=False)
     """Called when the node has another role."""
 
     def __post_init__(self) -> None:
         self._role_changes.became(self._role)
-        self.log_changes = LogChanges(self._shell)
 
     @property
     def role(self) -> ReplicaRole:
@@ -92,7 +93,7 @@ class Member:
         while True:
             await self.memberships.changed.wait()
             self.memberships.changed.clear()
-            if self._is_closed or self.log_changes.is_begun:
+            if self._is_closed or self.changes_log:
                 continue
             if self.membership is not None and self.role is not ReplicaRole.FAILED:
                 await self._do(self.membership)
@@ -207,8 +208,11 @@ class Member:
         try:
             await follower.run(address)
         except Diverged as diverged:
-            self.role, self.reason = ReplicaRole.WAITING, Reason.of(Code.TRUNCATED, end=diverged.truncation.end)
-            await self.log_changes.truncate(diverged.truncation)
+            # The new master does not have what is removed; it was never acknowledged.
+            to = diverged.truncation
+            self.role, self.reason = ReplicaRole.WAITING, Reason.of(Code.TRUNCATED, end=to.end)
+            why = f"the log was truncated to offset {to.end}, which begins epoch {to.epoch}"
+            await self._change_log(self._shell.truncate(to), why)
         except LogCopied as copied:
             self._shell.end(LifeEnded(str(copied)))
         except MustCopy as error:
@@ -237,11 +241,19 @@ class Member:
         explain(Reason.of(Code.NO_ANSWER))
         await self._shell.wait_for_state(address, explain)
         logger.error("node %s replaces its log by a copy of the master's: %s", self.node_id, problem)
-        await self._copy_all(problem)
+        # The master knows that the set is without this node. The next life replaces the log.
+        self.role, self.reason = ReplicaRole.COPYING, Reason.of(Code.LOG_REPLACED, why=problem)
+        await self._change_log(self._shell.discard_log(), self.reason)
 
-    async def _copy_all(self, why: str) -> None:
-        self.role, self.reason = ReplicaRole.COPYING, Reason.of(Code.LOG_REPLACED, why=why)
-        await self.log_changes.discard(self.reason)
+    async def _change_log(self, change: Awaitable[None], why: str) -> None:
+        """Change the log of a slave, then end this life, with an error of the disk if there is one."""
+        self.changes_log = True
+        try:
+            await change
+        except (LogError, OSError) as error:
+            self._shell.end(error)
+        else:
+            self._shell.end(LifeEnded(why))
 
     async def _lead(self, membership: Membership) -> None:
         self.role, self.reason = ReplicaRole.PROMOTED, Reason.of(Code.FIRST_COMMIT)

@@ -1,20 +1,23 @@
 """Metrics of a node's role in its broker group."""
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from prometheus_client.core import Metric
 
 from qmq.protocol.codes import ReplicaRole
 from qmq_node.daemon.metrics import DaemonMetrics
-from qmq_node.member.role_report import Reported
 from qmq_node.node.metrics import log_metrics
 from qmq_node.node.node import Node
 from qmq_node.node.storage import Storage
 from qmq_node.process.counters import MetricFamilies
 from qmq_node.replication.master.leading import Leading
 
+if TYPE_CHECKING:
+    from qmq_node.member.replication import Replication
 
-def role_metrics(families: MetricFamilies, role: Reported) -> Iterable[Metric]:
+
+def role_metrics(families: MetricFamilies, role: "Replication") -> Iterable[Metric]:
     """The metrics of a node's role. Those of masters and slaves are there only while it is one."""
     member, gauge, gauge_by = role.member, families.gauge, families.gauge_by
     roles = {one.name.lower(): float(one is member.role) for one in ReplicaRole if one is not ReplicaRole.NONE}
@@ -50,7 +53,7 @@ def _master_metrics(families: MetricFamilies, leading: Leading) -> Iterable[Metr
 class MemberMetrics(DaemonMetrics):
     """The metrics of a member that does not serve clients."""
 
-    def __init__(self, node: Node, role: Reported, storage: Storage, prefix: str) -> None:
+    def __init__(self, node: Node, role: "Replication", storage: Storage, prefix: str) -> None:
         super().__init__(node, prefix, {"broker_group": node.options.broker_group})
         self._role = role
         self._storage = storage

@@ -1,34 +1,16 @@
 """What a node reports of its role in its broker group on the page /stats."""
 
 from dataclasses import asdict
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from qmq_node.commits.applying import Applying
-from qmq_node.log.log import SegmentedLog
-from qmq_node.member.role import Member
-from qmq_node.process.machine import Machine
 from qmq_node.replication.master.leading import Leading
-from qmq_node.replication.replica_state import ReplicaStateFile
 from qmq_node.replication.slave.follower import Follower
 
-
-class Reported(Protocol):
-    """What the reports need of the role of a node."""
-
-    member: Member
-    machine: Machine
-    replica: ReplicaStateFile
-
-    @property
-    def log(self) -> SegmentedLog:
-        """The log of the node."""
-
-    @property
-    def applying(self) -> Applying | None:
-        """None: the log was opened as that of the only member."""
+if TYPE_CHECKING:
+    from qmq_node.member.replication import Replication
 
 
-def role_report(role: Reported) -> dict[str, Any]:
+def role_report(role: "Replication") -> dict[str, Any]:
     """Return the table `replication` of the page /stats. Offsets and sizes in bytes; what is not known is null."""
     member, membership = role.member, role.member.membership
     report: dict[str, Any] = {
@@ -66,7 +48,7 @@ def _of_master(leading: Leading) -> dict[str, Any]:
     }
 
 
-def _of_slave(role: Reported, follower: Follower) -> dict[str, Any]:
+def _of_slave(role: "Replication", follower: Follower) -> dict[str, Any]:
     silent, progress = follower.silent_seconds, follower.copy.progress
     return {
         "received_end": role.log.written_end,

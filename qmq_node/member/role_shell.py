@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from qmq.net.node_secret import NodeSecret
 from qmq.protocol.group_memberships import MembershipResult
@@ -14,7 +14,6 @@ from qmq_node.daemon.options import NodeOptions
 from qmq_node.log.record import EPOCH_KIND, FIRST_EPOCH, encode_epoch
 from qmq_node.log.truncation import Truncation
 from qmq_node.member.member_store import MemberStore
-from qmq_node.member.role import Member
 from qmq_node.node.folder import NodeFolder
 from qmq_node.node.storage import Storage
 from qmq_node.replication.flush_check import flush_problem
@@ -29,10 +28,13 @@ from qmq_node.replication.switch_over.held_clients import HeldClients
 from qmq_node.replication.switch_over.planned_switch_overs import PlannedSwitchOvers
 from qmq_node.replication.switch_over.switch_over import RequestResignation, SwitchOver
 
+if TYPE_CHECKING:
+    from qmq_node.member.role import Member
+
 
 @dataclass(eq=False, repr=False)
 class MemberShell:
-    """Opens, writes, truncates and serves as `Member` says: a `Shell` around one node."""
+    """Opens, writes, truncates and serves as `Member` says."""
 
     boot_id: str
     """Identifies this life."""
@@ -54,14 +56,15 @@ class MemberShell:
     database_responds: Callable[[], bool]
     """Whether a metaserver can change the membership now, as far as this node knows."""
     node_id: str
-    member: Member = field(init=False)
+    member: "Member" = field(init=False)
     """The role of the node, which this is the shell of."""
     applying: Applying | None = field(default=None, init=False)
     """Of a member that does not write to its log; None: the log was opened as that of the only member."""
     has_ended: bool = field(default=False, init=False)
     """Whether this life ended, so that the process makes a new one."""
     log_problem: str = field(default="", init=False)
-    """Why the log could not be used when it was opened; "" if it could."""
+    """Why the log that was opened can't be used, so that it has to be replaced by a copy of the master's; "" if it can. A log that
+    fails later is opened again by the next start."""
     switch_overs: PlannedSwitchOvers | None = field(default=None, init=False)
     """Of a node that leads."""
     _stores: int = field(default=0, init=False)
@@ -75,9 +78,11 @@ class MemberShell:
 
     @property
     def replica_state(self) -> ReplicaState:
+        """What is on disk."""
         return self._folder.replica.state
 
     async def store_replica_state(self, state: ReplicaState) -> None:
+        """Make it durable. Raises OSError, or ValueError for an older epoch."""
         if state != self._folder.replica.state:
             self._stores += 1
             self.write_under_way = self._stores
@@ -99,6 +104,7 @@ class MemberShell:
         )
 
     def new_follower(self) -> Follower:
+        """A follower in the epoch on disk."""
         assert self.applying is not None
         return Follower(
             self._storage.log,
@@ -118,6 +124,7 @@ class MemberShell:
         )
 
     async def begin_epoch(self, membership: Membership) -> tuple[Leading, int]:
+        """Lead the epoch on disk: apply the whole log, and append the record of the epoch; its log offset."""
         await self._begin_writing()
         leading = self._new_leading(membership)
         leading.start()
@@ -125,11 +132,13 @@ class MemberShell:
         return leading, offset
 
     async def begin_alone(self) -> None:
+        """Write to the log from now on, in the epoch on disk, without slaves: apply the whole log."""
         await self._begin_writing()
         if self._storage.log.epoch > FIRST_EPOCH:
             self.append_epoch()
 
     async def begin_replicating(self, membership: Membership) -> Leading:
+        """Lead the epoch on disk, which this node has served alone until now, while clients are connected."""
         done = asyncio.get_running_loop().create_future()
 
         def begin() -> None:
@@ -146,9 +155,11 @@ class MemberShell:
         return leading
 
     async def wait_for_state(self, address: str, on_problem: Callable[[str], None]) -> None:
+        """As `qmq_node.replication.slave.state_copy.wait_for_state`."""
         await wait_for_state(address, self._identity(), on_problem)
 
     def replication_problem(self) -> str:
+        """Why this node can't have slaves; "" if it can."""
         return flush_problem(self._options.broker_group, self._options.flush)
 
     async def _begin_writing(self) -> None:
@@ -224,9 +235,11 @@ class MemberShell:
         return offset
 
     async def wait_confirmed(self, offset: int) -> None:
+        """Wait until the record at a log offset is below the high watermark. Raises LogError when the log fails."""
         await self._storage.committer.synced(offset)
 
     async def truncate(self, to: Truncation) -> None:
+        """Truncate the log, which is not used any more. Raises LogError or OSError."""
         assert self.applying is not None
         known = min(self.applying.known_high_watermark, self._storage.log.written_end)
         await self._storage.segment_removal.close()
@@ -235,10 +248,12 @@ class MemberShell:
             await asyncio.to_thread(lambda: self._storage.log.truncate(to, high_watermark=known, checkpoint_offset=at))
 
     async def discard_log(self) -> None:
+        """Record that the log, which is not used any more, is replaced by a copy of the master's. Raises OSError."""
         await self._storage.segment_removal.close()
         async with self._storage.checkpoints.lock:
             await asyncio.to_thread(self._folder.replica.set_copying, Copying(0, 0, CopyPhase.CLEARING))
 
     def end(self, error: BaseException) -> None:
+        """End this node with an error; after LifeEnded, the process makes a new one."""
         self.has_ended = True
         self._daemon.failure.set(error)

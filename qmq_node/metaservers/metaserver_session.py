@@ -2,9 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from qmq.clock import Clock
 from qmq.errors import ProtocolError, QmqError, SettingError
@@ -13,10 +12,12 @@ from qmq.net.discovery import find_metaserver
 from qmq.net.node_secret import NodeSecret
 from qmq.protocol.codes import BrokerRequestType, Command, ResponseCode
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse, Refusal
-from qmq.protocol.frames import Frame
 from qmq.supervisor import Supervisor
 from qmq_node.process.first_failure import any_of
 from qmq_node.server.connection_auth import authenticate
+
+if TYPE_CHECKING:
+    from qmq_node.metaservers.metaservers import Metaservers
 
 CALL_SECONDS = 2.0
 """Time limit for each step: opening a connection, the proof of the node secret, a heartbeat; and for leaving as a whole."""
@@ -29,23 +30,6 @@ DUPLICATE_SECONDS = 60.0
 logger = logging.getLogger("qmq.metaservers")
 
 
-class SessionOwner(Protocol):
-    """What a session needs of the node's other sessions."""
-
-    def describe(self, request_type: BrokerRequestType) -> NodeRegisterRequest:
-        """The request to send now."""
-
-    def answered(self, session: "MetaserverSession", request: NodeRegisterRequest) -> None:
-        """Called with each answer to a registration or heartbeat; it is `session.last`."""
-
-    @property
-    def pushed(self) -> Callable[[Frame], None] | None:
-        """Called with each request of a metaserver."""
-
-    def session_at(self, address: str) -> "MetaserverSession | None":
-        """The session that uses the metaserver at this TCP address."""
-
-
 @dataclass(eq=False, repr=False)
 class MetaserverSession:
     """Keeps a node registered with the metaserver whose address page is `url`.
@@ -54,7 +38,7 @@ class MetaserverSession:
     """
 
     url: str
-    _owner: SessionOwner
+    _owner: "Metaservers"
     _clock: Clock
     _supervisor: Supervisor
     _secret: NodeSecret | None

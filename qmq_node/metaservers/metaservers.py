@@ -97,10 +97,11 @@ class Metaservers:
     # --- of sessions -------------------------------------------------------------------------------------------------
 
     def session_at(self, address: str) -> MetaserverSession | None:
+        """The session that uses the metaserver at this TCP address."""
         return next((session for session in self.sessions if session.address == address), None)
 
     def answered(self, session: MetaserverSession, request: NodeRegisterRequest) -> None:
-        """Choose the metaserver to follow, and apply its last answer."""
+        """A registration or heartbeat was answered: choose the metaserver to follow, and apply its last answer."""
         chosen, before = self._chosen(session), self.followed
         if before is not None and chosen is not before:
             why = (

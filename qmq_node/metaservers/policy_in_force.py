@@ -4,22 +4,25 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from hashlib import blake2b
 
 from qmq.errors import ProtocolError
-from qmq_node.log.atomic_file import read_file, replace_file
+from qmq_node.log.atomic_file import CheckedFile
 from qmq_node.log.disk import Disk
 from qmq_node.policy import NO_POLICY, POLICY_BYTES_MAX, NodePolicy, decode_policy
 from qmq_node.requests.send_gate import SendGate
 
-_DIGEST_BYTES = 16
+
+def policy_file(disk: Disk, folder: str) -> CheckedFile:
+    """The policy document in a node's folder, as received: a newer version of this program may read more of it."""
+    return CheckedFile(disk, folder, "policy", POLICY_BYTES_MAX)
 
 
 @dataclass(eq=False, repr=False)
 class PolicyInForce:
     """The newest policy that the metaserver sent, stored in the node's data folder before it is applied."""
 
-    _file: "PolicyFile"
+    _file: CheckedFile
+    """As `policy_file` returns it."""
     _send_gate: SendGate
     _on_change: Callable[[], None]
     """Called once a new policy is in force."""
@@ -29,13 +32,14 @@ class PolicyInForce:
     def load(self) -> None:
         """Apply the stored policy; without one, or with an unreadable one, the node serves unrestricted. Reads the disk."""
         try:
-            found = self._file.load()
+            document = self._file.load()
+            policy = decode_policy(document) if document is not None else None
         except (ProtocolError, OSError) as error:
-            self._logger.error("the policy in %s can't be read, none is in force: %s", self._file.folder, error)
+            self._logger.error("the policy in %s can't be read, none is in force: %s", self._file.path, error)
             return
-        if found is not None:
-            self._apply(found)
-            self._logger.info("policy %s is in force, from the data folder", found.version)
+        if policy is not None:
+            self._apply(policy)
+            self._logger.info("policy %s is in force, from the data folder", policy.version)
 
     async def replace(self, document: bytes) -> None:
         """Store a policy in a thread, then apply it.
@@ -59,33 +63,3 @@ class PolicyInForce:
     def _apply(self, policy: NodePolicy) -> None:
         self.policy = policy
         self._send_gate.apply(policy)
-
-
-class PolicyFile:
-    """The policy document in a node's folder: replaced as a whole, durable when `save` returns, preceded by its checksum."""
-
-    def __init__(self, disk: Disk, folder: str) -> None:
-        self._disk = disk
-        self.folder = folder
-        self._path = f"{folder}/policy"
-
-    def save(self, document: bytes) -> None:
-        """Write a document as received: a newer version of this program may read more of it.
-
-        Raises OSError; the previous file is unchanged then.
-        """
-        replace_file(self._disk, self._path, [_check(document) + b"\n", document])
-
-    def load(self) -> NodePolicy | None:
-        """The policy that was saved last; None when none was. Raises ProtocolError for a damaged file, or OSError."""
-        stored = read_file(self._disk, self._path, POLICY_BYTES_MAX + 2 * _DIGEST_BYTES + 1)
-        if stored is None:
-            return None
-        check, _, data = stored.partition(b"\n")
-        if check != _check(data):
-            raise ProtocolError("its check does not match")
-        return decode_policy(data)
-
-
-def _check(data: bytes) -> bytes:
-    return blake2b(data, digest_size=_DIGEST_BYTES).hexdigest().encode()

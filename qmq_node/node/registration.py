@@ -16,7 +16,7 @@ from qmq_node.daemon.options import NodeOptions
 from qmq_node.daemon.part import Part
 from qmq_node.log.commit import RECORD_HEAD_BYTES_MAX
 from qmq_node.metaservers.metaservers import Metaservers
-from qmq_node.metaservers.policy_in_force import PolicyFile, PolicyInForce
+from qmq_node.metaservers.policy_in_force import PolicyInForce, policy_file
 from qmq_node.node.folder import NodeFolder
 from qmq_node.node.storage import Storage
 from qmq_node.policy import NodePolicy
@@ -50,7 +50,7 @@ class Registration(Part):
         self.metaserver_read_only = NO_REASON
         self.send_gate = SendGate(daemon.clock)
         self.policies = PolicyInForce(
-            PolicyFile(daemon.disk, options.data_dir), self.send_gate, lambda: self.on_policy(), daemon.logger
+            policy_file(daemon.disk, options.data_dir), self.send_gate, lambda: self.on_policy(), daemon.logger
         )  # fmt: skip
         self.on_policy: Callable[[], None] = lambda: None
         """Called when another policy is in force. Sends are judged by it already."""

@@ -20,7 +20,7 @@ A master:
 - `membership_client`: how these and resignations reach a metaserver.
 - `switch_over`: has a slave promoted while clients wait.
 - `held_clients`: the clients that wait.
-- `planned_switch_overs`: those that an operator requests (`switch_over_page`), and the one before the node stops.
+- `planned_switch_overs`: those that an operator requests, and the one before the node stops.
 
 A slave:
 
@@ -35,8 +35,7 @@ Both:
 
 - `role_report`, `role_metrics`: what a node reports of its role.
 - `newest_membership`: the membership that a node acts on.
-- `shell`: what a member needs of its node; `member_shell`: what it does with it when its role changes.
-- `log_changes`: truncates or discards the log of a slave.
+- `role_shell`: what a member does with its node when its role changes.
 - `registration`: what it reports to metaservers.
 - `flush_check`: settings with which a node can't be one of several members.
 """

@@ -6,10 +6,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from qmq.clock import Clock
-from qmq.errors import LogError
+from qmq.errors import LogError, ReadRefused
 from qmq.protocol.codes import FollowResult, FollowState
 from qmq.protocol.reasons import Reason
-from qmq.protocol.replication import Confirm, FollowRequest, FollowResponse, ReadCopyRequest, ReadCopyResponse
+from qmq.protocol.replication import (
+    COPY_FORBIDDEN,
+    Confirm,
+    FollowRequest,
+    FollowResponse,
+    ReadCopyRequest,
+    ReadCopyResponse,
+)
 from qmq.supervisor import Supervisor
 from qmq_node.commits.committer import Committer
 from qmq_node.log.checkpoint import CheckpointStore
@@ -25,7 +32,7 @@ from qmq_node.replication.master.retention_holds import RetentionHolds
 from qmq_node.replication.master.sender import CommitSource, Sender
 from qmq_node.replication.master.sessions import Sessions
 from qmq_node.replication.master.slave_report import SlaveReport
-from qmq_node.replication.master.state_reads import StateReads, refused
+from qmq_node.replication.master.state_reads import StateReads
 from qmq_node.replication.rules.master import Master, SessionRejected
 from qmq_node.replication.rules.membership import Membership
 from qmq_node.replication.slave_claim import SlaveClaim
@@ -216,7 +223,7 @@ class Leading:
         except FollowRejected as rejected:
             if rejected.result is FollowResult.NEWER_EPOCH:
                 self.on_newer_epoch(request.epoch)
-            raise refused(rejected) from rejected
+            raise ReadRefused(f"{rejected.result.name}: {rejected}", code=COPY_FORBIDDEN) from rejected
         self.counters.sent_bytes["state"] += len(answer.data)
         return answer
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 from qmq.clock import Clock
 from qmq.errors import ReadRefused
-from qmq.protocol.replication import COPY_BUSY, COPY_FORBIDDEN, COPY_REMOVED, ReadCopyRequest, ReadCopyResponse
+from qmq.protocol.replication import COPY_BUSY, COPY_REMOVED, ReadCopyRequest, ReadCopyResponse
 from qmq_node.log.checkpoint import CheckpointFile, CheckpointStore
-from qmq_node.replication.master.following_slaves import FollowRejected, FollowRules
+from qmq_node.replication.master.following_slaves import FollowRules
 from qmq_node.replication.master.retention_holds import RetentionHolds
 
 STATE_SECONDS = 60.0
@@ -86,8 +86,3 @@ class StateReads:
         """Let go of the checkpoint if no slave reads it any more. To be called periodically."""
         if self._open is not None and self._clock.monotonic() - self._used_at >= STATE_SECONDS:
             self._open = None
-
-
-def refused(rejected: FollowRejected) -> ReadRefused:
-    """Return the answer to a slave that FOLLOW would not accept."""
-    return ReadRefused(f"{rejected.result.name}: {rejected}", code=COPY_FORBIDDEN)

@@ -14,7 +14,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from qmq.clock import Clock
 from qmq.errors import LogError, QmqError
@@ -23,6 +22,7 @@ from qmq.protocol.group_memberships import GroupMembership, MembershipResponse, 
 from qmq_node.replication.master.leading import Leading
 from qmq_node.replication.master.slave_report import SlaveReport
 from qmq_node.replication.rules.membership import Membership, Resignation
+from qmq_node.replication.switch_over.held_clients import HeldClients
 
 DRAIN_SECONDS = 2.0
 """How long requests in progress may take once further ones are held."""
@@ -53,29 +53,12 @@ class SwitchOverUnknown(QmqError):
     retriable = True
 
 
-class Clients(Protocol):
-    """The requests of a node's clients."""
-
-    @property
-    def in_progress(self) -> int:
-        """How many are without an answer, except held ones."""
-
-    def hold(self) -> None:
-        """Handle no further requests, and let none in progress wait for messages."""
-
-    def resume(self) -> None:
-        """Handle those that were held, and all others."""
-
-    async def answered(self) -> None:
-        """Wait until none is in progress."""
-
-
 @dataclass(eq=False, repr=False)
 class SwitchOver:
     """Switch-overs of one master, one at a time."""
 
     _leading: Leading
-    _clients: Clients
+    _clients: HeldClients
     _request: RequestResignation
     _clock: Clock
     _is_running: bool = field(default=False, init=False)

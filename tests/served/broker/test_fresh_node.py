@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from qmq_node.log.log import SEGMENT_BYTES
 from qmq_node.log.segment import FIRST_SEGMENT_BYTES
 from tests.support.drivers.in_process import connected, message, running_broker
 from tests.support.waiting import eventually_async
@@ -16,7 +15,7 @@ def allocated_bytes(folder: Path) -> int:
 
 
 async def test_a_fresh_broker_takes_one_small_segment(tmp_path: Path) -> None:
-    async with running_broker(tmp_path, segment_bytes=SEGMENT_BYTES) as broker, connected(broker) as client:
+    async with running_broker(tmp_path, segment_bytes=1 << 30) as broker, connected(broker) as client:
         assert FIRST_SEGMENT_BYTES <= allocated_bytes(tmp_path) <= SYSTEM_BYTES_MAX // NODES
         assert not await client.send(message(0))
         await eventually_async(lambda: broker.log.gather.prepared_bytes > 0, what="the next segment is created ahead")

@@ -20,6 +20,7 @@ from qmq_node.replication.slave.follower import Follower
 from tests.sim.replication.following import SECRET, Payloads
 from tests.support.drivers.copies import assert_prefix, slave_copy_of
 from tests.support.drivers.in_process import machine
+from tests.support.drivers.logs import open_log
 from tests.support.waiting import eventually_async
 
 PROMOTION = "00000000-0000-4000-8000-000000000001"
@@ -34,7 +35,7 @@ async def test_a_slave_follows_over_real_sockets(tmp_path: Path) -> None:
         Supervisor(on.clock, logger=logging.getLogger("test"), on_failure=lambda _, error: failures.append(error))
         for _ in range(2)
     ]
-    log = SegmentedLog.open(on.disk, str(tmp_path / "m"), segment_bytes=1 << 20, visit=lambda _: None)
+    log = open_log(on.disk, str(tmp_path / "m"), segment_bytes=1 << 20)
     committer = Committer(
         log, on.clock, lambda _: None, failures.append, supervisors[0], FlushPolicy.ALWAYS, 1.0, on.start_thread
     )

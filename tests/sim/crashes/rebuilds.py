@@ -6,6 +6,7 @@ from broker_node.storage.oldest_sequence import adjust_begin
 from broker_node.storage.store import MessageStore
 from tests.support.disks.disk_work import repeat
 from tests.support.disks.memory_disk import MemoryDisk
+from tests.support.drivers.logs import drop_before
 from tests.support.drivers.replicas import state_of
 from tests.support.drivers.store_driver import GROUP, StoreDriver
 
@@ -50,4 +51,4 @@ class Broker(StoreDriver):
         self.checkpoint(is_serving=True)
         floor = self.store.log.watermark.position.offset
         self.checkpoint(is_serving=True)
-        self.store.log.drop_before(floor)
+        drop_before(self.store.log, floor)

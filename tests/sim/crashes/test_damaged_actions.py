@@ -13,11 +13,11 @@ from broker_node.storage.store import MessageStore
 from broker_node.storage.subject_table import StoreLimits
 from qmq.protocol.names import retry_subject
 from qmq_node.log.handles import HandleCache
-from qmq_node.log.log import SegmentedLog
 from qmq_node.log.record import iter_records
 from qmq_node.log.recovery import Commit
 from tests.sim.crashes.shared_ids import FULL, SUBJECT, Line, Shared
 from tests.support.disks.memory_disk import MemoryDisk
+from tests.support.drivers.logs import open_log
 from tests.support.drivers.store_driver import GROUP, ROOT
 
 RETRY = retry_subject(SUBJECT, GROUP)
@@ -68,7 +68,7 @@ class Truth:
         self.acked: set[int] = set()
         self._sequences: set[int] = set()
         self._copies = range(0)
-        SegmentedLog.open(
+        open_log(
             driver.disk.after_kill(), f"{ROOT}/log", segment_bytes=driver.segment_bytes, start=None, visit=self._commit
         )
 

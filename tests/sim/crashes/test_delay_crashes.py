@@ -21,6 +21,7 @@ from qmq_node.log.handles import HandleCache
 from qmq_node.slices import run_to_end
 from tests.support.disks.memory_disk import MemoryDisk, SimulatedCrash
 from tests.support.drivers.delay_driver import DelayDriver
+from tests.support.drivers.logs import drop_before
 from tests.support.promises import CaughtBy, Check
 
 FULL = os.environ.get("QMQ_FAULTS") == "full"
@@ -260,7 +261,7 @@ def test_a_log_that_is_cut_too_early_is_caught(monkeypatch: pytest.MonkeyPatch) 
 
     def hasty(self: DelayDriver) -> None:
         self._floor = self.store.log.written_end
-        self.store.log.drop_before(self._floor)
+        drop_before(self.store.log, self._floor)
         checkpoint(self)
 
     monkeypatch.setattr(DelayDriver, "checkpoint", hasty)

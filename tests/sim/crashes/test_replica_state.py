@@ -3,11 +3,11 @@
 import contextlib
 import random
 
-from qmq_node.log.log import SegmentedLog
 from qmq_node.log.opening import inspect
 from qmq_node.replication.replica_state import ReplicaStateFile
 from qmq_node.replication.rules.roles import ReplicaState
 from tests.support.disks.memory_disk import MemoryDisk, SimulatedCrash
+from tests.support.drivers.logs import open_log
 from tests.support.promises import Check, judging
 
 EPOCHS = range(2, 6)
@@ -28,7 +28,7 @@ class Promotions:
         self.disk.make_dir("data")
         states = ReplicaStateFile(self.disk, "data")
         states.load()
-        log = SegmentedLog.open(self.disk, "data/log", segment_bytes=16 * 1024, visit=lambda _: None)
+        log = open_log(self.disk, "data/log", segment_bytes=16 * 1024)
         for epoch in EPOCHS:
             states.save(ReplicaState(epoch, f"p-{epoch}", False))
             self.epoch = epoch

@@ -10,6 +10,7 @@ from qmq_node.log.opening import inspect
 from qmq_node.log.record import BEGINNING, HEADER_BYTES, Position
 from qmq_node.log.truncation import Truncation, TruncationFile, finish_truncation
 from tests.support.disks.memory_disk import MemoryDisk, SimulatedCrash
+from tests.support.drivers.logs import open_log
 from tests.support.promises import Check, judging
 from tests.unit.qmq_node.log.logs import SEGMENT, seal, written
 
@@ -22,7 +23,7 @@ class Truncating:
     def __init__(self) -> None:
         rng = random.Random(6)
         self.disk = MemoryDisk()
-        self.log = SegmentedLog.open(self.disk, FOLDER, segment_bytes=SEGMENT, visit=lambda _: None)
+        self.log = open_log(self.disk, FOLDER, segment_bytes=SEGMENT)
         self.commits = [BEGINNING]
         for number in range(40):
             self.log.gather.append(1, rng.randbytes(rng.randint(1, 4000)))

@@ -29,6 +29,7 @@ from tests.sim.world.loop import SimulatedClock, running_loop
 from tests.support.disks.memory_disk import MemoryDisk
 from tests.support.drivers.breaking import Injected
 from tests.support.drivers.in_process import machine
+from tests.support.drivers.logs import open_log
 from tests.support.waiting import eventually_async
 
 SEGMENT_BYTES = 8 << 10
@@ -374,7 +375,7 @@ async def leading(
     supervisor = BreakableSupervisor(
         clock, logger=logging.getLogger("test"), on_failure=lambda _, error: failures.append(error)
     )
-    log = SegmentedLog.open(on.disk, "log", segment_bytes=SEGMENT_BYTES, visit=lambda _: None)
+    log = open_log(on.disk, "log", segment_bytes=SEGMENT_BYTES)
     store = MembershipStore(stored_membership or membership())
     scene: Scene
     committer = Committer(

@@ -14,6 +14,7 @@ from qmq_node.replication.master import candidates
 from qmq_node.replication.master import listener as listener_module
 from tests.sim.leading.raw_slaves import raw, with_a_good_slave
 from tests.sim.leading.scene import PROMOTION, SEGMENT_BYTES, ScriptedSlave, commit_bytes, leading, membership
+from tests.support.drivers.logs import drop_before
 from tests.support.waiting import eventually_async
 
 OTHER = "00000000-0000-0000-0000-000000000002"
@@ -79,7 +80,7 @@ async def test_a_slave_behind_the_begin_of_the_log_has_to_copy() -> None:
     async with with_a_good_slave() as (scene, _):
         for _ in range(80):
             await scene.write()
-        await asyncio.to_thread(scene.log.drop_before, 9_000)
+        await asyncio.to_thread(drop_before, scene.log, 9_000)
         answer = await scene.slave("a").ask()
         assert answer.result is FollowResult.TOO_FAR_BEHIND
         assert answer.reason == "the slave's log ends at 0, and the master's begins at 8192"
@@ -98,7 +99,7 @@ async def test_a_slave_at_the_begin_of_the_log_follows_as_long_as_the_crc_there_
         await eventually_async(lambda: not slave.in_sync)
         for _ in range(60):
             await scene.write()
-        await asyncio.to_thread(scene.log.drop_before, SEGMENT_BYTES)
+        await asyncio.to_thread(drop_before, scene.log, SEGMENT_BYTES)
         assert scene.log.begin == SEGMENT_BYTES
         monkeypatch.setattr(scene.log, "crc_at", lambda _: None)
         assert (await slave.ask()).result is FollowResult.TOO_FAR_BEHIND

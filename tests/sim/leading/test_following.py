@@ -9,6 +9,7 @@ from qmq.protocol.codes import FollowResult, FollowState
 from qmq_node.log.record import HEADER_BYTES
 from qmq_node.replication.master import feed, sender
 from tests.sim.leading.scene import Scene, ScriptedSlave, leading, membership
+from tests.support.drivers.logs import drop_before
 from tests.support.waiting import eventually_async
 
 
@@ -172,7 +173,7 @@ async def test_what_a_slave_keeps_is_checked_as_far_as_its_crc_is_in_memory(monk
 
 async def test_a_slave_of_the_in_sync_set_does_not_discard_its_log() -> None:
     async with leading(membership("m", "a"), commits_before=120) as scene:
-        await asyncio.to_thread(scene.log.drop_before, 9_000)
+        await asyncio.to_thread(drop_before, scene.log, 9_000)
         slave = scene.slave("a")
         # As if an older copy of its folder had been put back.
         answer = await slave.ask()

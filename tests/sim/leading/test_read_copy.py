@@ -18,6 +18,7 @@ from qmq_node.replication.master.retention_holds import HOLD_SECONDS
 from qmq_node.replication.master.state_reads import STATE_SECONDS
 from qmq_node.replication.slave_claim import SlaveClaim, prove
 from tests.sim.leading.scene import EPOCH, PROMOTION, Scene, leading, membership
+from tests.support.drivers.logs import drop_before
 
 STATE = b"all that the log has lost " * 40
 REQUEST = ReadCopyRequest("g1", "a", EPOCH, PROMOTION, 0, 0, 400)
@@ -160,7 +161,7 @@ async def test_a_checkpoint_without_readers_is_closed_and_the_log_is_held_for_wh
 
 async def test_a_slave_that_has_the_state_follows_from_the_begin_of_the_log_on() -> None:
     async with leading(membership("m"), commits_before=120) as scene:
-        await asyncio.to_thread(scene.log.drop_before, 9_000)
+        await asyncio.to_thread(drop_before, scene.log, 9_000)
         assert scene.log.begin == 8_192
         slave = scene.slave("a")
         for state_offset in (0, 8_191, 1 << 40):

@@ -15,6 +15,7 @@ from tests.sim.world.loop import running_loop
 from tests.support.disks.memory_disk import MemoryDisk
 from tests.support.drivers.copies import assert_prefix, opened_copy, slave_copy_of
 from tests.support.drivers.in_process import machine
+from tests.support.drivers.logs import drop_before
 from tests.support.waiting import eventually_async
 
 
@@ -101,7 +102,7 @@ async def test_logs_become_equal_and_records_are_applied(seed: int, monkeypatch:
 
 async def test_a_slave_that_is_too_far_behind_is_told_to_copy() -> None:
     async with leading(commits_before=120) as scene:
-        await asyncio.to_thread(scene.log.drop_before, 9_000)
+        await asyncio.to_thread(drop_before, scene.log, 9_000)
         slave = RealSlave(scene, "a", MemoryDisk())
         await asyncio.wait([slave.task])
         with pytest.raises(MustCopy, match="the slave's log ends at 0, and the master's begins at 8192"):

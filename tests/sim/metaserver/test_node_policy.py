@@ -17,7 +17,6 @@ from qmq.protocol.extensions import (
     NodePolicyResponse,
 )
 from qmq_node.metaservers import policy_fetcher
-from qmq_node.metaservers.policy_in_force import PolicyFile
 from qmq_node.node.node import Node
 from qmq_node.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, encode_policy
 from qmq_testing.repository import MemoryRepository
@@ -156,11 +155,11 @@ async def test_what_can_not_be_read_or_kept_is_not_applied_and_tried_again_in_gr
         )
         failures = broker.registration.metaservers.policies.failures
 
-        def full(_self: PolicyFile, _document: bytes) -> None:
+        def full(_document: bytes) -> None:
             raise OSError(28, "no space")
 
         with monkeypatch.context() as broken:
-            broken.setattr(PolicyFile, "save", full)
+            broken.setattr(broker.registration.policies._file, "save", full)
             set_policies(directory, {"g1": SHUT})
             await eventually_async(
                 lambda: (

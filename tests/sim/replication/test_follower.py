@@ -45,6 +45,7 @@ from tests.support.drivers.copies import (
     sent,
     together,
 )
+from tests.support.drivers.logs import drop_before
 from tests.support.waiting import eventually_async
 
 
@@ -268,7 +269,7 @@ def without_its_first_segment(source: SegmentedLog) -> SegmentedLog:
     second = next(number for number, commit in enumerate(commits) if commit.segment_base > 0)
     for commit in commits[: second + 9]:
         copied.complete(copied.write(commit))
-    log.drop_before(commits[second].offset)
+    drop_before(log, commits[second].offset)
     assert log.begin > 0
     return log
 

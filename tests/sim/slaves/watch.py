@@ -371,7 +371,7 @@ class GroupWatch(CommittedLog):
             (node, host, host.server)
             for node, host in self.hosts.items()
             if isinstance(host.server, Broker)
-            and not host.server.replication.member.log_changes.is_begun
+            and not host.server.replication.member.changes_log
             and node not in self.damaged
         ]
         for number, (node, host, broker) in enumerate(running):

@@ -14,6 +14,7 @@ from qmq_node.replication.replica_state import ReplicaStateFile
 from qmq_node.replication.rules.roles import Copying, ReplicaState
 from qmq_node.replication.slave.slave_copy import SaveState, SlaveCopy
 from tests.support.disks.memory_disk import MemoryDisk
+from tests.support.drivers.logs import open_log
 
 FOLDER = "data/log"
 SEGMENT = 16 * 1024
@@ -22,13 +23,13 @@ SEGMENT = 16 * 1024
 def master_log(seed: int = 1, commits: int = 40, record_bytes_max: int = 1500) -> SegmentedLog:
     """A log of several segments with records of random sizes, seals and promotions."""
     rng, disk = random.Random(seed), MemoryDisk()
-    log = SegmentedLog.open(disk, FOLDER, segment_bytes=SEGMENT, visit=lambda _: None)
+    log = open_log(disk, FOLDER, segment_bytes=SEGMENT)
     for number in range(commits):
         if rng.random() < 0.1:
             log.begin_epoch(log.epoch + rng.randint(1, 2))
         if rng.random() < 0.05:
             # As after a restart: the last seal is synced.
-            log = SegmentedLog.open(disk, FOLDER, segment_bytes=SEGMENT, epochs=log.epochs, visit=lambda _: None)
+            log = open_log(disk, FOLDER, segment_bytes=SEGMENT, epochs=log.epochs)
         for _ in range(rng.randint(1, 3)):
             log.gather.append(1, rng.randbytes(rng.randint(1, record_bytes_max)))
         while (taken := log.gather.take()) is not None:

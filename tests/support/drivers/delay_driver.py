@@ -23,6 +23,7 @@ from qmq.protocol.scan import CRC_BYTES, BatchScanner
 from qmq_node.log.handles import HandleCache
 from qmq_node.slices import run_to_end
 from tests.support.disks.memory_disk import MemoryDisk
+from tests.support.drivers.logs import drop_before
 from tests.support.drivers.store_driver import content_of
 from tests.support.promises import Check, judging
 
@@ -192,7 +193,7 @@ class DelayDriver:
         draft = run_to_end(steps)
         self.checkpoints.save(draft)
         self.checkpoints.saved(draft)
-        self.store.log.drop_before(getattr(self, "_floor", 0))
+        drop_before(self.store.log, getattr(self, "_floor", 0))
         self._floor = draft.position.offset
 
     def restart(self) -> None:

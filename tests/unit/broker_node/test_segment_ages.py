@@ -4,6 +4,7 @@ from broker_node.storage.actions import StartReason
 from broker_node.storage.store import MessageStore
 from qmq_node.log.retention import keep_from
 from tests.support.disks.memory_disk import MemoryDisk
+from tests.support.drivers.logs import drop_before
 from tests.support.drivers.store_driver import GROUP, StoreDriver
 
 SEGMENT = 4096
@@ -56,7 +57,7 @@ def test_ages_of_segments_that_are_gone_are_not_restored() -> None:
     driver = drained(MemoryDisk())
     driver.checkpoint()
     driver.checkpoint()
-    driver.store.log.drop_before(2 * SEGMENT)
+    drop_before(driver.store.log, 2 * SEGMENT)
     store, _, _ = driver._open(driver.disk.after_kill())
     assert min(store.segment_newest_ms) == 2 * SEGMENT
 

@@ -8,13 +8,13 @@ import pytest
 from qmq.cli import main
 from qmq.errors import LogError
 from qmq_node.log.disk import SystemDisk
-from qmq_node.log.log import SegmentedLog
 from qmq_node.log.record import EPOCH_KIND, decode_epoch, encode_epoch
+from tests.support.drivers.logs import open_log
 
 
 def write_log(folder: Path, epochs: tuple[int, ...]) -> list[int]:
     """A log with a commit of one record for each epoch; where the commits end."""
-    log = SegmentedLog.open(SystemDisk(), str(folder), segment_bytes=1 << 20, visit=lambda _: None)
+    log = open_log(SystemDisk(), str(folder), segment_bytes=1 << 20)
     ends = []
     for epoch in epochs:
         if epoch != log.epoch:

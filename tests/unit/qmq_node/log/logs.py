@@ -10,6 +10,7 @@ from qmq_node.log.record import (
 )
 from qmq_node.log.recovery import Commit
 from tests.support.disks.memory_disk import MemoryDisk
+from tests.support.drivers.logs import open_log
 
 
 def written(log: SegmentedLog, *, is_confirmed: bool = False) -> int:
@@ -44,7 +45,7 @@ def opened(disk: MemoryDisk, **settings: object) -> tuple[SegmentedLog, list[Rec
     def visit(commit: Commit) -> None:
         found.extend((o, k, bytes(p)) for o, k, p in iter_records(commit.body, commit.body_offset))
 
-    log = SegmentedLog.open(disk, "log", segment_bytes=SEGMENT, visit=visit, **settings)  # type: ignore[arg-type]
+    log = open_log(disk, "log", segment_bytes=SEGMENT, visit=visit, **settings)  # type: ignore[arg-type]
     return log, found
 
 

@@ -26,6 +26,7 @@ from tests.support.drivers.copies import (
     sent,
     together,
 )
+from tests.support.drivers.logs import open_log
 from tests.unit.qmq_node.log.logs import written
 
 
@@ -135,7 +136,7 @@ def test_segments_that_a_former_master_prepared_get_the_sizes_of_the_new_one() -
 
 def test_a_new_folder_of_a_one_member_group_takes_the_sizes_of_the_master() -> None:
     master, disk = master_log(), MemoryDisk()
-    SegmentedLog.open(disk, FOLDER, segment_bytes=4 * SEGMENT, visit=lambda _: None).close()
+    open_log(disk, FOLDER, segment_bytes=4 * SEGMENT).close()
     log, _ = opened_copy(disk)
     assert [info.bytes for info in log.stored.segments()] == [4 * SEGMENT]
     copy_all(log, master, 1)
@@ -154,7 +155,7 @@ def test_a_lost_first_segment_of_a_copy_is_noticed() -> None:
 def test_a_segment_without_commits_is_not_passed_over() -> None:
     _, commits = in_epoch_5()
     disk = MemoryDisk()
-    SegmentedLog.open(disk, FOLDER, segment_bytes=SEGMENT, visit=lambda _: None).close()
+    open_log(disk, FOLDER, segment_bytes=SEGMENT).close()
     log, _ = opened_copy(disk)
     later = replace(commits[0], segment_base=SEGMENT, offset=SEGMENT)
     with pytest.raises(CopyRejected, match=f"segment {SEGMENT}, after the one from 0 to {SEGMENT}"):
@@ -230,7 +231,7 @@ BAD = {
 
 
 def in_epoch_5(size: int = 100) -> tuple[SegmentedLog, list[CopiedCommits]]:
-    master = SegmentedLog.open(MemoryDisk(), FOLDER, segment_bytes=SEGMENT, visit=lambda _: None)
+    master = open_log(MemoryDisk(), FOLDER, segment_bytes=SEGMENT)
     master.begin_epoch(5)
     for _ in range(4):
         master.gather.append(1, bytes(size))
@@ -342,13 +343,13 @@ def test_after_a_failed_write_the_copy_takes_no_more() -> None:
 def test_a_seal_that_the_master_synced_at_its_restart_is_synced_before_the_next_commit() -> None:
     """The next commit names it as synced, which recovery takes for a proof."""
     disk = MemoryDisk()
-    master = SegmentedLog.open(disk, FOLDER, segment_bytes=SEGMENT, visit=lambda _: None)
+    master = open_log(disk, FOLDER, segment_bytes=SEGMENT)
     written(master)
     taken = master.gather.seal_idle()
     assert taken is not None
     master.writer.write(taken, sync=False)
     master.complete(taken)
-    master = SegmentedLog.open(disk, FOLDER, segment_bytes=SEGMENT, visit=lambda _: None)
+    master = open_log(disk, FOLDER, segment_bytes=SEGMENT)
     end = master.written_end
     assert master.synced_end == end
     written(master)

@@ -16,6 +16,7 @@ from qmq_node.log.retention import SegmentAge, keep_from
 from qmq_node.log.segment import Segments
 from tests.support.disks.memory_disk import MemoryDisk, SimulatedCrash
 from tests.support.drivers.indexes import flush
+from tests.support.drivers.logs import drop_before
 from tests.unit.qmq_node.log.logs import SEGMENT, commit, filled, opened
 
 
@@ -174,7 +175,7 @@ def test_whole_segments_are_dropped_and_reading_them_says_so() -> None:
     disk = MemoryDisk()
     log, written = filled(disk, 60)
     cut = log.stored.segments()[2].base
-    assert log.drop_before(cut + 5) == [0, SEGMENT]
+    assert drop_before(log, cut + 5) == [0, SEGMENT]
     assert log.begin == cut
     with pytest.raises(LogError, match="not in one kept segment"):
         log.stored.read(written[0][0], 5)
@@ -460,7 +461,7 @@ def test_a_lost_first_segment_is_noticed_at_each_start_until_retention_passes_it
         assert log.begin == first, "what was there is lost, and has not expired"
         log.close()
     log, _ = opened(disk)
-    log.drop_before(third)
+    drop_before(log, third)
     assert (log.stored.damaged, log.begin) == ((), third)
     log.close()
     assert opened(disk)[0].stored.damaged == ()

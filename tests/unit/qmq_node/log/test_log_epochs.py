@@ -10,6 +10,7 @@ from qmq_node.log.log import SegmentedLog
 from qmq_node.log.record import HEADER_BYTES, commit_crc, decode_header, encode_crc, encode_header
 from qmq_node.log.replay import LogMemory
 from tests.support.disks.memory_disk import MemoryDisk
+from tests.support.drivers.logs import drop_before
 from tests.unit.qmq_node.log.logs import commit, inspected, opened, seal, without_seal, written
 
 
@@ -98,7 +99,7 @@ def test_a_checkpoint_keeps_epochs_that_retention_removes_from_the_log() -> None
     position = log.watermark.position
     memory = LogMemory.decode(json.loads(json.dumps(LogMemory.encode(log))))
     assert memory.epochs == log.epochs
-    log.drop_before(log.stored.segments()[-1].base)
+    drop_before(log, log.stored.segments()[-1].base)
     log.begin_epoch(6)
     written(log)
     start = {"start": position, "synced_to": position.offset, "tails": memory.tails}

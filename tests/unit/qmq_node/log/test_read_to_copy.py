@@ -4,9 +4,9 @@ import pytest
 
 from qmq.errors import LogError
 from qmq_node.log.copied_log import CopiedLog, read_to_copy
-from qmq_node.log.log import SegmentedLog
 from tests.support.disks.memory_disk import MemoryDisk
 from tests.support.drivers.copies import FOLDER, SEGMENT, assert_prefix, commits_of, header_of, master_log, opened_copy
+from tests.support.drivers.logs import drop_before, open_log
 from tests.unit.qmq_node.log.logs import commit
 
 
@@ -42,7 +42,7 @@ def test_nothing_behind_the_end_is_read() -> None:
 
 def test_a_damaged_commit_is_not_sent() -> None:
     disk = MemoryDisk()
-    log = SegmentedLog.open(disk, FOLDER, segment_bytes=SEGMENT, visit=lambda _: None)
+    log = open_log(disk, FOLDER, segment_bytes=SEGMENT)
     for _ in range(3):
         log.gather.append(1, b"record")
         commit(log)
@@ -65,6 +65,6 @@ def test_a_damaged_commit_is_not_sent() -> None:
 
 def test_what_retention_removed_is_an_error() -> None:
     master = master_log()
-    master.drop_before(master.stored.segments()[1].end)
+    drop_before(master, master.stored.segments()[1].end)
     with pytest.raises(LogError, match="log offset 0: no commit is kept there"):
         read_to_copy(master, 0, master.written_end, 1 << 20)

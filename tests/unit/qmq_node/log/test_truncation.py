@@ -8,6 +8,7 @@ from qmq_node.log.opening import inspect
 from qmq_node.log.truncation import Truncation, TruncationFile, finish_truncation
 from tests.support.disks.memory_disk import MemoryDisk
 from tests.support.drivers.delay_driver import DelayDriver
+from tests.support.drivers.logs import drop_before
 from tests.support.drivers.store_driver import ROOT, StoreDriver
 from tests.unit.qmq_node.log.logs import opened, written
 
@@ -64,7 +65,7 @@ def test_a_log_whose_first_segments_are_gone_is_not_emptied() -> None:
         assert taken is not None
         log.writer.write(taken)
         log.complete(taken, is_confirmed=False)
-    log.drop_before(log.stored.segments()[1].base)
+    drop_before(log, log.stored.segments()[1].base)
     with pytest.raises(LogError, match=f"to offset 0, because it begins at {log.begin}"):
         log.truncate(Truncation(0, 0, 2, "p"), high_watermark=0, checkpoint_offset=0)
 

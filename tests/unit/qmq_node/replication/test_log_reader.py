@@ -10,6 +10,7 @@ from qmq_node.log.record import BEGINNING, Position
 from qmq_node.replication.master.commit_batch import CommitBatch
 from qmq_node.replication.master.log_reader import read_batch
 from tests.support.drivers.copies import commits_of, master_log
+from tests.support.drivers.logs import drop_before
 
 
 def batches(log: SegmentedLog, bytes_max: int) -> list[CommitBatch]:
@@ -86,7 +87,7 @@ def test_a_place_that_is_no_commit_is_named() -> None:
 
 def test_a_segment_that_retention_removed_is_not_skipped() -> None:
     log = master_log()
-    log.drop_before(log.stored.segments()[1].base)
+    drop_before(log, log.stored.segments()[1].base)
     with pytest.raises(LogError, match="no readable commit at log offset 0: "):
         read_batch(log, BEGINNING, log.written_end, 1_000)
 
