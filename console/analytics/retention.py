@@ -25,11 +25,8 @@ def forget_old(now: datetime, *, is_time_up: Callable[[], bool]) -> int:
     deleted = 0
     for table in TABLES.values():
         for step in table.model.steps:
-            while not is_time_up():
-                done = _forget_batch(table, step, now)
+            while not is_time_up() and (done := _forget_batch(table, step, now)):
                 deleted += done
-                if not done:
-                    break
     old = now - timedelta(days=max(queries.keep_days().values()))
     ids = list(AnalyticsRun.objects.filter(started_at__lt=old).order_by("pk").values_list("pk", flat=True)[:RUNS_MAX])
     AnalyticsRun.objects.filter(pk__in=ids).delete()
