@@ -98,13 +98,12 @@ def _value(kind: type[T], row: Model, /, **others: Any) -> T:
 
 
 def _broker_group(row: models.BrokerGroup) -> domain.BrokerGroup:
-    kind, state, operator_state = GroupKind(row.kind), GroupState(row.state), OperatorState(row.operator_state)
     return _value(
         domain.BrokerGroup,
         row,
-        kind=kind,
-        state=state,
-        operator_state=operator_state,
+        kind=GroupKind(row.kind),
+        state=GroupState(row.state),
+        operator_state=OperatorState(row.operator_state),
         in_sync=tuple(row.in_sync),
         members=tuple(row.members),
         preferred=tuple(row.preferred),

@@ -19,9 +19,7 @@ class ColumnRow(Row):
     text = serializers.CharField(help_text="meaning")
     is_nullable = serializers.BooleanField(help_text="null: not measured")
     is_key = serializers.BooleanField(help_text="part of the key")
-    choices = serializers.ListField(
-        child=serializers.CharField(), source="choices_sorted", help_text="possible values; empty: any"
-    )
+    choices = serializers.ListField(child=serializers.CharField(), help_text="possible values; empty: any")
 
 
 class TableRow(serializers.Serializer):  # type: ignore[type-arg]

@@ -52,17 +52,9 @@ def scores_of(table: str, now: datetime) -> list[Score]:
     found = ForecastScore._default_manager.filter(
         step_seconds=Step.HOUR.seconds, at_ms__gte=since_ms, scored__in=kinds
     ).order_by()
-    sums = {
-        row["scored"]: row
-        for row in found.values("scored").annotate(
-            cases=Sum("cases_count"), held=Sum("held_count"), target=Max("target_ratio")
-        )
-    }
-    return [
-        Score(kind, int(row["cases"] or 0), int(row["held"] or 0), row["target"])
-        for kind in kinds
-        for row in (sums.get(kind, {"cases": 0, "held": 0, "target": None}),)
-    ]
+    sums = found.values_list("scored").annotate(Sum("cases_count"), Sum("held_count"), Max("target_ratio"))
+    scores = {kind: Score(kind, int(cases or 0), int(held or 0), target) for kind, cases, held, target in sums}
+    return [scores.get(kind, Score(kind, 0, 0, None)) for kind in kinds]
 
 
 def found_while_reading(from_at: datetime, to_at: datetime) -> tuple[int, int]:

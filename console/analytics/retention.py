@@ -26,11 +26,8 @@ def forget_old(now: datetime, *, is_time_up: Callable[[], bool]) -> int:
     deleted = 0
     for table in TABLES.values():
         for step in table.model.steps:
-            while not is_time_up():
-                done = _forget_batch(table, step, now)
+            while not is_time_up() and (done := _forget_batch(table, step, now)):
                 deleted += done
-                if not done:
-                    break
     old = now - timedelta(days=max(queries.keep_days().values()))
     delete_some(AnalyticsRun.objects.filter(started_at__lt=old).order_by("pk"), RUNS_MAX)
     return deleted

@@ -97,7 +97,7 @@ def _problem(column: Column) -> Callable[[Any], str]:
 
     def of_text(value: str) -> str:
         if column.choices and value not in column.choices:
-            return f"{value!r:.60}, must be one of {', '.join(sorted(column.choices))}"
+            return f"{value!r:.60}, must be one of {', '.join(column.choices)}"
         if column.length_max is not None and len(value) > column.length_max:
             return f"{value!r:.60}... has {len(value)} characters, the limit is {column.length_max}"
         return text_problem(value)

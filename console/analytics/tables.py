@@ -40,12 +40,8 @@ class Column:
     is_nullable: bool
     is_key: bool
     length_max: int | None
-    choices: frozenset[str]
-
-    @property
-    def choices_sorted(self) -> list[str]:
-        """The possible values; empty: any."""
-        return sorted(self.choices)
+    choices: tuple[str, ...]
+    """The possible values, sorted; empty: any."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +66,7 @@ class SummaryTable:
 
 def _column(model: type[Summary], field: "models.Field[object, object]") -> Column:
     kind = next(text for cls, text in _TYPES.items() if isinstance(field, cls))
-    choices = frozenset(str(value) for value, _ in field.choices or ())
+    choices = tuple(sorted(str(value) for value, _ in field.choices or ()))
     is_key = field.name in model.key
     unit = _unit(field.name) if kind in ("integer", "number") else None
     return Column(field.name, kind, unit, meaning_of(field), field.null, is_key, field.max_length, choices)

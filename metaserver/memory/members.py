@@ -54,7 +54,7 @@ class Member:
         """The epoch of its newest commit and the end of its log, as last reported."""
         if self.report is not None:
             return self.report.log_epoch, self.report.log_end
-        return (self.node.log_place) if self.node is not None else (0, 0)
+        return self.node.log_place if self.node is not None else (0, 0)
 
     @property
     def has_lost_data(self) -> bool:
@@ -81,7 +81,7 @@ class Members:
         known = {node.node_id: node for node in nodes}
         names = [*group.members, *sorted(known.keys() - set(group.members))]
         master = known.get(group.master)
-        of_master = _report_of(master) if master is not None else None
+        of_master = StoredReport.decode(master.report) if master is not None else None
         return cls(group, tuple(_member(group, name, known.get(name), of_master, now_ms) for name in names))
 
     def find(self, node_id: str) -> Member | None:
@@ -196,12 +196,8 @@ class Members:
         return (leading is not None and leading.node_id != node_id) or bool(self.candidates(without=node_id))
 
 
-def _report_of(node: Node) -> StoredReport | None:
-    return StoredReport.decode(node.report)
-
-
 def _member(group: BrokerGroup, node_id: str, node: Node | None, of_master: StoredReport | None, now_ms: int) -> Member:
-    report = _report_of(node) if node is not None else None
+    report = StoredReport.decode(node.report) if node is not None else None
     is_live = node is not None and now_ms - node.reported_at_ms <= SILENT_MS
     is_master = node_id == group.master
     other = report is not None and report.incarnation != group.membership.incarnation_of(node_id)

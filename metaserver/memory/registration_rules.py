@@ -9,11 +9,9 @@ from metaserver.memory.membership_wishes import is_replicating, may_replace
 from qmq.errors import ProtocolError
 from qmq.protocol.codes import BrokerRequestType, Role
 from qmq.protocol.extensions import NodeRegisterRequest
+from qmq.protocol.limited_kinds import NAME_CHARS_MAX
 from qmq.protocol.names import hidden_text_problem
 
-NAME_CHARS_MAX = 100
-BOOT_ID_CHARS_MAX = 100
-RACK_CHARS_MAX = 100
 NODES_PER_GROUP_MAX = 16
 """Nodes of a broker group whose heartbeats are kept: members and spares. Further ones are refused."""
 VERSION_CHARS_MAX = 40
@@ -118,12 +116,7 @@ def check_values(request: NodeRegisterRequest) -> None:
     if len(request.version) > VERSION_CHARS_MAX:
         raise ProtocolError(f"version {request.version[:40]!r} is longer than {VERSION_CHARS_MAX} characters")
     _check_led_membership(request)
-    for value, limit, what in (
-        (request.boot_id, BOOT_ID_CHARS_MAX, "boot id"),
-        (request.rack, RACK_CHARS_MAX, "rack"),
-    ):
-        if len(value) > limit:
-            raise ProtocolError(f"{what} {value[:40]!r} is longer than {limit} characters")
+    for value, what in ((request.boot_id, "boot id"), (request.rack, "rack")):
         if value and (problem := hidden_text_problem(value)):
             raise ProtocolError(f"{what} {value[:40]!a} {problem}")
 

@@ -115,14 +115,13 @@ class RouteTable:
         }
         if route is not None and (live.intersection(route.writable) or not live):
             return route, False
-        current = route.broker_groups if route is not None else ()
+        before = route or Route(subject, (), 0, self._clock.wall_ms())
+        current = before.broker_groups
         minimum = self._subject_groups_min if route is None else len(current) + 1
         chosen = assign(current, live, self._rng, minimum=minimum)
         if chosen == current or (route is None and len(self.routes) >= SUBJECTS_MAX):
             return route, False
-        created = route.created_at_ms if route is not None else self._clock.wall_ms()
-        phases = route.phases if route is not None else {}
-        fresh = Route(subject, chosen, (route.version if route is not None else 0) + 1, created, phases)
+        fresh = replace(before, broker_groups=chosen, version=before.version + 1)
         self._added[subject] = (*self._added.get(subject, ()), *chosen[len(current) :])
         self.put_route(fresh)
         return fresh, True

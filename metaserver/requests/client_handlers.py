@@ -16,7 +16,6 @@ from metaserver.choices import GroupKind, GroupState
 from metaserver.domain import ClientSeen, Route
 from metaserver.memory.directory import Directory
 from metaserver.memory.live_groups import Observed, Reloaded
-from metaserver.memory.registration_rules import NAME_CHARS_MAX
 from metaserver.requests.registrations import Registration, RegistrationLimits, Registrations, SentRoute, is_pushed
 from metaserver.requests.sliced_queue import CallSoon, SlicedQueue
 from metaserver.stored.write_behind import WriteBehind
@@ -25,6 +24,7 @@ from qmq.errors import IllegalName
 from qmq.protocol.codes import ClientType, Command, ResponseCode
 from qmq.protocol.commands import BrokerGroupRoute, ClientRegisterRequest, ClientRegisterResponse
 from qmq.protocol.frames import FLAG_RESPONSE, Frame, encode_request
+from qmq.protocol.limited_kinds import NAME_CHARS_MAX
 from qmq.protocol.names import check_new_subject, check_subject, hidden_text_problem, split_subject
 from qmq_node.process.counters import counted, counted_by
 from qmq_node.requests.handlers import Rejections, RequestCounters, RequestHandlers

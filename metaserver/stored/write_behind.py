@@ -259,16 +259,16 @@ class WriteBehind:
             while self._clients:
                 batch = list(itertools.islice(self._clients, CLIENTS_PER_WRITE))
                 try:
-                    await self._in_thread(lambda b=batch: repository.save_clients(b))  # type: ignore[misc]
+                    await self._in_thread(partial(repository.save_clients, batch))
                 except Unstorable:
                     # Caused by one of them: write each by itself.
                     for client in batch:
-                        await self._store(lambda c=client: repository.save_clients([c]), f"client {client}")  # type: ignore[misc]
+                        await self._store(partial(repository.save_clients, [client]), f"client {client}")
                 for client in batch:
                     self._clients.pop(client, None)
             if self._heartbeat is not None:
                 heartbeat, self._heartbeat = self._heartbeat, None
-                await self._in_thread(lambda b=heartbeat: repository.heartbeat(*b))  # type: ignore[misc]
+                await self._in_thread(partial(repository.heartbeat, *heartbeat))
         except Exception as error:  # noqa: BLE001 - as in `load`
             self._failed(error)
             return False

@@ -16,9 +16,8 @@ from qmq.protocol.limited_kinds import (
     MapUuid,
     Name,
 )
-from qmq.protocol.optional_kinds import Maybe
 from qmq.protocol.reasons import MapReason, Reason, ReasonNote
-from qmq.protocol.structures import Counted, Structure
+from qmq.protocol.structures import Counted, Maybe, Structure
 
 PROBLEMS_MAX = 16
 """Most problems of a NODE_REGISTER."""

@@ -24,9 +24,8 @@ from qmq.protocol.limited_kinds import (
     MapUuid,
     Name,
 )
-from qmq.protocol.optional_kinds import Maybe
 from qmq.protocol.reasons import NO_REASON, MapReason, Reason
-from qmq.protocol.structures import Counted, Structure
+from qmq.protocol.structures import Counted, Maybe, Structure
 
 MEMBERS_MAX = 3
 """Most members of a broker group."""

@@ -168,12 +168,8 @@ class MapKind:
 
     def read(self, entries: Mapping[str, str], key: str, missing: Any) -> Any:
         """The value in a map."""
-        text = entries.get(key)
-        if not text:
-            if missing is not UNSET:
-                return missing
-            text = ""
-        return self.parse(key, text)
+        text = entries.get(key, "")
+        return self.parse(key, text) if text or missing is UNSET else missing
 
     def parse(self, key: str, text: str) -> Any:
         """The value of an entry's text. Raises ProtocolError."""

@@ -103,7 +103,7 @@ MapCrc = Annotated[int, MapRange(0, U32_MAX)]
 @dataclass(frozen=True, slots=True)
 class _Limit:
     chars_max: int
-    may_be_empty: bool
+    may_be_empty: bool = False
 
     @property
     def label(self) -> str:
@@ -123,11 +123,10 @@ class _Limit:
 
 
 class Name(String):
-    """A string of at most `chars_max` characters, not empty unless it may be."""
+    """A string of 1 to NAME_CHARS_MAX characters."""
 
-    def __init__(self, chars_max: int = NAME_CHARS_MAX, *, may_be_empty: bool = False) -> None:
-        self.limit = _Limit(chars_max, may_be_empty)
-        self.label = f"str ({self.limit.label})"
+    limit = _Limit(NAME_CHARS_MAX)
+    label = f"str ({limit.label})"
 
     def read(self, reader: Reader) -> Any:
         return self.limit.check(super().read(reader), ProtocolError)
@@ -137,10 +136,10 @@ class Name(String):
 
 
 class Note(Name):
-    """A text for people. It is cut to `chars_max` characters when it is written: a long reason must not prevent a report."""
+    """A text for people. It is cut to NOTE_CHARS_MAX characters when it is written: a long reason must not prevent a report."""
 
-    def __init__(self, chars_max: int = NOTE_CHARS_MAX) -> None:
-        super().__init__(chars_max, may_be_empty=True)
+    limit = _Limit(NOTE_CHARS_MAX, may_be_empty=True)
+    label = f"str ({limit.label})"
 
     def write(self, parts: list[Part], value: Any) -> None:
         super().write(parts, self.limit.cut(value))
@@ -164,8 +163,8 @@ class MapName(MapKind):
 class MapNote(MapName):
     """A `Note` in the map."""
 
-    def __init__(self, chars_max: int = NOTE_CHARS_MAX) -> None:
-        super().__init__(chars_max, may_be_empty=True)
+    def __init__(self) -> None:
+        super().__init__(NOTE_CHARS_MAX, may_be_empty=True)
 
     def text(self, value: Any) -> str:
         return self.limit.cut(value)

@@ -203,9 +203,7 @@ _FORM = "a sentence, or JSON with `code`, `values` and the sentence as `text`"
 class ReasonNote(Note):
     """A `Reason`: JSON with its code, values and sentence, or only the sentence if there is no code or that is too long."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.label = f"str ({self.limit.label}): {_FORM}"
+    label = f"{Note.label}: {_FORM}"
 
     def read(self, reader: Any) -> Any:
         return Reason.received(super().read(reader))

@@ -278,9 +278,7 @@ def test_slaves_are_listed_with_their_own_state(pair: Cluster) -> None:
         ({"sync_address": "10.0.0.1"}, "sync address '10.0.0.1': must be HOST:PORT"),
         ({"sync_address": "http://h:1"}, "must be HOST:PORT"),
         ({"sync_address": "h:70000"}, "must be HOST:PORT"),
-        ({"boot_id": "x" * 101}, "is longer than 100 characters"),
         ({"boot_id": "a\u200b"}, "boot id"),
-        ({"rack": "r" * 101}, "is longer than 100 characters"),
         ({"rack": "r\x00"}, "rack"),
     ],
 )

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_node.storage.consume_log import ENTRY_BYTES
-from metaserver.memory import registration_rules
 from qmq.errors import LocalProtocolError, ProtocolError
 from qmq.protocol import frames, limited_kinds
 from qmq.protocol.codes import Command, FollowResult, FollowState, ReplicaRole
@@ -121,7 +120,6 @@ def test_limits_agree_with_those_of_the_log_the_frames_and_the_database() -> Non
     assert COMMITS_BYTES_MAX == COMMIT_BODY_BYTES_MAX + HEADER_BYTES
     assert INDEX_ENTRY_BYTES == ENTRY_BYTES
     assert frames.HEADER_BYTES + HEAD_BYTES + 4 + COMMITS_BYTES_MAX <= frames.FRAME_BYTES_MAX
-    assert limited_kinds.NAME_CHARS_MAX == registration_rules.NAME_CHARS_MAX
 
 
 def test_the_page_explains_each_result_of_a_follow() -> None:

@@ -18,7 +18,6 @@ from qmq.protocol.delayed import DelayedItem, DelayedState
 from qmq.protocol.extensions import Refusal
 from qmq.protocol.group_memberships import GroupMembership
 from qmq.protocol.messages import Message, encode_raw
-from qmq.protocol.optional_kinds import Maybe
 from qmq.protocol.primitives import encode_strmap
 from qmq.protocol.replication import Commits, FollowRequest, FollowResponse, ReadCopyResponse
 from tests.support.generated.command_table import COMMANDS, reachable
@@ -44,7 +43,7 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
         return st.text("abcdé,.=:%漢", min_size=not kind.limit.may_be_empty, max_size=8)
     if isinstance(kind, limited.Uuid | limited.MapUuid):
         return st.just("") | st.uuids().map(str)
-    if isinstance(kind, Maybe):
+    if isinstance(kind, s.Maybe):
         return st.none() | values(kind.item)
     if isinstance(kind, kinds.Rest):
         return st.binary(max_size=40)
