@@ -27,13 +27,12 @@ from rest_framework.utils.encoders import JSONEncoder
 from api.problems import Problem
 from console.accounts.roles import Principal
 from console.http.problems import MEDIA_TYPE
-from console.models import IdempotencyKey
+from console.models import ANSWERS_KEPT, IdempotencyKey
 
 HEADER = "Idempotency-Key"
 KEY_CHARS_MAX = 100
 KEY_PATTERN = f"[!-~]{{1,{KEY_CHARS_MAX}}}"
 KEPT_HEADERS = ("ETag",)
-KEEP = timedelta(hours=24)
 RUNNING_MAX = timedelta(minutes=2)
 """A first request without an answer for this long is considered dead: its process has ended."""
 TRIES = 3
@@ -81,7 +80,7 @@ def claim(request: Request, authorize: Callable[[Iterable[str]], None]) -> Idemp
         if found is None:
             continue
         now = timezone.now()
-        if found.created_at < now - KEEP or (found.status is None and found.created_at < now - RUNNING_MAX):
+        if found.created_at < now - ANSWERS_KEPT or (found.status is None and found.created_at < now - RUNNING_MAX):
             # Only this row: another process that found it old may have replaced it.
             IdempotencyKey.objects.filter(pk=found.pk).delete()
             continue

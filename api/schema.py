@@ -16,6 +16,7 @@ from rest_framework import serializers
 from api import downloads, idempotency
 from api.serializers.bodies import Reason
 from console.http import protocol
+from console.models import ANSWERS_KEPT
 
 
 class ProblemSerializer(serializers.Serializer):  # type: ignore[type-arg]
@@ -113,7 +114,7 @@ ERRORS = {
 _IDEMPOTENCY = (
     f"1 to {idempotency.KEY_CHARS_MAX} visible ASCII characters. A repeated request with the same key returns the stored"
     " response of the first one, after authorization is checked. 2xx responses and 409 responses whose code ends in `.exists` are"
-    f" stored for {idempotency.KEEP.total_seconds() / 3600:g} h. Any other response releases the key."
+    f" stored for {ANSWERS_KEPT.total_seconds() / 3600:g} h. Any other response releases the key."
 )
 _DOWNLOAD = (
     "Export the whole list, from `cursor` on, as a file: csv (UTF-8 with BOM; also by `Accept: text/csv`) or json (this response"

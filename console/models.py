@@ -1,8 +1,11 @@
 """What the console itself remembers: answers given to repeated requests, and runs of background jobs."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.db import models
+
+ANSWERS_KEPT = timedelta(hours=24)
+"""How long the answer of a POST is returned again."""
 
 
 class IdempotencyKey(models.Model):

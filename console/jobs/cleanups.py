@@ -10,12 +10,11 @@ from console.alerts.services import closing
 from console.analytics import retention
 from console.jobs.job import Context, Job
 from console.jobs.results import Result, counting, result
-from console.models import IdempotencyKey
+from console.models import ANSWERS_KEPT, IdempotencyKey
 from metaserver.services import routes
 from metaserver.services.changes import delete_some
 from qmq.words import counted
 
-KEEP_ANSWERS = timedelta(hours=24)
 KEEP_CLIENTS = timedelta(days=7)
 ROWS_MAX = 5_000
 """Rows of a kind deleted in one run; of summaries as many as there is time for."""
@@ -26,7 +25,7 @@ RESERVE_SECONDS = 60.0
 def clean_up(context: Context) -> Result:
     """Delete expired rows, a bounded number at a time."""
     now = timezone.now()
-    answers = delete_some(IdempotencyKey.objects.filter(created_at__lt=now - KEEP_ANSWERS), ROWS_MAX)
+    answers = delete_some(IdempotencyKey.objects.filter(created_at__lt=now - ANSWERS_KEPT), ROWS_MAX)
     sessions = delete_some(Session.objects.filter(expire_date__lt=now), ROWS_MAX) + forget_expired(ROWS_MAX)
     past_alerts = closing.forget_old(now)
     clients = routes.forget_clients(KEEP_CLIENTS, ROWS_MAX)

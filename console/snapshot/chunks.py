@@ -15,7 +15,7 @@ from typing import Any
 from console.snapshot.frames import NO_ENTRIES, SnapshotError, deltas, frames
 from console.snapshot.state import Delta, Entry, State, divided, empty, encode
 
-FORMAT = 2
+FORMAT = 1
 """Of the stored snapshot; one of another format is ignored."""
 CHUNKS = 64
 """Chunks of subjects and consumer groups."""

@@ -29,7 +29,7 @@ from console.accounts import tokens
 from console.accounts.models import ApiToken
 from console.accounts.roles import Role
 from console.http.requests import RequestIdFilter
-from console.models import IdempotencyKey
+from console.models import ANSWERS_KEPT, IdempotencyKey
 from metaserver import queries
 from metaserver.models import ConsumerGroup, Node, Subject, Team
 from metaserver.services import audit, subjects
@@ -597,7 +597,7 @@ def test_while_the_first_runs_the_second_is_409_and_a_dead_first_is_replaced(adm
     is_problem(keyed(admin, {"name": "new"}), 409, "idempotency.running")
     IdempotencyKey.objects.update(created_at=timezone.now() - idempotency.RUNNING_MAX - timedelta(seconds=1))
     assert keyed(admin, {"name": "new"}).status_code == 201
-    IdempotencyKey.objects.update(created_at=timezone.now() - idempotency.KEEP - timedelta(seconds=1))
+    IdempotencyKey.objects.update(created_at=timezone.now() - ANSWERS_KEPT - timedelta(seconds=1))
     is_problem(keyed(admin, {"name": "new"}), 409, "subject.exists")
 
 

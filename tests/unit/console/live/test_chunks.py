@@ -172,7 +172,7 @@ def test_a_small_frame_that_becomes_large_is_refused(monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize(
     "change",
     [
-        {"format": 1}, {"version": None}, {"at_ms": "x"}, {"chunks": []}, {"chunks": [[1, -1]] * (CHUNKS + 1)},
+        {"format": 2}, {"version": None}, {"at_ms": "x"}, {"chunks": []}, {"chunks": [[1, -1]] * (CHUNKS + 1)},
         {"chunks": [[1, CHUNK_BYTES_MAX]] * (CHUNKS + 1)}, {"chunks": [[1, CHUNK_BYTES_MAX + 1]] + [[1, 0]] * CHUNKS},
         {"chunks": [1] * (CHUNKS + 1)}, {"chunks": None},
     ],
