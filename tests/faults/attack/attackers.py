@@ -216,7 +216,7 @@ async def fuzz(plan: Plan) -> None:
         b"GET /subjects/orders/messages?sequence=0&limit=3 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
         b"POST /groups/forget HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 13\r\n\r\n"
         b'{"force": 0.1',
-        b"GET /api/v1/subjects/?page_size=3&search=a HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer qmq_a\r\n\r\n",
+        b"GET /api/v1/subjects/?limit=3&search=a HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer qmq_a\r\n\r\n",
         b"GET /ws/lag/ HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
         b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n",
         b"GET /meta/address HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",

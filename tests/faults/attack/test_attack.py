@@ -112,7 +112,7 @@ class Bystander:
         while not self.stopped.wait(0.5):
             began = time.monotonic()
             try:
-                self.system.get("/subjects/?page_size=20", self.token)
+                self.system.get("/subjects/?limit=20", self.token)
             except OSError as error:
                 self.failures.append(repr(error))
             self.answers.append((began, time.monotonic() - began))
