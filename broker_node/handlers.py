@@ -23,7 +23,6 @@ from qmq.protocol.names import SUBJECT_OVER_LIMIT, check_group, check_subject, s
 from qmq.protocol.scan import Run
 from qmq.supervisor import Supervisor
 from qmq_node.commits.committer import Committer
-from qmq_node.policy import NodePolicy
 from qmq_node.requests.handlers import Rejections, RequestHandlers
 from qmq_node.requests.sends import Admission, SendCounters, SendHandler, failures_of
 from qmq_node.server.connection import Connection
@@ -122,10 +121,6 @@ class Handlers(RequestHandlers):
             self.rejections.refuse(connection, frame)
             return
         self.settlements.run(settlement)
-
-    def apply(self, policy: NodePolicy) -> None:
-        """Judge pulls by this policy from now on; those whose pause ended are tried at once."""
-        self.pulls.apply(policy)
 
     def synced(self, touched: list[Subject]) -> None:
         """New messages are visible."""

@@ -75,7 +75,7 @@ class BrokerServing(Serving):
             self._node.supervisor,
             self._node.auth,
         )
-        self.handlers.apply(self._node.policy)
+        self.handlers.pulls.apply(self._node.policy)
         self.subject_retention = SubjectRetention(store, options.retention_hours, self._data.retention_clock)
         self.subject_retention.apply(self._node.policy)
         self.subject_removal = SubjectRemoval(store)
@@ -117,7 +117,7 @@ class BrokerServing(Serving):
         if not self._is_built:
             # `build` applies the policy that is in force then.
             return
-        self.handlers.apply(self._node.policy)
+        self.handlers.pulls.apply(self._node.policy)
         self.subject_retention.apply(self._node.policy)
         self._data.changes.reset()
 

@@ -71,14 +71,10 @@ class Replication(Part):
         self.shell = MemberShell(
             f"{node.machine.rng.getrandbits(64):016x}",
             node,
-            self._options,
-            self._folder,
-            self._storage,
             store,
             self.sync_secret,
             request_membership_change=self._membership_client.change_in_sync,
             request_resignation=self._membership_client.resign,
-            node_id=node.node_id,
             serve_clients=self._serve_clients,
             sends_checked=self.sends_checked,
             database_responds=lambda: (

@@ -32,8 +32,8 @@ class Node(Daemon):
         self.title = f"{self.kind} node {self.node_id} of group {options.broker_group}"
         self.port, self.admin_address = options.port, (options.admin_host, options.admin_port)
         self.folder = NodeFolder(self, options, self.node_id)
-        self.storage = Storage(self, options, self.folder, store, has_log_id=has_log_id)
-        self.registration = Registration(self, options, self.folder, self.storage, self.role, self.node_id)
+        self.storage = Storage(self, store, has_log_id=has_log_id)
+        self.registration = Registration(self)
 
     # What most of the program asks a node for.
 
