@@ -12,7 +12,6 @@ from broker_node.delivery.delivery import Delivery
 from broker_node.delivery.retry_writer import Budget, move_orphans
 from broker_node.handlers import Handlers
 from broker_node.options import BrokerOptions
-from broker_node.reads.bulk_read import BulkReads
 from broker_node.recovery.broker_data import BrokerData
 from broker_node.retention.subject_removal import SubjectRemoval
 from broker_node.retention.subject_retention import SubjectRetention
@@ -64,17 +63,7 @@ class BrokerServing(Serving):
             retry_delay_ms=round(options.retry_delay_seconds * 1000),
             lease_seconds=options.consumer_lease_seconds,
         )
-        identity = options.broker_group, self._node.node_id, self._node.folder.replica.state.log_id
-        self.handlers = Handlers(
-            store,
-            self.delivery,
-            self._storage.committer,
-            self._node.clock,
-            self._node.registration.admission,
-            BulkReads(store, self._storage.committer, self._node.clock, self._node.bulk_reads, identity),
-            self._node.supervisor,
-            self._node.auth,
-        )
+        self.handlers = Handlers(self._node, store, self.delivery)
         self.handlers.pulls.apply(self._node.policy)
         self.subject_retention = SubjectRetention(store, options.retention_hours, self._data.retention_clock)
         self.subject_retention.apply(self._node.policy)
@@ -87,21 +76,17 @@ class BrokerServing(Serving):
             lease_seconds=options.consumer_lease_seconds,
             forget_seconds=options.consumer_forget_hours * 3600,
         )
-        self.metrics = BrokerMetrics(
-            self._node, self._replication, store, self.delivery, self.handlers, self._data.retention_clock
-        )
+        self.metrics = BrokerMetrics(self._node, self._replication, self._data, self.delivery, self.handlers)
         view = NodeView(
+            node=self._node,
             store=store,
             handlers=self.handlers,
             delivery=self.delivery,
-            committer=self._storage.committer,
-            clock=self._node.clock,
             rates=self.rates,
             changes=self._data.changes,
             boot_id=f"{self._node.machine.rng.getrandbits(48):012x}",
             lease_seconds=options.consumer_lease_seconds,
             describe=self.describe,
-            policy=lambda: self._node.policy,
         )
         self._storage.on_synced.append(lambda end: self.handlers.synced(store.completed(end)))
         self._is_built = True

@@ -125,9 +125,7 @@ class DelayServing(Serving):
             self._data.store, self._storage.committer, self._data.trusted, self._node.registration.admission, delay_max_ms,
             unwritten_bytes_max, rejections, counters,
         )  # fmt: skip
-        bulk_reads = BulkReads(
-            self._data.store, self._storage.committer, self._node.bulk_reads, options.broker_group, self._node.node_id
-        )
+        bulk_reads = BulkReads(self._node, self._data.store)
         self.handlers = self.metrics.handlers = Handlers(
             rejections, counters, sends, self.queries, self.changes, bulk_reads, self._node.supervisor
         )

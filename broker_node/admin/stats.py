@@ -83,7 +83,7 @@ async def _row(view: NodeView, subject: Subject, pacer: Pacer) -> Row:
     """The numbers of one subject with its groups, and the policy that applies to them."""
     await pacer.spend()
     await begin_adjusted(view.store, subject)
-    policy = view.policy().subjects.get(subject.name, NO_RULES)
+    policy = view.node.policy.subjects.get(subject.name, NO_RULES)
     rates, steady = view.rates.per_second(subject.meter), view.rates.steady_per_second(subject.meter)
     stats: dict[str, Any] = {
         "subject": subject.name,
@@ -140,12 +140,12 @@ def group_numbers(view: NodeView, subject: Subject, group: Group) -> tuple[dict[
     if not lag.total or oldest >= subject.visible_end:
         return stats, None
     entries = subject.consume_log.view(oldest, oldest + KNOWN_LOOK_MAX)
-    return stats, Age(stats, oldest, entries, view.clock.wall_ms())
+    return stats, Age(stats, oldest, entries, view.node.clock.wall_ms())
 
 
 def _members(view: NodeView, subject: Subject, group: Group) -> dict[str, Any]:
     """The consumers of a group, and whether it is paused."""
-    progress, now = group.progress, view.clock.monotonic()
+    progress, now = group.progress, view.node.clock.monotonic()
     consumers = []
     for consumer in progress.consumers.values():
         presence = consumer.presence(now, view.lease_seconds)
