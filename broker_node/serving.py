@@ -20,12 +20,10 @@ from broker_node.storage.rates import RateTable
 from broker_node.storage.subject_table import LimitReached
 from qmq.errors import LogError, NoSpace
 from qmq_node.admin.server import AdminPages
-from qmq_node.daemon.daemon import Serving
 from qmq_node.log.retention import keep_from
 from qmq_node.member.replication import Replication
-from qmq_node.node.node import Node, server_limits
+from qmq_node.node.node import Node, NodeServing
 from qmq_node.node.storage import JOB_SECONDS
-from qmq_node.server.server_limits import ServerLimits
 from qmq_node.slices import Pacer
 
 logger = logging.getLogger("qmq.broker")
@@ -34,7 +32,7 @@ SAMPLE_UNITS = 1_000
 """Subjects and groups whose rates are sampled in one iteration of the event loop."""
 
 
-class BrokerServing(Serving):
+class BrokerServing(NodeServing):
     """Sends, pulls and acks; admin pages; retention, rates and leases."""
 
     handlers: Handlers
@@ -42,16 +40,12 @@ class BrokerServing(Serving):
     metrics: BrokerMetrics
 
     def __init__(self, node: Node, options: BrokerOptions, replication: Replication, data: BrokerData) -> None:
-        self._node = node
+        super().__init__(node)
         self._options = options
         self._replication = replication
-        self._storage = node.storage
         self._data = data
         self.rates = RateTable()
         self._is_built = False
-
-    def limits(self, connections: int) -> ServerLimits:
-        return server_limits(self._options, connections)
 
     def build(self) -> AdminPages:
         store = self._data.store
