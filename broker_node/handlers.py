@@ -13,7 +13,6 @@ from broker_node.storage.disk_work import DiskWork, completed
 from broker_node.storage.store import MessageStore
 from broker_node.storage.subject import Group, Subject
 from broker_node.storage.subject_table import LimitReached
-from qmq.clock import Clock
 from qmq.errors import IllegalName, ProtocolError, QmqError
 from qmq.protocol.codes import Command, ConsumeFrom, ResponseCode, SendResult
 from qmq.protocol.commands import ConsumeManageRequest, SendFailure
@@ -21,13 +20,11 @@ from qmq.protocol.extensions import EnsureGroupRequest, EnsureGroupResponse, Lea
 from qmq.protocol.frames import Frame
 from qmq.protocol.names import SUBJECT_OVER_LIMIT, check_group, check_subject, split_subject
 from qmq.protocol.scan import Run
-from qmq.supervisor import Supervisor
 from qmq_node.commits.committer import Committer
-from qmq_node.policy import NodePolicy
+from qmq_node.node.node import Node
 from qmq_node.requests.handlers import Rejections, RequestHandlers
 from qmq_node.requests.sends import Admission, SendCounters, SendHandler, failures_of
 from qmq_node.server.connection import Connection
-from qmq_node.server.connection_auth import ConnectionAuth
 
 
 class BrokerSends(SendHandler):
@@ -65,24 +62,15 @@ class Handlers(RequestHandlers):
 
     rejections: BrokerRejections
 
-    def __init__(
-        self,
-        store: MessageStore,
-        delivery: Delivery,
-        committer: Committer,
-        clock: Clock,
-        admission: Admission,
-        reading: BulkReads,
-        supervisor: Supervisor,
-        auth: ConnectionAuth,
-    ) -> None:
+    def __init__(self, node: Node, store: MessageStore, delivery: Delivery) -> None:
+        clock, committer, supervisor = node.clock, node.committer, node.supervisor
         self.counters = HandlerCounters()
-        super().__init__(BrokerRejections(self.counters, clock, supervisor), auth)
+        super().__init__(BrokerRejections(self.counters, clock, supervisor), node.auth)
         self._store = store
         self._delivery = delivery
         self._committer = committer
         self._supervisor = supervisor
-        self.sends = BrokerSends(store, committer, admission, self.rejections, self.counters)
+        self.sends = BrokerSends(store, committer, node.registration.admission, self.rejections, self.counters)
         self.pulls = PullHandler(delivery, committer, clock, supervisor, self.rejections, self.counters, self._after)
         self.polls, self.wake = self.pulls.polls, self.pulls.wake
         self.settlements = SettlementRunner(
@@ -96,7 +84,7 @@ class Handlers(RequestHandlers):
             Command.ENSURE_GROUP: self._ensure_group,
             Command.LEAVE_GROUP: self._leave_group,
             Command.AUTHENTICATE: self.authenticate,
-            **reading.table(),
+            **BulkReads(node, store).table(),
         }
 
     def failed(self, connection: Connection, frame: Frame, error: Exception) -> None:
@@ -122,10 +110,6 @@ class Handlers(RequestHandlers):
             self.rejections.refuse(connection, frame)
             return
         self.settlements.run(settlement)
-
-    def apply(self, policy: NodePolicy) -> None:
-        """Judge pulls by this policy from now on; those whose pause ended are tried at once."""
-        self.pulls.apply(policy)
 
     def synced(self, touched: list[Subject]) -> None:
         """New messages are visible."""

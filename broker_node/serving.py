@@ -12,7 +12,6 @@ from broker_node.delivery.delivery import Delivery
 from broker_node.delivery.retry_writer import Budget, move_orphans
 from broker_node.handlers import Handlers
 from broker_node.options import BrokerOptions
-from broker_node.reads.bulk_read import BulkReads
 from broker_node.recovery.broker_data import BrokerData
 from broker_node.retention.subject_removal import SubjectRemoval
 from broker_node.retention.subject_retention import SubjectRetention
@@ -21,12 +20,10 @@ from broker_node.storage.rates import RateTable
 from broker_node.storage.subject_table import LimitReached
 from qmq.errors import LogError, NoSpace
 from qmq_node.admin.server import AdminPages
-from qmq_node.daemon.daemon import Serving
 from qmq_node.log.retention import keep_from
 from qmq_node.member.replication import Replication
-from qmq_node.node.node import Node, server_limits
+from qmq_node.node.node import Node, NodeServing
 from qmq_node.node.storage import JOB_SECONDS
-from qmq_node.server.server_limits import ServerLimits
 from qmq_node.slices import Pacer
 
 logger = logging.getLogger("qmq.broker")
@@ -35,7 +32,7 @@ SAMPLE_UNITS = 1_000
 """Subjects and groups whose rates are sampled in one iteration of the event loop."""
 
 
-class BrokerServing(Serving):
+class BrokerServing(NodeServing):
     """Sends, pulls and acks; admin pages; retention, rates and leases."""
 
     handlers: Handlers
@@ -43,16 +40,12 @@ class BrokerServing(Serving):
     metrics: BrokerMetrics
 
     def __init__(self, node: Node, options: BrokerOptions, replication: Replication, data: BrokerData) -> None:
-        self._node = node
+        super().__init__(node)
         self._options = options
         self._replication = replication
-        self._storage = node.storage
         self._data = data
         self.rates = RateTable()
         self._is_built = False
-
-    def limits(self, connections: int) -> ServerLimits:
-        return server_limits(self._options, connections)
 
     def build(self) -> AdminPages:
         store = self._data.store
@@ -64,18 +57,8 @@ class BrokerServing(Serving):
             retry_delay_ms=round(options.retry_delay_seconds * 1000),
             lease_seconds=options.consumer_lease_seconds,
         )
-        identity = options.broker_group, self._node.node_id, self._node.folder.replica.state.log_id
-        self.handlers = Handlers(
-            store,
-            self.delivery,
-            self._storage.committer,
-            self._node.clock,
-            self._node.registration.admission,
-            BulkReads(store, self._storage.committer, self._node.clock, self._node.bulk_reads, identity),
-            self._node.supervisor,
-            self._node.auth,
-        )
-        self.handlers.apply(self._node.policy)
+        self.handlers = Handlers(self._node, store, self.delivery)
+        self.handlers.pulls.apply(self._node.policy)
         self.subject_retention = SubjectRetention(store, options.retention_hours, self._data.retention_clock)
         self.subject_retention.apply(self._node.policy)
         self.subject_removal = SubjectRemoval(store)
@@ -87,21 +70,17 @@ class BrokerServing(Serving):
             lease_seconds=options.consumer_lease_seconds,
             forget_seconds=options.consumer_forget_hours * 3600,
         )
-        self.metrics = BrokerMetrics(
-            self._node, self._replication, store, self.delivery, self.handlers, self._data.retention_clock
-        )
+        self.metrics = BrokerMetrics(self._node, self._replication, self._data, self.delivery, self.handlers)
         view = NodeView(
+            node=self._node,
             store=store,
             handlers=self.handlers,
             delivery=self.delivery,
-            committer=self._storage.committer,
-            clock=self._node.clock,
             rates=self.rates,
             changes=self._data.changes,
             boot_id=f"{self._node.machine.rng.getrandbits(48):012x}",
             lease_seconds=options.consumer_lease_seconds,
             describe=self.describe,
-            policy=lambda: self._node.policy,
         )
         self._storage.on_synced.append(lambda end: self.handlers.synced(store.completed(end)))
         self._is_built = True
@@ -117,7 +96,7 @@ class BrokerServing(Serving):
         if not self._is_built:
             # `build` applies the policy that is in force then.
             return
-        self.handlers.apply(self._node.policy)
+        self.handlers.pulls.apply(self._node.policy)
         self.subject_retention.apply(self._node.policy)
         self._data.changes.reset()
 

@@ -19,8 +19,7 @@ from qmq.protocol.codes import Command
 from qmq.protocol.frames import Frame
 from qmq.protocol.kinds import Part
 from qmq.protocol.scan import CRC_BYTES
-from qmq_node.commits.committer import Committer
-from qmq_node.requests.bulk_read_limiter import BulkReadLimiter
+from qmq_node.node.node import Node
 from qmq_node.server.connection import Connection
 
 NAMES_BYTES = 1 << 20
@@ -33,14 +32,11 @@ MESSAGE_BYTES_GUESSED = 256
 
 @dataclass(frozen=True, slots=True)
 class BulkReads:
+    node: Node
     store: DelayStore
-    committer: Committer
-    gate: BulkReadLimiter
-    broker_group: str
-    node_id: str
 
     def table(self) -> dict[int, Callable[[Connection, Frame], None]]:
-        handler = self.gate.handler
+        handler = self.node.bulk_reads.handler
         return {
             Command.LIST_HOURS: handler(bulk_read.ListHoursRequest, self._hours),
             Command.READ_SCHEDULE: handler(bulk_read.ReadScheduleRequest, self._schedule),
@@ -62,14 +58,15 @@ class BulkReads:
             room -= 2 + len(names[last].encode())
             last += 1
         page = bulk_read.HoursPage(
-            self.broker_group, self.node_id, tuple(hours), first, tuple(names[first:last]), len(names), next_after
-        )
+            self.node.options.broker_group, self.node.node_id, tuple(hours), first, tuple(names[first:last]), len(names),
+            next_after,
+        )  # fmt: skip
         return [page.encode()]
 
     async def _schedule(self, request: bulk_read.ReadScheduleRequest) -> list[Part]:
         if not 0 <= request.begin <= request.end:
             raise ReadRefused(f"[{request.begin}, {request.end}) is not a valid range", code=bulk_read.WRONG_RANGE)
-        bytes_max = self.gate.piece_bytes(request.bytes_max)
+        bytes_max = self.node.bulk_reads.piece_bytes(request.bytes_max)
         each = ENTRY_BYTES + (MESSAGE_BYTES_GUESSED if request.with_data else 0)
         async with self.store.open_hours.use(request.hour) as hour:
             if hour is None:
@@ -79,16 +76,18 @@ class BulkReads:
             last = max(first, min(request.end, end, first + max(1, bytes_max // each)))
             assert hour.states is not None
             states = bytes(hour.states[first:last])
-        await self.committer.synced(self.store.log.gather.records_end - 1)
+        await self.node.committer.synced(self.store.log.gather.records_end - 1)
         if request.with_data:
-            entries, sizes, raws = await self.gate.in_thread(_with_raws, hour.schedule, first, last, bytes_max)
+            entries, sizes, raws = await self.node.bulk_reads.in_thread(
+                _with_raws, hour.schedule, first, last, bytes_max
+            )
             empty = np.flatnonzero(np.frombuffer(sizes, dtype=">u4") == 0).tolist()
             # Lost ones were counted when the hour was opened.
             damaged = (ref_of(request.hour, first + i) for i in empty if states[i] != State.LOST)
             self.store.bodies.found_damage(damaged)
         else:
             read, sizes, raws = hour.schedule.index.read, b"", b""
-            entries = await self.gate.in_thread(read, first * INDEX_BYTES, last * INDEX_BYTES)
+            entries = await self.node.bulk_reads.in_thread(read, first * INDEX_BYTES, last * INDEX_BYTES)
         if self.store.hours.get(request.hour) is not hour:
             raise ReadRefused(f"hour {request.hour} was completed in the meantime", code=bulk_read.UNKNOWN_HOUR)
         return bulk_read.SchedulePage(end, first, entries, states[: len(entries) // INDEX_BYTES], sizes, raws).parts()

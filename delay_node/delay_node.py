@@ -29,17 +29,15 @@ from qmq.net.timing import DEFAULT_BACKOFF, DEFAULT_TIMEOUTS
 from qmq.protocol.codes import Role
 from qmq_node.admin.server import AdminPages
 from qmq_node.commits.checkpointing import CheckpointWriter
-from qmq_node.daemon.daemon import Serving
 from qmq_node.daemon.part import Part
 from qmq_node.log.handles import HandleCache
 from qmq_node.log.log import SegmentedLog
 from qmq_node.log.replay import MemberOpening
-from qmq_node.node.node import Node, server_limits
+from qmq_node.node.node import Node, NodeServing
 from qmq_node.node.storage import JOB_SECONDS
 from qmq_node.policy import sends_policy
 from qmq_node.process.machine import Machine
 from qmq_node.requests.handlers import Rejections
-from qmq_node.server.server_limits import ServerLimits
 
 logger = logging.getLogger("qmq.delay")
 
@@ -89,16 +87,15 @@ class DelayData:
         return DelayCheckpoints(self.store)
 
 
-class DelayServing(Serving):
+class DelayServing(NodeServing):
     """Sends, changes and queries of delayed messages; admin pages; delivery."""
 
     handlers: Handlers
     metrics: DelayMetrics
 
     def __init__(self, node: Node, options: DelayOptions, data: DelayData) -> None:
-        self._node = node
+        super().__init__(node)
         self._options = options
-        self._storage = node.storage
         self._data = data
         self._clock_change = asyncio.Lock()
         """Of the file of the held step."""
@@ -106,9 +103,6 @@ class DelayServing(Serving):
         self._has_logged_alarm = False
         self._delivered_before = 0
         self.delivered_per_s = 0.0
-
-    def limits(self, connections: int) -> ServerLimits:
-        return server_limits(self._options, connections)
 
     def build(self) -> AdminPages:
         options = self._options
@@ -125,9 +119,7 @@ class DelayServing(Serving):
             self._data.store, self._storage.committer, self._data.trusted, self._node.registration.admission, delay_max_ms,
             unwritten_bytes_max, rejections, counters,
         )  # fmt: skip
-        bulk_reads = BulkReads(
-            self._data.store, self._storage.committer, self._node.bulk_reads, options.broker_group, self._node.node_id
-        )
+        bulk_reads = BulkReads(self._node, self._data.store)
         self.handlers = self.metrics.handlers = Handlers(
             rejections, counters, sends, self.queries, self.changes, bulk_reads, self._node.supervisor
         )

@@ -38,7 +38,7 @@ class GroupPages:
 
     def __init__(self, view: NodeView) -> None:
         self._view = view
-        self._built_at = view.clock.monotonic()
+        self._built_at = view.node.clock.monotonic()
         """Monotonic seconds; consumers restored from disk were last seen before it."""
         group = "/subjects/{subject:[^/]+}/groups/{group:[^/]+}"
         self.routes = {group: self._show, f"{group}/reset-preview": self._preview}
@@ -72,7 +72,7 @@ class GroupPages:
                 age.read()
             for member, entries in members:
                 if entries is not None:
-                    _add_oldest(member, entries, view.clock.wall_ms())
+                    _add_oldest(member, entries, view.node.clock.wall_ms())
 
         await asyncio.to_thread(read)
         return {**answer, **numbers, "members": [member for member, _ in members]}
@@ -80,7 +80,7 @@ class GroupPages:
     def _member(self, subject: Subject, consumer: Consumer) -> tuple[dict[str, Any], IndexView | None]:
         """A consumer, and the index entries of its oldest unacknowledged message; None if there is no such entry."""
         view, log = self._view, consumer.log
-        now = view.clock.monotonic()
+        now = view.node.clock.monotonic()
         online, _ = consumer.presence(now, view.lease_seconds)
         reasons: dict[str, str] = {}
         address = view.handlers.pulls.consumer_connections.find(consumer.consumer_id)
@@ -156,7 +156,7 @@ class GroupPages:
         answer = self._shown(subject, name, plan)
         with reported():
             group, _ = await completed(lambda: set_position(view.store, subject, name, start, value, broadcast))
-        await wait_until_durable(view.committer.synced, group.progress.applied_at)
+        await wait_until_durable(view.node.committer.synced, group.progress.applied_at)
         view.handlers.wake(subject.name)
         return {**answer, "done": True}
 
@@ -177,7 +177,7 @@ class GroupPages:
                 409, "group.in_use", f"group {name} of {subject.name} {reason}; use force to remove it anyway"
             )
         next_sequence = group.progress.next_sequence
-        await wait_until_durable(view.committer.synced, view.store.forget_group(subject, group))
+        await wait_until_durable(view.node.committer.synced, view.store.forget_group(subject, group))
         return {
             "subject": subject.name,
             "group": name,

@@ -11,8 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from broker_node.delivery.delivery import Delivery
 from broker_node.handlers import Handlers
-from broker_node.retention.retention_clock import RetentionClock
-from broker_node.storage.store import MessageStore
+from broker_node.recovery.broker_data import BrokerData
 from qmq.lag import lag_of
 from qmq_node.member.replication import Replication
 from qmq_node.member.role_metrics import role_metrics
@@ -33,17 +32,15 @@ class BrokerMetrics(NodeMetrics):
         self,
         node: Node,
         replication: Replication,
-        store: MessageStore,
+        data: BrokerData,
         delivery: Delivery,
         handlers: Handlers,
-        retention_clock: RetentionClock,
     ) -> None:
         super().__init__(node, "qmq_broker")
         self._replication = replication
-        self._store = store
+        self._store, self._retention_clock = data.store, data.retention_clock
         self._delivery = delivery
         self._handlers = handlers
-        self._retention_clock = retention_clock
 
     def collect(self) -> Iterable[Metric]:
         counter, gauge = self.counter, self.gauge

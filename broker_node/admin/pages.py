@@ -61,8 +61,8 @@ class BrokerPages:
         self._scans = 0
         """Searches and traces that run now."""
         self._browses = asyncio.Semaphore(BROWSES_MAX)
-        self._stats_pages = SharedPages(view.clock)
-        self._changes_pages = SharedPages(view.clock, pages_max=CHANGES_PAGES_MAX)
+        self._stats_pages = SharedPages(view.node.clock)
+        self._changes_pages = SharedPages(view.node.clock, pages_max=CHANGES_PAGES_MAX)
 
     # --- numbers ---------------------------------------------------------------------------------------------------
 
@@ -80,7 +80,7 @@ class BrokerPages:
         view = self._view
         return {
             **view.describe(),
-            "at_ms": view.clock.wall_ms(),
+            "at_ms": view.node.clock.wall_ms(),
             "unreadable_messages": len(view.store.message_log.unreadable),
             "deferred_settlements": len(view.delivery.settlements.deferred),
         }
@@ -90,7 +90,7 @@ class BrokerPages:
         subject = view.store.subjects.get(name)
         head = self._head()
         # Also for a subject that is not stored here yet: whether the node would accept a message.
-        head |= {"closed": view.policy().subjects.get(name, NO_RULES).closed, "next_after": None}
+        head |= {"closed": view.node.policy.subjects.get(name, NO_RULES).closed, "next_after": None}
         return encoded_page("subjects", await subject_pages(view, [subject] if subject is not None else []), head)
 
     async def _all_subjects(self, after: str, limit: int) -> bytes:

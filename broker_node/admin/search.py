@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from broker_node.reads.message_reader import damaged_entries
-from broker_node.storage.consume_log import ENTRY, ENTRY_BYTES, Entry
+from broker_node.storage.consume_log import ENTRY, Entry, entry_at
 from broker_node.storage.message_log import MessageLog, Raw
 from broker_node.storage.oldest_sequence import begin_adjusted
 from broker_node.storage.store import MessageStore
@@ -153,7 +153,7 @@ async def scan(
         await begin_adjusted(store, subject)
         # Retention may have deleted messages during the read: those are not damaged.
         unreadable = [sequence for sequence in part.unreadable if sequence >= subject.begin]
-        places = b"".join(_entry_at(part.index_bytes, sequence - at) for sequence in unreadable)
+        places = b"".join(entry_at(part.index_bytes, sequence - at) for sequence in unreadable)
         damaged = damaged_entries(store, subject, unreadable, places, [None] * len(unreadable))
         if damaged is not None and repaired_from < at:
             # One repair for each slice, which is then read again.
@@ -169,10 +169,6 @@ async def scan(
     return done
 
 
-def _entry_at(index_bytes: bytes, place: int) -> bytes:
-    return index_bytes[place * ENTRY_BYTES : (place + 1) * ENTRY_BYTES]
-
-
 def _look(log: MessageLog, view: IndexView, first: int, criteria: Criteria, limit: int, room: int | None) -> _Slice:
     """Scans the messages of a view, from sequence `first` on; stops early at a limit. For any thread. Raises LogError.
 
@@ -184,7 +180,7 @@ def _look(log: MessageLog, view: IndexView, first: int, criteria: Criteria, limi
     tag_bits = tag_digest([criteria.tag.encode()]) if criteria.tag else 0
     # A digest proves that a tag is missing only if the entry is intact; a damaged message is read to be counted.
     chosen = [i for i, entry in enumerate(entries) if entry.is_withheld or entry.tag_bits & tag_bits == tag_bits]
-    places = b"".join(_entry_at(part.index_bytes, i) for i in chosen)
+    places = b"".join(entry_at(part.index_bytes, i) for i in chosen)
     raws = log.read_raws(places, cached_only=False, bytes_max=SLICE_BYTES)
     for i, raw in zip(chosen, raws, strict=False):
         message: dict[str, Any] | None = None

@@ -85,7 +85,7 @@ async def _row(view: NodeView, subject: Subject, pacer: Pacer) -> Row:
     """The numbers of one subject with its groups, and the policy that applies to them."""
     await pacer.spend()
     await begin_adjusted(view.store, subject)
-    policy = view.policy().subjects.get(subject.name, NO_RULES)
+    policy = view.node.policy.subjects.get(subject.name, NO_RULES)
     rates, steady = view.rates.per_second(subject.meter), view.rates.steady_per_second(subject.meter)
     stats: dict[str, Any] = {
         "subject": subject.name,
@@ -138,7 +138,7 @@ def group_numbers(view: NodeView, subject: Subject, group: Group) -> tuple[dict[
     }
     if steady is None:
         stats["reason"] = NOT_LONG_ENOUGH
-    now_ms = view.clock.wall_ms()
+    now_ms = view.node.clock.wall_ms()
     ages = []
     for name, sequence in oldest.items():
         if sequence is not None and sequence < subject.visible_end:
@@ -156,7 +156,7 @@ def _oldest(subject: Subject, group: Group, lag: Lag) -> dict[str, int | None]:
 
 def _members(view: NodeView, subject: Subject, group: Group) -> dict[str, Any]:
     """The consumers of a group, and whether it is paused."""
-    progress, now = group.progress, view.clock.monotonic()
+    progress, now = group.progress, view.node.clock.monotonic()
     consumers = []
     for consumer in progress.consumers.values():
         presence = consumer.presence(now, view.lease_seconds)

@@ -42,7 +42,7 @@ class SubjectPages:
             for group in list(one.groups.values()):
                 store.forget_group(one, group)
             offset = store.drop_subject(one)
-        await wait_until_durable(view.committer.synced, offset)
+        await wait_until_durable(view.node.committer.synced, offset)
         return {"subject": subject.name, "dropped": True, "groups": groups}
 
     def _subjects(self, request: web.Request) -> tuple[Subject, list[Subject]]:
@@ -63,7 +63,7 @@ class SubjectPages:
         view = self._view
         if view.store.log.stored.damaged:
             return "can't be deleted while the log is corrupted: messages that seem to be missing may be withheld"
-        if not view.policy().subjects.get(subject.name, NO_RULES).closed:
+        if not view.node.policy.subjects.get(subject.name, NO_RULES).closed:
             return "still accepts messages on this node; archive it and wait until the node has received the change"
         for one in (subject, *others):
             stored = one.next_sequence - one.begin

@@ -14,11 +14,9 @@ from broker_node.storage.store import MessageStore
 from broker_node.storage.subject import Group, Subject
 from broker_node.storage.subject_changes import SubjectChanges
 from broker_node.storage.subject_table import LimitReached
-from qmq.clock import Clock
 from qmq.errors import IllegalName, LocalProtocolError, LogError
 from qmq_node.admin.server import BadRequest
-from qmq_node.commits.committer import Committer
-from qmq_node.policy import NodePolicy
+from qmq_node.node.node import Node
 
 
 @contextmanager
@@ -35,11 +33,10 @@ def reported() -> Iterator[None]:
 class NodeView:
     """Access to the state of a broker. Changes are actions of the store; pages change nothing else."""
 
+    node: Node
     store: MessageStore
     handlers: Handlers
     delivery: Delivery
-    committer: Committer
-    clock: Clock
     rates: RateTable
     changes: SubjectChanges
     boot_id: str
@@ -48,8 +45,6 @@ class NodeView:
     """A consumer that was last seen longer ago is offline."""
     describe: Callable[[], dict[str, Any]]
     """The node's own fields of /stats."""
-    policy: Callable[[], NodePolicy]
-    """The policy that the node enforces now."""
 
     async def subject(self, name: str) -> Subject:
         """Returns a subject after an update of its begin. Raises BadRequest 404."""
@@ -72,5 +67,5 @@ class NodeView:
 
     def members_online(self, group: Group) -> int:
         """Returns how many consumers of a group were seen within the lease."""
-        now = self.clock.monotonic()
+        now = self.node.clock.monotonic()
         return sum(now - consumer.seen_at < self.lease_seconds for consumer in group.progress.consumers.values())

@@ -20,7 +20,6 @@ from broker_node.storage.progress_log import PROGRESS_ENTRY_BYTES, consumer_key
 from broker_node.storage.store import MessageStore
 from broker_node.storage.subject import Group, Subject
 from qmq.checksum import crc32
-from qmq.clock import Clock
 from qmq.errors import LogError, ReadRefused
 from qmq.protocol.bulk_read import (
     GROUP_CURSOR,
@@ -41,9 +40,8 @@ from qmq.protocol.bulk_read import (
 from qmq.protocol.codes import Command
 from qmq.protocol.frames import Frame
 from qmq.protocol.kinds import Part
-from qmq_node.commits.committer import Committer
 from qmq_node.log.index import DenseIndex, IndexView
-from qmq_node.requests.bulk_read_limiter import BulkReadLimiter
+from qmq_node.node.node import Node
 from qmq_node.server.connection import Connection
 
 PAGE_BYTES = 1 << 20
@@ -84,13 +82,13 @@ class _Found:
 
 @dataclass(eq=False, repr=False)
 class BulkReads:
-    """Answers bulk reads from a broker's store. `identity` is broker group, node ID and the log's ID."""
+    """Answers bulk reads from a broker's store."""
 
+    _node: Node
     _store: MessageStore
-    _committer: Committer
-    _clock: Clock
-    _gate: BulkReadLimiter
-    _identity: tuple[str, str, str]
+
+    def __post_init__(self) -> None:
+        self._gate = self._node.bulk_reads
 
     def table(self) -> dict[int, Callable[[Connection, Frame], None]]:
         """The commands and their handlers."""
@@ -105,15 +103,15 @@ class BulkReads:
     # --- ranges ----------------------------------------------------------------------------------------------------
 
     async def _ranges(self, request: ListRangesRequest) -> list[Part]:
-        now_ms = self._clock.wall_ms()
+        now_ms = self._node.clock.wall_ms()
         # What was stored, or done, before now is in the answer: that makes `read_at_ms` a watermark.
         await self._synced(self._store.unsynced_offset)
         limit = max(1, min(request.limit, RANGES_PAGE_MAX))
         found, next_after, newest = await self._look(request, limit)
         await self._synced(newest)
         subjects = await self._gate.in_thread(_cut, found, request.from_ms, request.to_ms)
-        broker_group, node_id, log_id = self._identity
-        return [RangesPage(broker_group, node_id, now_ms, subjects, next_after, log_id).encode()]
+        broker_group, log_id = self._node.options.broker_group, self._node.folder.replica.state.log_id
+        return [RangesPage(broker_group, self._node.node_id, now_ms, subjects, next_after, log_id).encode()]
 
     async def _look(self, request: ListRangesRequest, limit: int) -> tuple[list[_Found], str, int]:
         """Returns subjects after the cursor `after`, the next cursor, and the log offset of the newest action among them."""
@@ -161,7 +159,7 @@ class BulkReads:
     async def _synced(self, offset: int) -> None:
         """Wait until the record at a log offset is on disk."""
         if offset >= 0:
-            await self._committer.synced(offset)
+            await self._node.committer.synced(offset)
 
     # --- entries ---------------------------------------------------------------------------------------------------
 

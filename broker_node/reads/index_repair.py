@@ -9,7 +9,7 @@ import logging
 from collections.abc import Sequence
 
 from broker_node.storage.actions import RecordKind, decode_messages_head
-from broker_node.storage.consume_log import ENTRY, ENTRY_BYTES, Entry, encode_run
+from broker_node.storage.consume_log import ENTRY, ENTRY_BYTES, Entry, encode_run, entry_at
 from broker_node.storage.disk_work import DiskWork
 from broker_node.storage.message_log import MessageLog, stored_run
 from broker_node.storage.oldest_sequence import adjust_begin
@@ -78,8 +78,7 @@ class DamagedEntries(DiskWork):
                     continue
                 entries = encode_run(stored_run(payload[at:], head, offset), offset + at, head.stored_at_ms)
                 for sequence in range(max(first, wanted.start), min(end, wanted.stop)):
-                    place = (sequence - first) * ENTRY_BYTES
-                    found[sequence] = entries[place : place + ENTRY_BYTES]
+                    found[sequence] = entry_at(entries, sequence - first)
 
         begin, end = self._bounds(log)
         met = log.log.stored.walk(begin, on_commit, stop=lambda offset: len(found) == len(wanted) or offset > end)
@@ -88,8 +87,7 @@ class DamagedEntries(DiskWork):
         self._changed = {sequence: entry for sequence, entry in found.items() if self._stored_entry(sequence) != entry}
 
     def _stored_entry(self, sequence: int) -> bytes:
-        at = (sequence - self._begin) * ENTRY_BYTES
-        return self._stored[at : at + ENTRY_BYTES]
+        return entry_at(self._stored, sequence - self._begin)
 
     def _bounds(self, log: MessageLog) -> tuple[int, int]:
         """Where in the log to begin (a segment's base) and the last offset that can hold the messages."""

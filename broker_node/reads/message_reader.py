@@ -14,7 +14,7 @@ from struct import Struct
 
 from broker_node.reads.filters import TagMatch
 from broker_node.reads.index_repair import EMPTY_ENTRY, DamagedEntries
-from broker_node.storage.consume_log import ENTRY, ENTRY_BYTES, encode_withheld
+from broker_node.storage.consume_log import ENTRY, ENTRY_BYTES, encode_withheld, entry_at
 from broker_node.storage.disk_work import DiskWork
 from broker_node.storage.message_log import UNBOUNDED, MessageLog, NotCached, Raw
 from broker_node.storage.store import WITHHELD_MAX, MessageStore
@@ -158,11 +158,11 @@ def _read(
                 numbers: Iterable[int] = range(len(raws))
             else:
                 numbers = candidates = _candidates(entries, match)
-                places = b"".join([_entry(entries, i) for i in candidates[:missing]])
+                places = b"".join([entry_at(entries, i) for i in candidates[:missing]])
                 raws = log.read_raws(places, cached_only=cached_only, bytes_max=room)
             if not all(raws):
                 failed = [i for i, raw in zip(numbers, raws, strict=False) if raw is None]
-                found.failed += [(at + i, _entry(entries, i)) for i in failed]
+                found.failed += [(at + i, entry_at(entries, i)) for i in failed]
             read = raws
             if match is not None:
                 raws = _matching(raws, candidates, len(entries) // ENTRY_BYTES, match)
@@ -199,10 +199,6 @@ def _matching(raws: list[Raw | None], candidates: list[int], count: int, match: 
         if raw is not None and match.matches(raw):
             found[i] = raw
     return found
-
-
-def _entry(entries: bytes, number: int) -> bytes:
-    return entries[number * ENTRY_BYTES : (number + 1) * ENTRY_BYTES]
 
 
 def _damage(store: MessageStore, subject: Subject, found: Messages) -> DamagedEntries | None:
@@ -243,7 +239,7 @@ def damaged_entries(
         return None
     unreadable, index, damaged = store.message_log.unreadable, subject.consume_log, []
     for i, raw in enumerate(raws):
-        entry = index_bytes[i * ENTRY_BYTES : (i + 1) * ENTRY_BYTES]
+        entry = entry_at(index_bytes, i)
         if raw is not None or entry == WITHHELD or (subject.name, sequences[i]) in store.withheld:
             continue
         if sequences[i] < subject.begin:

@@ -69,6 +69,11 @@ def entry_fields(fields: str, index_bytes: bytes) -> Sequence[Any]:
     return found
 
 
+def entry_at(index_bytes: bytes, place: int) -> bytes:
+    """Return one entry of several."""
+    return index_bytes[place * ENTRY_BYTES : (place + 1) * ENTRY_BYTES]
+
+
 def encode_run(run: Run, entries_offset: int, stored_at_ms: int) -> bytes:
     """Return the entries of a run whose messages begin at log offset `entries_offset`."""
     if run.count >= ENCODED_TOGETHER_MIN:

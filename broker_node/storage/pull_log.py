@@ -42,9 +42,8 @@ class PullLog:
 
     __slots__ = ("_runs", "acked", "in_flight", "pulled")
 
-    def __init__(self, acked: int = 0, pulled: int = 0) -> None:
-        self.acked = acked
-        self.pulled = pulled
+    def __init__(self) -> None:
+        self.acked = self.pulled = 0
         self.in_flight = 0
         """Messages pulled and not acked: the sum over the runs."""
         self._runs: deque[PullRun] = deque()

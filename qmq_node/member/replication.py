@@ -19,6 +19,7 @@ from typing import Any
 from aiohttp import web
 
 from qmq.errors import SettingError
+from qmq.net.node_secret import NodeSecret
 from qmq.net.open_files import FileBudget
 from qmq.protocol.codes import BrokerGroupState, ReplicaRole, Role
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse, SlaveEnd
@@ -40,7 +41,7 @@ from qmq_node.node.node import Node
 from qmq_node.node.reports import log_report, state_reason
 from qmq_node.node.storage import JOB_SECONDS
 from qmq_node.replication.flush_check import flush_problem
-from qmq_node.replication.master.listener import SyncListener, sync_secret_of, warn_if_open
+from qmq_node.replication.master.listener import SYNC_VARIABLE, SyncListener, warn_if_open
 from qmq_node.replication.newest_membership import NewestMembership
 from qmq_node.replication.rules.roles import Copying, CopyPhase, ReplicaState
 from qmq_node.replication.switch_over.switch_over import SwitchOverRejected, SwitchOverUnknown
@@ -65,20 +66,17 @@ class Replication(Part):
         self._registration = node.registration
         self._store = store
         self.machine, self.replica = node.machine, node.folder.replica
-        self.sync_secret = sync_secret_of(self._options.sync_token, node.secret)
+        token = self._options.sync_token
+        self.sync_secret = NodeSecret.parse(token, SYNC_VARIABLE) if token else node.secret
         """What slave and master prove to each other that they know; None: nothing."""
         self._membership_client = MembershipClient(self._options.broker_group, self._sessions)
         self.shell = MemberShell(
             f"{node.machine.rng.getrandbits(64):016x}",
             node,
-            self._options,
-            self._folder,
-            self._storage,
             store,
             self.sync_secret,
             request_membership_change=self._membership_client.change_in_sync,
             request_resignation=self._membership_client.resign,
-            node_id=node.node_id,
             serve_clients=self._serve_clients,
             sends_checked=self.sends_checked,
             database_responds=lambda: (

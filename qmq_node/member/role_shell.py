@@ -9,13 +9,10 @@ from qmq.net.node_secret import NodeSecret
 from qmq.protocol.group_memberships import MembershipResult
 from qmq.protocol.reasons import Reason
 from qmq_node.commits.applying import Applying
-from qmq_node.daemon.daemon import Daemon
-from qmq_node.daemon.options import NodeOptions
 from qmq_node.log.record import EPOCH_KIND, FIRST_EPOCH, encode_epoch
 from qmq_node.log.truncation import Truncation
 from qmq_node.member.member_store import MemberStore
-from qmq_node.node.folder import NodeFolder
-from qmq_node.node.storage import Storage
+from qmq_node.node.node import Node
 from qmq_node.replication.flush_check import flush_problem
 from qmq_node.replication.master.leading import Leading
 from qmq_node.replication.rules.membership import ChangeInSync, Membership
@@ -38,10 +35,7 @@ class MemberShell:
 
     boot_id: str
     """Identifies this life."""
-    _daemon: Daemon
-    _options: NodeOptions
-    _folder: NodeFolder
-    _storage: Storage
+    _node: Node
     _store: MemberStore
     _sync_secret: NodeSecret | None
     _: KW_ONLY
@@ -55,7 +49,6 @@ class MemberShell:
     """Called when sends may be accepted again, or no longer."""
     database_responds: Callable[[], bool]
     """Whether a metaserver can change the membership now, as far as this node knows."""
-    node_id: str
     member: "Member" = field(init=False)
     """The role of the node, which this is the shell of."""
     applying: Applying | None = field(default=None, init=False)
@@ -72,9 +65,12 @@ class MemberShell:
     write_under_way: int | None = field(default=None, init=False)
     """Identifies the write of that state that is under way; None: none is."""
 
+    def __post_init__(self) -> None:
+        self._options, self._folder, self._storage = self._node.options, self._node.folder, self._node.storage
+
     @property
     def identity(self) -> Identity:
-        return Identity(self.node_id, self.boot_id, self._folder.incarnation)
+        return Identity(self._node.node_id, self.boot_id, self._folder.incarnation)
 
     @property
     def replica_state(self) -> ReplicaState:
@@ -95,7 +91,7 @@ class MemberShell:
         state, options = self._folder.replica.state, self._options
         return FollowerIdentity(
             options.broker_group,
-            self.node_id,
+            self._node.node_id,
             self.boot_id,
             self._sync_secret,
             state.epoch,
@@ -112,14 +108,14 @@ class MemberShell:
                 self._folder.replica,
                 self._storage.log,
                 self._folder.replica.copied_log(self._storage.log),
-                self._daemon.clock,
+                self._node.clock,
                 self._store.save_copied_state,
             ),
             self._identity(),
             self.applying,
-            self._daemon.clock,
-            self._daemon.supervisor,
-            self._daemon.machine.start_thread,
+            self._node.clock,
+            self._node.supervisor,
+            self._node.machine.start_thread,
             self.end,
         )
 
@@ -188,13 +184,13 @@ class MemberShell:
 
     def _new_leading(self, membership: Membership) -> Leading:
         leading = Leading(
-            self.node_id,
+            self._node.node_id,
             membership,
             self._storage.log,
             self._storage.committer,
-            self._daemon.clock,
-            self._daemon.supervisor,
-            self._daemon.machine.rng,
+            self._node.clock,
+            self._node.supervisor,
+            self._node.machine.rng,
             self._request_membership_change,
             self._store.checkpoint_store,
             self._options.copy_bytes_per_second,
@@ -203,15 +199,15 @@ class MemberShell:
         )
         leading.on_checked = self.sends_checked
         leading.database_responds = self.database_responds
-        clients = HeldClients(self._daemon.server, lambda: self._daemon.serving.handlers)
-        switch_over = SwitchOver(leading, clients, self.request_resignation, self._daemon.clock)
+        clients = HeldClients(self._node.server, lambda: self._node.serving.handlers)
+        switch_over = SwitchOver(leading, clients, self.request_resignation, self._node.clock)
         self.switch_overs = PlannedSwitchOvers(
-            self.node_id,
+            self._node.node_id,
             switch_over,
             self._storage.checkpoints.make,
             self.member.learned,
-            self._daemon.clock,
-            self._daemon.supervisor,
+            self._node.clock,
+            self._node.supervisor,
         )
         return leading
 
@@ -256,4 +252,4 @@ class MemberShell:
     def end(self, error: BaseException) -> None:
         """End this node with an error; after LifeEnded, the process makes a new one."""
         self.has_ended = True
-        self._daemon.failure.set(error)
+        self._node.failure.set(error)

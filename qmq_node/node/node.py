@@ -6,7 +6,7 @@ from qmq import __version__
 from qmq.protocol.codes import Role
 from qmq_node.commits.checkpointing import Checkpointing
 from qmq_node.commits.committer import Committer
-from qmq_node.daemon.daemon import Daemon
+from qmq_node.daemon.daemon import Daemon, Serving
 from qmq_node.daemon.options import NodeOptions
 from qmq_node.log.log import SegmentedLog
 from qmq_node.node.folder import NodeFolder
@@ -32,8 +32,8 @@ class Node(Daemon):
         self.title = f"{self.kind} node {self.node_id} of group {options.broker_group}"
         self.port, self.admin_address = options.port, (options.admin_host, options.admin_port)
         self.folder = NodeFolder(self, options, self.node_id)
-        self.storage = Storage(self, options, self.folder, store, has_log_id=has_log_id)
-        self.registration = Registration(self, options, self.folder, self.storage, self.role, self.node_id)
+        self.storage = Storage(self, store, has_log_id=has_log_id)
+        self.registration = Registration(self)
 
     # What most of the program asks a node for.
 
@@ -88,17 +88,19 @@ class Node(Daemon):
         }
 
 
-def server_limits(options: NodeOptions, connections: int) -> ServerLimits:
-    """The limits of a node's server of frames.
+class NodeServing(Serving):
+    """The part of a node that answers clients and operators."""
 
-    Args:
-        connections: how many the process may have.
-    """
-    return ServerLimits(
-        connections_max=connections,
-        frame_bytes_max=options.frame_bytes_max,
-        large_frames_bytes_max=options.large_frames_bytes_max,
-        in_flight_total_bytes_max=options.in_flight_total_bytes_max,
-        in_flight_bytes_max=options.in_flight_bytes_max,
-        answer_total_bytes_max=options.answer_total_bytes_max,
-    )
+    def __init__(self, node: Node) -> None:
+        self._node, self._storage = node, node.storage
+
+    def limits(self, connections: int) -> ServerLimits:
+        options = self._node.options
+        return ServerLimits(
+            connections_max=connections,
+            frame_bytes_max=options.frame_bytes_max,
+            large_frames_bytes_max=options.large_frames_bytes_max,
+            in_flight_total_bytes_max=options.in_flight_total_bytes_max,
+            in_flight_bytes_max=options.in_flight_bytes_max,
+            answer_total_bytes_max=options.answer_total_bytes_max,
+        )

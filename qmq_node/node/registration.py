@@ -2,55 +2,41 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from qmq import __version__
 from qmq.net.discovery import meta_urls
 from qmq.net.open_files import FileBudget
-from qmq.protocol.codes import BrokerGroupState, BrokerRequestType, Role
+from qmq.protocol.codes import BrokerGroupState, BrokerRequestType
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
 from qmq.protocol.frames import Frame
 from qmq.protocol.reasons import NO_REASON, Code, Reason
 from qmq.protocol.scan import SENT_BACK_BYTES, EntryLimits
-from qmq_node.daemon.daemon import Daemon
-from qmq_node.daemon.options import NodeOptions
 from qmq_node.daemon.part import Part
 from qmq_node.log.commit import RECORD_HEAD_BYTES_MAX
 from qmq_node.metaservers.metaservers import Metaservers
 from qmq_node.metaservers.policy_in_force import PolicyInForce, policy_file
-from qmq_node.node.folder import NodeFolder
-from qmq_node.node.storage import Storage
 from qmq_node.policy import NodePolicy
 from qmq_node.requests.send_gate import SendGate
 from qmq_node.requests.sends import Admission
+
+if TYPE_CHECKING:
+    from qmq_node.node.node import Node
 
 
 class Registration(Part):
     """The node serves with or without metaservers, and by the newest policy that it has stored."""
 
-    def __init__(
-        self,
-        daemon: Daemon,
-        options: NodeOptions,
-        folder: NodeFolder,
-        storage: Storage,
-        role: Role,
-        node_id: str,
-    ) -> None:
-        self._daemon = daemon
-        self._options = options
-        self._folder = folder
-        self._storage = storage
-        self._role = role
-        self._node_id = node_id
+    def __init__(self, node: "Node") -> None:
+        self._node, self._storage = node, node.storage
+        options = self._options = node.options
         self.urls = meta_urls(options.meta) if options.meta else ()
         """Address pages of metaservers."""
-        self.operator_read_only = (
-            Reason.of(Code.STARTED_READ_ONLY, kind=daemon.kind) if options.read_only else NO_REASON
-        )
+        self.operator_read_only = Reason.of(Code.STARTED_READ_ONLY, kind=node.kind) if options.read_only else NO_REASON
         self.metaserver_read_only = NO_REASON
-        self.send_gate = SendGate(daemon.clock)
+        self.send_gate = SendGate(node.clock)
         self.policies = PolicyInForce(
-            policy_file(daemon.disk, options.data_dir), self.send_gate, lambda: self.on_policy(), daemon.logger
+            policy_file(node.disk, options.data_dir), self.send_gate, lambda: self.on_policy(), node.logger
         )  # fmt: skip
         self.on_policy: Callable[[], None] = lambda: None
         """Called when another policy is in force. Sends are judged by it already."""
@@ -67,7 +53,7 @@ class Registration(Part):
         """Why too few slaves are in sync for sends; "" if there are enough."""
         self.may_answer_sends: Callable[[], bool] = lambda: True
         """Whether enough members of the broker group are in sync for sends to be answered."""
-        storage.report = self.report_soon
+        node.storage.report = self.report_soon
 
     async def open(self, budget: FileBudget) -> None:
         await asyncio.to_thread(self.policies.load)
@@ -76,10 +62,10 @@ class Registration(Part):
         if not self.urls or self.metaservers is not None:
             # A member registers before it serves.
             return
-        daemon = self._daemon
+        node = self._node
         self.metaservers = Metaservers(
-            self.urls, self.request, self.registered, self.policies.replace, daemon.clock, daemon.supervisor,
-            daemon.secret, lambda frame: self.pushed(frame),
+            self.urls, self.request, self.registered, self.policies.replace, node.clock, node.supervisor,
+            node.secret, lambda frame: self.pushed(frame),
         )  # fmt: skip
         self.metaservers.start()
 
@@ -88,12 +74,12 @@ class Registration(Part):
             await self.metaservers.close()
 
     def not_ready(self) -> Reason:
-        if self._daemon.is_ready and self.metaservers is not None and (why := self.metaservers.problem()):
+        if self._node.is_ready and self.metaservers is not None and (why := self.metaservers.problem()):
             return Reason.of(Code.NOT_REGISTERED, why=why)
         return NO_REASON
 
     def restrictions(self) -> dict[str, str]:
-        if not self._daemon.is_ready:
+        if not self._node.is_ready:
             return {}
         unregistered = self.metaservers.unregistered() if self.metaservers is not None else ""
         found = {"read_only": self.refuse_sends(), "not_registered": unregistered}
@@ -142,20 +128,20 @@ class Registration(Part):
 
     def request(self, request_type: BrokerRequestType) -> NodeRegisterRequest:
         """Return what the node reports to metaservers."""
-        options, daemon, log = self._options, self._daemon, self._storage.log
+        options, node, log = self._options, self._node, self._storage.log
         host = options.advertise_host or options.host
         request = NodeRegisterRequest(
             request_type=request_type,
             broker_group=options.broker_group,
-            node_id=self._node_id,
-            kind=daemon.kind,
-            role=self._role,
-            address=f"{host}:{daemon.server.address[1]}",
-            admin_address=f"{options.admin_host}:{daemon.admin_address[1]}",
+            node_id=node.node_id,
+            kind=node.kind,
+            role=node.role,
+            address=f"{host}:{node.server.address[1]}",
+            admin_address=f"{options.admin_host}:{node.admin_address[1]}",
             state=BrokerGroupState.OFFLINE if request_type is BrokerRequestType.OFFLINE else self.state,
-            epoch=self._folder.replica.state.epoch,
+            epoch=node.folder.replica.state.epoch,
             log_end=log.synced_end,
-            started_at_ms=daemon.started_at_ms,
+            started_at_ms=node.started_at_ms,
             version=__version__,
             policy_version=self.policy.version,
         )

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Hashable
 from math import inf
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from qmq.errors import CommitNotApplied
 from qmq.net.open_files import FileBudget
@@ -11,14 +11,14 @@ from qmq_node.commits.checkpointing import Checkpointing, CheckpointWriter
 from qmq_node.commits.committer import Committer
 from qmq_node.commits.log_space import LogSpace, SegmentRemoval
 from qmq_node.commits.write_watch import CHECK_SECONDS, WriteWatch
-from qmq_node.daemon.daemon import Daemon
-from qmq_node.daemon.options import NodeOptions
 from qmq_node.daemon.part import Part
 from qmq_node.log.commit import FlushPolicy
 from qmq_node.log.log import SegmentedLog
 from qmq_node.log.replay import MemberOpening
-from qmq_node.node.folder import NodeFolder
 from qmq_node.node.reports import log_recovery
+
+if TYPE_CHECKING:
+    from qmq_node.node.node import Node
 
 JOB_SECONDS = 1.0
 """Period of a node's jobs: free space, retention, rates."""
@@ -51,12 +51,8 @@ class Storage(Part):
     committer: Committer
     checkpoints: Checkpointing[Any]
 
-    def __init__(
-        self, daemon: Daemon, options: NodeOptions, folder: NodeFolder, store: NodeStore, *, has_log_id: bool = False
-    ) -> None:
-        self._daemon = daemon
-        self._options = options
-        self._folder = folder
+    def __init__(self, node: "Node", store: NodeStore, *, has_log_id: bool) -> None:
+        self._node, self._options, self._folder = node, node.options, node.folder
         self._store = store
         self._has_log_id = has_log_id
         """Whether the log gets an ID, which all members of a group share."""
@@ -69,16 +65,16 @@ class Storage(Part):
         """Whether the node resigned and its successor waits for it: there is a checkpoint of a moment ago."""
         self.other_write: Callable[[], Hashable | None] = lambda: None
         """Identifies a write that is under way beside commits; None: none is."""
-        self.write_watch = WriteWatch(daemon.clock, self._write_under_way, lambda: self.report())
+        self.write_watch = WriteWatch(node.clock, self._write_under_way, lambda: self.report())
         self.report: Callable[[], None] = lambda: None
         """Lets metaservers know what has changed before the next heartbeat is due."""
         self._is_running = False
 
     async def open(self, budget: FileBudget) -> None:
-        daemon, began = self._daemon, self._daemon.clock.monotonic()
+        node, began = self._node, self._node.clock.monotonic()
         await asyncio.to_thread(self._open, budget)
-        self.segment_removal = SegmentRemoval(self.log, daemon.clock, daemon.supervisor)
-        log_recovery(self.log, daemon.clock.monotonic() - began, daemon.logger)
+        self.segment_removal = SegmentRemoval(self.log, node.clock, node.supervisor)
+        log_recovery(self.log, node.clock.monotonic() - began, node.logger)
         if self.opening is None:
             await asyncio.to_thread(self.identify_log)
             self.make_committer()
@@ -88,35 +84,35 @@ class Storage(Part):
         options = self._options
         self.log = self._store.open(budget, self.opening)
         self._folder.replica.check_log(self.log.epochs.last_epoch)
-        self.space = LogSpace(self.log, self._daemon.disk, options.data_dir, options.disk_reserve_bytes)
+        self.space = LogSpace(self.log, self._node.disk, options.data_dir, options.disk_reserve_bytes)
         self.space.measure()
 
     def identify_log(self) -> None:
         """Give the log an ID if it has none, durably, before this node writes to it; in a thread."""
         if self._has_log_id and not self._folder.replica.state.log_id:
-            self._folder.replica.set_log_id(self._daemon.machine.rng.randbytes(8).hex())
+            self._folder.replica.set_log_id(self._node.machine.rng.randbytes(8).hex())
 
     def make_committer(self) -> None:
         """Make what writes to the log; it writes once it is started."""
-        options, daemon = self._options, self._daemon
+        options, node = self._options, self._node
         self.committer = Committer(
             self.log,
-            daemon.clock,
+            node.clock,
             self._synced,
             self._log_failed,
-            daemon.supervisor,
+            node.supervisor,
             FlushPolicy(options.flush),
             options.flush_interval_seconds,
-            daemon.machine.start_thread,
+            node.machine.start_thread,
         )
         self.has_committer = True
 
     def make_checkpoints(self) -> None:
         """Make what takes checkpoints of the store, as often as the options say."""
-        options, daemon = self._options, self._daemon
+        options, node = self._options, self._node
         self.checkpoints = Checkpointing(
-            self._store.checkpoint_writer(), self.log, self.committer if self.has_committer else None, daemon.clock,
-            daemon.supervisor, options.checkpoint_bytes, options.checkpoint_seconds, self._store.loaded_offset,
+            self._store.checkpoint_writer(), self.log, self.committer if self.has_committer else None, node.clock,
+            node.supervisor, options.checkpoint_bytes, options.checkpoint_seconds, self._store.loaded_offset,
         )  # fmt: skip
 
     async def start(self) -> None:
@@ -133,7 +129,7 @@ class Storage(Part):
             # A member runs before it serves.
             return
         self._is_running = True
-        every = self._daemon.supervisor.every
+        every = self._node.supervisor.every
         every(JOB_SECONDS, "disk_space", self.space.measure, is_vital=True)
         every(CHECK_SECONDS, "write_watch", self.write_watch.check)
 
@@ -157,7 +153,7 @@ class Storage(Part):
         await self.committer.stop()
 
     async def release(self) -> None:
-        if self._daemon.is_started:
+        if self._node.is_started:
             await asyncio.to_thread(self.log.close)
 
     def health(self) -> str:
@@ -177,13 +173,13 @@ class Storage(Part):
 
     def _log_failed(self, error: BaseException) -> None:
         """Stop answering and end, because memory and log may differ: a write, a sync or the application of a commit failed."""
-        daemon = self._daemon
+        node = self._node
         if isinstance(error, CommitNotApplied):
-            daemon.logger.critical("this node stops: %s", error, exc_info=error.__cause__)
+            node.logger.critical("this node stops: %s", error, exc_info=error.__cause__)
         else:
-            daemon.logger.critical("the message log failed, this node stops: %s", error)
-        daemon.is_ready = False
-        daemon.server.stop_listening()
-        for connection in list(daemon.server.connections):
+            node.logger.critical("the message log failed, this node stops: %s", error)
+        node.is_ready = False
+        node.server.stop_listening()
+        for connection in list(node.server.connections):
             connection.abort()
-        daemon.failure.set(error)
+        node.failure.set(error)

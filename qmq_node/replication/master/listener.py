@@ -66,11 +66,6 @@ def sync_limits() -> ServerLimits:
     )
 
 
-def sync_secret_of(token: str, secret: NodeSecret | None) -> NodeSecret | None:
-    """Return the secret of the sync port: that of the setting, else the node secret. Raises SettingError for a bad setting."""
-    return NodeSecret.parse(token, SYNC_VARIABLE) if token else secret
-
-
 def warn_if_open(logger: logging.Logger, host: str, secret: NodeSecret | None) -> None:
     """Log a warning when other machines can reach the sync port on this host, and slaves prove nothing."""
     if secret is None and not is_loopback(host):
