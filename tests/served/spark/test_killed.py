@@ -38,7 +38,8 @@ main(["failures", "--lake", sys.argv[1]])
 TOLD = """
 import django, json
 django.setup()
-from console.analytics.models import AnalyticsRun, Failure, TableState
+from console.analytics.models import AnalyticsRun, TableState
+from console.analytics.models.summaries import Failure
 columns = [field.name for field in Failure._meta.fields if field.name not in ("id", "run")]
 print(json.dumps({
     "failures": list(Failure.objects.order_by(*columns).values_list(*columns)),

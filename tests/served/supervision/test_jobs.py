@@ -627,6 +627,8 @@ ALLOWED = {
         "add_done_callback",
     ): "learns the outcome; its failure reaches the loop's handler, which counts it",
     ("qmq/net/caller.py", "call_soon"): "a method of the caller itself",
+    ("broker_node/delivery/pulls.py", "to_thread"): "the supervisor starts it as `cold_read`",
+    ("broker_node/delivery/settlement.py", "to_thread"): "the supervisor starts it as `settlement_read`",
 }
 """Places outside it, each with the reason why its failure is not silent. An awaited call needs none."""
 
