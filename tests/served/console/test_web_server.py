@@ -72,7 +72,11 @@ def send_until_answered(sock: socket.socket, piece: bytes) -> tuple[int, bytes]:
             return sent, sock.recv(4096)
         assert writable, f"the server neither reads nor answers after {sent} bytes"
         rest = rest or piece
-        count = sock.send(rest)
+        try:
+            count = sock.send(rest)
+        except ConnectionResetError:
+            # The server answered and closed since `select` looked; the answer is still to be read.
+            return sent, sock.recv(4096)
         sent, rest = sent + count, rest[count:]
     return sent, b""
 
