@@ -17,8 +17,10 @@ within 3 s, and the membership is read and the place recorded within 2 s."""
 
 
 class Restores(Decisions):
-    """Restores the database, and keeps to what docs/failover.md assumes: who knows the newest membership reports it in time: a
-    metaserver that does not know it is stopped while nobody else runs who knows the membership."""
+    """Restores the database under the assumption of docs/failover.md: the newest membership is reported in time.
+
+    So metaservers are stopped while no running server knows the newest membership.
+    """
 
     _is_restoring = False
     """Only one restore is under way at a time."""
@@ -82,8 +84,8 @@ class Restores(Decisions):
         return (state.epoch, state.version) >= membership.place and not is_cut
 
     async def _until_known(self) -> None:
-        """Let metaservers run while somebody runs who knows the newest membership, until that is recorded in the
-        database, or has to be.
+        """Let metaservers run only while a running server knows the newest membership. Ends once the database
+        has a record of it, or all metaservers have run for REPORTED_SECONDS.
 
         If the faults end before, all members and metaservers start together.
         """
