@@ -53,8 +53,12 @@ class Decisions(DiskFaults):
         await asyncio.gather(*(self._start_later(host, self._rng.uniform(0.1, 4.0)) for host in others))
 
     def _can_lead(self, host: Host) -> bool:
-        """Whether the service would promote the node: it reports, has no problem, and the database can be reached."""
-        if not isinstance(host.server, Broker) or self._cluster.database.is_away:
+        """Whether the service would promote the node: the database can be reached and has it as a member, which it may not
+        have after a restore, and the node reports and has no problem."""
+        database, newest = self._cluster.database, self.watch.membership
+        if not isinstance(host.server, Broker) or database.is_away or newest is None:
+            return False
+        if self._node_id(host) not in database.stored.groups[newest.broker_group].membership.members:
             return False
         member = host.server.replication.member
         return (

@@ -62,7 +62,7 @@ class RemovalWatch:
                 text = f"{node}, a slave, removes up to {end}, and no master removed more than {watch.removed_to}"
                 watch.report("retention", text)
             return
-        if watch.is_of_lost_epoch(log.epoch):
+        if watch.loses(log):
             return
         if end > min(len(watch.committed), log.high_watermark):
             watch.report("retention", f"{node} removes up to {end}, and {len(watch.committed)} bytes are committed")
@@ -91,8 +91,8 @@ class RemovalWatch:
         if node not in watch.hosts:
             return
         # One that does not know yet that an operator has promoted it may copy a master that should not run any more.
-        knows_membership = not watch.is_of_lost_epoch(durable_state(watch.hosts[node]).epoch)
-        if node in watch.in_sync_nodes() - watch.damaged and knows_membership:
+        knows_decision = watch.knows_decision(durable_state(watch.hosts[node]).epoch)
+        if node in watch.in_sync_nodes() - watch.damaged and knows_decision:
             watch.report("in_sync", f"{node} discards its log, and is in sync")
         watch.discarded(node)
         self._history.counts["copies"] = self._history.counts.get("copies", 0) + 1

@@ -53,9 +53,9 @@ class GroupWatch(CommittedLog):
         """Of these, those that may follow again without a new disk: what they have is whole, and only not the newest."""
         self.has_lost = False
         """An operator has accepted loss: of messages, or of acks only."""
-        self._decided_epoch = 0
-        """That of the newest promotion by which an operator accepted loss. A master of an earlier epoch may run, cut off from
-        everything, and acknowledge messages that are lost as well (docs/failover.md)."""
+        self._decided_epoch, self._promoted = 0, ""
+        """Epoch and member of the newest promotion by which an operator accepted loss. Another master of an earlier epoch may
+        run, cut off from everything, and acknowledge messages that are lost as well (docs/failover.md)."""
         self.lost_ids: set[str] = set()
         """Ids of messages whose loss an operator accepted."""
         self._durable: dict[str, int] = defaultdict(int)
@@ -92,9 +92,16 @@ class GroupWatch(CommittedLog):
         """A member discards its log, and copies another one."""
         self._durable.pop(node, None)
 
-    def is_of_lost_epoch(self, epoch: int) -> bool:
-        """Whether what a master of this epoch writes is lost: it ended by a decision of an operator."""
-        return epoch < self._decided_epoch
+    def knows_decision(self, epoch: int) -> bool:
+        """Whether a member with this epoch knows the newest promotion by which an operator accepted loss."""
+        return epoch >= self._decided_epoch
+
+    def loses(self, log: SegmentedLog) -> bool:
+        """Whether what a master writes to its log is lost: an operator promoted another member since its epoch.
+
+        What the promoted member writes before it knows, as the master of an earlier epoch, is in the log that it leads with.
+        """
+        return not self.knows_decision(log.epoch) and self.node_of(log)[0] != self._promoted
 
     def older_folder(self, node: str) -> None:
         """An older copy of a member's data folder was put back."""
@@ -115,7 +122,8 @@ class GroupWatch(CommittedLog):
         """An operator promotes a member whose log ends at `end`, by this membership: what is committed, and not in that
         log, is lost."""
         end = min(end, self._common_end(self.hosts[node]))
-        self.membership, self.has_lost, self._decided_epoch = membership, True, membership.epoch
+        self.membership, self.has_lost = membership, True
+        self._decided_epoch, self._promoted = membership.epoch, node
         others = set(self.hosts) - {node}
         self.rejoining = others - (self.damaged - self.rejoining)
         self.damaged = others
@@ -179,7 +187,7 @@ class GroupWatch(CommittedLog):
         """A master's high watermark may have risen."""
         if not self.owns(log):
             return
-        if self.is_of_lost_epoch(log.epoch):
+        if self.loses(log):
             _, host = self.node_of(log)
             found = MARK.findall(written(host, 0, log.high_watermark))
             self.lost_ids |= {message_id.decode() for message_id in found if message_id not in self.committed_ids}
