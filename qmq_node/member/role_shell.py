@@ -138,6 +138,8 @@ class MemberShell:
         done = asyncio.get_running_loop().create_future()
 
         def begin() -> None:
+            if done.cancelled():
+                return  # the node stops, and nobody would end what begins here
             try:
                 leading = self._new_leading(membership)
                 leading.start()

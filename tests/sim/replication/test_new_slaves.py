@@ -8,6 +8,8 @@ from qmq_node.log.record import FIRST_EPOCH
 from tests.sim.replication.groups import Group, begun, cluster_of, received
 from tests.sim.replication.pair import client_of, send
 from tests.sim.slaves.member_logs import durable_state
+from tests.sim.world.cluster import Cluster
+from tests.sim.world.loop import running_loop
 from tests.support.waiting import eventually_async
 
 REPORT_SECONDS_MAX = 0.2
@@ -62,3 +64,29 @@ async def test_a_slave_whose_disk_fails_keeps_its_log() -> None:
         await group.in_sync(*group.hosts)
         await group.all_equal()
         assert await received(group) == sent
+
+
+async def test_a_node_that_stops_before_it_has_a_slave_does_not_lead() -> None:
+    """Its group grows while a write hangs. It would lead between two commits, and stops before that one is written."""
+    cluster = Cluster(running_loop(), brokers=1, delays=0, copies=2)
+    group, (first, second) = Group(cluster), list(cluster.members("g1").values())
+    for host in (*cluster.metas.values(), first):
+        host.start()
+    await eventually_async(lambda: group.name in cluster.database.stored.groups)
+    group.set(copies=1)
+    await group.serves("g1-a")
+    second.start()
+    await second.has_started.wait()
+    master = group.master
+    async with client_of(master) as client:
+        await client.begin()
+        first.weather.hang_seconds = 3.0
+        sending = asyncio.create_task(send(client, range(1)))
+        await eventually_async(lambda: master.committer.is_writing)
+        group.set(copies=2)
+        await eventually_async(lambda: master.committer._between is not None)
+        await first.stop()
+        sending.cancel()
+    assert not master.committer.is_replicated
+    for host in cluster.hosts.values():
+        host.kill()
