@@ -4,6 +4,7 @@ import asyncio
 
 from broker_node.broker import Broker
 from metaserver.server import Metaserver
+from qmq_node.replication.rules.membership import Membership
 from tests.sim.slaves.decisions import Decisions
 from tests.sim.slaves.member_logs import durable_state
 from tests.sim.world.cluster import Host
@@ -47,7 +48,9 @@ class Restores(Decisions):
         await asyncio.sleep(self._rng.uniform(*BACKUP_SECONDS))
         for host in metas if away is None else [away]:
             host.kill()
-        if self._may_restore_database() and any(map(self._knows, cluster.hosts.values())):
+        backup, newest = cluster.database.backup, self.watch.membership
+        restored = backup.groups.get(newest.broker_group) if backup is not None and newest is not None else None
+        if restored is not None and self._may_restore_database() and self._is_known(restored.membership):
             self.note(f"the database is restored from a backup, {self._files(form, away)}")
             cluster.database.restore()
             for host in metas if away is None else ():
@@ -62,8 +65,13 @@ class Restores(Decisions):
             return f"and {away.name} was away since"
         return "and the route files are empty" if form == "emptied" else "with the route files"
 
-    def _knows(self, host: Host) -> bool:
-        """Whether a server runs that knows the newest membership, and reaches all metaservers that run."""
+    def _is_known(self, restored: Membership) -> bool:
+        """Whether a server runs that knows the newest membership after this one is restored."""
+        return any(self._knows(host, restored) for host in self._cluster.hosts.values())
+
+    def _knows(self, host: Host, restored: Membership) -> bool:
+        """Whether a metaserver or a member of the restored membership runs, knows the newest one, and reaches all metaservers
+        that run. What another node knows does not count."""
         process, server, membership = host.process, host.server, self.watch.membership
         if process is None or process.is_paused or server is None or membership is None:
             return False
@@ -76,6 +84,8 @@ class Restores(Decisions):
                 and not is_cut
             )
         if not isinstance(server, Broker) or host not in self.watch.hosts.values():
+            return False
+        if self._node_id(host) not in restored.members:
             return False
         state, network = durable_state(host), self._cluster.network
         is_cut = any(
@@ -94,7 +104,7 @@ class Restores(Decisions):
             stored = database.stored.groups[membership.broker_group]
             if max(stored.membership.place, stored.known_place) >= membership.place:
                 return
-            may_run = any(map(self._knows, cluster.hosts.values()))
+            may_run = self._is_known(stored.membership)
             for host in cluster.metas.values():
                 if host.process is None and not host.is_wanted and may_run:
                     host.start()

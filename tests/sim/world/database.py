@@ -62,7 +62,8 @@ class Database:
         self.slowness = 1.0
         self.lost_replies = 0
         """So many of the next writes are stored, and their reply is lost."""
-        self._backup: Stored | None = None
+        self.backup: Stored | None = None
+        """The copy that `restore` puts back."""
         self.was_faulty = False
         """A query failed."""
         self.on_membership: list[Callable[[str, Membership, Membership], None]] = []
@@ -70,12 +71,12 @@ class Database:
 
     def back_up(self) -> None:
         """Keep a copy for `restore`."""
-        self._backup = copy.deepcopy(self.stored)
+        self.backup = copy.deepcopy(self.stored)
 
     def restore(self) -> None:
         """Go back to the last copy, if there is one."""
-        if self._backup is not None:
-            self.stored = copy.deepcopy(self._backup)
+        if self.backup is not None:
+            self.stored = copy.deepcopy(self.backup)
 
     def query(self, host: str) -> None:
         """One round trip of a host; raises when it can't reach the database."""
