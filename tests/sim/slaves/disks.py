@@ -140,7 +140,11 @@ class DiskFaults(Cuts):
         await self._put_back(self._member(), is_whole=True)
 
     async def _put_back(self, host: Host, *, is_whole: bool) -> None:
-        """Put a whole copy back that ends before what the member reported. A segment has the newest epoch."""
+        """Put a whole copy back that ends before what the member reported.
+
+        A segment has the newest epoch, and is still the newest one: damage before it can leave with retention, and what
+        followed from it stays lost.
+        """
         node, server = self._node_id(host), host.server
         if not isinstance(server, Broker) or server.folder.replica.state.is_only_member or node in self.watch.damaged:
             return
@@ -155,7 +159,7 @@ class DiskFaults(Cuts):
             lambda: (
                 node in nodes
                 and nodes[node].log_end > end
-                and paths[-1] in host.disk.names
+                and paths[-1] in _segments(host.disk)[0 if is_whole else -1 :]
                 and self._may_put_back(host, None if is_whole else epoch)
             )
         ):
