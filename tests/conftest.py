@@ -19,6 +19,7 @@ import pytest
 
 from tests.served.conformance.driver import missing_tools
 from tests.support.required import is_ci, missing
+from tests.support.runner.open_sockets import origins, remember_sockets
 from tests.support.servers.processes import LOG_CHARS, PROJECT
 from tests.support.servers.services import (
     MariadbServer,
@@ -33,6 +34,7 @@ from tests.support.servers.system import System
 from tests.support.waiting import limited_to
 
 pytest_plugins = ["tests.support.runner.groups"]
+remember_sockets()
 os.environ.setdefault("QMQ_SECRET_KEY", "a key for tests only")
 # In CI the examples follow from the test alone: no change fails on a case that was there before. Elsewhere they are random, and a
 # failure prints the blob that reproduces it. No example has a time limit.
@@ -109,9 +111,11 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add the end of each process's log to the report of a failed test."""
+    """Add the end of each process's log, and where an unclosed socket was made, to the report of a failed test."""
     report = yield
     if report.failed:
+        if made := origins(report.longreprtext):
+            report.sections.append(("where the socket was made", made))
         values = getattr(item, "funcargs", {}).values()
         systems = [value for value in values if isinstance(value, System)]
         systems += [system for value in values if isinstance(value, NewSystems) for system in value.made]
