@@ -139,7 +139,7 @@ class MemberShell:
 
         def begin() -> None:
             if done.cancelled():
-                return  # the node stops, and nobody would end what begins here
+                return  # the node stops, and would not end what begins here
             try:
                 leading = self._new_leading(membership)
                 leading.start()
