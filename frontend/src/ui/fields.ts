@@ -9,8 +9,8 @@ interface Ticked {
 }
 
 /**
- * Props of the inputs of a form, by the name of the value: `<TextInput {...fields.text("name")} />`. With a request's name its limits
- * come from the API; `field` is what a value is called there, where that differs.
+ * Props of the inputs of a form, by the name of the value: `<TextInput {...fields.text("name")} />`. With a request's
+ * name its limits come from the API; `field` is what a value is called there, where that differs.
  */
 export function fieldsOf<Values extends object, Name extends RequestName = never>(
   values: Values,
