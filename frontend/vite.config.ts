@@ -35,8 +35,9 @@ export default defineConfig(({ command }) => ({
     sourcemap: false,
     rolldownOptions: {
       output: {
-        // Few files: each is a request with 0.6 KB of headers, and six are read at a time without HTTP/2. A module that many pages
-        // use is in one file with others of its kind; parts of the component library that pages open later stay out of it.
+        // Few files: each is a request with 0.6 KB of headers, and six are read at a time without HTTP/2. A module that
+        // many pages use is in one file with others of its kind; parts of the component library that pages open later
+        // stay out of it.
         codeSplitting: {
           includeDependenciesRecursively: false,
           groups: [
@@ -77,8 +78,9 @@ export default defineConfig(({ command }) => ({
     // `make test` names a file for the results.
     reporters: process.env.QMQ_JUNIT ? ["default", ["junit", { outputFile: process.env.QMQ_JUNIT }]] : ["default"],
     css: false,
-    // Files share one process and its modules: to load React and Mantine for each file costs more than the tests. So a test may not
-    // replace a module (vi.mock): files before it have loaded the real one. What a test changes, src/test/setup.ts puts back.
+    // Files share one process and its modules: to load React and Mantine for each file costs more than the tests. So a
+    // test may not replace a module (vi.mock): files before it have loaded the real one. What a test changes,
+    // src/test/setup.ts puts back.
     isolate: false,
     maxWorkers: 1,
     // What draws nothing needs no browser: an environment for each file costs more than its tests.

@@ -13,6 +13,11 @@ from urllib.parse import urlsplit
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 URL_CHARS_MAX = 1_000
+URL_PATTERN = (
+    r"[Hh][Tt][Tt][Pp][Ss]?://([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(:[0-9]*)?"
+    r'([/?][!"$-\[\]-~]*)?#?'
+)
+"""What a form can say of a URL at once: `parse_url` accepts nothing that does not match, and not all that does."""
 _PLAIN = re.compile(r"[!-~]+")
 _HOST = re.compile(r"[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f:.]{2,45}")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 
-from console.alerts.addresses import IllegalUrl, parse_url
+from console.alerts.addresses import URL_CHARS_MAX, URL_PATTERN, IllegalUrl, parse_url
 from console.alerts.models import Alert, AlertChannel, ChannelKind
 from console.alerts.notifiers import (
     DELIVERY_HEADER,
@@ -93,7 +93,7 @@ ALERT_CHANNEL: Resource[AlertChannel] = Resource(
     fields={
         "name": NAME,
         "is_enabled": Flag(),
-        "url": Text(chars_min=1, chars_max=1_000, check=_url_problem),
+        "url": Text(chars_min=1, chars_max=URL_CHARS_MAX, pattern=URL_PATTERN, check=_url_problem),
         "secret": Text(
             nullable=True,
             chars_min=16,

@@ -4,7 +4,10 @@ import { read } from "@/api/requests";
 
 export type History = Schema<"History">;
 
-/** Whose last hour: of a subject, of one of its consumer groups, of a broker group, of a node; of nothing named: the whole system. */
+/**
+ * Whose last hour: of a subject, of one of its consumer groups, of a broker group, of a node; of nothing named: the
+ * whole system.
+ */
 export interface HistoryOf {
   subject?: string;
   group?: string;

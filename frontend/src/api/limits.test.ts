@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { limit, limitsOf } from "@/api/limits";
+import { isWellFormed, limit, limitsOf } from "@/api/limits";
 import { limitsIn } from "../../limits";
 
 const FILE = `
@@ -35,4 +35,11 @@ test("the browser has the limits that the API checks", () => {
 
 test("a limit that is gone is no silent Infinity", () => {
   expect(() => limit("NewSubjectRequest", "name", "maximum")).toThrow("NewSubjectRequest.name has no maximum");
+});
+
+test("a text is well-formed if it has the pattern of its field, or if there is no text or no pattern", () => {
+  const isUrl = (text: string) => isWellFormed(limitsOf("NewAlertChannelRequest", "url"), text);
+  expect(["https://example.com/hook?a=b", " http://[fd12::1]:8080 ", " "].map(isUrl)).toEqual([true, true, true]);
+  expect(["ftp://example.com", "https://u:p@example.com", "https://example.com/a b"].map(isUrl)).not.toContain(true);
+  expect(isWellFormed({}, "\t%")).toBe(true);
 });

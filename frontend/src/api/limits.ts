@@ -14,6 +14,11 @@ export function limitsOf<Name extends RequestName>(request: Name, field: FieldOf
   return all[request]?.[field] ?? {};
 }
 
+/** Whether a text has the pattern of its field. An empty one does: whether a value is required is another question. */
+export function isWellFormed({ pattern }: Limit, text: string): boolean {
+  return pattern === undefined || text.trim() === "" || new RegExp(pattern).test(text.trim());
+}
+
 /** One limit that the form counts on: without it the OpenAPI file is not the one this was written for. */
 export function limit<Name extends RequestName>(
   request: Name,

@@ -4,7 +4,10 @@ import { useMay, type Right } from "@/api/me";
 import { read } from "@/api/requests";
 import { splitSubject } from "@/format/subjects";
 
-/** The subject that a name stands for, as the API knows it: who owns it, where it lies. Retry and dead-letter names mean their real one. */
+/**
+ * The subject that a name stands for, as the API knows it: who owns it, where it lies. Retry and dead-letter names mean
+ * their real one.
+ */
 export function placeOptions(name: string) {
   const { subject } = splitSubject(name);
   return queryOptions({
@@ -19,7 +22,10 @@ export function placeOptions(name: string) {
   });
 }
 
-/** Whether the viewer has a right on a subject; false until its owner is known. The API decides; this only hides buttons. */
+/**
+ * Whether the viewer has a right on a subject; false until its owner is known. The API decides; this only hides
+ * buttons.
+ */
 export function useMayOn(name: string): (right: Right) => boolean {
   const may = useMay();
   const { data } = useQuery(placeOptions(name));

@@ -60,8 +60,8 @@ export function etagOf({ version }: { version: string }): string {
 }
 
 /**
- * A change of the API, or its dry run. `etag`: of the version that is changed; another one since is refused. The reason goes into
- * the body.
+ * A change of the API, or its dry run. `etag`: of the version that is changed; another one since is refused. The reason
+ * goes into the body.
  */
 export function change<M extends Exclude<Method, "get">, P extends PathWith<M>>(
   method: M,
@@ -98,7 +98,10 @@ export function readWithTag<P extends PathWith<"get">>(path: P, ...[given]: Requ
 
 type Filters = Readonly<Record<string, string | undefined>>;
 
-/** The `load` of a list; `given.query` is always asked with. The API validates filters: an illegal value is answered with 400. */
+/**
+ * The `load` of a list; `given.query` is always asked with. The API validates filters: an illegal value is answered
+ * with 400.
+ */
 export function list<P extends PathWith<"get">>(path: P, ...[given]: Requested<P>) {
   return (query: Filters, signal: AbortSignal) =>
     must(ask(path, { ...given, query: { ...query, ...given?.query } }, signal));

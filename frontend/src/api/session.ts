@@ -12,7 +12,10 @@ export interface Flow {
   is_pending?: boolean;
 }
 
-/** What such an address answers: 200 done; 401 signed out, or a flow is pending (`mfa_authenticate`); 400 with errors by field. */
+/**
+ * What such an address answers: 200 done; 401 signed out, or a flow is pending (`mfa_authenticate`); 400 with errors by
+ * field.
+ */
 export interface Answer {
   status: number;
   data: Readonly<Record<string, unknown>>;
@@ -40,7 +43,10 @@ async function send(
   }
 }
 
-/** Ask one of them. Throws a `Problem` when no such answer came: the network, a limit (429), the database or Redis away (503). */
+/**
+ * Ask one of them. Throws a `Problem` when no such answer came: the network, a limit (429), the database or Redis away
+ * (503).
+ */
 export async function allauth(method: string, path: string, body?: unknown): Promise<Answer> {
   const [response, answered] = await send(path, {
     method,
@@ -67,8 +73,8 @@ export async function allauth(method: string, path: string, body?: unknown): Pro
 const PROOFS = new Set(["reauthenticate", "mfa_reauthenticate"]);
 
 /**
- * The same for changes of one's own account: asks for the password or a code again where it was given too long ago, and throws a
- * `Problem` for what is refused, with what is wrong with which field.
+ * The same for changes of one's own account: asks for the password or a code again where it was given too long ago, and
+ * throws a `Problem` for what is refused, with what is wrong with which field.
  */
 export async function allauthChange(method: string, path: string, body?: unknown): Promise<Answer> {
   let answer = await allauth(method, path, body);
@@ -86,8 +92,9 @@ export async function signOut(): Promise<void> {
 }
 
 /**
- * To the identity provider: the address to send the browser to, which comes back to `comeBackTo` (of this site; with `?error=` when it
- * went wrong). Asked for and gone to by hand, for a form's own redirect to another site is what the page's policy forbids.
+ * To the identity provider: the address to send the browser to, which comes back to `comeBackTo` (of this site; with
+ * `?error=` when it went wrong). Asked for and gone to by hand, for a form's own redirect to another site is what the
+ * page's policy forbids.
  */
 export async function providerAddress(
   provider: string,

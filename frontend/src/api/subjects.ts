@@ -5,7 +5,10 @@ import { read } from "@/api/requests";
 const OFFERED_MAX = 20;
 const TYPING_MS = 250;
 
-/** Names of subjects that contain what is typed, to choose from; `debounced` is what the API was asked for last, when the typing paused. */
+/**
+ * Names of subjects that contain what is typed, to choose from; `debounced` is what the API was asked for last, when
+ * the typing paused.
+ */
 export function useSubjectNames(typed: string) {
   const [debounced] = useDebouncedValue(typed, TYPING_MS);
   const { data: names = [] } = useQuery({

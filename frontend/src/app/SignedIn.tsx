@@ -16,7 +16,8 @@ export function SignedIn({ children }: { children: ReactNode }) {
   const { data: me, error, refetch } = useQuery({ ...meOptions(), retry: false });
   const location = useRouterState({ select: (state) => state.location });
   if (error && asProblem(error).status === 401) {
-    // While the sign-in page loads, this page is still shown, at the new address already: going there again would never end.
+    // While the sign-in page loads, this page is still shown, at the new address already: going there again would never
+    // end.
     if (location.pathname === SIGN_IN) return null;
     return <Navigate to={SIGN_IN} search={{ next: location.href }} replace />;
   }

@@ -1,5 +1,5 @@
-// The component library's styles that are used, in the order of its own styles.css: whole it is 12 KB gzipped more in the first
-// load. A test says which line is missing.
+// The component library's styles that are used, in the order of its own styles.css: whole it is 12 KB gzipped more in
+// the first load. A test says which line is missing.
 import "@mantine/core/styles/baseline.css";
 import "@mantine/core/styles/default-css-variables.css";
 import "@mantine/core/styles/global.css";

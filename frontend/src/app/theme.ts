@@ -1,8 +1,8 @@
 import { createTheme, rem } from "@mantine/core";
 
 /**
- * docs/frontend.md says why it looks as it does. Shades keep WCAG AA contrast for text on them and for text of them: 8 on white, 4 on
- * the dark.
+ * docs/frontend.md says why it looks as it does. Shades keep WCAG AA contrast for text on them and for text of them: 8
+ * on white, 4 on the dark.
  */
 export const theme = createTheme({
   primaryColor: "brand",

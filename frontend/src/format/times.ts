@@ -87,8 +87,9 @@ function isRepeated(date: Date): boolean {
 }
 
 /**
- * What a field holds for an instant, in the zone that is shown: 2026-12-01 10:11, with seconds where there are some, and with the
- * offset where clocks show that time twice: 2026-11-01 01:25 -05:00. So `fromField` returns the same second.
+ * What a field holds for an instant, in the zone that is shown: 2026-12-01 10:11, with seconds where there are some,
+ * and with the offset where clocks show that time twice: 2026-11-01 01:25 -05:00. So `fromField` returns the same
+ * second.
  */
 export function toField(iso: string, zone: Zone): string {
   const text = dateTime(iso, zone).replace(/:00$/, "");
@@ -141,7 +142,7 @@ export function fromField(typed: string, zone: Zone): string | null {
   return parseField(typed, zone).at;
 }
 
-// --- days ---------------------------------------------------------------------------------------------------------------
+// --- days -----------------------------------------------------------------------------------------------------------
 
 function partsOf(day: string): [number, number, number] {
   const [year = 0, month = 1, date = 1] = day.split("-").map(Number);

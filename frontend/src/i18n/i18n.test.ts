@@ -90,7 +90,8 @@ test("every text that code asks for exists", () => {
 test("no text is left over", () => {
   const wanted = uses.map(({ namespace, pattern }) => matcher(namespace, pattern));
   const literals = new Set(found.flatMap((file) => [...file.literals]));
-  // Keys are also handed on as they are ("messages:tab.tail"), or as what stands behind a dot: of those the literal is looked for.
+  // Keys are also handed on as they are ("messages:tab.tail"), or as what stands behind a dot: of those the literal is
+  // looked for.
   const isUsed = (key: string) => {
     const path = key.slice(key.indexOf(":") + 1);
     return literals.has(key) || literals.has(path) || wanted.some((isMeant) => isMeant(key));
@@ -98,7 +99,10 @@ test("no text is left over", () => {
   expect(list.filter((key) => !isUsed(key))).toEqual([]);
 });
 
-/** Namespaces that a file uses, with all that it imports: dialogs that are loaded later too, but not the pages of others. */
+/**
+ * Namespaces that a file uses, with all that it imports: dialogs that are loaded later too, but not the pages of
+ * others.
+ */
 function namespacesFrom(...begin: string[]): Set<string> {
   const files = new Set(begin);
   // The loop also visits what is added to the set meanwhile.

@@ -81,7 +81,10 @@ export function withTexts<Module>(load: () => Promise<Module>, namespaces: reado
   };
 }
 
-/** A value as it stands in a text: numbers are grouped as they are on their own. A number that is a name is handed in as a text. */
+/**
+ * A value as it stands in a text: numbers are grouped as they are on their own. A number that is a name is handed in as
+ * a text.
+ */
 const VALUES: FormatterModule = {
   type: "formatter",
   init: () => undefined,

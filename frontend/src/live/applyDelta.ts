@@ -4,7 +4,10 @@ export type Section = Readonly<Record<string, Entry>>;
 export type LiveState = Readonly<Record<string, Section>>;
 export type Delta = Readonly<Record<string, { gone?: readonly string[]; set?: Section }>>;
 
-/** The state after a delta: `gone` first, then `set` merges fields into entries. What did not change stays the same object. */
+/**
+ * The state after a delta: `gone` first, then `set` merges fields into entries. What did not change stays the same
+ * object.
+ */
 export function applyDelta(state: LiveState, delta: Delta): LiveState {
   const next: Record<string, Section> = { ...state };
   let isChanged = false;

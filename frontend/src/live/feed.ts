@@ -24,7 +24,10 @@ export type FeedMessage = Readonly<Record<string, unknown>> & { type: string };
 
 export const RECONNECT_FIRST_MS = 500;
 export const RECONNECT_LONGEST_MS = 15_000;
-/** Without a word for so long the server is asked for one: most feeds beat each second, a tail is quiet while nothing arrives. */
+/**
+ * Without a word for so long the server is asked for one: most feeds beat each second, a tail is quiet while nothing
+ * arrives.
+ */
 export const PING_MS = 4_000;
 /** Without a word for so long the connection counts as dead. */
 export const SILENT_MS = 8_000;

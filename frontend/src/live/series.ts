@@ -1,6 +1,8 @@
 import type { Entry } from "@/live/applyDelta";
 
-/** Numbers over time as charts take them: instants in seconds since 1970, ascending, and as many values of each field. */
+/**
+ * Numbers over time as charts take them: instants in seconds since 1970, ascending, and as many values of each field.
+ */
 export interface Series {
   at: readonly number[];
   values: Readonly<Record<string, readonly (number | null)[]>>;
@@ -17,7 +19,10 @@ function valueOf(entry: Entry | undefined, field: string): number | null {
   return typeof value === "number" ? value : null;
 }
 
-/** The series with one more point, and a gap before it when the last one is long ago; an instant that is there stays as it is. */
+/**
+ * The series with one more point, and a gap before it when the last one is long ago; an instant that is there stays as
+ * it is.
+ */
 export function appended(
   series: Series,
   at: number,

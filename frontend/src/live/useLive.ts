@@ -5,14 +5,17 @@ import { feedAt, type LiveView } from "@/live/feed";
 
 const NO_ENTRIES: Section = {};
 
-/** The live state of an address (`/ws/nodes/`, `lagPath({subject})`); one websocket however many components look at it. */
+/**
+ * The live state of an address (`/ws/nodes/`, `lagPath({subject})`); one websocket however many components look at it.
+ */
 export function useLive(path: string): LiveView {
   const feed = feedAt(path);
   return useSyncExternalStore(feed.subscribe, feed.get);
 }
 
 /**
- * One entry of a live address. Only what shows it is drawn again, and only when it changed: for the rows of a long list.
+ * One entry of a live address. Only what shows it is drawn again, and only when it changed: for the rows of a long
+ * list.
  */
 export function useLiveEntry(path: string, section: string, key: string): Entry | undefined {
   const feed = feedAt(path);

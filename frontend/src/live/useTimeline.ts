@@ -5,7 +5,10 @@ import { feedAt } from "@/live/feed";
 import { appended, joined, NO_SERIES, type Series } from "@/live/series";
 import { seriesOf } from "@/live/timeline";
 
-/** Between two live points. The numbers beside a chart change each second; to draw an hour again as often is most of a page's work. */
+/**
+ * Between two live points. The numbers beside a chart change each second; to draw an hour again as often is most of a
+ * page's work.
+ */
 const POINT_SECONDS = 2;
 
 /** Where the numbers of one thing are found live: `lagPath({ subject })`, "subjects", its name. */

@@ -16,7 +16,10 @@ interface About {
   group?: string;
 }
 
-/** Open alerts about something, for a page that waits for them with its own data: a warning above the rest would move it. */
+/**
+ * Open alerts about something, for a page that waits for them with its own data: a warning above the rest would move
+ * it.
+ */
 export function alertsOfOptions({ subject, group }: About) {
   const which = group === undefined ? { target_prefix: `${subject}/` } : { target: `${subject}/${group}` };
   return queryOptions({
@@ -27,8 +30,8 @@ export function alertsOfOptions({ subject, group }: About) {
 }
 
 /**
- * Open alerts about a consumer group, or about all of a subject: the targets of both are `subject/group`. `framed`: as a warning, and
- * nothing when there are none.
+ * Open alerts about a consumer group, or about all of a subject: the targets of both are `subject/group`. `framed`: as
+ * a warning, and nothing when there are none.
  */
 export function AlertsOf({ framed, ...about }: About & { framed?: boolean }) {
   const { t } = useTranslation("alerts");

@@ -4,7 +4,10 @@ import { useTranslation } from "react-i18next";
 /** Errors that have a sentence of their own, by what their text contains. */
 const KNOWN: readonly [RegExp, string][] = [[/Python worker failed to connect back/, "job_error.python_worker"]];
 
-/** The error of a background job: its first line, or a sentence for what is known; all of it, or `details`, when it is unfolded. */
+/**
+ * The error of a background job: its first line, or a sentence for what is known; all of it, or `details`, when it is
+ * unfolded.
+ */
 export function JobError({ text, details = "" }: { text: string; details?: string }) {
   const { t } = useTranslation();
   const [first = ""] = text.split("\n");

@@ -9,8 +9,8 @@ export function shellWord(text: string): string {
 }
 
 /**
- * The addresses of the metaservers for clients, separated by commas: the console's own, but a loopback address is replaced by the
- * host that the page was loaded from.
+ * The addresses of the metaservers for clients, separated by commas: the console's own, but a loopback address is
+ * replaced by the host that the page was loaded from.
  */
 export function clientAddress(metaservers: string, pageHost: string): string {
   return metaservers

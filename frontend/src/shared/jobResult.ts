@@ -29,7 +29,10 @@ export function useResultPart(): (part: ResultPart) => string {
   );
 }
 
-/** The result of a background job in the viewer's language; the stored English text if an older or newer version wrote it. */
+/**
+ * The result of a background job in the viewer's language; the stored English text if an older or newer version wrote
+ * it.
+ */
 export function useJobResult(): (job: Job) => string {
   const { t } = useTranslation("jobs");
   const textOf = useResultPart();

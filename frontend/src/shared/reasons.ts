@@ -12,8 +12,8 @@ export function isExplanation(value: unknown): value is Explanation {
 }
 
 /**
- * The sentence of a reason in the viewer's language. One with a code that this page does not know is shown as it came, in English;
- * `text` is the sentence of a reason that has no code.
+ * The sentence of a reason in the viewer's language. One with a code that this page does not know is shown as it came,
+ * in English; `text` is the sentence of a reason that has no code.
  */
 export function useReason(): (why: Explanation | null | undefined, text: string) => string {
   const { t } = useTranslation("reasons");

@@ -1,7 +1,10 @@
 import { useCallback } from "react";
 import { useTranslation } from "react-i18next";
 
-/** The alert rules that every system begins with, as the server names them. One that was renamed keeps its name in each language. */
+/**
+ * The alert rules that every system begins with, as the server names them. One that was renamed keeps its name in each
+ * language.
+ */
 export const BUILTIN: Readonly<Record<string, string>> = {
   "Broker group offline": "group_offline",
   "Fewer copies than configured": "copies",

@@ -51,8 +51,8 @@ function read(sent: string, request: Request): unknown {
 export type Answers = Readonly<Record<string, unknown>>;
 
 /**
- * Answers for the requests of a test, by "GET /api/v1/…" without the query; a function gets the address and the body, and may return a
- * promise. What isn't named fails the test's request with 404. Returns what was asked.
+ * Answers for the requests of a test, by "GET /api/v1/…" without the query; a function gets the address and the body,
+ * and may return a promise. What isn't named fails the test's request with 404. Returns what was asked.
  */
 export function answer(answers: Answers): { asked: { method: string; url: URL; body: unknown }[] } {
   const asked: { method: string; url: URL; body: unknown }[] = [];

@@ -7,7 +7,9 @@ export interface Use {
   pattern: string;
 }
 
-/** What one file says: keys it asks for, and every literal in it, for keys that are handed on before they are asked for. */
+/**
+ * What one file says: keys it asks for, and every literal in it, for keys that are handed on before they are asked for.
+ */
 export interface Found {
   uses: Use[];
   literals: Set<string>;
@@ -47,7 +49,9 @@ function patterns(node: ts.Expression): string[] | null {
   return null;
 }
 
-/** Read a file's uses of texts from its syntax: `useTranslation("ns")`, the `t` it gives, and what that is called with. */
+/**
+ * Read a file's uses of texts from its syntax: `useTranslation("ns")`, the `t` it gives, and what that is called with.
+ */
 export function textKeys(file: string, source: string): Found {
   const root = ts.createSourceFile(file, source, ts.ScriptTarget.Latest, true, ts.ScriptKind.TSX);
   const found: Found = { uses: [], literals: new Set(), namespaces: new Set() };

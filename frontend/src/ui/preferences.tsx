@@ -12,7 +12,10 @@ interface Preferences {
 const STORED = "qmq.zone";
 const Context = createContext<Preferences>({ zone: "local", setZone: () => undefined });
 
-/** How the viewer wants to see things, kept on this machine; colours are kept by the component library, the language by i18n. */
+/**
+ * How the viewer wants to see things, kept on this machine; colours are kept by the component library, the language by
+ * i18n.
+ */
 export function PreferencesProvider({ children }: { children: ReactNode }) {
   const [zone, keep] = useState<Zone>(() => (localStorage.getItem(STORED) === "utc" ? "utc" : "local"));
   const setZone = useCallback((next: Zone) => {

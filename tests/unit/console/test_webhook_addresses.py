@@ -1,8 +1,10 @@
 """Where webhooks may go."""
 
+import re
+
 import pytest
 
-from console.alerts.addresses import IllegalUrl, networks_of, parse_url, refusal
+from console.alerts.addresses import URL_PATTERN, IllegalUrl, networks_of, parse_url, refusal
 
 
 @pytest.mark.parametrize(
@@ -33,18 +35,35 @@ def test_an_operator_can_allow_networks():
     assert refusal("127.0.0.1", allowed)
 
 
+OUT_OF_RANGE = ("http://example.com:0/", "http://example.com:99999/", "http://a/" + "x" * 1000)
+"""Illegal URLs whose form is right."""
+
+
 @pytest.mark.parametrize(
     "url",
     [
         "ftp://example.com/", "file:///etc/passwd", "gopher://example.com", "//example.com", "example.com", "http://",
-        "http:///x", "http://user:pw@example.com/", "http://example.com:0/", "http://example.com:99999/",
-        "http://example.com/a b", "http://example.com/\r\nHost: x", "http://example.com/#x", "http://exämple.com/",
-        "http://example.com\\@10.0.0.1/", "http://[::1", "http://a/" + "x" * 1000, "javascript:alert(1)",
+        "http:///x", "http://user:pw@example.com/", "http://example.com/a b", "http://example.com/\r\nHost: x",
+        "http://example.com/#x", "http://exämple.com/", "http://example.com\\@10.0.0.1/", "http://example.com/\\",
+        "http://[::1", "http://[::1%25eth0]/", "http://example.com:1x/", "javascript:alert(1)", *OUT_OF_RANGE,
     ],
 )  # fmt: skip
 def test_illegal_urls(url: str):
     with pytest.raises(IllegalUrl):
         parse_url(url)
+    assert bool(re.fullmatch(URL_PATTERN, url)) == (url in OUT_OF_RANGE)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://example.com", "HTTPS://Example.COM:/", "http://localhost:8080/a/b.c?d=[e]&f={}|^`\"<>~", "http://10.0.0.1?q",
+        "http://[fd12::1]:8080", "http://[::ffff:10.0.0.1]/", "https://a_b.example.com/%20/@;!$'()*+,=#", "http://a#",
+    ],
+)  # fmt: skip
+def test_a_form_refuses_no_legal_url(url: str):
+    parse_url(url)
+    assert re.fullmatch(URL_PATTERN, url)
 
 
 def test_urls_taken_apart():

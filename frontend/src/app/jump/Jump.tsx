@@ -9,7 +9,10 @@ const JumpBox = whenOpened(load);
 /** A failure is reported when the box is opened. */
 const preload = () => void load().catch(() => undefined);
 
-/** Ctrl-K and its button. The box itself is no part of the first load: it is loaded when the button is pointed at, or when it is opened. */
+/**
+ * Ctrl-K and its button. The box itself is no part of the first load: it is loaded when the button is pointed at, or
+ * when it is opened.
+ */
 export function Jump() {
   const { t } = useTranslation();
   const [isOpen, { open, close, toggle }] = useDisclosure();

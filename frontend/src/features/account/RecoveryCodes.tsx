@@ -4,7 +4,10 @@ import { useTranslation } from "react-i18next";
 import { useMe } from "@/api/me";
 import { Dialog, DialogFooter } from "@/ui/dialog/Dialog";
 
-/** Recovery codes, shown this once: to be copied or kept as a file. Closing takes a click on "kept", not a stray one beside. */
+/**
+ * Recovery codes, shown this once: to be copied or kept as a file. Closing takes a click on "kept", not a stray one
+ * beside.
+ */
 export function RecoveryCodes({ codes, onClose }: { codes: readonly string[] | null; onClose: () => void }) {
   const { t } = useTranslation("account");
   const me = useMe();

@@ -18,6 +18,10 @@ test("a webhook needs a URL when it is made, e-mail its addresses", () => {
   expect(isComplete(draft, true)).toBe(false);
   expect(isComplete(draft, false)).toBe(true);
   expect(isComplete({ ...draft, url: "https://example.com/hook" }, true)).toBe(true);
+  expect([true, false].map((isNew) => isComplete({ ...draft, url: "ftp://example.com" }, isNew))).toEqual([
+    false,
+    false,
+  ]);
   expect(isComplete({ ...draft, kind: "email", url: "https://example.com" }, true)).toBe(false);
   expect(toChannel({ ...draft, kind: "email", addresses: " a@example.com \n\nb@example.com" })).toEqual({
     name: "pager",

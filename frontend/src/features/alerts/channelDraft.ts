@@ -1,3 +1,4 @@
+import { isWellFormed, limitsOf } from "@/api/limits";
 import type { Channel, ChannelChange, NewChannel } from "@/features/alerts/queries";
 
 /** A channel as its form holds it. What the API never shows begins empty, and empty means: unchanged. */
@@ -13,6 +14,8 @@ export interface ChannelDraft {
   /** Email addresses, one a line. */
   addresses: string;
 }
+
+const URL_LIMIT = limitsOf("NewAlertChannelRequest", "url");
 
 export const NEW_CHANNEL: ChannelDraft = {
   name: "",
@@ -50,7 +53,8 @@ export function headersOf(text: string): Record<string, string> | null {
 export function isComplete(draft: ChannelDraft, isNew: boolean): boolean {
   if (!draft.name.trim()) return false;
   if (draft.kind === "email") return lines(draft.addresses).length > 0;
-  return headersOf(draft.headers) !== null && (!isNew || draft.url.trim() !== "");
+  const isUrl = isWellFormed(URL_LIMIT, draft.url) && (!isNew || draft.url.trim() !== "");
+  return isUrl && headersOf(draft.headers) !== null;
 }
 
 function settings(draft: ChannelDraft): Omit<ChannelChange, "name"> {

@@ -11,8 +11,8 @@ const OF_BROKER_GROUPS: ReadonlySet<AlertKind> = new Set([
 ]);
 
 /**
- * The page of an alert's target: its consumer group, broker group or background job. A node is shown on the page of its broker group,
- * which the live state of nodes knows; without it there is no page.
+ * The page of an alert's target: its consumer group, broker group or background job. A node is shown on the page of its
+ * broker group, which the live state of nodes knows; without it there is no page.
  */
 export function placeOf(kind: AlertKind, target: string, live: LiveState): Target | null {
   const slash = target.indexOf("/");

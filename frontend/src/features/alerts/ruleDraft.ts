@@ -39,7 +39,9 @@ export function clearOf({ kind, threshold, clear_threshold: clear }: RuleDraft):
   return clear === "" ? above * CLEAR_SHARE : clear;
 }
 
-/** What goes to the API; it checks the values. A clear threshold that was left empty is the API's own share, also later. */
+/**
+ * What goes to the API; it checks the values. A clear threshold that was left empty is the API's own share, also later.
+ */
 export function toRule(draft: RuleDraft): NewRule {
   const { name, kind, target, severity, channels, clear_threshold, window_seconds } = draft;
   return {

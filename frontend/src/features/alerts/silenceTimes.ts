@@ -15,7 +15,10 @@ export const PRESETS = [
 /** An instant of one's own choice instead of a preset. */
 export const UNTIL = "until";
 
-/** When a silence ends that begins now: a preset's time from now, or the instant that was chosen; null when there is none (yet). */
+/**
+ * When a silence ends that begins now: a preset's time from now, or the instant that was chosen; null when there is
+ * none (yet).
+ */
 export function endsAt(choice: string, until: string | null, nowMs: number): string | null {
   if (choice === UNTIL) return until;
   const preset = PRESETS.find(({ id }) => id === choice);

@@ -3,7 +3,10 @@ import type { AlertKind } from "@/features/alerts/queries";
 import { count, percent, rate } from "@/format/numbers";
 import { duration } from "@/format/times";
 
-/** The states of a broker group as rules count them (docs/alerts.md): above 0 is anything but read_write, above 1 offline. */
+/**
+ * The states of a broker group as rules count them (docs/alerts.md): above 0 is anything but read_write, above 1
+ * offline.
+ */
 const GROUP_STATES = ["read_write", "read_only", "offline"] as const;
 
 /** Kinds whose value is one of a few words, so that their threshold is a choice and no number. */

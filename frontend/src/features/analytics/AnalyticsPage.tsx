@@ -23,7 +23,9 @@ const TABS = [...Object.keys(VIEWS), RUNS];
 /** The background job that runs all analytics jobs. */
 const ANALYTICS_JOB = "analytics";
 
-/** What jobs found out, over time; with the runs that made it. The tab, the range and what is chosen are in the address. */
+/**
+ * What jobs found out, over time; with the runs that made it. The tab, the range and what is chosen are in the address.
+ */
 export default function AnalyticsPage() {
   const { t } = useTranslation("analytics");
   const may = useMay();

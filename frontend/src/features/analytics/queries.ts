@@ -85,7 +85,9 @@ export function replaceDemo(attempt: Attempt): Promise<Change> {
 
 const OFFERED_MAX = 20;
 
-/** A few names to choose from: subjects, or consumer groups (of a subject, unless it is ""), that have the text in them. */
+/**
+ * A few names to choose from: subjects, or consumer groups (of a subject, unless it is ""), that have the text in them.
+ */
 export function namesOptions(kind: "subject" | "group", subject: string, search: string) {
   return queryOptions({
     queryKey: [...analyticsKey, "names", kind, subject, search],

@@ -68,8 +68,8 @@ export function lineOf(
 }
 
 /**
- * A line for each value of a column, the largest first, the rest as one. Within a step what a value has no row for is 0 when the step has
- * rows of others (nothing of it happened), and a gap when it has none (nothing is known).
+ * A line for each value of a column, the largest first, the rest as one. Within a step what a value has no row for is 0
+ * when the step has rows of others (nothing of it happened), and a gap when it has none (nothing is known).
  */
 export function splitOf(
   rows: readonly Row[],

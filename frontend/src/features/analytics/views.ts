@@ -1,7 +1,10 @@
 import type { TableQuery, TableName } from "@/features/analytics/queries";
 import type { ChartColour } from "@/ui/chart/types";
 
-/** What the tabs show: which table, what of it is drawn, which columns the rows have. Texts stand in i18n under the same names. */
+/**
+ * What the tabs show: which table, what of it is drawn, which columns the rows have. Texts stand in i18n under the same
+ * names.
+ */
 
 export interface Line {
   colour: ChartColour;

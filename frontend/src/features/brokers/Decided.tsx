@@ -8,7 +8,10 @@ import { Instant } from "@/ui/measure/Instant";
 import { useJobResult } from "@/shared/jobResult";
 import { LinkTo } from "@/ui/links/LinkTo";
 
-/** The operator's decision about the group, its time and reason, and the progress of a drain; or that it waits for approval. */
+/**
+ * The operator's decision about the group, its time and reason, and the progress of a drain; or that it waits for
+ * approval.
+ */
 export function Decided({ group, verdict }: { group: BrokerGroupDetail; verdict: GroupVerdict }) {
   const { t } = useTranslation("brokers");
   const state = group.operator_state;

@@ -14,8 +14,9 @@ export type Work = Steps<Answer> & { sums: Sums };
 const WHOLE = { foundMax: Infinity, isWhole: true };
 
 /**
- * An order, or its dry run, piece by piece. Leaving the page ends it after the piece under way. `previewed`: the pieces of the dry run,
- * whose counts those of the order have to repeat. After a piece that ended early or failed they are others, and are counted again.
+ * An order, or its dry run, piece by piece. Leaving the page ends it after the piece under way. `previewed`: the pieces
+ * of the dry run, whose counts those of the order have to repeat. After a piece that ended early or failed they are
+ * others, and are counted again.
  */
 export function useWork(order: Order, previewed?: readonly Answer[]): Work {
   const isAsPreviewed = useRef(true);

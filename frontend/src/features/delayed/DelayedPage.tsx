@@ -131,7 +131,9 @@ function useCounts(hours: readonly { hour: string; pending: number }[] | undefin
   );
 }
 
-/** Of which subject, with those that are known to choose from; another one may be typed: its messages are still to come. */
+/**
+ * Of which subject, with those that are known to choose from; another one may be typed: its messages are still to come.
+ */
 function SubjectField({ value, onChange }: { value: string; onChange: (subject: string) => void }) {
   const { t } = useTranslation("delayed");
   const [typed, setTyped] = useState(value);

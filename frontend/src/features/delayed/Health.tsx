@@ -15,7 +15,9 @@ interface Tile {
   hint?: string;
 }
 
-/** How the delay groups do: what waits, what comes soon, what is late. `counts` is null while the calendar is not known. */
+/**
+ * How the delay groups do: what waits, what comes soon, what is late. `counts` is null while the calendar is not known.
+ */
 export function Health({ counts, reason }: { counts: Counts | null; reason: string | null }) {
   const { t } = useTranslation("delayed");
   const zone = useZone();

@@ -22,7 +22,10 @@ const STEPS: Readonly<Record<string, readonly [days: number, hours: number]>> = 
   PageDown: [7, 0],
 };
 
-/** Pending messages by day (columns) and hour (rows). Arrow keys move, Page keys by a week, Home and End within the day, Enter chooses. */
+/**
+ * Pending messages by day (columns) and hour (rows). Arrow keys move, Page keys by a week, Home and End within the day,
+ * Enter chooses.
+ */
 export function HeatMap({ days, counts, isPartial, selected, onHour, onDay }: Props) {
   const { t } = useTranslation("delayed");
   const language = useLanguage();

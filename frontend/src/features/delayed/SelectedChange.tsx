@@ -14,7 +14,10 @@ interface Verdict {
   problem: string | null;
 }
 
-/** Cancel or deliver some messages, one after the other: first what would become of each, then the change with its progress. */
+/**
+ * Cancel or deliver some messages, one after the other: first what would become of each, then the change with its
+ * progress.
+ */
 export function SelectedChange({
   operation,
   targets,

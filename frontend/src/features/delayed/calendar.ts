@@ -42,7 +42,10 @@ export function beginOf(day: string, zone: Zone): number {
   return Date.parse(timeOn(day, "00:00", zone));
 }
 
-/** A day's fields. In zones off by half hours a field is the whole hour of UTC that begins in it: that is what is counted. */
+/**
+ * A day's fields. In zones off by half hours a field is the whole hour of UTC that begins in it: that is what is
+ * counted.
+ */
 export function dayWith(day: string, zone: Zone): Day {
   const begin = beginOf(day, zone);
   const end = beginOf(addDays(day, 1), zone);
@@ -66,7 +69,9 @@ export function pendingIn({ begin, end }: Cell, counts: Counts): number {
   return sum;
 }
 
-/** The shade of a count: 0 for none, else 1 to LEVELS by its magnitude, so that one burst does not make all others pale. */
+/**
+ * The shade of a count: 0 for none, else 1 to LEVELS by its magnitude, so that one burst does not make all others pale.
+ */
 export function levelOf(count: number, most: number): number {
   if (count <= 0) return 0;
   if (most <= 1) return LEVELS;

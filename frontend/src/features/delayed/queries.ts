@@ -94,7 +94,10 @@ export function isTooLate(error: unknown): error is Problem {
   return error instanceof Problem && error.code === "delayed.too_late";
 }
 
-/** The same change, but that it came too late is reported in full: what became of the message, and that nothing was changed. */
+/**
+ * The same change, but that it came too late is reported in full: what became of the message, and that nothing was
+ * changed.
+ */
 export async function orTooLate(change: Promise<Changed>, t: TFunction<"delayed">): Promise<Changed> {
   try {
     return await change;

@@ -9,7 +9,10 @@ export interface Slice {
   to: string | null;
 }
 
-/** A range cut at whole hours into pieces of about `SLICE_MESSAGES`, so that long work shows progress and can be stopped. Nothing of the range is left out. */
+/**
+ * A range cut at whole hours into pieces of about `SLICE_MESSAGES`, so that long work shows progress and can be
+ * stopped. Nothing of the range is left out.
+ */
 export function slices(hours: readonly { hour: string; pending: number }[], { from, to }: Slice): Slice[] {
   const sorted = [...hours].sort((a, b) => Date.parse(a.hour) - Date.parse(b.hour));
   const total = sorted.reduce((sum, { pending }) => sum + pending, 0);

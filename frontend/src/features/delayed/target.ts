@@ -2,7 +2,9 @@ import type { Delayed, Target } from "@/features/delayed/queries";
 
 const NONE = "-";
 
-/** A row's key: readable, and enough to act on it. Subjects, instants and names of delay groups hold no spaces; ids may. */
+/**
+ * A row's key: readable, and enough to act on it. Subjects, instants and names of delay groups hold no spaces; ids may.
+ */
 export function keyOf({ subject, message_id, due_at, delay_group }: Delayed): string {
   return [subject, message_id, due_at ?? NONE, delay_group].join(" ");
 }

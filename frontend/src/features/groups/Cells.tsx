@@ -11,7 +11,10 @@ import { DrainTime } from "@/ui/measure/DrainTime";
 import { Measured, type Format } from "@/ui/measure/Measured";
 import { useLanguage } from "@/ui/preferences";
 
-/** A row's live numbers; until the feed has them, those that the list came with. Only cells whose numbers changed are drawn again. */
+/**
+ * A row's live numbers; until the feed has them, those that the list came with. Only cells whose numbers changed are
+ * drawn again.
+ */
 function useNumbers(row: GroupLag): Entry {
   return useLiveEntry(lagPath(), "groups", groupKey(row.subject, row.group)) ?? row;
 }
@@ -58,7 +61,9 @@ export function useWhy(): (numbers: Entry | undefined, subject?: Entry) => strin
   };
 }
 
-/** A group's state in a word; why, on hover and focus. The reason changes with each number, the badge with the state. */
+/**
+ * A group's state in a word; why, on hover and focus. The reason changes with each number, the badge with the state.
+ */
 export function StateBadge({ numbers: of }: { numbers: Entry | undefined }) {
   const why = useWhy();
   return (

@@ -26,7 +26,10 @@ export const NUMBERS = [
 /** Columns that say the same in each row of one subject. */
 const OF_ALL_SUBJECTS: ReadonlySet<string> = new Set(["subject", "owner"]);
 
-/** Consumer groups with live numbers, of all subjects or of one; the longest time lag first. Rows keep their places while numbers change. */
+/**
+ * Consumer groups with live numbers, of all subjects or of one; the longest time lag first. Rows keep their places
+ * while numbers change.
+ */
 export default function GroupsTable({ subject }: { subject?: string }) {
   const { t } = useTranslation("groups");
   const address = useClientAddress();

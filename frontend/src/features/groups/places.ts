@@ -18,7 +18,10 @@ export interface Range {
   consumer: string;
 }
 
-/** What consumers hold on a broker group, the oldest first, and how many ranges there are in all: of each the oldest few are named. */
+/**
+ * What consumers hold on a broker group, the oldest first, and how many ranges there are in all: of each the oldest few
+ * are named.
+ */
 export function heldOn(members: readonly Member[], brokerGroup: string): { ranges: Range[]; total: number } {
   const here = members.filter((member) => member.broker_group === brokerGroup);
   const ranges = here.flatMap((member) =>

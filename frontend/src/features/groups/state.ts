@@ -7,8 +7,9 @@ export type GroupState = Schema<"LagState">;
 const STATES: readonly GroupState[] = ["caught_up", "draining", "growing", "stopped", "paused", "unknown"];
 
 /**
- * The state that the collector decided (it is the one that the list is filtered by), and the sentence that explains it: a key below
- * `why.` with the numbers that it names. `subject`: the numbers of its subject, for how many consumers would be enough.
+ * The state that the collector decided (it is the one that the list is filtered by), and the sentence that explains it:
+ * a key below `why.` with the numbers that it names. `subject`: the numbers of its subject, for how many consumers
+ * would be enough.
  */
 export function explained(numbers: Entry | undefined, subject?: Entry) {
   const state = STATES.find((known) => known === numbers?.state) ?? "unknown";

@@ -23,7 +23,10 @@ const BACK_MINUTES = [5, 60, 24 * 60] as const;
 
 const FIRST_MESSAGE = (subject: string) => `qmq produce ${shellWord(subject)} -p id=1 -p data='{"total": 12.5}'`;
 
-/** Stored messages by the time they were stored, over all broker groups or in one: from a time, a sequence, or with an id. */
+/**
+ * Stored messages by the time they were stored, over all broker groups or in one: from a time, a sequence, or with an
+ * id.
+ */
 export function Browse({ subject }: { subject: string }) {
   const { t } = useTranslation("messages");
   const [search, change] = useUrlState();

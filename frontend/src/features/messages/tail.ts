@@ -86,7 +86,10 @@ function received(view: TailView, message: FeedMessage, keep: number): TailView 
   return joined(next, messages.map((one): TailRow => ({ kind: "message", message: one })).reverse(), keep);
 }
 
-/** Whether a row is shown under a filter: a text in its id, broker group, tags or properties, in any case. Gaps always are. */
+/**
+ * Whether a row is shown under a filter: a text in its id, broker group, tags or properties, in any case. Gaps always
+ * are.
+ */
 export function isShown(row: TailRow, filter: string): boolean {
   if (row.kind === "gap" || !filter) return true;
   const { message_id, broker_group, tags, properties } = row.message;

@@ -69,8 +69,8 @@ export default function OverviewPage() {
 }
 
 /**
- * Whether this was ever so. What needs attention is complete once the nodes' state and the alerts were read: before, the page would say
- * that all is well, and then move down what it shows below.
+ * Whether this was ever so. What needs attention is complete once the nodes' state and the alerts were read: before,
+ * the page would say that all is well, and then move down what it shows below.
  */
 function useOnce(isSo: boolean): boolean {
   const [wasSo, setWasSo] = useState(isSo);

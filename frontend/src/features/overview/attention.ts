@@ -83,8 +83,8 @@ function isRejecting({ state, operator_state: operator }: Entry): boolean {
 }
 
 /**
- * What needs attention, worst first, of the overview, of the live state of nodes, of the alerts that are firing, and of broker groups as
- * far as they are known. Pure.
+ * What needs attention, worst first, of the overview, of the live state of nodes, of the alerts that are firing, and of
+ * broker groups as far as they are known. Pure.
  */
 export function attention(
   overview: Overview,

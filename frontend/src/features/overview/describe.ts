@@ -1,6 +1,9 @@
 import type { Entry } from "@/live/applyDelta";
 
-/** What an event says. `kind` is a key below `overview:event.`, `change` the value before and after, or the reason alone. */
+/**
+ * What an event says. `kind` is a key below `overview:event.`, `change` the value before and after, or the reason
+ * alone.
+ */
 export interface Described {
   kind: string;
   target: string;

@@ -27,8 +27,9 @@ export function contentType(text: string): "application/json" | "application/yam
 }
 
 /**
- * The line (from 1) that an error of the API is about: the one it names last, as YAML's own errors begin with where the surrounding
- * block starts; else the first that holds the name of the subject, team or consumer group it speaks of. Null when it names none.
+ * The line (from 1) that an error of the API is about: the one it names last, as YAML's own errors begin with where the
+ * surrounding block starts; else the first that holds the name of the subject, team or consumer group it speaks of.
+ * Null when it names none.
  */
 export function lineOf(detail: string, text: string): number | null {
   const named = [...detail.matchAll(/\bline (\d+)/g)].at(-1)?.[1];

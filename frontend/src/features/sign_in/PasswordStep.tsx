@@ -7,7 +7,9 @@ function valueOf(form: HTMLFormElement, name: string): string {
   return typeof value === "string" ? value : "";
 }
 
-/** Name and password. The fields keep their own values: whatever a password manager fills in, and when, is what is sent. */
+/**
+ * Name and password. The fields keep their own values: whatever a password manager fills in, and when, is what is sent.
+ */
 export function PasswordStep({
   isBusy,
   isReady,

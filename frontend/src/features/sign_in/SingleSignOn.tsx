@@ -5,7 +5,9 @@ import { providerAddress } from "@/api/session";
 import type { Provider } from "@/features/sign_in/queries";
 import { ProblemAlert } from "@/ui/page/ProblemAlert";
 
-/** By way of the identity provider, which sends the browser back to this page: a second factor may be asked for here. */
+/**
+ * By way of the identity provider, which sends the browser back to this page: a second factor may be asked for here.
+ */
 export function SingleSignOn({ provider, next }: { provider: Provider; next: string }) {
   const { t } = useTranslation("sign_in");
   const comeBackTo = `/sign-in?${new URLSearchParams({ back: "sso", next }).toString()}`;

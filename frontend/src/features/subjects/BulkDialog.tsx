@@ -11,7 +11,9 @@ import { Dialog, DialogFooter } from "@/ui/dialog/Dialog";
 import { useConfirmation } from "@/ui/dialog/useConfirmation";
 import { useValueLine } from "@/ui/measure/useValueLine";
 
-/** The same change for several subjects: the preview of each, then one after the other, with progress and a way to stop. */
+/**
+ * The same change for several subjects: the preview of each, then one after the other, with progress and a way to stop.
+ */
 export function BulkDialog({
   kind,
   subjects,

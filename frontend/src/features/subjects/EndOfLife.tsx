@@ -18,7 +18,10 @@ const RUN: Record<Deed, (subject: string, etag: string | null, attempt: Attempt)
     change("delete", "/api/v1/subjects/{subject}/", attempt, { path: { subject }, etag }),
 };
 
-/** Archive a subject, restore it, or delete it once it is archived, holds nothing and has no client; why that can't be done. */
+/**
+ * Archive a subject, restore it, or delete it once it is archived, holds nothing and has no client; why that can't be
+ * done.
+ */
 export function EndOfLife({ subject, etag, deed }: { subject: Subject; etag: string | null; deed: Deed }) {
   const { t } = useTranslation("subjects");
   const navigate = useNavigate();

@@ -9,7 +9,10 @@ const BOX = { width: 200, height: 44 };
 const END = { width: 130, x: 6 };
 const MIDDLE = (WIDTH - BOX.width) / 2;
 
-/** Where messages go in and out: producers, the broker groups, consumers; a line that is not drawn through carries nothing. */
+/**
+ * Where messages go in and out: producers, the broker groups, consumers; a line that is not drawn through carries
+ * nothing.
+ */
 export function PlacementPicture({ places }: { places: readonly Place[] }) {
   const { t } = useTranslation("subjects");
   const arrow = `arrow${useId()}`;

@@ -23,7 +23,9 @@ export interface Place {
 
 const ORDER: readonly Standing[] = ["joining", "serving", "leaving", "draining"];
 
-/** The broker groups of a route with their standing: those that come first, then those that stay, then those that go. */
+/**
+ * The broker groups of a route with their standing: those that come first, then those that stay, then those that go.
+ */
 export function placesOf(route: Pick<Route, "broker_groups" | "phases">): readonly Place[] {
   return route.broker_groups
     .map((brokerGroup) => ({ brokerGroup, standing: route.phases[brokerGroup] ?? ("serving" as const) }))

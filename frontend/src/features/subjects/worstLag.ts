@@ -1,7 +1,10 @@
 import { perSection } from "@/live/perSection";
 import { measured, type Reading } from "@/live/useLive";
 
-/** The consumer group of a subject with the highest lag; a lower bound while one of its groups is not measured completely. */
+/**
+ * The consumer group of a subject with the highest lag; a lower bound while one of its groups is not measured
+ * completely.
+ */
 export interface WorstLag extends Reading {
   group: string;
 }

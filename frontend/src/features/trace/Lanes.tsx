@@ -16,7 +16,10 @@ const TICKS = 4;
 /** A stretch too short to see is drawn this wide. */
 const STRETCH_PX_MIN = 2;
 
-/** The groups' lanes to scale: waiting, in flight, retries, from when it was stored on. The lists below say the same in words. */
+/**
+ * The groups' lanes to scale: waiting, in flight, retries, from when it was stored on. The lists below say the same in
+ * words.
+ */
 export function Lanes({ groups, storedAt, nowMs }: Times & { groups: readonly Standing[] }) {
   const { t } = useTranslation("trace");
   const language = useLanguage();

@@ -1,6 +1,9 @@
 import type { Link, Message, Standing } from "@/features/trace/queries";
 
-/** What happened to a message, step by step, with the time between. Nothing is guessed: an unknown instant stays unknown. Pure. */
+/**
+ * What happened to a message, step by step, with the time between. Nothing is guessed: an unknown instant stays
+ * unknown. Pure.
+ */
 
 export type StepKind = "created" | "due" | "stored" | "pulled" | "acked" | "retry" | "dead";
 

@@ -15,7 +15,10 @@ interface Zoom {
   max: number;
 }
 
-/** TimeChart's drawing, with uPlot. What is zoomed stays zoomed while numbers come in, and when the window or the colours change. */
+/**
+ * TimeChart's drawing, with uPlot. What is zoomed stays zoomed while numbers come in, and when the window or the
+ * colours change.
+ */
 export default function Drawn({ label, at, series, bands = [], height }: TimeChartProps & { height: number }) {
   const { t } = useTranslation();
   const language = useLanguage();

@@ -18,7 +18,10 @@ function isMeasured({ at, series, bands = [] }: Pick<TimeChartProps, "at" | "ser
   return at.some((_, index) => lines.some((values) => typeof values[index] === "number"));
 }
 
-/** What a chart shows: it begins where something was measured first, as on a system that is younger than the time asked for. Pure. */
+/**
+ * What a chart shows: it begins where something was measured first, as on a system that is younger than the time asked
+ * for. Pure.
+ */
 export function begun<Chart extends Pick<TimeChartProps, "at" | "series" | "bands">>(chart: Chart): Chart {
   const { at, series, bands = [] } = chart;
   const lines = [...series.map(({ values }) => values), ...bands.map(({ low }) => low)];
@@ -33,8 +36,8 @@ export function begun<Chart extends Pick<TimeChartProps, "at" | "series" | "band
 }
 
 /**
- * A chart over time: drag to zoom, double-click to see all again, both by keyboard too; times in the viewer's zone, UTC at the pointer. Its
- * numbers can be read as a table. Its frame has the same height before there are numbers.
+ * A chart over time: drag to zoom, double-click to see all again, both by keyboard too; times in the viewer's zone, UTC
+ * at the pointer. Its numbers can be read as a table. Its frame has the same height before there are numbers.
  */
 export function TimeChart(given: TimeChartProps) {
   const { t } = useTranslation();

@@ -23,7 +23,10 @@ export function pointedAfter(key: string, now: number, count: number): number | 
   return index === undefined ? undefined : Math.min(Math.max(index, 0), count - 1);
 }
 
-/** The range that a key zooms to, around the pointer: half or twice as wide; null is all, undefined when the key does not zoom. */
+/**
+ * The range that a key zooms to, around the pointer: half or twice as wide; null is all, undefined when the key does
+ * not zoom.
+ */
 export function zoomedAfter(
   key: string,
   at: readonly number[],

@@ -40,7 +40,10 @@ export interface Look {
 /** The longest title of an axis that is made of the names of its lines. */
 const NAMES_MAX = 36;
 
-/** The title of an axis: the names of its lines, or their unit if these are too long. Durations and bytes have their units at the ticks. */
+/**
+ * The title of an axis: the names of its lines, or their unit if these are too long. Durations and bytes have their
+ * units at the ticks.
+ */
 export function axisTitle(
   lines: readonly Pick<Series, "label" | "as" | "unit">[],
   units: Look["words"]["units"],

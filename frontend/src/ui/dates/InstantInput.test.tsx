@@ -3,7 +3,8 @@ import userEvent from "@testing-library/user-event";
 import { useState } from "react";
 import { beforeEach, expect, test, vi } from "vitest";
 import { mount } from "@/test/mount";
-// Loaded here, so that no test waits for the library; what it shows fades in, which jsdom may never end: hidden elements count.
+// Loaded here, so that no test waits for the library; what it shows fades in, which jsdom may never end: hidden
+// elements count.
 import "@/ui/dates/Calendar";
 import { InstantInput } from "@/ui/dates/InstantInput";
 

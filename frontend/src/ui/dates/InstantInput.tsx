@@ -21,7 +21,9 @@ interface Props extends Omit<TextInputProps, "value" | "onChange" | "type"> {
   direction: Direction;
 }
 
-/** An instant, typed as 2026-12-01 10:11 in the zone that is shown, or chosen: often wanted ones, or a day of a month. */
+/**
+ * An instant, typed as 2026-12-01 10:11 in the zone that is shown, or chosen: often wanted ones, or a day of a month.
+ */
 export function InstantInput({ value, onChange, direction, ...input }: Props) {
   const { t } = useTranslation();
   const zone = useZone();
@@ -31,7 +33,8 @@ export function InstantInput({ value, onChange, direction, ...input }: Props) {
   const [isLeft, setLeft] = useState(false);
   const [button, setButton] = useState<HTMLButtonElement | null>(null);
   const field = useRef<HTMLInputElement>(null);
-  // The value may change by itself: the back button, a link, "clear". What comes back of our own typing is no such change.
+  // The value may change by itself: the back button, a link, "clear". What comes back of our own typing is no such
+  // change.
   if (value !== seen.value || zone !== seen.zone) {
     setSeen({ value, zone });
     if (fromField(typed, zone) !== value) setTyped(value === null ? "" : toField(value, zone));

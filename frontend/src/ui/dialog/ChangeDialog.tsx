@@ -18,7 +18,10 @@ interface Props<Preview> {
   title: string;
   /** The change, and its dry run. */
   run: (attempt: Attempt) => Promise<Preview>;
-  /** The preview. Without it the change is made at once: for what is harmless and easily undone, such as creating a subject. */
+  /**
+   * The preview. Without it the change is made at once: for what is harmless and easily undone, such as creating a
+   * subject.
+   */
   show?: (preview: Preview) => ReactNode;
   /** Whether there is anything to do; without it always. */
   isWorthIt?: (preview: Preview) => boolean;
@@ -40,8 +43,8 @@ interface Props<Preview> {
 }
 
 /**
- * A change in two steps: the API's dry run is shown as a preview, then the change is made. Dangerous ones require typing the name. An
- * error leaves the dialog open and says what to try.
+ * A change in two steps: the API's dry run is shown as a preview, then the change is made. Dangerous ones require
+ * typing the name. An error leaves the dialog open and says what to try.
  */
 export function PreviewDialog<Preview>({ opened = true, ...props }: Props<Preview>) {
   return (

@@ -5,7 +5,10 @@ import { whenOpened } from "@/ui/dialog/whenOpened";
 
 const Modal = whenOpened<ModalProps>(async () => (await import("@/ui/dialog/ModalBox")).Modal);
 
-/** The library's dialog with a close button that has a name, and which gives the focus back also when it is only there while open. */
+/**
+ * The library's dialog with a close button that has a name, and which gives the focus back also when it is only there
+ * while open.
+ */
 export function Dialog(props: ModalProps) {
   const { t } = useTranslation();
   useFocusBack(props.opened);

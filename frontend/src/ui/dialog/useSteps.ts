@@ -30,8 +30,9 @@ export interface Steps<Found> extends View<Found> {
 }
 
 /**
- * Long work in bounded requests, one after the other, until the end, until it found `foundMax` more, or until it is cancelled. Leaving
- * the page cancels it. `step` is called with the cursor and with how much was found before. `isWhole`: a piece under way ends before the work is cancelled, so that what was done is known.
+ * Long work in bounded requests, one after the other, until the end, until it found `foundMax` more, or until it is
+ * cancelled. Leaving the page cancels it. `step` is called with the cursor and with how much was found before.
+ * `isWhole`: a piece under way ends before the work is cancelled, so that what was done is known.
  */
 export function useSteps<Found>(
   step: (cursor: string | undefined, signal: AbortSignal, found: number) => Promise<Step<Found>>,

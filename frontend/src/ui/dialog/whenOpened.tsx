@@ -3,7 +3,10 @@ import { lazy, Suspense, useState, type ComponentType, type ReactNode } from "re
 
 type Load<Props> = () => Promise<ComponentType<Props>>;
 
-/** A component in a chunk of its own, for what is drawn only while it is open, as most dialogs; `waiting` is shown until it is loaded. */
+/**
+ * A component in a chunk of its own, for what is drawn only while it is open, as most dialogs; `waiting` is shown until
+ * it is loaded.
+ */
 export function whenDrawn<Props extends object>(load: Load<Props>): ComponentType<Props & { waiting?: ReactNode }> {
   // The type of what `lazy` returns keeps no type parameters.
   const Loaded = lazy(async () => ({ default: await load() })) as unknown as ComponentType<Props>;
@@ -17,8 +20,8 @@ export function whenDrawn<Props extends object>(load: Load<Props>): ComponentTyp
 }
 
 /**
- * The same for what is always drawn and opens by its property: it is loaded when it opens for the first time. It is mounted closed, and
- * opens then: so the component library knows which element had the focus before.
+ * The same for what is always drawn and opens by its property: it is loaded when it opens for the first time. It is
+ * mounted closed, and opens then: so the component library knows which element had the focus before.
  */
 export function whenOpened<Props extends { opened: boolean }>(load: Load<Props>): ComponentType<Props> {
   const Drawn = whenDrawn<Props>(async () => {

@@ -8,7 +8,10 @@ const Plain = forwardRef<HTMLAnchorElement, AnchorHTMLAttributes<HTMLAnchorEleme
   return <a ref={ref} {...props} />;
 });
 
-/** A link inside the console for `component={RouterLink}` of the component library. Its address is not checked: prefer LinkTo. */
+/**
+ * A link inside the console for `component={RouterLink}` of the component library. Its address is not checked: prefer
+ * LinkTo.
+ */
 export const RouterLink = createLink(Plain);
 
 type Props = Target &

@@ -6,7 +6,10 @@ export function addressOf(...parts: string[]): string {
   return `/${parts.map(encodeURIComponent).join("/")}`;
 }
 
-/** A link of a list's row. `LinkTo` knows whether it is active and loads ahead; hundreds of them are felt while scrolling. */
+/**
+ * A link of a list's row. `LinkTo` knows whether it is active and loads ahead; hundreds of them are felt while
+ * scrolling.
+ */
 export function RowLink({ to, children }: { to: string; children: ReactNode }) {
   const { history } = useRouter() as { history: RouterHistory };
   const go = (event: MouseEvent) => {

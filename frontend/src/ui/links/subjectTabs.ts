@@ -1,7 +1,10 @@
 import type { ComponentType } from "react";
 import type { Right } from "@/api/me";
 
-/** A tab of a subject's page, as `features/NAME/subjectTabs.ts` lists them in `subjectTabs`: several features show something of a subject. */
+/**
+ * A tab of a subject's page, as `features/NAME/subjectTabs.ts` lists them in `subjectTabs`: several features show
+ * something of a subject.
+ */
 export interface SubjectTab {
   /** As the address has it: `/subjects/$subject?tab=messages`. */
   id: string;

@@ -1,7 +1,10 @@
 import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { useCallback } from "react";
 
-/** What stands behind the `?` of the address: names to texts. The state of every view is kept there, so that a link shows it. */
+/**
+ * What stands behind the `?` of the address: names to texts. The state of every view is kept there, so that a link
+ * shows it.
+ */
 export type Search = Readonly<Record<string, string>>;
 
 /** Read an address's search part; plain text, no JSON: a person can read and write it. */
@@ -16,8 +19,8 @@ export function stringifySearch(search: Record<string, unknown>): string {
 }
 
 /**
- * The page's search parameters and a way to change some of them; "" or undefined removes one. `push` makes a step that the browser's
- * back button undoes, else the address is replaced.
+ * The page's search parameters and a way to change some of them; "" or undefined removes one. `push` makes a step that
+ * the browser's back button undoes, else the address is replaced.
  */
 export function useUrlState(): [Search, (changes: Record<string, string | undefined>, push?: boolean) => void] {
   const search: Search = useSearch({ strict: false });

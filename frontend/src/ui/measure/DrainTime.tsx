@@ -2,7 +2,10 @@ import { useTranslation } from "react-i18next";
 import { measured } from "@/live/useLive";
 import { Measured } from "@/ui/measure/Measured";
 
-/** In how long the lag of a consumer group is gone. Where it does not decrease, the text and the hint say why; that is not the same as not measured. */
+/**
+ * In how long the lag of a consumer group is gone. Where it does not decrease, the text and the hint say why; that is
+ * not the same as not measured.
+ */
 export function DrainTime({ numbers }: { numbers: Readonly<Record<string, unknown>> | undefined }) {
   const { t } = useTranslation();
   const { not_draining: why } = numbers ?? {};

@@ -17,9 +17,9 @@ const FORMATS = {
 export type Format = keyof typeof FORMATS;
 
 /**
- * A number that was measured. Where it is incomplete, what is known in grey: a lower bound, else the last complete measurement; the
- * hint says what is missing. Otherwise a dash with the reason, never zero. `unknown` replaces the dash where null has a meaning of its
- * own ("never").
+ * A number that was measured. Where it is incomplete, what is known in grey: a lower bound, else the last complete
+ * measurement; the hint says what is missing. Otherwise a dash with the reason, never zero. `unknown` replaces the dash
+ * where null has a meaning of its own ("never").
  */
 export function Measured({
   value,

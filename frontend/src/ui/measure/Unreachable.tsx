@@ -1,7 +1,10 @@
 import { Alert, List } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 
-/** Which broker groups could not be asked, and why: what they hold is missing from what is shown. Nothing when all answered. */
+/**
+ * Which broker groups could not be asked, and why: what they hold is missing from what is shown. Nothing when all
+ * answered.
+ */
 export function Unreachable({ of }: { of: Readonly<Record<string, string>> | undefined }) {
   const { t } = useTranslation();
   const names = Object.entries(of ?? {});

@@ -8,7 +8,10 @@ const MenuBox = whenOpened<BoxProps>(load);
 /** A failure is reported when the menu is opened. */
 const preload = () => void load().catch(() => undefined);
 
-/** An icon, or a button with its label, that opens a menu. The menu is loaded when the button is pointed at, or when it is opened. */
+/**
+ * An icon, or a button with its label, that opens a menu. The menu is loaded when the button is pointed at, or when it
+ * is opened.
+ */
 export function MenuButton({
   label,
   icon,

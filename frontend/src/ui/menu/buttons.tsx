@@ -12,7 +12,10 @@ export function CreateButton(props: ButtonProps & Clicked) {
   return <Button leftSection={<IconPlus size={16} aria-hidden />} data-action="create" {...props} />;
 }
 
-/** A button that is an icon; its name is shown on hover and focus. `hint` says it shorter where the name has to tell rows apart. */
+/**
+ * A button that is an icon; its name is shown on hover and focus. `hint` says it shorter where the name has to tell
+ * rows apart.
+ */
 export function IconButton({
   label,
   hint = label,

@@ -13,7 +13,10 @@ export interface Property {
   isSystem: boolean;
 }
 
-/** The properties in the order people look for them: the body, their own by name, the system's by name. Pieces are joined. */
+/**
+ * The properties in the order people look for them: the body, their own by name, the system's by name. Pieces are
+ * joined.
+ */
 export function propertiesOf(raw: Readonly<Record<string, string>>): Property[] {
   const whole = new Map<string, string>();
   const pieces = new Map<string, Map<number, string>>();
@@ -87,8 +90,9 @@ const INDENTS_MAX = 32;
 const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"|[[\]{},:]|[^\s[\]{},:"]+/g;
 
 /**
- * JSON text with line breaks and indents, up to `charsMax`: the work is bounded however deep, wide or long the text is. The text
- * itself is laid out, not what it parses to: numbers past 2^53, repeated keys and their order stay as they were sent.
+ * JSON text with line breaks and indents, up to `charsMax`: the work is bounded however deep, wide or long the text is.
+ * The text itself is laid out, not what it parses to: numbers past 2^53, repeated keys and their order stay as they
+ * were sent.
  */
 export function prettyJson(text: string, charsMax: number): Shown {
   let out = "";

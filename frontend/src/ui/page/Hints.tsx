@@ -16,8 +16,8 @@ function hintAt(event: Event): Shown | null {
 }
 
 /**
- * What elements with `data-hint` say on hover and focus. One tooltip for the whole page: a list draws hundreds of cells, and a tooltip
- * component around each of them costs more than the cell.
+ * What elements with `data-hint` say on hover and focus. One tooltip for the whole page: a list draws hundreds of
+ * cells, and a tooltip component around each of them costs more than the cell.
  */
 export function Hints() {
   const [shown, setShown] = useState<Shown | null>(null);

@@ -19,7 +19,9 @@ const BY_STATUS: Readonly<Record<number, Texts>> = {
   412: { title: "problem.title", advice: "problem.try_reload" },
 };
 
-/** What failed, which value, and what to try. Field errors are listed too, for forms that show none beside their fields. */
+/**
+ * What failed, which value, and what to try. Field errors are listed too, for forms that show none beside their fields.
+ */
 export function ProblemAlert({
   error,
   onRetry,

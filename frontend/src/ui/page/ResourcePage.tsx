@@ -8,8 +8,8 @@ type Header = Omit<ComponentProps<typeof PageHeader>, "title" | "crumbs">;
 const NOT_FOUND = 404;
 
 /**
- * The page of one resource: its name at once, the rest when it was read. Problems stand above what was read before. `unknown` replaces
- * the problem where there is no such resource.
+ * The page of one resource: its name at once, the rest when it was read. Problems stand above what was read before.
+ * `unknown` replaces the problem where there is no such resource.
  */
 export function ResourcePage<Row>({
   query,

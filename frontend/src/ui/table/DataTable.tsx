@@ -41,8 +41,8 @@ export interface DataTableProps<Row> {
 }
 
 /**
- * A list of the API: filters, order, columns and page live in the address; rows are drawn only where one looks; downloads hold the
- * whole filtered list. The API does the filtering and sorting.
+ * A list of the API: filters, order, columns and page live in the address; rows are drawn only where one looks;
+ * downloads hold the whole filtered list. The API does the filtering and sorting.
  */
 export function DataTable<Row extends object>(props: DataTableProps<Row>) {
   const { label, columns, filters = NO_FILTERS } = props;

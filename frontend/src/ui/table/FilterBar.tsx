@@ -26,7 +26,8 @@ function TextFilter({
     setSent(next);
     onChange(next);
   }, TYPING_MS);
-  // The address may change by itself: the back button, a link, "clear". What comes back of our own typing is no such change.
+  // The address may change by itself: the back button, a link, "clear". What comes back of our own typing is no such
+  // change.
   if (value !== seen) {
     setSeen(value);
     if (value !== sent) setTyped(value);
@@ -103,8 +104,8 @@ function OneFilter({
 }
 
 /**
- * The filters of the list `label`; what they hold is in the address. On a phone all but the search are behind a button that says how
- * many are set, and so is the order, which is a click on a column's name elsewhere.
+ * The filters of the list `label`; what they hold is in the address. On a phone all but the search are behind a button
+ * that says how many are set, and so is the order, which is a click on a column's name elsewhere.
  */
 export function FilterBar<Row>({
   label,

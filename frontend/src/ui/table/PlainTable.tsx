@@ -1,7 +1,10 @@
 import { Table, type TableProps } from "@mantine/core";
 import type { Column } from "@/ui/table/types";
 
-/** A short table without filters, order or pages; the fixed column names the row. `label`: a wide one can be scrolled by keyboard. */
+/**
+ * A short table without filters, order or pages; the fixed column names the row. `label`: a wide one can be scrolled by
+ * keyboard.
+ */
 export function PlainTable<Row>({
   columns,
   rows,

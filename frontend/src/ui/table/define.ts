@@ -16,8 +16,9 @@ export function headers(t: (key: string) => string): (id: string) => string {
 }
 
 /**
- * Columns whose header is a text of their ID: `defineColumns<Row>(headers(t), (column) => [column("name", (row) => row.name)])`.
- * Columns that are false are left out.
+ * Columns whose header is a text of their ID. Columns that are false are left out.
+ *
+ * `defineColumns<Row>(headers(t), (column) => [column("name", (row) => row.name)])`
  */
 export function defineColumns<Row>(
   headerOf: (id: string) => string,

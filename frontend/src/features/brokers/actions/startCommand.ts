@@ -5,8 +5,8 @@ import { shellWord } from "@/shared/clientLines";
 const PROGRAMS = { broker: ["broker_node", 20882], delay: ["delay_node", 20886] } as const;
 
 /**
- * The command that starts the first node of a group. ADDRESS, the node's own address, is to be filled in, and so is the file with the
- * node secret where it is another.
+ * The command that starts the first node of a group. ADDRESS, the node's own address, is to be filled in, and so is the
+ * file with the node secret where it is another.
  *
  * @param metaservers host:port of each metaserver, separated by commas
  */

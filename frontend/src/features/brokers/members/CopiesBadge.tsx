@@ -3,7 +3,10 @@ import { useTranslation } from "react-i18next";
 import { copiesOf } from "@/features/brokers/members/members";
 import type { BrokerGroup } from "@/features/brokers/queries";
 
-/** How many copies are in sync: "2 of 2". Its color says whether one is missing, or sends are rejected; `isLong` adds "in sync". */
+/**
+ * How many copies are in sync: "2 of 2". Its color says whether one is missing, or sends are rejected; `isLong` adds
+ * "in sync".
+ */
 export function CopiesBadge({ group, isLong = false }: { group: BrokerGroup; isLong?: boolean }) {
   const { t } = useTranslation("brokers");
   const copies = copiesOf(group);

@@ -14,7 +14,10 @@ import { ChangeDialog } from "@/ui/dialog/ChangeDialog";
 /** Another number of bytes is at risk than was accepted. */
 const NOT_ACCEPTED = "broker_group.loss_not_accepted";
 
-/** Promote a member that may lack acknowledged messages. The dry run returns the bytes at risk, and the operator types them. */
+/**
+ * Promote a member that may lack acknowledged messages. The dry run returns the bytes at risk, and the operator types
+ * them.
+ */
 export function PromoteDialog({ group, etag, onClose }: MemberDialog) {
   const { t } = useTranslation("brokers");
   const { name } = group;

@@ -4,7 +4,10 @@ import { isRecord, numberOf, textOf } from "@/format/values";
 export type MemberState = BrokerGroupDetail["member_states"][number];
 export type RoleChange = BrokerGroupDetail["role_history"][number];
 
-/** What a dialog changes: the group as it was when the dialog was opened, with its version. The page refreshes meanwhile. */
+/**
+ * What a dialog changes: the group as it was when the dialog was opened, with its version. The page refreshes
+ * meanwhile.
+ */
 export interface MemberDialog {
   group: BrokerGroupDetail;
   etag: string | null;
@@ -47,7 +50,9 @@ const COLOURS = {
 
 export type MemberRole = keyof typeof COLOURS;
 
-/** Return the role that a node reported, and the color of its badge; `waiting` for a role that this page does not know. */
+/**
+ * Return the role that a node reported, and the color of its badge; `waiting` for a role that this page does not know.
+ */
 export function roleOf({ role }: MemberState): { role: MemberRole; colour: string } {
   const known = role in COLOURS ? (role as MemberRole) : "waiting";
   return { role: known, colour: COLOURS[known] };

@@ -136,7 +136,10 @@ function Damaged({ ranges }: { ranges: readonly Damage[] }) {
   );
 }
 
-/** Accept the loss of what a node's log had above its present end. A reason is required, because the audit log records it. */
+/**
+ * Accept the loss of what a node's log had above its present end. A reason is required, because the audit log records
+ * it.
+ */
 function LogLoss({ nodeId, logEnd, onClose }: { nodeId: string; logEnd: string; onClose: () => void }) {
   const { t } = useTranslation("brokers");
   const [reason, setReason] = useState("");

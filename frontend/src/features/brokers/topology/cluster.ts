@@ -27,8 +27,8 @@ export interface GroupView {
 }
 
 /**
- * The one word for how a group does. `refusing`: read only by itself, a full disk say; `read_only`: an operator wants it;
- * `unapproved`: it registered for the first time and waits for approval.
+ * The one word for how a group does. `refusing`: read only by itself, a full disk say; `read_only`: an operator wants
+ * it; `unapproved`: it registered for the first time and waits for approval.
  */
 export type GroupVerdict =
   "unapproved" | "offline" | "draining" | "read_only" | "refusing" | "write_only" | "read_write";
@@ -130,7 +130,9 @@ export function groupViews(rows: readonly BrokerGroup[], live: LiveState): Group
   return [...rows, ...added].map((row) => withLive(row, live)).sort((a, b) => a.name.localeCompare(b.name));
 }
 
-/** Used and whole bytes of a node's disk, `isLast` if they are from the last measurement; null if it was never measured. */
+/**
+ * Used and whole bytes of a node's disk, `isLast` if they are from the last measurement; null if it was never measured.
+ */
 export function diskOf(numbers: Entry | undefined): { used: number; total: number; isLast: boolean } | null {
   const free = measured(numbers, "disk_free_bytes");
   const total = measured(numbers, "disk_total_bytes");

@@ -15,7 +15,10 @@ function text(value: unknown): string {
   return typeof value === "string" || typeof value === "number" ? String(value) : "";
 }
 
-/** Reads what a node answers to `GET /stats`; null where it does not say. `stateReason`: why it takes no sends, "" when it does. */
+/**
+ * Reads what a node answers to `GET /stats`; null where it does not say. `stateReason`: why it takes no sends, "" when
+ * it does.
+ */
 export function readStats(stats: Readonly<Record<string, unknown>>) {
   const log = isRecord(stats.log) ? stats.log : {};
   const policy = isRecord(stats.policy) ? stats.policy : {};
@@ -39,7 +42,10 @@ export function readStats(stats: Readonly<Record<string, unknown>>) {
   };
 }
 
-/** How many bytes of log a node had reported and has no more: acknowledged messages that are gone. 0: none; null: not known. */
+/**
+ * How many bytes of log a node had reported and has no more: acknowledged messages that are gone. 0: none; null: not
+ * known.
+ */
 export function missingBytes(reportedEnd: string, stats: NodeStats | null): number | null {
   if (stats?.syncedEnd == null) return null;
   return Math.max(0, Number(reportedEnd) - stats.syncedEnd);

@@ -1,4 +1,5 @@
-import { limitsOf, type FieldOf, type RequestName } from "@/api/limits";
+import { useTranslation } from "react-i18next";
+import { isWellFormed, limitsOf, type FieldOf, type RequestName } from "@/api/limits";
 
 type Named<Values, Type> = { [Name in keyof Values]: Values[Name] extends Type ? Name : never }[keyof Values] & string;
 interface Typed {
@@ -8,9 +9,15 @@ interface Ticked {
   currentTarget: { checked: boolean };
 }
 
+/** What is wrong with a text that does not have the field's pattern. */
+function Malformed({ field }: { field: string }) {
+  const { t } = useTranslation();
+  return t(`malformed.${field}`, { defaultValue: t("malformed.other") });
+}
+
 /**
- * Props of the inputs of a form, by the name of the value: `<TextInput {...fields.text("name")} />`. With a request's name its limits
- * come from the API; `field` is what a value is called there, where that differs.
+ * Props of the inputs of a form, by the name of the value: `<TextInput {...fields.text("name")} />`. With a request's
+ * name its limits come from the API; `field` is what a value is called there, where that differs.
  */
 export function fieldsOf<Values extends object, Name extends RequestName = never>(
   values: Values,
@@ -22,11 +29,16 @@ export function fieldsOf<Values extends object, Name extends RequestName = never
   const change = (name: keyof Values, value: unknown) => set({ [name]: value } as Partial<Values>);
   return {
     /** Texts and native choices. */
-    text: <Key extends Named<Values, string | undefined>>(name: Key, field: FieldOf<Name> | Key = name) => ({
-      value: (values[name] ?? "") as string,
-      maxLength: limits(field).maxLength,
-      onChange: ({ currentTarget: { value } }: Typed) => change(name, value),
-    }),
+    text: <Key extends Named<Values, string | undefined>>(name: Key, field: FieldOf<Name> | Key = name) => {
+      const value = (values[name] ?? "") as string;
+      return {
+        value,
+        maxLength: limits(field).maxLength,
+        onChange: ({ currentTarget: { value } }: Typed) => change(name, value),
+        // An error of the page's own stands as long as the text has the pattern.
+        ...(!isWellFormed(limits(field), value) && { error: <Malformed field={field} /> }),
+      };
+    },
     /** Numbers; "" while there is none. */
     number: <Key extends Named<Values, number | "">>(name: Key, field: FieldOf<Name> | Key = name) => ({
       value: values[name] as number | "",
