@@ -13,15 +13,15 @@ their default. A class variable with a kind is a constant: it is written, and wh
 docs/reference/wire.md is generated from the declarations.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
-from itertools import accumulate, takewhile
+from itertools import takewhile
 from operator import attrgetter, itemgetter
 from struct import Struct
 from struct import error as StructError
 from typing import Annotated, Any, ClassVar, Self, get_args, get_origin, get_type_hints
 
-from qmq.errors import LocalProtocolError, ProtocolError
+from qmq.errors import ProtocolError
 from qmq.protocol.codes import CURRENT_VERSION
 from qmq.protocol.kinds import LABELS, UNSET, Kind, MapKind, MapPrefix, Number, Part, String, misfit
 from qmq.protocol.primitives import Reader, encode_count, encode_str, encode_strmap
@@ -236,19 +236,9 @@ def _numbers(kinds: Sequence[Number], get: _Get) -> tuple[_Read, _Write]:
     ]
 
     def read(reader: Reader, found: list[Any]) -> None:
-        # From what was found before the error the caller knows in which field it is.
-        try:
-            values = reader.unpack(layout)
-        except ProtocolError:
-            found += [0] * _whole_numbers(kinds, reader.remaining)
-            raise
-        at = 0
-        try:
-            for at, check in read_checks:
-                check(values[at])
-        except ProtocolError:
-            found += values[:at]
-            raise
+        values = reader.unpack(layout)
+        for at, check in read_checks:
+            check(values[at])
         found += values
 
     def write(parts: list[Part], value: Any) -> None:
@@ -258,28 +248,16 @@ def _numbers(kinds: Sequence[Number], get: _Get) -> tuple[_Read, _Write]:
         try:
             parts.append(layout.pack(*values))
         except StructError as error:
-            raise next(_misfits(kinds, values), misfit(layout, values)) from error
+            for kind, value in zip(kinds, values, strict=False):
+                kind.write([], value)  # raises for the one that does not fit
+            raise misfit(layout, values) from error
 
     return read, write
-
-
-def _misfits(kinds: Sequence[Number], values: Sequence[Any]) -> Iterator[LocalProtocolError]:
-    for kind, value in zip(kinds, values, strict=False):
-        try:
-            kind.write([], value)
-        except LocalProtocolError as error:
-            yield error
 
 
 def _is_number(kind: Kind) -> bool:
     """Whether a kind is read and written as every number is."""
     return isinstance(kind, Number) and type(kind).read == Number.read and type(kind).write == Number.write
-
-
-def _whole_numbers(kinds: Sequence[Number], size: int) -> int:
-    """Return how many of the numbers are whole in this number of bytes."""
-    ends = accumulate(kind.least_bytes for kind in kinds)
-    return sum(end <= size for end in ends)
 
 
 def _one(kind: Kind, get: _Get) -> tuple[_Read, _Write]:
@@ -343,7 +321,7 @@ def _steps(kinds: Sequence[Kind], getter: Callable[..., _Get], keys: Sequence[An
 class _Layout:
     """A structure as one header version writes it."""
 
-    __slots__ = ("_build", "_check", "_kind", "_map_fields", "_placed", "least_bytes", "readers", "writers")
+    __slots__ = ("_build", "_check", "_fields", "_kind", "least_bytes", "readers", "writers")
 
     def __init__(self, kind: type[Structure], version: int) -> None:
         entries: list[Field] = []
@@ -362,26 +340,34 @@ class _Layout:
         self.least_bytes = _LEAST_MAP_BYTES * bool(entries) + sum(wire.least_bytes for _, wire in placed)
         self._build = _builder(kind, [field.name for field in entries] + [name for name, _ in placed])
         self._check = None if kind.check is Structure.check else kind.check
-        self._kind, self._map_fields, self._placed = kind, len(entries), placed
+        self._kind = kind
+        self._fields: list[tuple[str, Callable[[Reader], Any]]] = [(f".{name}", wire.read) for name, wire in placed]
+        """Reads one field after the other; map entries name themselves."""
+        if entries:
+            self._fields.insert(0, ("", lambda reader: steps[0][0](reader, [])))
 
     def read(self, reader: Reader) -> Any:
+        begin = reader.at
         found: list[Any] = []
         try:
             for read in self.readers:
                 read(reader, found)
-        except ProtocolError as error:
-            raise self._in_field(error, len(found)) from error
+        except ProtocolError:
+            reader.at = begin
+            self._read_fields(reader)
+            raise
         value = self._build(found)
         if self._check is not None:
             self._check(value)
         return value
 
-    def _in_field(self, error: ProtocolError, fields_read: int) -> ProtocolError:
-        """Return the error with the structure and the field that could not be read; map entries name themselves."""
-        if fields_read < self._map_fields:
-            return ProtocolError(f"{self._kind.__name__}: {error}", code=error.code)
-        name, _ = self._placed[fields_read - self._map_fields]
-        return ProtocolError(f"{self._kind.__name__}.{name}: {error}", code=error.code)
+    def _read_fields(self, reader: Reader) -> None:
+        """Raise the error of the field that can't be read, with the names of structure and field."""
+        for place, read in self._fields:
+            try:
+                read(reader)
+            except ProtocolError as error:
+                raise ProtocolError(f"{self._kind.__name__}{place}: {error}", code=error.code) from error
 
 
 def _builder(kind: type[Structure], names: list[str]) -> Callable[[list[Any]], Any]:
