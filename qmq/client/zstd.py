@@ -19,40 +19,36 @@ _contexts = threading.local()
 """The compressor of each thread. Creating one takes longer than compressing a message of some kilobytes."""
 
 
-class ZstdMissing(Exception):
-    """No library is installed."""
-
-
 def require_zstd() -> None:
     """Raises LocalProtocolError, which names the extra to install, without a library for compression."""
-    try:
-        library()
-    except ZstdMissing as error:
-        raise LocalProtocolError(f"compress_above: {MISSING}", code="body.codec_missing") from error
+    if library() is None:
+        raise LocalProtocolError(f"compress_above: {MISSING}", code="body.codec_missing")
 
 
 @lru_cache(maxsize=1)
 def library() -> Any:
-    """The module that is installed. Raises ZstdMissing."""
+    """The module that is installed; None without one."""
     for name in ("compression.zstd", "backports.zstd"):
         with suppress(ImportError):
             return import_module(name)
-    raise ZstdMissing(MISSING)
+    return None
 
 
 def compress(data: bytes) -> bytes:
-    """Returns one frame, which states the size of its content, as all that are made in one call. Raises ZstdMissing."""
-    zstd = library()
+    """Returns one frame, which states the size of its content, as all that are made in one call. Raises as `require_zstd`."""
+    require_zstd()
     compressor = getattr(_contexts, "compressor", None)
     if compressor is None:
-        compressor = _contexts.compressor = zstd.ZstdCompressor(LEVEL)
+        compressor = _contexts.compressor = library().ZstdCompressor(LEVEL)
     frame: bytes = compressor.compress(data, compressor.FLUSH_FRAME)
     return frame
 
 
 def decompress(data: bytes) -> bytes:
-    """Returns the content of a frame of at most CONTENT_BYTES_MAX bytes. Raises BodyUndecodable, ZstdMissing."""
+    """Returns the content of a frame of at most CONTENT_BYTES_MAX bytes. Raises BodyUndecodable."""
     zstd = library()
+    if zstd is None:
+        raise BodyUndecodable(f"the body is compressed; {MISSING}", code="body.codec_missing")
     options = {zstd.DecompressionParameter.window_log_max: (CONTENT_BYTES_MAX - 1).bit_length()}
     try:
         reader = zstd.ZstdDecompressor(options=options)
