@@ -155,10 +155,7 @@ def _packed(data: bytes, compress_above: int, plain_bytes: int) -> str | None:
             f"body of {len(data)} bytes, the limit is {zstd.CONTENT_BYTES_MAX} also with compression; store large data elsewhere "
             "and send a reference to it"
         )
-    try:
-        packed = b64encode(zstd.codec().compress(data)).decode("ascii")
-    except zstd.ZstdMissing as error:
-        raise LocalProtocolError(str(error), code="body.codec_missing") from error
+    packed = b64encode(zstd.compress(data)).decode("ascii")
     return packed if len(packed) < plain_bytes else None
 
 
@@ -230,10 +227,7 @@ def body_bytes(properties: Mapping[str, str]) -> bytes | None:
         data = b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
         raise BodyUndecodable(f"the body is damaged: it is not base64 ({error})") from error
-    try:
-        return data if encoding == ENCODING_BASE64 else zstd.codec().decompress(data)
-    except zstd.ZstdMissing as error:
-        raise BodyUndecodable(f"the body is compressed; {error}", code="body.codec_missing") from error
+    return data if encoding == ENCODING_BASE64 else zstd.decompress(data)
 
 
 def _is_json(kind: str) -> bool:

@@ -10,6 +10,7 @@ from typing import Protocol, Self, TypeVar
 from qmq.client.ack_window import BUSY, OPEN, SETTLED, Span
 from qmq.client.bodies import KEY_DATA, body_bytes, body_text, decode_body, visible_properties
 from qmq.client.message import cause_label
+from qmq.client.middleware import MiddlewareChain
 from qmq.client.prefetch import Prefetch
 from qmq.errors import DeliveryAlreadySettled
 from qmq.protocol.messages import KEY_ATTEMPT, KEY_CREATED, KEY_RETRY_CAUSE, Message, resent_entry
@@ -29,15 +30,6 @@ def created_at(text: str | None, stored_ms: int) -> datetime:
     return moment(whole_number(text, stored_ms, TIME_MS_MAX))
 
 
-class Hooks(Protocol):
-    """The hooks of middleware that a delivery calls (`MiddlewareChain`)."""
-
-    def before_process(self, delivery: "Delivery") -> None: ...
-    def after_process(self, delivery: "Delivery", error: BaseException | None) -> None: ...
-    def before_ack(self, delivery: "Delivery") -> None: ...
-    def after_ack(self, delivery: "Delivery") -> None: ...
-
-
 class Owner(Protocol):
     """What a delivery needs of its consumer."""
 
@@ -46,7 +38,7 @@ class Owner(Protocol):
     """The subject of all deliveries; None: each message's own."""
 
     @property
-    def middleware(self) -> Hooks | None:
+    def middleware(self) -> MiddlewareChain | None:
         """None when there is no middleware."""
 
     async def send_back(self, delivery: "Delivery", cause: str) -> None:
@@ -61,7 +53,7 @@ class Pulled(Span):
     raws: list[bytes | None]
     _: KW_ONLY
     owner: Owner
-    middleware: Hooks | None = field(init=False)
+    middleware: MiddlewareChain | None = field(init=False)
     prefetch: Prefetch
     broker_group: str
     received_at_ms: int

@@ -26,37 +26,38 @@ _length_at = U16.unpack_from
 class Reader:
     """Reads a body from front to back; anything that does not fit is a ProtocolError."""
 
-    __slots__ = ("_at", "_view")
+    __slots__ = ("_view", "at")
 
     def __init__(self, view: memoryview | bytes) -> None:
         self._view = memoryview(view)
-        self._at = 0
+        self.at = 0
+        """The place of the next byte."""
 
     @property
     def remaining(self) -> int:
         """Bytes not read yet."""
-        return len(self._view) - self._at
+        return len(self._view) - self.at
 
     def unpack(self, layout: Struct) -> tuple[Any, ...]:
         """The next numbers, as `layout` has them."""
         try:
-            values = layout.unpack_from(self._view, self._at)
+            values = layout.unpack_from(self._view, self.at)
         except StructError as error:
             raise ProtocolError(f"the body ends at byte {len(self._view)}, inside a number") from error
-        self._at += layout.size
+        self.at += layout.size
         return values
 
     def bytes_(self, size: int) -> memoryview:
         """The next `size` bytes, not copied."""
         if not 0 <= size <= self.remaining:
             raise ProtocolError(f"{size} bytes announced, {self.remaining} there")
-        begin = self._at
-        self._at += size
-        return self._view[begin : self._at]
+        begin = self.at
+        self.at += size
+        return self._view[begin : self.at]
 
     def strs(self, count: int, found: list[Any]) -> None:
         """Append the next `count` strings to `found`."""
-        view, at = self._view, self._at
+        view, at = self._view, self.at
         try:
             for _ in range(count):
                 begin = at + 2
@@ -68,7 +69,7 @@ class Reader:
             raise ProtocolError(f"the body ends at byte {len(view)}, inside a string's length") from error
         except UnicodeDecodeError as error:
             raise ProtocolError(f"a string is not UTF-8: {error.reason} at byte {error.start}") from error
-        self._at = at
+        self.at = at
 
     def count(self, value: int, least_bytes: int, what: str) -> int:
         """A count of things of at least `least_bytes` each, refused before anything is allocated for it."""

@@ -4,7 +4,6 @@ A structure is written as a map of strings with its fields of map kinds, when it
 after the other; both in the order of the declaration. Map entries have names, so unknown ones are ignored and missing ones take
 their default. A class variable with a kind is a constant: it is written, and what others write there is ignored.
 
-    @dataclass(frozen=True, slots=True)
     class Example(Structure):
         subject: Text                                          # an entry of the map
         limit: Int = 50                                        # the same, 50 when it is missing
@@ -13,15 +12,16 @@ their default. A class variable with a kind is a constant: it is written, and wh
 docs/reference/wire.md is generated from the declarations.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
-from itertools import accumulate, takewhile
+from dataclasses import field as dataclass_field
+from itertools import takewhile
 from operator import attrgetter, itemgetter
 from struct import Struct
 from struct import error as StructError
-from typing import Annotated, Any, ClassVar, Self, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Self, dataclass_transform, get_args, get_origin, get_type_hints
 
-from qmq.errors import LocalProtocolError, ProtocolError
+from qmq.errors import ProtocolError
 from qmq.protocol.codes import CURRENT_VERSION
 from qmq.protocol.kinds import LABELS, UNSET, Kind, MapKind, MapPrefix, Number, Part, String, misfit
 from qmq.protocol.primitives import Reader, encode_count, encode_str, encode_strmap
@@ -158,8 +158,24 @@ class Field:
     is_constant: bool
 
 
-class Structure:
-    """Base of all declared bodies and their parts."""
+@dataclass_transform(frozen_default=True, field_specifiers=(dataclass_field,))
+class _Declared(type):
+    """The class of structures: makes each one a dataclass with slots."""
+
+    def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], *, frozen: bool = True) -> Any:
+        made = super().__new__(cls, name, bases, namespace)
+        # The dataclass calls this again, for the class with slots.
+        if not bases or "__dataclass_fields__" in namespace:
+            return made
+        add_fields: Any = dataclass(frozen=frozen, slots=True)
+        slotted = add_fields(made)
+        if "__classcell__" in namespace:  # what `super()` in its methods refers to
+            namespace["__classcell__"].cell_contents = slotted
+        return slotted
+
+
+class Structure(metaclass=_Declared):
+    """Base of all declared bodies and their parts, which are dataclasses with slots; frozen, unless they state otherwise."""
 
     __slots__ = ()
 
@@ -192,7 +208,7 @@ class Structure:
 
 def fields_of(kind: type[Structure]) -> list[Field]:
     """The declared fields of a structure, in the order of the declaration."""
-    defaults = {item.name: item.default for item in fields(kind)}  # type: ignore[arg-type]
+    defaults = {item.name: item.default for item in fields(kind)}
     found = []
     for name, hint in get_type_hints(kind, include_extras=True).items():
         is_constant = get_origin(hint) is ClassVar
@@ -236,19 +252,9 @@ def _numbers(kinds: Sequence[Number], get: _Get) -> tuple[_Read, _Write]:
     ]
 
     def read(reader: Reader, found: list[Any]) -> None:
-        # From what was found before the error the caller knows in which field it is.
-        try:
-            values = reader.unpack(layout)
-        except ProtocolError:
-            found += [0] * _whole_numbers(kinds, reader.remaining)
-            raise
-        at = 0
-        try:
-            for at, check in read_checks:
-                check(values[at])
-        except ProtocolError:
-            found += values[:at]
-            raise
+        values = reader.unpack(layout)
+        for at, check in read_checks:
+            check(values[at])
         found += values
 
     def write(parts: list[Part], value: Any) -> None:
@@ -258,28 +264,16 @@ def _numbers(kinds: Sequence[Number], get: _Get) -> tuple[_Read, _Write]:
         try:
             parts.append(layout.pack(*values))
         except StructError as error:
-            raise next(_misfits(kinds, values), misfit(layout, values)) from error
+            for kind, value in zip(kinds, values, strict=False):
+                kind.write([], value)  # raises for the one that does not fit
+            raise misfit(layout, values) from error
 
     return read, write
-
-
-def _misfits(kinds: Sequence[Number], values: Sequence[Any]) -> Iterator[LocalProtocolError]:
-    for kind, value in zip(kinds, values, strict=False):
-        try:
-            kind.write([], value)
-        except LocalProtocolError as error:
-            yield error
 
 
 def _is_number(kind: Kind) -> bool:
     """Whether a kind is read and written as every number is."""
     return isinstance(kind, Number) and type(kind).read == Number.read and type(kind).write == Number.write
-
-
-def _whole_numbers(kinds: Sequence[Number], size: int) -> int:
-    """Return how many of the numbers are whole in this number of bytes."""
-    ends = accumulate(kind.least_bytes for kind in kinds)
-    return sum(end <= size for end in ends)
 
 
 def _one(kind: Kind, get: _Get) -> tuple[_Read, _Write]:
@@ -343,7 +337,7 @@ def _steps(kinds: Sequence[Kind], getter: Callable[..., _Get], keys: Sequence[An
 class _Layout:
     """A structure as one header version writes it."""
 
-    __slots__ = ("_build", "_check", "_kind", "_map_fields", "_placed", "least_bytes", "readers", "writers")
+    __slots__ = ("_build", "_check", "_fields", "_kind", "least_bytes", "readers", "writers")
 
     def __init__(self, kind: type[Structure], version: int) -> None:
         entries: list[Field] = []
@@ -362,31 +356,39 @@ class _Layout:
         self.least_bytes = _LEAST_MAP_BYTES * bool(entries) + sum(wire.least_bytes for _, wire in placed)
         self._build = _builder(kind, [field.name for field in entries] + [name for name, _ in placed])
         self._check = None if kind.check is Structure.check else kind.check
-        self._kind, self._map_fields, self._placed = kind, len(entries), placed
+        self._kind = kind
+        self._fields: list[tuple[str, Callable[[Reader], Any]]] = [(f".{name}", wire.read) for name, wire in placed]
+        """Reads one field after the other; map entries name themselves."""
+        if entries:
+            self._fields.insert(0, ("", lambda reader: steps[0][0](reader, [])))
 
     def read(self, reader: Reader) -> Any:
+        begin = reader.at
         found: list[Any] = []
         try:
             for read in self.readers:
                 read(reader, found)
-        except ProtocolError as error:
-            raise self._in_field(error, len(found)) from error
+        except ProtocolError:
+            reader.at = begin
+            self._read_fields(reader)
+            raise
         value = self._build(found)
         if self._check is not None:
             self._check(value)
         return value
 
-    def _in_field(self, error: ProtocolError, fields_read: int) -> ProtocolError:
-        """Return the error with the structure and the field that could not be read; map entries name themselves."""
-        if fields_read < self._map_fields:
-            return ProtocolError(f"{self._kind.__name__}: {error}", code=error.code)
-        name, _ = self._placed[fields_read - self._map_fields]
-        return ProtocolError(f"{self._kind.__name__}.{name}: {error}", code=error.code)
+    def _read_fields(self, reader: Reader) -> None:
+        """Raise the error of the field that can't be read, with the names of structure and field."""
+        for place, read in self._fields:
+            try:
+                read(reader)
+            except ProtocolError as error:
+                raise ProtocolError(f"{self._kind.__name__}{place}: {error}", code=error.code) from error
 
 
 def _builder(kind: type[Structure], names: list[str]) -> Callable[[list[Any]], Any]:
     """What makes the value of the fields as they are on the wire; fields that are not there have their defaults."""
-    placed_fields = [field for field in fields(kind) if field.name in names]  # type: ignore[arg-type]
+    placed_fields = [field for field in fields(kind) if field.name in names]
     places = [names.index(field.name) for field in placed_fields if not field.kw_only]
     by_name = [(field.name, names.index(field.name)) for field in placed_fields if field.kw_only]
     if places == list(range(len(names))):

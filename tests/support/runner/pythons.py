@@ -27,7 +27,7 @@ VERSIONS = ("3.11", "3.12", "3.13")
 """That PyQMQ supports."""
 ROOTS = (
     "pyqmq[console,zstd,opentelemetry,prometheus]", "pytest", "pytest-asyncio", "pytest-django", "pytest-timeout", "pytest-xdist",
-    "hypothesis", "opentelemetry-sdk", "msgspec", "pydantic", "backports.zstd",
+    "hypothesis", "opentelemetry-sdk", "msgspec", "pydantic", "zstandard",
 )  # fmt: skip
 """What these tests need; not Spark, browsers and SQL drivers."""
 TESTS = (

@@ -24,7 +24,7 @@ IMPORTS = {
     "": ("qmq", "qmq.sync", "qmq.cli", "qmq.client.bodies", "qmq.middleware.logs"),
     "opentelemetry": ("qmq.middleware.opentelemetry",),
     "prometheus": ("qmq.middleware.prometheus",),
-    "zstd": ("compression.zstd" if sys.version_info >= (3, 14) else "zstandard",),
+    "zstd": ("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd",),
     "node": ("broker_node.__main__", "delay_node.__main__"),
     "testing": ("pytest", "qmq_testing.plugin", "qmq_testing.server", "qmq_testing.deliveries"),
     "django": ("qmq.integrations.django", "qmq.integrations.django.management.commands.qmq_consume"),
