@@ -11,6 +11,7 @@ from rest_framework.generics import GenericAPIView
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.serializers import Serializer
 
 from api import downloads, idempotency
 from api.authentication import address_of
@@ -40,9 +41,17 @@ def checked_reason(text: object) -> str:
 
 
 class ApiView(GenericAPIView):  # type: ignore[type-arg]
-    """Base of views that declare the right required for each method."""
+    """Base of views that declare for each method the required right and, once for the code and the OpenAPI file, the shapes of
+    body and answer. GET answers with `serializer_class`.
+    """
 
     rights: ClassVar[Mapping[str, Right]] = {}
+    bodies: ClassVar[Mapping[str, type[Body]]] = {}
+    """Shapes of the bodies of changes, of those that take more than a reason."""
+    answers: ClassVar[Mapping[str, type[Serializer[Any]]]] = {}
+    """Shapes of the answers of changes, of those that answer with more, or other things, than `changed`."""
+    is_list: ClassVar[bool] = False
+    """Whether GET answers with a page of rows, each a `serializer_class`. POST makes one: 201, or 200 for a dry run."""
     proof_methods: ClassVar[frozenset[str]] = frozenset()
     """Methods that require a recently confirmed password or code."""
     versioned_methods: ClassVar[frozenset[str]] = frozenset({"PUT", "PATCH", "DELETE"})
@@ -147,9 +156,9 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
             raise Problem(400, "request.if_match_illegal", f'If-Match: {given[:60]!r} must be an ETag such as "v12"')
         return int(found.group(1))
 
-    def body(self, shape: type[Body]) -> dict[str, Any]:
+    def body(self) -> dict[str, Any]:
         """Return the values of the body without its `reason`. Raises 400."""
-        made = shape(data=self.request.data or {})
+        made = self.bodies[str(self.request.method)](data=self.request.data or {})
         made.is_valid(raise_exception=True)
         values = dict(made.validated_data)
         values.pop("reason", None)

@@ -29,10 +29,8 @@ class AuditFilter(django_filters.FilterSet):  # type: ignore[misc]
     search = PartFilter("actor", "action", "target", "reason", label="substring of user, action, target or reason")
 
 
-class AuditView(
-    ListView, operation_id="audit_list", text="List the entries of the audit log, newest first by default."
-):
-    """The audit log."""
+class AuditView(ListView):
+    """List the entries of the audit log, newest first by default."""
 
     rights = {"GET": Right.READ_AUDIT}
     serializer_class = shapes.AuditRow
@@ -43,9 +41,10 @@ class AuditView(
 
 
 class VerifyView(ApiView):
-    """The hash chain of the audit log."""
+    """Verify the hash chain of the audit log: whether entries were modified or deleted."""
 
     rights = {"GET": Right.READ_AUDIT}
+    serializer_class = shapes.Verdict
 
     @extend_schema(
         operation_id="audit_verify",
@@ -53,10 +52,8 @@ class VerifyView(ApiView):
             OpenApiParameter("after", OpenApiTypes.INT64, description="Continue after this entry."),
             OpenApiParameter("limit", OpenApiTypes.INT, description=f"1 to {VERIFIED_MAX} entries."),
         ],
-        responses=shapes.Verdict,
     )
     def get(self, request: Request) -> Response:
-        """Verify the hash chain of the audit log: whether entries were modified or deleted."""
         after = self.whole("after", 0) or 0
         limit = self.whole("limit", 10_000, minimum=1, maximum=VERIFIED_MAX) or 10_000
         verdict = audit.verify(after, limit)

@@ -122,9 +122,10 @@ class PreviewShape(serializers.Serializer):  # type: ignore[type-arg]
 
 
 class ApplyView(ApiView):
-    """Provisioning."""
+    """Apply a document completely or not at all; `dry_run` returns the preview. Applying it again changes nothing."""
 
     rights = {"PUT": Right.CHANGE_SUBJECTS}
+    answers = {"PUT": PreviewShape}
     versioned_methods = frozenset()
     # The service names unknown fields together with all other problems.
     checks_body = False
@@ -133,7 +134,6 @@ class ApplyView(ApiView):
     @extend_schema(
         operation_id="apply",
         request=Document,
-        responses=PreviewShape,
         parameters=[
             OpenApiParameter(
                 "reason", OpenApiTypes.STR, description="Reason for the audit log. Default: `provisioning`."
@@ -141,7 +141,6 @@ class ApplyView(ApiView):
         ],
     )
     def put(self, request: Request) -> Response:
-        """Apply a document completely or not at all; `dry_run` returns the preview. Applying it again changes nothing."""
         if names_teams(request.data):
             self.require(Right.CHANGE_ACCOUNTS)
         preview = service.apply(

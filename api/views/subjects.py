@@ -8,9 +8,7 @@ from rest_framework.response import Response
 from api.base import ApiView
 from api.filters import MemberFilter, PartFilter, PrefixFilter, TruthFilter
 from api.generics import ListView, action
-from api.schema import MADE, ChangeSerializer
 from api.serializers import subjects as shapes
-from api.serializers.bodies import Reason
 from console.accounts.roles import Right
 from console.cluster import subjects as on_nodes
 from console.jobs.rebalance import waiting_for
@@ -31,11 +29,12 @@ class SubjectFilter(django_filters.FilterSet):  # type: ignore[misc]
     broker_group = MemberFilter("route__broker_groups", label="broker group that serves it or is draining it")
 
 
-class SubjectsView(ListView, operation_id="subjects_list", text="List subjects."):
-    """Subjects."""
+class SubjectsView(ListView):
+    """List subjects."""
 
     rights = {"GET": Right.READ, "POST": Right.CHANGE_SUBJECTS}
     serializer_class = shapes.SubjectRow
+    bodies = {"POST": shapes.NewSubject}
     rows = staticmethod(queries.subjects)
     filterset_class = SubjectFilter
     ordering_fields = (
@@ -45,10 +44,9 @@ class SubjectsView(ListView, operation_id="subjects_list", text="List subjects."
     ordering_paths = {"owner": "owner__name", "consumer_groups": "consumer_group_count"}
     ordering = ("name",)
 
-    @extend_schema(operation_id="subjects_create", request=shapes.NewSubject, responses=MADE)
     def post(self, request: Request) -> Response:
         """Create a subject before its first message."""
-        values = self.body(shapes.NewSubject)
+        values = self.body()
         name = values.pop("name")
         self.note_subject(name)
         return self.changed(service.create_subject(name, values, **self.arguments), 201)
@@ -59,32 +57,28 @@ class SubjectView(ApiView):
 
     serializer_class = shapes.SubjectRow
     rights = {"GET": Right.READ, "PATCH": Right.CHANGE_SUBJECTS, "DELETE": Right.CHANGE_SUBJECTS}
+    bodies = {"PATCH": shapes.SubjectChange}
 
-    @extend_schema(operation_id="subjects_get", responses=shapes.SubjectRow)
     def get(self, request: Request, subject: str) -> Response:
         """Return one subject."""
         return self.one(service.SUBJECT.one(queries.subjects().filter(name=subject), subject))
 
-    @extend_schema(operation_id="subjects_update", request=shapes.SubjectChange, responses=ChangeSerializer)
     def patch(self, request: Request, subject: str) -> Response:
         """Update a subject; omitted fields keep their value, null removes a limit."""
-        values = self.body(shapes.SubjectChange)
+        values = self.body()
         return self.changed(service.update_subject(subject, values, **self.versioned_arguments))
 
-    @extend_schema(operation_id="subjects_delete", request=Reason, responses=ChangeSerializer)
     def delete(self, request: Request, subject: str) -> Response:
         """Delete an archived subject that has no messages and no clients, with its consumer groups."""
         return self.changed(on_nodes.delete(subject, **self.versioned_arguments))
 
 
 ArchiveView = action(
-    "subjects_archive",
     Right.CHANGE_SUBJECTS,
     lambda view, subject: service.set_archived(subject, True, **view.versioned_arguments),
     "Archive a subject: it accepts no new messages; stored messages can be read until retention deletes them.",
 )
 RestoreView = action(
-    "subjects_restore",
     Right.CHANGE_SUBJECTS,
     lambda view, subject: service.set_archived(subject, False, **view.versioned_arguments),
     "Restore an archived subject, so that it accepts messages again.",
@@ -95,8 +89,9 @@ class PlacementView(ApiView):
     """Placement of a subject."""
 
     rights = {"GET": Right.READ, "PUT": Right.CHANGE_CLUSTER}
+    serializer_class = shapes.Route
+    bodies = {"PUT": shapes.Placement}
 
-    @extend_schema(operation_id="subjects_placement", responses=shapes.Route)
     def get(self, request: Request, subject: str) -> Response:
         """Return the broker groups that serve a subject."""
         route = queries.routes().filter(subject__name=subject).first()
@@ -110,8 +105,8 @@ class PlacementView(ApiView):
         }
         return self.tagged(body, route.version)
 
-    @extend_schema(operation_id="subjects_place", request=shapes.Placement, responses=ChangeSerializer)
+    @extend_schema(operation_id="subjects_place")
     def put(self, request: Request, subject: str) -> Response:
         """Move a subject to other broker groups. Groups that are not named accept no new messages and leave when they are empty."""
-        change = route_service.move(subject, self.body(shapes.Placement)["broker_groups"], **self.versioned_arguments)
+        change = route_service.move(subject, self.body()["broker_groups"], **self.versioned_arguments)
         return self.changed(change)
