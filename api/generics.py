@@ -1,8 +1,9 @@
 """Views made of a declaration: lists, and one POST that changes one thing, such as archiving a subject."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+import django_filters
 from django.db.models import QuerySet
 from django_filters.rest_framework import DjangoFilterBackend
 from drf_spectacular.utils import extend_schema
@@ -22,8 +23,15 @@ class ListView(ApiView):
     rights = {"GET": Right.READ}
     is_list = True
     filter_backends = [DjangoFilterBackend, Ordering]
+    filterset_class: ClassVar[type[django_filters.FilterSet]]
     rows: ClassVar[Callable[[], "QuerySet[Any]"]]
     """Makes the queryset."""
+    filters: ClassVar[Mapping[str, django_filters.Filter]] = {}
+    """What selects rows, by the name of the query's parameter."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.filterset_class = type("Filters", (django_filters.FilterSet,), dict(cls.filters))
 
     def get(self, request: Request) -> Response:
         return self.listed(**self.context())

@@ -31,18 +31,6 @@ _SEVERITIES = [(severity.value, severity.value) for severity in Severity]
 # --- rules ------------------------------------------------------------------------------------------------------------
 
 
-class AlertRuleFilter(django_filters.FilterSet):  # type: ignore[misc]
-    """Filters of the list of rules."""
-
-    search = PartFilter("name", label="substring of the name")
-    kind = django_filters.ChoiceFilter(choices=_KINDS)
-    severity = django_filters.ChoiceFilter(choices=_SEVERITIES)
-    owner = django_filters.CharFilter("owner", label="team")
-    channel = django_filters.CharFilter("channels__name", label="name of a channel")
-    is_enabled = TruthFilter("is_enabled")
-    is_builtin = TruthFilter("builtin", "isnull", exclude=True)
-
-
 class AlertRulesView(ListView):
     """List rules."""
 
@@ -50,7 +38,15 @@ class AlertRulesView(ListView):
     serializer_class = shapes.AlertRuleRow
     bodies = {"POST": shapes.NewAlertRule}
     rows = staticmethod(queries.rules)
-    filterset_class = AlertRuleFilter
+    filters = {
+        "search": PartFilter("name", label="substring of the name"),
+        "kind": django_filters.ChoiceFilter(choices=_KINDS),
+        "severity": django_filters.ChoiceFilter(choices=_SEVERITIES),
+        "owner": django_filters.CharFilter("owner", label="team"),
+        "channel": django_filters.CharFilter("channels__name", label="name of a channel"),
+        "is_enabled": TruthFilter("is_enabled"),
+        "is_builtin": TruthFilter("builtin", "isnull", exclude=True),
+    }
     ordering_fields = ("name", "kind", "owner", "is_enabled", "created_at", "updated_at")
     ordering = ("name",)
 
@@ -85,28 +81,26 @@ class AlertRuleView(ApiView):
 # --- alerts -----------------------------------------------------------------------------------------------------------
 
 
-class AlertFilter(django_filters.FilterSet):  # type: ignore[misc]
-    """Filters of the list of alerts."""
-
-    state = django_filters.MultipleChoiceFilter(choices=AlertState.choices)
-    is_open = TruthFilter("open_key", "isnull", exclude=True, label="pending or firing")
-    severity = django_filters.ChoiceFilter(choices=_SEVERITIES)
-    kind = django_filters.ChoiceFilter(choices=_KINDS)
-    target = django_filters.CharFilter("target", label="exact target, such as subject/group")
-    target_prefix = PrefixFilter("target", label="prefix of the target, such as subject/")
-    target_contains = PartFilter("target", label="case-insensitive substring of the target")
-    rule = PartFilter("rule_name", label="substring of the rule's name")
-    owner = django_filters.CharFilter("owner", label="team")
-    search = PartFilter("rule_name", "target", "owner", label="substring of the rule's name, the target or the team")
-    is_acknowledged = TruthFilter("acknowledged_at", "isnull", exclude=True)
-
-
 class AlertsView(ListView):
     """List alerts: open ones first, of these the critical ones, then resolved ones, newest first."""
 
     serializer_class = shapes.AlertRow
     rows = staticmethod(Alert.objects.all)
-    filterset_class = AlertFilter
+    filters = {
+        "state": django_filters.MultipleChoiceFilter(choices=AlertState.choices),
+        "is_open": TruthFilter("open_key", "isnull", exclude=True, label="pending or firing"),
+        "severity": django_filters.ChoiceFilter(choices=_SEVERITIES),
+        "kind": django_filters.ChoiceFilter(choices=_KINDS),
+        "target": django_filters.CharFilter("target", label="exact target, such as subject/group"),
+        "target_prefix": PrefixFilter("target", label="prefix of the target, such as subject/"),
+        "target_contains": PartFilter("target", label="case-insensitive substring of the target"),
+        "rule": PartFilter("rule_name", label="substring of the rule's name"),
+        "owner": django_filters.CharFilter("owner", label="team"),
+        "search": PartFilter(
+            "rule_name", "target", "owner", label="substring of the rule's name, the target or the team"
+        ),
+        "is_acknowledged": TruthFilter("acknowledged_at", "isnull", exclude=True),
+    }
     ordering_fields = ("since", "place", "rule", "target", "owner", "state", "value", "fired_at", "resolved_at")
     ordering_paths = {"rule": "rule_name"}
     ordering = ("-place", "-id")
@@ -139,19 +133,10 @@ AcknowledgeView = action(
 # --- silences ---------------------------------------------------------------------------------------------------------
 
 
-class SilenceFilter(django_filters.FilterSet):  # type: ignore[misc]
-    """Filters of the list of silences."""
-
-    rule = PartFilter("rule", label="substring of the rule pattern")
-    target = django_filters.CharFilter("target", label="exact target pattern")
-    target_contains = PartFilter("target", label="case-insensitive substring of the target pattern")
-    created_by = django_filters.CharFilter("created_by", label="username of the creator")
-    is_active = TruthFilter(method="active", label="whether it is active now")
-
-    def active(self, queryset: "QuerySet[Any]", name: str, value: bool) -> "QuerySet[Any]":
-        """Return the silences that are active now, or the others."""
-        holds = queries.is_active(timezone.now())
-        return queryset.filter(holds) if value else queryset.exclude(holds)
+def _active(rows: "QuerySet[Any]", name: str, value: bool) -> "QuerySet[Any]":
+    """Return the silences that are active now, or the others."""
+    holds = queries.is_active(timezone.now())
+    return rows.filter(holds) if value else rows.exclude(holds)
 
 
 class SilencesView(ListView):
@@ -161,7 +146,13 @@ class SilencesView(ListView):
     serializer_class = shapes.SilenceRow
     bodies = {"POST": shapes.NewSilence}
     rows = staticmethod(Silence.objects.all)
-    filterset_class = SilenceFilter
+    filters = {
+        "rule": PartFilter("rule", label="substring of the rule pattern"),
+        "target": django_filters.CharFilter("target", label="exact target pattern"),
+        "target_contains": PartFilter("target", label="case-insensitive substring of the target pattern"),
+        "created_by": django_filters.CharFilter("created_by", label="username of the creator"),
+        "is_active": TruthFilter(method=_active, label="whether it is active now"),
+    }
     ordering_fields = ("id", "starts_at", "ends_at", "rule", "target", "created_by")
     ordering = ("-id",)
 
@@ -190,14 +181,6 @@ class SilenceView(ApiView):
 # --- channels ---------------------------------------------------------------------------------------------------------
 
 
-class AlertChannelFilter(django_filters.FilterSet):  # type: ignore[misc]
-    """Filters of the list of channels."""
-
-    search = PartFilter("name", label="substring of the name")
-    kind = django_filters.ChoiceFilter(choices=ChannelKind.choices)
-    is_enabled = TruthFilter("is_enabled")
-
-
 class AlertChannelsView(ListView):
     """List the channels that rules can use."""
 
@@ -205,7 +188,11 @@ class AlertChannelsView(ListView):
     serializer_class = shapes.AlertChannelRow
     bodies = {"POST": shapes.NewAlertChannel}
     rows = staticmethod(AlertChannel.objects.all)
-    filterset_class = AlertChannelFilter
+    filters = {
+        "search": PartFilter("name", label="substring of the name"),
+        "kind": django_filters.ChoiceFilter(choices=ChannelKind.choices),
+        "is_enabled": TruthFilter("is_enabled"),
+    }
     ordering_fields = ("name", "kind", "is_enabled", "last_success_at", "last_failure_at", "created_at", "updated_at")
     ordering = ("name",)
 

@@ -30,23 +30,6 @@ from metaserver.services.changes import Change
 _BY_NUMBER = LivePages(("node_id",), overview.NODE_NUMBERS)
 
 
-class BrokerGroupFilter(django_filters.FilterSet):  # type: ignore[misc]
-    """Filters of the list of broker groups."""
-
-    search = PartFilter("name", label="substring of the name")
-    kind = django_filters.ChoiceFilter(choices=[(k.value, k.value) for k in GroupKind])
-    reported_state = django_filters.ChoiceFilter("state", choices=[(s.value, s.value) for s in GroupState])
-    operator_state = django_filters.ChoiceFilter(choices=[(s.value, s.value) for s in OperatorState])
-
-
-class NodeFilter(django_filters.FilterSet):  # type: ignore[misc]
-    """Filters of the list of nodes."""
-
-    search = PartFilter("node_id", label="substring of the node ID")
-    broker_group = django_filters.CharFilter("broker_group__name", label="its group")
-    kind = django_filters.ChoiceFilter("broker_group__kind", choices=[(k.value, k.value) for k in GroupKind])
-
-
 class BrokerGroupsView(ListView):
     """List broker groups and delay groups."""
 
@@ -54,7 +37,12 @@ class BrokerGroupsView(ListView):
     serializer_class = shapes.BrokerGroupRow
     bodies = {"POST": shapes.NewBrokerGroup}
     rows = staticmethod(queries.broker_groups)
-    filterset_class = BrokerGroupFilter
+    filters = {
+        "search": PartFilter("name", label="substring of the name"),
+        "kind": django_filters.ChoiceFilter(choices=[(k.value, k.value) for k in GroupKind]),
+        "reported_state": django_filters.ChoiceFilter("state", choices=[(s.value, s.value) for s in GroupState]),
+        "operator_state": django_filters.ChoiceFilter(choices=[(s.value, s.value) for s in OperatorState]),
+    }
     ordering_fields = ("name", "kind", "reported_state", "operator_state", "master", "created_at", "updated_at")
     ordering_paths = {"reported_state": "state"}
     ordering = ("name",)
@@ -159,7 +147,11 @@ class NodesView(ListView):
 
     serializer_class = shapes.NodeNumbersRow
     rows = staticmethod(queries.nodes)
-    filterset_class = NodeFilter
+    filters = {
+        "search": PartFilter("node_id", label="substring of the node ID"),
+        "broker_group": django_filters.CharFilter("broker_group__name", label="its group"),
+        "kind": django_filters.ChoiceFilter("broker_group__kind", choices=[(k.value, k.value) for k in GroupKind]),
+    }
     ordering_fields = (
         "node_id", "broker_group", "kind", "address", "version", "log_end", "leased_at", *overview.NODE_NUMBERS,
     )  # fmt: skip

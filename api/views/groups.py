@@ -25,15 +25,6 @@ _ON_BROKER_GROUP = tuple(str(name) for name in shapes.OnBrokerGroup().fields)
 _MEMBER = tuple(str(name) for name in shapes.GroupMember().fields)
 
 
-class GroupFilter(django_filters.FilterSet):  # type: ignore[misc]
-    """Filters of the list of consumer groups."""
-
-    search = PartFilter("name", label="substring of the name")
-    subject = django_filters.CharFilter("subject__name", label="its subject")
-    owner = django_filters.CharFilter("subject__owner__name", label="team of its subject")
-    has_pauses = TruthFilter("has_pauses", label="whether the group or one of its consumers is paused")
-
-
 class GroupsView(ListView):
     """List consumer groups."""
 
@@ -41,7 +32,12 @@ class GroupsView(ListView):
     serializer_class = shapes.GroupRow
     bodies = {"POST": shapes.NewGroup}
     rows = staticmethod(queries.consumer_groups)
-    filterset_class = GroupFilter
+    filters = {
+        "search": PartFilter("name", label="substring of the name"),
+        "subject": django_filters.CharFilter("subject__name", label="its subject"),
+        "owner": django_filters.CharFilter("subject__owner__name", label="team of its subject"),
+        "has_pauses": TruthFilter("has_pauses", label="whether the group or one of its consumers is paused"),
+    }
     ordering_fields = ("name", "subject", "owner", "is_paused", "first_seen_at", "updated_at")
     ordering_paths = {"subject": "subject__name", "owner": "subject__owner__name"}
     ordering = ("name", "id")

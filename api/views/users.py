@@ -21,15 +21,6 @@ from metaserver import queries
 from metaserver.services import teams as team_service
 
 
-class UserFilter(django_filters.FilterSet):  # type: ignore[misc]
-    """Filters of the list of users."""
-
-    search = PartFilter("username", "email", "first_name", "last_name", label="substring of the name or email address")
-    role = django_filters.ChoiceFilter(choices=[(role.value, role.value) for role in Role])
-    team = django_filters.CharFilter("teams__name", label="team")
-    is_active = TruthFilter("is_active")
-
-
 def _counted(rows: "QuerySet[Any]", key: str) -> Coalesce:
     found = rows.filter(**{key: OuterRef("pk")}).order_by().values(key).annotate(count=Count("pk"))
     return Coalesce(Subquery(found.values("count")), 0)
@@ -53,7 +44,14 @@ class UsersView(ListView):
     bodies = {"POST": shapes.NewUser}
     answers = {"POST": shapes.MadeUser}
     rows = staticmethod(users)
-    filterset_class = UserFilter
+    filters = {
+        "search": PartFilter(
+            "username", "email", "first_name", "last_name", label="substring of the name or email address"
+        ),
+        "role": django_filters.ChoiceFilter(choices=[(role.value, role.value) for role in Role]),
+        "team": django_filters.CharFilter("teams__name", label="team"),
+        "is_active": TruthFilter("is_active"),
+    }
     ordering_fields = ("username", "email", "role", "is_active", "sessions", "tokens", "last_login", "created_at")
     ordering_paths = {"sessions": "session_count", "tokens": "token_count", "created_at": "date_joined"}
     ordering = ("username",)
@@ -103,12 +101,6 @@ UnlockView = action(
 )
 
 
-class TeamFilter(django_filters.FilterSet):  # type: ignore[misc]
-    """Filters of the list of teams."""
-
-    search = PartFilter("name", label="substring of the name")
-
-
 def teams() -> "QuerySet[Any]":
     """Return teams with the numbers of their subjects and members."""
     return queries.teams().annotate(member_count=_counted(User.teams.through.objects.all(), "team"))
@@ -121,7 +113,9 @@ class TeamsView(ListView):
     serializer_class = shapes.TeamRow
     bodies = {"POST": shapes.NewTeam}
     rows = staticmethod(teams)
-    filterset_class = TeamFilter
+    filters = {
+        "search": PartFilter("name", label="substring of the name"),
+    }
     ordering_fields = ("name", "subjects", "members", "created_at")
     ordering_paths = {"subjects": "subject_count", "members": "member_count"}
     ordering = ("name",)
