@@ -206,8 +206,8 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
         """Return an answer with data and a version as ETag."""
         return Response(body, status=status, headers={"ETag": f'"v{version}"'})
 
-    def changed(self, change: Change, status: int = 200) -> Response:
-        """Return the answer to a change or to its dry run."""
+    def changed(self, change: Change) -> Response:
+        """Return the answer to a change or to its dry run. A method that returns only a `Change` is answered so."""
         body = {
             "target": change.target,
             "dry_run": self.dry_run,
@@ -217,9 +217,9 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
             "version": str(change.version),
             "notes": list(change.notes),
         }
-        done = 200 if self.dry_run else status
+        status = 201 if self.is_list and self.request.method == "POST" and not self.dry_run else 200
         # What is gone, and what has no version, has no tag either.
-        return self.tagged(body, change.version, done) if change.version else Response(body, status=done)
+        return self.tagged(body, change.version, status) if change.version else Response(body, status=status)
 
     def get_throttles(self) -> list[Any]:
         """Return the view's throttles; a download has one more, because it reads up to a hundred pages."""
@@ -297,7 +297,9 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
                 idempotency.release(row)
             raise
 
-    def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> Response:
+    def finalize_response(self, request: Request, response: Response | Change, *args: Any, **kwargs: Any) -> Response:
+        if isinstance(response, Change):
+            response = self.changed(response)
         given = response if self.download is None else self._downloaded(response)
         # REST framework takes any answer of Django here; its types say less.
         final = super().finalize_response(request, given, *args, **kwargs)  # type: ignore[arg-type]

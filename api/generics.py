@@ -63,8 +63,8 @@ def action(
     """
 
     @extend_schema(operation_id=operation_id, description=text)
-    def post(self: ApiView, request: Request, **names: Any) -> Response:
-        return self.changed(change(self, **names))
+    def post(self: ApiView, request: Request, **names: Any) -> Change:
+        return change(self, **names)
 
     versioned = frozenset({"POST"}) if is_versioned else frozenset()
     members = {"rights": {"POST": right}, "bodies": {"POST": body}, "versioned_methods": versioned, "post": post}

@@ -22,6 +22,7 @@ from console.alerts.services import channels as channel_service
 from console.alerts.services import rules as rule_service
 from console.alerts.services import silences as silence_service
 from console.alerts.services.values import with_id
+from metaserver.services.changes import Change
 
 NOTIFICATIONS_SHOWN_MAX = 50
 _KINDS = [(kind.value, kind.value) for kind in Kind]
@@ -50,11 +51,11 @@ class AlertRulesView(ListView):
     ordering_fields = ("name", "kind", "owner", "is_enabled", "created_at", "updated_at")
     ordering = ("name",)
 
-    def post(self, request: Request) -> Response:
+    def post(self, request: Request) -> Change:
         """Create a rule."""
         values = self.body()
         kind = values.pop("kind")
-        return self.changed(rule_service.create_rule(kind, values, **self.arguments), 201)
+        return rule_service.create_rule(kind, values, **self.arguments)
 
 
 class AlertRuleView(ApiView):
@@ -68,14 +69,13 @@ class AlertRuleView(ApiView):
         """Return one rule."""
         return self.one(rule_service.ALERT_RULE.one(with_id(queries.rules(), rule), rule))
 
-    def patch(self, request: Request, rule: str) -> Response:
+    def patch(self, request: Request, rule: str) -> Change:
         """Update a rule; omitted fields keep their value."""
-        values = self.body()
-        return self.changed(rule_service.update_rule(rule, values, **self.versioned_arguments))
+        return rule_service.update_rule(rule, self.body(), **self.versioned_arguments)
 
-    def delete(self, request: Request, rule: str) -> Response:
+    def delete(self, request: Request, rule: str) -> Change:
         """Delete a rule and resolve its open alerts. Built-in rules can only be disabled."""
-        return self.changed(rule_service.delete_rule(rule, **self.versioned_arguments))
+        return rule_service.delete_rule(rule, **self.versioned_arguments)
 
 
 # --- alerts -----------------------------------------------------------------------------------------------------------
@@ -156,10 +156,9 @@ class SilencesView(ListView):
     ordering_fields = ("id", "starts_at", "ends_at", "rule", "target", "created_by")
     ordering = ("-id",)
 
-    def post(self, request: Request) -> Response:
+    def post(self, request: Request) -> Change:
         """Create a silence: it suppresses notifications of matching alerts for a time; the alerts still fire and are shown."""
-        values = self.body()
-        return self.changed(silence_service.create_silence(**values, now=timezone.now(), **self.arguments), 201)
+        return silence_service.create_silence(**self.body(), now=timezone.now(), **self.arguments)
 
 
 class SilenceView(ApiView):
@@ -173,9 +172,9 @@ class SilenceView(ApiView):
         return self.one(silence_service.SILENCE.one(with_id(Silence.objects.all(), silence), silence))
 
     @extend_schema(operation_id="silences_end")
-    def delete(self, request: Request, silence: str) -> Response:
+    def delete(self, request: Request, silence: str) -> Change:
         """End a silence now. It remains in the list."""
-        return self.changed(silence_service.end_silence(silence, now=timezone.now(), **self.versioned_arguments))
+        return silence_service.end_silence(silence, now=timezone.now(), **self.versioned_arguments)
 
 
 # --- channels ---------------------------------------------------------------------------------------------------------
@@ -196,11 +195,11 @@ class AlertChannelsView(ListView):
     ordering_fields = ("name", "kind", "is_enabled", "last_success_at", "last_failure_at", "created_at", "updated_at")
     ordering = ("name",)
 
-    def post(self, request: Request) -> Response:
+    def post(self, request: Request) -> Change:
         """Create a channel: a webhook with `url`, or email with `addresses`."""
         values = self.body()
         kind = values.pop("kind")
-        return self.changed(channel_service.create_channel(kind, values, **self.arguments), 201)
+        return channel_service.create_channel(kind, values, **self.arguments)
 
 
 class AlertChannelView(ApiView):
@@ -214,16 +213,15 @@ class AlertChannelView(ApiView):
         """Return one channel."""
         return self.one(channel_service.ALERT_CHANNEL.one(with_id(AlertChannel.objects.all(), channel), channel))
 
-    def patch(self, request: Request, channel: str) -> Response:
+    def patch(self, request: Request, channel: str) -> Change:
         """Update a channel; omitted fields keep their value. A URL with another origin removes the secret and headers unless the
         body contains them.
         """
-        values = self.body()
-        return self.changed(channel_service.update_channel(channel, values, **self.versioned_arguments))
+        return channel_service.update_channel(channel, self.body(), **self.versioned_arguments)
 
-    def delete(self, request: Request, channel: str) -> Response:
+    def delete(self, request: Request, channel: str) -> Change:
         """Delete a channel. It must not be used by a rule."""
-        return self.changed(channel_service.delete_channel(channel, **self.versioned_arguments))
+        return channel_service.delete_channel(channel, **self.versioned_arguments)
 
 
 class TestChannelView(ApiView):

@@ -23,7 +23,7 @@ from console.reports.lag_table import LagTable, lag_value
 from console.snapshot.lag_state import KEEPING_UP_SECONDS, LagState
 from metaserver import queries as metadata
 from metaserver.errors import ChangeRefused, NotFound
-from metaserver.services.changes import text_problem
+from metaserver.services.changes import Change, text_problem
 
 LAG_PAGES = LivePages(
     ("subject", "group"),
@@ -155,10 +155,10 @@ class ReplaceDemoView(ApiView):
 
     rights = {"POST": Right.CHANGE_CLUSTER}
 
-    def post(self, request: Request) -> Response:
+    def post(self, request: Request) -> Change:
         change = services.replace_demo(**self.arguments)
         try:
             jobs.run_now("analytics", **self.arguments)
         except ChangeRefused as error:
-            change = replace(change, notes=(f"The next run replaces the demo data. It was not started now: {error}",))
-        return self.changed(change)
+            return replace(change, notes=(f"The next run replaces the demo data. It was not started now: {error}",))
+        return change

@@ -47,13 +47,12 @@ class BrokerGroupsView(ListView):
     ordering_paths = {"reported_state": "state"}
     ordering = ("name",)
 
-    def post(self, request: Request) -> Response:
+    def post(self, request: Request) -> Change:
         """Create a broker group. It is offline until its first node registers."""
         values = self.body()
-        change = service.announce_group(
+        return service.announce_group(
             values["name"], GroupKind(values["kind"]), values.get("description", ""), **self.arguments
         )
-        return self.changed(change, 201)
 
     def context(self) -> dict[str, Any]:
         return {"served": ROUTES.served_by_each()}
@@ -73,15 +72,14 @@ class BrokerGroupView(ApiView):
         found.waiting = waiting_on(name)
         return self.one(found, served=ROUTES.served_by_each())
 
-    def patch(self, request: Request, name: str) -> Response:
+    def patch(self, request: Request, name: str) -> Change:
         """Update the description of a broker group."""
-        change = service.describe_group(name, self.body()["description"], **self.versioned_arguments)
-        return self.changed(change)
+        return service.describe_group(name, self.body()["description"], **self.versioned_arguments)
 
     @extend_schema(operation_id="broker_groups_remove")
-    def delete(self, request: Request, name: str) -> Response:
+    def delete(self, request: Request, name: str) -> Change:
         """Remove a broker group that serves no subjects and whose nodes are stopped."""
-        return self.changed(service.remove_group(name, **self.versioned_arguments))
+        return service.remove_group(name, **self.versioned_arguments)
 
 
 ApproveView = action(
@@ -214,6 +212,5 @@ class AcceptLogLossView(ApiView):
     rights = {"POST": Right.CHANGE_CLUSTER}
     bodies = {"POST": shapes.LogLoss}
 
-    def post(self, request: Request, node_id: str) -> Response:
-        change = service.accept_log_loss(node_id, log_end=int(self.body()["log_end"]), **self.arguments)
-        return self.changed(change)
+    def post(self, request: Request, node_id: str) -> Change:
+        return service.accept_log_loss(node_id, log_end=int(self.body()["log_end"]), **self.arguments)

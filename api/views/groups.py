@@ -42,11 +42,11 @@ class GroupsView(ListView):
     ordering_paths = {"subject": "subject__name", "owner": "subject__owner__name"}
     ordering = ("name", "id")
 
-    def post(self, request: Request) -> Response:
+    def post(self, request: Request) -> Change:
         """Create a consumer group before its first consumer pulls."""
         values = self.body()
         subject, name = values.pop("subject"), values.pop("name")
-        return self.changed(service.create_group(subject, name, values, **self.arguments), 201)
+        return service.create_group(subject, name, values, **self.arguments)
 
 
 class GroupView(ApiView):
@@ -63,18 +63,17 @@ class GroupView(ApiView):
         answers = brokers(queries.broker_groups_of(subject) or []).ask(lambda _, node: node.group(subject, group))
         return self.tagged(self.shown(found, shapes.GroupRow) | _progress(answers, found), found.version)
 
-    def patch(self, request: Request, subject: str, group: str) -> Response:
+    def patch(self, request: Request, subject: str, group: str) -> Change:
         """Update a consumer group; omitted fields keep their value."""
-        values = self.body()
-        return self.changed(service.update_group(subject, group, values, **self.versioned_arguments))
+        return service.update_group(subject, group, self.body(), **self.versioned_arguments)
 
     @extend_schema(operation_id="consumer_groups_forget")
-    def delete(self, request: Request, subject: str, group: str) -> Response:
+    def delete(self, request: Request, subject: str, group: str) -> Change:
         """Delete a consumer group: its progress on the nodes and what was set of it. Messages are kept. `force` deletes it even if
         it is in use.
         """
         force = self.body()["force"]
-        return self.changed(progress.forget(subject, group, force=force, **self.versioned_arguments))
+        return progress.forget(subject, group, force=force, **self.versioned_arguments)
 
 
 def _progress(answers: Answers[dict[str, Any]], group: Any) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from console.accounts.principals import demands_second_factor
 from console.accounts.roles import OF_A_SUBJECT, RIGHTS_OF, RIGHTS_OF_SCOPE, Right
 from console.cluster.dead_letters.decisions import REPLAY_MAX
 from console.live.consumers import WEBSOCKETS_PER_USER_MAX
+from metaserver.services.changes import Change
 
 
 def _console() -> dict[str, Any]:
@@ -74,10 +75,9 @@ class MeView(ApiView):
         }
         return self.tagged(body, user.version)
 
-    def patch(self, request: Request) -> Response:
+    def patch(self, request: Request) -> Change:
         """Update the caller's name, language or preferences; omitted fields keep their value."""
-        change = services.update_user(user_of(request).pk, self.body(), **self.versioned_arguments)
-        return self.changed(change)
+        return services.update_user(user_of(request).pk, self.body(), **self.versioned_arguments)
 
 
 class MySessionsView(ApiView):
@@ -103,10 +103,10 @@ class MySessionsView(ApiView):
             OpenApiParameter("keep_this", OpenApiTypes.BOOL, description="End all sessions except the current one.")
         ],
     )
-    def delete(self, request: Request) -> Response:
+    def delete(self, request: Request) -> Change:
         """Sign out everywhere; with `keep_this` except in this session."""
         kept = request._request.session.get(sessions.KEY) if self.flag("keep_this") else None
-        return self.changed(services.end_sessions(user_of(request).pk, but=kept, **self.arguments))
+        return services.end_sessions(user_of(request).pk, but=kept, **self.arguments)
 
 
 class MySessionView(ApiView):
@@ -116,9 +116,8 @@ class MySessionView(ApiView):
     versioned_methods = frozenset()
 
     @extend_schema(operation_id="me_end_session")
-    def delete(self, request: Request, session_id: int) -> Response:
-        change = services.end_own_session(user_of(request), session_id, actor=self.actor, dry_run=self.dry_run)
-        return self.changed(change)
+    def delete(self, request: Request, session_id: int) -> Change:
+        return services.end_own_session(user_of(request), session_id, actor=self.actor, dry_run=self.dry_run)
 
 
 class RolesView(ApiView):

@@ -16,6 +16,7 @@ from metaserver import queries
 from metaserver.errors import NotFound
 from metaserver.services import routes as route_service
 from metaserver.services import subjects as service
+from metaserver.services.changes import Change
 
 
 class SubjectsView(ListView):
@@ -42,12 +43,12 @@ class SubjectsView(ListView):
     ordering_paths = {"owner": "owner__name", "consumer_groups": "consumer_group_count"}
     ordering = ("name",)
 
-    def post(self, request: Request) -> Response:
+    def post(self, request: Request) -> Change:
         """Create a subject before its first message."""
         values = self.body()
         name = values.pop("name")
         self.note_subject(name)
-        return self.changed(service.create_subject(name, values, **self.arguments), 201)
+        return service.create_subject(name, values, **self.arguments)
 
 
 class SubjectView(ApiView):
@@ -61,14 +62,13 @@ class SubjectView(ApiView):
         """Return one subject."""
         return self.one(service.SUBJECT.one(queries.subjects().filter(name=subject), subject))
 
-    def patch(self, request: Request, subject: str) -> Response:
+    def patch(self, request: Request, subject: str) -> Change:
         """Update a subject; omitted fields keep their value, null removes a limit."""
-        values = self.body()
-        return self.changed(service.update_subject(subject, values, **self.versioned_arguments))
+        return service.update_subject(subject, self.body(), **self.versioned_arguments)
 
-    def delete(self, request: Request, subject: str) -> Response:
+    def delete(self, request: Request, subject: str) -> Change:
         """Delete an archived subject that has no messages and no clients, with its consumer groups."""
-        return self.changed(on_nodes.delete(subject, **self.versioned_arguments))
+        return on_nodes.delete(subject, **self.versioned_arguments)
 
 
 ArchiveView = action(
@@ -104,7 +104,6 @@ class PlacementView(ApiView):
         return self.tagged(body, route.version)
 
     @extend_schema(operation_id="subjects_place")
-    def put(self, request: Request, subject: str) -> Response:
+    def put(self, request: Request, subject: str) -> Change:
         """Move a subject to other broker groups. Groups that are not named accept no new messages and leave when they are empty."""
-        change = route_service.move(subject, self.body()["broker_groups"], **self.versioned_arguments)
-        return self.changed(change)
+        return route_service.move(subject, self.body()["broker_groups"], **self.versioned_arguments)

@@ -17,6 +17,7 @@ from console.accounts import tokens as service
 from console.accounts.models import ApiToken
 from console.accounts.roles import Right
 from metaserver.errors import NotFound
+from metaserver.services.changes import Change
 
 
 class TokensView(ApiView):
@@ -61,7 +62,7 @@ class TokensView(ApiView):
         change, token, made = service.create_token(
             user_of(request), given["name"], given["scopes"], timedelta(days=given["expires_in_days"]), **self.arguments
         )
-        response = self.changed(change, 201)
+        response = self.changed(change)
         response.data |= {"id": str(made.pk) if made is not None else None, "token": token}
         response.shown_once = ("token",)  # type: ignore[attr-defined]
         return response
@@ -74,7 +75,7 @@ class TokenView(ApiView):
     versioned_methods = frozenset()
 
     @extend_schema(operation_id="tokens_revoke")
-    def delete(self, request: Request, token_id: int) -> Response:
+    def delete(self, request: Request, token_id: int) -> Change:
         found = ApiToken.objects.filter(pk=token_id).first()
         if (
             found is not None
@@ -84,4 +85,4 @@ class TokenView(ApiView):
             found = None  # another user's: answered like an unknown token
         if found is None:
             raise NotFound(f"Token {token_id} not found.", code="token.unknown")
-        return self.changed(service.revoke_token(found.pk, **self.arguments))
+        return service.revoke_token(found.pk, **self.arguments)

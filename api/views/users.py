@@ -19,6 +19,7 @@ from console.accounts.models import ApiToken, User, UserSession
 from console.accounts.roles import Right, Role
 from metaserver import queries
 from metaserver.services import teams as team_service
+from metaserver.services.changes import Change
 
 
 def _counted(rows: "QuerySet[Any]", key: str) -> Coalesce:
@@ -61,7 +62,7 @@ class UsersView(ListView):
         values = self.body()
         name, password = values.pop("username"), values.pop("password", None)
         made = services.create_user(name, values, password=password, **self.arguments)
-        response = self.changed(made.change, 201)
+        response = self.changed(made.change)
         response.data |= {"id": str(made.id) if made.id is not None else None, "password": made.secret}
         response.shown_once = ("password",)  # type: ignore[attr-defined]
         return response
@@ -79,12 +80,11 @@ class UserView(ApiView):
         """Return one user."""
         return self.one(services.USER.one(users().filter(pk=user_id), user_id))
 
-    def patch(self, request: Request, user_id: int) -> Response:
+    def patch(self, request: Request, user_id: int) -> Change:
         """Update a user; omitted fields keep their value. `is_active: false` ends the user's sessions and revokes their API
         tokens immediately.
         """
-        values = self.body()
-        return self.changed(services.update_user(user_id, values, **self.versioned_arguments))
+        return services.update_user(user_id, self.body(), **self.versioned_arguments)
 
 
 EndSessionsView = action(
@@ -120,11 +120,10 @@ class TeamsView(ListView):
     ordering_paths = {"subjects": "subject_count", "members": "member_count"}
     ordering = ("name",)
 
-    def post(self, request: Request) -> Response:
+    def post(self, request: Request) -> Change:
         """Create a team."""
         given = self.body()
-        change = team_service.create_team(given["name"], given.get("description", ""), **self.arguments)
-        return self.changed(change, 201)
+        return team_service.create_team(given["name"], given.get("description", ""), **self.arguments)
 
 
 class TeamView(ApiView):
@@ -138,14 +137,13 @@ class TeamView(ApiView):
         """Return one team."""
         return self.one(team_service.TEAM.one(teams().filter(name=team), team))
 
-    def patch(self, request: Request, team: str) -> Response:
+    def patch(self, request: Request, team: str) -> Change:
         """Update the description of a team."""
-        change = team_service.update_team(team, self.body()["description"], **self.versioned_arguments)
-        return self.changed(change)
+        return team_service.update_team(team, self.body()["description"], **self.versioned_arguments)
 
-    def delete(self, request: Request, team: str) -> Response:
+    def delete(self, request: Request, team: str) -> Change:
         """Delete a team that owns no subjects."""
-        return self.changed(team_service.delete_team(team, **self.versioned_arguments))
+        return team_service.delete_team(team, **self.versioned_arguments)
 
 
 class MembersView(ApiView):
@@ -167,7 +165,6 @@ class MembersView(ApiView):
         return self.listed(searched(request, User.objects.filter(teams__name=team), "username"))
 
     @extend_schema(operation_id="teams_set_members")
-    def put(self, request: Request, team: str) -> Response:
+    def put(self, request: Request, team: str) -> Change:
         """Set the members of a team."""
-        change = services.set_members(team, self.body()["members"], **self.versioned_arguments)
-        return self.changed(change)
+        return services.set_members(team, self.body()["members"], **self.versioned_arguments)
