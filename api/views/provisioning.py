@@ -13,6 +13,7 @@ from rest_framework.response import Response
 
 from api.base import ApiView, checked_reason
 from api.parsers import BoundedJsonParser, check_text, read_bounded
+from api.serializers.bodies import Strings
 from console.accounts.roles import Right
 from metaserver.services import apply as service
 from metaserver.services.documents import GROUP_KEYS, GROUPS, KEYS, names_teams
@@ -116,9 +117,7 @@ class PreviewShape(serializers.Serializer):  # type: ignore[type-arg]
     dry_run = serializers.BooleanField()
     is_change = serializers.BooleanField()
     steps = StepShape(many=True)
-    drift = serializers.ListField(
-        child=serializers.CharField(), help_text="consumer groups of its subjects that are not in the document"
-    )
+    drift = Strings(help_text="consumer groups of its subjects that are not in the document")
 
 
 class ApplyView(ApiView):
