@@ -11,6 +11,7 @@ from rest_framework.generics import GenericAPIView
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.serializers import Serializer
 
 from api import downloads, idempotency
 from api.authentication import address_of
@@ -40,9 +41,17 @@ def checked_reason(text: object) -> str:
 
 
 class ApiView(GenericAPIView):  # type: ignore[type-arg]
-    """Base of views that declare the right required for each method."""
+    """Base of views that declare for each method the required right and, once for the code and the OpenAPI file, the shapes of
+    body and answer. GET answers with `serializer_class`.
+    """
 
     rights: ClassVar[Mapping[str, Right]] = {}
+    bodies: ClassVar[Mapping[str, type[Body]]] = {}
+    """Shapes of the bodies of changes, of those that take more than a reason."""
+    answers: ClassVar[Mapping[str, type[Serializer[Any]]]] = {}
+    """Shapes of the answers of changes, of those that answer with more, or other things, than `changed`."""
+    is_list: ClassVar[bool] = False
+    """Whether GET answers with a page of rows, each a `serializer_class`. POST makes one: 201, or 200 for a dry run."""
     proof_methods: ClassVar[frozenset[str]] = frozenset()
     """Methods that require a recently confirmed password or code."""
     versioned_methods: ClassVar[frozenset[str]] = frozenset({"PUT", "PATCH", "DELETE"})
@@ -147,9 +156,9 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
             raise Problem(400, "request.if_match_illegal", f'If-Match: {given[:60]!r} must be an ETag such as "v12"')
         return int(found.group(1))
 
-    def body(self, shape: type[Body]) -> dict[str, Any]:
+    def body(self) -> dict[str, Any]:
         """Return the values of the body without its `reason`. Raises 400."""
-        made = shape(data=self.request.data or {})
+        made = self.bodies[str(self.request.method)](data=self.request.data or {})
         made.is_valid(raise_exception=True)
         values = dict(made.validated_data)
         values.pop("reason", None)
@@ -197,8 +206,8 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
         """Return an answer with data and a version as ETag."""
         return Response(body, status=status, headers={"ETag": f'"v{version}"'})
 
-    def changed(self, change: Change, status: int = 200) -> Response:
-        """Return the answer to a change or to its dry run."""
+    def changed(self, change: Change) -> Response:
+        """Return the answer to a change or to its dry run. A method that returns only a `Change` is answered so."""
         body = {
             "target": change.target,
             "dry_run": self.dry_run,
@@ -208,9 +217,9 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
             "version": str(change.version),
             "notes": list(change.notes),
         }
-        done = 200 if self.dry_run else status
+        status = 201 if self.is_list and self.request.method == "POST" and not self.dry_run else 200
         # What is gone, and what has no version, has no tag either.
-        return self.tagged(body, change.version, done) if change.version else Response(body, status=done)
+        return self.tagged(body, change.version, status) if change.version else Response(body, status=status)
 
     def get_throttles(self) -> list[Any]:
         """Return the view's throttles; a download has one more, because it reads up to a hundred pages."""
@@ -288,7 +297,9 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
                 idempotency.release(row)
             raise
 
-    def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> Response:
+    def finalize_response(self, request: Request, response: Response | Change, *args: Any, **kwargs: Any) -> Response:
+        if isinstance(response, Change):
+            response = self.changed(response)
         given = response if self.download is None else self._downloaded(response)
         # REST framework takes any answer of Django here; its types say less.
         final = super().finalize_response(request, given, *args, **kwargs)  # type: ignore[arg-type]

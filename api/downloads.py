@@ -297,7 +297,7 @@ def _columns(view: DownloadedView) -> list[str]:
     """Return the field names of a list's rows; none when the view does not declare them."""
     shape: Any = view.serializer_class() if view.serializer_class is not None else None
     results: Any = shape.fields.get("results") if hasattr(shape, "fields") else None
-    fields: Any = results.child.fields if hasattr(results, "child") else getattr(shape, "fields", ())
+    fields: Any = getattr(getattr(results, "child", shape), "fields", ())
     return [str(name) for name in fields]
 
 

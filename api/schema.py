@@ -14,7 +14,7 @@ from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 
 from api import downloads, idempotency
-from api.serializers.bodies import Reason
+from api.serializers.bodies import Reason, Strings
 from console.http import protocol
 from console.models import ANSWERS_KEPT
 
@@ -40,11 +40,7 @@ class ChangeSerializer(serializers.Serializer):  # type: ignore[type-arg]
     before = serializers.JSONField(allow_null=True)
     after = serializers.JSONField(allow_null=True)
     version = serializers.CharField()
-    notes = serializers.ListField(child=serializers.CharField())
-
-
-MADE = {200: ChangeSerializer, 201: ChangeSerializer}
-"""Answers of what makes something: 200 for a dry run."""
+    notes = Strings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,15 +187,32 @@ def _reference(parameter: dict[str, Any], shared: dict[str, Any]) -> dict[str, A
     return {"$ref": f"#/components/parameters/{name}"}
 
 
+_OPERATIONS = {"GET": "list", "POST": "create", "PATCH": "update", "DELETE": "delete"}
+"""By method, the last word of the ID of an operation on a list or on one of its rows; of a row, GET is `get`."""
+
+
 class Schema(AutoSchema):
-    """Adds problems, `dry_run`, `If-Match` and `Idempotency-Key` where they apply."""
+    """Describes views as they declare themselves; adds problems, `dry_run`, `If-Match` and `Idempotency-Key` where they apply."""
+
+    view: Any
+    """An `api.base.ApiView`."""
+
+    def get_operation_id(self) -> str:
+        """The words of the address and the operation. What is below a row has the words only, such as `subjects_archive`, and so
+        has a POST to what is no list. `extend_schema` names the others.
+        """
+        words = [word.replace("-", "_") for word in self._tokenize_path()]
+        is_row = self.path.endswith("}/")
+        if not is_row and ("}" in self.path or (self.method == "POST" and not self.view.is_list)):
+            return "_".join(words)
+        return "_".join([*words, "get" if is_row and self.method == "GET" else _OPERATIONS[str(self.method)]])
 
     def _is_change(self) -> bool:
         return self.method in ("POST", "PUT", "PATCH", "DELETE")
 
     def _is_download(self) -> bool:
         """Whether this answers with a list, which can be exported as a file."""
-        if self.method != "GET" or not getattr(self.view, "rights", None):
+        if self.method != "GET":
             return False
         shape = self.get_response_serializers()
         if isinstance(shape, serializers.ListSerializer):
@@ -213,7 +226,7 @@ class Schema(AutoSchema):
             parameters.append(
                 OpenApiParameter("format", OpenApiTypes.STR, enum=list(downloads.FORMATS), description=_DOWNLOAD)
             )
-        if self._is_change() and getattr(self.view, "has_dry_run", True):
+        if self._is_change():
             parameters.append(
                 OpenApiParameter(
                     "dry_run",
@@ -221,7 +234,7 @@ class Schema(AutoSchema):
                     description="Preview: return what would change without changing anything.",
                 )
             )
-        if self._is_change() and self.method in getattr(self.view, "versioned_methods", ()):
+        if self._is_change() and self.method in self.view.versioned_methods:
             parameters.append(
                 OpenApiParameter(
                     "If-Match", OpenApiTypes.STR, OpenApiParameter.HEADER, pattern=r'^(\*|(W/)?"v[0-9]{1,18}")$',
@@ -238,11 +251,18 @@ class Schema(AutoSchema):
         return parameters
 
     def get_request_serializer(self) -> Any:
-        return Reason if self.method == "DELETE" else super().get_request_serializer()
+        return self.view.bodies.get(self.method, Reason)
+
+    def get_response_serializers(self) -> Any:
+        if self.method == "GET":
+            shape = self.view.serializer_class
+            return shape(many=True) if self.view.is_list else shape
+        shape = self.view.answers.get(self.method, ChangeSerializer)
+        return {200: shape, 201: shape} if self.method == "POST" and self.view.is_list else shape
 
     def _get_request_body(self, direction: Literal["request", "response"] = "request") -> Any:
         """Deletions have a body as every change: OpenAPI 3.1 allows one."""
-        if self.method != "DELETE" or not getattr(self.view, "rights", None):
+        if self.method != "DELETE":
             return super()._get_request_body(direction)  # type: ignore[no-untyped-call]
         component = self.resolve_serializer(self.get_request_serializer(), "request")
         return {"content": {"application/json": {"schema": component.ref}}}
@@ -253,8 +273,6 @@ class Schema(AutoSchema):
         if self.method == "DELETE" and isinstance(answer, type) and issubclass(answer, serializers.BaseSerializer):
             # A deletion returns what it did, as every change does; without this it is treated as an empty 204.
             bodies = {"200": self._get_response_for_code(answer, "200")}  # type: ignore[no-untyped-call]
-        if not getattr(self.view, "rights", None):
-            return bodies
         if self._is_download():
             bodies["200"].setdefault("content", {})["text/csv"] = {"schema": {"type": "string"}}
         for status in (*_OF_ALL, *(_OF_CHANGES if self._is_change() else ())):

@@ -6,7 +6,7 @@ from django.utils import timezone
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from api.serializers.bodies import Body, Names, NullText, Reason, Row
+from api.serializers.bodies import Body, Names, NullText, Reason, Row, Strings
 from console.accounts.roles import Right
 from console.alerts.models import AlertState, ChannelKind, NotificationState, Resolution
 from console.alerts.rules import Event, Kind, Severity
@@ -194,10 +194,8 @@ class AlertChannelRow(Row):
     kind = serializers.ChoiceField(CHANNEL_KINDS)
     is_enabled = serializers.BooleanField()
     origin = NullText(help_text="scheme, host and port of the URL; administrators only")
-    addresses = serializers.ListField(child=serializers.CharField(), allow_null=True, help_text="administrators only")
-    headers = serializers.ListField(
-        child=serializers.CharField(), source="header_names", allow_null=True, help_text="names; administrators only"
-    )
+    addresses = Strings(allow_null=True, help_text="administrators only")
+    headers = Strings(source="header_names", allow_null=True, help_text="names; administrators only")
     has_secret = serializers.BooleanField()
     last_success_at = serializers.DateTimeField(allow_null=True)
     last_failure_at = serializers.DateTimeField(allow_null=True)

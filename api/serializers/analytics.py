@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from rest_framework import serializers
 
-from api.serializers.bodies import Row
+from api.serializers.bodies import Row, Strings
 from console.analytics.models import DEMO_DATA, RunState
 from console.cluster.group_numbers import GROUP_NUMBERS, GroupNumber
 from console.reports.lag_table import LISTED_NUMBERS
@@ -25,13 +25,10 @@ class RunRow(Row):
     to_at = serializers.DateTimeField(allow_null=True)
     watermark_at = serializers.DateTimeField(allow_null=True)
     inputs = serializers.DictField()
-    tables = serializers.ListField(child=serializers.CharField(), help_text="summary tables filled by this run")
+    tables = Strings(help_text="summary tables filled by this run")
     rows_read = serializers.CharField(allow_null=True)
     rows_written = serializers.CharField(allow_null=True)
-    missing = serializers.ListField(
-        child=serializers.CharField(),
-        help_text="broker groups that could not be read; their rows are missing from the published data",
-    )
+    missing = Strings(help_text="broker groups that could not be read; their rows are missing from the published data")
     late_rows = serializers.CharField(
         allow_null=True, help_text="rows that arrived after their step was published; the step is recomputed"
     )
@@ -49,7 +46,7 @@ class RunRow(Row):
 class DemoData(serializers.Serializer):  # type: ignore[type-arg]
     """Demo data in summary tables."""
 
-    tables = serializers.ListField(child=serializers.CharField(), help_text="tables that contain demo data")
+    tables = Strings(help_text="tables that contain demo data")
     from_at = serializers.DateTimeField(allow_null=True)
     to_at = serializers.DateTimeField(allow_null=True)
     is_replaceable = serializers.BooleanField(help_text="whether scheduled runs replace all of it")
@@ -93,9 +90,7 @@ class LagRow(OfGroupNumbers):
     state = serializers.ChoiceField(choices=LAG_STATES)
     reason = serializers.CharField(allow_null=True)
     at = serializers.DateTimeField(allow_null=True, help_text="when it was last measured completely, if it is not now")
-    missing = serializers.ListField(
-        child=serializers.CharField(), allow_null=True, help_text="broker groups whose numbers are missing"
-    )
+    missing = Strings(allow_null=True, help_text="broker groups whose numbers are missing")
     at_least = LagNumbers(allow_null=True, help_text="numbers of the reachable broker groups while some are missing")
     last = LagNumbers(allow_null=True, help_text="numbers of the last complete measurement while some are missing")
 
@@ -121,7 +116,7 @@ class KnownTotals(serializers.Serializer):  # type: ignore[type-arg]
     send_rate = serializers.FloatField()
     ack_rate = serializers.FloatField()
     lag = serializers.FloatField()
-    missing = serializers.ListField(child=serializers.CharField(), help_text="broker groups whose numbers are missing")
+    missing = Strings(help_text="broker groups whose numbers are missing")
     reason = serializers.CharField(allow_null=True, help_text="why a total is unknown although none is missing")
 
 
@@ -136,7 +131,7 @@ class Overview(serializers.Serializer):  # type: ignore[type-arg]
     nodes = serializers.IntegerField()
     subjects_moving = serializers.IntegerField()
     alerts_firing = serializers.DictField(child=serializers.IntegerField(), help_text="number of alerts by severity")
-    jobs_late = serializers.ListField(child=serializers.CharField())
+    jobs_late = Strings()
     measured_at = serializers.DateTimeField(allow_null=True)
     unmeasured_reason = serializers.CharField(allow_null=True)
     send_rate = serializers.FloatField(allow_null=True, help_text="messages per second")

@@ -149,6 +149,12 @@ def moment(ms: int | None) -> str | None:
         return None
 
 
+class Strings(serializers.ListField):
+    """A list of texts."""
+
+    child = serializers.CharField()
+
+
 class Names(serializers.ListField):
     """The names of related objects."""
 

@@ -5,7 +5,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from api.serializers.bodies import Moment, Reason, Row, SequenceField
+from api.serializers.bodies import Moment, Reason, Row, SequenceField, Strings
 from api.serializers.reasons import Explained, Why, WhyChanged
 from metaserver.choices import GroupKind, GroupState, OperatorState, effective_state
 from metaserver.services.broker_groups import BROKER_GROUP, NAME
@@ -77,15 +77,13 @@ class BrokerGroupRow(Row):
     description = serializers.CharField(allow_blank=True)
     epoch = serializers.CharField()
     master = serializers.CharField(allow_blank=True)
-    in_sync = serializers.ListField(child=serializers.CharField())
+    in_sync = Strings()
     in_sync_min = serializers.IntegerField(
         help_text="members that have to be in sync so that sends are accepted, or all members if there are fewer"
     )
-    members = serializers.ListField(child=serializers.CharField(), help_text="node IDs")
+    members = Strings(help_text="node IDs")
     copies = serializers.IntegerField(help_text="number of members that it should have")
-    preferred = serializers.ListField(
-        child=serializers.CharField(), help_text="node IDs; of members with equally long logs, the first is promoted"
-    )
+    preferred = Strings(help_text="node IDs; of members with equally long logs, the first is promoted")
     nodes = NodeRow(many=True)
     subjects = serializers.SerializerMethodField(
         help_text="subjects it serves, including those that are joining or leaving"
@@ -237,9 +235,7 @@ class MayStop(serializers.Serializer):  # type: ignore[type-arg]
 
     node_id = serializers.CharField()
     may_stop = serializers.BooleanField()
-    reasons = serializers.ListField(
-        child=serializers.CharField(), help_text="what would be lost or unavailable; empty if it may be stopped"
-    )
+    reasons = Strings(help_text="what would be lost or unavailable; empty if it may be stopped")
 
 
 class LogLoss(Reason):

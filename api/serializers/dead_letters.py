@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from api.serializers.bodies import Expected, Moment, NullText, Reason, Row, SequenceField
+from api.serializers.bodies import Expected, Moment, NullText, Reason, Row, SequenceField, Strings
 from api.serializers.messages import UNREACHABLE, MessageRow
 from console.cluster.dead_letters.decisions import REPLAY_MAX, SEQUENCES_MAX
 
@@ -91,9 +91,7 @@ class LetterStory(LetterRow):
 
     changes = PropertyChange(many=True, allow_null=True, help_text="changes since the last attempt; null: masked")
     story = AttemptRow(many=True)
-    holes = serializers.ListField(
-        child=serializers.CharField(), help_text="why attempts may be missing; empty: complete"
-    )
+    holes = Strings(help_text="why attempts may be missing; empty: complete")
 
 
 class LetterPage(serializers.Serializer):  # type: ignore[type-arg]
@@ -193,4 +191,4 @@ class Progress(Row):
     stopped = NullText(help_text="why the request ended early")
     next = serializers.CharField(allow_null=True, help_text="pass it as `cursor`; null: complete")
     unreachable = serializers.DictField(child=serializers.CharField(), help_text=UNREACHABLE)
-    notes = serializers.ListField(child=serializers.CharField())
+    notes = Strings()

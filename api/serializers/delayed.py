@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from api.serializers.bodies import Expected, Reason
+from api.serializers.bodies import Expected, Reason, Strings
 from qmq.protocol.delayed import DelayedState
 from qmq.protocol.names import MESSAGE_ID_CHARS_MAX
 
@@ -21,7 +21,7 @@ class DelayedRow(serializers.Serializer):  # type: ignore[type-arg]
     due_at = serializers.DateTimeField(allow_null=True)
     state = serializers.CharField(help_text=", ".join(DelayedState))
     created_at = serializers.DateTimeField(allow_null=True)
-    tags = serializers.ListField(child=serializers.CharField())
+    tags = Strings()
     properties = serializers.DictField(child=serializers.CharField(), allow_null=True)
     size = serializers.IntegerField(help_text="bytes")
     masked = serializers.BooleanField(help_text="whether properties are hidden because the caller lacks permission")

@@ -2,7 +2,7 @@
 
 from rest_framework import serializers
 
-from api.serializers.bodies import MayChange, Reason, Row
+from api.serializers.bodies import MayChange, Reason, Row, Strings
 from console.accounts.roles import Right
 from metaserver.services.groups import GROUP
 
@@ -28,7 +28,7 @@ class GroupRow(Row):
     name = serializers.CharField()
     owner = serializers.CharField(source="subject.owner.name", allow_null=True, help_text="owning team of the subject")
     is_paused = serializers.BooleanField()
-    paused_consumers = serializers.ListField(child=serializers.CharField())
+    paused_consumers = Strings()
     pause_reason = serializers.CharField(allow_blank=True)
     may_change = MayChange(Right.CHANGE_GROUPS, "subject.owner.name")
     version = serializers.CharField()
@@ -91,15 +91,14 @@ class GroupMember(serializers.Serializer):  # type: ignore[type-arg]
     broker_group = serializers.CharField()
     consumer_id = serializers.CharField()
     address = serializers.CharField(allow_null=True)
-    duplicate_addresses = serializers.ListField(
-        child=serializers.CharField(),
-        help_text="connections of several processes that use this consumer ID at the same time; empty: one process",
+    duplicate_addresses = Strings(
+        help_text="connections of several processes that use this consumer ID at the same time; empty: one process"
     )
     online = serializers.BooleanField()
     last_seen_seconds = serializers.FloatField(allow_null=True)
     in_flight = serializers.IntegerField()
     in_flight_ranges = serializers.ListField(
-        child=serializers.ListField(child=serializers.CharField(), min_length=2, max_length=2),
+        child=Strings(min_length=2, max_length=2),
         help_text="consume sequences [begin, end), lowest first, at most 20",
     )
     in_flight_ranges_total = serializers.IntegerField()

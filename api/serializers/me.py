@@ -4,7 +4,7 @@ from datetime import datetime
 
 from rest_framework import serializers
 
-from api.serializers.bodies import Body, Reason, Row
+from api.serializers.bodies import Body, Reason, Row, Strings
 from console.accounts.models import UserSession
 from console.accounts.preferences import LANGUAGES, PREFERENCES
 from console.accounts.services import USER
@@ -36,8 +36,8 @@ class Console(serializers.Serializer):  # type: ignore[type-arg]
     metaserver = serializers.CharField(
         help_text="host:port of each metaserver, as the console reaches it, separated by commas"
     )
-    languages = serializers.ListField(child=serializers.CharField())
-    themes = serializers.ListField(child=serializers.CharField())
+    languages = Strings()
+    themes = Strings()
     single_sign_on = serializers.CharField(allow_null=True, help_text="its name; null: not configured")
     limits = Limits()
 
@@ -52,10 +52,8 @@ class Me(serializers.Serializer):  # type: ignore[type-arg]
     last_name = serializers.CharField()
     language = serializers.CharField()
     role = serializers.CharField()
-    teams = serializers.ListField(child=serializers.CharField())
-    rights = serializers.ListField(
-        child=serializers.CharField(), help_text="on subjects of their teams or without an owner"
-    )
+    teams = Strings()
+    rights = Strings(help_text="on subjects of their teams or without an owner")
     preferences = Preferences()
     demands_second_factor = serializers.BooleanField(
         help_text="whether this user must set up two-factor authentication"
@@ -108,7 +106,7 @@ class RoleRow(serializers.Serializer):  # type: ignore[type-arg]
     """A role and its rights."""
 
     name = serializers.CharField()
-    rights = serializers.ListField(child=serializers.CharField())
+    rights = Strings()
 
 
 class RoleTable(serializers.Serializer):  # type: ignore[type-arg]
@@ -116,7 +114,6 @@ class RoleTable(serializers.Serializer):  # type: ignore[type-arg]
 
     roles = RoleRow(many=True)
     scopes = RoleRow(many=True, help_text="rights granted by this scope, limited by the owner's role")
-    rights_of_a_subject = serializers.ListField(
-        child=serializers.CharField(),
-        help_text="operators have these rights on subjects of their teams and subjects without an owner",
+    rights_of_a_subject = Strings(
+        help_text="operators have these rights on subjects of their teams and subjects without an owner"
     )

@@ -2,7 +2,7 @@
 
 from rest_framework import serializers
 
-from api.serializers.bodies import Moment, Reason
+from api.serializers.bodies import Moment, Reason, Strings
 
 UNREACHABLE = "broker groups that could not be reached, with the reason; their messages are missing"
 
@@ -15,7 +15,7 @@ class MessageRow(serializers.Serializer):  # type: ignore[type-arg]
     message_id = serializers.CharField(allow_null=True)
     stored_at = serializers.DateTimeField(allow_null=True)
     created_at = serializers.DateTimeField(allow_null=True)
-    tags = serializers.ListField(child=serializers.CharField())
+    tags = Strings()
     properties = serializers.DictField(child=serializers.CharField(), allow_null=True)
     size = serializers.IntegerField(help_text="bytes")
     masked = serializers.BooleanField(help_text="whether properties are hidden because the caller lacks permission")

@@ -5,7 +5,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from api.serializers.bodies import MayChange, Reason, Row
+from api.serializers.bodies import MayChange, Reason, Row, Strings
 from api.serializers.broker_groups import Waiting
 from console.accounts.roles import Right
 from metaserver.choices import Phase
@@ -36,7 +36,7 @@ def Phases() -> serializers.DictField:
 class Route(serializers.Serializer):  # type: ignore[type-arg]
     """The broker groups that serve a subject."""
 
-    broker_groups = serializers.ListField(child=serializers.CharField())
+    broker_groups = Strings()
     phases = Phases()
     waiting = Waiting(many=True, help_text="what the next step of a move waits for, as of the last check")
     version = serializers.CharField()

@@ -2,7 +2,7 @@
 
 from rest_framework import serializers
 
-from api.serializers.bodies import Row
+from api.serializers.bodies import Row, Strings
 from console.analytics.models import RunState, Scored
 from console.analytics.steps import Step
 
@@ -19,7 +19,7 @@ class ColumnRow(Row):
     text = serializers.CharField(help_text="meaning")
     is_nullable = serializers.BooleanField(help_text="null: not measured")
     is_key = serializers.BooleanField(help_text="part of the key")
-    choices = serializers.ListField(child=serializers.CharField(), help_text="possible values; empty: any")
+    choices = Strings(help_text="possible values; empty: any")
 
 
 class TableRow(serializers.Serializer):  # type: ignore[type-arg]
@@ -28,7 +28,7 @@ class TableRow(serializers.Serializer):  # type: ignore[type-arg]
     name = serializers.CharField()
     text = serializers.CharField()
     columns = ColumnRow(many=True)
-    filters = serializers.ListField(child=serializers.CharField(), help_text="available filters")
+    filters = Strings(help_text="available filters")
     steps = serializers.ListField(child=serializers.ChoiceField(choices=[step.value for step in Step]))
     is_ahead = serializers.BooleanField(help_text="whether its times are in the future")
     state = serializers.ChoiceField(choices=TABLE_STATES)
@@ -49,9 +49,7 @@ class RunOfRows(Row):
     state = serializers.ChoiceField(choices=[s.value for s in RunState])
     finished_at = serializers.DateTimeField(allow_null=True)
     watermark_at = serializers.DateTimeField(allow_null=True)
-    missing = serializers.ListField(
-        child=serializers.CharField(), help_text="broker groups whose rows are missing from the published data"
-    )
+    missing = Strings(help_text="broker groups whose rows are missing from the published data")
 
 
 class ScoreRow(Row):
@@ -84,9 +82,7 @@ class SummaryPage(serializers.Serializer):  # type: ignore[type-arg]
     to_at = serializers.DateTimeField()
     kept_since = serializers.DateTimeField(help_text="older rows of this step have been deleted")
     runs = RunOfRows(many=True, help_text="runs that produced these rows and the latest run of the table; newest first")
-    missing = serializers.ListField(
-        child=serializers.CharField(), help_text="broker groups that could not be read by these runs"
-    )
+    missing = Strings(help_text="broker groups that could not be read by these runs")
     holes = serializers.IntegerField(
         help_text="ranges that retention deleted before they were read, found between from_at and to_at"
     )

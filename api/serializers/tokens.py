@@ -4,7 +4,7 @@ from django.utils import timezone
 from rest_framework import serializers
 
 from api.schema import ChangeSerializer
-from api.serializers.bodies import Reason, Row
+from api.serializers.bodies import Reason, Row, Strings
 from console.accounts.models import ApiToken
 from console.accounts.roles import Scope
 from console.accounts.tokens import LIFETIME_MAX, NAME_CHARS_MAX
@@ -27,7 +27,7 @@ class TokenRow(Row):
     name = serializers.CharField()
     owner = serializers.CharField(source="owner.username")
     prefix = serializers.CharField(help_text="prefix of the token")
-    scopes = serializers.ListField(child=serializers.CharField())
+    scopes = Strings()
     is_live = serializers.SerializerMethodField(help_text="neither revoked nor expired")
     expires_at = serializers.DateTimeField()
     created_at = serializers.DateTimeField()

@@ -12,9 +12,7 @@ from rest_framework.response import Response
 from api.base import ApiView
 from api.filters import PartFilter, PrefixFilter, TruthFilter
 from api.generics import ListView, action
-from api.schema import MADE, ChangeSerializer
 from api.serializers import alerts as shapes
-from api.serializers.bodies import Reason
 from console.accounts.roles import Right
 from console.alerts import queries
 from console.alerts.models import Alert, AlertChannel, AlertState, ChannelKind, Silence
@@ -24,6 +22,7 @@ from console.alerts.services import channels as channel_service
 from console.alerts.services import rules as rule_service
 from console.alerts.services import silences as silence_service
 from console.alerts.services.values import with_id
+from metaserver.services.changes import Change
 
 NOTIFICATIONS_SHOWN_MAX = 50
 _KINDS = [(kind.value, kind.value) for kind in Kind]
@@ -33,34 +32,30 @@ _SEVERITIES = [(severity.value, severity.value) for severity in Severity]
 # --- rules ------------------------------------------------------------------------------------------------------------
 
 
-class AlertRuleFilter(django_filters.FilterSet):  # type: ignore[misc]
-    """Filters of the list of rules."""
-
-    search = PartFilter("name", label="substring of the name")
-    kind = django_filters.ChoiceFilter(choices=_KINDS)
-    severity = django_filters.ChoiceFilter(choices=_SEVERITIES)
-    owner = django_filters.CharFilter("owner", label="team")
-    channel = django_filters.CharFilter("channels__name", label="name of a channel")
-    is_enabled = TruthFilter("is_enabled")
-    is_builtin = TruthFilter("builtin", "isnull", exclude=True)
-
-
-class AlertRulesView(ListView, operation_id="alert_rules_list", text="List rules."):
-    """Rules."""
+class AlertRulesView(ListView):
+    """List rules."""
 
     rights = {"GET": Right.READ, "POST": Right.CHANGE_ALERTS}
     serializer_class = shapes.AlertRuleRow
+    bodies = {"POST": shapes.NewAlertRule}
     rows = staticmethod(queries.rules)
-    filterset_class = AlertRuleFilter
+    filters = {
+        "search": PartFilter("name", label="substring of the name"),
+        "kind": django_filters.ChoiceFilter(choices=_KINDS),
+        "severity": django_filters.ChoiceFilter(choices=_SEVERITIES),
+        "owner": django_filters.CharFilter("owner", label="team"),
+        "channel": django_filters.CharFilter("channels__name", label="name of a channel"),
+        "is_enabled": TruthFilter("is_enabled"),
+        "is_builtin": TruthFilter("builtin", "isnull", exclude=True),
+    }
     ordering_fields = ("name", "kind", "owner", "is_enabled", "created_at", "updated_at")
     ordering = ("name",)
 
-    @extend_schema(operation_id="alert_rules_create", request=shapes.NewAlertRule, responses=MADE)
-    def post(self, request: Request) -> Response:
+    def post(self, request: Request) -> Change:
         """Create a rule."""
-        values = self.body(shapes.NewAlertRule)
+        values = self.body()
         kind = values.pop("kind")
-        return self.changed(rule_service.create_rule(kind, values, **self.arguments), 201)
+        return rule_service.create_rule(kind, values, **self.arguments)
 
 
 class AlertRuleView(ApiView):
@@ -68,53 +63,44 @@ class AlertRuleView(ApiView):
 
     serializer_class = shapes.AlertRuleRow
     rights = {"GET": Right.READ, "PATCH": Right.CHANGE_ALERTS, "DELETE": Right.CHANGE_ALERTS}
+    bodies = {"PATCH": shapes.AlertRuleChange}
 
-    @extend_schema(operation_id="alert_rules_get", responses=shapes.AlertRuleRow)
     def get(self, request: Request, rule: str) -> Response:
         """Return one rule."""
         return self.one(rule_service.ALERT_RULE.one(with_id(queries.rules(), rule), rule))
 
-    @extend_schema(operation_id="alert_rules_update", request=shapes.AlertRuleChange, responses=ChangeSerializer)
-    def patch(self, request: Request, rule: str) -> Response:
+    def patch(self, request: Request, rule: str) -> Change:
         """Update a rule; omitted fields keep their value."""
-        values = self.body(shapes.AlertRuleChange)
-        return self.changed(rule_service.update_rule(rule, values, **self.versioned_arguments))
+        return rule_service.update_rule(rule, self.body(), **self.versioned_arguments)
 
-    @extend_schema(operation_id="alert_rules_delete", responses=ChangeSerializer)
-    def delete(self, request: Request, rule: str) -> Response:
+    def delete(self, request: Request, rule: str) -> Change:
         """Delete a rule and resolve its open alerts. Built-in rules can only be disabled."""
-        return self.changed(rule_service.delete_rule(rule, **self.versioned_arguments))
+        return rule_service.delete_rule(rule, **self.versioned_arguments)
 
 
 # --- alerts -----------------------------------------------------------------------------------------------------------
 
 
-class AlertFilter(django_filters.FilterSet):  # type: ignore[misc]
-    """Filters of the list of alerts."""
-
-    state = django_filters.MultipleChoiceFilter(choices=AlertState.choices)
-    is_open = TruthFilter("open_key", "isnull", exclude=True, label="pending or firing")
-    severity = django_filters.ChoiceFilter(choices=_SEVERITIES)
-    kind = django_filters.ChoiceFilter(choices=_KINDS)
-    target = django_filters.CharFilter("target", label="exact target, such as subject/group")
-    target_prefix = PrefixFilter("target", label="prefix of the target, such as subject/")
-    target_contains = PartFilter("target", label="case-insensitive substring of the target")
-    rule = PartFilter("rule_name", label="substring of the rule's name")
-    owner = django_filters.CharFilter("owner", label="team")
-    search = PartFilter("rule_name", "target", "owner", label="substring of the rule's name, the target or the team")
-    is_acknowledged = TruthFilter("acknowledged_at", "isnull", exclude=True)
-
-
-class AlertsView(
-    ListView,
-    operation_id="alerts_list",
-    text="List alerts: open ones first, of these the critical ones, then resolved ones, newest first.",
-):
-    """Alerts."""
+class AlertsView(ListView):
+    """List alerts: open ones first, of these the critical ones, then resolved ones, newest first."""
 
     serializer_class = shapes.AlertRow
     rows = staticmethod(Alert.objects.all)
-    filterset_class = AlertFilter
+    filters = {
+        "state": django_filters.MultipleChoiceFilter(choices=AlertState.choices),
+        "is_open": TruthFilter("open_key", "isnull", exclude=True, label="pending or firing"),
+        "severity": django_filters.ChoiceFilter(choices=_SEVERITIES),
+        "kind": django_filters.ChoiceFilter(choices=_KINDS),
+        "target": django_filters.CharFilter("target", label="exact target, such as subject/group"),
+        "target_prefix": PrefixFilter("target", label="prefix of the target, such as subject/"),
+        "target_contains": PartFilter("target", label="case-insensitive substring of the target"),
+        "rule": PartFilter("rule_name", label="substring of the rule's name"),
+        "owner": django_filters.CharFilter("owner", label="team"),
+        "search": PartFilter(
+            "rule_name", "target", "owner", label="substring of the rule's name, the target or the team"
+        ),
+        "is_acknowledged": TruthFilter("acknowledged_at", "isnull", exclude=True),
+    }
     ordering_fields = ("since", "place", "rule", "target", "owner", "state", "value", "fired_at", "resolved_at")
     ordering_paths = {"rule": "rule_name"}
     ordering = ("-place", "-id")
@@ -124,23 +110,20 @@ class AlertsView(
 
 
 class AlertView(ApiView):
-    """One alert."""
+    """Return one alert with its notifications."""
 
-    serializer_class = shapes.AlertRow
+    serializer_class = shapes.AlertDetail
     rights = {"GET": Right.READ}
 
-    @extend_schema(operation_id="alerts_get", responses=shapes.AlertDetail)
     def get(self, request: Request, alert: str) -> Response:
-        """Return one alert with its notifications."""
         found = alert_service.ALERT.one(with_id(Alert.objects.all(), alert), alert)
         notifications = found.notifications.select_related("channel")[:NOTIFICATIONS_SHOWN_MAX]
-        row = self.shown(found, is_silenced=silence_service.silenced_at(timezone.now()))
+        row = self.shown(found, shapes.AlertRow, is_silenced=silence_service.silenced_at(timezone.now()))
         shown = [self.shown(item, shapes.NotificationRow) for item in notifications]
         return self.tagged({**row, "notifications": shown}, found.version)
 
 
 AcknowledgeView = action(
-    "alerts_acknowledge",
     Right.CHANGE_ALERTS,
     lambda view, alert: alert_service.acknowledge(alert, now=timezone.now(), **view.versioned_arguments),
     "Acknowledge an alert; the reason is shown with it.",
@@ -150,36 +133,32 @@ AcknowledgeView = action(
 # --- silences ---------------------------------------------------------------------------------------------------------
 
 
-class SilenceFilter(django_filters.FilterSet):  # type: ignore[misc]
-    """Filters of the list of silences."""
-
-    rule = PartFilter("rule", label="substring of the rule pattern")
-    target = django_filters.CharFilter("target", label="exact target pattern")
-    target_contains = PartFilter("target", label="case-insensitive substring of the target pattern")
-    created_by = django_filters.CharFilter("created_by", label="username of the creator")
-    is_active = TruthFilter(method="active", label="whether it is active now")
-
-    def active(self, queryset: "QuerySet[Any]", name: str, value: bool) -> "QuerySet[Any]":
-        """Return the silences that are active now, or the others."""
-        holds = queries.is_active(timezone.now())
-        return queryset.filter(holds) if value else queryset.exclude(holds)
+def _active(rows: "QuerySet[Any]", name: str, value: bool) -> "QuerySet[Any]":
+    """Return the silences that are active now, or the others."""
+    holds = queries.is_active(timezone.now())
+    return rows.filter(holds) if value else rows.exclude(holds)
 
 
-class SilencesView(ListView, operation_id="silences_list", text="List silences, newest first."):
-    """Silences."""
+class SilencesView(ListView):
+    """List silences, newest first."""
 
     rights = {"GET": Right.READ, "POST": Right.CHANGE_ALERTS}
     serializer_class = shapes.SilenceRow
+    bodies = {"POST": shapes.NewSilence}
     rows = staticmethod(Silence.objects.all)
-    filterset_class = SilenceFilter
+    filters = {
+        "rule": PartFilter("rule", label="substring of the rule pattern"),
+        "target": django_filters.CharFilter("target", label="exact target pattern"),
+        "target_contains": PartFilter("target", label="case-insensitive substring of the target pattern"),
+        "created_by": django_filters.CharFilter("created_by", label="username of the creator"),
+        "is_active": TruthFilter(method=_active, label="whether it is active now"),
+    }
     ordering_fields = ("id", "starts_at", "ends_at", "rule", "target", "created_by")
     ordering = ("-id",)
 
-    @extend_schema(operation_id="silences_create", request=shapes.NewSilence, responses=MADE)
-    def post(self, request: Request) -> Response:
+    def post(self, request: Request) -> Change:
         """Create a silence: it suppresses notifications of matching alerts for a time; the alerts still fire and are shown."""
-        values = self.body(shapes.NewSilence)
-        return self.changed(silence_service.create_silence(**values, now=timezone.now(), **self.arguments), 201)
+        return silence_service.create_silence(**self.body(), now=timezone.now(), **self.arguments)
 
 
 class SilenceView(ApiView):
@@ -188,44 +167,39 @@ class SilenceView(ApiView):
     serializer_class = shapes.SilenceRow
     rights = {"GET": Right.READ, "DELETE": Right.CHANGE_ALERTS}
 
-    @extend_schema(operation_id="silences_get", responses=shapes.SilenceRow)
     def get(self, request: Request, silence: str) -> Response:
         """Return one silence."""
         return self.one(silence_service.SILENCE.one(with_id(Silence.objects.all(), silence), silence))
 
-    @extend_schema(operation_id="silences_end", responses=ChangeSerializer)
-    def delete(self, request: Request, silence: str) -> Response:
+    @extend_schema(operation_id="silences_end")
+    def delete(self, request: Request, silence: str) -> Change:
         """End a silence now. It remains in the list."""
-        return self.changed(silence_service.end_silence(silence, now=timezone.now(), **self.versioned_arguments))
+        return silence_service.end_silence(silence, now=timezone.now(), **self.versioned_arguments)
 
 
 # --- channels ---------------------------------------------------------------------------------------------------------
 
 
-class AlertChannelFilter(django_filters.FilterSet):  # type: ignore[misc]
-    """Filters of the list of channels."""
-
-    search = PartFilter("name", label="substring of the name")
-    kind = django_filters.ChoiceFilter(choices=ChannelKind.choices)
-    is_enabled = TruthFilter("is_enabled")
-
-
-class AlertChannelsView(ListView, operation_id="alert_channels_list", text="List the channels that rules can use."):
-    """Channels."""
+class AlertChannelsView(ListView):
+    """List the channels that rules can use."""
 
     rights = {"GET": Right.READ, "POST": Right.CHANGE_CLUSTER}
     serializer_class = shapes.AlertChannelRow
+    bodies = {"POST": shapes.NewAlertChannel}
     rows = staticmethod(AlertChannel.objects.all)
-    filterset_class = AlertChannelFilter
+    filters = {
+        "search": PartFilter("name", label="substring of the name"),
+        "kind": django_filters.ChoiceFilter(choices=ChannelKind.choices),
+        "is_enabled": TruthFilter("is_enabled"),
+    }
     ordering_fields = ("name", "kind", "is_enabled", "last_success_at", "last_failure_at", "created_at", "updated_at")
     ordering = ("name",)
 
-    @extend_schema(operation_id="alert_channels_create", request=shapes.NewAlertChannel, responses=MADE)
-    def post(self, request: Request) -> Response:
+    def post(self, request: Request) -> Change:
         """Create a channel: a webhook with `url`, or email with `addresses`."""
-        values = self.body(shapes.NewAlertChannel)
+        values = self.body()
         kind = values.pop("kind")
-        return self.changed(channel_service.create_channel(kind, values, **self.arguments), 201)
+        return channel_service.create_channel(kind, values, **self.arguments)
 
 
 class AlertChannelView(ApiView):
@@ -233,33 +207,29 @@ class AlertChannelView(ApiView):
 
     serializer_class = shapes.AlertChannelRow
     rights = {"GET": Right.READ, "PATCH": Right.CHANGE_CLUSTER, "DELETE": Right.CHANGE_CLUSTER}
+    bodies = {"PATCH": shapes.AlertChannelChange}
 
-    @extend_schema(operation_id="alert_channels_get", responses=shapes.AlertChannelRow)
     def get(self, request: Request, channel: str) -> Response:
         """Return one channel."""
         return self.one(channel_service.ALERT_CHANNEL.one(with_id(AlertChannel.objects.all(), channel), channel))
 
-    @extend_schema(operation_id="alert_channels_update", request=shapes.AlertChannelChange, responses=ChangeSerializer)
-    def patch(self, request: Request, channel: str) -> Response:
+    def patch(self, request: Request, channel: str) -> Change:
         """Update a channel; omitted fields keep their value. A URL with another origin removes the secret and headers unless the
         body contains them.
         """
-        values = self.body(shapes.AlertChannelChange)
-        return self.changed(channel_service.update_channel(channel, values, **self.versioned_arguments))
+        return channel_service.update_channel(channel, self.body(), **self.versioned_arguments)
 
-    @extend_schema(operation_id="alert_channels_delete", responses=ChangeSerializer)
-    def delete(self, request: Request, channel: str) -> Response:
+    def delete(self, request: Request, channel: str) -> Change:
         """Delete a channel. It must not be used by a rule."""
-        return self.changed(channel_service.delete_channel(channel, **self.versioned_arguments))
+        return channel_service.delete_channel(channel, **self.versioned_arguments)
 
 
 class TestChannelView(ApiView):
-    """Test of a channel."""
+    """Send a test notification and return the result. A dry run only checks whether requests to the host are allowed."""
 
     rights = {"POST": Right.CHANGE_CLUSTER}
+    answers = {"POST": shapes.ChannelTest}
 
-    @extend_schema(operation_id="alert_channels_test", request=Reason, responses=shapes.ChannelTest)
     def post(self, request: Request, channel: str) -> Response:
-        """Send a test notification and return the result. A dry run only checks whether requests to the host are allowed."""
         outcome = channel_service.try_channel(channel, now=timezone.now(), **self.arguments)
         return Response(outcome)

@@ -13,9 +13,7 @@ from api.downloads import ROWS_MAX
 from api.generics import ListView
 from api.live_pages import LivePages
 from api.problems import invalid
-from api.schema import ChangeSerializer
 from api.serializers import analytics as shapes
-from api.serializers.bodies import Reason
 from console.accounts.roles import Right
 from console.analytics import queries, services
 from console.analytics.models import AnalyticsRun, RunState
@@ -25,7 +23,7 @@ from console.reports.lag_table import LagTable, lag_value
 from console.snapshot.lag_state import KEEPING_UP_SECONDS, LagState
 from metaserver import queries as metadata
 from metaserver.errors import ChangeRefused, NotFound
-from metaserver.services.changes import text_problem
+from metaserver.services.changes import Change, text_problem
 
 LAG_PAGES = LivePages(
     ("subject", "group"),
@@ -41,31 +39,26 @@ _LAG_STATES = (
 )
 
 
-class RunFilter(django_filters.FilterSet):  # type: ignore[misc]
-    """Filters of the list of runs."""
-
-    job = django_filters.CharFilter("job", label="name of the job")
-    state = django_filters.ChoiceFilter(choices=[(s.value, s.value) for s in RunState])
-
-
-class RunsView(ListView, operation_id="analytics_runs_list", text="List runs, newest first."):
-    """Runs of analytics jobs."""
+class RunsView(ListView):
+    """List runs, newest first."""
 
     serializer_class = shapes.RunRow
     rows = staticmethod(AnalyticsRun.objects.all)
-    filterset_class = RunFilter
+    filters = {
+        "job": django_filters.CharFilter("job", label="name of the job"),
+        "state": django_filters.ChoiceFilter(choices=[(s.value, s.value) for s in RunState]),
+    }
     ordering_fields = ("id", "job", "state", "started_at", "finished_at")
     ordering = ("-id",)
 
 
 class RunView(ApiView):
-    """One run."""
+    """Return one run of a job."""
 
     rights = {"GET": Right.READ}
+    serializer_class = shapes.RunRow
 
-    @extend_schema(operation_id="analytics_runs_get", responses=shapes.RunRow)
     def get(self, request: Request, run_id: int) -> Response:
-        """Return one run of a job."""
         found = AnalyticsRun.objects.filter(pk=run_id).first() if run_id < 1 << 63 else None
         if found is None:
             raise NotFound(f"Run {run_id} not found.", code="analytics_run.unknown")
@@ -73,27 +66,27 @@ class RunView(ApiView):
 
 
 class OverviewView(ApiView):
-    """Summary for the start page."""
+    """Summary of the whole system."""
 
     rights = {"GET": Right.READ}
+    serializer_class = shapes.Overview
 
-    @extend_schema(operation_id="overview", responses=shapes.Overview)
+    @extend_schema(operation_id="overview")
     def get(self, request: Request) -> Response:
-        """Summary of the whole system."""
         return Response(overview.overview())
 
 
 class LagView(ApiView):
-    """Live lag."""
+    """List the lag of consumer groups as of the collector's latest measurement, at most a second or two ago. Groups without a
+    measurement are included; retries count towards their group.
+    """
 
     rights = {"GET": Right.READ}
-    serializer_class = shapes.GroupLag
+    serializer_class = shapes.LagPage
     download_page_rows = ROWS_MAX
     """Return all rows at once, because numbers change between pages."""
 
     @extend_schema(
-        operation_id="lag_list",
-        responses=shapes.LagPage,
         parameters=[
             OpenApiParameter("subject", str, description="Only this subject."),
             OpenApiParameter("group", str, description="Only this consumer group."),
@@ -104,9 +97,6 @@ class LagView(ApiView):
         ],
     )
     def get(self, request: Request) -> Response:
-        """List the lag of consumer groups as of the collector's latest measurement, at most a second or two ago. Groups without a
-        measurement are included; retries count towards their group.
-        """
         live = overview.numbers()
         query = self.request.query_params
         subject = query.get("subject")
@@ -142,13 +132,13 @@ class LagView(ApiView):
 
 
 class DemoView(ApiView):
-    """Demo data in summary tables."""
+    """Return the tables that contain demo data, and whether scheduled runs replace it."""
 
     rights = {"GET": Right.READ}
+    serializer_class = shapes.DemoData
 
-    @extend_schema(operation_id="analytics_demo_get", responses=shapes.DemoData)
+    @extend_schema(operation_id="analytics_demo_get")
     def get(self, request: Request) -> Response:
-        """Return the tables that contain demo data, and whether scheduled runs replace it."""
         states = queries.demo_states()
         return Response(
             {
@@ -161,16 +151,14 @@ class DemoView(ApiView):
 
 
 class ReplaceDemoView(ApiView):
-    """Replacement of demo data."""
+    """Replace demo data: runs the job `analytics` now. A table keeps its demo data until it has real data."""
 
     rights = {"POST": Right.CHANGE_CLUSTER}
 
-    @extend_schema(operation_id="analytics_demo_replace", request=Reason, responses=ChangeSerializer)
-    def post(self, request: Request) -> Response:
-        """Replace demo data: runs the job `analytics` now. A table keeps its demo data until it has real data."""
+    def post(self, request: Request) -> Change:
         change = services.replace_demo(**self.arguments)
         try:
             jobs.run_now("analytics", **self.arguments)
         except ChangeRefused as error:
-            change = replace(change, notes=(f"The next run replaces the demo data. It was not started now: {error}",))
-        return self.changed(change)
+            return replace(change, notes=(f"The next run replaces the demo data. It was not started now: {error}",))
+        return change

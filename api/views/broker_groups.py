@@ -13,9 +13,7 @@ from api.base import ApiView
 from api.filters import PartFilter
 from api.generics import ListView, action
 from api.live_pages import LivePages
-from api.schema import MADE, ChangeSerializer
 from api.serializers import broker_groups as shapes
-from api.serializers.bodies import Reason
 from console.accounts.roles import Right
 from console.cluster.stats import node_stats
 from console.cluster.switch_over import switch_over
@@ -32,42 +30,29 @@ from metaserver.services.changes import Change
 _BY_NUMBER = LivePages(("node_id",), overview.NODE_NUMBERS)
 
 
-class BrokerGroupFilter(django_filters.FilterSet):  # type: ignore[misc]
-    """Filters of the list of broker groups."""
-
-    search = PartFilter("name", label="substring of the name")
-    kind = django_filters.ChoiceFilter(choices=[(k.value, k.value) for k in GroupKind])
-    reported_state = django_filters.ChoiceFilter("state", choices=[(s.value, s.value) for s in GroupState])
-    operator_state = django_filters.ChoiceFilter(choices=[(s.value, s.value) for s in OperatorState])
-
-
-class NodeFilter(django_filters.FilterSet):  # type: ignore[misc]
-    """Filters of the list of nodes."""
-
-    search = PartFilter("node_id", label="substring of the node ID")
-    broker_group = django_filters.CharFilter("broker_group__name", label="its group")
-    kind = django_filters.ChoiceFilter("broker_group__kind", choices=[(k.value, k.value) for k in GroupKind])
-
-
-class BrokerGroupsView(ListView, operation_id="broker_groups_list", text="List broker groups and delay groups."):
-    """Broker and delay groups."""
+class BrokerGroupsView(ListView):
+    """List broker groups and delay groups."""
 
     rights = {"GET": Right.READ, "POST": Right.CHANGE_CLUSTER}
     serializer_class = shapes.BrokerGroupRow
+    bodies = {"POST": shapes.NewBrokerGroup}
     rows = staticmethod(queries.broker_groups)
-    filterset_class = BrokerGroupFilter
+    filters = {
+        "search": PartFilter("name", label="substring of the name"),
+        "kind": django_filters.ChoiceFilter(choices=[(k.value, k.value) for k in GroupKind]),
+        "reported_state": django_filters.ChoiceFilter("state", choices=[(s.value, s.value) for s in GroupState]),
+        "operator_state": django_filters.ChoiceFilter(choices=[(s.value, s.value) for s in OperatorState]),
+    }
     ordering_fields = ("name", "kind", "reported_state", "operator_state", "master", "created_at", "updated_at")
     ordering_paths = {"reported_state": "state"}
     ordering = ("name",)
 
-    @extend_schema(operation_id="broker_groups_create", request=shapes.NewBrokerGroup, responses=MADE)
-    def post(self, request: Request) -> Response:
+    def post(self, request: Request) -> Change:
         """Create a broker group. It is offline until its first node registers."""
-        values = self.body(shapes.NewBrokerGroup)
-        change = service.announce_group(
+        values = self.body()
+        return service.announce_group(
             values["name"], GroupKind(values["kind"]), values.get("description", ""), **self.arguments
         )
-        return self.changed(change, 201)
 
     def context(self) -> dict[str, Any]:
         return {"served": ROUTES.served_by_each()}
@@ -78,8 +63,8 @@ class BrokerGroupView(ApiView):
 
     serializer_class = shapes.BrokerGroupDetail
     rights = {"GET": Right.READ, "PATCH": Right.CHANGE_CLUSTER, "DELETE": Right.CHANGE_CLUSTER}
+    bodies = {"PATCH": shapes.BrokerGroupChange}
 
-    @extend_schema(operation_id="broker_groups_get", responses=shapes.BrokerGroupDetail)
     def get(self, request: Request, name: str) -> Response:
         """Return one broker group."""
         found: Any = service.BROKER_GROUP.one(queries.broker_groups().filter(name=name), name)
@@ -87,22 +72,17 @@ class BrokerGroupView(ApiView):
         found.waiting = waiting_on(name)
         return self.one(found, served=ROUTES.served_by_each())
 
-    @extend_schema(operation_id="broker_groups_update", request=shapes.BrokerGroupChange, responses=ChangeSerializer)
-    def patch(self, request: Request, name: str) -> Response:
+    def patch(self, request: Request, name: str) -> Change:
         """Update the description of a broker group."""
-        change = service.describe_group(
-            name, self.body(shapes.BrokerGroupChange)["description"], **self.versioned_arguments
-        )
-        return self.changed(change)
+        return service.describe_group(name, self.body()["description"], **self.versioned_arguments)
 
-    @extend_schema(operation_id="broker_groups_remove", request=Reason, responses=ChangeSerializer)
-    def delete(self, request: Request, name: str) -> Response:
+    @extend_schema(operation_id="broker_groups_remove")
+    def delete(self, request: Request, name: str) -> Change:
         """Remove a broker group that serves no subjects and whose nodes are stopped."""
-        return self.changed(service.remove_group(name, **self.versioned_arguments))
+        return service.remove_group(name, **self.versioned_arguments)
 
 
 ApproveView = action(
-    "broker_groups_approve",
     Right.CHANGE_CLUSTER,
     lambda view, name: service.approve_group(name, **view.versioned_arguments),
     "Approve a broker group that has registered for the first time, so that it goes into service.",
@@ -114,20 +94,17 @@ def _set_state(view: ApiView, name: str, *, state: OperatorState) -> Change:
 
 
 ReadOnlyView = action(
-    "broker_groups_read_only",
     Right.CHANGE_CLUSTER,
     partial(_set_state, state=OperatorState.READ_ONLY),
     "Set a broker group to read-only: it accepts no new messages, stored messages are still delivered, and its subjects stay.",
 )
 DrainView = action(
-    "broker_groups_drain",
     Right.CHANGE_CLUSTER,
     partial(_set_state, state=OperatorState.DRAINING),
     "Drain a broker group: it accepts no new messages, its subjects move to other groups, and stored messages are kept until"
     " they are consumed.",
 )
 WritableView = action(
-    "broker_groups_writable",
     Right.CHANGE_CLUSTER,
     partial(_set_state, state=OperatorState.NORMAL),
     "Return a read-only or draining broker group to service.",
@@ -135,28 +112,26 @@ WritableView = action(
 
 
 CopiesView = action(
-    "broker_groups_set_copies",
     Right.CHANGE_CLUSTER,
-    lambda view, name: members.set_copies(name, view.body(shapes.Copies), **view.versioned_arguments),
+    lambda view, name: members.set_copies(name, view.body(), **view.versioned_arguments),
     "Set how many members a broker group should have, how many of them have to be in sync, and which one is promoted first.",
     body=shapes.Copies,
+    operation_id="broker_groups_set_copies",
 )
 SwitchOverView = action(
-    "broker_groups_switch_over",
     Right.CHANGE_CLUSTER,
-    lambda view, name: switch_over(name, view.body(shapes.SwitchOver)["to"], **view.versioned_arguments),
+    lambda view, name: switch_over(name, view.body()["to"], **view.versioned_arguments),
     "Have a slave of a broker group become its master. Requests of clients wait meanwhile, and none is rejected.",
     body=shapes.SwitchOver,
 )
 
 
 def _promote(view: ApiView, name: str) -> Change:
-    values = view.body(shapes.Promotion)
+    values = view.body()
     return members.promote(name, values["node"], values["accept_loss_bytes"], **view.versioned_arguments)
 
 
 PromoteView = action(
-    "broker_groups_promote",
     Right.CHANGE_CLUSTER,
     _promote,
     "Promote a member of a broker group that may lack acknowledged messages, or after the database was restored from a backup."
@@ -166,20 +141,22 @@ PromoteView = action(
 
 
 class NodesView(ListView):
-    """Nodes."""
+    """List nodes with their latest numbers. When they are ordered by a number, nodes without a measurement come last."""
 
     serializer_class = shapes.NodeNumbersRow
     rows = staticmethod(queries.nodes)
-    filterset_class = NodeFilter
+    filters = {
+        "search": PartFilter("node_id", label="substring of the node ID"),
+        "broker_group": django_filters.CharFilter("broker_group__name", label="its group"),
+        "kind": django_filters.ChoiceFilter("broker_group__kind", choices=[(k.value, k.value) for k in GroupKind]),
+    }
     ordering_fields = (
         "node_id", "broker_group", "kind", "address", "version", "log_end", "leased_at", *overview.NODE_NUMBERS,
     )  # fmt: skip
     ordering_paths = {"broker_group": "broker_group__name", "kind": "broker_group__kind"}
     ordering = ("node_id",)
 
-    @extend_schema(operation_id="nodes_list", responses=shapes.NodeNumbersRow(many=True))
     def get(self, request: Request) -> Response:
-        """List nodes with their latest numbers. When they are ordered by a number, nodes without a measurement come last."""
         numbers = overview.numbers()
         measured = overview.node_numbers(numbers)
         nothing = dict.fromkeys(overview.NODE_NUMBERS) | {
@@ -197,13 +174,12 @@ class NodesView(ListView):
 
 
 class NodeView(ApiView):
-    """One node."""
+    """Return a node with its own current numbers."""
 
     rights = {"GET": Right.READ}
+    serializer_class = shapes.NodeDetail
 
-    @extend_schema(operation_id="nodes_get", responses=shapes.NodeDetail)
     def get(self, request: Request, node_id: str) -> Response:
-        """Return a node with its own current numbers."""
         found = queries.nodes().filter(node_id=node_id).first()
         if found is None:
             raise NotFound(f"Node {node_id!r} not found.", code="node.unknown")
@@ -218,26 +194,23 @@ class NodeView(ApiView):
 
 
 class MayStopView(ApiView):
-    """Whether a node may be stopped."""
+    """Return whether a node may be stopped now: its broker group would keep a candidate, its minimum, and a copy."""
 
     rights = {"GET": Right.READ}
+    serializer_class = shapes.MayStop
 
-    @extend_schema(operation_id="nodes_may_stop", responses=shapes.MayStop)
     def get(self, request: Request, node_id: str) -> Response:
-        """Return whether a node may be stopped now: its broker group would keep a candidate, its minimum, and a copy."""
         reasons = members.stop_problems(node_id)
         return Response({"node_id": node_id, "may_stop": not reasons, "reasons": reasons})
 
 
 class AcceptLogLossView(ApiView):
-    """Acceptance of data loss."""
+    """Accept the data loss of a node whose log ends earlier than it had reported, so that it serves again. Acknowledged data
+    past the end is permanently lost.
+    """
 
     rights = {"POST": Right.CHANGE_CLUSTER}
+    bodies = {"POST": shapes.LogLoss}
 
-    @extend_schema(operation_id="nodes_accept_log_loss", request=shapes.LogLoss, responses=ChangeSerializer)
-    def post(self, request: Request, node_id: str) -> Response:
-        """Accept the data loss of a node whose log ends earlier than it had reported, so that it serves again. Acknowledged data
-        past the end is permanently lost.
-        """
-        change = service.accept_log_loss(node_id, log_end=int(self.body(shapes.LogLoss)["log_end"]), **self.arguments)
-        return self.changed(change)
+    def post(self, request: Request, node_id: str) -> Change:
+        return service.accept_log_loss(node_id, log_end=int(self.body()["log_end"]), **self.arguments)

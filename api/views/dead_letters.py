@@ -30,15 +30,14 @@ _DELETE_NOTE = "Deleted dead letters are hidden. Retention deletes their data la
 
 
 class DeadLetterCountsView(ReadingView):
-    """Counts of dead reading."""
+    """Count dead letters by subject and consumer group, ordered by name."""
 
     rights = {"GET": Right.READ}
-    serializer_class = shapes.LetterCount
+    serializer_class = shapes.LetterCounts
     download_page_rows = COUNTS_MAX
 
     @extend_schema(
         operation_id="dead_letters_count",
-        responses=shapes.LetterCounts,
         parameters=[
             OpenApiParameter("subject", OpenApiTypes.STR, description="Only this subject."),
             OpenApiParameter("group", OpenApiTypes.STR, description="Only this consumer group."),
@@ -47,7 +46,6 @@ class DeadLetterCountsView(ReadingView):
         ],
     )
     def get(self, request: Request) -> Response:
-        """Count dead letters by subject and consumer group, ordered by name."""
         found = counts.count_dead_letters(
             subject=self.text("subject"),
             group=self.text("group"),
@@ -58,14 +56,13 @@ class DeadLetterCountsView(ReadingView):
 
 
 class DeadLettersView(ReadingView):
-    """The dead letters of a consumer group."""
+    """List dead letters by the time when they became ones, with cause and the last replay or deletion."""
 
     rights = {"GET": Right.READ}
-    serializer_class = shapes.LetterRow
+    serializer_class = shapes.LetterPage
 
     @extend_schema(
         operation_id="dead_letters_list",
-        responses=shapes.LetterPage,
         parameters=[
             OpenApiParameter(
                 "state", OpenApiTypes.STR, many=True, enum=STATES,
@@ -79,7 +76,6 @@ class DeadLettersView(ReadingView):
         ],
     )  # fmt: skip
     def get(self, request: Request, subject: str, group: str) -> Response:
-        """List dead letters by the time when they became ones, with cause and the last replay or deletion."""
         masked = not self.may_read(self.owner(subject))
         states = request.query_params.getlist("state") or list(SHOWN)
         if not set(states) <= set(STATES):
@@ -92,26 +88,24 @@ class DeadLettersView(ReadingView):
 
 
 class DeadLetterCausesView(ReadingView):
-    """Causes of the dead letters of a consumer group."""
+    """Count the causes of the newest dead letters of a consumer group, at most 10,000 of each broker group."""
 
     rights = {"GET": Right.READ}
+    serializer_class = shapes.CausePage
 
-    @extend_schema(operation_id="dead_letters_causes", responses=shapes.CausePage)
     def get(self, request: Request, subject: str, group: str) -> Response:
-        """Count the causes of the newest dead letters of a consumer group, at most 10,000 of each broker group."""
         return Response(shapes.CausePage(causes.count_causes(subject, group)).data)
 
 
 class DeadLetterView(ReadingView):
-    """One dead letter."""
+    """Return a dead letter with the attempts that preceded it: time, consumer, and changed properties (an error text, if the
+    consumer set one). Null with a reason: no longer known by the nodes. `holes` says whether attempts may be missing.
+    """
 
     rights = {"GET": Right.READ}
+    serializer_class = shapes.LetterStory
 
-    @extend_schema(operation_id="dead_letters_get", responses=shapes.LetterStory)
     def get(self, request: Request, subject: str, group: str, broker_group: str, sequence: int) -> Response:
-        """Return a dead letter with the attempts that preceded it: time, consumer, and changed properties (an error text, if the
-        consumer set one). Null with a reason: no longer known by the nodes. `holes` says whether attempts may be missing.
-        """
         masked = not self.may_read(self.owner(subject))
         story = attempts.story_of(subject, group, broker_group, within(sequence))
         shown = [story.dead_letter.message, *(attempt.message for attempt in story.attempts)]
@@ -173,35 +167,35 @@ class _DecidingView(ReadingView):
 
 
 class ReplayView(_DecidingView):
-    """Replay of dead reading."""
+    """Replay dead letters: send copies to the consumer group or to all groups of the subject. Dead letters that were already
+    replayed or deleted are skipped without `force`. A request processes a bounded number; continue with `next`. With `all` the
+    change requires `expected`; with another number nothing is changed: 409 `dead_letter.count_differs`.
+    """
 
     rights = {"POST": Right.SEND}
+    bodies = {"POST": shapes.Replay}
+    answers = {"POST": shapes.Progress}
 
-    @extend_schema(operation_id="dead_letters_replay", request=shapes.Replay, responses=shapes.Progress)
     def post(self, request: Request, subject: str, group: str) -> Response:
-        """Replay dead letters: send copies to the consumer group or to all groups of the subject. Dead letters that were already
-        replayed or deleted are skipped without `force`. A request processes a bounded number; continue with `next`. With `all` the
-        change requires `expected`; with another number nothing is changed: 409 `dead_letter.count_differs`.
-        """
         self.require(Right.SEND, self.owner(subject))
-        values = self.body(shapes.Replay)
+        values = self.body()
         wanted = {name: values[name] for name in ("to", "force", "limit")}
         progress = decisions.replay(subject, group, self.selection(values), **wanted, **self.arguments)
         return self.answer(progress, _REPLAY_NOTE)
 
 
 class DeleteView(_DecidingView):
-    """Deletion of dead reading."""
+    """Delete dead letters: they are hidden. The log is append-only, so retention deletes their data later. With `all` the
+    change requires `expected`; with another number nothing is changed: 409 `dead_letter.count_differs`.
+    """
 
     rights = {"POST": Right.CHANGE_GROUPS}
+    bodies = {"POST": shapes.Selection}
+    answers = {"POST": shapes.Progress}
 
-    @extend_schema(operation_id="dead_letters_delete", request=shapes.Selection, responses=shapes.Progress)
     def post(self, request: Request, subject: str, group: str) -> Response:
-        """Delete dead letters: they are hidden. The log is append-only, so retention deletes their data later. With `all` the
-        change requires `expected`; with another number nothing is changed: 409 `dead_letter.count_differs`.
-        """
         self.require(Right.CHANGE_GROUPS, self.owner(subject))
-        values = self.body(shapes.Selection)
+        values = self.body()
         selection = self.selection(values)
         progress = decisions.delete(subject, group, selection, limit=values["limit"], **self.arguments)
         return self.answer(progress, _DELETE_NOTE)

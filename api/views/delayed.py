@@ -73,14 +73,12 @@ class DelayedView(ReadingView):
 
 
 class DelayedMessagesView(DelayedView):
-    """Delayed messages of one subject or of all."""
+    """List delayed messages by due time."""
 
     rights = {"GET": Right.READ}
-    serializer_class = shapes.DelayedRow
+    serializer_class = shapes.DelayedPage
 
     @extend_schema(
-        operation_id="delayed_messages_list",
-        responses=shapes.DelayedPage,
         parameters=[
             OpenApiParameter("subject", OpenApiTypes.STR, description="Only this subject; required with `match`."),
             DUE_FROM,
@@ -95,7 +93,6 @@ class DelayedMessagesView(DelayedView):
         ],
     )  # fmt: skip
     def get(self, request: Request) -> Response:
-        """List delayed messages by due time."""
         subject = self.text("subject") or ""
         match = tuple(self.pairs().items())
         if match:
@@ -112,13 +109,13 @@ class DelayedMessagesView(DelayedView):
 
 
 class DelayedMessageView(DelayedView):
-    """One delayed message."""
+    """Return all copies of a message, in any state: a rescheduled message has two."""
 
     rights = {"GET": Right.READ}
+    serializer_class = shapes.DelayedFound
 
     @extend_schema(
         operation_id="delayed_messages_get",
-        responses=shapes.DelayedFound,
         parameters=[
             OpenApiParameter("message_id", OpenApiTypes.STR, required=True, description="ID of the message."),
             OpenApiParameter("subject", OpenApiTypes.STR, description="Subject of the message, if known."),
@@ -130,7 +127,6 @@ class DelayedMessageView(DelayedView):
         ],
     )
     def get(self, request: Request) -> Response:
-        """Return all copies of a message, in any state: a rescheduled message has two."""
         message_id = self.text("message_id")
         if message_id is None:
             raise invalid("message_id", "is required")
@@ -140,13 +136,13 @@ class DelayedMessageView(DelayedView):
 
 
 def _changing(
-    operation_id: str, operation: Operation, text: str, shape: type[shapes.DelayedTarget] = shapes.DelayedTarget
+    operation: Operation, text: str, shape: type[shapes.DelayedTarget] = shapes.DelayedTarget
 ) -> type[DelayedView]:
     """Make a view that changes one message; `text` is for the OpenAPI file."""
 
-    @extend_schema(operation_id=operation_id, request=shape, responses=shapes.DelayedChanged, description=text)
+    @extend_schema(description=text)
     def post(self: DelayedView, request: Request) -> Response:
-        values = self.body(shape)
+        values = self.body()
         target = service.Target(values["message_id"], values.get("subject", ""), values.get("was_due_at"))
         message = service.the_one(service.found(target), target)
         self.note_subject(message.subject)
@@ -156,33 +152,29 @@ def _changing(
         done = service.change(operation, message, to=values.get("due_at"), delay=delay, **self.arguments)
         return Response({"dry_run": self.dry_run, **asdict(done)})
 
-    return type(operation_id, (DelayedView,), {"rights": {"POST": Right.CHANGE_DELAYED}, "post": post})
+    shown = {"bodies": {"POST": shape}, "answers": {"POST": shapes.DelayedChanged}}
+    return type("ChangeView", (DelayedView,), {"rights": {"POST": Right.CHANGE_DELAYED}, "post": post, **shown})
 
 
 CancelView = _changing(
-    "delayed_messages_cancel",
     Operation.CANCEL,
     "Cancel a message: after status 200 it is never delivered. 409: it is being delivered or was delivered.",
 )
-RescheduleView = _changing(
-    "delayed_messages_reschedule", Operation.RESCHEDULE, "Change the due time of a message.", shapes.Reschedule
-)
-DeliverView = _changing("delayed_messages_deliver", Operation.DELIVER, "Make a message due now.")
+RescheduleView = _changing(Operation.RESCHEDULE, "Change the due time of a message.", shapes.Reschedule)
+DeliverView = _changing(Operation.DELIVER, "Make a message due now.")
 
 
 class BulkCancelView(DelayedView):
-    """Cancellation of many messages."""
+    """Cancel all pending messages of a subject that match; a dry run counts them. The change itself requires `expected`, the
+    number that matched in a dry run. When another number matches, nothing is cancelled: 409 `delayed.count_differs`.
+    """
 
     rights = {"POST": Right.CHANGE_DELAYED}
+    bodies = {"POST": shapes.BulkCancel}
+    answers = {"POST": shapes.BulkCancelled}
 
-    @extend_schema(
-        operation_id="delayed_messages_bulk_cancel", request=shapes.BulkCancel, responses=shapes.BulkCancelled
-    )
     def post(self, request: Request) -> Response:
-        """Cancel all pending messages of a subject that match; a dry run counts them. The change itself requires `expected`, the
-        number that matched in a dry run. When another number matches, nothing is cancelled: 409 `delayed.count_differs`.
-        """
-        values = self.body(shapes.BulkCancel)
+        values = self.body()
         expected = self.expected_count(values)
         subject, match = values["subject"], tuple(values.get("match", {}).items())
         owner = self.owner(subject)
@@ -204,17 +196,16 @@ class BulkCancelView(DelayedView):
 
 
 class CalendarView(DelayedView):
-    """Calendar of pending messages."""
+    """Count pending messages by hour of due time."""
 
     rights = {"GET": Right.READ}
+    serializer_class = shapes.Calendar
 
     @extend_schema(
         operation_id="delayed_messages_calendar",
-        responses=shapes.Calendar,
         parameters=[OpenApiParameter("subject", OpenApiTypes.STR, description="Only this subject."), DUE_FROM, DUE_TO],
     )
     def get(self, request: Request) -> Response:
-        """Count pending messages by hour of due time."""
         subject = self.text("subject")
         found = service.calendar(subject or "", self.time("due_from"), self.time("due_to"))
         hours = [{"hour": hour, "pending": count} for hour, count in found.hours.items()]

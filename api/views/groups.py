@@ -12,7 +12,6 @@ from api.base import ApiView
 from api.filters import PartFilter, TruthFilter
 from api.generics import ListView, action
 from api.problems import Problem, invalid
-from api.schema import MADE, ChangeSerializer
 from api.serializers import groups as shapes
 from console.accounts.roles import Right
 from console.cluster import progress
@@ -26,40 +25,37 @@ _ON_BROKER_GROUP = tuple(str(name) for name in shapes.OnBrokerGroup().fields)
 _MEMBER = tuple(str(name) for name in shapes.GroupMember().fields)
 
 
-class GroupFilter(django_filters.FilterSet):  # type: ignore[misc]
-    """Filters of the list of consumer groups."""
-
-    search = PartFilter("name", label="substring of the name")
-    subject = django_filters.CharFilter("subject__name", label="its subject")
-    owner = django_filters.CharFilter("subject__owner__name", label="team of its subject")
-    has_pauses = TruthFilter("has_pauses", label="whether the group or one of its consumers is paused")
-
-
-class GroupsView(ListView, operation_id="consumer_groups_list", text="List consumer groups."):
-    """Consumer groups."""
+class GroupsView(ListView):
+    """List consumer groups."""
 
     rights = {"GET": Right.READ, "POST": Right.CHANGE_GROUPS}
     serializer_class = shapes.GroupRow
+    bodies = {"POST": shapes.NewGroup}
     rows = staticmethod(queries.consumer_groups)
-    filterset_class = GroupFilter
+    filters = {
+        "search": PartFilter("name", label="substring of the name"),
+        "subject": django_filters.CharFilter("subject__name", label="its subject"),
+        "owner": django_filters.CharFilter("subject__owner__name", label="team of its subject"),
+        "has_pauses": TruthFilter("has_pauses", label="whether the group or one of its consumers is paused"),
+    }
     ordering_fields = ("name", "subject", "owner", "is_paused", "first_seen_at", "updated_at")
     ordering_paths = {"subject": "subject__name", "owner": "subject__owner__name"}
     ordering = ("name", "id")
 
-    @extend_schema(operation_id="consumer_groups_create", request=shapes.NewGroup, responses=MADE)
-    def post(self, request: Request) -> Response:
+    def post(self, request: Request) -> Change:
         """Create a consumer group before its first consumer pulls."""
-        values = self.body(shapes.NewGroup)
+        values = self.body()
         subject, name = values.pop("subject"), values.pop("name")
-        return self.changed(service.create_group(subject, name, values, **self.arguments), 201)
+        return service.create_group(subject, name, values, **self.arguments)
 
 
 class GroupView(ApiView):
     """One consumer group."""
 
     rights = {"GET": Right.READ, "PATCH": Right.CHANGE_GROUPS, "DELETE": Right.CHANGE_GROUPS}
+    serializer_class = shapes.GroupDetail
+    bodies = {"PATCH": shapes.GroupChange, "DELETE": shapes.Forget}
 
-    @extend_schema(operation_id="consumer_groups_get", responses=shapes.GroupDetail)
     def get(self, request: Request, subject: str, group: str) -> Response:
         """Return a consumer group with its current progress and consumers, read from the nodes."""
         groups = queries.consumer_groups().filter(subject__name=subject, name=group)
@@ -67,19 +63,17 @@ class GroupView(ApiView):
         answers = brokers(queries.broker_groups_of(subject) or []).ask(lambda _, node: node.group(subject, group))
         return self.tagged(self.shown(found, shapes.GroupRow) | _progress(answers, found), found.version)
 
-    @extend_schema(operation_id="consumer_groups_update", request=shapes.GroupChange, responses=ChangeSerializer)
-    def patch(self, request: Request, subject: str, group: str) -> Response:
+    def patch(self, request: Request, subject: str, group: str) -> Change:
         """Update a consumer group; omitted fields keep their value."""
-        values = self.body(shapes.GroupChange)
-        return self.changed(service.update_group(subject, group, values, **self.versioned_arguments))
+        return service.update_group(subject, group, self.body(), **self.versioned_arguments)
 
-    @extend_schema(operation_id="consumer_groups_forget", request=shapes.Forget, responses=ChangeSerializer)
-    def delete(self, request: Request, subject: str, group: str) -> Response:
+    @extend_schema(operation_id="consumer_groups_forget")
+    def delete(self, request: Request, subject: str, group: str) -> Change:
         """Delete a consumer group: its progress on the nodes and what was set of it. Messages are kept. `force` deletes it even if
         it is in use.
         """
-        force = self.body(shapes.Forget)["force"]
-        return self.changed(progress.forget(subject, group, force=force, **self.versioned_arguments))
+        force = self.body()["force"]
+        return progress.forget(subject, group, force=force, **self.versioned_arguments)
 
 
 def _progress(answers: Answers[dict[str, Any]], group: Any) -> dict[str, Any]:
@@ -115,19 +109,17 @@ def _progress(answers: Answers[dict[str, Any]], group: Any) -> dict[str, Any]:
 
 
 def _set_paused(view: ApiView, subject: str, group: str, *, paused: bool) -> Change:
-    consumer_id = view.body(shapes.Pause).get("consumer_id", "")
+    consumer_id = view.body().get("consumer_id", "")
     return service.set_paused(subject, group, paused, consumer_id=consumer_id, **view.versioned_arguments)
 
 
 PauseView = action(
-    "consumer_groups_pause",
     Right.CHANGE_GROUPS,
     partial(_set_paused, paused=True),
     "Pause a consumer group or one of its consumers: pulls return no messages, acknowledgements are still accepted.",
     body=shapes.Pause,
 )
 ResumeView = action(
-    "consumer_groups_resume",
     Right.CHANGE_GROUPS,
     partial(_set_paused, paused=False),
     "Resume a consumer group or one of its consumers. Resuming the group resumes all its consumers.",
@@ -136,18 +128,18 @@ ResumeView = action(
 
 
 class ResetView(ApiView):
-    """Reset of the progress."""
+    """Reset the progress of a consumer group to earliest, latest, a time or a sequence. `dry_run` returns the number of
+    messages that are skipped or delivered again.
+    """
 
     rights = {"POST": Right.CHANGE_GROUPS}
+    bodies = {"POST": shapes.Reset}
+    answers = {"POST": shapes.ResetDone}
     versioned_methods = frozenset({"POST"})
 
-    @extend_schema(operation_id="consumer_groups_reset", request=shapes.Reset, responses=shapes.ResetDone)
     def post(self, request: Request, subject: str, group: str) -> Response:
-        """Reset the progress of a consumer group to earliest, latest, a time or a sequence. `dry_run` returns the number of
-        messages that are skipped or delivered again.
-        """
         self.require(Right.CHANGE_GROUPS, queries.owner_of(subject))
-        target = self.body(shapes.Reset)
+        target = self.body()
         value = None
         if target["to"] == "time":
             if "time" not in target:

@@ -17,13 +17,15 @@ NAME_CHARS_MAX = 300
 
 
 class HistoryView(ApiView):
-    """Recent history."""
+    """Return the last hour, one point per ten seconds, of a subject, a consumer group, a broker group, a node or (without
+    parameters) the whole system. Null: not measured; without any data, `reason` says why.
+    """
 
     rights = {"GET": Right.READ}
+    serializer_class = shapes.History
 
     @extend_schema(
         operation_id="history",
-        responses=shapes.History,
         parameters=[
             OpenApiParameter("subject", str, description="Of this subject."),
             OpenApiParameter("group", str, description="With subject: of this consumer group."),
@@ -32,9 +34,6 @@ class HistoryView(ApiView):
         ],
     )
     def get(self, request: Request) -> Response:
-        """Return the last hour, one point per ten seconds, of a subject, a consumer group, a broker group, a node or (without
-        parameters) the whole system. Null: not measured; without any data, `reason` says why.
-        """
         section, name = self._series()
         found = read_history(settings.REDIS_URL, section, name)
         return Response({"step_seconds": STEP_SECONDS, "at": found.at, "fields": found.fields, "reason": found.reason})

@@ -1,6 +1,5 @@
 """/jobs/: background jobs."""
 
-from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -13,25 +12,22 @@ from metaserver.errors import NotFound
 
 
 class JobsView(ApiView):
-    """Background jobs."""
+    """List all background jobs with last run, result and next run. Not paginated."""
 
     rights = {"GET": Right.READ}
-    serializer_class = shapes.JobRow
+    serializer_class = shapes.Jobs
 
-    @extend_schema(operation_id="jobs_list", responses=shapes.Jobs)
     def get(self, request: Request) -> Response:
-        """List all background jobs with last run, result and next run. Not paginated."""
         return Response({"results": shapes.JobRow(jobs.states(), many=True).data})
 
 
 class JobView(ApiView):
-    """One background job."""
+    """Return one background job."""
 
     rights = {"GET": Right.READ}
+    serializer_class = shapes.JobRow
 
-    @extend_schema(operation_id="jobs_get", responses=shapes.JobRow)
     def get(self, request: Request, name: str) -> Response:
-        """Return one background job."""
         for state in jobs.states():
             if state.job.name == name:
                 return Response(shapes.JobRow(state).data)
@@ -39,21 +35,18 @@ class JobView(ApiView):
 
 
 DisableJobView = action(
-    "jobs_disable",
     Right.CHANGE_CLUSTER,
     lambda view, name: jobs.set_enabled(name, False, **view.arguments),
     "Disable a background job.",
     is_versioned=False,
 )
 EnableJobView = action(
-    "jobs_enable",
     Right.CHANGE_CLUSTER,
     lambda view, name: jobs.set_enabled(name, True, **view.arguments),
     "Enable a background job.",
     is_versioned=False,
 )
 RunJobView = action(
-    "jobs_run",
     Right.CHANGE_CLUSTER,
     lambda view, name: jobs.run_now(name, **view.arguments),
     "Run a background job now, instead of at its next scheduled time.",

@@ -13,21 +13,19 @@ from metaserver.services.changes import text_problem
 
 
 class JumpView(ApiView):
-    """Search behind Ctrl-K."""
+    """Search by name: at most 20 subjects, consumer groups (also `subject/group`), broker groups, nodes, teams, alert rules,
+    and users (if the caller can see them), best match first. A message is found by its ID if it is delayed, or a dead letter
+    that was replayed or deleted; other messages by subject, a space and ID.
+    """
 
     rights = {"GET": Right.READ}
-    serializer_class = shapes.PlaceRow
+    serializer_class = shapes.Places
 
     @extend_schema(
         operation_id="jump",
-        responses=shapes.Places,
         parameters=[OpenApiParameter("q", str, required=True, description="Substring of a name, or a message ID.")],
     )
     def get(self, request: Request) -> Response:
-        """Search by name: at most 20 subjects, consumer groups (also `subject/group`), broker groups, nodes, teams, alert rules,
-        and users (if the caller can see them), best match first. A message is found by its ID if it is delayed, or a dead letter
-        that was replayed or deleted; other messages by subject, a space and ID.
-        """
         text = request.query_params.get("q", "").strip()
         what = text_problem(text)
         if not 1 <= len(text) <= search.QUERY_CHARS_MAX:

@@ -16,7 +16,6 @@ from api.authentication import user_of
 from api.base import ApiView
 from api.filters import SEARCH, Ordering, searched
 from api.pagination import PAGE_MAX
-from api.schema import ChangeSerializer
 from api.serializers import me as shapes
 from api.serializers.bodies import REASON_CHARS_MAX
 from console.accounts import preferences, services, sessions
@@ -24,6 +23,7 @@ from console.accounts.principals import demands_second_factor
 from console.accounts.roles import OF_A_SUBJECT, RIGHTS_OF, RIGHTS_OF_SCOPE, Right
 from console.cluster.dead_letters.decisions import REPLAY_MAX
 from console.live.consumers import WEBSOCKETS_PER_USER_MAX
+from metaserver.services.changes import Change
 
 
 def _console() -> dict[str, Any]:
@@ -51,8 +51,10 @@ class MeView(ApiView):
     """The caller's account."""
 
     rights = {"GET": Right.OWN_ACCOUNT, "PATCH": Right.OWN_ACCOUNT}
+    serializer_class = shapes.Me
+    bodies = {"PATCH": shapes.MyChange}
 
-    @extend_schema(operation_id="me_get", responses=shapes.Me)
+    @extend_schema(operation_id="me_get")
     def get(self, request: Request) -> Response:
         """Return the caller and their rights."""
         user, principal = user_of(request), self.principal
@@ -73,24 +75,23 @@ class MeView(ApiView):
         }
         return self.tagged(body, user.version)
 
-    @extend_schema(operation_id="me_update", request=shapes.MyChange, responses=ChangeSerializer)
-    def patch(self, request: Request) -> Response:
+    def patch(self, request: Request) -> Change:
         """Update the caller's name, language or preferences; omitted fields keep their value."""
-        change = services.update_user(user_of(request).pk, self.body(shapes.MyChange), **self.versioned_arguments)
-        return self.changed(change)
+        return services.update_user(user_of(request).pk, self.body(), **self.versioned_arguments)
 
 
 class MySessionsView(ApiView):
     """The caller's sessions."""
 
     rights = {"GET": Right.OWN_ACCOUNT, "DELETE": Right.OWN_ACCOUNT}
+    is_list = True
     versioned_methods = frozenset()
     serializer_class = shapes.SessionRow
     filter_backends = [Ordering]
     ordering_fields = ("id", "started_at", "seen_at", "address", "user_agent")
     ordering = ("-id",)
 
-    @extend_schema(operation_id="me_sessions", parameters=[SEARCH], responses=shapes.SessionRow(many=True))
+    @extend_schema(operation_id="me_sessions", parameters=[SEARCH])
     def get(self, request: Request) -> Response:
         """List the caller's sessions."""
         rows = searched(request, user_of(request).sessions.all(), "address", "user_agent")
@@ -101,35 +102,31 @@ class MySessionsView(ApiView):
         parameters=[
             OpenApiParameter("keep_this", OpenApiTypes.BOOL, description="End all sessions except the current one.")
         ],
-        responses=ChangeSerializer,
     )
-    def delete(self, request: Request) -> Response:
+    def delete(self, request: Request) -> Change:
         """Sign out everywhere; with `keep_this` except in this session."""
         kept = request._request.session.get(sessions.KEY) if self.flag("keep_this") else None
-        return self.changed(services.end_sessions(user_of(request).pk, but=kept, **self.arguments))
+        return services.end_sessions(user_of(request).pk, but=kept, **self.arguments)
 
 
 class MySessionView(ApiView):
-    """One session."""
+    """Sign out one session."""
 
     rights = {"DELETE": Right.OWN_ACCOUNT}
     versioned_methods = frozenset()
 
-    @extend_schema(operation_id="me_end_session", responses=ChangeSerializer)
-    def delete(self, request: Request, session_id: int) -> Response:
-        """Sign out one session."""
-        change = services.end_own_session(user_of(request), session_id, actor=self.actor, dry_run=self.dry_run)
-        return self.changed(change)
+    @extend_schema(operation_id="me_end_session")
+    def delete(self, request: Request, session_id: int) -> Change:
+        return services.end_own_session(user_of(request), session_id, actor=self.actor, dry_run=self.dry_run)
 
 
 class RolesView(ApiView):
-    """The table of rights."""
+    """List the rights of roles and of token scopes."""
 
     rights = {"GET": Right.READ}
+    serializer_class = shapes.RoleTable
 
-    @extend_schema(operation_id="roles_list", responses=shapes.RoleTable)
     def get(self, request: Request) -> Response:
-        """List the rights of roles and of token scopes."""
         return Response(
             {
                 "roles": [{"name": role, "rights": sorted(rights)} for role, rights in RIGHTS_OF.items()],

@@ -120,11 +120,11 @@ class MessagesView(ReadingView):
     """Messages of a subject."""
 
     rights = {"GET": Right.READ, "POST": Right.SEND}
-    serializer_class = shapes.MessageRow
+    serializer_class = shapes.MessagePage
+    bodies = {"POST": shapes.NewMessage}
 
     @extend_schema(
         operation_id="messages_list",
-        responses=shapes.MessagePage,
         parameters=[
             FROM_TIME,
             OpenApiParameter(
@@ -155,15 +155,13 @@ class MessagesView(ReadingView):
         self.note_reading(subject, list(page.rows), masked)
         return self.paged(page, [message_row(message, masked=masked) for message in page.rows])
 
-    @extend_schema(
-        operation_id="messages_send", request=shapes.NewMessage, responses={200: shapes.Receipt, 201: shapes.Receipt}
-    )
+    @extend_schema(operation_id="messages_send", responses={200: shapes.Receipt, 201: shapes.Receipt})
     def post(self, request: Request, subject: str) -> Response:
         """Send a message; with status 201 it is on disk. Property `qmq_console_user` contains the sender. A dry run validates the
         message and the subject without sending. After status 503 the message may still be stored.
         """
         self.require(Right.SEND, self.owner(subject))
-        values = self.body(shapes.NewMessage)
+        values = self.body()
         seconds = values.get("delay_seconds")
         sent = produce(
             subject,
@@ -185,14 +183,13 @@ class MessagesView(ReadingView):
 
 
 class SearchView(ReadingView):
-    """Search of a subject's messages."""
+    """Search messages by properties and tag, in bounded steps; continue with `next` until it is null."""
 
     rights = {"GET": Right.READ_MESSAGES}
     serializer_class = shapes.MessageSlice
 
     @extend_schema(
         operation_id="messages_search",
-        responses=shapes.MessageSlice,
         parameters=[
             MATCH,
             OpenApiParameter("tag", OpenApiTypes.STR, description="Only messages with this tag."),
@@ -208,7 +205,6 @@ class SearchView(ReadingView):
         ],
     )  # fmt: skip
     def get(self, request: Request, subject: str) -> Response:
-        """Search messages by properties and tag, in bounded steps; continue with `next` until it is null."""
         self.require(Right.READ_MESSAGES, self.owner(subject))
         wanted = service.Wanted(
             tuple(self.pairs().items()), self.text("tag"), self.moment_ms("from_time"), self.moment_ms("to_time")
@@ -228,13 +224,13 @@ class SearchView(ReadingView):
 
 
 class MessageView(ReadingView):
-    """One message."""
+    """Return one stored message."""
 
     rights = {"GET": Right.READ}
+    serializer_class = shapes.MessageRow
 
-    @extend_schema(operation_id="messages_get", responses=shapes.MessageRow)
+    @extend_schema(operation_id="messages_get")
     def get(self, request: Request, subject: str, broker_group: str, sequence: int) -> Response:
-        """Return one stored message."""
         masked = not self.may_read(self.owner(subject))
         message = service.read_one(subject, broker_group, within(sequence))
         self.note_reading(subject, [message], masked)
@@ -249,20 +245,19 @@ def within(sequence: int) -> int:
 
 
 class TraceView(ReadingView):
-    """Trace of a message."""
+    """Trace a message: its state in each consumer group, as far as its history still exists. Unknown states are null."""
 
     rights = {"GET": Right.READ}
+    serializer_class = shapes.Trace
 
     @extend_schema(
         operation_id="messages_trace",
-        responses=shapes.Trace,
         parameters=[
             OpenApiParameter("group", OpenApiTypes.STR, description="Only this consumer group."),
             OpenApiParameter("after", OpenApiTypes.STR, description="`next_after` of the previous response."),
         ],
     )
     def get(self, request: Request, subject: str, broker_group: str, sequence: int) -> Response:
-        """Trace a message: its state in each consumer group, as far as its history still exists. Unknown states are null."""
         masked = not self.may_read(self.owner(subject))
         found = trace(subject, broker_group, within(sequence), group=self.text("group"), after=self.text("after"))
         message = found["message"]

@@ -13,6 +13,7 @@ from rest_framework.response import Response
 
 from api.base import ApiView, checked_reason
 from api.parsers import BoundedJsonParser, check_text, read_bounded
+from api.serializers.bodies import Strings
 from console.accounts.roles import Right
 from metaserver.services import apply as service
 from metaserver.services.documents import GROUP_KEYS, GROUPS, KEYS, names_teams
@@ -116,15 +117,14 @@ class PreviewShape(serializers.Serializer):  # type: ignore[type-arg]
     dry_run = serializers.BooleanField()
     is_change = serializers.BooleanField()
     steps = StepShape(many=True)
-    drift = serializers.ListField(
-        child=serializers.CharField(), help_text="consumer groups of its subjects that are not in the document"
-    )
+    drift = Strings(help_text="consumer groups of its subjects that are not in the document")
 
 
 class ApplyView(ApiView):
-    """Provisioning."""
+    """Apply a document completely or not at all; `dry_run` returns the preview. Applying it again changes nothing."""
 
     rights = {"PUT": Right.CHANGE_SUBJECTS}
+    answers = {"PUT": PreviewShape}
     versioned_methods = frozenset()
     # The service names unknown fields together with all other problems.
     checks_body = False
@@ -133,7 +133,6 @@ class ApplyView(ApiView):
     @extend_schema(
         operation_id="apply",
         request=Document,
-        responses=PreviewShape,
         parameters=[
             OpenApiParameter(
                 "reason", OpenApiTypes.STR, description="Reason for the audit log. Default: `provisioning`."
@@ -141,7 +140,6 @@ class ApplyView(ApiView):
         ],
     )
     def put(self, request: Request) -> Response:
-        """Apply a document completely or not at all; `dry_run` returns the preview. Applying it again changes nothing."""
         if names_teams(request.data):
             self.require(Right.CHANGE_ACCOUNTS)
         preview = service.apply(

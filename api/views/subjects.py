@@ -8,9 +8,7 @@ from rest_framework.response import Response
 from api.base import ApiView
 from api.filters import MemberFilter, PartFilter, PrefixFilter, TruthFilter
 from api.generics import ListView, action
-from api.schema import MADE, ChangeSerializer
 from api.serializers import subjects as shapes
-from api.serializers.bodies import Reason
 from console.accounts.roles import Right
 from console.cluster import subjects as on_nodes
 from console.jobs.rebalance import waiting_for
@@ -18,26 +16,26 @@ from metaserver import queries
 from metaserver.errors import NotFound
 from metaserver.services import routes as route_service
 from metaserver.services import subjects as service
+from metaserver.services.changes import Change
 
 
-class SubjectFilter(django_filters.FilterSet):  # type: ignore[misc]
-    """Filters of the list of subjects."""
-
-    search = PartFilter("name", label="substring of the name")
-    prefix = PrefixFilter("name", label="prefix of the name")
-    owner = django_filters.CharFilter("owner__name", label="owning team; use is_owned for subjects without an owner")
-    is_owned = TruthFilter("owner", "isnull", exclude=True, label="whether a team owns it")
-    is_archived = TruthFilter("archived_at", "isnull", exclude=True, label="whether it is archived")
-    broker_group = MemberFilter("route__broker_groups", label="broker group that serves it or is draining it")
-
-
-class SubjectsView(ListView, operation_id="subjects_list", text="List subjects."):
-    """Subjects."""
+class SubjectsView(ListView):
+    """List subjects."""
 
     rights = {"GET": Right.READ, "POST": Right.CHANGE_SUBJECTS}
     serializer_class = shapes.SubjectRow
+    bodies = {"POST": shapes.NewSubject}
     rows = staticmethod(queries.subjects)
-    filterset_class = SubjectFilter
+    filters = {
+        "search": PartFilter("name", label="substring of the name"),
+        "prefix": PrefixFilter("name", label="prefix of the name"),
+        "owner": django_filters.CharFilter(
+            "owner__name", label="owning team; use is_owned for subjects without an owner"
+        ),
+        "is_owned": TruthFilter("owner", "isnull", exclude=True, label="whether a team owns it"),
+        "is_archived": TruthFilter("archived_at", "isnull", exclude=True, label="whether it is archived"),
+        "broker_group": MemberFilter("route__broker_groups", label="broker group that serves it or is draining it"),
+    }
     ordering_fields = (
         "name", "owner", "created_at", "updated_at", "archived_at", "consumer_groups", "retention_hours",
         "messages_per_second", "bytes_per_second",
@@ -45,13 +43,12 @@ class SubjectsView(ListView, operation_id="subjects_list", text="List subjects."
     ordering_paths = {"owner": "owner__name", "consumer_groups": "consumer_group_count"}
     ordering = ("name",)
 
-    @extend_schema(operation_id="subjects_create", request=shapes.NewSubject, responses=MADE)
-    def post(self, request: Request) -> Response:
+    def post(self, request: Request) -> Change:
         """Create a subject before its first message."""
-        values = self.body(shapes.NewSubject)
+        values = self.body()
         name = values.pop("name")
         self.note_subject(name)
-        return self.changed(service.create_subject(name, values, **self.arguments), 201)
+        return service.create_subject(name, values, **self.arguments)
 
 
 class SubjectView(ApiView):
@@ -59,32 +56,27 @@ class SubjectView(ApiView):
 
     serializer_class = shapes.SubjectRow
     rights = {"GET": Right.READ, "PATCH": Right.CHANGE_SUBJECTS, "DELETE": Right.CHANGE_SUBJECTS}
+    bodies = {"PATCH": shapes.SubjectChange}
 
-    @extend_schema(operation_id="subjects_get", responses=shapes.SubjectRow)
     def get(self, request: Request, subject: str) -> Response:
         """Return one subject."""
         return self.one(service.SUBJECT.one(queries.subjects().filter(name=subject), subject))
 
-    @extend_schema(operation_id="subjects_update", request=shapes.SubjectChange, responses=ChangeSerializer)
-    def patch(self, request: Request, subject: str) -> Response:
+    def patch(self, request: Request, subject: str) -> Change:
         """Update a subject; omitted fields keep their value, null removes a limit."""
-        values = self.body(shapes.SubjectChange)
-        return self.changed(service.update_subject(subject, values, **self.versioned_arguments))
+        return service.update_subject(subject, self.body(), **self.versioned_arguments)
 
-    @extend_schema(operation_id="subjects_delete", request=Reason, responses=ChangeSerializer)
-    def delete(self, request: Request, subject: str) -> Response:
+    def delete(self, request: Request, subject: str) -> Change:
         """Delete an archived subject that has no messages and no clients, with its consumer groups."""
-        return self.changed(on_nodes.delete(subject, **self.versioned_arguments))
+        return on_nodes.delete(subject, **self.versioned_arguments)
 
 
 ArchiveView = action(
-    "subjects_archive",
     Right.CHANGE_SUBJECTS,
     lambda view, subject: service.set_archived(subject, True, **view.versioned_arguments),
     "Archive a subject: it accepts no new messages; stored messages can be read until retention deletes them.",
 )
 RestoreView = action(
-    "subjects_restore",
     Right.CHANGE_SUBJECTS,
     lambda view, subject: service.set_archived(subject, False, **view.versioned_arguments),
     "Restore an archived subject, so that it accepts messages again.",
@@ -95,8 +87,9 @@ class PlacementView(ApiView):
     """Placement of a subject."""
 
     rights = {"GET": Right.READ, "PUT": Right.CHANGE_CLUSTER}
+    serializer_class = shapes.Route
+    bodies = {"PUT": shapes.Placement}
 
-    @extend_schema(operation_id="subjects_placement", responses=shapes.Route)
     def get(self, request: Request, subject: str) -> Response:
         """Return the broker groups that serve a subject."""
         route = queries.routes().filter(subject__name=subject).first()
@@ -110,8 +103,7 @@ class PlacementView(ApiView):
         }
         return self.tagged(body, route.version)
 
-    @extend_schema(operation_id="subjects_place", request=shapes.Placement, responses=ChangeSerializer)
-    def put(self, request: Request, subject: str) -> Response:
+    @extend_schema(operation_id="subjects_place")
+    def put(self, request: Request, subject: str) -> Change:
         """Move a subject to other broker groups. Groups that are not named accept no new messages and leave when they are empty."""
-        change = route_service.move(subject, self.body(shapes.Placement)["broker_groups"], **self.versioned_arguments)
-        return self.changed(change)
+        return route_service.move(subject, self.body()["broker_groups"], **self.versioned_arguments)

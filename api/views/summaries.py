@@ -63,29 +63,27 @@ def how_far(state: TableState | None) -> dict[str, Any]:
 
 
 class TablesView(ApiView):
-    """Summary tables."""
+    """List the summary tables and the meaning of their columns. Not paginated."""
 
     rights = {"GET": Right.READ}
+    serializer_class = shapes.Tables
 
-    @extend_schema(operation_id="analytics_tables_list", responses=shapes.Tables)
     def get(self, request: Request) -> Response:
-        """List the summary tables and the meaning of their columns. Not paginated."""
         states = queries.states()
         return Response({"results": [table_row(table, states.get(name)) for name, table in TABLES.items()]})
 
 
 class TableView(ApiView):
-    """Rows of a summary table."""
+    """List rows of a summary table. For further pages repeat `from`, `to` and `step` of the first response."""
 
     rights = {"GET": Right.READ}
+    serializer_class = shapes.SummaryPage
     filter_backends = [Ordering]
     ordering_fields: tuple[str, ...] = ()
     ordering_paths = {"at": "at_ms"}
     ordering = ("-at_ms",)
 
     @extend_schema(
-        operation_id="analytics_tables_get",
-        responses=shapes.SummaryPage,
         parameters=[
             OpenApiParameter(
                 "table", OpenApiTypes.STR, OpenApiParameter.PATH, enum=tuple(TABLES)
@@ -118,7 +116,6 @@ class TableView(ApiView):
         ],
     )  # fmt: skip
     def get(self, request: Request, table: str) -> Response:
-        """List rows of a summary table. For further pages repeat `from`, `to` and `step` of the first response."""
         found = TABLES.get(table)
         if found is None:
             raise NotFound(

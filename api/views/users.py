@@ -13,22 +13,13 @@ from rest_framework.response import Response
 from api.base import ApiView
 from api.filters import SEARCH, Ordering, PartFilter, TruthFilter, searched
 from api.generics import ListView, action
-from api.schema import MADE, ChangeSerializer
 from api.serializers import users as shapes
 from console.accounts import services
 from console.accounts.models import ApiToken, User, UserSession
 from console.accounts.roles import Right, Role
 from metaserver import queries
 from metaserver.services import teams as team_service
-
-
-class UserFilter(django_filters.FilterSet):  # type: ignore[misc]
-    """Filters of the list of users."""
-
-    search = PartFilter("username", "email", "first_name", "last_name", label="substring of the name or email address")
-    role = django_filters.ChoiceFilter(choices=[(role.value, role.value) for role in Role])
-    team = django_filters.CharFilter("teams__name", label="team")
-    is_active = TruthFilter("is_active")
+from metaserver.services.changes import Change
 
 
 def _counted(rows: "QuerySet[Any]", key: str) -> Coalesce:
@@ -45,27 +36,33 @@ def users() -> "QuerySet[User]":
     )
 
 
-class UsersView(ListView, operation_id="users_list", text="List users."):
-    """Users."""
+class UsersView(ListView):
+    """List users."""
 
     rights = {"GET": Right.CHANGE_ACCOUNTS, "POST": Right.CHANGE_ACCOUNTS}
     proof_methods = frozenset({"POST"})
     serializer_class = shapes.UserRow
+    bodies = {"POST": shapes.NewUser}
+    answers = {"POST": shapes.MadeUser}
     rows = staticmethod(users)
-    filterset_class = UserFilter
+    filters = {
+        "search": PartFilter(
+            "username", "email", "first_name", "last_name", label="substring of the name or email address"
+        ),
+        "role": django_filters.ChoiceFilter(choices=[(role.value, role.value) for role in Role]),
+        "team": django_filters.CharFilter("teams__name", label="team"),
+        "is_active": TruthFilter("is_active"),
+    }
     ordering_fields = ("username", "email", "role", "is_active", "sessions", "tokens", "last_login", "created_at")
     ordering_paths = {"sessions": "session_count", "tokens": "token_count", "created_at": "date_joined"}
     ordering = ("username",)
 
-    @extend_schema(
-        operation_id="users_create", request=shapes.NewUser, responses={200: shapes.MadeUser, 201: shapes.MadeUser}
-    )
     def post(self, request: Request) -> Response:
         """Create a user. Without a password a random one is generated; the response contains it, and it can't be read again."""
-        values = self.body(shapes.NewUser)
+        values = self.body()
         name, password = values.pop("username"), values.pop("password", None)
         made = services.create_user(name, values, password=password, **self.arguments)
-        response = self.changed(made.change, 201)
+        response = self.changed(made.change)
         response.data |= {"id": str(made.id) if made.id is not None else None, "password": made.secret}
         response.shown_once = ("password",)  # type: ignore[attr-defined]
         return response
@@ -76,31 +73,27 @@ class UserView(ApiView):
 
     serializer_class = shapes.UserRow
     rights = {"GET": Right.CHANGE_ACCOUNTS, "PATCH": Right.CHANGE_ACCOUNTS}
+    bodies = {"PATCH": shapes.UserChange}
     proof_methods = frozenset({"PATCH"})
 
-    @extend_schema(operation_id="users_get", responses=shapes.UserRow)
     def get(self, request: Request, user_id: int) -> Response:
         """Return one user."""
         return self.one(services.USER.one(users().filter(pk=user_id), user_id))
 
-    @extend_schema(operation_id="users_update", request=shapes.UserChange, responses=ChangeSerializer)
-    def patch(self, request: Request, user_id: int) -> Response:
+    def patch(self, request: Request, user_id: int) -> Change:
         """Update a user; omitted fields keep their value. `is_active: false` ends the user's sessions and revokes their API
         tokens immediately.
         """
-        values = self.body(shapes.UserChange)
-        return self.changed(services.update_user(user_id, values, **self.versioned_arguments))
+        return services.update_user(user_id, self.body(), **self.versioned_arguments)
 
 
 EndSessionsView = action(
-    "users_end_sessions",
     Right.CHANGE_ACCOUNTS,
     lambda view, user_id: services.end_sessions(user_id, **view.arguments),
     "Sign a user out everywhere; API tokens remain valid.",
     is_versioned=False,
 )
 UnlockView = action(
-    "users_unlock",
     Right.CHANGE_ACCOUNTS,
     lambda view, user_id: services.unlock_user(user_id, **view.arguments),
     "Reset the failed sign-in counts of a locked user, so that they can sign in again immediately.",
@@ -108,34 +101,29 @@ UnlockView = action(
 )
 
 
-class TeamFilter(django_filters.FilterSet):  # type: ignore[misc]
-    """Filters of the list of teams."""
-
-    search = PartFilter("name", label="substring of the name")
-
-
 def teams() -> "QuerySet[Any]":
     """Return teams with the numbers of their subjects and members."""
     return queries.teams().annotate(member_count=_counted(User.teams.through.objects.all(), "team"))
 
 
-class TeamsView(ListView, operation_id="teams_list", text="List teams."):
-    """Teams."""
+class TeamsView(ListView):
+    """List teams."""
 
     rights = {"GET": Right.READ, "POST": Right.CHANGE_ACCOUNTS}
     serializer_class = shapes.TeamRow
+    bodies = {"POST": shapes.NewTeam}
     rows = staticmethod(teams)
-    filterset_class = TeamFilter
+    filters = {
+        "search": PartFilter("name", label="substring of the name"),
+    }
     ordering_fields = ("name", "subjects", "members", "created_at")
     ordering_paths = {"subjects": "subject_count", "members": "member_count"}
     ordering = ("name",)
 
-    @extend_schema(operation_id="teams_create", request=shapes.NewTeam, responses=MADE)
-    def post(self, request: Request) -> Response:
+    def post(self, request: Request) -> Change:
         """Create a team."""
-        given = self.body(shapes.NewTeam)
-        change = team_service.create_team(given["name"], given.get("description", ""), **self.arguments)
-        return self.changed(change, 201)
+        given = self.body()
+        return team_service.create_team(given["name"], given.get("description", ""), **self.arguments)
 
 
 class TeamView(ApiView):
@@ -143,42 +131,40 @@ class TeamView(ApiView):
 
     serializer_class = shapes.TeamRow
     rights = {"GET": Right.READ, "PATCH": Right.CHANGE_ACCOUNTS, "DELETE": Right.CHANGE_ACCOUNTS}
+    bodies = {"PATCH": shapes.TeamChange}
 
-    @extend_schema(operation_id="teams_get", responses=shapes.TeamRow)
     def get(self, request: Request, team: str) -> Response:
         """Return one team."""
         return self.one(team_service.TEAM.one(teams().filter(name=team), team))
 
-    @extend_schema(operation_id="teams_update", request=shapes.TeamChange, responses=ChangeSerializer)
-    def patch(self, request: Request, team: str) -> Response:
+    def patch(self, request: Request, team: str) -> Change:
         """Update the description of a team."""
-        change = team_service.update_team(team, self.body(shapes.TeamChange)["description"], **self.versioned_arguments)
-        return self.changed(change)
+        return team_service.update_team(team, self.body()["description"], **self.versioned_arguments)
 
-    @extend_schema(operation_id="teams_delete", responses=ChangeSerializer)
-    def delete(self, request: Request, team: str) -> Response:
+    def delete(self, request: Request, team: str) -> Change:
         """Delete a team that owns no subjects."""
-        return self.changed(team_service.delete_team(team, **self.versioned_arguments))
+        return team_service.delete_team(team, **self.versioned_arguments)
 
 
 class MembersView(ApiView):
     """Members of a team."""
 
     rights = {"GET": Right.READ, "PUT": Right.CHANGE_ACCOUNTS}
+    is_list = True
     proof_methods = frozenset({"PUT"})
     serializer_class = shapes.Member
+    bodies = {"PUT": shapes.Members}
     filter_backends = [Ordering]
     ordering_fields = ("username", "role", "is_active")
     ordering = ("username",)
 
-    @extend_schema(operation_id="teams_members", parameters=[SEARCH], responses=shapes.Member(many=True))
+    @extend_schema(parameters=[SEARCH])
     def get(self, request: Request, team: str) -> Response:
         """List the members of a team."""
         team_service.TEAM.one(queries.teams().filter(name=team), team)
         return self.listed(searched(request, User.objects.filter(teams__name=team), "username"))
 
-    @extend_schema(operation_id="teams_set_members", request=shapes.Members, responses=ChangeSerializer)
-    def put(self, request: Request, team: str) -> Response:
+    @extend_schema(operation_id="teams_set_members")
+    def put(self, request: Request, team: str) -> Change:
         """Set the members of a team."""
-        change = services.set_members(team, self.body(shapes.Members)["members"], **self.versioned_arguments)
-        return self.changed(change)
+        return services.set_members(team, self.body()["members"], **self.versioned_arguments)

@@ -1,5 +1,7 @@
 """/analytics/tables/: what there is, narrowed, ordered, at a step that suits, with the runs that made it."""
 
+import csv
+import io
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -91,6 +93,15 @@ def test_no_run_yet_is_not_an_empty_answer(viewer: APIClient) -> None:
     body = asked(viewer)
     assert (body["state"], body["results"]) == ("filled", [])
     assert [made["id"] for made in body["runs"]] == [str(run.pk)]
+
+
+def test_an_export_has_the_columns_of_its_table(viewer: APIClient) -> None:
+    published("lag", [lag_row(ms(NOW) - MINUTE_MS)])
+    query = {"to": text(NOW), "step": "minute"}
+    [row] = asked(viewer, **query)["results"]
+    answer = viewer.get(LAG, query | {"format": "csv"})
+    header, *rows = csv.reader(io.StringIO(b"".join(answer).decode("utf-8-sig")))
+    assert (header, len(rows)) == (list(row), 1)
 
 
 @pytest.mark.database
