@@ -98,21 +98,12 @@ def _value(kind: type[T], row: Model, /, **others: Any) -> T:
 
 
 def _broker_group(row: models.BrokerGroup) -> domain.BrokerGroup:
-    return _value(
-        domain.BrokerGroup,
-        row,
-        kind=GroupKind(row.kind),
-        state=GroupState(row.state),
-        operator_state=OperatorState(row.operator_state),
-        in_sync=tuple(row.in_sync),
-        members=tuple(row.members),
-        preferred=tuple(row.preferred),
-        joining=tuple(row.joining),
-        incarnations=tuple(row.incarnations),
-        promotion_id=str(row.promotion_id or ""),
-        known_place=(row.known_epoch, row.known_version),
-        created_at_us=round(row.created_at.timestamp() * 1_000_000),
-    )
+    others = {
+        "promotion_id": str(row.promotion_id or ""),
+        "known_place": (row.known_epoch, row.known_version),
+        "created_at_us": round(row.created_at.timestamp() * 1_000_000),
+    }
+    return domain.BrokerGroup.of(vars(row) | others)
 
 
 def broker_group(name: str) -> domain.BrokerGroup | None:

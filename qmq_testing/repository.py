@@ -56,7 +56,7 @@ class MemoryRepository:
     def save_group(self, group: BrokerGroup, reason: str) -> None:
         with self.lock:
             there = self.groups.get(group.name)
-            if there is not None and there.master:
+            if there is not None and there.membership.master:
                 group = replace(there, state=group.state)
             self.groups[group.name] = group
 
@@ -101,8 +101,9 @@ class MemoryMembershipStore:
     def record_known(self, name: str, place: tuple[int, int]) -> None:
         with self._repository.lock:
             group = self._repository.groups[name]
-            if max(group.membership.place, group.known_place) < place:
-                self._repository.groups[name] = replace(group, known_place=place)
+            if max(group.membership.place, group.membership.known_place) < place:
+                membership = replace(group.membership, known_place=place)
+                self._repository.groups[name] = replace(group, membership=membership)
 
     def close(self) -> None:
         """There is no connection."""

@@ -175,7 +175,8 @@ class MembershipChanges:
         """
         membership = self._read(name)
         if membership is not None and intended is not None:
-            if membership == intended:
+            # That a newer one is known may have been recorded meanwhile.
+            if replace(membership, known_place=intended.known_place) == intended:
                 return MembershipAnswer(MembershipResult.DONE, membership)
             if membership.version >= intended.version:
                 return MembershipAnswer(MembershipResult.STALE, membership, "the membership has changed meanwhile")

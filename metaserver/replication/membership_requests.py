@@ -203,7 +203,7 @@ class MembershipRequests:
             live = self._directory.groups.get(name)
             if live is None or not self._records.is_recorded(name):
                 continue
-            logger.info("broker group %s has master %s, epoch %d, in sync: %s", name, *_summary(live.group.membership))
+            logger.info("broker group %s has master %s, epoch %d, in sync: %s", name, *_summary(live.membership))
             body = self._directory.membership_on_wire(live).encode()
             for node_id, report in live.reports.items():
                 connection = self._connections.get(node_id)
@@ -211,7 +211,7 @@ class MembershipRequests:
                     connection.push(encode_request(Command.ROLE, 0, body, flag=FLAG_ONE_WAY))
 
     def _membership(self, name: str) -> Membership:
-        return self._directory.groups[name].group.membership
+        return self._directory.groups[name].membership
 
     def _answer(self, connection: Connection, frame: Frame, made: MembershipAnswer) -> None:
         membership = None

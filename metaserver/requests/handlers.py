@@ -195,7 +195,7 @@ class MetaHandlers(ClientHandlers):
             self._write_behind.node(node)
         if group is not None:
             self._write_behind.group(group, registered.reason)
-            logger.info("broker group %s is %s, master %s", group.name, group.state, group.master)
+            logger.info("broker group %s is %s, master %s", group.name, group.state, group.membership.master)
             self._group_changed(group.name)
         return registered
 
@@ -284,7 +284,7 @@ def node_lines(directory: Directory, now_ms: int) -> tuple[NodeLine, ...]:
                 node.address,
                 node.admin_address,
                 str(state),
-                live.group.epoch if live is not None else 0,
+                live.membership.epoch if live is not None else 0,
                 node.log_end,
                 seen_at_ms,
             )

@@ -105,8 +105,8 @@ def plan_switch_over(name: str, to: str, expected_version: int | None) -> tuple[
     check_version(f"broker group {name}", version, expected_version)
     found, code = members(name), "broker_group.no_successor"
     master = found.leading
-    if master is None or len(found.group.members) == 1:
-        why = "it has one member" if len(found.group.members) == 1 else "no node serves as its master"
+    if master is None or len(found.group.membership.members) == 1:
+        why = "it has one member" if len(found.group.membership.members) == 1 else "no node serves as its master"
         raise Conflict(f"Broker group {name} can't switch over: {why}.", code=code)
     if not to:
         candidates = found.candidates(without=master.node_id)
@@ -126,7 +126,7 @@ def _member(found: Members, node_id: str) -> Member:
     """Return a member. Raises NotFound."""
     member = found.find(node_id)
     if member is None or not member.is_member:
-        names = ", ".join(found.group.members) or "none"
+        names = ", ".join(found.group.membership.members) or "none"
         raise NotFound(
             f"Node {node_id!r} is not a member of broker group {found.group.name}; members are {names}.",
             code="node.unknown",

@@ -10,6 +10,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from metaserver import queries
+from metaserver.domain import columns
 from metaserver.errors import NotFound
 from metaserver.memory.membership_wishes import CandidateLog, MembershipChange
 from metaserver.models import BrokerGroup, Node
@@ -19,6 +20,8 @@ from qmq_node.replication.rules.membership import ChangeRejected, Membership
 
 WHY = "why"
 """What the audit log has in `after` in addition to the changed columns: the reason as code, values and text."""
+NOT_CHANGED = ("name", "in_sync_min", "copies", "known_place")
+"""Columns that no change of the membership sets: what operators decide, and what `record_known` sets."""
 
 
 def stored_membership(name: str) -> Membership:
@@ -100,17 +103,10 @@ def record_known(name: str, place: tuple[int, int]) -> None:
 
 
 def _columns(membership: Membership) -> dict[str, Any]:
-    return {
-        "master": membership.master,
-        "members": list(membership.members),
-        "in_sync": list(membership.in_sync),
-        "joining": list(membership.joining),
-        "incarnations": list(membership.incarnations),
-        "master_boot_id": membership.master_boot_id,
-        "epoch": membership.epoch,
-        "in_sync_version": membership.version,
-        "promotion_id": UUID(membership.promotion_id) if membership.promotion_id else None,
-    }
+    """The columns that a change sets."""
+    found = {name: list(value) if isinstance(value, tuple) else value for name, value in columns(membership).items()}
+    changed = {name: value for name, value in found.items() if name not in NOT_CHANGED}
+    return changed | {"promotion_id": UUID(membership.promotion_id) if membership.promotion_id else None}
 
 
 def _in_audit(value: Any) -> Any:

@@ -1,6 +1,6 @@
 """The membership of a broker group: who is master, who is in sync, and the changes of both. Pure."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from qmq.protocol.group_memberships import MEMBERS_MAX, GroupMembership, InSyncChange
 from qmq.protocol.reasons import RESTORED
@@ -41,9 +41,9 @@ class Membership:
     master_boot_id: str = ""
     """Identifies the process of the master that was promoted. No other leads the epoch: after a restart, the node may have lost
     what it had not synced, or have an older copy of its data folder. "": the master began the epoch as the only member."""
-    copies: int = field(default=1, compare=False)
+    copies: int = 1
     """How many members the group should have, where the membership was read from the database. Nodes do not get it."""
-    known_place: tuple[int, int] = field(default=(0, 0), compare=False)
+    known_place: tuple[int, int] = (0, 0)
     """As `copies`: the highest place of which a metaserver recorded that it is known although the stored membership is older."""
 
     @classmethod
