@@ -21,6 +21,7 @@ from metaserver.memory.registration_rules import lease_refusal, log_end_refusal,
 from metaserver.memory.route_table import SUBJECT_GROUPS_MIN
 from metaserver.reports import StoredReport
 from qmq.clock import Clock
+from qmq.conversion import convert
 from qmq.protocol.codes import BrokerRequestType, ReplicaRole
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
 from qmq.protocol.reasons import NO_REASON, Code, Reason
@@ -175,20 +176,14 @@ class Directory(GroupTable):
         """The node with the highest place that its log had, or that of the node that it replaces; whether it is below that now."""
         place = (max(1, request.log_epoch), request.log_end)
         epoch, end = max([place, *(node.log_place for node in (known, replaced) if node is not None)])
-        node = Node(
-            request.node_id,
-            request.broker_group,
-            request.role,
-            request.address,
-            request.admin_address,
-            request.version,
-            end,
-            known.log_end_version if known is not None else 0,
-            self._clock.wall_ms(),
-            epoch,
-            request.sync_address,
-            request.rack,
-            self._report(request),
+        node = convert(
+            Node,
+            request,
+            log_end=end,
+            log_end_version=known.log_end_version if known is not None else 0,
+            reported_at_ms=self._clock.wall_ms(),
+            log_epoch=epoch,
+            report=self._report(request),
         )
         return node, place < (epoch, end)
 

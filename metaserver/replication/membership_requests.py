@@ -11,6 +11,7 @@ from metaserver.memory.directory import Directory
 from metaserver.memory.membership_wishes import MembershipWish, is_replicating
 from metaserver.replication.membership_changes import MembershipAnswer, MembershipChanges
 from metaserver.replication.membership_records import MembershipRecords
+from qmq.conversion import convert
 from qmq.errors import ProtocolError
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.extensions import NodeRegisterResponse
@@ -46,15 +47,7 @@ class MembershipRequests:
         """Answer a CHANGE_IN_SYNC of a master. Raises ProtocolError."""
         request = ChangeInSyncRequest.decode(frame.body)
         self._check_sender(connection, request.broker_group, request.node_id)
-        change = ChangeInSync(
-            request.node_id,
-            request.epoch,
-            request.promotion_id,
-            request.in_sync_version,
-            request.change,
-            request.member,
-            request.incarnation,
-        )
+        change = convert(ChangeInSync, request, version=request.in_sync_version)
         reason = (
             Reason.of(Code.NODE_WITH, node=request.member, why=request.reason)
             if request.reason
@@ -76,14 +69,7 @@ class MembershipRequests:
                 MembershipAnswer(MembershipResult.REFUSED, self._membership(request.broker_group), reason),
             )
             return
-        resignation = Resignation(
-            request.node_id,
-            request.epoch,
-            request.promotion_id,
-            request.in_sync_version,
-            request.successor,
-            request.is_leaving,
-        )
+        resignation = convert(Resignation, request, version=request.in_sync_version)
         boot_id, promotion_id = live.reports[request.successor].request.boot_id, self._directory.new_promotion_id()
         code = Code.STOPS_AND_SWITCHES_OVER if request.is_leaving else Code.SWITCHES_OVER
         reason = Reason.of(code, master=request.node_id, node=request.successor)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from qmq.conversion import convert
 from qmq.protocol.group_memberships import MEMBERS_MAX, GroupMembership, InSyncChange
 from qmq.protocol.reasons import RESTORED
 
@@ -49,35 +50,18 @@ class Membership:
     @classmethod
     def of(cls, sent: GroupMembership) -> "Membership":
         """Return a membership as a metaserver sent it."""
-        return cls(
-            sent.broker_group,
-            sent.members,
-            sent.master,
-            sent.in_sync,
-            sent.epoch,
-            sent.in_sync_version,
-            sent.promotion_id,
-            sent.in_sync_min,
-            tuple(member for place, member in enumerate(sent.members) if sent.joining >> place & 1),
-            sent.incarnations,
-            sent.master_boot_id,
-        )
+        joining = tuple(member for place, member in enumerate(sent.members) if sent.joining >> place & 1)
+        return convert(cls, sent, version=sent.in_sync_version, joining=joining, copies=1, known_place=(0, 0))
 
     def sent(self, master_sync_address: str) -> GroupMembership:
         """Return the membership to send to nodes; "" if the master's sync address is not known."""
-        return GroupMembership(
-            self.broker_group,
-            self.epoch,
-            self.promotion_id,
-            self.master,
-            master_sync_address,
-            self.version,
-            self.in_sync_min,
-            self.members,
-            self.in_sync,
-            sum(1 << place for place, member in enumerate(self.members) if member in self.joining),
-            self.incarnations,
-            self.master_boot_id,
+        joining = sum(1 << place for place, member in enumerate(self.members) if member in self.joining)
+        return convert(
+            GroupMembership,
+            self,
+            master_sync_address=master_sync_address,
+            in_sync_version=self.version,
+            joining=joining,
         )
 
     def incarnation_of(self, member: str) -> str:
