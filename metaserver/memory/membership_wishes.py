@@ -34,11 +34,7 @@ class CandidateLog:
     """The epoch of its newest commit, and its end."""
 
     def check(self, stored: tuple[int, int, int] | None) -> None:
-        """Raises LogLost if the log had reached a higher place, which another metaserver may have stored.
-
-        Args:
-            stored: version, epoch and end of the log; None if nothing is stored of the node.
-        """
+        """Raises LogLost if the log had reached a higher place, which another metaserver may have stored."""
         if stored is not None and self.place < stored[1:]:
             raise LogLost(self.node_id, self.place[1], stored)
 
@@ -96,6 +92,27 @@ class MembershipWish:
     """Whether it replaces a membership that was restored from a backup; all other changes are rejected then."""
     log: CandidateLog | None = None
     """Of the node that a promotion makes the master: compared with what is stored of it when the change is made."""
+
+    def applied_to(
+        self,
+        membership: Membership,
+        newest_place: tuple[int, int] | None,
+        stored_log: Callable[[str], tuple[int, int, int] | None],
+    ) -> Membership:
+        """Return the changed membership. Raises ChangeRejected.
+
+        Args:
+            membership: as it is stored.
+            newest_place: the highest epoch and version of it that the caller has seen; None: the change replaces a membership
+                that was restored from a backup.
+            stored_log: returns version, epoch and end of a node's log; None if nothing is stored of the node.
+        """
+        if newest_place is not None:
+            membership.check_not_restored(newest_place)
+        changed = self.change(membership)
+        if self.log is not None:
+            self.log.check(stored_log(self.log.node_id))
+        return changed
 
 
 def is_replicating(request: NodeRegisterRequest) -> bool:

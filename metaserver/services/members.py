@@ -11,6 +11,7 @@ from metaserver import queries
 from metaserver.choices import GroupKind, OperatorState
 from metaserver.errors import Conflict, NotFound, Stale
 from metaserver.memory.members import Member, Members
+from metaserver.memory.membership_wishes import MembershipWish
 from metaserver.models import BrokerGroup, Node
 from metaserver.services.broker_groups import locked
 from metaserver.services.changes import Change, VersionedRequest, changing, check_version
@@ -174,10 +175,9 @@ def promote(name: str, node_id: str, accept_loss_bytes: int | None, **request: U
                 str(uuid4()),
             )  # fmt: skip
         try:
-            changed = change_membership(
-                name, promotion.applied_to, found.newest_place if is_clean else None, action="promote_by_operator",
-                actor=request["actor"], reason=request.get("reason", ""), also={"accepted_loss_bytes": str(at_risk)},
-            )  # fmt: skip
+            wish = MembershipWish(promotion.applied_to, "promote_by_operator", Reason(request.get("reason", "")))
+            place, accepted = found.newest_place if is_clean else None, {"accepted_loss_bytes": str(at_risk)}
+            changed = change_membership(name, wish, place, actor=request["actor"], also=accepted)
         except ChangeRejected as rejected:
             if rejected.is_stale:
                 raise Stale(f"Broker group {name} changed in the meantime. Reload it and try again.") from rejected

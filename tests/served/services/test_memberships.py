@@ -31,9 +31,8 @@ def begin(in_sync: tuple[str, ...] = ("a", "b")) -> Membership:
 
 
 def made(change: Change, newest: tuple[int, int] | None = (0, 0)) -> Membership:
-    return memberships.change_membership(
-        "g1", change.applied_to, newest, action="test", actor=METASERVER, reason="tests"
-    )
+    wish = MembershipWish(change.applied_to, "test", Reason("tests"))
+    return memberships.change_membership("g1", wish, newest, actor=METASERVER, also={})
 
 
 def removal(membership: Membership, member: str = "b") -> ChangeInSync:
@@ -54,10 +53,8 @@ def test_a_node_whose_log_is_stored_with_a_higher_end_is_not_promoted() -> None:
     )
 
     def promoted(place: tuple[int, int]) -> Membership:
-        log = CandidateLog("b", place)
-        return memberships.change_membership(
-            "g1", change(membership).applied_to, (0, 0), action="promote", actor=METASERVER, log=log, reason=""
-        )
+        wish = MembershipWish(change(membership).applied_to, "promote", Reason(), log=CandidateLog("b", place))
+        return memberships.change_membership("g1", wish, (0, 0), actor=METASERVER, also={})
 
     with pytest.raises(LogLost, match="node b: its log ends at 800, before the 900 that is stored") as lost:
         promoted((1, 800))
@@ -111,7 +108,8 @@ def test_a_change_that_another_one_overtakes_is_not_made() -> None:
 
     entries = AuditEntry.objects.count()
     with pytest.raises(ChangeRejected, match="has changed meanwhile") as rejected:
-        memberships.change_membership("g1", overtaken, (0, 0), action="test", actor=METASERVER, reason="")
+        wish = MembershipWish(overtaken, "test", Reason())
+        memberships.change_membership("g1", wish, (0, 0), actor=METASERVER, also={})
     assert rejected.value.is_stale
     assert AuditEntry.objects.count() == entries
 
@@ -153,7 +151,8 @@ def test_a_newer_place_that_is_recorded_meanwhile_keeps_a_membership_from_its_ch
         return removal(membership).applied_to(read)
 
     with pytest.raises(ChangeRejected, match="has changed meanwhile"):
-        memberships.change_membership("g1", overtaken, (0, 0), action="test", actor=METASERVER, reason="")
+        wish = MembershipWish(overtaken, "test", Reason())
+        memberships.change_membership("g1", wish, (0, 0), actor=METASERVER, also={})
     assert memberships.stored_membership("g1") == membership
 
 

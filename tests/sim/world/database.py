@@ -266,12 +266,7 @@ class MembershipStore:
 
     def change(self, name: str, wish: MembershipWish, newest_place: tuple[int, int] | None) -> Membership:
         membership = self.read(name)
-        if newest_place is not None:
-            membership.check_not_restored(newest_place)
-        changed, log = wish.change(membership), wish.log
-        if log is not None:
-            node = self._database.stored.nodes.get(log.node_id)
-            log.check(None if node is None else (node.log_end_version, *node.log_place))
+        changed = wish.applied_to(membership, newest_place, self._stored_log)
         # Another metaserver may change the membership between the two queries.
         self._database.query(self._host)
         there = self._database.stored.groups.get(name)
@@ -286,6 +281,10 @@ class MembershipStore:
         self._database.changed(group=name)
         self._database.reply()
         return changed
+
+    def _stored_log(self, node_id: str) -> tuple[int, int, int] | None:
+        node = self._database.stored.nodes.get(node_id)
+        return None if node is None else (node.log_end_version, *node.log_place)
 
     def record_known(self, name: str, place: tuple[int, int]) -> None:
         self._database.query(self._host)
