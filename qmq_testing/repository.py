@@ -86,7 +86,7 @@ class MemoryMembershipStore:
             raise QmqError(f"Broker group {name!r} not found.")
         return group.membership
 
-    def change(self, name: str, wish: MembershipWish, newest_place: tuple[int, int] | None) -> Membership:
+    def change(self, name: str, wish: MembershipWish, newest_place: tuple[int, int]) -> Membership:
         with self._repository.lock:
             membership = self.read(name)
             changed = wish.applied_to(membership, newest_place, self._stored_log)

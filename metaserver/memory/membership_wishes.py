@@ -89,25 +89,24 @@ class MembershipWish:
     action: str
     reason: Reason
     is_recovery: bool = False
-    """Whether it replaces a membership that was restored from a backup; all other changes are rejected then."""
+    """Whether it may replace a membership that was restored from a backup; all other changes are rejected then."""
     log: CandidateLog | None = None
     """Of the node that a promotion makes the master: compared with what is stored of it when the change is made."""
 
     def applied_to(
         self,
         membership: Membership,
-        newest_place: tuple[int, int] | None,
+        newest_place: tuple[int, int],
         stored_log: Callable[[str], tuple[int, int, int] | None],
     ) -> Membership:
         """Return the changed membership. Raises ChangeRejected.
 
         Args:
             membership: as it is stored.
-            newest_place: the highest epoch and version of it that the caller has seen; None: the change replaces a membership
-                that was restored from a backup.
+            newest_place: the highest epoch and version of it that the caller has seen.
             stored_log: returns version, epoch and end of a node's log; None if nothing is stored of the node.
         """
-        if newest_place is not None:
+        if not self.is_recovery:
             membership.check_not_restored(newest_place)
         changed = self.change(membership)
         if self.log is not None:

@@ -122,8 +122,7 @@ class MembershipRequests:
         self._supervisor.background("membership_change", make())
 
     async def _made(self, name: str, wish: MembershipWish) -> MembershipAnswer:
-        place = None if wish.is_recovery else self._directory.newest_place(name)
-        own = self._membership(name)
+        own, place = self._membership(name), self._directory.newest_place(name)
 
         def change(membership: Membership) -> Membership:
             if not wish.is_recovery:

@@ -175,9 +175,10 @@ def promote(name: str, node_id: str, accept_loss_bytes: int | None, **request: U
                 str(uuid4()),
             )  # fmt: skip
         try:
-            wish = MembershipWish(promotion.applied_to, "promote_by_operator", Reason(request.get("reason", "")))
-            place, accepted = found.newest_place if is_clean else None, {"accepted_loss_bytes": str(at_risk)}
-            changed = change_membership(name, wish, place, actor=request["actor"], also=accepted)
+            reason = Reason(request.get("reason", ""))
+            wish = MembershipWish(promotion.applied_to, "promote_by_operator", reason, is_recovery=not is_clean)
+            accepted = {"accepted_loss_bytes": str(at_risk)}
+            changed = change_membership(name, wish, found.newest_place, actor=request["actor"], also=accepted)
         except ChangeRejected as rejected:
             if rejected.is_stale:
                 raise Stale(f"Broker group {name} changed in the meantime. Reload it and try again.") from rejected

@@ -34,7 +34,7 @@ def stored_membership(name: str) -> Membership:
 
 @transaction.atomic
 def change_membership(
-    name: str, wish: MembershipWish, newest_place: tuple[int, int] | None, *, actor: Actor, also: Mapping[str, Any]
+    name: str, wish: MembershipWish, newest_place: tuple[int, int], *, actor: Actor, also: Mapping[str, Any]
 ) -> Membership:
     """Change a broker group's membership with one conditional UPDATE, and write the audit entry of it; return the
     changed membership.
@@ -42,7 +42,7 @@ def change_membership(
     If the database raises an error, it is unknown whether the change was made: read the membership again.
 
     Args:
-        newest_place: as for `MembershipWish.applied_to`.
+        newest_place: the highest epoch and version of the membership that the caller has seen.
         also: what the audit log says in addition to the changed columns.
 
     Raises:

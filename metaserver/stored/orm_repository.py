@@ -88,7 +88,7 @@ class OrmMembershipStore(_Connected):
     def read(self, name: str) -> Membership:
         return self._run(lambda: memberships.stored_membership(name))
 
-    def change(self, name: str, wish: MembershipWish, newest_place: tuple[int, int] | None) -> Membership:
+    def change(self, name: str, wish: MembershipWish, newest_place: tuple[int, int]) -> Membership:
         why = {memberships.WHY: wish.reason.as_json()}
         return self._run(lambda: memberships.change_membership(name, wish, newest_place, actor=METASERVER, also=why))
 

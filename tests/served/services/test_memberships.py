@@ -30,8 +30,8 @@ def begin(in_sync: tuple[str, ...] = ("a", "b")) -> Membership:
     return memberships.stored_membership("g1")
 
 
-def made(change: Change, newest: tuple[int, int] | None = (0, 0)) -> Membership:
-    wish = MembershipWish(change.applied_to, "test", Reason("tests"))
+def made(change: Change, newest: tuple[int, int] = (0, 0), *, is_recovery: bool = False) -> Membership:
+    wish = MembershipWish(change.applied_to, "test", Reason("tests"), is_recovery)
     return memberships.change_membership("g1", wish, newest, actor=METASERVER, also={})
 
 
@@ -136,7 +136,7 @@ def test_a_membership_of_which_a_newer_place_is_recorded_is_not_changed() -> Non
         with pytest.raises(ChangeRejected, match="the database was restored from a backup"):
             made(promotion(membership))
     assert memberships.stored_membership("g1") == replace(membership, known_place=(epoch + 1, 0))
-    changed = made(promotion(membership), None)
+    changed = made(promotion(membership), is_recovery=True)
     assert changed.epoch == epoch + 1
     assert made(promotion(changed)).epoch == epoch + 2, "the membership is as new as what was known"
 

@@ -264,7 +264,7 @@ class MembershipStore:
             raise QmqError(f"Broker group {name!r} not found.")
         return group.membership
 
-    def change(self, name: str, wish: MembershipWish, newest_place: tuple[int, int] | None) -> Membership:
+    def change(self, name: str, wish: MembershipWish, newest_place: tuple[int, int]) -> Membership:
         membership = self.read(name)
         changed = wish.applied_to(membership, newest_place, self._stored_log)
         # Another metaserver may change the membership between the two queries.

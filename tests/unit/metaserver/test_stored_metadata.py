@@ -173,6 +173,11 @@ async def test_of_two_memberships_of_a_group_the_newer_one_applies() -> None:
     assert live.membership.epoch == 4
 
 
+def test_another_membership_changes_nothing_that_operators_decided_or_that_is_known() -> None:
+    other = replace(REPLICATED.membership, epoch=9, in_sync_min=1, copies=3, known_place=(9, 9))
+    assert REPLICATED.with_membership(other) == changed(REPLICATED, epoch=9)
+
+
 async def test_of_two_memberships_at_one_place_the_stored_one_applies() -> None:
     """Two metaservers created the group at the same time: one of the memberships was stored."""
     memory = Memory()
