@@ -112,6 +112,17 @@ async def test_changes_are_appended_and_loaded_again_after_a_power_cut() -> None
         assert await loaded(state) == content_of(directory)
 
 
+async def test_a_newer_place_of_a_membership_that_becomes_known_is_saved() -> None:
+    disk = empty_disk()
+    directory = await filled(metadata())
+    file = RouteFile(disk, PATH)
+    await file.save(directory)
+    directory.groups["g1"].reported_place = (9, 9)
+    await file.save(directory)
+    (group,) = (await loaded(disk)).broker_groups
+    assert group.membership.known_place == (9, 9)
+
+
 async def test_a_crash_at_any_step_of_a_save_leaves_that_save_or_the_one_before() -> None:
     for step in range(40):
         disk = empty_disk()
