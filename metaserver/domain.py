@@ -1,7 +1,7 @@
 """The metadata as frozen values: what the database holds, and what answers are built from. Pure."""
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -44,82 +44,68 @@ class Node:
         return replace(self, log_end=other.log_end, log_epoch=other.log_epoch, log_end_version=other.log_end_version)
 
 
+RENAMED = {"broker_group": "name", "version": "in_sync_version"}
+"""Fields of a membership that have another name in the database and in the route file."""
+
+
+def columns(membership: Membership) -> dict[str, Any]:
+    """Return the fields of a membership by the names that they have in the database and in the route file."""
+    return {RENAMED.get(field.name, field.name): getattr(membership, field.name) for field in fields(Membership)}
+
+
 @dataclass(frozen=True, slots=True)
 class BrokerGroup:
     """A broker group as it is stored: the source of truth for epoch, master and in-sync set."""
 
-    name: str
     kind: GroupKind
     state: GroupState
-    epoch: int
-    master: str
-    """Node id."""
-    in_sync: tuple[str, ...]
-    in_sync_version: int = 0
+    membership: Membership
+    """What is changed by compare-and-set. In the route file, `known_place` is the highest that the metaserver knew."""
     operator_state: OperatorState = OperatorState.NORMAL
-    members: tuple[str, ...] = ()
-    """Node ids."""
-    in_sync_min: int = 2
-    promotion_id: str = ""
-    """Identifies the promotion that began the epoch; "" if there was none."""
-    copies: int = 1
-    """How many members the group should have."""
     preferred: tuple[str, ...] = ()
     """Node ids: of members with equally long logs, the first is promoted."""
-    joining: tuple[str, ...] = ()
-    """Node ids of members that have not been in sync since they became members."""
-    incarnations: tuple[str, ...] = ()
-    """In the order of `members`: `Membership.incarnations`."""
-    master_boot_id: str = ""
-    """Of the process that was promoted: `Membership.master_boot_id`."""
-    known_place: tuple[int, int] = (0, 0)
-    """The highest epoch and version that are known although the stored membership is older: `Membership.known_place`.
-    In the route file, the highest that the metaserver knew."""
     created_at_us: int = field(default=0, compare=False)
     """When it was stored for the first time, in microseconds since 1970: a group that is removed and created again is another
     one. 0: it is not known yet."""
 
-    @property
-    def membership(self) -> Membership:
-        """What is changed by compare-and-set."""
-        return Membership(
-            self.name,
-            self.members,
-            self.master,
-            self.in_sync,
-            self.epoch,
-            self.in_sync_version,
-            self.promotion_id,
-            self.in_sync_min,
-            self.joining,
-            self.incarnations,
-            self.master_boot_id,
-            self.copies,
-            self.known_place,
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> "BrokerGroup":
+        """Return the group of a record as `record` returns it. It may have lists instead of tuples, and further items."""
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in record.items()
+        }
+        names = {field.name: RENAMED.get(field.name, field.name) for field in fields(Membership)}
+        return cls(
+            GroupKind(values["kind"]),
+            GroupState(values["state"]),
+            Membership(**{field: values[name] for field, name in names.items()}),
+            OperatorState(values["operator_state"]),
+            values["preferred"],
+            values["created_at_us"],
         )
 
+    def record(self) -> dict[str, Any]:
+        """Return the fields of the group and of its membership side by side, as the database and the route file have them."""
+        own = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "membership"}
+        return columns(self.membership) | own
+
+    @property
+    def name(self) -> str:
+        return self.membership.broker_group
+
     def with_membership(self, membership: Membership) -> "BrokerGroup":
-        """Return this group with another master, in-sync set, members, epoch and promotion."""
-        return replace(
-            self,
-            epoch=membership.epoch,
-            master=membership.master,
-            in_sync=membership.in_sync,
-            in_sync_version=membership.version,
-            members=membership.members,
-            promotion_id=membership.promotion_id,
-            joining=membership.joining,
-            incarnations=membership.incarnations,
-            master_boot_id=membership.master_boot_id,
-        )
+        """Return this group with another membership, except for what operators decided and what is known of newer ones."""
+        own = self.membership
+        changed = replace(membership, in_sync_min=own.in_sync_min, copies=own.copies, known_place=own.known_place)
+        return replace(self, membership=changed)
 
     def with_decisions_of(self, stored: "BrokerGroup") -> "BrokerGroup":
         """Return this group with what operators decided, which is always taken from the database."""
+        decided = stored.membership
         return replace(
             self,
+            membership=replace(self.membership, in_sync_min=decided.in_sync_min, copies=decided.copies),
             operator_state=stored.operator_state,
-            in_sync_min=stored.in_sync_min,
-            copies=stored.copies,
             preferred=stored.preferred,
             created_at_us=stored.created_at_us,
         )

@@ -3,18 +3,16 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
 
-from django.db.models import Count, F, Model, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from metaserver import domain, models
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
 from metaserver.errors import NotFound
 from metaserver.memory.members import Members
+from qmq.conversion import convert
 from qmq.protocol.names import real_subject
-
-T = TypeVar("T")
 
 CHANGES_MAX = 5_000
 """Changes whose rows are loaded one by one; behind by more, a reader loads everything."""
@@ -92,27 +90,13 @@ def snapshot(row: models.SubjectRoute, subject: str) -> domain.Route:
     return domain.Route(subject, tuple(row.broker_groups), row.version, row.created_at_ms, phases)
 
 
-def _value(kind: type[T], row: Model, /, **others: Any) -> T:
-    """A row as a plain value, whose fields are the row's, or `others`."""
-    return kind(**{name: getattr(row, name) for name in kind.__annotations__ if name not in others}, **others)
-
-
 def _broker_group(row: models.BrokerGroup) -> domain.BrokerGroup:
-    return _value(
-        domain.BrokerGroup,
-        row,
-        kind=GroupKind(row.kind),
-        state=GroupState(row.state),
-        operator_state=OperatorState(row.operator_state),
-        in_sync=tuple(row.in_sync),
-        members=tuple(row.members),
-        preferred=tuple(row.preferred),
-        joining=tuple(row.joining),
-        incarnations=tuple(row.incarnations),
-        promotion_id=str(row.promotion_id or ""),
-        known_place=(row.known_epoch, row.known_version),
-        created_at_us=round(row.created_at.timestamp() * 1_000_000),
-    )
+    others = {
+        "promotion_id": str(row.promotion_id or ""),
+        "known_place": (row.known_epoch, row.known_version),
+        "created_at_us": round(row.created_at.timestamp() * 1_000_000),
+    }
+    return domain.BrokerGroup.of(vars(row) | others)
 
 
 def broker_group(name: str) -> domain.BrokerGroup | None:
@@ -123,7 +107,7 @@ def broker_group(name: str) -> domain.BrokerGroup | None:
 
 def _node(row: models.Node) -> domain.Node:
     reported_at_ms = round(row.leased_at.timestamp() * 1000) if row.leased_at is not None else 0
-    return _value(domain.Node, row, broker_group=row.broker_group.name, reported_at_ms=reported_at_ms)
+    return convert(domain.Node, row, broker_group=row.broker_group.name, reported_at_ms=reported_at_ms)
 
 
 def group_members(name: str, now: datetime) -> Members | None:
@@ -188,7 +172,7 @@ def _rules(subjects: QuerySet[models.Subject]) -> dict[str, domain.SubjectRule]:
     has_rule = Q(archived_at__isnull=False) | Q(allowed_groups__isnull=False) | Q(retention_hours__isnull=False)
     has_quota = Q(messages_per_second__isnull=False) | Q(bytes_per_second__isnull=False)
     return {
-        row.name: _value(
+        row.name: convert(
             domain.SubjectRule,
             row,
             is_archived=row.archived_at is not None,

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from qmq.conversion import convert
 from qmq.protocol.codes import ReplicaRole
 from qmq.protocol.extensions import NodeRegisterRequest
 from qmq.protocol.reasons import Code, Reason, joined
@@ -47,19 +48,13 @@ class StoredReport:
     @classmethod
     def of(cls, request: NodeRegisterRequest, newest_place: tuple[int, int]) -> Self:
         """Return what a heartbeat says."""
-        return cls(
-            request.replica_role.name.lower(),
-            request.epoch,
-            max(1, request.log_epoch),
-            request.log_end,
-            request.high_watermark,
-            request.master_silent_ms,
-            request.problems,
-            {slave.node_id: slave.end for slave in request.slaves},
-            request.incarnation,
-            request.boot_id,
-            newest_place,
-            request.limitations,
+        return convert(
+            cls,
+            request,
+            role=request.replica_role.name.lower(),
+            log_epoch=max(1, request.log_epoch),
+            slaves={slave.node_id: slave.end for slave in request.slaves},
+            newest_place=newest_place,
         )
 
     @classmethod

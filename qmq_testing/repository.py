@@ -56,7 +56,7 @@ class MemoryRepository:
     def save_group(self, group: BrokerGroup, reason: str) -> None:
         with self.lock:
             there = self.groups.get(group.name)
-            if there is not None and there.master:
+            if there is not None and there.membership.master:
                 group = replace(there, state=group.state)
             self.groups[group.name] = group
 
@@ -86,23 +86,23 @@ class MemoryMembershipStore:
             raise QmqError(f"Broker group {name!r} not found.")
         return group.membership
 
-    def change(self, name: str, wish: MembershipWish, newest_place: tuple[int, int] | None) -> Membership:
+    def change(self, name: str, wish: MembershipWish, newest_place: tuple[int, int]) -> Membership:
         with self._repository.lock:
             membership = self.read(name)
-            if newest_place is not None:
-                membership.check_not_restored(newest_place)
-            changed, log = wish.change(membership), wish.log
-            node = self._repository.nodes.get(log.node_id) if log is not None else None
-            if log is not None and node is not None:
-                log.check((node.log_end_version, *node.log_place))
+            changed = wish.applied_to(membership, newest_place, self._stored_log)
             self._repository.groups[name] = self._repository.groups[name].with_membership(changed)
             return changed
+
+    def _stored_log(self, node_id: str) -> tuple[int, int, int] | None:
+        node = self._repository.nodes.get(node_id)
+        return None if node is None else (node.log_end_version, *node.log_place)
 
     def record_known(self, name: str, place: tuple[int, int]) -> None:
         with self._repository.lock:
             group = self._repository.groups[name]
-            if max(group.membership.place, group.known_place) < place:
-                self._repository.groups[name] = replace(group, known_place=place)
+            if max(group.membership.place, group.membership.known_place) < place:
+                membership = replace(group.membership, known_place=place)
+                self._repository.groups[name] = replace(group, membership=membership)
 
     def close(self) -> None:
         """There is no connection."""

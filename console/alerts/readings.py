@@ -110,12 +110,12 @@ def of_members(groups: Iterable[Members], role_changes: Mapping[str, int]) -> It
         role_changes: by broker group, how often it got another master recently.
     """
     for members in groups:
-        group, in_sync = members.group, len(members.group.in_sync)
-        if not group.master:
+        group, in_sync = members.group, len(members.group.membership.in_sync)
+        if not group.membership.master:
             continue
-        yield Reading(Kind.COPIES, group.name, float(max(0, group.copies - in_sync)))
+        yield Reading(Kind.COPIES, group.name, float(max(0, group.membership.copies - in_sync)))
         yield Reading(Kind.BELOW_MINIMUM, group.name, float(max(0, group.membership.in_sync_min_in_force - in_sync)))
-        if len(group.members) > 1:
+        if len(group.membership.members) > 1:
             yield Reading(Kind.NO_CANDIDATE, group.name, 1.0 if members.candidate_problem else 0.0)
         yield Reading(Kind.ROLE_CHANGES, group.name, float(role_changes.get(group.name, 0)))
         for member in members.nodes:

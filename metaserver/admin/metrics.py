@@ -54,17 +54,17 @@ class MetaMetrics(DaemonMetrics):
         ):
             yield self.gauge(name, text, value)
         groups = meta.directory.groups
-        brokers = [live.group for live in groups.values() if live.group.kind is GroupKind.BROKER]
+        brokers = {name: live.membership for name, live in groups.items() if live.group.kind is GroupKind.BROKER}
         is_live = {name: int(live.state is not GroupState.OFFLINE) for name, live in groups.items()}
         for name, text, values in (
             (
                 "broker_group_epoch",
                 "Epoch, which rises with each promotion",
-                {group.name: group.epoch for group in brokers},
+                {name: one.epoch for name, one in brokers.items()},
             ),
-            ("broker_group_members", "Members", {group.name: len(group.members) for group in brokers}),
-            ("broker_group_in_sync", "Members in sync", {group.name: len(group.in_sync) for group in brokers}),
-            ("broker_group_copies", "Members that it should have", {group.name: group.copies for group in brokers}),
+            ("broker_group_members", "Members", {name: len(one.members) for name, one in brokers.items()}),
+            ("broker_group_in_sync", "Members in sync", {name: len(one.in_sync) for name, one in brokers.items()}),
+            ("broker_group_copies", "Members that it should have", {name: one.copies for name, one in brokers.items()}),
             ("broker_group_live", "1 when the group is not offline", is_live),
         ):
             yield self.gauge_by(name, text, "broker_group", values)

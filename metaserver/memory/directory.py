@@ -21,6 +21,7 @@ from metaserver.memory.registration_rules import lease_refusal, log_end_refusal,
 from metaserver.memory.route_table import SUBJECT_GROUPS_MIN
 from metaserver.reports import StoredReport
 from qmq.clock import Clock
+from qmq.conversion import convert
 from qmq.protocol.codes import BrokerRequestType, ReplicaRole
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
 from qmq.protocol.reasons import NO_REASON, Code, Reason
@@ -64,7 +65,11 @@ class Directory(GroupTable):
     def head(self) -> Metadata:
         """Everything except routes, as it is to be stored."""
         groups = tuple(
-            replace(live.group, state=live.state, known_place=self.newest_place(name))
+            replace(
+                live.group,
+                state=live.state,
+                membership=replace(live.membership, known_place=self.newest_place(name)),
+            )
             for name, live in self.groups.items()
         )
         return Metadata(groups, tuple(self.nodes.values()), (), self.rules, self.paused, self._peers.has_live)
@@ -85,7 +90,7 @@ class Directory(GroupTable):
         if refusal is not None:
             code, why = refusal
             return Registered(self._answer(live, Reason(why), code=code))
-        if live is not None and live.group.master not in ("", request.node_id):
+        if live is not None and live.membership.master not in ("", request.node_id):
             return self._register_slave(request, live, known, now)
         return self._register_master(request, live, known, now)
 
@@ -102,7 +107,7 @@ class Directory(GroupTable):
         node, is_older = self._reported_node(request, known)
         if is_older and live is not None and not live.is_replicated:
             # What it writes in its new epoch does not bring back what the only member before it had.
-            node = replace(node, log_epoch=max(node.log_epoch, live.group.epoch))
+            node = replace(node, log_epoch=max(node.log_epoch, live.membership.epoch))
         if live is not None and live.is_replicated and not _serves(request):
             # Clients keep its address, or that of the master before it, until a member serves or the group is overdue.
             self._note(live, request, node, now)
@@ -121,7 +126,7 @@ class Directory(GroupTable):
         else:
             before = live.seen_by_clients
             group = replace(live.group, state=reported)
-            if not group.master:
+            if not group.membership.master:
                 group = group.with_membership(_with_first_member(group.membership, request))
                 before, live.is_stored = None, False
             live.group, live.node, live.heartbeat_at, live.reported = group, node, now, reported
@@ -145,13 +150,13 @@ class Directory(GroupTable):
         """Apply a registration of another node than the group's master: of a slave, or of a node that is not a member."""
         group = live.group
         replaces = may_replace(group, request) and not live.has_lease(now)
-        node, _ = self._reported_node(request, known, self.nodes.get(group.master) if replaces else None)
+        node, _ = self._reported_node(request, known, self.nodes.get(group.membership.master) if replaces else None)
         self._note(live, request, node, now)
         if group.operator_state is OperatorState.UNAPPROVED:
             return Registered(
                 self._answer(live, Reason.of(Code.PENDING_APPROVAL, group=group.name), code=UNAPPROVED_CODE)
             )
-        if request.node_id in group.members:
+        if request.node_id in group.membership.members:
             return Registered(self._answer(live, NO_REASON), None, node)
         wish = None
         if replaces:
@@ -162,7 +167,7 @@ class Directory(GroupTable):
             wish = joining(group, request.node_id, incarnation)
         if is_replicating(request):
             return Registered(self._answer(live, spare_reason(group, request)), None, node, wish=wish)
-        why = f"group {group.name} has master {group.master}, and its replacement by this node is not stored yet"
+        why = f"group {group.name} has master {group.membership.master}, and its replacement by this node is not stored yet"
         return Registered(self._answer(live, Reason(why), code="node.group_taken"), wish=wish)
 
     def _reported_node(
@@ -171,20 +176,14 @@ class Directory(GroupTable):
         """The node with the highest place that its log had, or that of the node that it replaces; whether it is below that now."""
         place = (max(1, request.log_epoch), request.log_end)
         epoch, end = max([place, *(node.log_place for node in (known, replaced) if node is not None)])
-        node = Node(
-            request.node_id,
-            request.broker_group,
-            request.role,
-            request.address,
-            request.admin_address,
-            request.version,
-            end,
-            known.log_end_version if known is not None else 0,
-            self._clock.wall_ms(),
-            epoch,
-            request.sync_address,
-            request.rack,
-            self._report(request),
+        node = convert(
+            Node,
+            request,
+            log_end=end,
+            log_end_version=known.log_end_version if known is not None else 0,
+            reported_at_ms=self._clock.wall_ms(),
+            log_epoch=epoch,
+            report=self._report(request),
         )
         return node, place < (epoch, end)
 
@@ -198,7 +197,7 @@ class Directory(GroupTable):
 
     def _note(self, live: LiveGroup, request: NodeRegisterRequest, node: Node, now: float) -> None:
         """Keep a node's report. Those of nodes that are not members are dropped when they are silent."""
-        members = live.group.members
+        master, members = live.membership.master, live.membership.members
         for name in [name for name, report in live.reports.items() if name not in members and not report.is_live(now)]:
             del live.reports[name]
             live.disconnected_at.pop(name, None)
@@ -206,14 +205,14 @@ class Directory(GroupTable):
         has_lost_data = (max(1, request.log_epoch), request.log_end) < node.log_place
         live.reports[request.node_id] = NodeReport(request, now, has_lost_data)
         known = self.nodes.get(request.node_id)
-        if request.node_id == live.group.master and (known is None or known.sync_address != node.sync_address):
+        if request.node_id == master and (known is None or known.sync_address != node.sync_address):
             self._changed_memberships[live.group.name] = None
         if request.node_id in members:
             live.learn_reported_membership(request)
             waits = request.replica_role is ReplicaRole.WAITING
             has_problem = bool(request.limitations or (request.problems and not waits))
             live.fitness.reported(request.node_id, has_problem=has_problem, now=now)
-            if _serves(request) and request.epoch == live.group.epoch:
+            if _serves(request) and request.epoch == live.membership.epoch:
                 live.fitness.served(request.node_id)
         self.nodes[node.node_id] = node
 
@@ -224,10 +223,10 @@ class Directory(GroupTable):
         kind = GroupKind(request.kind)
         copies = self._new_group_copies if kind is GroupKind.BROKER and is_replicating(request) else 1
         node = (request.node_id,)
-        return BrokerGroup(
-            request.broker_group, kind, state, request.epoch, request.node_id, node, operator_state=operator_state,
-            members=node, promotion_id=request.promotion_id, copies=copies,
-        )  # fmt: skip
+        membership = Membership(
+            request.broker_group, node, request.node_id, node, request.epoch, 0, request.promotion_id, copies=copies
+        )
+        return BrokerGroup(kind, state, membership, operator_state)
 
     def _refusal(
         self, request: NodeRegisterRequest, live: LiveGroup | None, known: Node | None, now: float
@@ -236,19 +235,19 @@ class Directory(GroupTable):
         if live is not None and live.group.kind.value != request.kind:
             return "node.kind_mismatch", f"group {live.group.name} is of kind {live.group.kind}, not {request.kind}"
         bound = None
-        if live is not None and live.group.master == request.node_id:
+        if live is not None and live.membership.master == request.node_id:
             if live.is_replicated and not is_replicating(request):
                 return "node.group_taken", (
                     f"group {live.group.name} has slaves, and this node's version has no replication. Upgrade it"
                 )
             bound = lease_refusal(request, live) if live.has_lease(now) else None
-        elif live is not None and live.group.master:
+        elif live is not None and live.membership.master:
             bound = slave_refusal(request, live, now)
         if bound is not None:
             return bound
         if known is not None and known.broker_group != request.broker_group:
             own = self.groups.get(known.broker_group)
-            if own is not None and own.is_replicated and known.node_id in own.group.members:
+            if own is not None and own.is_replicated and known.node_id in own.membership.members:
                 return "node.id_taken", (
                     f"node id {known.node_id} is a member of broker group {known.broker_group}; use another node id"
                 )
@@ -271,7 +270,7 @@ class Directory(GroupTable):
         self, live: LiveGroup | None, reason: Reason, state: GroupState = GroupState.OFFLINE, *, code: str = ""
     ) -> NodeRegisterResponse:
         """What a node is answered; a `code` refuses it."""
-        epoch = live.group.epoch if live is not None else 0
+        epoch = live.membership.epoch if live is not None else 0
         # A metaserver that can't read the database while another one may does not know the newest policy.
         now = self._clock.monotonic()
         is_current = not self._peers.are_out_of_sight(now)

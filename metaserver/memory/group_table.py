@@ -61,7 +61,7 @@ class GroupTable(RouteTable):
         A stored membership with a lower place comes from a backup (`Membership.check_not_restored`).
         """
         live = self.groups[name]
-        return max(live.reported_place, live.group.membership.place)
+        return max(live.reported_place, live.membership.place)
 
     def new_promotion_id(self) -> str:
         """Return an identifier for a promotion."""
@@ -70,7 +70,7 @@ class GroupTable(RouteTable):
     def membership_on_wire(self, live: LiveGroup, membership: Membership | None = None) -> wire.GroupMembership:
         """The group's membership, or another membership of it, as nodes get it: with the address at which slaves follow
         the master."""
-        membership = membership or live.group.membership
+        membership = membership or live.membership
         node = self.nodes.get(membership.master)
         return membership.sent(node.sync_address if node is not None else "")
 
@@ -93,10 +93,10 @@ class GroupTable(RouteTable):
         live, membership = self.groups.get(saved.name), saved.membership
         if live is None or saved.created_at_us not in (0, live.group.created_at_us):
             return
-        live.reported_place = max(live.reported_place, saved.known_place)
-        if membership.place > live.group.membership.place:
+        live.reported_place = max(live.reported_place, saved.membership.known_place)
+        if membership.place > live.membership.place:
             self._learn(live, live.group, membership)
-        elif membership.contradicts(live.group.membership):
+        elif membership.contradicts(live.membership):
             live.reserve_next_version()
 
     def learn_group(self, stored: BrokerGroup) -> None:
@@ -105,23 +105,23 @@ class GroupTable(RouteTable):
         self._learn(live, live.group.with_decisions_of(stored), stored.membership)
 
     def _learn(self, live: LiveGroup, own: BrokerGroup, membership: Membership) -> None:
-        before, live.group = live.group.membership, own
+        before, live.group = live.membership, own
         live.reported_place = max(live.reported_place, membership.known_place)
         if live.is_stored and membership.contradicts(own.membership):
             live.reserve_next_version()
         # Of equal places the stored one is right: two metaservers may have created the group at the same time.
         elif membership.place >= own.membership.place:
             live.group = own.with_membership(membership)
-            if membership.epoch > own.epoch:
+            if membership.epoch > own.membership.epoch:
                 if live.peer_heartbeat_at is not None:
                     # Another metaserver received it.
-                    live.fitness.served(own.master)
+                    live.fitness.served(own.membership.master)
                 live.fitness.epoch_began(membership.members, membership.master, self._clock.monotonic())
-            if membership.master != own.master:
+            if membership.master != own.membership.master:
                 live.begin_lease(self._clock.monotonic())
             if not live.is_stored:
                 live.is_stored, self._changed_memberships[own.name] = True, None
-        for name in live.group.members:
+        for name in live.membership.members:
             if name in live.reports:
                 live.learn_reported_membership(live.reports[name].request)
         newest = self.newest_place(own.name)
@@ -132,7 +132,7 @@ class GroupTable(RouteTable):
             live.restored_at = self._clock.monotonic()
             # The route file has at once which place is known.
             self._changed_memberships[own.name] = None
-        if live.group.membership != before:
+        if live.membership != before:
             self._changed_memberships[own.name] = None
 
     # --- leases ----------------------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ class GroupTable(RouteTable):
             if live is None:
                 continue
             self.learn_membership(lease.group.membership)
-            if live.group.master != lease.node.node_id:
+            if live.membership.master != lease.node.node_id:
                 # What is stored is older than the own membership.
                 continue
             self._learn_sync_address(live, lease.node, now)
@@ -181,7 +181,7 @@ class GroupTable(RouteTable):
         """Whether the stored state of a group replaces the own one."""
         if lease.group.state is GroupState.OFFLINE:
             return not live.is_received_here(now)
-        report = live.reports.get(live.group.master)
+        report = live.reports.get(live.membership.master)
         if live.is_replicated and report is not None and report.is_live(now):
             # It arrives here, and may not serve yet: the stored state is that of the master before it.
             return False
@@ -264,7 +264,7 @@ class GroupTable(RouteTable):
         live, now = self.groups.get(node.broker_group), self._clock.monotonic()
         if live is None:
             return GroupState.OFFLINE, None
-        if live.node is not None and live.node.node_id == node.node_id == live.group.master:
+        if live.node is not None and live.node.node_id == node.node_id == live.membership.master:
             return live.state, self.heartbeat_age(live) if live.has_heartbeat else None
         report = live.reports.get(node.node_id)
         if report is None:

@@ -9,6 +9,7 @@ from metaserver.memory.fitness import Fitness
 from metaserver.memory.membership_wishes import MembershipWish, is_replicating
 from qmq.protocol.codes import BrokerRequestType
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse
+from qmq_node.replication.rules.membership import Membership
 
 HEARTBEAT_SECONDS = 1.0
 LEASE_SECONDS = 4.0
@@ -101,9 +102,14 @@ class LiveGroup:
     fitness: Fitness = field(default_factory=Fitness)
     """How fit its members are to lead it."""
 
+    @property
+    def membership(self) -> Membership:
+        """Who is master and who is in sync."""
+        return self.group.membership
+
     def learn_reported_membership(self, request: NodeRegisterRequest) -> None:
         """A member reports which membership it has acted on."""
-        membership, place = self.group.membership, (request.epoch, request.membership_version)
+        membership, place = self.membership, (request.epoch, request.membership_version)
         self.reported_place = max(self.reported_place, place)
         content = request.promotion_id, frozenset(request.membership_in_sync)
         if place == membership.place and request.membership_in_sync and content != membership.content:
@@ -113,7 +119,7 @@ class LiveGroup:
         """There is another membership of the same place: the database was restored since that was stored, and then
         changed. Neither is changed: the next version is that of the membership that the last master, or an operator,
         decides on."""
-        self.reported_place = max(self.reported_place, (self.group.epoch, self.group.in_sync_version + 1))
+        self.reported_place = max(self.reported_place, (self.membership.epoch, self.membership.version + 1))
 
     def begin_lease(self, now: float) -> None:
         """The membership has another master: its lease begins without a heartbeat. Clients see no difference until it reports."""
@@ -133,13 +139,13 @@ class LiveGroup:
     @property
     def is_replicated(self) -> bool:
         """Whether another member can be promoted when the master fails."""
-        return self.group.kind is GroupKind.BROKER and len(self.group.members) > 1
+        return self.group.kind is GroupKind.BROKER and len(self.membership.members) > 1
 
     @property
     def serving_incarnation(self) -> str:
         """The incarnation of the data folder with which the master reported that it serves; "" if it did not, or its version has no
         replication. Before, it has to learn that it is the only member, so no other one is added."""
-        report = self.reports.get(self.group.master)
+        report = self.reports.get(self.membership.master)
         if report is None or not is_replicating(report.request):
             return ""
         state = STATE_FROM_WIRE.get(report.request.state, GroupState.OFFLINE)
@@ -157,7 +163,7 @@ class LiveGroup:
 
     def is_running(self, node_id: str, now: float) -> bool:
         """Whether a node of the group runs."""
-        if node_id == self.group.master:
+        if node_id == self.membership.master:
             return self.has_lease(now)
         report = self.reports.get(node_id)
         return report is not None and report.is_live(now)
@@ -176,7 +182,7 @@ class LiveGroup:
 
     def is_overdue(self, now: float) -> bool:
         """Whether the group is to be announced as offline."""
-        return self.is_silent(now) and now - self.heartbeat_at > offline_seconds(len(self.group.members))
+        return self.is_silent(now) and now - self.heartbeat_at > offline_seconds(len(self.membership.members))
 
     def has_lease(self, now: float) -> bool:
         """Whether the master's lease runs. A group whose master is silent past its expiry may be served by another node, such as a

@@ -12,6 +12,7 @@ from metaserver.domain import BrokerGroup, Node
 from metaserver.memory.live_groups import EXPIRY_SECONDS, STORED_LEASE_SECONDS
 from metaserver.reports import StoredReport, unfit_reason
 from qmq.protocol.reasons import Code, Reason, joined
+from qmq_node.replication.rules.membership import Membership
 from qmq_node.replication.rules.promotion import OTHER_FOLDER
 
 SILENT_MS = round((EXPIRY_SECONDS + STORED_LEASE_SECONDS) * 1000)
@@ -79,8 +80,9 @@ class Members:
             now_ms: the present time.
         """
         known = {node.node_id: node for node in nodes}
-        names = [*group.members, *sorted(known.keys() - set(group.members))]
-        master = known.get(group.master)
+        members = group.membership.members
+        names = [*members, *sorted(known.keys() - set(members))]
+        master = known.get(group.membership.master)
         of_master = StoredReport.decode(master.report) if master is not None else None
         return cls(group, tuple(_member(group, name, known.get(name), of_master, now_ms) for name in names))
 
@@ -93,7 +95,8 @@ class Members:
         """The highest epoch and version of the membership that is known: stored, or of a node or metaserver."""
         reports = [member.report for member in self.nodes if member.report is not None]
         known = [place for report in reports for place in (report.newest_place, (report.epoch, 0))]
-        return max([self.group.membership.place, self.group.known_place, *known])
+        membership = self.group.membership
+        return max([membership.place, membership.known_place, *known])
 
     @property
     def is_restored(self) -> bool:
@@ -161,20 +164,20 @@ class Members:
 
     def stop_problems(self, node_id: str) -> list[str]:
         """Return what would be lost or unavailable if a node were stopped now; empty if nothing."""
-        group, member = self.group, self.find(node_id)
+        group, membership, member = self.group, self.group.membership, self.find(node_id)
         if member is None or not member.is_member:
             return []
-        if group.kind is not GroupKind.BROKER or len(group.members) == 1:
+        if group.kind is not GroupKind.BROKER or len(membership.members) == 1:
             return [
                 f"node {node_id} is the only member of {group.kind} group {group.name}: no other node can serve its messages"
             ]
         problems: list[str] = []
         if self.is_restored:
             problems.append(self.candidate_problem)
-        in_sync = [name for name in group.in_sync if name != node_id]
+        in_sync = [name for name in membership.in_sync if name != node_id]
         if not in_sync:
             problems.append(f"node {node_id} is the only member of broker group {group.name} that is in sync")
-        minimum = group.membership.in_sync_min_in_force
+        minimum = membership.in_sync_min_in_force
         if in_sync and len(in_sync) < minimum:
             problems.append(
                 f"broker group {group.name} would have {len(in_sync)} in-sync members, below its minimum of {minimum}: sends"
@@ -187,7 +190,7 @@ class Members:
             problems.append(f"no member of broker group {group.name} could be its master: {'; '.join(others)}")
         elif member in self.candidates() and not self.candidates(without=node_id):
             problems.append(
-                f"no other member of broker group {group.name} could replace master {group.master} if that failed"
+                f"no other member of broker group {group.name} could replace master {membership.master} if that failed"
             )
         return problems
 
@@ -199,20 +202,21 @@ class Members:
 def _member(group: BrokerGroup, node_id: str, node: Node | None, of_master: StoredReport | None, now_ms: int) -> Member:
     report = StoredReport.decode(node.report) if node is not None else None
     is_live = node is not None and now_ms - node.reported_at_ms <= SILENT_MS
-    is_master = node_id == group.master
-    other = report is not None and report.incarnation != group.membership.incarnation_of(node_id)
-    has_other_folder = len(group.members) > 1 and node_id in group.in_sync and other
+    membership = group.membership
+    is_master, is_in_sync = node_id == membership.master, node_id in membership.in_sync
+    other = report is not None and report.incarnation != membership.incarnation_of(node_id)
+    has_other_folder = len(membership.members) > 1 and is_in_sync and other
     return Member(
         node_id,
-        node_id in group.members,
+        node_id in membership.members,
         is_master,
-        node_id in group.in_sync,
+        is_in_sync,
         is_live,
         report,
         node,
         0 if is_master else _lag(node_id, report, of_master),
         has_other_folder,
-        OTHER_FOLDER if is_live and has_other_folder else _problem(group, node_id, node, report, is_live=is_live),
+        OTHER_FOLDER if is_live and has_other_folder else _problem(membership, node_id, node, report, is_live=is_live),
     )
 
 
@@ -225,13 +229,13 @@ def _lag(node_id: str, report: StoredReport | None, of_master: StoredReport | No
 
 
 def _problem(
-    group: BrokerGroup, node_id: str, node: Node | None, report: StoredReport | None, *, is_live: bool
+    membership: Membership, node_id: str, node: Node | None, report: StoredReport | None, *, is_live: bool
 ) -> Reason:
-    if node_id not in group.members:
+    if node_id not in membership.members:
         return Reason.of(Code.NOT_MEMBER)
     if node is None or not is_live:
         return Reason.of(Code.NO_HEARTBEATS)
     if report is None:
         return Reason.of(Code.NO_REPLICATION)
     problem = unfit_reason(report.role, report.problems, (report.log_epoch, report.log_end), node.log_place)
-    return problem or (Reason() if node_id in group.in_sync else Reason.of(Code.NOT_IN_SYNC))
+    return problem or (Reason() if node_id in membership.in_sync else Reason.of(Code.NOT_IN_SYNC))

@@ -34,11 +34,7 @@ class CandidateLog:
     """The epoch of its newest commit, and its end."""
 
     def check(self, stored: tuple[int, int, int] | None) -> None:
-        """Raises LogLost if the log had reached a higher place, which another metaserver may have stored.
-
-        Args:
-            stored: version, epoch and end of the log; None if nothing is stored of the node.
-        """
+        """Raises LogLost if the log had reached a higher place, which another metaserver may have stored."""
         if stored is not None and self.place < stored[1:]:
             raise LogLost(self.node_id, self.place[1], stored)
 
@@ -93,9 +89,29 @@ class MembershipWish:
     action: str
     reason: Reason
     is_recovery: bool = False
-    """Whether it replaces a membership that was restored from a backup; all other changes are rejected then."""
+    """Whether it may replace a membership that was restored from a backup; all other changes are rejected then."""
     log: CandidateLog | None = None
     """Of the node that a promotion makes the master: compared with what is stored of it when the change is made."""
+
+    def applied_to(
+        self,
+        membership: Membership,
+        newest_place: tuple[int, int],
+        stored_log: Callable[[str], tuple[int, int, int] | None],
+    ) -> Membership:
+        """Return the changed membership. Raises ChangeRejected.
+
+        Args:
+            membership: as it is stored.
+            newest_place: the highest epoch and version of it that the caller has seen.
+            stored_log: returns version, epoch and end of a node's log; None if nothing is stored of the node.
+        """
+        if not self.is_recovery:
+            membership.check_not_restored(newest_place)
+        changed = self.change(membership)
+        if self.log is not None:
+            self.log.check(stored_log(self.log.node_id))
+        return changed
 
 
 def is_replicating(request: NodeRegisterRequest) -> bool:
@@ -109,8 +125,8 @@ def may_replace(group: BrokerGroup, request: NodeRegisterRequest) -> bool:
     A node without replication may also where more copies are wanted: the group has none until a node with replication joins.
     """
     return (
-        len(group.members) == 1
-        and (group.copies == 1 or not is_replicating(request))
+        len(group.membership.members) == 1
+        and (group.membership.copies == 1 or not is_replicating(request))
         and request.request_type != BrokerRequestType.OFFLINE
         and group.operator_state is not OperatorState.UNAPPROVED
     )
@@ -124,20 +140,21 @@ def replacement(
     Args:
         is_silent: whether the old member is silent still, when the change is made; called in the thread of the database.
     """
-    new_epoch = max(group.epoch, request.epoch) + 1
+    before = group.membership
     copies_max = 1 if is_replicating(request) else MEMBERS_MAX
-    change = Replacement(group.epoch, group.in_sync_version, request.node_id, new_epoch, promotion_id, copies_max)
+    new_epoch = max(before.epoch, request.epoch) + 1
+    change = Replacement(before.epoch, before.version, request.node_id, new_epoch, promotion_id, copies_max)
 
     def checked(membership: Membership) -> Membership:
         if not is_silent():
             # The request waited for the database.
             raise ChangeRejected(
-                f"node {group.master} of broker group {group.name} sends heartbeats again", is_stale=True
+                f"node {before.master} of broker group {group.name} sends heartbeats again", is_stale=True
             )
         return change.applied_to(membership)
 
     return MembershipWish(
-        checked, "replace_member", Reason.of(Code.REPLACED, node=request.node_id, master=group.master)
+        checked, "replace_member", Reason.of(Code.REPLACED, node=request.node_id, master=before.master)
     )
 
 
@@ -146,7 +163,7 @@ def may_join(group: BrokerGroup, request: NodeRegisterRequest) -> bool:
     return (
         group.kind is GroupKind.BROKER
         and is_replicating(request)
-        and len(group.members) < group.copies
+        and len(group.membership.members) < group.membership.copies
         and request.log_end == 0
         and request.request_type != BrokerRequestType.OFFLINE
         and group.operator_state is not OperatorState.UNAPPROVED
@@ -155,8 +172,9 @@ def may_join(group: BrokerGroup, request: NodeRegisterRequest) -> bool:
 
 def joining(group: BrokerGroup, node_id: str, master_incarnation: str) -> MembershipWish:
     """Return the change that makes the node a member of a group whose master serves with this data folder."""
-    change = AddMember(group.epoch, group.in_sync_version, node_id, master_incarnation)
-    reason = Reason.of(Code.COPIES_MISSING, members=len(group.members), copies=group.copies)
+    before = group.membership
+    change = AddMember(before.epoch, before.version, node_id, master_incarnation)
+    reason = Reason.of(Code.COPIES_MISSING, members=len(before.members), copies=before.copies)
     return MembershipWish(change.applied_to, "add_member", reason)
 
 
@@ -165,8 +183,8 @@ def spare_reason(group: BrokerGroup, request: NodeRegisterRequest) -> Reason:
     node, name = request.node_id, group.name
     if group.kind is not GroupKind.BROKER:
         return Reason.of(Code.SPARE, node=node, group=name, why=Reason.of(Code.DELAY_GROUP))
-    if len(group.members) >= group.copies:
-        return Reason.of(Code.SPARE_OF_FULL, node=node, group=name, copies=group.copies)
+    if len(group.membership.members) >= group.membership.copies:
+        return Reason.of(Code.SPARE_OF_FULL, node=node, group=name, copies=group.membership.copies)
     if request.log_end:
         return Reason.of(Code.SPARE_WITH_DATA, node=node, group=name)
     return Reason.of(Code.SPARE, node=node, group=name, why=Reason.of(Code.MEMBERSHIP_NOT_STORED))

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 
 from metaserver.choices import GroupKind, OperatorState, Phase
 from metaserver.domain import Metadata, Route, SubjectRule
+from qmq.conversion import convert
 from qmq.protocol.reasons import NO_REASON, Code, Reason
 from qmq_node.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, encode_policy
 
@@ -49,13 +50,7 @@ def policies_of(
 
 
 def _policy(rule: SubjectRule, *, closed: bool) -> SubjectPolicy | None:
-    policy = SubjectPolicy(
-        closed=closed,
-        messages_per_second=rule.messages_per_second,
-        bytes_per_second=rule.bytes_per_second,
-        retention_hours=rule.retention_hours,
-        allowed_groups=rule.allowed_groups,
-    )
+    policy = convert(SubjectPolicy, rule, closed=closed)
     return None if policy == SubjectPolicy() else policy
 
 

@@ -38,7 +38,7 @@ def slave_refusal(request: NodeRegisterRequest, live: LiveGroup, now: float) -> 
     """Why a node that is not the master of its group is refused."""
     group = live.group
     if not is_replicating(request):
-        text = f"group {group.name} already has master {group.master}"
+        text = f"group {group.name} already has master {group.membership.master}"
         if live.has_lease(now):
             return "node.group_taken", (
                 f"{text} with a valid lease. Use another group for this node, or stop the other node"
@@ -49,7 +49,7 @@ def slave_refusal(request: NodeRegisterRequest, live: LiveGroup, now: float) -> 
     if report is not None and report.is_live(now):
         last = report.request
         return _binding_refusal(request, last.address, last.admin_address, last.started_at_ms)
-    if report is None and request.node_id not in group.members and len(live.reports) >= NODES_PER_GROUP_MAX:
+    if report is None and request.node_id not in group.membership.members and len(live.reports) >= NODES_PER_GROUP_MAX:
         return "broker_group.too_many_nodes", (
             f"{len(live.reports)} nodes send heartbeats for group {group.name}, the maximum; stop those that are not needed"
         )

@@ -32,7 +32,7 @@ class MembershipStore(Protocol):
     def read(self, name: str) -> Membership:
         """The membership of a broker group. Raises QmqError if there is none."""
 
-    def change(self, name: str, wish: MembershipWish, newest_place: tuple[int, int] | None) -> Membership:
+    def change(self, name: str, wish: MembershipWish, newest_place: tuple[int, int]) -> Membership:
         """Change the membership by compare-and-set, as `metaserver.services.memberships.change_membership` does. Raises
         ChangeRejected, or QmqError if there is none."""
 
@@ -73,13 +73,11 @@ class MembershipChanges:
     counters: MembershipCounters = field(default_factory=MembershipCounters, init=False)
     _thread: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, 1, "memberships"), init=False)
 
-    async def make(self, name: str, wish: MembershipWish, newest_place: tuple[int, int] | None) -> MembershipAnswer:
+    async def make(self, name: str, wish: MembershipWish, newest_place: tuple[int, int]) -> MembershipAnswer:
         """Change the membership of a broker group.
 
         Args:
-            newest_place: the highest epoch and version of the membership that this metaserver has seen; None: the
-            change replaces a membership
-                that was restored from a backup.
+            newest_place: the highest epoch and version of the membership that this metaserver has seen.
         """
         if self._waiting >= WAITING_MAX:
             return self._unavailable(f"{self._waiting} changes wait for the database")
@@ -144,7 +142,7 @@ class MembershipChanges:
 
     # --- in the thread ---------------------------------------------------------------------------------------------
 
-    def _make(self, name: str, wish: MembershipWish, newest_place: tuple[int, int] | None) -> MembershipAnswer:
+    def _make(self, name: str, wish: MembershipWish, newest_place: tuple[int, int]) -> MembershipAnswer:
         intended: Membership | None = None
 
         def noted(membership: Membership) -> Membership:
@@ -175,7 +173,8 @@ class MembershipChanges:
         """
         membership = self._read(name)
         if membership is not None and intended is not None:
-            if membership == intended:
+            # That a newer one is known may have been recorded meanwhile.
+            if replace(membership, known_place=intended.known_place) == intended:
                 return MembershipAnswer(MembershipResult.DONE, membership)
             if membership.version >= intended.version:
                 return MembershipAnswer(MembershipResult.STALE, membership, "the membership has changed meanwhile")

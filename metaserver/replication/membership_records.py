@@ -48,7 +48,7 @@ class MembershipRecords:
     def is_recorded(self, name: str) -> bool:
         """Whether nodes may get the present membership of a group."""
         live = self._groups.groups.get(name)
-        return live is not None and live.group.membership.place <= self._recorded.get(name, (-1, -1))
+        return live is not None and live.membership.place <= self._recorded.get(name, (-1, -1))
 
     def record(self, names: Iterable[str]) -> None:
         """Write the present memberships of these groups to the file."""
@@ -80,7 +80,7 @@ class MembershipRecords:
         groups = self._groups.groups
         names, self._waiting = [name for name in self._waiting if name in groups], {}
         self._recording = names
-        places = {name: groups[name].group.membership.place for name in names}
+        places = {name: groups[name].membership.place for name in names}
         if not await self._saved():
             logger.warning(
                 "nodes get the memberships of %s before the route file has them: its disk has not responded for %g s",

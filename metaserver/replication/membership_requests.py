@@ -11,6 +11,7 @@ from metaserver.memory.directory import Directory
 from metaserver.memory.membership_wishes import MembershipWish, is_replicating
 from metaserver.replication.membership_changes import MembershipAnswer, MembershipChanges
 from metaserver.replication.membership_records import MembershipRecords
+from qmq.conversion import convert
 from qmq.errors import ProtocolError
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.extensions import NodeRegisterResponse
@@ -46,15 +47,7 @@ class MembershipRequests:
         """Answer a CHANGE_IN_SYNC of a master. Raises ProtocolError."""
         request = ChangeInSyncRequest.decode(frame.body)
         self._check_sender(connection, request.broker_group, request.node_id)
-        change = ChangeInSync(
-            request.node_id,
-            request.epoch,
-            request.promotion_id,
-            request.in_sync_version,
-            request.change,
-            request.member,
-            request.incarnation,
-        )
+        change = convert(ChangeInSync, request, version=request.in_sync_version)
         reason = (
             Reason.of(Code.NODE_WITH, node=request.member, why=request.reason)
             if request.reason
@@ -76,14 +69,7 @@ class MembershipRequests:
                 MembershipAnswer(MembershipResult.REFUSED, self._membership(request.broker_group), reason),
             )
             return
-        resignation = Resignation(
-            request.node_id,
-            request.epoch,
-            request.promotion_id,
-            request.in_sync_version,
-            request.successor,
-            request.is_leaving,
-        )
+        resignation = convert(Resignation, request, version=request.in_sync_version)
         boot_id, promotion_id = live.reports[request.successor].request.boot_id, self._directory.new_promotion_id()
         code = Code.STOPS_AND_SWITCHES_OVER if request.is_leaving else Code.SWITCHES_OVER
         reason = Reason.of(code, master=request.node_id, node=request.successor)
@@ -136,8 +122,7 @@ class MembershipRequests:
         self._supervisor.background("membership_change", make())
 
     async def _made(self, name: str, wish: MembershipWish) -> MembershipAnswer:
-        place = None if wish.is_recovery else self._directory.newest_place(name)
-        own = self._membership(name)
+        own, place = self._membership(name), self._directory.newest_place(name)
 
         def change(membership: Membership) -> Membership:
             if not wish.is_recovery:
@@ -203,7 +188,7 @@ class MembershipRequests:
             live = self._directory.groups.get(name)
             if live is None or not self._records.is_recorded(name):
                 continue
-            logger.info("broker group %s has master %s, epoch %d, in sync: %s", name, *_summary(live.group.membership))
+            logger.info("broker group %s has master %s, epoch %d, in sync: %s", name, *_summary(live.membership))
             body = self._directory.membership_on_wire(live).encode()
             for node_id, report in live.reports.items():
                 connection = self._connections.get(node_id)
@@ -211,7 +196,7 @@ class MembershipRequests:
                     connection.push(encode_request(Command.ROLE, 0, body, flag=FLAG_ONE_WAY))
 
     def _membership(self, name: str) -> Membership:
-        return self._directory.groups[name].group.membership
+        return self._directory.groups[name].membership
 
     def _answer(self, connection: Connection, frame: Frame, made: MembershipAnswer) -> None:
         membership = None

@@ -53,7 +53,7 @@ def is_due(live: LiveGroup, now: float) -> Due | None:
     Args:
         now: monotonic seconds.
     """
-    group, master = live.group, live.group.master
+    group, master = live.group, live.membership.master
     if not live.is_replicated or not master or group.operator_state is OperatorState.UNAPPROVED:
         return None
     report = live.reports.get(master)
@@ -73,7 +73,7 @@ def is_due(live: LiveGroup, now: float) -> Due | None:
     lost_at = live.disconnected_at.get(master)
     if lost_at is None or now - lost_at < RECONNECT_SECONDS:
         return None
-    slaves = [live.reports[name] for name in group.in_sync if name != master and name in live.reports]
+    slaves = [live.reports[name] for name in live.membership.in_sync if name != master and name in live.reports]
     if any(
         _receives(slave, RECONNECT_SECONDS) or slave.received_at < lost_at for slave in slaves if slave.is_live(now)
     ):
@@ -93,13 +93,13 @@ def decide(
     reports = {
         name: _member_report(live, report, nodes.get(name), due, now)
         for name, report in live.reports.items()
-        if name in live.group.members
+        if name in live.membership.members
         and report.is_live(now)
         # One whose connection has ended may have restarted, with less than it reported.
         and name not in live.disconnected_at
-        and (name != live.group.master or due.includes_master)
+        and (name != live.membership.master or due.includes_master)
     }
-    choice = choose(live.group.membership, newest_place, reports, promotion_id, live.group.preferred)
+    choice = choose(live.membership, newest_place, reports, promotion_id, live.group.preferred)
     if isinstance(choice, Blocked):
         return choice
     best = reports[choice.candidate]
@@ -113,7 +113,7 @@ def _member_report(live: LiveGroup, report: NodeReport, node: Node | None, due: 
     place = max(1, request.log_epoch), request.log_end
     highest = node.log_place if node is not None else place
     problem = unfit_reason(request.replica_role.name.lower(), request.problems, place, highest)
-    receives = name != live.group.master and _receives(report, due.silent_seconds)
+    receives = name != live.membership.master and _receives(report, due.silent_seconds)
     return MemberReport(
         request.epoch, *place, request.incarnation, request.boot_id,
         problem or live.fitness.problem(name, now), receives,
@@ -123,21 +123,21 @@ def _member_report(live: LiveGroup, report: NodeReport, node: Node | None, due: 
 
 def _waits(report: NodeReport, live: LiveGroup) -> bool:
     """Whether the master restarted: it does not lead an epoch that is on its disk, or that another process of it was to lead."""
-    request, group = report.request, live.group
+    request, membership = report.request, live.membership
     return (
         not report.has_left
         and request.replica_role is ReplicaRole.WAITING
         and (
-            (request.epoch, request.promotion_id) == (group.epoch, group.promotion_id)
-            or request.boot_id != group.master_boot_id
+            (request.epoch, request.promotion_id) == (membership.epoch, membership.promotion_id)
+            or request.boot_id != membership.master_boot_id
         )
     )
 
 
 def _why_it_does_not_lead(report: NodeReport, live: LiveGroup) -> Reason:
     """Return why a master that runs will not lead again by itself; "" if it may."""
-    role, master = report.request.replica_role, live.group.master
-    is_other_folder = report.request.incarnation != live.group.membership.incarnation_of(master)
+    role, master = report.request.replica_role, live.membership.master
+    is_other_folder = report.request.incarnation != live.membership.incarnation_of(master)
     if role is ReplicaRole.WAITING and (report.has_lost_data or is_other_folder):
         return Reason.of(Code.MASTER_LOST_DATA, master=master)
     why = joined(report.request.problems)
@@ -157,7 +157,7 @@ def _why_it_is_cut_off(live: LiveGroup, report: NodeReport, now: float) -> Reaso
     Without it, as many members as the minimum requires have to be able to lead or to follow: otherwise another master would not
     accept sends either. One of them has to be in sync.
     """
-    unreachable, membership = report.request.unreachable, live.group.membership
+    unreachable, membership = report.request.unreachable, live.membership
     if not unreachable or not live.fitness.may_replace_cut_off(now):
         return Reason()
     able = [

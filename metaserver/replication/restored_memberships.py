@@ -57,7 +57,7 @@ def recovery(live: LiveGroup, newest_place: tuple[int, int], now: float) -> Memb
     leading = [
         (Membership.of(report.request.led_membership), report.request)
         for name, report in live.reports.items()
-        if name in live.group.members and report.is_live(now) and report.received_at > since
+        if name in live.membership.members and report.is_live(now) and report.received_at > since
         if report.request.led_membership is not None and report.request.led_membership.epoch >= newest_place[0]
     ]
     if not leading or len({membership.promotion_id for membership, _ in leading}) > 1:

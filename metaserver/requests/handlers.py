@@ -23,6 +23,7 @@ from metaserver.requests.registrations import RegistrationLimits
 from metaserver.requests.sliced_queue import CallSoon
 from metaserver.stored.write_behind import WriteBehind
 from qmq.clock import Clock
+from qmq.conversion import convert
 from qmq.errors import ProtocolError
 from qmq.protocol.bulk_read import NODES_MAX, ListNodesRequest, NodeLine, NodesPage
 from qmq.protocol.codes import BrokerGroupState, BrokerRequestType, Command, ResponseCode, Role
@@ -195,7 +196,7 @@ class MetaHandlers(ClientHandlers):
             self._write_behind.node(node)
         if group is not None:
             self._write_behind.group(group, registered.reason)
-            logger.info("broker group %s is %s, master %s", group.name, group.state, group.master)
+            logger.info("broker group %s is %s, master %s", group.name, group.state, group.membership.master)
             self._group_changed(group.name)
         return registered
 
@@ -276,17 +277,14 @@ def node_lines(directory: Directory, now_ms: int) -> tuple[NodeLine, ...]:
         state, seconds = directory.node_state(node)
         seen_at_ms = -1 if seconds is None else now_ms - round(seconds * 1000)
         lines.append(
-            NodeLine(
-                node.broker_group,
-                node.node_id,
-                str(live.group.kind) if live is not None else "",
-                _role_word(node.role),
-                node.address,
-                node.admin_address,
-                str(state),
-                live.group.epoch if live is not None else 0,
-                node.log_end,
-                seen_at_ms,
+            convert(
+                NodeLine,
+                node,
+                kind=str(live.group.kind) if live is not None else "",
+                role=_role_word(node.role),
+                state=str(state),
+                epoch=live.membership.epoch if live is not None else 0,
+                seen_at_ms=seen_at_ms,
             )
         )
     return tuple(lines)

@@ -30,11 +30,12 @@ def save_group(group: domain.BrokerGroup, *, actor: Actor, reason: str) -> None:
     state of an older epoch is not stored. What operators decided is kept.
     """
     after: dict[str, Any] = {"state": str(group.state)}
-    first = {"epoch": group.epoch, "master": group.master, "in_sync": list(group.in_sync)}
+    membership = group.membership
+    first = {"epoch": membership.epoch, "master": membership.master, "in_sync": list(membership.in_sync)}
     others = {
-        "in_sync_version": group.in_sync_version,
-        "members": list(group.members),
-        "promotion_id": group.promotion_id or None,
+        "in_sync_version": membership.version,
+        "members": list(membership.members),
+        "promotion_id": membership.promotion_id or None,
     }
     before: dict[str, Any] | None = None
     row = BrokerGroup.objects.filter(name=group.name).first()
@@ -42,13 +43,13 @@ def save_group(group: domain.BrokerGroup, *, actor: Actor, reason: str) -> None:
         action, state = "broker_group.create", group.operator_state
         after |= first
         BrokerGroup.objects.create(
-            name=group.name, kind=group.kind, operator_state=state, copies=group.copies, **others, **after
+            name=group.name, kind=group.kind, operator_state=state, copies=membership.copies, **others, **after
         )
         if state is OperatorState.UNAPPROVED:
             after["operator_state"] = str(state)
     else:
         action = "broker_group.update"
-        same = BrokerGroup.objects.filter(name=group.name, epoch__lte=group.epoch)
+        same = BrokerGroup.objects.filter(name=group.name, epoch__lte=membership.epoch)
         if row.master:
             others = {}
         else:

@@ -11,6 +11,7 @@ from metaserver import queries
 from metaserver.choices import GroupKind, OperatorState
 from metaserver.errors import Conflict, NotFound, Stale
 from metaserver.memory.members import Member, Members
+from metaserver.memory.membership_wishes import MembershipWish
 from metaserver.models import BrokerGroup, Node
 from metaserver.services.broker_groups import locked
 from metaserver.services.changes import Change, VersionedRequest, changing, check_version
@@ -105,8 +106,8 @@ def plan_switch_over(name: str, to: str, expected_version: int | None) -> tuple[
     check_version(f"broker group {name}", version, expected_version)
     found, code = members(name), "broker_group.no_successor"
     master = found.leading
-    if master is None or len(found.group.members) == 1:
-        why = "it has one member" if len(found.group.members) == 1 else "no node serves as its master"
+    if master is None or len(found.group.membership.members) == 1:
+        why = "it has one member" if len(found.group.membership.members) == 1 else "no node serves as its master"
         raise Conflict(f"Broker group {name} can't switch over: {why}.", code=code)
     if not to:
         candidates = found.candidates(without=master.node_id)
@@ -126,7 +127,7 @@ def _member(found: Members, node_id: str) -> Member:
     """Return a member. Raises NotFound."""
     member = found.find(node_id)
     if member is None or not member.is_member:
-        names = ", ".join(found.group.members) or "none"
+        names = ", ".join(found.group.membership.members) or "none"
         raise NotFound(
             f"Node {node_id!r} is not a member of broker group {found.group.name}; members are {names}.",
             code="node.unknown",
@@ -174,10 +175,10 @@ def promote(name: str, node_id: str, accept_loss_bytes: int | None, **request: U
                 str(uuid4()),
             )  # fmt: skip
         try:
-            changed = change_membership(
-                name, promotion.applied_to, found.newest_place if is_clean else None, action="promote_by_operator",
-                actor=request["actor"], reason=request.get("reason", ""), also={"accepted_loss_bytes": str(at_risk)},
-            )  # fmt: skip
+            reason = Reason(request.get("reason", ""))
+            wish = MembershipWish(promotion.applied_to, "promote_by_operator", reason, is_recovery=not is_clean)
+            accepted = {"accepted_loss_bytes": str(at_risk)}
+            changed = change_membership(name, wish, found.newest_place, actor=request["actor"], also=accepted)
         except ChangeRejected as rejected:
             if rejected.is_stale:
                 raise Stale(f"Broker group {name} changed in the meantime. Reload it and try again.") from rejected

@@ -10,8 +10,9 @@ from django.db.models import Q
 from django.utils import timezone
 
 from metaserver import queries
+from metaserver.domain import columns
 from metaserver.errors import NotFound
-from metaserver.memory.membership_wishes import CandidateLog, MembershipChange
+from metaserver.memory.membership_wishes import MembershipWish
 from metaserver.models import BrokerGroup, Node
 from metaserver.services import audit
 from metaserver.services.changes import Actor
@@ -19,6 +20,8 @@ from qmq_node.replication.rules.membership import ChangeRejected, Membership
 
 WHY = "why"
 """What the audit log has in `after` in addition to the changed columns: the reason as code, values and text."""
+NOT_CHANGED = ("name", "in_sync_min", "copies", "known_place")
+"""Columns that no change of the membership sets: what operators decide, and what `record_known` sets."""
 
 
 def stored_membership(name: str) -> Membership:
@@ -31,15 +34,7 @@ def stored_membership(name: str) -> Membership:
 
 @transaction.atomic
 def change_membership(
-    name: str,
-    change: MembershipChange,
-    newest_place: tuple[int, int] | None,
-    *,
-    action: str,
-    actor: Actor,
-    reason: str,
-    also: Mapping[str, Any] | None = None,
-    log: CandidateLog | None = None,
+    name: str, wish: MembershipWish, newest_place: tuple[int, int], *, actor: Actor, also: Mapping[str, Any]
 ) -> Membership:
     """Change a broker group's membership with one conditional UPDATE, and write the audit entry of it; return the
     changed membership.
@@ -47,25 +42,16 @@ def change_membership(
     If the database raises an error, it is unknown whether the change was made: read the membership again.
 
     Args:
-        newest_place: the highest epoch and version of the membership that the caller has seen; None: the change
-        replaces a membership that was
-            restored from a backup.
-        action: what the audit log calls the change, such as "promote".
+        newest_place: the highest epoch and version of the membership that the caller has seen.
         also: what the audit log says in addition to the changed columns.
-        log: of the node that a promotion makes the master; the promotion is refused if that had more before.
 
     Raises:
-        LogLost: what is stored of the node's log is above `log`.
+        LogLost: what is stored of the log of a node that is to be promoted is above `wish.log`.
         ChangeRejected: the rules do not allow the change, or the membership has changed meanwhile.
         NotFound: there is no such broker group.
     """
     membership = stored_membership(name)
-    if newest_place is not None:
-        membership.check_not_restored(newest_place)
-    changed = change(membership)
-    if log is not None:
-        stored = Node.objects.filter(node_id=log.node_id).values_list("log_end_version", "log_epoch", "log_end")
-        log.check(stored.first())
+    changed = wish.applied_to(membership, newest_place, _stored_log)
     # Not a lock and a check: the condition holds in every database at every isolation level, and with a copy that lags behind.
     known = {"known_epoch": membership.known_place[0], "known_version": membership.known_place[1]}
     count = BrokerGroup.objects.filter(
@@ -77,14 +63,18 @@ def change_membership(
     differ = [column for column in after if before[column] != after[column]]
     audit.record(
         actor,
-        f"broker_group.{action}",
+        f"broker_group.{wish.action}",
         name,
-        reason=reason,
+        reason=wish.reason,
         before={column: _in_audit(before[column]) for column in differ},
-        after={column: _in_audit(after[column]) for column in differ} | dict(also or {}),
+        after={column: _in_audit(after[column]) for column in differ} | dict(also),
         broker_group=name,
     )
     return changed
+
+
+def _stored_log(node_id: str) -> tuple[int, int, int] | None:
+    return Node.objects.filter(node_id=node_id).values_list("log_end_version", "log_epoch", "log_end").first()
 
 
 def record_known(name: str, place: tuple[int, int]) -> None:
@@ -100,17 +90,10 @@ def record_known(name: str, place: tuple[int, int]) -> None:
 
 
 def _columns(membership: Membership) -> dict[str, Any]:
-    return {
-        "master": membership.master,
-        "members": list(membership.members),
-        "in_sync": list(membership.in_sync),
-        "joining": list(membership.joining),
-        "incarnations": list(membership.incarnations),
-        "master_boot_id": membership.master_boot_id,
-        "epoch": membership.epoch,
-        "in_sync_version": membership.version,
-        "promotion_id": UUID(membership.promotion_id) if membership.promotion_id else None,
-    }
+    """The columns that a change sets."""
+    found = {name: list(value) if isinstance(value, tuple) else value for name, value in columns(membership).items()}
+    changed = {name: value for name, value in found.items() if name not in NOT_CHANGED}
+    return changed | {"promotion_id": UUID(membership.promotion_id) if membership.promotion_id else None}
 
 
 def _in_audit(value: Any) -> Any:

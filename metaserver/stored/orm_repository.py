@@ -88,19 +88,9 @@ class OrmMembershipStore(_Connected):
     def read(self, name: str) -> Membership:
         return self._run(lambda: memberships.stored_membership(name))
 
-    def change(self, name: str, wish: MembershipWish, newest_place: tuple[int, int] | None) -> Membership:
-        return self._run(
-            lambda: memberships.change_membership(
-                name,
-                wish.change,
-                newest_place,
-                action=wish.action,
-                actor=METASERVER,
-                reason=wish.reason,
-                also={memberships.WHY: wish.reason.as_json()},
-                log=wish.log,
-            )
-        )
+    def change(self, name: str, wish: MembershipWish, newest_place: tuple[int, int]) -> Membership:
+        why = {memberships.WHY: wish.reason.as_json()}
+        return self._run(lambda: memberships.change_membership(name, wish, newest_place, actor=METASERVER, also=why))
 
     def record_known(self, name: str, place: tuple[int, int]) -> None:
         self._run(lambda: memberships.record_known(name, place))

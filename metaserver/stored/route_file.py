@@ -18,7 +18,7 @@ from dataclasses import dataclass, fields
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
+from metaserver.choices import Phase
 from metaserver.domain import BrokerGroup, Metadata, Node, Route, SubjectRule
 from metaserver.memory.directory import Directory
 from qmq_node.log.atomic_file import replace_file
@@ -39,9 +39,6 @@ LOG_ITEMS_MAX = 5_000
 UNREADABLE = ".unreadable"
 """Appended to the name of a file that could not be decoded; the next such file replaces it."""
 _DIGEST_BYTES = 16
-_TUPLES = ("in_sync", "members", "preferred", "joining", "incarnations", "known_place")
-_CHOICES = {"kind": GroupKind, "state": GroupState, "operator_state": OperatorState}
-"""Fields of a broker group that JSON has as lists and as texts."""
 
 
 @dataclass(slots=True)
@@ -250,19 +247,14 @@ def _plain(item: Any) -> Any:
     """A set, or a value of `metaserver.domain`, as JSON has it."""
     if isinstance(item, frozenset):
         return sorted(item)
+    if isinstance(item, BrokerGroup):
+        return item.record()
     return {field.name: getattr(item, field.name) for field in fields(item)}
 
 
 def decode(content: dict[str, Any]) -> Metadata:
     """The metadata of a file's content. Raises KeyError, TypeError, ValueError or AttributeError."""
-    groups = tuple(
-        BrokerGroup(
-            **group
-            | {name: tuple(group[name]) for name in _TUPLES}
-            | {name: kind(group[name]) for name, kind in _CHOICES.items()}
-        )
-        for group in content["broker_groups"]
-    )
+    groups = tuple(map(BrokerGroup.of, content["broker_groups"]))
     nodes = tuple(Node(**node) for node in content["nodes"])
     routes = tuple(
         Route(

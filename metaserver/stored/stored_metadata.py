@@ -84,14 +84,14 @@ class StoredMetadata:
         for group in metadata.broker_groups:
             live = directory.groups.get(group.name)
             if live is None:
-                master = directory.nodes.get(group.master)
+                master = directory.nodes.get(group.membership.master)
                 directory.groups[group.name] = LiveGroup(
                     group,
                     master,
                     now,
                     group.state,
                     group.state is GroupState.OFFLINE,
-                    reported_place=group.known_place,
+                    reported_place=group.membership.known_place,
                     lease_began_at=now,
                 )
                 has_new = True

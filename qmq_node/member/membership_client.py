@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from qmq.conversion import convert
 from qmq.errors import QmqError
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.group_memberships import ChangeInSyncRequest, MembershipResponse, MembershipResult, ResignRequest
@@ -40,19 +41,15 @@ class MembershipClient:
 
     async def change_in_sync(self, change: ChangeInSync, reason: Reason) -> tuple[MembershipResult, Membership | None]:
         """Request a change of the in-sync set; the result, and the membership if it is known."""
-        request = ChangeInSyncRequest(
-            self._broker_group, change.node_id, change.epoch, change.promotion_id, change.version, change.change,
-            change.member, reason, change.incarnation,
-        )  # fmt: skip
+        known = {"broker_group": self._broker_group, "in_sync_version": change.version, "reason": reason}
+        request = convert(ChangeInSyncRequest, change, **known)
         answer = await self._answer(Command.CHANGE_IN_SYNC, request.encode())
         return answer.result, Membership.of(answer.membership) if answer.membership is not None else None
 
     async def resign(self, resignation: Resignation, end: int, crc: int) -> MembershipResponse:
         """Request that a slave be promoted whose log ends where this node's does: at `end`, behind the commit with this CRC."""
-        request = ResignRequest(
-            self._broker_group, resignation.node_id, resignation.epoch, resignation.promotion_id, resignation.version,
-            resignation.successor, end, crc, resignation.is_leaving,
-        )  # fmt: skip
+        known = {"broker_group": self._broker_group, "in_sync_version": resignation.version, "end": end, "crc": crc}
+        request = convert(ResignRequest, resignation, **known)
         return await self._answer(Command.RESIGN, request.encode())
 
     async def _answer(self, command: Command, body: bytes) -> MembershipResponse:

@@ -1,7 +1,8 @@
 """The membership of a broker group: who is master, who is in sync, and the changes of both. Pure."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
+from qmq.conversion import convert
 from qmq.protocol.group_memberships import MEMBERS_MAX, GroupMembership, InSyncChange
 from qmq.protocol.reasons import RESTORED
 
@@ -41,43 +42,26 @@ class Membership:
     master_boot_id: str = ""
     """Identifies the process of the master that was promoted. No other leads the epoch: after a restart, the node may have lost
     what it had not synced, or have an older copy of its data folder. "": the master began the epoch as the only member."""
-    copies: int = field(default=1, compare=False)
+    copies: int = 1
     """How many members the group should have, where the membership was read from the database. Nodes do not get it."""
-    known_place: tuple[int, int] = field(default=(0, 0), compare=False)
+    known_place: tuple[int, int] = (0, 0)
     """As `copies`: the highest place of which a metaserver recorded that it is known although the stored membership is older."""
 
     @classmethod
     def of(cls, sent: GroupMembership) -> "Membership":
         """Return a membership as a metaserver sent it."""
-        return cls(
-            sent.broker_group,
-            sent.members,
-            sent.master,
-            sent.in_sync,
-            sent.epoch,
-            sent.in_sync_version,
-            sent.promotion_id,
-            sent.in_sync_min,
-            tuple(member for place, member in enumerate(sent.members) if sent.joining >> place & 1),
-            sent.incarnations,
-            sent.master_boot_id,
-        )
+        joining = tuple(member for place, member in enumerate(sent.members) if sent.joining >> place & 1)
+        return convert(cls, sent, version=sent.in_sync_version, joining=joining, copies=1, known_place=(0, 0))
 
     def sent(self, master_sync_address: str) -> GroupMembership:
         """Return the membership to send to nodes; "" if the master's sync address is not known."""
-        return GroupMembership(
-            self.broker_group,
-            self.epoch,
-            self.promotion_id,
-            self.master,
-            master_sync_address,
-            self.version,
-            self.in_sync_min,
-            self.members,
-            self.in_sync,
-            sum(1 << place for place, member in enumerate(self.members) if member in self.joining),
-            self.incarnations,
-            self.master_boot_id,
+        joining = sum(1 << place for place, member in enumerate(self.members) if member in self.joining)
+        return convert(
+            GroupMembership,
+            self,
+            master_sync_address=master_sync_address,
+            in_sync_version=self.version,
+            joining=joining,
         )
 
     def incarnation_of(self, member: str) -> str:

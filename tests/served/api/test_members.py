@@ -29,7 +29,7 @@ from tests.support.console.people import browser, person
 
 pytestmark = pytest.mark.django_db
 GROUP = "/api/v1/broker-groups/g1/"
-ROW = Membership("g1", ("a", "b"), "a", ("a", "b"), 3, 9, "00000000-0000-4000-8000-000000000003")
+ROW = Membership("g1", ("a", "b"), "a", ("a", "b"), 3, 9, "00000000-0000-4000-8000-000000000003", copies=2)
 REPORT = StoredReport("in_sync", 3, 3, 5000, 5000, 10, newest_place=(3, 9))
 MASTER = replace(REPORT, role="master", log_end=6000, slaves={"b": 5900})
 
@@ -45,8 +45,8 @@ def report(node_id: str, found: StoredReport, **values: Any) -> None:
 
 @pytest.fixture
 def admin(db: None) -> APIClient:
-    row = domain.BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 0, "", ()).with_membership(ROW)
-    broker_groups.save_group(replace(row, copies=2), actor=METASERVER, reason="registered")
+    row = domain.BrokerGroup(GroupKind.BROKER, GroupState.READ_WRITE, ROW)
+    broker_groups.save_group(row, actor=METASERVER, reason="registered")
     report("a", MASTER)
     report("b", REPORT)
     return browser(person("root", Role.ADMIN))

@@ -37,6 +37,7 @@ from console.accounts.roles import RIGHTS_OF_SCOPE, Principal, Role, Scope
 from metaserver import domain
 from metaserver.choices import GroupKind, GroupState
 from metaserver.services import broker_groups, groups, routes, subjects, teams
+from qmq_node.replication.rules.membership import Membership
 from tests.support.console.people import TESTER, person, without_redis
 from tests.support.generated.openapi import OPENAPI, openapi_document
 from tests.support.promises import PromiseBroken, judging
@@ -115,7 +116,7 @@ def know(system: System) -> None:
     for name, kind, role in (("g1", GroupKind.BROKER, 0), ("d1", GroupKind.DELAY, 5)):
         port, admin = system.ports[name]
         node_id = f"{name}-a"
-        group = domain.BrokerGroup(name, kind, GroupState.READ_WRITE, 1, node_id, (node_id,))
+        group = domain.BrokerGroup(kind, GroupState.READ_WRITE, Membership(name, (), node_id, (node_id,), 1, 0, ""))
         broker_groups.save_group(group, actor=TESTER, reason="for a test")
         node = domain.Node(node_id, name, role, f"127.0.0.1:{port}", f"127.0.0.1:{admin}", "test", 0)
         broker_groups.save_node(node)

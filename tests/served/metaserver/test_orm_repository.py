@@ -5,6 +5,7 @@ import pytest
 from metaserver.choices import GroupKind, GroupState
 from metaserver.domain import BrokerGroup, Node, Route
 from qmq.protocol.codes import ClientType
+from qmq_node.replication.rules.membership import Membership
 
 
 @pytest.mark.database
@@ -15,7 +16,9 @@ def test_routes_groups_and_clients_are_stored_in_the_database_with_an_audit_row(
     from metaserver.stored.orm_repository import OrmRepository
 
     repository = OrmRepository()
-    group = BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 1, "g1-a", ("g1-a",), members=("g1-a",))
+    group = BrokerGroup(
+        GroupKind.BROKER, GroupState.READ_WRITE, Membership("g1", ("g1-a",), "g1-a", ("g1-a",), 1, 0, "")
+    )
     repository.save_group(group, "registered")
     repository.save_node(Node("g1-a", "g1", 0, "10.0.0.1:1", "", "1", 70))
     repository.save_node(Node("g1-a", "g1", 0, "10.0.0.1:1", "", "1", 50))

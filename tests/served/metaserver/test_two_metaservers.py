@@ -149,7 +149,7 @@ async def test_what_one_could_not_store_in_time_does_not_replace_what_the_other_
         for _ in range(30):
             await both.run(1, second, port=2)
             stored = await asyncio.to_thread(both.repositories[1].load)
-            assert [(group.state, group.master) for group in stored.broker_groups] == [(ONLINE, "g1-a")]
+            assert [(group.state, group.membership.master) for group in stored.broker_groups] == [(ONLINE, "g1-a")]
             assert [node.address for node in stored.nodes] == ["10.0.0.1:2"]
             assert both.b.directory.groups["g1"].state is ONLINE
         assert both.states() == [ONLINE, ONLINE]

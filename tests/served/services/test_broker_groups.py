@@ -13,8 +13,10 @@ from metaserver.models import BrokerGroup, Node
 from metaserver.services import audit
 from metaserver.services import broker_groups as service
 from metaserver.services.changes import METASERVER
+from qmq_node.replication.rules.membership import Membership
 from tests.support.console.at_once import at_once, needs_two_writers
 from tests.support.console.metadata import ACTOR, audit_rows, broker_group, everything, route
+from tests.support.stored_groups import changed
 
 pytestmark = pytest.mark.django_db
 READ_ONLY, DRAINING, NORMAL = OperatorState.READ_ONLY, OperatorState.DRAINING, OperatorState.NORMAL
@@ -38,12 +40,16 @@ def test_a_group_registers_once_and_afterwards_only_its_state_is_stored() -> Non
     assert created is not None
     other = ("other",)
     newer = domain.BrokerGroup(
-        "g1", GroupKind.BROKER, GroupState.READ_ONLY, 3, "other", other, 9, NORMAL, other, 1, str(UUID(int=1)), 3, other
+        GroupKind.BROKER,
+        GroupState.READ_ONLY,
+        Membership("g1", other, "other", other, 3, 9, str(UUID(int=1)), in_sync_min=1, copies=3),
+        operator_state=NORMAL,
+        preferred=other,
     )
     service.save_group(newer, actor=METASERVER, reason="disk full")
     assert queries.broker_group("g1") == replace(created, state=GroupState.READ_ONLY)
     assert audit_rows()[-1] == ("broker_group.update", "g1", {"state": "read_write"}, {"state": "read_only"})
-    older = replace(newer, epoch=0, state=GroupState.READ_WRITE)
+    older = changed(newer, epoch=0, state=GroupState.READ_WRITE)
     service.save_group(older, actor=METASERVER, reason="late")
     assert row().state == GroupState.READ_ONLY, "reported by a master of an older epoch"
     assert len(audit_rows()) == 2
@@ -54,13 +60,13 @@ def test_the_first_node_of_an_announced_group_is_stored_as_its_only_member() -> 
     service.announce_group("g1", GroupKind.BROKER, actor=ACTOR)
     announced = queries.broker_group("g1")
     assert announced is not None
-    assert (announced.members, announced.copies) == ((), 2)
+    assert (announced.membership.members, announced.membership.copies) == ((), 2)
     node = ("g1-a",)
-    first = replace(announced, state=GroupState.READ_WRITE, epoch=1, master="g1-a", in_sync=node, members=node)
-    first = replace(first, in_sync_version=1, promotion_id=str(UUID(int=1)), copies=1)
+    first = changed(announced, state=GroupState.READ_WRITE, epoch=1, master="g1-a", in_sync=node, members=node)
+    first = changed(first, in_sync_version=1, promotion_id=str(UUID(int=1)), copies=1)
     service.save_group(first, actor=METASERVER, reason="registered")
-    assert queries.broker_group("g1") == replace(first, copies=2), "operators decide about copies"
-    second = replace(first, master="g1-b", in_sync=("g1-b",), members=("g1-b",))
+    assert queries.broker_group("g1") == changed(first, copies=2), "operators decide about copies"
+    second = changed(first, master="g1-b", in_sync=("g1-b",), members=("g1-b",))
     service.save_group(second, actor=METASERVER, reason="registered at another metaserver")
     assert row().master == "g1-a"
 
@@ -187,10 +193,8 @@ def test_draining_says_what_moves_and_is_decided_once() -> None:
 
 def unapproved(name: str, **node: Any) -> None:
     """A broker group that registered for the first time and waits for approval."""
-    group = domain.BrokerGroup(
-        name, GroupKind.BROKER, GroupState.OFFLINE, 1, f"{name}-a", (f"{name}-a",),
-        operator_state=OperatorState.UNAPPROVED,
-    )  # fmt: skip
+    membership = Membership(name, (), f"{name}-a", (f"{name}-a",), 1, 0, "")
+    group = domain.BrokerGroup(GroupKind.BROKER, GroupState.OFFLINE, membership, OperatorState.UNAPPROVED)
     service.save_group(group, actor=METASERVER, reason="registered")
     service.save_node(domain.Node(f"{name}-a", name, 0, "10.6.6.6:1", "10.6.6.6:2", "1", 0))
 
@@ -231,7 +235,7 @@ def test_a_group_that_waits_can_be_approved_or_removed_and_nothing_else() -> Non
         assert refused.value.code == "broker_group.unapproved"
     assert everything() == before
     # A registration that arrives meanwhile is no approval.
-    normal = domain.BrokerGroup("g1", GroupKind.BROKER, GroupState.OFFLINE, 1, "g1-b", ("g1-b",))
+    normal = domain.BrokerGroup(GroupKind.BROKER, GroupState.OFFLINE, Membership("g1", (), "g1-b", ("g1-b",), 1, 0, ""))
     service.save_group(normal, actor=METASERVER, reason="registered")
     assert row().operator_state == OperatorState.UNAPPROVED
     service.remove_group("g1", actor=ACTOR, reason="forged")
@@ -301,7 +305,9 @@ class TestTwoWriters:
     def test_a_registration_and_a_decision_are_both_kept(self) -> None:
         broker_group("g1")
         broker_group("g2")
-        newer = domain.BrokerGroup("g1", GroupKind.BROKER, GroupState.WRITE_ONLY, 1, "g1-node", ("g1-node",))
+        newer = domain.BrokerGroup(
+            GroupKind.BROKER, GroupState.WRITE_ONLY, Membership("g1", (), "g1-node", ("g1-node",), 1, 0, "")
+        )
         found = at_once(
             lambda: service.save_group(newer, actor=METASERVER, reason="reported"), lambda: decide(READ_ONLY, "g1")
         )

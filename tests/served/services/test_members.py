@@ -22,7 +22,7 @@ from tests.support.console.metadata import ACTOR, audit_rows, everything, last_a
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
 PROMOTION = "00000000-0000-4000-8000-000000000003"
-MEMBERSHIP = Membership("g1", ("a", "b", "c"), "a", ("a", "b"), 3, 9, PROMOTION)
+MEMBERSHIP = Membership("g1", ("a", "b", "c"), "a", ("a", "b"), 3, 9, PROMOTION, copies=3)
 REPORT = StoredReport("in_sync", 3, 3, 5000, 5000, 10, newest_place=(3, 9))
 MASTER = replace(REPORT, role="master", log_end=6000, slaves={"b": 5900})
 
@@ -40,10 +40,8 @@ def report(node_id: str, found: StoredReport | None, *, seconds_ago: float = 0.0
 @pytest.fixture(autouse=True)
 def group() -> None:
     """A group whose master is gone; b is in sync, c is not."""
-    membership = domain.BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 0, "", ()).with_membership(
-        MEMBERSHIP
-    )
-    broker_groups.save_group(replace(membership, copies=3), actor=METASERVER, reason="registered")
+    stored = domain.BrokerGroup(GroupKind.BROKER, GroupState.READ_WRITE, MEMBERSHIP)
+    broker_groups.save_group(stored, actor=METASERVER, reason="registered")
     report("a", MASTER, seconds_ago=60)
     report("b", REPORT)
     report("c", replace(REPORT, role="following", log_end=400))
@@ -71,7 +69,8 @@ def test_copies_minimum_and_order_are_set_with_an_audit_entry() -> None:
     assert change.after == {"copies": 3, "in_sync_min": 1, "preferred": ["c", "b"]}
     stored = queries.broker_group("g1")
     assert stored is not None
-    assert (stored.copies, stored.in_sync_min, stored.preferred) == (3, 1, ("c", "b"))
+    membership = stored.membership
+    assert (membership.copies, membership.in_sync_min, stored.preferred) == (3, 1, ("c", "b"))
     epoch, version = MEMBERSHIP.place
     assert stored.membership.place == (epoch, version + 1), "the master learns the minimum with the next version"
     entry = last_audit()
@@ -128,13 +127,13 @@ def test_nothing_is_set_while_the_membership_is_restored(values: dict[str, Any],
         report("b", replace(REPORT, newest_place=(epoch, version + 1)))
     else:
         memberships.record_known("g1", (epoch, version + 1))
-    before = everything()
+    before = everything(), membership()
     with pytest.raises(
         Conflict, match=r"can't be changed: the stored membership is older .* if it has ended, promote the member"
     ) as caught:
         set_copies(**values)
     assert caught.value.code == "broker_group.restored"
-    assert (everything(), membership()) == (before, MEMBERSHIP)
+    assert (everything(), membership()) == before
     promote("b", service.members("g1").bytes_at_risk("b"))
     assert membership().place == (epoch + 1, version + 2)
     assert set_copies(**values).is_change

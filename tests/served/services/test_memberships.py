@@ -1,5 +1,6 @@
 """Changes of the membership that says who is master of a broker group and who is in sync."""
 
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -29,10 +30,9 @@ def begin(in_sync: tuple[str, ...] = ("a", "b")) -> Membership:
     return memberships.stored_membership("g1")
 
 
-def made(change: Change, newest: tuple[int, int] | None = (0, 0)) -> Membership:
-    return memberships.change_membership(
-        "g1", change.applied_to, newest, action="test", actor=METASERVER, reason="tests"
-    )
+def made(change: Change, newest: tuple[int, int] = (0, 0), *, is_recovery: bool = False) -> Membership:
+    wish = MembershipWish(change.applied_to, "test", Reason("tests"), is_recovery)
+    return memberships.change_membership("g1", wish, newest, actor=METASERVER, also={})
 
 
 def removal(membership: Membership, member: str = "b") -> ChangeInSync:
@@ -53,10 +53,8 @@ def test_a_node_whose_log_is_stored_with_a_higher_end_is_not_promoted() -> None:
     )
 
     def promoted(place: tuple[int, int]) -> Membership:
-        log = CandidateLog("b", place)
-        return memberships.change_membership(
-            "g1", change(membership).applied_to, (0, 0), action="promote", actor=METASERVER, log=log, reason=""
-        )
+        wish = MembershipWish(change(membership).applied_to, "promote", Reason(), log=CandidateLog("b", place))
+        return memberships.change_membership("g1", wish, (0, 0), actor=METASERVER, also={})
 
     with pytest.raises(LogLost, match="node b: its log ends at 800, before the 900 that is stored") as lost:
         promoted((1, 800))
@@ -110,7 +108,8 @@ def test_a_change_that_another_one_overtakes_is_not_made() -> None:
 
     entries = AuditEntry.objects.count()
     with pytest.raises(ChangeRejected, match="has changed meanwhile") as rejected:
-        memberships.change_membership("g1", overtaken, (0, 0), action="test", actor=METASERVER, reason="")
+        wish = MembershipWish(overtaken, "test", Reason())
+        memberships.change_membership("g1", wish, (0, 0), actor=METASERVER, also={})
     assert rejected.value.is_stale
     assert AuditEntry.objects.count() == entries
 
@@ -136,11 +135,8 @@ def test_a_membership_of_which_a_newer_place_is_recorded_is_not_changed() -> Non
         memberships.record_known("g1", place)
         with pytest.raises(ChangeRejected, match="the database was restored from a backup"):
             made(promotion(membership))
-    assert (memberships.stored_membership("g1"), memberships.stored_membership("g1").known_place) == (
-        membership,
-        (epoch + 1, 0),
-    )
-    changed = made(promotion(membership), None)
+    assert memberships.stored_membership("g1") == replace(membership, known_place=(epoch + 1, 0))
+    changed = made(promotion(membership), is_recovery=True)
     assert changed.epoch == epoch + 1
     assert made(promotion(changed)).epoch == epoch + 2, "the membership is as new as what was known"
 
@@ -155,7 +151,8 @@ def test_a_newer_place_that_is_recorded_meanwhile_keeps_a_membership_from_its_ch
         return removal(membership).applied_to(read)
 
     with pytest.raises(ChangeRejected, match="has changed meanwhile"):
-        memberships.change_membership("g1", overtaken, (0, 0), action="test", actor=METASERVER, reason="")
+        wish = MembershipWish(overtaken, "test", Reason())
+        memberships.change_membership("g1", wish, (0, 0), actor=METASERVER, also={})
     assert memberships.stored_membership("g1") == membership
 
 

@@ -8,7 +8,7 @@ from qmq_testing.repository import MemoryMembershipStore, MemoryRepository
 class FaultyMembershipStore(MemoryMembershipStore):
     """Memberships of a `FaultyRepository`."""
 
-    def change(self, name: str, wish: MembershipWish, newest_place: tuple[int, int] | None) -> Membership:
+    def change(self, name: str, wish: MembershipWish, newest_place: tuple[int, int]) -> Membership:
         repository = self._repository
         assert isinstance(repository, FaultyRepository)
         if repository.is_away:

@@ -27,7 +27,7 @@ async def test_an_empty_node_is_stored_as_a_member_before_it_is_answered(tmp_pat
         assert (answer.accepted, answer.reason) == (True, "")
         assert answer.membership is not None
         assert answer.membership.members == ("g1-a", "g1-b")
-        assert repository.groups["g1"].members == ("g1-a", "g1-b")
+        assert repository.groups["g1"].membership.members == ("g1-a", "g1-b")
         assert metaserver.serving.membership_changes.counters.changes == 1
 
 
@@ -57,7 +57,7 @@ async def test_a_change_whose_reply_was_lost_is_found_done(tmp_path: Path) -> No
         async with peer(metaserver) as slave:
             answer = await slave.register("g1", "g1-b", port=2, boot_id="b", state=4)
         assert (answer.accepted, answer.reason) == (True, "")
-        assert repository.groups["g1"].in_sync_version == 1
+        assert repository.groups["g1"].membership.version == 1
 
 
 async def test_of_two_nodes_that_two_metaservers_add_one_becomes_a_member(tmp_path: Path) -> None:
@@ -79,10 +79,10 @@ async def test_of_two_nodes_that_two_metaservers_add_one_becomes_a_member(tmp_pa
         memberships = [answer.membership for answer in answers]
         assert all(answer.accepted for answer in answers)
         assert all(
-            membership is not None and membership.members == repository.groups["g1"].members
+            membership is not None and membership.members == repository.groups["g1"].membership.members
             for membership in memberships
         )
-        assert len(repository.groups["g1"].members) == 2
+        assert len(repository.groups["g1"].membership.members) == 2
         assert sum("has all of its 2 copies" in answer.reason for answer in answers) == 1
 
 
@@ -97,8 +97,8 @@ async def test_the_replacement_of_the_only_member_is_stored_before_it_serves(tmp
             refused = await other.register("g1", "g1-b", port=2)
             assert (refused.accepted, refused.code) == (False, "node.group_taken")
             assert "its replacement by this node is not stored yet" in refused.reason
-            assert "g1-b" not in repository.groups["g1"].members
+            assert "g1-b" not in repository.groups["g1"].membership.members
             repository.is_away = False
             assert (await other.register("g1", "g1-b", port=2)).state == 1
-        stored = repository.groups["g1"]
+        stored = repository.groups["g1"].membership
         assert (stored.master, stored.members, stored.in_sync, stored.epoch) == ("g1-b", ("g1-b",), ("g1-b",), 2)

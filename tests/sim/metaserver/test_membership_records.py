@@ -137,8 +137,8 @@ async def test_the_last_master_brings_the_membership_of_a_restored_database_up_t
             "g1", led_membership=newest, counted=("g1-a",), replica_role=ReplicaRole.MASTER, **values
         )
         version = newest.in_sync_version + 1
-        await eventually_async(lambda: pair.repository.groups["g1"].in_sync_version == version)
-        assert pair.repository.groups["g1"].in_sync == ("g1-a",)
+        await eventually_async(lambda: pair.repository.groups["g1"].membership.version == version)
+        assert pair.repository.groups["g1"].membership.in_sync == ("g1-a",)
         assert (await pair.change(InSyncChange.ADD)).result is MembershipResult.DONE
         await eventually_async(lambda: not metaserver.handlers.restored_memberships.blocked)
         assert directory.newest_place("g1") == (1, version + 1)

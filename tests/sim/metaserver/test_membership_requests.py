@@ -1,6 +1,5 @@
 """CHANGE_IN_SYNC and RESIGN of masters, and ROLE to the nodes of a group."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from tests.sim.metaserver.pairs import HEARTBEAT, running_pair
 from tests.sim.metaserver.repositories import FaultyRepository
 from tests.support.drivers.metaserver_peers import peer, running
 from tests.support.manual_clock import ManualClock
+from tests.support.stored_groups import changed
 from tests.support.waiting import eventually_async
 
 
@@ -19,7 +19,7 @@ async def test_a_master_changes_the_in_sync_set_and_all_nodes_are_sent_the_membe
     async with running_pair(tmp_path) as pair:
         answer = await pair.change(InSyncChange.ADD)
         assert answer == MembershipResponse(MembershipResult.DONE, "", pair.membership)
-        assert pair.membership.in_sync == pair.repository.groups["g1"].in_sync == ("g1-a", "g1-b")
+        assert pair.membership.in_sync == pair.repository.groups["g1"].membership.in_sync == ("g1-a", "g1-b")
         assert pair.membership.master_sync_address == "10.0.0.1:9"
         for node in (pair.master, pair.slave):
             await pair.sent(node, pair.membership)
@@ -119,7 +119,7 @@ async def test_a_membership_that_is_read_from_the_database_is_sent_to_the_nodes(
     async with running_pair(tmp_path) as pair:
         with pair.repository.lock:
             group = pair.repository.groups["g1"]
-            promoted = replace(group, epoch=2, in_sync_version=5, promotion_id="00000000-0000-4000-8000-000000000002")
+            promoted = changed(group, epoch=2, in_sync_version=5, promotion_id="00000000-0000-4000-8000-000000000002")
             pair.repository.groups["g1"] = promoted
             pair.repository.changes_made += 1
         await pair.metaserver.serving.reload()
@@ -136,12 +136,12 @@ async def test_a_node_without_replication_is_sent_no_membership(tmp_path: Path) 
         clock.advance(20)
         async with peer(metaserver) as other:
             assert (await other.register("g1", "g1-b", port=2)).accepted
-            assert metaserver.directory.groups["g1"].group.epoch == 2
+            assert metaserver.directory.groups["g1"].membership.epoch == 2
             with repository.lock:
-                repository.groups["g1"] = replace(repository.groups["g1"], epoch=3)
+                repository.groups["g1"] = changed(repository.groups["g1"], epoch=3)
                 repository.changes_made += 1
             await metaserver.serving.reload()
-            assert metaserver.directory.groups["g1"].group.epoch == 3
+            assert metaserver.directory.groups["g1"].membership.epoch == 3
             await other.register("g1", "g1-b", port=2)
             assert other.pushed == []
 

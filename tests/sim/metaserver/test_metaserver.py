@@ -19,6 +19,7 @@ from qmq.protocol.commands import (
 )
 from qmq.protocol.extensions import NodeRegisterRequest
 from qmq.protocol.primitives import encode_strmap
+from qmq_node.replication.rules.membership import Membership
 from qmq_testing.repository import MemoryRepository
 from tests.sim.world.loop import running_loop
 from tests.support.drivers.in_process import get_json, get_page, write_file
@@ -147,7 +148,7 @@ async def test_another_node_may_not_take_a_live_masters_group(tmp_path: Path) ->
         refused = await node.register("g1", "b", port=9)
         assert not refused.accepted
         assert "a" in refused.reason
-        assert metaserver.directory.groups["g1"].group.master == "a"
+        assert metaserver.directory.groups["g1"].membership.master == "a"
         clock.advance(20)
         assert (await node.register("g1", "b", port=9)).accepted
 
@@ -253,7 +254,8 @@ async def test_a_route_that_another_metaserver_stored_first_holds_and_gets_the_g
     tmp_path: Path,
 ) -> None:
     groups = [
-        BrokerGroup(f"g{i}", GroupKind.BROKER, GroupState.READ_WRITE, 1, f"g{i}-a", (f"g{i}-a",)) for i in range(3)
+        BrokerGroup(GroupKind.BROKER, GroupState.READ_WRITE, Membership(f"g{i}", (), f"g{i}-a", (f"g{i}-a",), 1, 0, ""))
+        for i in range(3)
     ]
     nodes = [Node(f"g{i}-a", f"g{i}", 0, f"10.0.0.1:{i + 1}", "", "1", 0) for i in range(3)]
     repository = MemoryRepository(Metadata(tuple(groups), tuple(nodes)))

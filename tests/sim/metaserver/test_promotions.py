@@ -14,19 +14,21 @@ from metaserver.server import Metaserver
 from qmq.protocol.codes import BrokerRequestType, ClientType, Command, ReplicaRole
 from qmq.protocol.group_memberships import GroupMembership
 from qmq.protocol.reasons import Reason
+from qmq_node.replication.rules.membership import Membership
 from tests.sim.metaserver.repositories import FaultyRepository
 from tests.sim.world.database import Database, SimulatedRepository
 from tests.sim.world.loop import running_loop
 from tests.support.drivers.metaserver_peers import Peer, peer, running
 from tests.support.manual_clock import ManualClock
+from tests.support.stored_groups import changed
 from tests.support.waiting import eventually_async
 
 PROMOTION = "00000000-0000-4000-8000-000000000003"
 PORTS = {"g1-a": 1, "g1-b": 2}
+NODES = ("g1-a", "g1-b")
 GROUP = BrokerGroup(
-    "g1", GroupKind.BROKER, GroupState.READ_WRITE, 3, "g1-a", ("g1-a", "g1-b"), 7, members=("g1-a", "g1-b"), copies=2,
-    promotion_id=PROMOTION,
-)  # fmt: skip
+    GroupKind.BROKER, GroupState.READ_WRITE, Membership("g1", NODES, "g1-a", NODES, 3, 7, PROMOTION, copies=2)
+)
 
 
 @dataclass
@@ -44,7 +46,7 @@ class Scene:
         self.clock.advance(1.0)
         for node in nodes:
             for place, connection in enumerate(self.peers[node]):
-                is_master = self.metaservers[place].directory.groups["g1"].group.master == node
+                is_master = self.metaservers[place].directory.groups["g1"].membership.master == node
                 role = ReplicaRole.MASTER if is_master else ReplicaRole.IN_SYNC
                 answer = await connection.register(
                     "g1", node, port=PORTS[node], boot_id=node, request_type=BrokerRequestType.HEARTBEAT,
@@ -80,7 +82,7 @@ class Scene:
     @property
     def masters(self) -> set[str]:
         """What the metaservers know."""
-        return {meta.directory.groups["g1"].group.master for meta in self.metaservers}
+        return {meta.directory.groups["g1"].membership.master for meta in self.metaservers}
 
 
 @asynccontextmanager
@@ -109,7 +111,7 @@ async def test_a_master_with_an_empty_data_folder_is_replaced_though_its_log_was
             )  # fmt: skip
             await found.heartbeats("g1-b", silent_ms=3000)
             await eventually_async(lambda: not found.metaservers[0].handlers.promotions._running)
-        assert found.repository.groups["g1"].master == "g1-b"
+        assert found.repository.groups["g1"].membership.master == "g1-b"
 
 
 async def test_a_slave_is_promoted_and_clients_are_sent_to_it_once_it_serves(tmp_path: Path) -> None:
@@ -118,8 +120,8 @@ async def test_a_slave_is_promoted_and_clients_are_sent_to_it_once_it_serves(tmp
         await eventually_async(lambda: len(client.pushed) == 1)
         await found.fails()
         await found.until_promoted()
-        stored = found.repository.groups["g1"]
-        assert (stored.master, stored.in_sync, stored.epoch, stored.in_sync_version) == ("g1-b", ("g1-b",), 4, 8)
+        stored = found.repository.groups["g1"].membership
+        assert (stored.master, stored.in_sync, stored.epoch, stored.version) == ("g1-b", ("g1-b",), 4, 8)
         (frame,) = [frame for frame in found.peers["g1-b"][0].pushed if frame.code == Command.ROLE][-1:]
         assert GroupMembership.decode(frame.body).master == "g1-b"
         await found.heartbeats("g1-b", epoch=4, replica_role=ReplicaRole.PROMOTED, state=4)
@@ -135,9 +137,9 @@ async def test_of_two_metaservers_that_promote_at_once_one_does(tmp_path: Path) 
         await found.until_promoted()
         counters = [meta.serving.membership_changes.counters.changes for meta in found.metaservers]
         assert sorted(counters) == [0, 1]
-        memberships = {meta.directory.groups["g1"].group.membership for meta in found.metaservers}
+        memberships = {meta.directory.groups["g1"].membership for meta in found.metaservers}
         assert memberships == {found.repository.groups["g1"].membership}
-        assert found.repository.groups["g1"].epoch == 4
+        assert found.repository.groups["g1"].membership.epoch == 4
 
 
 async def test_a_slave_that_another_metaserver_saw_with_a_longer_log_is_not_promoted(tmp_path: Path) -> None:
@@ -155,7 +157,7 @@ async def test_a_slave_that_another_metaserver_saw_with_a_longer_log_is_not_prom
         assert "its log ends at 500, before the 900 that it reported" in blocked, "it knows that now"
         await found.heartbeats("g1-b", silent_ms=3000, log_end=900)
         await eventually_async(lambda: not metaserver.handlers.promotions._running)
-        assert found.repository.groups["g1"].master == "g1-b"
+        assert found.repository.groups["g1"].membership.master == "g1-b"
 
 
 async def test_a_metaserver_stores_at_once_that_a_log_had_reached_a_higher_place(tmp_path: Path) -> None:
@@ -189,14 +191,14 @@ async def test_a_promotion_whose_reply_was_lost_is_one(tmp_path: Path) -> None:
         found.repository.loses_replies = True
         await found.fails()
         await found.until_promoted()
-        assert found.repository.groups["g1"].epoch == 4, "it was not made twice"
+        assert found.repository.groups["g1"].membership.epoch == 4, "it was not made twice"
 
 
 async def test_no_slave_is_promoted_by_a_membership_from_a_backup(tmp_path: Path) -> None:
     """The backup names a slave as in sync that was removed since."""
     async with scene(tmp_path) as found:
         (metaserver,) = found.metaservers
-        newer = replace(GROUP, in_sync=("g1-a",), in_sync_version=8)
+        newer = changed(GROUP, in_sync=("g1-a",), in_sync_version=8)
         found.repository.groups["g1"] = newer
         found.repository.changes_made += 1
         await metaserver.serving.reload()
@@ -206,14 +208,14 @@ async def test_no_slave_is_promoted_by_a_membership_from_a_backup(tmp_path: Path
         await found.fails()
         for _ in range(10):
             await found.heartbeats("g1-b", silent_ms=3000)
-        assert (found.masters, found.repository.groups["g1"].epoch) == ({"g1-a"}, 3)
+        assert (found.masters, found.repository.groups["g1"].membership.epoch) == ({"g1-a"}, 3)
         assert "node g1-b is not in sync" in metaserver.handlers.promotions.blocked["g1"]
 
 
 async def test_no_membership_from_a_backup_is_changed(tmp_path: Path) -> None:
     async with scene(tmp_path) as found:
         (metaserver,) = found.metaservers
-        found.repository.groups["g1"] = replace(GROUP, in_sync_version=6)
+        found.repository.groups["g1"] = changed(GROUP, in_sync_version=6)
         found.repository.changes_made += 1
         await metaserver.serving.reload()
         await found.fails()
@@ -255,4 +257,4 @@ async def test_a_metaserver_that_observes_another_one_promotes_as_fast_as_alone(
             await observe()
             assert live.state is GroupState.READ_WRITE
             assert clock.monotonic() - failed_at < EXPIRY_SECONDS + 3, metas[0].handlers.promotions.blocked
-        assert database.stored.groups["g1"].epoch == 4
+        assert database.stored.groups["g1"].membership.epoch == 4

@@ -2,14 +2,14 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 from broker_node.broker import Broker
-from metaserver.domain import BrokerGroup
+from qmq_node.replication.rules.membership import Membership
 from tests.sim.replication.pair import client_of, comparable, send
 from tests.sim.world.cluster import Cluster
 from tests.sim.world.disk import SimulatedDisk
 from tests.sim.world.loop import running_loop
+from tests.support.stored_groups import changed
 from tests.support.waiting import eventually_async
 
 
@@ -23,9 +23,9 @@ class Group:
         self.readers = 0
 
     @property
-    def membership(self) -> BrokerGroup:
+    def membership(self) -> Membership:
         """As the database has it."""
-        return self.cluster.database.stored.groups[self.name]
+        return self.cluster.database.stored.groups[self.name].membership
 
     def broker(self, node: str) -> Broker:
         """A node as it runs now."""
@@ -86,7 +86,7 @@ class Group:
     def set(self, **values: object) -> None:
         """An operator changes the group."""
         memberships = self.cluster.database.stored
-        memberships.groups[self.name] = replace(memberships.groups[self.name], **values)  # type: ignore[arg-type]
+        memberships.groups[self.name] = changed(memberships.groups[self.name], **values)
         self.cluster.database.changed(group=self.name)
 
 

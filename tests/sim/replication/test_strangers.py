@@ -36,7 +36,7 @@ async def undisturbed(group: Group) -> AsyncIterator[None]:
     assert counters is not None
     sessions, ended = counters.counters.sessions, dict(counters.counters.ended_sessions)
     yield
-    assert group.membership.membership == membership.membership
+    assert group.membership == membership
     assert (counters.counters.sessions, dict(counters.counters.ended_sessions)) == (sessions, ended)
     assert counters.counters.alarms == 0
     async with client_of(group.master) as client:

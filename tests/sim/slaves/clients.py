@@ -28,9 +28,9 @@ class Address:
     def port(self) -> int:
         """The port of a member."""
         members = self._cluster.members(self.name)
-        membership = self._cluster.database.stored.groups.get(self.name)
-        if membership is not None and membership.master in members and self._rng.random() < 0.7:
-            return members[membership.master].port
+        group = self._cluster.database.stored.groups.get(self.name)
+        if group is not None and group.membership.master in members and self._rng.random() < 0.7:
+            return members[group.membership.master].port
         return self._rng.choice(list(members.values())).port
 
 

@@ -85,7 +85,7 @@ class Decisions(DiskFaults):
         membership, end = stored.membership, server.log.written_end
         promotion_id = str(UUID(int=self._rng.getrandbits(128)))
         incarnation = durable_incarnation(self.watch.hosts[node])
-        known = max(newest.place, stored.known_place)
+        known = max(newest.place, membership.known_place)
         promotion = UncleanPromotion(
             membership.epoch, membership.version, node, incarnation, server.replication.boot_id, known, promotion_id
         )

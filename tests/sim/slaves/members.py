@@ -1,7 +1,5 @@
 """The members of one broker group in a schedule: whether they are as they should be, and a summary of them for failures."""
 
-from dataclasses import replace
-
 from broker_node.broker import Broker
 from metaserver.choices import GroupState
 from metaserver.server import Metaserver
@@ -9,6 +7,7 @@ from tests.sim.slaves.final_checks import FinalChecks
 from tests.sim.slaves.watch import GroupWatch
 from tests.sim.swarm.history import History
 from tests.sim.world.cluster import Cluster, Host
+from tests.support.stored_groups import changed
 
 
 class Members:
@@ -28,8 +27,8 @@ class Members:
         """Change the stored membership, as an operator does."""
         stored = self._cluster.database.stored
         group = stored.groups[self.name]
-        version = group.in_sync_version + 1  # as `services.members.set_copies` does
-        stored.groups[self.name] = replace(group, in_sync_version=version, **values)  # type: ignore[arg-type]
+        version = group.membership.version + 1  # as `services.members.set_copies` does
+        stored.groups[self.name] = changed(group, in_sync_version=version, **values)
         self._cluster.database.changed(group=self.name)
 
     def _broker(self, host: Host) -> Broker | None:
@@ -40,7 +39,8 @@ class Members:
         hosts = hosts or list(self.watch.hosts.values())
         if self.watch.damaged:
             return False
-        stored = self._cluster.database.stored.groups.get(self.name)
+        group = self._cluster.database.stored.groups.get(self.name)
+        stored = None if group is None else group.membership
         if stored is None or len(stored.members) != len(hosts) or stored.in_sync != stored.members:
             return False
         master = self._broker(self.watch.hosts[stored.master])
@@ -65,7 +65,7 @@ class Members:
 
     def is_equal(self) -> bool:
         brokers = [self._broker(host) for host in self.watch.hosts.values()]
-        stored = self._cluster.database.stored.groups[self.name]
+        stored = self._cluster.database.stored.groups[self.name].membership
         master = self._broker(self.watch.hosts[stored.master])
         if master is None:
             return False

@@ -101,8 +101,8 @@ class Restores(Decisions):
         """
         cluster, database, began = self._cluster, self._cluster.database, self._cluster.loop.now
         while (membership := self.watch.membership) is not None and cluster.loop.now - began < REPORTED_SECONDS:
-            stored = database.stored.groups[membership.broker_group]
-            if max(stored.membership.place, stored.known_place) >= membership.place:
+            stored = database.stored.groups[membership.broker_group].membership
+            if max(stored.place, stored.known_place) >= membership.place:
                 return
             may_run = self._is_known(stored.membership)
             for host in cluster.metas.values():

@@ -172,7 +172,7 @@ class SlavesRun(GroupsRun):
                 # The last master restarted and no longer knows which members were in sync, so an operator has to decide.
                 self.history.counts["decisions"] = 1
                 self.storm.note(f"an operator restores membership {newest.place}")
-                membership = replace(newest, version=max(newest.version, stored.known_place[1]) + 1)
+                membership = replace(newest, version=max(newest.version, stored.membership.known_place[1]) + 1)
                 self.cluster.database.stored.groups[GROUP] = stored.with_membership(membership)
                 self.cluster.database.changed(group=GROUP)
         return await super().recovered(what)

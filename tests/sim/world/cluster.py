@@ -260,7 +260,7 @@ class Cluster:
         """By broker group, the member that the stored membership has as its master; of a group without slaves, its only one."""
         stored = self.database.stored.groups
         return {
-            group: self.members(group).get(stored[group].master if group in stored else "", first)
+            group: self.members(group).get(stored[group].membership.master if group in stored else "", first)
             for group, first in self.brokers.items()
         }
 

@@ -195,7 +195,7 @@ class SimulatedRepository:
         for node_id, at in stored.leases.items():
             node = stored.nodes.get(node_id)
             group = stored.groups.get(node.broker_group) if node is not None else None
-            if node is not None and group is not None and group.master == node_id:
+            if node is not None and group is not None and group.membership.master == node_id:
                 found.append(StoredLease(group, node, at, self._own_leases.get(node_id) == at))
         self._own_leases = {lease.node.node_id: lease.stored_at_us for lease in found if lease.is_own}
         peers = {name: at for name, at in stored.heartbeats.items() if (name, at) != self._own_heartbeat}
@@ -215,9 +215,9 @@ class SimulatedRepository:
         self._database.query(self._host)
         there = self._stored.groups.get(group.name)
         if there is not None:
-            if there.epoch > group.epoch:
+            if there.membership.epoch > group.membership.epoch:
                 return
-            if there.master:
+            if there.membership.master:
                 group = replace(there, state=group.state)
             else:
                 group = group.with_decisions_of(there)
@@ -265,18 +265,16 @@ class MembershipStore:
             raise QmqError(f"Broker group {name!r} not found.")
         return group.membership
 
-    def change(self, name: str, wish: MembershipWish, newest_place: tuple[int, int] | None) -> Membership:
+    def change(self, name: str, wish: MembershipWish, newest_place: tuple[int, int]) -> Membership:
         membership = self.read(name)
-        if newest_place is not None:
-            membership.check_not_restored(newest_place)
-        changed, log = wish.change(membership), wish.log
-        if log is not None:
-            node = self._database.stored.nodes.get(log.node_id)
-            log.check(None if node is None else (node.log_end_version, *node.log_place))
+        changed = wish.applied_to(membership, newest_place, self._stored_log)
         # Another metaserver may change the membership between the two queries.
         self._database.query(self._host)
         there = self._database.stored.groups.get(name)
-        if there is None or (there.membership.place, there.known_place) != (membership.place, membership.known_place):
+        if there is None or (there.membership.place, there.membership.known_place) != (
+            membership.place,
+            membership.known_place,
+        ):
             raise ChangeRejected(f"the membership of broker group {name} has changed meanwhile", is_stale=True)
         self._database.stored.groups[name] = there.with_membership(changed)
         for then in self._database.on_membership:
@@ -285,11 +283,16 @@ class MembershipStore:
         self._database.reply()
         return changed
 
+    def _stored_log(self, node_id: str) -> tuple[int, int, int] | None:
+        node = self._database.stored.nodes.get(node_id)
+        return None if node is None else (node.log_end_version, *node.log_place)
+
     def record_known(self, name: str, place: tuple[int, int]) -> None:
         self._database.query(self._host)
         group = self._database.stored.groups.get(name)
-        if group is not None and max(group.membership.place, group.known_place) < place:
-            self._database.stored.groups[name] = replace(group, known_place=place)
+        if group is not None and max(group.membership.place, group.membership.known_place) < place:
+            membership = replace(group.membership, known_place=place)
+            self._database.stored.groups[name] = replace(group, membership=membership)
         self._database.reply()
 
     def close(self) -> None:

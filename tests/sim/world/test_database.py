@@ -17,10 +17,11 @@ from qmq_node.replication.rules.membership import ChangeInSync, ChangeRejected, 
 from qmq_testing.repository import MemoryRepository
 from tests.sim.world.database import Database, SimulatedRepository
 from tests.sim.world.loop import running_loop
+from tests.support import stored_groups
 from tests.support.drivers.membership_changes import Change, check_random_changes
 
 GROUP = BrokerGroup(
-    "g1", GroupKind.BROKER, GroupState.READ_WRITE, 1, "a", ("a", "b"), 7, members=("a", "b", "c"), promotion_id="p1"
+    GroupKind.BROKER, GroupState.READ_WRITE, Membership("g1", ("a", "b", "c"), "a", ("a", "b"), 1, 7, "p1")
 )
 REMOVAL = ChangeInSync("a", 1, "p1", 7, InSyncChange.REMOVE, "b")
 
@@ -56,7 +57,7 @@ async def test_a_change_that_another_metaserver_overtakes_is_not_made() -> None:
     with pytest.raises(ChangeRejected, match="has changed meanwhile") as rejected:
         membership_store(found).change("g1", MembershipWish(overtaken, "test", Reason("tests")), (0, 0))
     assert rejected.value.is_stale
-    assert found.stored.groups["g1"].master == "b"
+    assert found.stored.groups["g1"].membership.master == "b"
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,9 @@ async def test_a_restored_membership_is_not_changed() -> None:
 
 async def test_a_registration_changes_the_state_of_a_membership_and_nothing_else() -> None:
     found = database()
-    other = replace(GROUP, state=GroupState.OFFLINE, epoch=2, master="c", in_sync=("c",), in_sync_version=0, copies=3)
+    other = stored_groups.changed(
+        GROUP, state=GroupState.OFFLINE, epoch=2, master="c", in_sync=("c",), in_sync_version=0, copies=3
+    )
     for repository in (SimulatedRepository(found, SystemClock(), "meta"), MemoryRepository(Metadata((GROUP,)))):
         repository.save_group(other, "registered")
         assert repository.load().broker_groups == (replace(GROUP, state=GroupState.OFFLINE),)

@@ -7,6 +7,7 @@ from metaserver.choices import GroupKind, GroupState
 from metaserver.models import AuditEntry, BrokerGroup, ConsumerGroup, Subject, SubjectRoute, Team
 from metaserver.services import broker_groups, groups, routes, subjects, teams
 from metaserver.services.changes import METASERVER, Actor
+from qmq_node.replication.rules.membership import Membership
 
 ACTOR = Actor("ada", "192.0.2.7", "request-1234")
 
@@ -49,7 +50,7 @@ def broker_group(
 ) -> BrokerGroup:
     """A group whose master has registered."""
     master = f"{name}-node"
-    group = domain.BrokerGroup(name, kind, state, 1, master, (master,), members=(master,))
+    group = domain.BrokerGroup(kind, state, Membership(name, (master,), master, (master,), 1, 0, ""))
     broker_groups.save_group(group, actor=METASERVER, reason="registered")
     values = {"address": "127.0.0.1:1", "admin_address": "127.0.0.1:1", "version": "1", "log_end": 1000, **node}
     broker_groups.save_node(domain.Node(master, name, 0, **values))

@@ -40,7 +40,7 @@ class Cluster:
         request = replace(REQUEST, **values)  # type: ignore[arg-type]
         registered = self.directory.register(request)
         if registered.wish is not None:
-            self.directory.learn_membership(registered.wish.change(self.directory.groups["g1"].group.membership))
+            self.directory.learn_membership(registered.wish.change(self.directory.groups["g1"].membership))
             registered = self.directory.register(request)
         self.clock.advance(1)
         self.directory.expire()

@@ -13,9 +13,10 @@ from metaserver.memory.live_groups import DATABASE_SECONDS, EXPIRY_SECONDS, LEAS
 from metaserver.stored.stored_metadata import StoredMetadata
 from qmq.protocol.codes import BrokerRequestType
 from qmq.protocol.extensions import NodeRegisterRequest
+from qmq_node.replication.rules.membership import Membership
 from tests.support.manual_clock import ManualClock
 
-GROUP = BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 1, "a", ("a",))
+GROUP = BrokerGroup(GroupKind.BROKER, GroupState.READ_WRITE, Membership("g1", (), "a", ("a",), 1, 0, ""))
 NODE = Node("a", "g1", 0, "10.0.0.1:1", "", "1", 0)
 
 

@@ -12,6 +12,7 @@ from metaserver.memory.registration_rules import LOG_END_MAX, LOG_GROWTH_BYTES, 
 from qmq.protocol.codes import ClientType
 from qmq.protocol.extensions import NodeRegisterResponse
 from qmq.protocol.reasons import Code
+from qmq_node.replication.rules.membership import Membership
 from tests.unit.metaserver.clusters import HEARTBEAT, HOME, OFFLINE, ONLINE, REQUEST, Cluster
 
 FORGED = "10.6.6.6:20881"
@@ -80,7 +81,7 @@ def test_a_refusal_has_a_code(cluster: Cluster) -> None:
 
 def test_an_address_from_the_database_is_bound_until_its_lease_has_expired() -> None:
     cluster = Cluster()
-    group = BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 1, "g1-a", ("g1-a",))
+    group = BrokerGroup(GroupKind.BROKER, GroupState.READ_WRITE, Membership("g1", (), "g1-a", ("g1-a",), 1, 0, ""))
     cluster.load(Metadata((group,), (Node("g1-a", "g1", 0, HOME, "10.0.0.1:20981", "1", 5000),)))
     assert cluster.code(address=FORGED) == "node.address_bound"
     # Which process registered is not stored: only one that has just connected may have another admin address.
@@ -177,7 +178,7 @@ def test_f7_a_new_group_serves_nobody_until_it_is_approved(strict: Cluster) -> N
 
 def test_a_group_that_the_settings_allow_or_an_operator_announced_serves_at_once(strict: Cluster) -> None:
     assert strict.code(broker_group="java", node_id="java-a") == ""
-    announced = BrokerGroup("g1", GroupKind.BROKER, GroupState.OFFLINE, 0, "", ())
+    announced = BrokerGroup(GroupKind.BROKER, GroupState.OFFLINE, Membership("g1", (), "", (), 0, 0, ""))
     strict.load(Metadata((announced,)))
     assert strict.code() == ""
 
@@ -190,7 +191,7 @@ def test_f7_groups_that_wait_for_approval_have_a_limit(strict: Cluster) -> None:
     assert codes[UNAPPROVED_GROUPS_MAX - 1 :] == ["broker_group.unapproved", *["broker_group.too_many_unapproved"] * 5]
     assert len(strict.directory.nodes) == len(strict.directory.groups) == UNAPPROVED_GROUPS_MAX
     # What an operator announced, and what the settings allow, registers all the same.
-    strict.load(Metadata((BrokerGroup("g1", GroupKind.BROKER, GroupState.OFFLINE, 0, "", ()),)))
+    strict.load(Metadata((BrokerGroup(GroupKind.BROKER, GroupState.OFFLINE, Membership("g1", (), "", (), 0, 0, "")),)))
     assert strict.code() == ""
     assert strict.code(broker_group="java", node_id="java-a") == ""
 

@@ -13,14 +13,11 @@ from qmq.protocol.codes import ReplicaRole
 from qmq.protocol.extensions import NodeRegisterRequest, SlaveEnd
 from qmq.protocol.reasons import Reason
 from qmq_node.replication.rules.membership import Membership
+from tests.support.stored_groups import changed
 
 NOW = 1_000_000
 MEMBERSHIP = Membership("g1", ("a", "b", "c"), "a", ("a", "b"), 3, 9, "p3")
-GROUP = replace(
-    BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 0, "", ()).with_membership(MEMBERSHIP),
-    copies=3,
-    preferred=("c",),
-)
+GROUP = BrokerGroup(GroupKind.BROKER, GroupState.READ_WRITE, replace(MEMBERSHIP, copies=3), preferred=("c",))
 REPORT = StoredReport("in_sync", 3, 3, 5000, 5000, 10, newest_place=(3, 9))
 
 
@@ -104,7 +101,7 @@ def test_why_a_member_can_t_be_promoted(changed: Node | None, problem: str) -> N
 
 
 def test_the_longest_log_is_promoted_and_then_the_preferred_member() -> None:
-    group = replace(GROUP, in_sync=("a", "b", "c"))
+    group = changed(GROUP, in_sync=("a", "b", "c"))
     equal = node("c")
     assert [one.node_id for one in members(group, c=equal).candidates()] == ["c", "b"]
     longer = node("b", replace(REPORT, log_end=5001))
@@ -133,15 +130,15 @@ def test_a_restored_membership_has_no_candidates(newer: StoredReport) -> None:
         (GROUP, {}, "c", []),
         (GROUP, {}, "spare", []),
         (GROUP, {}, "b", ["broker group g1 would have 1 in-sync members, below its minimum of 2", "no other member of broker"]),
-        (replace(GROUP, in_sync_min=1), {}, "b", ["no other member of broker group g1 could replace master a if that failed"]),
-        (replace(GROUP, in_sync_min=1, in_sync=("a", "b", "c")), {}, "b", []),
+        (changed(GROUP, in_sync_min=1), {}, "b", ["no other member of broker group g1 could replace master a if that failed"]),
+        (changed(GROUP, in_sync_min=1, in_sync=("a", "b", "c")), {}, "b", []),
         (GROUP, {}, "a", ["broker group g1 would have 1 in-sync members, below its minimum of 2"]),
-        (replace(GROUP, in_sync_min=1), {}, "a", []),
-        (replace(GROUP, in_sync_min=1), {"b": None}, "a", ["no member of broker group g1 could be its master: node b: it"]),
-        (replace(GROUP, in_sync=("a",)), {}, "a", ["node a is the only member of broker group g1 that is in sync"]),
-        (replace(GROUP, in_sync=("a",), in_sync_min=1), {}, "b", []),
-        (replace(GROUP, in_sync=("a", "b"), in_sync_min=1), {"a": None}, "b", ["no member of broker group g1 could be its master"]),
-        (replace(GROUP, members=("a",), in_sync=("a",)), {}, "a", ["node a is the only member of broker group g1"]),
+        (changed(GROUP, in_sync_min=1), {}, "a", []),
+        (changed(GROUP, in_sync_min=1), {"b": None}, "a", ["no member of broker group g1 could be its master: node b: it"]),
+        (changed(GROUP, in_sync=("a",)), {}, "a", ["node a is the only member of broker group g1 that is in sync"]),
+        (changed(GROUP, in_sync=("a",), in_sync_min=1), {}, "b", []),
+        (changed(GROUP, in_sync=("a", "b"), in_sync_min=1), {"a": None}, "b", ["no member of broker group g1 could be its master"]),
+        (changed(GROUP, members=("a",), in_sync=("a",)), {}, "a", ["node a is the only member of broker group g1"]),
         (replace(GROUP, kind=GroupKind.DELAY), {}, "a", ["node a is the only member of delay group g1"]),
     ],
 )  # fmt: skip

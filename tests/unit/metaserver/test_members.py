@@ -16,9 +16,11 @@ from qmq.protocol.codes import BrokerRequestType, ReplicaRole
 from qmq.protocol.extensions import NodeRegisterRequest
 from qmq.protocol.reasons import Code, Reason
 from qmq_node.replication.rules.membership import ChangeRejected, Membership
+from tests.support.stored_groups import changed
 from tests.unit.metaserver.clusters import REQUEST, Cluster
 
 MEMBERSHIP = Membership("g1", ("g1-a",), "g1-a", ("g1-a",), 1, 0, "")
+TWO_COPIES = replace(MEMBERSHIP, copies=2)
 INCARNATION = "0123456789abcdef"
 MASTER = {
     "boot_id": "boot-a",
@@ -33,7 +35,7 @@ SLAVE = {
 
 
 def membership_of(cluster: Cluster) -> Membership:
-    return cluster.directory.groups["g1"].group.membership
+    return cluster.directory.groups["g1"].membership
 
 
 def asked(cluster: Cluster, **values: object) -> Registered:
@@ -46,7 +48,7 @@ def group() -> Cluster:
     """A group that wants two copies and has one."""
     cluster = Cluster()
     cluster.send(**MASTER)
-    assert cluster.directory.groups["g1"].group.copies == 2
+    assert cluster.directory.groups["g1"].membership.copies == 2
     return cluster
 
 
@@ -62,10 +64,10 @@ def test_an_empty_node_becomes_a_member_when_the_group_lacks_a_copy(group: Clust
     registered = asked(group)
     assert registered.wish is not None
     assert (registered.wish.action, registered.wish.reason) == ("add_member", "the group has 1 of 2 copies")
-    assert membership_of(group) == MEMBERSHIP, "not before the change is stored"
-    changed = registered.wish.change(MEMBERSHIP)
+    assert membership_of(group) == TWO_COPIES, "not before the change is stored"
+    changed = registered.wish.change(TWO_COPIES)
     assert changed == replace(
-        MEMBERSHIP, members=("g1-a", "g1-b"), version=1, joining=("g1-b",), incarnations=(INCARNATION, "")
+        TWO_COPIES, members=("g1-a", "g1-b"), version=1, joining=("g1-b",), incarnations=(INCARNATION, "")
     )
     group.directory.learn_membership(changed)
     again = asked(group)
@@ -90,7 +92,7 @@ def test_a_node_that_can_not_become_a_member_is_a_spare(group: Cluster, values: 
     assert registered.wish is None
     assert registered.answer.accepted
     assert reason in registered.answer.reason
-    assert membership_of(group) == MEMBERSHIP
+    assert membership_of(group) == TWO_COPIES
 
 
 def test_a_node_beyond_the_copies_is_a_spare(pair: Cluster) -> None:
@@ -105,9 +107,9 @@ def test_a_node_beyond_the_copies_is_a_spare(pair: Cluster) -> None:
 def test_a_delay_group_has_one_member() -> None:
     cluster = Cluster()
     cluster.send(**MASTER, kind="delay", role=5)
-    assert cluster.directory.groups["g1"].group.copies == 1
+    assert cluster.directory.groups["g1"].membership.copies == 1
     live = cluster.directory.groups["g1"]
-    cluster.load(Metadata((replace(live.group, copies=2),)))
+    cluster.load(Metadata((changed(live.group, copies=2),)))
     registered = asked(cluster, kind="delay", role=6)
     assert (registered.wish, registered.answer.accepted) == (None, True)
     reason = registered.answer.reason
@@ -135,7 +137,7 @@ def test_a_node_without_replication_is_no_slave(group: Cluster) -> None:
 def test_a_group_whose_master_has_no_replication_gets_no_member() -> None:
     cluster = Cluster()
     cluster.send()
-    cluster.load(Metadata((replace(cluster.directory.groups["g1"].group, copies=2),)))
+    cluster.load(Metadata((changed(cluster.directory.groups["g1"].group, copies=2),)))
     registered = asked(cluster)
     assert (registered.wish, registered.answer.accepted) == (None, True)
     cluster.send(**MASTER)
@@ -146,7 +148,7 @@ def test_a_group_whose_master_has_no_replication_gets_no_member() -> None:
 def test_the_only_member_is_replaced_when_its_lease_has_expired(boot_id: str) -> None:
     cluster = Cluster()
     cluster.send()
-    assert cluster.directory.groups["g1"].group.copies == 1
+    assert cluster.directory.groups["g1"].membership.copies == 1
     assert asked(cluster, boot_id=boot_id).wish is None
     cluster.clock.advance(EXPIRY_SECONDS + 1)
     assert asked(cluster, boot_id=boot_id, request_type=BrokerRequestType.OFFLINE).wish is None
@@ -175,12 +177,14 @@ def test_a_replacement_is_for_one_membership_of_one_member() -> None:
     with pytest.raises(ChangeRejected, match="epoch 1 is not above 1"):
         replace(change, new_epoch=1).applied_to(MEMBERSHIP)
     with pytest.raises(ChangeRejected, match="broker group g1 is to have 2 copies") as rejected:
-        change.applied_to(replace(MEMBERSHIP, copies=2))
+        change.applied_to(TWO_COPIES)
     assert rejected.value.is_stale
 
 
 def test_a_replacement_that_waited_for_the_database_is_not_made_if_the_old_member_is_back() -> None:
-    group = BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 1, "g1-a", ("g1-a",), members=("g1-a",))
+    group = BrokerGroup(
+        GroupKind.BROKER, GroupState.READ_WRITE, Membership("g1", ("g1-a",), "g1-a", ("g1-a",), 1, 0, "")
+    )
     request = NodeRegisterRequest(0, "g1", "g1-b", "broker", 0, "10.0.0.2:1", "", 4, 1, 0, 0, "1", boot_id="b")
     silent = True
     wish = replacement(group, request, "p2", lambda: silent)
@@ -192,11 +196,11 @@ def test_a_replacement_that_waited_for_the_database_is_not_made_if_the_old_membe
 
 def test_the_first_node_of_an_announced_group_is_its_only_member() -> None:
     cluster = Cluster()
-    announced = BrokerGroup("g1", GroupKind.BROKER, GroupState.OFFLINE, 0, "", (), copies=2)
+    announced = BrokerGroup(GroupKind.BROKER, GroupState.OFFLINE, Membership("g1", (), "", (), 0, 0, "", copies=2))
     cluster.load(Metadata((announced,)))
     registered = cluster.send(**MASTER, promotion_id="")
     assert registered.group is not None
-    assert (membership_of(cluster), registered.group.copies) == (replace(MEMBERSHIP, version=1), 2)
+    assert membership_of(cluster) == registered.group.membership == replace(TWO_COPIES, version=1)
     cluster.load(Metadata((announced,)))
     assert membership_of(cluster).master == "g1-a", "what is not stored yet is kept"
 

@@ -45,13 +45,11 @@ class Store:
             raise QmqError(f"Broker group {name!r} not found.")
         return self.membership
 
-    def change(self, name: str, wish: MembershipWish, newest_place: tuple[int, int] | None) -> Membership:
+    def change(self, name: str, wish: MembershipWish, newest_place: tuple[int, int]) -> Membership:
         if self.blocked is not None:
             self.blocked.wait(30)
         membership = self.read(name)
-        if newest_place is not None:
-            membership.check_not_restored(newest_place)
-        changed = wish.change(membership)
+        changed = wish.applied_to(membership, newest_place, lambda node_id: None)
         if self.fails_before:
             self.meanwhile()
             raise ConnectionError("the connection ended")

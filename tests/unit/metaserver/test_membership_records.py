@@ -8,6 +8,8 @@ from metaserver.choices import GroupKind, GroupState
 from metaserver.domain import BrokerGroup, Metadata
 from metaserver.replication.membership_records import MembershipRecords
 from qmq.supervisor import Supervisor
+from qmq_node.replication.rules.membership import Membership
+from tests.support.stored_groups import changed
 from tests.unit.metaserver.clusters import Cluster
 
 
@@ -25,8 +27,8 @@ class Scene:
         self.records = MembershipRecords(self.directory, self._save, supervisor, self.sent.append)
 
     async def load(self) -> None:
-        group = BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 1, "a", ("a",), 1, members=("a",))
-        await self.cluster.stored.load(Metadata((group, replace(group, name="g2"))))
+        group = BrokerGroup(GroupKind.BROKER, GroupState.READ_WRITE, Membership("g1", ("a",), "a", ("a",), 1, 1, ""))
+        await self.cluster.stored.load(Metadata((group, changed(group, name="g2"))))
 
     async def _save(self) -> None:
         future = asyncio.get_running_loop().create_future()
@@ -62,7 +64,7 @@ async def test_a_membership_that_changes_while_it_is_written_is_written_again() 
     await scene.load()
     scene.records.record(["g1"])
     await scene.turns()
-    membership = scene.directory.groups["g1"].group.membership
+    membership = scene.directory.groups["g1"].membership
     scene.directory.learn_membership(replace(membership, version=2))
     scene.records.record(["g1"])
     waits = asyncio.ensure_future(scene.records.recorded("g1"))

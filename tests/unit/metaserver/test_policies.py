@@ -13,6 +13,7 @@ from qmq.protocol.extensions import NodeRegisterRequest
 from qmq.protocol.reasons import Code
 from qmq_node import policy as p
 from qmq_node.policy import EMPTY_POLICY, NodePolicy, SubjectPolicy, decode_policy, encode_policy
+from qmq_node.replication.rules.membership import Membership
 from tests.support.drivers.policies import set_policies
 from tests.support.manual_clock import ManualClock
 
@@ -48,7 +49,10 @@ def test_each_group_is_named_its_own_version_and_an_empty_one_lifts_everything()
 @pytest.mark.parametrize(("state", "code"), [("read_only", Code.SET_READ_ONLY), ("draining", Code.GROUP_DRAINS)])
 def test_a_node_is_sent_the_code_of_why_it_is_read_only(state: str, code: Code) -> None:
     group = BrokerGroup(
-        "g1", GroupKind.BROKER, GroupState.READ_WRITE, 1, "a", ("a",), operator_state=OperatorState(state)
+        GroupKind.BROKER,
+        GroupState.READ_WRITE,
+        Membership("g1", (), "a", ("a",), 1, 0, ""),
+        operator_state=OperatorState(state),
     )
     policy = policies_of(Metadata((group,)), {})["g1"]
     sent = decode_policy(encode_policy(policy))

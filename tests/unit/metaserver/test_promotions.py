@@ -20,6 +20,8 @@ from metaserver.replication.promotions import (
 from qmq.protocol.codes import BrokerRequestType, ReplicaRole
 from qmq.protocol.extensions import NodeRegisterRequest
 from qmq.protocol.reasons import Reason
+from qmq_node.replication.rules.membership import Membership
+from tests.support.stored_groups import changed
 from tests.unit.metaserver.clusters import Cluster
 
 HEARTBEAT, OFFLINE = BrokerRequestType.HEARTBEAT, BrokerRequestType.OFFLINE
@@ -28,19 +30,11 @@ MASTER, IN_SYNC, WAITING = ReplicaRole.MASTER, ReplicaRole.IN_SYNC, ReplicaRole.
 
 def group(name: str, members: tuple[str, ...], **values: object) -> BrokerGroup:
     made = BrokerGroup(
-        name,
         GroupKind.BROKER,
         GroupState.READ_WRITE,
-        3,
-        members[0],
-        members,
-        7,
-        members=members,
-        master_boot_id="a",
-        copies=3,
-        promotion_id="p3",
+        Membership(name, members, members[0], members, 3, 7, "p3", master_boot_id="a", copies=3),
     )
-    return replace(made, **values)  # type: ignore[arg-type]
+    return changed(made, **values)
 
 
 class Groups:
@@ -72,7 +66,7 @@ class Groups:
         self.promotions.check(self.clock.monotonic())
 
     def send(self, name: str, node: str, **values: object) -> None:
-        is_master = self.directory.groups[name].group.master == f"{name}-{node}"
+        is_master = self.directory.groups[name].membership.master == f"{name}-{node}"
         request = NodeRegisterRequest(
             HEARTBEAT, name, f"{name}-{node}", "broker", 0, f"10.0.0.{ord(node)}:1", "", 1 if is_master else 4, 3, 5000, 1, "1",
             boot_id=node, promotion_id="p3", log_epoch=3, replica_role=MASTER if is_master else IN_SYNC,
@@ -83,7 +77,7 @@ class Groups:
     def promoted(self) -> tuple[str, str]:
         """(node id, reason) of the one promotion that was started, which is now stored."""
         (name, wish, ended), self.started = self.started[0], self.started[1:]
-        membership = wish.change(self.directory.groups[name].group.membership)
+        membership = wish.change(self.directory.groups[name].membership)
         self.directory.learn_membership(membership)
         ended("")
         return membership.master, wish.reason
@@ -113,7 +107,7 @@ def test_a_slave_is_promoted_when_its_master_is_silent_and_the_group_is_not_anno
     assert node == "g1-c"
     assert "master g1-a has sent no heartbeat for 6" in reason
     live = groups.directory.groups["g1"]
-    assert (live.group.epoch, live.group.in_sync) == (4, ("g1-b", "g1-c"))
+    assert (live.membership.epoch, live.membership.in_sync) == (4, ("g1-b", "g1-c"))
     for _ in range(9):
         groups.second(b=DEAF, c={"replica_role": ReplicaRole.PROMOTED, "epoch": 4, "state": 4})
         assert live.state is GroupState.READ_WRITE
@@ -263,7 +257,7 @@ def test_a_master_that_lost_its_data_or_failed_is_replaced_at_once() -> None:
 def test_what_a_node_reported_before_it_was_promoted_does_not_end_its_epoch(report: dict[str, object]) -> None:
     groups = Groups()
     groups.second(a={}, b=report, c={})
-    membership = groups.directory.groups["g1"].group.membership
+    membership = groups.directory.groups["g1"].membership
     groups.directory.learn_membership(
         replace(membership, master="g1-b", epoch=4, version=8, promotion_id="p4", master_boot_id="b")
     )
@@ -352,7 +346,7 @@ def test_a_promotion_with_an_unknown_outcome_is_tried_again() -> None:
     groups.second(b=DEAF, c=DEAF)
     assert groups.blocked == "the database does not respond"
     (_, again, _) = groups.started[0]
-    membership = groups.directory.groups["g1"].group.membership
+    membership = groups.directory.groups["g1"].membership
     assert again.change(membership).promotion_id != wish.change(membership).promotion_id
 
 
@@ -368,7 +362,7 @@ def test_groups_that_have_no_promotions(values: dict[str, object]) -> None:
     cluster = Cluster()
     started: list[object] = []
     promotions = Promotions(cluster.directory, lambda *change: started.append(change))
-    cluster.load(Metadata((replace(group("g1", ("g1-a", "g1-b")), **values),)))  # type: ignore[arg-type]
+    cluster.load(Metadata((changed(group("g1", ("g1-a", "g1-b")), **values),)))
     for _ in range(40):
         cluster.clock.advance(0.5)
         cluster.directory.expire()

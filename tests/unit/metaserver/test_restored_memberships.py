@@ -14,6 +14,7 @@ from qmq.errors import ProtocolError
 from qmq.protocol.codes import BrokerRequestType, ReplicaRole
 from qmq.protocol.extensions import NodeRegisterRequest
 from qmq_node.replication.rules.membership import ChangeRejected, Membership
+from tests.support.stored_groups import changed
 from tests.unit.metaserver.clusters import Cluster
 
 NEWEST = Membership("g1", ("a", "b"), "a", ("a",), 3, 9, "p3", 1)
@@ -35,8 +36,8 @@ class Scene:
             lambda *started: self.started.append(started),
             lambda name, place, then: self.recorded.append((place, then)),
         )
-        group = BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 0, "", ()).with_membership(known)
-        self.cluster.load(Metadata((replace(group, copies=2),)))
+        group = BrokerGroup(GroupKind.BROKER, GroupState.READ_WRITE, replace(known, in_sync_min=2, copies=2))
+        self.cluster.load(Metadata((group,)))
 
     def second(self, *reports: NodeRegisterRequest) -> None:
         """A second passes, in which these heartbeats arrive."""
@@ -135,13 +136,13 @@ def test_a_membership_that_another_metaserver_changed_is_not_taken_for_a_restore
 )
 def test_a_newer_membership_of_the_route_file_is_that_of_the_same_group(created_at_us: int, is_learned: bool) -> None:
     cluster = Cluster()
-    group = BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 0, "", ()).with_membership(STORED)
-    cluster.load(Metadata((replace(group, created_at_us=7),)))
+    group = BrokerGroup(GroupKind.BROKER, GroupState.READ_WRITE, STORED, created_at_us=7)
+    cluster.load(Metadata((group,)))
     saved = replace(group.with_membership(NEWEST), created_at_us=created_at_us)
     cluster.directory.learn_newer_membership(saved)
     expected = NEWEST if is_learned else STORED
     assert cluster.directory.newest_place("g1") == expected.place
-    cluster.directory.learn_newer_membership(replace(saved, epoch=2, known_place=(3, 12)))
+    cluster.directory.learn_newer_membership(changed(saved, epoch=2, known_place=(3, 12)))
     assert cluster.directory.newest_place("g1") == ((3, 12) if is_learned else expected.place)
 
 
@@ -204,7 +205,7 @@ def test_another_membership_of_the_same_place_is_noticed(other: Membership) -> N
     scene = Scene()
     scene.restore(other)
     assert scene.newest_place == (3, 10)
-    assert scene.directory.groups["g1"].group.membership.content == NEWEST.content
+    assert scene.directory.groups["g1"].membership.content == NEWEST.content
     for _ in range(5):
         scene.second(LEADS)
         scene.restore(other)
@@ -241,7 +242,7 @@ def test_a_membership_of_the_route_file_with_the_place_of_the_stored_one_and_ano
 def test_the_first_memberships_of_two_metaservers_may_differ() -> None:
     scene = Scene(replace(NEWEST, members=("a",)))
     scene.restore(first := Membership("g1", ("z",), "z", ("z",), 3, 9, "p3"))
-    assert (scene.newest_place, scene.directory.groups["g1"].group.master) == (first.place, "z")
+    assert (scene.newest_place, scene.directory.groups["g1"].membership.master) == (first.place, "z")
 
 
 def test_two_masters_of_one_epoch_decide_nothing() -> None:

@@ -15,6 +15,7 @@ from metaserver.memory.directory import Directory
 from metaserver.stored import route_file as route_file_module
 from metaserver.stored.route_file import ITEMS_PER_PART, LOG_ITEMS_MAX, RouteFile
 from metaserver.stored.stored_metadata import StoredMetadata
+from qmq_node.replication.rules.membership import Membership
 from tests.support.disks.memory_disk import MemoryDisk
 from tests.support.manual_clock import ManualClock
 
@@ -26,19 +27,21 @@ def metadata(routes: int = 1, log_end: int = 7) -> Metadata:
     return Metadata(
         (
             BrokerGroup(
-                "g1",
                 GroupKind.BROKER,
                 GroupState.READ_ONLY,
-                3,
-                "a",
-                ("a", "b"),
-                4,
-                OperatorState.DRAINING,
-                ("a", "b", "c"),
-                1,
-                "00000000-0000-4000-8000-000000000001",
-                3,
-                ("b", "a"),
+                Membership(
+                    "g1",
+                    ("a", "b", "c"),
+                    "a",
+                    ("a", "b"),
+                    3,
+                    4,
+                    "00000000-0000-4000-8000-000000000001",
+                    in_sync_min=1,
+                    copies=3,
+                ),
+                operator_state=OperatorState.DRAINING,
+                preferred=("b", "a"),
             ),
         ),
         (Node("a", "g1", 0, "10.0.0.1:1", "10.0.0.1:2", "1", log_end, 0, 5),),
@@ -107,6 +110,17 @@ async def test_changes_are_appended_and_loaded_again_after_a_power_cut() -> None
     assert size(disk, LOG) - log_bytes < 2_000
     for state in disk.crash_states(20, seed=1):
         assert await loaded(state) == content_of(directory)
+
+
+async def test_a_newer_place_of_a_membership_that_becomes_known_is_saved() -> None:
+    disk = empty_disk()
+    directory = await filled(metadata())
+    file = RouteFile(disk, PATH)
+    await file.save(directory)
+    directory.groups["g1"].reported_place = (9, 9)
+    await file.save(directory)
+    (group,) = (await loaded(disk)).broker_groups
+    assert group.membership.known_place == (9, 9)
 
 
 async def test_a_crash_at_any_step_of_a_save_leaves_that_save_or_the_one_before() -> None:

@@ -14,10 +14,12 @@ from metaserver.memory.policies import policies_of
 from metaserver.stored import stored_metadata as stored_metadata_module
 from metaserver.stored.stored_metadata import ROUTES_PER_SLICE, StoredMetadata
 from qmq_node.policy import NodePolicy
+from qmq_node.replication.rules.membership import Membership
 from tests.support.manual_clock import ManualClock
+from tests.support.stored_groups import changed
 
 OFFLINE = GroupState.OFFLINE
-GROUP = BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 1, "g1-a", ("g1-a",), members=("g1-a",))
+GROUP = BrokerGroup(GroupKind.BROKER, GroupState.READ_WRITE, Membership("g1", ("g1-a",), "g1-a", ("g1-a",), 1, 0, ""))
 
 
 class Memory:
@@ -148,17 +150,17 @@ async def test_a_change_that_is_not_stored_yet_is_kept_when_everything_is_loaded
     assert (memory.directory.routes["s0"], reloaded.to_store) == (own, [])
 
 
-REPLICATED = replace(GROUP, master="a", in_sync=("a", "b"), in_sync_version=5, members=("a", "b"), copies=2, epoch=3)
+REPLICATED = changed(GROUP, master="a", in_sync=("a", "b"), in_sync_version=5, members=("a", "b"), copies=2, epoch=3)
 
 
 async def test_of_two_memberships_of_a_group_the_newer_one_applies() -> None:
     memory = Memory()
     await memory.stored.load(Metadata((REPLICATED,)))
     live = memory.directory.groups["g1"]
-    shrunk = replace(REPLICATED, in_sync=("a",), in_sync_version=6)
+    shrunk = changed(REPLICATED, in_sync=("a",), in_sync_version=6)
     await memory.stored.load(Metadata((shrunk,)))
     assert (live.group, memory.directory.newest_place("g1")) == (shrunk, (3, 6))
-    promoted = replace(shrunk, epoch=4, master="b", in_sync=("b",), in_sync_version=1, promotion_id="p4")
+    promoted = changed(shrunk, epoch=4, master="b", in_sync=("b",), in_sync_version=1, promotion_id="p4")
     await memory.stored.apply(
         MetadataChanges(frozenset(), frozenset(), frozenset({"g1"}), Metadata((replace(promoted, state=OFFLINE),)))
     )
@@ -168,14 +170,19 @@ async def test_of_two_memberships_of_a_group_the_newer_one_applies() -> None:
     assert live.group == replace(promoted, operator_state=OperatorState.DRAINING, preferred=("b",))
     assert memory.directory.newest_place("g1") == (4, 1)
     memory.directory.learn_membership(shrunk.membership)
-    assert live.group.epoch == 4
+    assert live.membership.epoch == 4
+
+
+def test_another_membership_changes_nothing_that_operators_decided_or_that_is_known() -> None:
+    other = replace(REPLICATED.membership, epoch=9, in_sync_min=1, copies=3, known_place=(9, 9))
+    assert REPLICATED.with_membership(other) == changed(REPLICATED, epoch=9)
 
 
 async def test_of_two_memberships_at_one_place_the_stored_one_applies() -> None:
     """Two metaservers created the group at the same time: one of the memberships was stored."""
     memory = Memory()
     await memory.stored.load(Metadata((GROUP,)))
-    other = replace(GROUP, master="g1-b", members=("g1-b",), in_sync=("g1-b",))
+    other = changed(GROUP, master="g1-b", members=("g1-b",), in_sync=("g1-b",))
     await memory.stored.load(Metadata((other,)))
     assert memory.directory.groups["g1"].group == other
 
@@ -185,8 +192,8 @@ async def test_clients_keep_the_address_of_a_master_until_the_next_one_reports()
     nodes = tuple(Node(name, "g1", 0, f"10.0.0.1:{number}", "", "1", 0) for number, name in enumerate("ab", 1))
     await memory.stored.load(Metadata((REPLICATED,), nodes))
     live = memory.directory.groups["g1"]
-    reloaded = await memory.stored.load(Metadata((replace(REPLICATED, epoch=4, master="b"),), nodes))
-    assert (reloaded.broker_groups, live.group.master, live.state) == (set(), "b", GroupState.READ_WRITE)
+    reloaded = await memory.stored.load(Metadata((changed(REPLICATED, epoch=4, master="b"),), nodes))
+    assert (reloaded.broker_groups, live.membership.master, live.state) == (set(), "b", GroupState.READ_WRITE)
     assert live.node is not None
     assert live.node.address == "10.0.0.1:1"
 
@@ -195,15 +202,15 @@ async def test_a_stored_lease_brings_the_membership_with_it() -> None:
     memory = Memory()
     nodes = tuple(Node(name, "g1", 0, f"10.0.0.1:{number}", "", "1", 0) for number, name in enumerate("ab", 1))
     await memory.stored.load(Metadata((REPLICATED,), nodes))
-    promoted = replace(REPLICATED, epoch=4, master="b", operator_state=OperatorState.DRAINING)
+    promoted = changed(REPLICATED, epoch=4, master="b", operator_state=OperatorState.DRAINING)
     live = memory.directory.groups["g1"]
     for at in (1, 2):
         observed = memory.directory.observe_peers(Leases((StoredLease(promoted, nodes[1], at, False),)))
     assert observed.broker_groups == ["g1"]
     assert live.node is not None
-    assert (live.group.master, live.node.address, live.state) == ("b", "10.0.0.1:2", GroupState.READ_WRITE)
+    assert (live.membership.master, live.node.address, live.state) == ("b", "10.0.0.1:2", GroupState.READ_WRITE)
     assert live.group.operator_state is OperatorState.NORMAL, "policies change with it, at the next load"
     # A database restored from a backup names the old master.
     for at in (3, 4):
         observed = memory.directory.observe_peers(Leases((StoredLease(REPLICATED, nodes[0], at, False),)))
-        assert (observed.broker_groups, live.group.master, live.node.address) == ([], "b", "10.0.0.1:2")
+        assert (observed.broker_groups, live.membership.master, live.node.address) == ([], "b", "10.0.0.1:2")

@@ -10,6 +10,7 @@ from metaserver.choices import GroupKind, GroupState
 from metaserver.domain import BrokerGroup, ClientSeen, Leases, Metadata, MetadataChanges, MetadataVersion, Node, Route
 from metaserver.stored import write_behind as write_behind_module
 from metaserver.stored.write_behind import CLIENT_SECONDS, Unstorable, WriteBehind
+from qmq_node.replication.rules.membership import Membership
 from qmq_testing.repository import MemoryRepository
 from tests.support.manual_clock import ManualClock
 from tests.support.waiting import eventually_async
@@ -67,7 +68,10 @@ async def test_a_broker_group_that_comes_while_a_node_is_written_is_stored_befor
 
     def comes(name: str) -> None:
         write_behind.group(
-            BrokerGroup(name, GroupKind.BROKER, GroupState.READ_WRITE, 1, f"{name}-a", (f"{name}-a",)), "new"
+            BrokerGroup(
+                GroupKind.BROKER, GroupState.READ_WRITE, Membership(name, (), f"{name}-a", (f"{name}-a",), 1, 0, "")
+            ),
+            "new",
         )
         write_behind.node(Node(f"{name}-a", name, 0, "127.0.0.1:1", "127.0.0.1:2", "1", 0))
 
@@ -229,7 +233,9 @@ async def test_after_a_failure_what_others_stored_is_read_first_and_what_is_out_
     repository, stop = AwayRepository(), asyncio.Event()
     write_behind = WriteBehind(repository, lambda *_: None, lambda leases: write_behind.discard(["g1"]), ManualClock())
     for name in ("g1", "g2"):
-        row = BrokerGroup(name, GroupKind.BROKER, GroupState.OFFLINE, 1, f"{name}-a", (f"{name}-a",))
+        row = BrokerGroup(
+            GroupKind.BROKER, GroupState.OFFLINE, Membership(name, (), f"{name}-a", (f"{name}-a",), 1, 0, "")
+        )
         write_behind.group(row, "it left")
         write_behind.node(Node(f"{name}-a", name, 0, "127.0.0.1:1", "127.0.0.1:2", "1", 0))
     running = asyncio.create_task(write_behind.run(stop))
@@ -237,7 +243,7 @@ async def test_after_a_failure_what_others_stored_is_read_first_and_what_is_out_
     repository.is_away = False
     await eventually_async(lambda: not write_behind.pending)
     assert repository.calls == ["leases", "save g2", "save g2-a"]
-    row = BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 1, "g1-a", ("g1-a",))
+    row = BrokerGroup(GroupKind.BROKER, GroupState.READ_WRITE, Membership("g1", (), "g1-a", ("g1-a",), 1, 0, ""))
     write_behind.group(row, "it is back")
     await eventually_async(lambda: not write_behind.pending)
     assert repository.calls[3:] == ["save g1"], "read once after a failure"

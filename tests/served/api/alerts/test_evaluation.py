@@ -266,9 +266,9 @@ def test_the_state_of_broker_groups():
 def store_members(*, master: str = "master", slave: str = "in_sync", in_sync: tuple[str, ...] = ("a", "b")) -> None:
     """A group that should have three copies, and has two members with these roles."""
     row = Membership("g1", ("a", "b"), "a", in_sync, 3, 9, "00000000-0000-4000-8000-000000000003")
-    group = domain.BrokerGroup("g1", GroupKind.BROKER, GroupState.READ_WRITE, 0, "", ()).with_membership(row)
+    group = domain.BrokerGroup(GroupKind.BROKER, GroupState.READ_WRITE, replace(row, copies=3))
     BrokerGroup.objects.all().delete()
-    broker_groups.save_group(replace(group, copies=3), actor=ACTOR, reason="test")
+    broker_groups.save_group(group, actor=ACTOR, reason="test")
     for node_id, role in (("a", master), ("b", slave)):
         report = StoredReport(role, 3, 3, 5000, 5000, 10, newest_place=(3, 9)).encoded()
         broker_groups.save_node(domain.Node(node_id, "g1", 0, "h:1", "", "1", 5000, log_epoch=3, report=report))

@@ -32,6 +32,7 @@ from metaserver.choices import GroupKind, GroupState, OperatorState
 from metaserver.domain import may_change
 from metaserver.services import broker_groups, groups, subjects, teams
 from qmq import Producer
+from qmq_node.replication.rules.membership import Membership
 from tests.served.api.nodes.cases import (
     CASES,
     DEAD,
@@ -133,11 +134,16 @@ def world(cluster: ThreadedSystem, monkeypatch: pytest.MonkeyPatch) -> dict[str,
 
     cluster.do(delay)
     broker_groups.save_group(
-        domain.BrokerGroup("spare", GroupKind.BROKER, GroupState.OFFLINE, 1, "", ()), actor=TESTER, reason="test"
+        domain.BrokerGroup(GroupKind.BROKER, GroupState.OFFLINE, Membership("spare", (), "", (), 1, 0, "")),
+        actor=TESTER,
+        reason="test",
     )
     broker_groups.save_group(
         domain.BrokerGroup(
-            "waiting", GroupKind.BROKER, GroupState.OFFLINE, 1, "", (), operator_state=OperatorState.UNAPPROVED
+            GroupKind.BROKER,
+            GroupState.OFFLINE,
+            Membership("waiting", (), "", (), 1, 0, ""),
+            operator_state=OperatorState.UNAPPROVED,
         ),
         actor=TESTER,
         reason="test",
