@@ -265,11 +265,11 @@ class Replication(Part):
 
     def _slaves_refuse(self) -> Reason:
         leading = self.member.leading
-        return leading.send_refusal if leading is not None else NO_REASON
+        return leading.master.send_refusal if leading is not None else NO_REASON
 
     def _may_answer_sends(self) -> bool:
         leading = self.member.leading
-        return leading is None or leading.accepts_sends
+        return leading is None or leading.master.accepts_sends
 
     def sends_checked(self) -> None:
         """Sends may be accepted again, or no longer: handle those that wait for slaves, and let metaservers know."""
@@ -278,7 +278,7 @@ class Replication(Part):
         if self._storage.committer.on_confirmed is not None:
             self._storage.committer.on_confirmed()
         leading = self.member.leading
-        reported = not self._registration.refuse_sends(), leading.unreachable if leading is not None else ()
+        reported = not self._registration.refuse_sends(), leading.in_sync.unreachable if leading is not None else ()
         if reported != self._reported:
             self._registration.report_soon()
         self._reported = reported
@@ -337,7 +337,7 @@ class Replication(Part):
             membership_in_sync=state.in_sync,
             stuck_ms=round(self._storage.write_watch.stuck_seconds * 1000),
             limitations=(Reason.of(Code.DISK_FULL),) if self._storage.space.is_disk_full else (),
-            unreachable=leading.unreachable if leading else (),
+            unreachable=leading.in_sync.unreachable if leading else (),
         )
 
     def _problems(self) -> tuple[Reason, ...]:

@@ -41,9 +41,9 @@ def _of_master(leading: Leading) -> dict[str, Any]:
     return {
         "in_sync": list(membership.in_sync),
         "in_sync_version": membership.version,
-        "stalled_seconds": round(leading.stalled_seconds, 3),
-        "unreachable": list(leading.unreachable),
-        "slow": {slave: round(seconds, 3) for slave, seconds in leading.slow.items()},
+        "stalled_seconds": round(leading.master.stalled_seconds, 3),
+        "unreachable": list(leading.in_sync.unreachable),
+        "slow": {slave: round(seconds, 3) for slave, seconds in leading.in_sync.slow.items()},
         "slaves": slaves,
     }
 
