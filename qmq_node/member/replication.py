@@ -11,7 +11,7 @@ and clients may know the node from before. Without metaservers it is always the 
 """
 
 import asyncio
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import replace
 from math import inf
 from typing import Any
@@ -36,7 +36,6 @@ from qmq_node.member.role import Member
 from qmq_node.member.role_metrics import MemberMetrics
 from qmq_node.member.role_report import role_report
 from qmq_node.member.role_shell import MemberShell
-from qmq_node.metaservers.metaserver_session import MetaserverSession
 from qmq_node.node.node import Node
 from qmq_node.node.reports import log_report, state_reason
 from qmq_node.node.storage import JOB_SECONDS
@@ -69,19 +68,14 @@ class Replication(Part):
         token = self._options.sync_token
         self.sync_secret = NodeSecret.parse(token, SYNC_VARIABLE) if token else node.secret
         """What slave and master prove to each other that they know; None: nothing."""
-        self._membership_client = MembershipClient(self._options.broker_group, self._sessions)
         self.shell = MemberShell(
             f"{node.machine.rng.getrandbits(64):016x}",
             node,
             store,
             self.sync_secret,
-            request_membership_change=self._membership_client.change_in_sync,
-            request_resignation=self._membership_client.resign,
+            MembershipClient(self._options.broker_group, lambda: self._registration.metaservers),
             serve_clients=self._serve_clients,
             sends_checked=self.sends_checked,
-            database_responds=lambda: (
-                self._registration.metaservers is None or self._membership_client.database_responds
-            ),
         )
         memberships = NewestMembership(self._options.broker_group, node.clock)
         self.member = Member(node.node_id, memberships, self.shell, node.supervisor, node.machine.role_changes)
@@ -130,10 +124,6 @@ class Replication(Part):
     def applying(self) -> Applying | None:
         """What applies the master's commits; None: the log was opened as that of the only member."""
         return self.shell.applying
-
-    def _sessions(self) -> Sequence[MetaserverSession]:
-        metaservers = self._registration.metaservers
-        return metaservers.in_order() if metaservers is not None else ()
 
     # --- life ------------------------------------------------------------------------------------------------------
 

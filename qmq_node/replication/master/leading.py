@@ -72,9 +72,9 @@ class Leading:
     on_newer_epoch: Callable[[int], None]
     """Called when a member or a metaserver knows a newer epoch: the node is to step down. It may be called repeatedly."""
     counters: ReplicationCounters = field(default_factory=ReplicationCounters)
-    on_checked: Callable[[], None] | None = field(default=None, init=False)
+    on_checked: Callable[[], None] = lambda: None
     """Called every CHECK_SECONDS: what `master.send_refusal` returns may have changed."""
-    database_responds: Callable[[], bool] = field(default_factory=lambda: lambda: True, init=False)
+    database_responds: Callable[[], bool] = lambda: True
     """As `MembershipChanges` takes it."""
     _checks: "asyncio.Task[None] | None" = field(default=None, init=False)
 
@@ -88,7 +88,7 @@ class Leading:
         self.in_sync = InSyncSet(self.master, self.clock)
         self._changes = MembershipChanges(
             self.in_sync, self.request, self.learned, self.clock, self.supervisor, self.counters,
-            lambda: self.database_responds(),
+            self.database_responds,
         )  # fmt: skip
         follow_rules = FollowRules(self.master, log, self._feed)
         self._candidates = Candidates(follow_rules, self.counters, self.clock, self.on_newer_epoch)
@@ -289,5 +289,4 @@ class Leading:
         self._state_reads.expire()
         self.in_sync.check()
         self._changes.advance()
-        if self.on_checked is not None:
-            self.on_checked()
+        self.on_checked()

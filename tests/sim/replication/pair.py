@@ -125,10 +125,9 @@ class Members:
             broker = Broker(options, machine)
             # The membership that a test sets by hand has it promoted whether it starts again or not.
             broker.replication.shell.boot_id = name
-            broker.replication.shell.request_membership_change, broker.replication.shell.request_resignation = (
-                self.membership.request,
-                self.membership.resign,
-            )
+            client = broker.replication.shell.membership_client
+            client.change_in_sync = self.membership.request  # type: ignore[method-assign]
+            client.resign = self.membership.resign  # type: ignore[method-assign]
             return broker
 
         return Host(self._cluster, name, port, make)
