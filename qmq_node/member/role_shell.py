@@ -95,8 +95,8 @@ class MemberShell:
             self._folder.incarnation,
         )
 
-    def new_follower(self) -> Follower:
-        """A follower in the epoch on disk."""
+    def new_follower(self, why_kept: Callable[[], str]) -> Follower:
+        """A follower in the epoch on disk, with `why_kept` as `SlaveCopy` takes it."""
         assert self.applying is not None
         return Follower(
             self._storage.log,
@@ -106,6 +106,7 @@ class MemberShell:
                 self._folder.replica.copied_log(self._storage.log),
                 self._node.clock,
                 self._store.save_copied_state,
+                why_kept,
             ),
             self._identity(),
             self.applying,
