@@ -26,24 +26,13 @@ class DaemonMetrics(MetricFamilies, Collector):
         return list(self.registry.collect())
 
     def collect(self) -> Iterable[Metric]:
-        server, guard = self._daemon.server.metrics, self._daemon.admin.guard
-        yield self.by(
-            "bad_frames", "Frames that caused their connection to be closed", "reason", dict(server.bad_frames)
-        )
-        yield self.counter(
-            "half_frames", "Connections closed because a frame was not completed in time", server.half_frames
-        )
-        yield self.counter("write_stalls", "Connections closed because the client did not read", server.write_stalls)
-        yield self.counter("refused_connections", "Connections over the limit", server.refused)
+        server, guard = self._daemon.server, self._daemon.admin.guard
+        yield from self.counters(server.metrics, self._daemon.bulk_reads.counters)
         yield self.by(
             "cut_admin_connections", "Admin connections closed by the node, by reason", "reason", dict(guard.cut)
         )
         yield self.counter("bad_admin_requests", "Admin requests that were not valid HTTP", guard.bad_requests)
-        yield self.counter("handler_errors", "Requests that failed with an internal error", server.handler_errors)
-        yield self.counter("received_bytes", "Bytes received from clients", server.bytes_in)
-        yield self.counter("sent_bytes", "Bytes sent to clients", server.bytes_out)
-        yield from self.counters(self._daemon.bulk_reads.counters)
-        yield self.gauge("connections", "Client connections (brokerActiveClientCount)", server.connections)
+        yield self.gauge("connections", "Client connections (brokerActiveClientCount)", len(server.connections))
         yield from self._daemon.machine.loop_pauses.metrics()
         jobs, process = self._daemon.supervisor.status(), MetricFamilies("qmq")
         failures = {job.name: job.failures for job in jobs}
