@@ -2,11 +2,11 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from qmq.errors import QmqError
 from qmq.protocol.codes import Command, ResponseCode
-from qmq.protocol.group_memberships import ChangeInSyncRequest, MembershipResponse, MembershipResult, ResignRequest
+from qmq.protocol.group_memberships import MembershipResponse, MembershipResult
 from qmq.protocol.reasons import Reason
 from qmq_node.metaservers.metaservers import Metaservers
 from qmq_node.replication.rules.membership import ChangeInSync, Membership, Resignation
@@ -40,20 +40,12 @@ class MembershipClient:
 
     async def change_in_sync(self, change: ChangeInSync, reason: Reason) -> tuple[MembershipResult, Membership | None]:
         """Request a change of the in-sync set; the result, and the membership if it is known."""
-        request = ChangeInSyncRequest(
-            self._broker_group, change.node_id, change.epoch, change.promotion_id, change.version, change.change,
-            change.member, reason, change.incarnation,
-        )  # fmt: skip
-        answer = await self._answer(Command.CHANGE_IN_SYNC, request.encode())
+        answer = await self._answer(Command.CHANGE_IN_SYNC, replace(change, reason=reason).encode())
         return answer.result, Membership.of(answer.membership) if answer.membership is not None else None
 
-    async def resign(self, resignation: Resignation, end: int, crc: int) -> MembershipResponse:
-        """Request that a slave be promoted whose log ends where this node's does: at `end`, behind the commit with this CRC."""
-        request = ResignRequest(
-            self._broker_group, resignation.node_id, resignation.epoch, resignation.promotion_id, resignation.version,
-            resignation.successor, end, crc, resignation.is_leaving,
-        )  # fmt: skip
-        return await self._answer(Command.RESIGN, request.encode())
+    async def resign(self, resignation: Resignation) -> MembershipResponse:
+        """Request that a slave be promoted whose log ends where this node's does."""
+        return await self._answer(Command.RESIGN, resignation.encode())
 
     async def _answer(self, command: Command, body: bytes) -> MembershipResponse:
         answer = MembershipResponse(MembershipResult.UNAVAILABLE, "this node is connected to no metaserver")

@@ -33,8 +33,8 @@ RETRY_SECONDS = 0.2
 LAG_SECONDS_MAX = 1.0
 """A slave that lacks older commits is not promoted, because clients would wait for it."""
 
-RequestResignation = Callable[[Resignation, int, int], Awaitable[MembershipResponse]]
-"""Sends a resignation with the end of the log and the CRC there to a metaserver. It ends in limited time."""
+RequestResignation = Callable[[Resignation], Awaitable[MembershipResponse]]
+"""Sends a resignation to a metaserver. It ends in limited time."""
 
 logger = logging.getLogger("qmq_node.replication.rules")
 
@@ -108,13 +108,9 @@ class SwitchOver:
                 deadline = self._clock.monotonic() + OUTCOME_SECONDS
             membership = leading.current_membership
             resignation = Resignation(
-                leading.node_id,
-                membership.epoch,
-                membership.promotion_id,
-                membership.version,
-                successor.node_id,
-                is_leaving,
-            )
+                membership.broker_group, leading.node_id, membership.epoch, membership.promotion_id, membership.version,
+                successor.node_id, *self._log_end(), is_leaving,
+            )  # fmt: skip
             answer = await self._answer(resignation, deadline)
             if answer.membership is not None:
                 if answer.membership.epoch > membership.epoch:
@@ -149,16 +145,20 @@ class SwitchOver:
         except LogError as error:
             raise SwitchOverRejected(f"this node stops: {error}") from error
 
-    async def _answer(self, resignation: Resignation, deadline: float) -> MembershipResponse:
-        """Request a resignation. A metaserver that waits for its database may take longer than clients are to be held."""
+    def _log_end(self) -> tuple[int, int]:
+        """Where the log ends, which every in-sync member has, and the CRC of the commit there."""
         log = self._leading.log
         # An empty log has no commit, and every member has all of it.
         crc = log.crc_at(log.high_watermark) if log.high_watermark else 0
         assert crc is not None, "the newest commits are known"
+        return log.high_watermark, crc
+
+    async def _answer(self, resignation: Resignation, deadline: float) -> MembershipResponse:
+        """Request a resignation. A metaserver that waits for its database may take longer than clients are to be held."""
         seconds = deadline - self._clock.monotonic()
         try:
             async with asyncio.timeout(seconds):
-                return await self._request(resignation, log.high_watermark, crc)
+                return await self._request(resignation)
         except TimeoutError:
             return MembershipResponse(
                 MembershipResult.UNAVAILABLE, f"no metaserver has answered within {seconds:.1f} s"

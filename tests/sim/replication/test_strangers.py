@@ -185,7 +185,7 @@ async def test_the_membership_of_another_group_is_no_answer_to_a_change(caplog: 
             answer = bytearray(MembershipResponse(MembershipResult.DONE, "", membership).encode())
             return Frame(ResponseCode.SUCCESS, 1, 0, 0, command, memoryview(answer), answer, 0)
 
-    change = ChangeInSync("a", 3, "", 7, InSyncChange.REMOVE, "b")
+    change = ChangeInSync("g1", "a", 3, "", 7, InSyncChange.REMOVE, "b")
     requests = MembershipClient("g1", Session)  # type: ignore[arg-type]
     assert await requests.change_in_sync(change, "test") == (MembershipResult.UNAVAILABLE, None)
     requests = MembershipClient("g2", Session)  # type: ignore[arg-type]

@@ -135,9 +135,9 @@ async def test_a_switch_over_loses_rejects_and_repeats_nothing(count: int) -> No
             await eventually_async(lambda: group.is_master("g1-b"))
         assert clients.lost == 2, "each client once"
         assert clients.longest < 1.0
-        resignation, end, crc = group.membership.resignations[0]
+        resignation = group.membership.resignations[0]
         assert (resignation.successor, resignation.is_leaving) == ("g1-b", False)
-        assert group.broker("g1-b").log.stored.read_crc_at(end) == crc
+        assert group.broker("g1-b").log.stored.read_crc_at(resignation.end) == resignation.crc
         assert group.membership.value.in_sync == tuple(group.hosts)
         assert (group.hosts["g1-a"].starts, group.hosts["g1-a"].exits) == (2, []), "the process does not end"
         assert old.checkpoints.saved == saved + 1
@@ -216,7 +216,7 @@ async def test_a_resignation_for_an_older_membership_is_repeated_for_the_newer_o
         membership = group.membership.value
         group.membership.value = membership.with_in_sync(frozenset(membership.in_sync) - {"g1-c"})
         await group.broker("g1-a").replication.switch_over("g1-b")
-        assert [one.version for one, _, _ in group.membership.resignations] == [
+        assert [one.in_sync_version for one in group.membership.resignations] == [
             membership.version,
             membership.version + 1,
         ]
@@ -263,7 +263,7 @@ async def test_a_resignation_that_is_executed_later_loses_nothing() -> None:
             acknowledged = len(clients.acknowledged)
             await eventually_async(lambda: len(clients.acknowledged) > acknowledged + 20)
             group.membership.is_available = True
-            resignation, _, _ = group.membership.resignations[-1]
+            resignation = group.membership.resignations[-1]
             group.membership.value = resignation.applied_to(
                 group.membership.value, resignation.successor, "00000000-0000-4000-8000-000000000003"
             )
@@ -370,7 +370,7 @@ async def test_a_master_that_stops_hands_over_first() -> None:
             assert running_loop().now - began == pytest.approx(SUCCESSOR_SECONDS, abs=0.3)
             assert group.is_master(group.membership.value.master)
         assert clients.longest < 1.0
-        resignation = group.membership.resignations[0][0]
+        resignation = group.membership.resignations[0]
         assert resignation.is_leaving
         assert "g1-a" not in group.membership.value.in_sync
 

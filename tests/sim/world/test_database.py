@@ -22,7 +22,7 @@ from tests.support.drivers.membership_changes import Change, check_random_change
 GROUP = BrokerGroup(
     "g1", GroupKind.BROKER, GroupState.READ_WRITE, 1, "a", ("a", "b"), 7, members=("a", "b", "c"), promotion_id="p1"
 )
-REMOVAL = ChangeInSync("a", 1, "p1", 7, InSyncChange.REMOVE, "b")
+REMOVAL = ChangeInSync("g1", "a", 1, "p1", 7, InSyncChange.REMOVE, "b")
 
 
 def database() -> Database:
