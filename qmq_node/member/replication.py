@@ -43,7 +43,7 @@ from qmq_node.replication.flush_check import flush_problem
 from qmq_node.replication.master.listener import SYNC_VARIABLE, SyncListener, warn_if_open
 from qmq_node.replication.newest_membership import NewestMembership
 from qmq_node.replication.rules.roles import Copying, CopyPhase, ReplicaState
-from qmq_node.replication.switch_over.switch_over import SwitchOverRejected, SwitchOverUnknown
+from qmq_node.replication.switch_overs import SwitchOverRejected, SwitchOverUnknown
 
 _WITHOUT_CLIENTS = {
     ReplicaRole.WAITING: Reason.of(Code.WAITS_FOR_MASTER),
@@ -286,7 +286,7 @@ class Replication(Part):
             raise BadRequest(503, unknown.code, str(unknown)) from unknown
 
     async def switch_over(self, to: str) -> dict[str, Any]:
-        """Have a slave promoted, as `PlannedSwitchOvers.now`. Raises SwitchOverRejected, SwitchOverUnknown."""
+        """Have a slave promoted, as `SwitchOvers.now`. Raises SwitchOverRejected, SwitchOverUnknown."""
         if self.shell.switch_overs is None or not self.is_serving:
             raise SwitchOverRejected(f"node {self._node.node_id} is not a master with slaves")
         return await self.shell.switch_overs.now(to)

@@ -22,9 +22,7 @@ from qmq_node.replication.slave.follow_outcomes import FollowerIdentity
 from qmq_node.replication.slave.follower import Follower
 from qmq_node.replication.slave.slave_copy import SlaveCopy
 from qmq_node.replication.slave.state_copy import wait_for_state
-from qmq_node.replication.switch_over.held_clients import HeldClients
-from qmq_node.replication.switch_over.planned_switch_overs import PlannedSwitchOvers
-from qmq_node.replication.switch_over.switch_over import SwitchOver
+from qmq_node.replication.switch_overs import SwitchOvers
 
 if TYPE_CHECKING:
     from qmq_node.member.role import Member
@@ -54,7 +52,7 @@ class MemberShell:
     log_problem: str = field(default="", init=False)
     """Why the log that was opened can't be used, so that it has to be replaced by a copy of the master's; "" if it can. A log that
     fails later is opened again by the next start."""
-    switch_overs: PlannedSwitchOvers | None = field(default=None, init=False)
+    switch_overs: SwitchOvers | None = field(default=None, init=False)
     """Of a node that leads."""
     _stores: int = field(default=0, init=False)
     """How often the state of the replica was to be stored."""
@@ -196,11 +194,11 @@ class MemberShell:
             on_checked=self.sends_checked,
             database_responds=self.membership_client.database_responds,
         )
-        clients = HeldClients(self._node.server, lambda: self._node.serving.handlers)
-        switch_over = SwitchOver(leading, clients, self.membership_client.resign, self._node.clock)
-        self.switch_overs = PlannedSwitchOvers(
-            self._node.node_id,
-            switch_over,
+        self.switch_overs = SwitchOvers(
+            leading,
+            self._node.server,
+            lambda: self._node.serving.handlers,
+            self.membership_client.resign,
             self._storage.checkpoints.make,
             self.member.learned,
             self._node.clock,

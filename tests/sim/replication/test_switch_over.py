@@ -11,11 +11,12 @@ from qmq.errors import ConnectionLost
 from qmq.node_admin import NodeAdmin, NodeRefused
 from qmq.protocol.codes import Command
 from qmq.protocol.group_memberships import MembershipResult
-from qmq_node.replication.switch_over import planned_switch_overs
-from qmq_node.replication.switch_over.planned_switch_overs import STOP_SECONDS_MAX, SUCCESSOR_SECONDS
-from qmq_node.replication.switch_over.switch_over import (
+from qmq_node.replication import switch_overs
+from qmq_node.replication.switch_overs import (
     DRAIN_SECONDS,
     OUTCOME_SECONDS,
+    STOP_SECONDS_MAX,
+    SUCCESSOR_SECONDS,
     SwitchOverRejected,
     SwitchOverUnknown,
 )
@@ -272,7 +273,7 @@ async def test_a_resignation_that_is_executed_later_loses_nothing() -> None:
 
 
 async def test_a_switch_over_waits_for_requests_in_progress_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planned_switch_overs, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(switch_overs, "CHECKPOINT_SECONDS", 0.0)
     async with ready() as group:
         master = group.broker("g1-a")
         async with client_of(master) as client, client_of(master) as waiting:
@@ -296,7 +297,7 @@ async def test_a_switch_over_waits_for_requests_in_progress_and_not_for_ever(mon
 
 
 async def test_a_switch_over_waits_for_records_of_clients_that_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planned_switch_overs, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(switch_overs, "CHECKPOINT_SECONDS", 0.0)
     async with ready() as group:
         master = group.broker("g1-a")
         group.membership.is_available = False
