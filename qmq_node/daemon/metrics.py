@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from prometheus_client.core import Metric
-from prometheus_client.registry import Collector, CollectorRegistry
 
 from qmq_node.process.counters import MetricFamilies
 
@@ -12,20 +11,19 @@ if TYPE_CHECKING:
     from qmq_node.daemon.daemon import Daemon
 
 
-class DaemonMetrics(MetricFamilies, Collector):
-    """The metrics of one daemon. Subclasses yield more in `collect`, and register histograms in `registry`."""
+class DaemonMetrics(MetricFamilies):
+    """The metrics of one daemon. Subclasses yield more in `collect`."""
 
     def __init__(self, daemon: "Daemon", prefix: str, labels: Mapping[str, str] | None = None) -> None:
         super().__init__(prefix, labels)
         self._daemon = daemon
-        self.registry = CollectorRegistry()
-        self.registry.register(self)
 
     async def families(self) -> list[Metric]:
         """All families. What grows with subjects is read in slices, between which the event loop serves clients."""
-        return list(self.registry.collect())
+        return list(self.collect())
 
     def collect(self) -> Iterable[Metric]:
+        """The families that can be read at once."""
         server, guard = self._daemon.server, self._daemon.admin.guard
         yield from self.counters(server.metrics, self._daemon.bulk_reads.counters)
         yield self.by(
