@@ -120,11 +120,6 @@ class Replication(Part):
         """The port for slaves."""
         return self._sync.port
 
-    @property
-    def applying(self) -> Applying | None:
-        """What applies the master's commits; None: the log was opened as that of the only member."""
-        return self.shell.applying
-
     # --- life ------------------------------------------------------------------------------------------------------
 
     async def open(self, budget: FileBudget) -> None:

@@ -34,7 +34,6 @@ from qmq_node.replication.master.slave_report import SlaveReport
 from qmq_node.replication.master.state_reads import StateReads
 from qmq_node.replication.rules.master import Master, SessionRejected
 from qmq_node.replication.rules.membership import Membership
-from qmq_node.replication.slave_claim import SlaveClaim
 from qmq_node.server.connection import Connection
 
 if TYPE_CHECKING:
@@ -91,7 +90,7 @@ class Leading:
             self.database_responds,
         )  # fmt: skip
         follow_rules = FollowRules(self.master, log, self._feed)
-        self._candidates = Candidates(follow_rules, self.counters, self.clock, self.on_newer_epoch)
+        self.candidates = Candidates(follow_rules, self.counters, self.clock, self.on_newer_epoch)
         self._source = CommitSource(
             self.membership.epoch, self.membership.promotion_id, log, self._feed, self.clock, self.supervisor, self.counters,
             lambda: self.master.value.high_watermark, self.copy_bytes_per_second,
@@ -170,14 +169,10 @@ class Leading:
 
     # --- sessions --------------------------------------------------------------------------------------------------
 
-    def problem_of(self, connection: Connection, claim: SlaveClaim) -> str:
-        """Return why a node that proves this may not follow; "" if it may ask to."""
-        return self._candidates.problem_of(connection, claim)
-
     async def follow(self, connection: Connection, request: FollowRequest) -> FollowResponse:
         """Return the answer to a slave. If it is accepted, `begin` has to follow once the answer was queued."""
         try:
-            keep_to = await self._candidates.place(connection, request)
+            keep_to = await self.candidates.place(connection, request)
         except FollowRejected as rejected:
             return FollowResponse.rejection(rejected.result, str(rejected))
         number = self._sessions.new_number()
