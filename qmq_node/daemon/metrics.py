@@ -24,13 +24,27 @@ class DaemonMetrics(MetricFamilies):
 
     def collect(self) -> Iterable[Metric]:
         """The families that can be read at once."""
-        server, guard = self._daemon.server, self._daemon.admin.guard
-        yield from self.counters(server.metrics, self._daemon.bulk_reads.counters)
+        server, guard = self._daemon.server.metrics, self._daemon.admin.guard
+        text = "Frames that caused their connection to be closed"
+        yield self.by("bad_frames", text, "reason", server.bad_frames)
         yield self.by(
             "cut_admin_connections", "Admin connections closed by the node, by reason", "reason", dict(guard.cut)
         )
-        yield self.counter("bad_admin_requests", "Admin requests that were not valid HTTP", guard.bad_requests)
-        yield self.gauge("connections", "Client connections (brokerActiveClientCount)", len(server.connections))
+        for name, text, value in (
+            ("half_frames", "Connections closed because a frame was not completed in time", server.half_frames),
+            ("write_stalls", "Connections closed because the client did not read", server.write_stalls),
+            ("refused_connections", "Connections over the limit", server.refused),
+            ("paused_connections", "Pauses of connections that exceeded a limit", server.paused),
+            ("large_frames_waited", "Large frames that waited for memory", server.large_frames_waited),
+            ("handler_errors", "Requests that failed with an internal error", server.handler_errors),
+            ("received_bytes", "Bytes received from clients", server.bytes_in),
+            ("sent_bytes", "Bytes sent to clients", server.bytes_out),
+            ("bad_admin_requests", "Admin requests that were not valid HTTP", guard.bad_requests),
+        ):
+            yield self.counter(name, text, value)
+        yield from self.counters(self._daemon.bulk_reads.counters)
+        text, connections = "Client connections (brokerActiveClientCount)", len(self._daemon.server.connections)
+        yield self.gauge("connections", text, connections)
         yield from self._daemon.machine.loop_pauses.metrics()
         jobs, process = self._daemon.supervisor.status(), MetricFamilies("qmq")
         failures = {job.name: job.failures for job in jobs}

@@ -1,10 +1,9 @@
 """What a server of frames takes at most, and what it counts."""
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from qmq.protocol.frames import FRAME_BYTES_MAX
-from qmq_node.process.counters import counted, counted_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +43,14 @@ class ServerLimits:
 class ServerMetrics:
     """Counts since start."""
 
-    refused: int = counted("refused_connections", "Connections over the limit")
+    refused: int = 0
     displaced: int = 0
     """Connections closed in favour of others. Only the sync port closes any."""
-    bad_frames: Counter[str] = counted_by("reason", "bad_frames", "Frames that caused their connection to be closed")
-    handler_errors: int = counted("handler_errors", "Requests that failed with an internal error")
-    half_frames: int = counted("half_frames", "Connections closed because a frame was not completed in time")
-    write_stalls: int = counted("write_stalls", "Connections closed because the client did not read")
-    paused: int = counted("paused_connections", "Pauses of connections whose clients sent more than the limits allow")
-    large_frames_waited: int = counted("large_frames_waited", "Large frames that waited for memory")
-    bytes_in: int = counted("received_bytes", "Bytes received from clients")
-    bytes_out: int = counted("sent_bytes", "Bytes sent to clients")
+    bad_frames: Counter[str] = field(default_factory=Counter)
+    handler_errors: int = 0
+    half_frames: int = 0
+    write_stalls: int = 0
+    paused: int = 0
+    large_frames_waited: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
