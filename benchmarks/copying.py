@@ -79,7 +79,7 @@ async def run_node(folder: Path, name: str, retention_bytes: int) -> None:
 
     while True:
         broker = Broker(options)
-        broker.replication.shell.request_membership_change = request
+        broker.replication.shell.membership_client.change_in_sync = request  # type: ignore[method-assign]
         await broker.start()
         informing = asyncio.create_task(inform(broker, folder))
         try:

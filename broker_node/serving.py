@@ -70,7 +70,6 @@ class BrokerServing(NodeServing):
             lease_seconds=options.consumer_lease_seconds,
             forget_seconds=options.consumer_forget_hours * 3600,
         )
-        self.metrics = BrokerMetrics(self._node, self._replication, self._data, self.delivery, self.handlers)
         view = NodeView(
             node=self._node,
             store=store,
@@ -82,6 +81,7 @@ class BrokerServing(NodeServing):
             lease_seconds=options.consumer_lease_seconds,
             describe=self.describe,
         )
+        self.metrics = BrokerMetrics(view, self._replication, self._data.retention_clock)
         self._storage.on_synced.append(lambda end: self.handlers.synced(store.completed(end)))
         self._is_built = True
         pages = BrokerPages(view)

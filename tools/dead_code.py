@@ -1,11 +1,14 @@
 """Finds functions, methods, properties and classes that the product does not use, only tests at most.
 
 `python -m tools.dead_code` lists them and exits with 1. Vulture compares names, so one that is used anywhere counts as used. What
-frameworks call by name is listed here, or named in a string of the settings and of pyproject.toml.
+frameworks call by name is listed here, or named in a string of the settings and of pyproject.toml. A function that calls itself
+counts as used for Vulture, so those are compared here.
 """
 
+import ast
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -53,6 +56,31 @@ def unused(packages: tuple[str, ...] = PACKAGES, project: Path = PROJECT) -> Ite
         path = Path(item.filename).relative_to(project)
         if item.name not in named and not any(fnmatchcase(f"{path}:{item.name}", pattern) for pattern in called):
             yield f"{path}:{item.first_lineno}: nothing uses the {item.typ} {item.name}"
+    yield from _used_by_themselves(packages, project)
+
+
+def _used_by_themselves(packages: tuple[str, ...], project: Path) -> Iterator[str]:
+    """Yield the functions of modules that only they themselves call."""
+    uses, recursive = Counter[str](), list[tuple[Path, ast.FunctionDef | ast.AsyncFunctionDef, int]]()
+    for path in (path for package in packages for path in sorted((project / package).rglob("*.py"))):
+        tree = ast.parse(path.read_text())
+        uses.update(_uses(tree))
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (own := [*_uses(node)].count(node.name)):
+                recursive.append((path.relative_to(project), node, own))
+    for path, node, own in recursive:
+        if uses[node.name] == own:
+            yield f"{path}:{node.lineno}: nothing but itself uses the function {node.name}"
+
+
+def _uses(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, ast.alias):
+            yield node.name
 
 
 def _names(project: Path) -> Iterator[str]:

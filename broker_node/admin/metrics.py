@@ -9,14 +9,12 @@ from heapq import nlargest
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from broker_node.delivery.delivery import Delivery
-from broker_node.handlers import Handlers
-from broker_node.recovery.broker_data import BrokerData
+from broker_node.admin.view import NodeView
+from broker_node.retention.retention_clock import RetentionClock
 from qmq.lag import lag_of
 from qmq_node.member.replication import Replication
 from qmq_node.member.role_metrics import role_metrics
 from qmq_node.node.metrics import NodeMetrics
-from qmq_node.node.node import Node
 from qmq_node.slices import Pacer
 
 PACE_UNITS = 100
@@ -28,23 +26,13 @@ SUBJECT_SERIES_MAX = 2_000
 class BrokerMetrics(NodeMetrics):
     """The metrics that only brokers have."""
 
-    def __init__(
-        self,
-        node: Node,
-        replication: Replication,
-        data: BrokerData,
-        delivery: Delivery,
-        handlers: Handlers,
-    ) -> None:
-        super().__init__(node, "qmq_broker")
-        self._replication = replication
-        self._store, self._retention_clock = data.store, data.retention_clock
-        self._delivery = delivery
-        self._handlers = handlers
+    def __init__(self, view: NodeView, replication: Replication, retention_clock: RetentionClock) -> None:
+        super().__init__(view.node, "qmq_broker")
+        self._view, self._replication, self._retention_clock = view, replication, retention_clock
 
     def collect(self) -> Iterable[Metric]:
         counter, gauge = self.counter, self.gauge
-        store, delivery, handlers = self._store, self._delivery, self._handlers
+        store, delivery, handlers = self._view.store, self._view.delivery, self._view.handlers
         yield from super().collect()
         yield from role_metrics(self, self._replication)
         yield from self.counters(handlers.counters, store.counters, delivery.counters)
@@ -80,7 +68,7 @@ class BrokerMetrics(NodeMetrics):
         return [*await super().families(), *await self._per_subject(self.labels)]
 
     async def _per_subject(self, labels: dict[str, str]) -> list[Metric]:
-        subjects = list(self._store.subjects.values())
+        subjects = list(self._view.store.subjects.values())
         busiest = await asyncio.to_thread(
             nlargest, SUBJECT_SERIES_MAX, subjects, key=lambda subject: subject.sent_total
         )

@@ -11,12 +11,11 @@ from metaserver.memory.directory import Directory
 from metaserver.memory.membership_wishes import MembershipWish, is_replicating
 from metaserver.replication.membership_changes import MembershipAnswer, MembershipChanges
 from metaserver.replication.membership_records import MembershipRecords
-from qmq.conversion import convert
 from qmq.errors import ProtocolError
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.extensions import NodeRegisterResponse
 from qmq.protocol.frames import FLAG_ONE_WAY, Frame, encode_request
-from qmq.protocol.group_memberships import ChangeInSyncRequest, MembershipResponse, MembershipResult, ResignRequest
+from qmq.protocol.group_memberships import MembershipResponse, MembershipResult
 from qmq.protocol.reasons import Code, Reason
 from qmq.supervisor import Supervisor
 from qmq_node.replication.rules.membership import ChangeInSync, Membership, Resignation
@@ -45,20 +44,19 @@ class MembershipRequests:
 
     def change_in_sync(self, connection: Connection, frame: Frame) -> None:
         """Answer a CHANGE_IN_SYNC of a master. Raises ProtocolError."""
-        request = ChangeInSyncRequest.decode(frame.body)
-        self._check_sender(connection, request.broker_group, request.node_id)
-        change = convert(ChangeInSync, request, version=request.in_sync_version)
+        change = ChangeInSync.decode(frame.body)
+        self._check_sender(connection, change.broker_group, change.node_id)
         reason = (
-            Reason.of(Code.NODE_WITH, node=request.member, why=request.reason)
-            if request.reason
-            else Reason.of(Code.NODE, node=request.member)
+            Reason.of(Code.NODE_WITH, node=change.member, why=change.reason)
+            if change.reason
+            else Reason.of(Code.NODE, node=change.member)
         )
-        wish = MembershipWish(change.applied_to, f"{request.change}_in_sync", reason)
-        self.make(request.broker_group, wish, connection, frame, lambda made: self._answer(connection, frame, made))
+        wish = MembershipWish(change.applied_to, f"{change.change}_in_sync", reason)
+        self.make(change.broker_group, wish, connection, frame, lambda made: self._answer(connection, frame, made))
 
     def resign(self, connection: Connection, frame: Frame) -> None:
         """Answer a RESIGN of a master. It stays in sync unless it stops: its successor has all of its log. Raises ProtocolError."""
-        request = ResignRequest.decode(frame.body)
+        request = Resignation.decode(frame.body)
         self._check_sender(connection, request.broker_group, request.node_id)
         live = self._directory.groups[request.broker_group]
         if not live.is_running(request.successor, self._directory.now):
@@ -69,12 +67,11 @@ class MembershipRequests:
                 MembershipAnswer(MembershipResult.REFUSED, self._membership(request.broker_group), reason),
             )
             return
-        resignation = convert(Resignation, request, version=request.in_sync_version)
         boot_id, promotion_id = live.reports[request.successor].request.boot_id, self._directory.new_promotion_id()
         code = Code.STOPS_AND_SWITCHES_OVER if request.is_leaving else Code.SWITCHES_OVER
         reason = Reason.of(code, master=request.node_id, node=request.successor)
         wish = MembershipWish(
-            lambda membership: resignation.applied_to(membership, boot_id, promotion_id), "resign", reason
+            lambda membership: request.applied_to(membership, boot_id, promotion_id), "resign", reason
         )
         self.make(request.broker_group, wish, connection, frame, lambda made: self._answer(connection, frame, made))
 

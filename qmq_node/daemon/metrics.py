@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from prometheus_client.core import Metric
-from prometheus_client.registry import Collector, CollectorRegistry
 
 from qmq_node.process.counters import MetricFamilies
 
@@ -12,38 +11,40 @@ if TYPE_CHECKING:
     from qmq_node.daemon.daemon import Daemon
 
 
-class DaemonMetrics(MetricFamilies, Collector):
-    """The metrics of one daemon. Subclasses yield more in `collect`, and register histograms in `registry`."""
+class DaemonMetrics(MetricFamilies):
+    """The metrics of one daemon. Subclasses yield more in `collect`."""
 
     def __init__(self, daemon: "Daemon", prefix: str, labels: Mapping[str, str] | None = None) -> None:
         super().__init__(prefix, labels)
         self._daemon = daemon
-        self.registry = CollectorRegistry()
-        self.registry.register(self)
 
     async def families(self) -> list[Metric]:
         """All families. What grows with subjects is read in slices, between which the event loop serves clients."""
-        return list(self.registry.collect())
+        return list(self.collect())
 
     def collect(self) -> Iterable[Metric]:
+        """The families that can be read at once."""
         server, guard = self._daemon.server.metrics, self._daemon.admin.guard
-        yield self.by(
-            "bad_frames", "Frames that caused their connection to be closed", "reason", dict(server.bad_frames)
-        )
-        yield self.counter(
-            "half_frames", "Connections closed because a frame was not completed in time", server.half_frames
-        )
-        yield self.counter("write_stalls", "Connections closed because the client did not read", server.write_stalls)
-        yield self.counter("refused_connections", "Connections over the limit", server.refused)
+        text = "Frames that caused their connection to be closed"
+        yield self.by("bad_frames", text, "reason", server.bad_frames)
         yield self.by(
             "cut_admin_connections", "Admin connections closed by the node, by reason", "reason", dict(guard.cut)
         )
-        yield self.counter("bad_admin_requests", "Admin requests that were not valid HTTP", guard.bad_requests)
-        yield self.counter("handler_errors", "Requests that failed with an internal error", server.handler_errors)
-        yield self.counter("received_bytes", "Bytes received from clients", server.bytes_in)
-        yield self.counter("sent_bytes", "Bytes sent to clients", server.bytes_out)
+        for name, text, value in (
+            ("half_frames", "Connections closed because a frame was not completed in time", server.half_frames),
+            ("write_stalls", "Connections closed because the client did not read", server.write_stalls),
+            ("refused_connections", "Connections over the limit", server.refused),
+            ("paused_connections", "Pauses of connections that exceeded a limit", server.paused),
+            ("large_frames_waited", "Large frames that waited for memory", server.large_frames_waited),
+            ("handler_errors", "Requests that failed with an internal error", server.handler_errors),
+            ("received_bytes", "Bytes received from clients", server.bytes_in),
+            ("sent_bytes", "Bytes sent to clients", server.bytes_out),
+            ("bad_admin_requests", "Admin requests that were not valid HTTP", guard.bad_requests),
+        ):
+            yield self.counter(name, text, value)
         yield from self.counters(self._daemon.bulk_reads.counters)
-        yield self.gauge("connections", "Client connections (brokerActiveClientCount)", server.connections)
+        text, connections = "Client connections (brokerActiveClientCount)", len(self._daemon.server.connections)
+        yield self.gauge("connections", text, connections)
         yield from self._daemon.machine.loop_pauses.metrics()
         jobs, process = self._daemon.supervisor.status(), MetricFamilies("qmq")
         failures = {job.name: job.failures for job in jobs}

@@ -82,56 +82,6 @@ class CopiedCommits:
         return replace(self, offset=self.offset + begin, data=self.data[begin:end])
 
 
-def read_to_copy(log: SegmentedLog, begin: int, end: int, bytes_max: int) -> CopiedCommits | None:
-    """Return whole commits of a master's log, seals included, for `CopiedLog.write`; in a thread that may wait for the disk.
-
-    Args:
-        begin: the end of a commit, or of the log before its first one.
-        end: the end of a commit; commits behind it are left out.
-        bytes_max: commits that exceed it are left out, unless a single one does.
-
-    Returns:
-        The commits, of one segment, or None if there are none between `begin` and `end`.
-
-    Raises:
-        ReadFailed: the disk returned an error.
-        LogError: a commit is damaged, or not kept any more.
-    """
-    info = log.stored.segment_at(begin)
-    if info is not None and info.end - begin >= HEADER_BYTES and begin < end:
-        data = memoryview(log.stored.read(begin, min(max(bytes_max, HEADER_BYTES), info.end - begin, end - begin)))
-        size = _whole_bytes(data, begin, info.base)
-        if size > len(data):
-            data = memoryview(log.stored.read(begin, size))
-            size = _whole_bytes(data, begin, info.base)
-        if size:
-            return CopiedCommits(info.base, info.bytes, begin, data[:size])
-        if any(data[:HEADER_BYTES]):
-            raise LogError(f"log offset {begin}: the commit is damaged", code="log.unreadable")
-    # The rest of the segment is not used.
-    if info is None or info.end >= end:
-        if begin < end:
-            raise LogError(f"log offset {begin}: no commit is kept there", code="log.unreadable")
-        return None
-    return read_to_copy(log, info.end, end, bytes_max)
-
-
-def _whole_bytes(data: memoryview, begin: int, base: int) -> int:
-    """Return the size of the whole commits at the beginning of `data`; that of the first one, if it is larger than `data`.
-
-    0: there is none. Raises LogError for a damaged one.
-    """
-    at = 0
-    while len(data) - at >= HEADER_BYTES and (header := decode_header(data[at:], begin + at, base)) is not None:
-        size = HEADER_BYTES + header.body_bytes
-        if at + size > len(data):
-            return at or size
-        if not is_whole(header, data[at : at + size]):
-            raise LogError(f"log offset {begin + at}: the commit is damaged", code="log.unreadable")
-        at += size
-    return at
-
-
 class CopiedLog:
     """Writes to a log what its group's master has written, after checking it. One caller at a time; nothing else may write.
 

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from qmq.clock import Clock
+from qmq.net.log_limiter import LogLimiter
 
 logger = logging.getLogger("qmq_node.log.index")
 
@@ -37,8 +38,7 @@ class UnreadablePages:
         self._clock = clock
         self._pages: OrderedDict[tuple[str, int], _Page] = OrderedDict()
         self._lock = threading.Lock()
-        self._log_at = -1.0
-        self._unlogged = 0
+        self._limiter = LogLimiter(LOG_INTERVAL_SECONDS, LOG_INTERVAL_SECONDS)
         self.read_errors = 0
         """Failed reads since start."""
 
@@ -115,13 +115,11 @@ class UnreadablePages:
             self._pages.popitem(last=False)
 
     def _log(self, what: str, now: float) -> None:
-        if now < self._log_at:
-            self._unlogged += 1
-            return
-        self._log_at, unlogged, self._unlogged = now + LOG_INTERVAL_SECONDS, self._unlogged, 0
-        logger.error(
-            "index %s (%d such errors were not logged, %d pages are unreadable)", what, unlogged, len(self._pages)
-        )
+        unlogged = self._limiter.admit("", now)
+        if unlogged is not None:
+            logger.error(
+                "index %s (%d such errors were not logged, %d pages are unreadable)", what, unlogged, len(self._pages)
+            )
 
 
 def is_read_error(error: OSError) -> bool:

@@ -1,15 +1,14 @@
 """class MembershipClient: a master's requests to metaservers to change the membership of its broker group."""
 
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
-from qmq.conversion import convert
 from qmq.errors import QmqError
 from qmq.protocol.codes import Command, ResponseCode
-from qmq.protocol.group_memberships import ChangeInSyncRequest, MembershipResponse, MembershipResult, ResignRequest
+from qmq.protocol.group_memberships import MembershipResponse, MembershipResult
 from qmq.protocol.reasons import Reason
-from qmq_node.metaservers.metaserver_session import MetaserverSession
+from qmq_node.metaservers.metaservers import Metaservers
 from qmq_node.replication.rules.membership import ChangeInSync, Membership, Resignation
 
 MEMBERSHIP_CHANGE_SECONDS = 6.0
@@ -27,34 +26,31 @@ class MembershipClient:
     """
 
     _broker_group: str
-    _sessions: Callable[[], Sequence[MetaserverSession]]
-    """In the order in which they are to be tried."""
+    _metaservers: Callable[[], Metaservers | None]
+    """None: the node registers with none."""
 
-    @property
     def database_responds(self) -> bool:
-        """Whether the database of a metaserver responded when that last answered, within its lease."""
-        return any(
+        """Whether the database of a metaserver responded when that last answered, within its lease; True without metaservers."""
+        metaservers = self._metaservers()
+        return metaservers is None or any(
             session.has_lease and session.last is not None and not session.last.database_is_away
-            for session in self._sessions()
+            for session in metaservers.in_order()
             if session.caller is not None and not session.caller.is_closed
         )
 
     async def change_in_sync(self, change: ChangeInSync, reason: Reason) -> tuple[MembershipResult, Membership | None]:
         """Request a change of the in-sync set; the result, and the membership if it is known."""
-        known = {"broker_group": self._broker_group, "in_sync_version": change.version, "reason": reason}
-        request = convert(ChangeInSyncRequest, change, **known)
-        answer = await self._answer(Command.CHANGE_IN_SYNC, request.encode())
+        answer = await self._answer(Command.CHANGE_IN_SYNC, replace(change, reason=reason).encode())
         return answer.result, Membership.of(answer.membership) if answer.membership is not None else None
 
-    async def resign(self, resignation: Resignation, end: int, crc: int) -> MembershipResponse:
-        """Request that a slave be promoted whose log ends where this node's does: at `end`, behind the commit with this CRC."""
-        known = {"broker_group": self._broker_group, "in_sync_version": resignation.version, "end": end, "crc": crc}
-        request = convert(ResignRequest, resignation, **known)
-        return await self._answer(Command.RESIGN, request.encode())
+    async def resign(self, resignation: Resignation) -> MembershipResponse:
+        """Request that a slave be promoted whose log ends where this node's does."""
+        return await self._answer(Command.RESIGN, resignation.encode())
 
     async def _answer(self, command: Command, body: bytes) -> MembershipResponse:
         answer = MembershipResponse(MembershipResult.UNAVAILABLE, "this node is connected to no metaserver")
-        for session in self._sessions():
+        metaservers = self._metaservers()
+        for session in metaservers.in_order() if metaservers is not None else ():
             if session.caller is None or session.caller.is_closed:
                 continue
             try:

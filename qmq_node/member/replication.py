@@ -11,7 +11,7 @@ and clients may know the node from before. Without metaservers it is always the 
 """
 
 import asyncio
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from dataclasses import replace
 from math import inf
 from typing import Any
@@ -36,7 +36,6 @@ from qmq_node.member.role import Member
 from qmq_node.member.role_metrics import MemberMetrics
 from qmq_node.member.role_report import role_report
 from qmq_node.member.role_shell import MemberShell
-from qmq_node.metaservers.metaserver_session import MetaserverSession
 from qmq_node.node.node import Node
 from qmq_node.node.reports import log_report, state_reason
 from qmq_node.node.storage import JOB_SECONDS
@@ -44,7 +43,7 @@ from qmq_node.replication.flush_check import flush_problem
 from qmq_node.replication.master.listener import SYNC_VARIABLE, SyncListener, warn_if_open
 from qmq_node.replication.newest_membership import NewestMembership
 from qmq_node.replication.rules.roles import Copying, CopyPhase, ReplicaState
-from qmq_node.replication.switch_over.switch_over import SwitchOverRejected, SwitchOverUnknown
+from qmq_node.replication.switch_overs import SwitchOverRejected, SwitchOverUnknown
 
 _WITHOUT_CLIENTS = {
     ReplicaRole.WAITING: Reason.of(Code.WAITS_FOR_MASTER),
@@ -69,19 +68,14 @@ class Replication(Part):
         token = self._options.sync_token
         self.sync_secret = NodeSecret.parse(token, SYNC_VARIABLE) if token else node.secret
         """What slave and master prove to each other that they know; None: nothing."""
-        self._membership_client = MembershipClient(self._options.broker_group, self._sessions)
         self.shell = MemberShell(
             f"{node.machine.rng.getrandbits(64):016x}",
             node,
             store,
             self.sync_secret,
-            request_membership_change=self._membership_client.change_in_sync,
-            request_resignation=self._membership_client.resign,
+            MembershipClient(self._options.broker_group, lambda: self._registration.metaservers),
             serve_clients=self._serve_clients,
             sends_checked=self.sends_checked,
-            database_responds=lambda: (
-                self._registration.metaservers is None or self._membership_client.database_responds
-            ),
         )
         memberships = NewestMembership(self._options.broker_group, node.clock)
         self.member = Member(node.node_id, memberships, self.shell, node.supervisor, node.machine.role_changes)
@@ -125,15 +119,6 @@ class Replication(Part):
     def sync_port(self) -> int:
         """The port for slaves."""
         return self._sync.port
-
-    @property
-    def applying(self) -> Applying | None:
-        """What applies the master's commits; None: the log was opened as that of the only member."""
-        return self.shell.applying
-
-    def _sessions(self) -> Sequence[MetaserverSession]:
-        metaservers = self._registration.metaservers
-        return metaservers.in_order() if metaservers is not None else ()
 
     # --- life ------------------------------------------------------------------------------------------------------
 
@@ -265,11 +250,11 @@ class Replication(Part):
 
     def _slaves_refuse(self) -> Reason:
         leading = self.member.leading
-        return leading.send_refusal if leading is not None else NO_REASON
+        return leading.master.send_refusal if leading is not None else NO_REASON
 
     def _may_answer_sends(self) -> bool:
         leading = self.member.leading
-        return leading is None or leading.accepts_sends
+        return leading is None or leading.master.accepts_sends
 
     def sends_checked(self) -> None:
         """Sends may be accepted again, or no longer: handle those that wait for slaves, and let metaservers know."""
@@ -278,7 +263,7 @@ class Replication(Part):
         if self._storage.committer.on_confirmed is not None:
             self._storage.committer.on_confirmed()
         leading = self.member.leading
-        reported = not self._registration.refuse_sends(), leading.unreachable if leading is not None else ()
+        reported = not self._registration.refuse_sends(), leading.in_sync.unreachable if leading is not None else ()
         if reported != self._reported:
             self._registration.report_soon()
         self._reported = reported
@@ -296,7 +281,7 @@ class Replication(Part):
             raise BadRequest(503, unknown.code, str(unknown)) from unknown
 
     async def switch_over(self, to: str) -> dict[str, Any]:
-        """Have a slave promoted, as `PlannedSwitchOvers.now`. Raises SwitchOverRejected, SwitchOverUnknown."""
+        """Have a slave promoted, as `SwitchOvers.now`. Raises SwitchOverRejected, SwitchOverUnknown."""
         if self.shell.switch_overs is None or not self.is_serving:
             raise SwitchOverRejected(f"node {self._node.node_id} is not a master with slaves")
         return await self.shell.switch_overs.now(to)
@@ -337,7 +322,7 @@ class Replication(Part):
             membership_in_sync=state.in_sync,
             stuck_ms=round(self._storage.write_watch.stuck_seconds * 1000),
             limitations=(Reason.of(Code.DISK_FULL),) if self._storage.space.is_disk_full else (),
-            unreachable=leading.unreachable if leading else (),
+            unreachable=leading.in_sync.unreachable if leading else (),
         )
 
     def _problems(self) -> tuple[Reason, ...]:

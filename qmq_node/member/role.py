@@ -186,11 +186,11 @@ class Member:
             self.role, self.reason = ReplicaRole.WAITING, Reason.of(Code.ADDRESS_UNKNOWN, master=membership.master)
             return
         await self._shell.store_replica_state(self._shell.replica_state.for_membership(membership))
-        self.follower, self._address = self._shell.new_follower(), address
-        self.follower.steps.on_change = self._show_slave
-        self.follower.keep_log(
+        self.follower = self._shell.new_follower(
             lambda: _why_kept(self.node_id, self.membership or membership, membership.master, address)
         )
+        self._address = address
+        self.follower.steps.on_change = self._show_slave
         self._show_slave()
         self._task = self._supervisor.background("following", self._run_follower(self.follower, address))
 

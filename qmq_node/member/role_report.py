@@ -41,9 +41,9 @@ def _of_master(leading: Leading) -> dict[str, Any]:
     return {
         "in_sync": list(membership.in_sync),
         "in_sync_version": membership.version,
-        "stalled_seconds": round(leading.stalled_seconds, 3),
-        "unreachable": list(leading.unreachable),
-        "slow": {slave: round(seconds, 3) for slave, seconds in leading.slow.items()},
+        "stalled_seconds": round(leading.master.stalled_seconds, 3),
+        "unreachable": list(leading.in_sync.unreachable),
+        "slow": {slave: round(seconds, 3) for slave, seconds in leading.in_sync.slow.items()},
         "slaves": slaves,
     }
 
@@ -53,7 +53,7 @@ def _of_slave(role: "Replication", follower: Follower) -> dict[str, Any]:
     return {
         "received_end": role.log.written_end,
         "confirmed_end": role.log.synced_end if not follower.copy.is_copying else None,
-        "applied_end": role.applying.applied_end if role.applying is not None else None,
+        "applied_end": role.shell.applying.applied_end if role.shell.applying is not None else None,
         "master_silent_seconds": round(silent, 3) if silent is not None else None,
         "problem": follower.problem,
         "copy": progress.report() if progress is not None else None,

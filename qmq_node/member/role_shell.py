@@ -1,7 +1,7 @@
 """class MemberShell: what a member does with its node when its role changes."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from qmq_node.commits.applying import Applying
 from qmq_node.log.record import EPOCH_KIND, FIRST_EPOCH, encode_epoch
 from qmq_node.log.truncation import Truncation
 from qmq_node.member.member_store import MemberStore
+from qmq_node.member.membership_client import MembershipClient
 from qmq_node.node.node import Node
 from qmq_node.replication.flush_check import flush_problem
 from qmq_node.replication.master.leading import Leading
@@ -21,9 +22,7 @@ from qmq_node.replication.slave.follow_outcomes import FollowerIdentity
 from qmq_node.replication.slave.follower import Follower
 from qmq_node.replication.slave.slave_copy import SlaveCopy
 from qmq_node.replication.slave.state_copy import wait_for_state
-from qmq_node.replication.switch_over.held_clients import HeldClients
-from qmq_node.replication.switch_over.planned_switch_overs import PlannedSwitchOvers
-from qmq_node.replication.switch_over.switch_over import RequestResignation, SwitchOver
+from qmq_node.replication.switch_overs import SwitchOvers
 
 if TYPE_CHECKING:
     from qmq_node.member.role import Member
@@ -38,17 +37,12 @@ class MemberShell:
     _node: Node
     _store: MemberStore
     _sync_secret: NodeSecret | None
+    membership_client: MembershipClient
     _: KW_ONLY
-    request_membership_change: Callable[[ChangeInSync, Reason], Awaitable[tuple[MembershipResult, Membership | None]]]
-    """As `MembershipClient.change_in_sync`."""
-    request_resignation: RequestResignation
-    """As `MembershipClient.resign`."""
     serve_clients: Callable[[], Coroutine[Any, Any, None]]
     """Lets clients connect."""
     sends_checked: Callable[[], None]
     """Called when sends may be accepted again, or no longer."""
-    database_responds: Callable[[], bool]
-    """Whether a metaserver can change the membership now, as far as this node knows."""
     member: "Member" = field(init=False)
     """The role of the node, which this is the shell of."""
     applying: Applying | None = field(default=None, init=False)
@@ -58,7 +52,7 @@ class MemberShell:
     log_problem: str = field(default="", init=False)
     """Why the log that was opened can't be used, so that it has to be replaced by a copy of the master's; "" if it can. A log that
     fails later is opened again by the next start."""
-    switch_overs: PlannedSwitchOvers | None = field(default=None, init=False)
+    switch_overs: SwitchOvers | None = field(default=None, init=False)
     """Of a node that leads."""
     _stores: int = field(default=0, init=False)
     """How often the state of the replica was to be stored."""
@@ -99,8 +93,8 @@ class MemberShell:
             self._folder.incarnation,
         )
 
-    def new_follower(self) -> Follower:
-        """A follower in the epoch on disk."""
+    def new_follower(self, why_kept: Callable[[], str]) -> Follower:
+        """A follower in the epoch on disk, with `why_kept` as `SlaveCopy` takes it."""
         assert self.applying is not None
         return Follower(
             self._storage.log,
@@ -110,6 +104,7 @@ class MemberShell:
                 self._folder.replica.copied_log(self._storage.log),
                 self._node.clock,
                 self._store.save_copied_state,
+                why_kept,
             ),
             self._identity(),
             self.applying,
@@ -193,19 +188,19 @@ class MemberShell:
             self._node.clock,
             self._node.supervisor,
             self._node.machine.rng,
-            self._request_membership_change,
+            self._change_in_sync,
             self._store.checkpoint_store,
             self._options.copy_bytes_per_second,
             self._folder.replica.state.log_id,
             self.member.newer_epoch,
+            on_checked=self.sends_checked,
+            database_responds=self.membership_client.database_responds,
         )
-        leading.on_checked = self.sends_checked
-        leading.database_responds = self.database_responds
-        clients = HeldClients(self._node.server, lambda: self._node.serving.handlers)
-        switch_over = SwitchOver(leading, clients, self.request_resignation, self._node.clock)
-        self.switch_overs = PlannedSwitchOvers(
-            self._node.node_id,
-            switch_over,
+        self.switch_overs = SwitchOvers(
+            leading,
+            self._node.server,
+            lambda: self._node.serving.handlers,
+            self.membership_client.resign,
             self._storage.checkpoints.make,
             self.member.learned,
             self._node.clock,
@@ -213,13 +208,11 @@ class MemberShell:
         )
         return leading
 
-    async def _request_membership_change(
-        self, change: ChangeInSync, reason: Reason
-    ) -> tuple[MembershipResult, Membership | None]:
+    async def _change_in_sync(self, change: ChangeInSync, reason: Reason) -> tuple[MembershipResult, Membership | None]:
         """Request a change of the membership. The answered membership is on disk before the master acts on it, and
         waits for a slave no longer: then it knows also after a restart that the membership of a restored database is
         older."""
-        result, membership = await self.request_membership_change(change, reason)
+        result, membership = await self.membership_client.change_in_sync(change, reason)
         state = self.replica_state
         if membership is not None and (membership.epoch, membership.promotion_id) == (state.epoch, state.promotion_id):
             await self.store_replica_state(state.for_membership(membership))

@@ -18,9 +18,7 @@ A master:
 - `retention_holds`: what retention leaves for slaves that are behind.
 - `membership_changes`: requests to change the in-sync set, one at a time.
 - `membership_client`: how these and resignations reach a metaserver.
-- `switch_over`: has a slave promoted while clients wait.
-- `held_clients`: the clients that wait.
-- `planned_switch_overs`: those that an operator requests, and the one before the node stops.
+- `switch_overs`: has a slave promoted while clients wait, at the request of an operator or before the node stops.
 
 A slave:
 

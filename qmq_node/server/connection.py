@@ -101,14 +101,12 @@ class Connection(asyncio.BufferedProtocol):
         if self._deferred or self._server.is_held:
             self._deferred.extend(frames)
             return
-        handler, requests, usage = self._server.handler, self._metrics.requests, self._usage
+        handler, usage = self._server.handler, self._usage
         following = iter(frames)
         for frame in following:
             flag = frame.flag
             if flag & FLAG_RESPONSE:
-                self._metrics.ignored_responses += 1
                 continue
-            requests[frame.code] += 1
             if not flag & FLAG_ONE_WAY:
                 usage.add(frame)
             try:

@@ -95,7 +95,6 @@ class FrameServer:
             return None
         connection = Connection(self, peer)
         self.connections[connection] = None
-        self.metrics.connections = len(self.connections)
         return connection
 
     def _closed_another(self) -> bool:
@@ -120,7 +119,6 @@ class FrameServer:
     def release(self, connection: Connection) -> None:
         """A connection is gone."""
         self.connections.pop(connection, None)
-        self.metrics.connections = len(self.connections)
         self.answers_changed()
 
     def check(self) -> None:

@@ -43,12 +43,10 @@ class ServerLimits:
 class ServerMetrics:
     """Counts since start."""
 
-    connections: int = 0
     refused: int = 0
     displaced: int = 0
+    """Connections closed in favour of others. Only the sync port closes any."""
     bad_frames: Counter[str] = field(default_factory=Counter)
-    requests: Counter[int] = field(default_factory=Counter)
-    ignored_responses: int = 0
     handler_errors: int = 0
     half_frames: int = 0
     write_stalls: int = 0

@@ -143,7 +143,7 @@ class InSyncSet:
 
     def is_current(self, change: ChangeInSync) -> bool:
         """Whether a change that was requested can still be made: no newer membership is known."""
-        return (change.epoch, change.version) == self._master.value.membership.place
+        return (change.epoch, change.in_sync_version) == self._master.value.membership.place
 
     def _removals(self) -> dict[str, Reason]:
         """The slaves that count and may not, with the reasons."""

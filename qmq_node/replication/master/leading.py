@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from qmq.clock import Clock
 from qmq.errors import LogError, ReadRefused
 from qmq.protocol.codes import FollowResult, FollowState
-from qmq.protocol.reasons import Reason
 from qmq.protocol.replication import (
     COPY_FORBIDDEN,
     Confirm,
@@ -35,7 +34,6 @@ from qmq_node.replication.master.slave_report import SlaveReport
 from qmq_node.replication.master.state_reads import StateReads
 from qmq_node.replication.rules.master import Master, SessionRejected
 from qmq_node.replication.rules.membership import Membership
-from qmq_node.replication.slave_claim import SlaveClaim
 from qmq_node.server.connection import Connection
 
 if TYPE_CHECKING:
@@ -73,9 +71,9 @@ class Leading:
     on_newer_epoch: Callable[[int], None]
     """Called when a member or a metaserver knows a newer epoch: the node is to step down. It may be called repeatedly."""
     counters: ReplicationCounters = field(default_factory=ReplicationCounters)
-    on_checked: Callable[[], None] | None = field(default=None, init=False)
-    """Called every CHECK_SECONDS: what `send_refusal` returns may have changed."""
-    database_responds: Callable[[], bool] = field(default_factory=lambda: lambda: True, init=False)
+    on_checked: Callable[[], None] = lambda: None
+    """Called every CHECK_SECONDS: what `master.send_refusal` returns may have changed."""
+    database_responds: Callable[[], bool] = lambda: True
     """As `MembershipChanges` takes it."""
     _checks: "asyncio.Task[None] | None" = field(default=None, init=False)
 
@@ -83,18 +81,19 @@ class Leading:
         log = self.log
         value = Master(self.node_id, self.membership, log.written_end, log.synced_end, log.high_watermark)
         observe = self.counters.confirm_seconds.observe
-        self._master = MasterState(value, self.committer, self.clock, self._high_watermark_rose, observe)
+        self.master = MasterState(value, self.committer, self.clock, self._high_watermark_rose, observe)
+        """Every send asks it."""
         self._feed = Feed(log, self.clock, self.supervisor, self._pump)
-        self._in_sync = InSyncSet(self._master, self.clock)
+        self.in_sync = InSyncSet(self.master, self.clock)
         self._changes = MembershipChanges(
-            self._in_sync, self.request, self.learned, self.clock, self.supervisor, self.counters,
-            lambda: self.database_responds(),
+            self.in_sync, self.request, self.learned, self.clock, self.supervisor, self.counters,
+            self.database_responds,
         )  # fmt: skip
-        follow_rules = FollowRules(self._master, log, self._feed)
-        self._candidates = Candidates(follow_rules, self.counters, self.clock, self.on_newer_epoch)
+        follow_rules = FollowRules(self.master, log, self._feed)
+        self.candidates = Candidates(follow_rules, self.counters, self.clock, self.on_newer_epoch)
         self._source = CommitSource(
             self.membership.epoch, self.membership.promotion_id, log, self._feed, self.clock, self.supervisor, self.counters,
-            lambda: self._master.value.high_watermark, self.copy_bytes_per_second,
+            lambda: self.master.value.high_watermark, self.copy_bytes_per_second,
         )  # fmt: skip
         self._holds = RetentionHolds()
         self._state_reads = StateReads(
@@ -102,7 +101,7 @@ class Leading:
         )
         # Sessions of an earlier process, or an earlier epoch, have other numbers.
         number = self.rng.randrange(1, 1 << 62)
-        self._sessions = Sessions(self._master, self._in_sync, self.counters, self.clock, number)
+        self._sessions = Sessions(self.master, self.in_sync, self.counters, self.clock, number)
         self._checked_at = self.clock.monotonic()
 
     def start(self) -> None:
@@ -115,14 +114,14 @@ class Leading:
                 f"replication can't start: a commit behind log offset {self.log.written_end} is being written"
             )
         self._feed.start()
-        self._master.start()
+        self.master.start()
         self.committer.on_stored = self._stored
         self._checked_at = self.clock.monotonic()
         self._checks = self.supervisor.every(CHECK_SECONDS, "replication_checks", self._check)
 
     async def close(self) -> None:
         """End all sessions. The high watermark stays where it is: what waits for it is not answered by this process."""
-        self._master.stop()
+        self.master.stop()
         self._feed.stop()
         if self._checks is not None:
             await self.supervisor.cancel(self._checks)
@@ -132,48 +131,23 @@ class Leading:
     # --- for the send path and the node ----------------------------------------------------------------------------
 
     @property
-    def accepts_sends(self) -> bool:
-        """Whether the in-sync set has enough members for sends to be accepted and answered."""
-        return self._master.accepts_sends
-
-    @property
-    def send_refusal(self) -> Reason:
-        """Why sends are not accepted; "" if they are."""
-        return self._master.send_refusal
-
-    @property
-    def stalled_seconds(self) -> float:
-        """For how long stored commits have waited for slaves without progress; 0.0 if none wait."""
-        return self._master.stalled_seconds
-
-    @property
     def current_membership(self) -> Membership:
         """The newest membership of this epoch that is known to be stored."""
-        return self._master.value.membership
+        return self.master.value.membership
 
     @property
     def counted(self) -> tuple[str, ...]:
         """The members that have to sync a commit before it is acknowledged, in the order of the membership."""
-        master = self._master.value
+        master = self.master.value
         return tuple(member for member in master.membership.members if member in master.counted)
-
-    @property
-    def unreachable(self) -> tuple[str, ...]:
-        """As `InSyncSet.unreachable`."""
-        return self._in_sync.unreachable
-
-    @property
-    def slow(self) -> dict[str, float]:
-        """As `InSyncSet.slow`."""
-        return self._in_sync.slow
 
     @property
     def retained_from(self) -> int:
         """From this log offset on, retention may remove nothing: a slave in sync may still need it, or one that follows or copies
         and made progress within HOLD_SECONDS, or is building indexes of what it copied. One that makes none can't hold up
         retention; it may have to copy later."""
-        behind = [sender.confirmed_end for sender in self._sessions if self._in_sync.makes_progress(sender.slave)]
-        return min([self._master.value.high_watermark, *behind, *self._holds.offsets(self.clock.monotonic())])
+        behind = [sender.confirmed_end for sender in self._sessions if self.in_sync.makes_progress(sender.slave)]
+        return min([self.master.value.high_watermark, *behind, *self._holds.offsets(self.clock.monotonic())])
 
     def slaves(self) -> list[SlaveReport]:
         """Return the slaves that follow, in the order of the membership's members."""
@@ -186,8 +160,8 @@ class Leading:
         if membership.epoch > self.membership.epoch:
             self.on_newer_epoch(membership.epoch)
             return
-        self._master.set(self._master.value.learned(membership))
-        self._in_sync.members_changed()
+        self.master.set(self.master.value.learned(membership))
+        self.in_sync.members_changed()
         self._sessions.end_of_others()
         self._holds.keep_only(membership.members)
         self._sessions.end_of_leaving()
@@ -195,14 +169,10 @@ class Leading:
 
     # --- sessions --------------------------------------------------------------------------------------------------
 
-    def problem_of(self, connection: Connection, claim: SlaveClaim) -> str:
-        """Return why a node that proves this may not follow; "" if it may ask to."""
-        return self._candidates.problem_of(connection, claim)
-
     async def follow(self, connection: Connection, request: FollowRequest) -> FollowResponse:
         """Return the answer to a slave. If it is accepted, `begin` has to follow once the answer was queued."""
         try:
-            keep_to = await self._candidates.place(connection, request)
+            keep_to = await self.candidates.place(connection, request)
         except FollowRejected as rejected:
             return FollowResponse.rejection(rejected.result, str(rejected))
         number = self._sessions.new_number()
@@ -210,7 +180,7 @@ class Leading:
         self._sessions.begin(sender)
         self._holds.hold(sender.slave, sender.confirmed_end, self.clock.monotonic())
         segments = tuple((info.base, info.bytes) for info in self.log.stored.segments())
-        high_watermark = self._master.value.high_watermark
+        high_watermark = self.master.value.high_watermark
         return FollowResponse(
             FollowResult.ACCEPTED, "", number, keep_to.offset, keep_to.chain, self.log.begin, high_watermark, segments,
             self.log_id,
@@ -263,11 +233,11 @@ class Leading:
         if own_crc is None and end < sender.keep_to:
             # Equal to the master's log, and too old to be checked: newer ones follow before anything depends on it.
             return
-        changed = self._master.value.confirmed(slave, confirm.session, end, confirm.crc, own_crc)
-        self._in_sync.confirmed(slave, end, state)
+        changed = self.master.value.confirmed(slave, confirm.session, end, confirm.crc, own_crc)
+        self.in_sync.confirmed(slave, end, state)
         if state is not FollowState.COPYING:
             # What is copied is synced many commits at a time, so a part of it may still be lost.
-            self._master.set(changed)
+            self.master.set(changed)
         sender.confirmed(end, confirm.applied_end, state)
         to_rebuild = max(0, end - self.log.begin) if state is FollowState.COPYING else 0
         self._holds.hold(slave, sender.confirmed_end, self.clock.monotonic(), to_rebuild=to_rebuild)
@@ -286,8 +256,8 @@ class Leading:
     # --- what moves it ---------------------------------------------------------------------------------------------
 
     def _stored(self, end: int) -> None:
-        self._in_sync.stored(end)
-        self._master.stored(end)
+        self.in_sync.stored(end)
+        self.master.stored(end)
 
     def _pump(self) -> None:
         """There is a new commit."""
@@ -296,23 +266,22 @@ class Leading:
 
     def _high_watermark_rose(self) -> None:
         """Slaves apply up to the high watermark. It goes with the next commit, or with the next check."""
-        master = self._master.value
+        master = self.master.value
         self._feed.release(min([master.high_watermark, *(session.confirmed for session in master.sessions)]))
 
     def _check(self) -> None:
         now = self.clock.monotonic()
         gap, self._checked_at = now - self._checked_at, now
         if gap > PAUSE_SECONDS:
-            self._in_sync.skip(gap)
-            self._master.skip(gap)
+            self.in_sync.skip(gap)
+            self.master.skip(gap)
         for sender in self._sessions:
             # It may have failed before.
             sender.pump()
             sender.state_high_watermark()
             sender.heartbeat()
-        self._master.check_stalled(2 * CHECK_SECONDS)
+        self.master.check_stalled(2 * CHECK_SECONDS)
         self._state_reads.expire()
-        self._in_sync.check()
+        self.in_sync.check()
         self._changes.advance()
-        if self.on_checked is not None:
-            self.on_checked()
+        self.on_checked()

@@ -189,7 +189,7 @@ class SyncListener(RequestHandlers):
         return (
             "NOT_MASTER: this node does not lead a broker group"
             if leading is None
-            else leading.problem_of(connection, claim)
+            else leading.candidates.problem_of(connection, claim)
         )
 
     def _accepted(self, connection: Connection) -> None:

@@ -75,7 +75,9 @@ class MembershipChanges:
     async def _send(self, change: ChangeInSync, reason: Reason) -> None:
         self._unknown = change, reason
         membership: Membership | None = None
-        what = f"request to {change.change} node {change.member} in epoch {change.epoch}, version {change.version}"
+        what = (
+            f"request to {change.change} node {change.member} in epoch {change.epoch}, version {change.in_sync_version}"
+        )
         if change != self._logged:
             # Not for each repetition.
             self._logged = change
@@ -90,7 +92,7 @@ class MembershipChanges:
                 logger.error("%s was refused", what)
         finally:
             self._running = None
-            is_known = membership is not None and membership.place > (change.epoch, change.version)
+            is_known = membership is not None and membership.place > (change.epoch, change.in_sync_version)
             self._pause = 0.0 if is_known else min(max(2 * self._pause, RETRY_SECONDS_FIRST), RETRY_SECONDS_MAX)
             self._not_before = self._clock.monotonic() + self._pause
         if membership is not None:

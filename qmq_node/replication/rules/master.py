@@ -176,8 +176,9 @@ class Master:
     def _change(self, change: InSyncChange, member: str, incarnation: str = "") -> ChangeInSync:
         membership = self.membership
         return ChangeInSync(
-            self.node_id, membership.epoch, membership.promotion_id, membership.version, change, member, incarnation
-        )
+            membership.broker_group, self.node_id, membership.epoch, membership.promotion_id, membership.version,
+            change, member, incarnation=incarnation,
+        )  # fmt: skip
 
     def _others(self, slave: str) -> Iterable[Session]:
         return (session for session in self.sessions if session.slave != slave)

@@ -3,7 +3,13 @@
 from dataclasses import dataclass, replace
 
 from qmq.conversion import convert
-from qmq.protocol.group_memberships import MEMBERS_MAX, GroupMembership, InSyncChange
+from qmq.protocol.group_memberships import (
+    MEMBERS_MAX,
+    ChangeInSyncRequest,
+    GroupMembership,
+    InSyncChange,
+    ResignRequest,
+)
 from qmq.protocol.reasons import RESTORED
 
 
@@ -155,23 +161,14 @@ class AddMember:
         ).with_incarnation(membership.master, of_master)
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeInSync:
+class ChangeInSync(ChangeInSyncRequest):
     """A master's request to change the in-sync set, valid for one version of the membership only."""
 
-    node_id: str
-    """Of the master."""
-    epoch: int
-    promotion_id: str
-    version: int
-    change: InSyncChange
-    member: str
-    incarnation: str = ""
-    """Of the data folder of a member that is added."""
+    __slots__ = ()
 
     def applied_to(self, membership: Membership) -> Membership:
         """Return the changed membership. Raises ChangeRejected."""
-        _check_sender(membership, self.node_id, self.epoch, self.promotion_id, self.version)
+        _check_sender(membership, self)
         if self.member not in membership.members:
             raise ChangeRejected(f"node {self.member!r} is not a member of broker group {membership.broker_group}")
         if self.member == membership.master:
@@ -253,17 +250,10 @@ class UncleanPromotion:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Resignation:
-    """A master's request to be succeeded by a member whose log ends where its own does."""
+class Resignation(ResignRequest):
+    """A master's request to be succeeded by a member whose log ends where its own does. It stays in sync unless it stops."""
 
-    node_id: str
-    epoch: int
-    promotion_id: str
-    version: int
-    successor: str
-    is_leaving: bool
-    """Whether the process ends: the node does not stay in sync."""
+    __slots__ = ()
 
     def applied_to(self, membership: Membership, boot_id: str, new_promotion_id: str) -> Membership:
         """Return the changed membership, in the next epoch. Raises ChangeRejected.
@@ -271,7 +261,7 @@ class Resignation:
         Args:
             boot_id: of the process of the successor.
         """
-        _check_sender(membership, self.node_id, self.epoch, self.promotion_id, self.version)
+        _check_sender(membership, self)
         if self.successor == self.node_id:
             raise ChangeRejected(f"node {self.node_id!r} can't succeed itself")
         promotion = Promotion(
@@ -291,9 +281,11 @@ def check_place(membership: Membership, epoch: int, version: int) -> None:
         )
 
 
-def _check_sender(membership: Membership, node_id: str, epoch: int, promotion_id: str, version: int) -> None:
-    check_place(membership, epoch, version)
-    if promotion_id != membership.promotion_id:
-        raise ChangeRejected(f"epoch {epoch} has promotion {membership.promotion_id!r}, not {promotion_id!r}")
-    if node_id != membership.master:
-        raise ChangeRejected(f"node {node_id!r} is not the master of broker group {membership.broker_group}")
+def _check_sender(membership: Membership, request: ChangeInSyncRequest | ResignRequest) -> None:
+    check_place(membership, request.epoch, request.in_sync_version)
+    if request.promotion_id != membership.promotion_id:
+        raise ChangeRejected(
+            f"epoch {request.epoch} has promotion {membership.promotion_id!r}, not {request.promotion_id!r}"
+        )
+    if request.node_id != membership.master:
+        raise ChangeRejected(f"node {request.node_id!r} is not the master of broker group {membership.broker_group}")

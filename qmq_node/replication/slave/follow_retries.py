@@ -23,8 +23,8 @@ class FollowRetries:
     """Counts failures of one follower."""
 
     _clock: Clock
-    why_kept: Callable[[], str] = field(default_factory=lambda: lambda: "", init=False)
-    """Returns why the log may not be replaced, nor the node give up, whatever the master says; "" if the membership confirms it."""
+    why_kept: Callable[[], str]
+    """As `SlaveCopy` has it. Nor may the node give up."""
     _failures: int = field(default=0, init=False)
     _kept: int = field(default=0, init=False)
     _log_limiter: LogLimiter = field(default_factory=LogLimiter, init=False)

@@ -88,7 +88,7 @@ class Follower:
     """Why there is no session; "" while there is one."""
 
     def __post_init__(self) -> None:
-        self.retries = FollowRetries(self._clock)
+        self.retries = FollowRetries(self._clock, self.copy.why_kept)
         self._thread = CopyThread(self.copy.copied, self._start_thread, self._failed, self._synced)
         self.steps = CopySteps(self.copy, self._thread, self._copy_ended)
         self._confirmations = Confirmations(self._log, self._applying, self.counters)
@@ -113,7 +113,7 @@ class Follower:
             ReplicationAlarm: a rule was broken, or the log is damaged where it has to be applied.
 
         MustCopy and MasterAlarm depend on what the master says, so they are raised only when the membership confirms them
-        (`FollowRetries.why_kept`).
+        (`SlaveCopy.why_kept`).
         """
         self._thread.start()
         checker = self._supervisor.every(CHECK_SECONDS, "master_silence", self._check)
@@ -136,10 +136,6 @@ class Follower:
             await self._supervisor.cancel(checker)
             await self._supervisor.cancel(applier)
             await self._thread.stop()
-
-    def keep_log(self, why_kept: Callable[[], str]) -> None:
-        """Have `why_kept` return why the log is neither replaced nor copied, whatever the master says; "" if it may be."""
-        self.retries.why_kept = self.copy.why_kept = why_kept
 
     async def leave(self) -> None:
         """Have the master remove this slave from the in-sync set, so that its answers do not wait for a node that stops.

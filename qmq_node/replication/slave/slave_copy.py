@@ -50,8 +50,9 @@ class SlaveCopy:
     copied: CopiedLog
     _clock: Clock
     _save_state: SaveState
-    why_kept: Callable[[], str] = field(default_factory=lambda: lambda: "", init=False)
-    """As in `FollowRetries`. A slave that counts as in sync does not begin to copy: it would confirm nothing any more."""
+    why_kept: Callable[[], str] = lambda: ""
+    """Returns why the log may be neither replaced nor copied, whatever the master says; "" if the membership confirms it. A slave
+    that counts as in sync does not begin to copy: it would confirm nothing any more."""
     is_copying: bool = field(init=False)
     """From the decision to copy until the end of the copy is on disk. What is on disk follows, in the thread that writes."""
     goal: int = field(default=0, init=False)

@@ -114,7 +114,7 @@ def test_a_group_is_shown_with_its_members_and_their_changes(admin: APIClient) -
 def test_reasons_are_codes_with_values_and_sentences(admin: APIClient) -> None:
     full = replace(REPORT, limitations=(Reason.of(Code.DISK_FULL),), problems=(Reason("Read-only file system"),))
     Node.objects.filter(node_id="b").update(report=full.encoded())
-    change = ChangeInSync("a", 3, ROW.promotion_id, 9, InSyncChange.REMOVE, "b")
+    change = ChangeInSync("g1", "a", 3, ROW.promotion_id, 9, InSyncChange.REMOVE, "b")
     why = Reason.of(Code.NODE_WITH, node="b", why=Reason.of(Code.NOT_CONNECTED, seconds=3.1))
     OrmMembershipStore().change("g1", MembershipWish(change.applied_to, "remove_in_sync", why), (3, 9))
     admin.post(f"{GROUP}copies/", {"copies": 3, "in_sync_min": 1, "reason": "third rack"})

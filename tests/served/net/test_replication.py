@@ -83,7 +83,7 @@ async def test_a_slave_follows_over_real_sockets(tmp_path: Path) -> None:
             committer.when_synced(offset, lambda number=number: answered.append(number))  # type: ignore[misc]
             if number % 50 == 0:
                 await asyncio.sleep(0)
-        await eventually_async(lambda: leading.accepts_sends, what="the slave is in sync")
+        await eventually_async(lambda: leading.master.accepts_sends, what="the slave is in sync")
         await eventually_async(lambda: len(answered) == RECORDS)
         await eventually_async(lambda: len(store.payloads) == RECORDS, what="everything is applied")
         await eventually_async(lambda: copy.written_end == log.written_end)

@@ -36,7 +36,9 @@ def made(change: Change, newest: tuple[int, int] = (0, 0), *, is_recovery: bool 
 
 
 def removal(membership: Membership, member: str = "b") -> ChangeInSync:
-    return ChangeInSync("a", membership.epoch, membership.promotion_id, membership.version, InSyncChange.REMOVE, member)
+    return ChangeInSync(
+        "g1", "a", membership.epoch, membership.promotion_id, membership.version, InSyncChange.REMOVE, member
+    )
 
 
 def promotion(membership: Membership, candidate: str = "b") -> Promotion:

@@ -6,9 +6,9 @@ from pathlib import Path
 from broker_node.broker import Broker
 from qmq_node.commits.applying import Applying
 from qmq_node.log.commit import SealedCommit
-from qmq_node.log.copied_log import CopiedCommits, CopiedLog, read_to_copy
+from qmq_node.log.copied_log import CopiedCommits, CopiedLog
 from tests.support.disks.memory_disk import MemoryDisk
-from tests.support.drivers.copies import assert_prefix
+from tests.support.drivers.copies import assert_prefix, commits_of
 from tests.support.drivers.in_process import Client, connected, message, running_broker
 from tests.support.drivers.replicas import opened_slave, state_of
 from tests.support.promises import Check, judging
@@ -30,8 +30,7 @@ class SlaveOf:
 
     def catch_up(self) -> None:
         """Copy what the broker wrote before this slave came."""
-        log = self._broker.log
-        while (commits := read_to_copy(log, self.log.written_end, log.written_end, 1 << 20)) is not None:
+        for commits in commits_of(self._broker.log, self.log.written_end):
             self._write(commits)
 
     def _send(self, commit: SealedCommit, header: bytes) -> None:

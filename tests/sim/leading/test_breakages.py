@@ -140,8 +140,8 @@ BREAKAGES = (
     ),
     Breakage(
         "a master proves itself to slaves of another promotion",
-        PACKAGE + "leading:Leading.problem_of",
-        "self._candidates.problem_of(connection, claim)",
+        PACKAGE + "listener:SyncListener._problem_of",
+        "leading.candidates.problem_of(connection, claim)",
         '""',
         lambda: test_proofs.test_a_master_proves_itself_to_its_slaves_in_its_promotion_only(
             replace(test_proofs.CLAIM, promotion_id=test_proofs.OTHER), FollowResult.OTHER_PROMOTION

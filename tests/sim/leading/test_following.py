@@ -17,26 +17,27 @@ async def test_a_master_that_is_alone_in_its_set_confirms_what_its_disk_has() ->
     async with leading(membership(in_sync_min=1)) as scene:
         end = await scene.write()
         assert (scene.answered, scene.committer.high_watermark) == ([0], end)
-        assert (scene.leading.accepts_sends, scene.leading.send_refusal, scene.leading.stalled_seconds) == (True, "", 0)
+        master = scene.leading.master
+        assert (master.accepts_sends, master.send_refusal, master.stalled_seconds) == (True, "", 0)
 
 
 async def test_a_slave_joins_empty_and_answers_wait_for_it_from_then_on() -> None:
     async with leading() as scene:
         await scene.write()
         assert scene.answered == [0], "no other slave counts"
-        assert scene.leading.send_refusal == "read only: 2 copies are required, 1 is in sync"
+        assert scene.leading.master.send_refusal == "read only: 2 copies are required, 1 is in sync"
         slave = await scene.following("a")
         assert scene.store.membership.in_sync == ("m", "a")
-        assert scene.leading.accepts_sends
+        assert scene.leading.master.accepts_sends
         slave.is_stalled = True
         end = await scene.write()
         await scene.wait(1.0)
         assert scene.answered == [0]
-        assert scene.leading.stalled_seconds == pytest.approx(1.0, abs=0.1)
+        assert scene.leading.master.stalled_seconds == pytest.approx(1.0, abs=0.1)
         slave.resume()
         await eventually_async(lambda: scene.answered == [0, 1])
         assert scene.committer.high_watermark == end
-        assert scene.leading.stalled_seconds == 0
+        assert scene.leading.master.stalled_seconds == 0
         await eventually_async(lambda: slave.high_watermark == end, what="the slave learns the high watermark")
         await eventually_async(lambda: slave.end.offset == scene.log.written_end)
         slave.check_log()

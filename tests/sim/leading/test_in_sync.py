@@ -42,8 +42,8 @@ async def test_a_slave_that_stalls_is_removed_after_three_seconds_membership_fir
         await scene.wait(5.0)
         assert other.synced_end >= end
         assert scene.answered == [0], "the membership does not say so yet"
-        assert scene.leading.accepts_sends
-        assert scene.leading.stalled_seconds > 7
+        assert scene.leading.master.accepts_sends
+        assert scene.leading.master.stalled_seconds > 7
         scene.store.release.set()
         await eventually_async(lambda: scene.answered == [0, 1])
         assert scene.store.membership.in_sync == ("m", "b")
@@ -315,7 +315,7 @@ async def test_memberships_that_a_metaserver_sends_are_learned() -> None:
         assert scene.answered == [], "an older membership"
         scene.leading.learned(scene.store.membership)
         assert scene.answered == [0]
-        assert scene.leading.send_refusal == "read only: 2 copies are required, 1 is in sync"
+        assert scene.leading.master.send_refusal == "read only: 2 copies are required, 1 is in sync"
         scene.leading.learned(replace(scene.store.membership, epoch=3, version=10))
         assert scene.newer_epochs == [3]
         assert scene.leading.current_membership.epoch == 1
@@ -352,7 +352,7 @@ async def test_a_pause_of_the_process_does_not_count_against_slaves() -> None:
         loop.now += 30.0
         await scene.wait(1.0)
         assert slave.in_sync
-        assert scene.leading.stalled_seconds < 2
+        assert scene.leading.master.stalled_seconds < 2
         slave.resume()
         await eventually_async(lambda: scene.answered == [0])
         assert changes(scene) == [(InSyncChange.ADD, "a")]

@@ -41,7 +41,7 @@ async def crash(slave: ScriptedSlave) -> None:
 async def wipe(scene: Scene, slave: ScriptedSlave) -> None:
     """A slave that nothing rests on gets an empty disk."""
     await slave.disconnect()
-    value: Master = scene.leading._master.value
+    value: Master = scene.leading.master.value
     if slave.node_id not in value.counted and slave.node_id not in scene.store.membership.in_sync:
         slave.commits.clear()
         slave.segment_sizes.clear()

@@ -93,7 +93,7 @@ async def test_a_slave_that_does_not_confirm_seals_receives_what_is_behind_them(
             assert slave.end.offset == end + 64
         assert len(scene.answered) == 5
         assert scene.leading.slaves()[0].lag_seconds == 0.0
-        assert scene.leading.stalled_seconds == 0.0
+        assert scene.leading.master.stalled_seconds == 0.0
 
 
 async def test_heartbeats_carry_the_high_watermark_while_nothing_is_sent() -> None:

@@ -322,8 +322,9 @@ class Rules:
             raise Impossible
         membership = master.membership
         request = Resignation(
-            master.node_id, membership.epoch, membership.promotion_id, membership.version, name(slave), is_leaving
-        )
+            membership.broker_group, master.node_id, membership.epoch, membership.promotion_id, membership.version,
+            name(slave), 0, 0, is_leaving,
+        )  # fmt: skip
         return group._replace(requests=group.requests | {request})
 
     def _learn(self, group: Group, number: int) -> Group:
@@ -681,5 +682,5 @@ def _put(group: Group, number: int, node: Node) -> Group:
 
 def _text(request: ChangeInSync | Resignation) -> str:
     if isinstance(request, Resignation):
-        return f"the resignation of {request.node_id} for {request.successor} (version {request.version})"
-    return f"{request.change.value} {request.member} of {request.node_id} (version {request.version})"
+        return f"the resignation of {request.node_id} for {request.successor} (version {request.in_sync_version})"
+    return f"{request.change.value} {request.member} of {request.node_id} (version {request.in_sync_version})"

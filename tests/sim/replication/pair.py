@@ -38,8 +38,8 @@ class Row:
     def __init__(self, members: tuple[str, ...], in_sync_min: int) -> None:
         incarnations = tuple(map(incarnation_of, members))
         self.value = Membership("g1", members, "", members, 1, 0, "", in_sync_min, incarnations=incarnations)
-        self.resignations: list[tuple[Resignation, int, int]] = []
-        """Those that were requested, each with the end of the log and the CRC there."""
+        self.resignations: list[Resignation] = []
+        """Those that were requested."""
         self.outcomes: list[MembershipResult] = []
         """Of the next resignations: REFUSED, or UNAVAILABLE, which is done and its answer lost."""
         self.sync_address: Callable[[str], str] = lambda name: ""
@@ -60,9 +60,9 @@ class Row:
             return (MembershipResult.STALE if rejected.is_stale else MembershipResult.REFUSED), self.value
         return MembershipResult.DONE, self.value
 
-    async def resign(self, resignation: Resignation, end: int, crc: int) -> MembershipResponse:
+    async def resign(self, resignation: Resignation) -> MembershipResponse:
         """As the metaserver answers RESIGN."""
-        self.resignations.append((resignation, end, crc))
+        self.resignations.append(resignation)
         await asyncio.sleep(0.002)
         if not self.is_available:
             return MembershipResponse(MembershipResult.UNAVAILABLE, "the database does not respond")
@@ -125,10 +125,9 @@ class Members:
             broker = Broker(options, machine)
             # The membership that a test sets by hand has it promoted whether it starts again or not.
             broker.replication.shell.boot_id = name
-            broker.replication.shell.request_membership_change, broker.replication.shell.request_resignation = (
-                self.membership.request,
-                self.membership.resign,
-            )
+            client = broker.replication.shell.membership_client
+            client.change_in_sync = self.membership.request  # type: ignore[method-assign]
+            client.resign = self.membership.resign  # type: ignore[method-assign]
             return broker
 
         return Host(self._cluster, name, port, make)

@@ -7,7 +7,7 @@ from random import Random
 from qmq.errors import QmqError
 from qmq.protocol.group_memberships import MembershipResult
 from qmq_node.replication.rules.membership import ChangeRejected
-from qmq_node.replication.switch_over.switch_over import SwitchOverRejected, SwitchOverUnknown
+from qmq_node.replication.switch_overs import SwitchOverRejected, SwitchOverUnknown
 from tests.sim.replication.pair import Members, client_of
 from tests.sim.world.loop import running_loop
 from tests.support.drivers.in_process import message

@@ -371,14 +371,14 @@ async def test_a_member_that_is_stopped_while_it_applies_its_tail_ends_at_once()
     async with cluster_of(2, checkpoint_seconds=600.0) as group:
         sent = await with_a_tail(group)
         slave, begins = group.broker("g1-b"), asyncio.Event()
-        assert slave.replication.applying is not None
+        assert slave.replication.shell.applying is not None
 
         async def spend(_: int) -> None:
             # The first record of the tail is in the store.
             begins.set()
             await asyncio.sleep(5.0)
 
-        slave.replication.applying._pacer.spend = spend  # type: ignore[method-assign]
+        slave.replication.shell.applying._pacer.spend = spend  # type: ignore[method-assign]
         await asyncio.wait_for(begins.wait(), REPLACED_SECONDS)
         saved = slave.checkpoints.saved
         await asyncio.wait_for(group.hosts["g1-b"].stop(), 3.0)
@@ -392,7 +392,7 @@ async def test_no_checkpoint_is_saved_when_the_tail_can_not_be_applied() -> None
     async with cluster_of(2, checkpoint_seconds=600.0) as group:
         sent = await with_a_tail(group)
         slave, host = group.broker("g1-b"), group.hosts["g1-b"]
-        assert slave.replication.applying is not None
+        assert slave.replication.shell.applying is not None
         saved, process = [0], host.process
 
         async def spend(_: int) -> None:
@@ -400,7 +400,7 @@ async def test_no_checkpoint_is_saved_when_the_tail_can_not_be_applied() -> None
             saved[0] = slave.checkpoints.saved
             raise LogError("the tail can't be read")
 
-        slave.replication.applying._pacer.spend = spend  # type: ignore[method-assign]
+        slave.replication.shell.applying._pacer.spend = spend  # type: ignore[method-assign]
         await eventually_async(lambda: host.process is not process, REPLACED_SECONDS)
         assert saved == [slave.checkpoints.saved]
         group.hosts["g1-a"].start()

@@ -173,6 +173,9 @@ async def test_the_membership_of_another_group_is_no_answer_to_a_change(caplog: 
 
         url, is_closed = "http://meta", False
 
+        def in_order(self) -> list["Session"]:
+            return [self]
+
         @property
         def caller(self) -> "Session":
             return self
@@ -182,10 +185,10 @@ async def test_the_membership_of_another_group_is_no_answer_to_a_change(caplog: 
             answer = bytearray(MembershipResponse(MembershipResult.DONE, "", membership).encode())
             return Frame(ResponseCode.SUCCESS, 1, 0, 0, command, memoryview(answer), answer, 0)
 
-    change = ChangeInSync("a", 3, "", 7, InSyncChange.REMOVE, "b")
-    requests = MembershipClient("g1", lambda: [Session()])  # type: ignore[list-item]
+    change = ChangeInSync("g1", "a", 3, "", 7, InSyncChange.REMOVE, "b")
+    requests = MembershipClient("g1", Session)  # type: ignore[arg-type]
     assert await requests.change_in_sync(change, "test") == (MembershipResult.UNAVAILABLE, None)
-    requests = MembershipClient("g2", lambda: [Session()])  # type: ignore[list-item]
+    requests = MembershipClient("g2", Session)  # type: ignore[arg-type]
     assert await requests.change_in_sync(change, "test") == (
         MembershipResult.DONE,
         replace(GROUP_MEMBERSHIP, broker_group="g2"),

@@ -11,11 +11,12 @@ from qmq.errors import ConnectionLost
 from qmq.node_admin import NodeAdmin, NodeRefused
 from qmq.protocol.codes import Command
 from qmq.protocol.group_memberships import MembershipResult
-from qmq_node.replication.switch_over import planned_switch_overs
-from qmq_node.replication.switch_over.planned_switch_overs import STOP_SECONDS_MAX, SUCCESSOR_SECONDS
-from qmq_node.replication.switch_over.switch_over import (
+from qmq_node.replication import switch_overs
+from qmq_node.replication.switch_overs import (
     DRAIN_SECONDS,
     OUTCOME_SECONDS,
+    STOP_SECONDS_MAX,
+    SUCCESSOR_SECONDS,
     SwitchOverRejected,
     SwitchOverUnknown,
 )
@@ -135,9 +136,9 @@ async def test_a_switch_over_loses_rejects_and_repeats_nothing(count: int) -> No
             await eventually_async(lambda: group.is_master("g1-b"))
         assert clients.lost == 2, "each client once"
         assert clients.longest < 1.0
-        resignation, end, crc = group.membership.resignations[0]
+        resignation = group.membership.resignations[0]
         assert (resignation.successor, resignation.is_leaving) == ("g1-b", False)
-        assert group.broker("g1-b").log.stored.read_crc_at(end) == crc
+        assert group.broker("g1-b").log.stored.read_crc_at(resignation.end) == resignation.crc
         assert group.membership.value.in_sync == tuple(group.hosts)
         assert (group.hosts["g1-a"].starts, group.hosts["g1-a"].exits) == (2, []), "the process does not end"
         assert old.checkpoints.saved == saved + 1
@@ -216,7 +217,7 @@ async def test_a_resignation_for_an_older_membership_is_repeated_for_the_newer_o
         membership = group.membership.value
         group.membership.value = membership.with_in_sync(frozenset(membership.in_sync) - {"g1-c"})
         await group.broker("g1-a").replication.switch_over("g1-b")
-        assert [one.version for one, _, _ in group.membership.resignations] == [
+        assert [one.in_sync_version for one in group.membership.resignations] == [
             membership.version,
             membership.version + 1,
         ]
@@ -263,7 +264,7 @@ async def test_a_resignation_that_is_executed_later_loses_nothing() -> None:
             acknowledged = len(clients.acknowledged)
             await eventually_async(lambda: len(clients.acknowledged) > acknowledged + 20)
             group.membership.is_available = True
-            resignation, _, _ = group.membership.resignations[-1]
+            resignation = group.membership.resignations[-1]
             group.membership.value = resignation.applied_to(
                 group.membership.value, resignation.successor, "00000000-0000-4000-8000-000000000003"
             )
@@ -272,7 +273,7 @@ async def test_a_resignation_that_is_executed_later_loses_nothing() -> None:
 
 
 async def test_a_switch_over_waits_for_requests_in_progress_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planned_switch_overs, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(switch_overs, "CHECKPOINT_SECONDS", 0.0)
     async with ready() as group:
         master = group.broker("g1-a")
         async with client_of(master) as client, client_of(master) as waiting:
@@ -296,7 +297,7 @@ async def test_a_switch_over_waits_for_requests_in_progress_and_not_for_ever(mon
 
 
 async def test_a_switch_over_waits_for_records_of_clients_that_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planned_switch_overs, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(switch_overs, "CHECKPOINT_SECONDS", 0.0)
     async with ready() as group:
         master = group.broker("g1-a")
         group.membership.is_available = False
@@ -370,7 +371,7 @@ async def test_a_master_that_stops_hands_over_first() -> None:
             assert running_loop().now - began == pytest.approx(SUCCESSOR_SECONDS, abs=0.3)
             assert group.is_master(group.membership.value.master)
         assert clients.longest < 1.0
-        resignation = group.membership.resignations[0][0]
+        resignation = group.membership.resignations[0]
         assert resignation.is_leaving
         assert "g1-a" not in group.membership.value.in_sync
 

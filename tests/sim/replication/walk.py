@@ -101,11 +101,11 @@ def canonical(group: Group) -> Group:
         [found for found in (group.membership, group.older_membership, group.newest) if found is not None],
     )
     places = {found.place for found in memberships}
-    requests = frozenset(request for request in group.requests if (request.epoch, request.version) in places)
+    requests = frozenset(request for request in group.requests if (request.epoch, request.in_sync_version) in places)
     leading = {(number, node.state.epoch) for number, node in enumerate(group.nodes) if isinstance(node.role, Master)}
     confirmations = tuple(item for item in group.confirmations if (item[0][1], item[0][2]) in leading)
     group = group._replace(requests=requests, confirmations=confirmations)
-    versions = {*(found.version for found in memberships), *(request.version for request in requests)}
+    versions = {*(found.version for found in memberships), *(request.in_sync_version for request in requests)}
     versions |= {node.role.membership.version for node in group.nodes if isinstance(node.role, Master)}
     rank = {version: number for number, version in enumerate(sorted(versions), 1)}
     session = {number: new for new, number in enumerate(sorted(set(sessions_of(group))), 1)}
@@ -130,7 +130,7 @@ def canonical(group: Group) -> Group:
         membership=replace(membership, version=rank[membership.version]),
         nodes=tuple(nodes),
         confirmations=tuple(sorted(((*key[:3], session[key[3]]), sent) for key, sent in confirmations)),
-        requests=frozenset(replace(request, version=rank[request.version]) for request in requests),
+        requests=frozenset(replace(request, in_sync_version=rank[request.in_sync_version]) for request in requests),
         older_membership=renumbered(group.older_membership),
         newest=renumbered(group.newest),
     )

@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 
 from broker_node.broker import Broker
-from qmq_node.replication.switch_over.switch_over import SwitchOverRejected, SwitchOverUnknown
+from qmq_node.replication.switch_overs import SwitchOverRejected, SwitchOverUnknown
 from tests.sim.slaves.copies import CopyFaults
 from tests.sim.slaves.cuts import SHAPES
 from tests.sim.world.cluster import Host

@@ -300,7 +300,7 @@ class GroupWatch(CommittedLog):
         )
 
     def _look_at_node(self, node: str, host: Host, broker: Broker) -> None:
-        log, member, applying = broker.log, broker.replication.member, broker.replication.applying
+        log, member, applying = broker.log, broker.replication.member, broker.replication.shell.applying
         known = log.high_watermark if applying is None else max(applying.known_high_watermark, log.high_watermark)
         self._look_at_limits(node, broker)
         if broker.storage.opening is not None and broker.storage.opening.is_log_only:
@@ -333,7 +333,7 @@ class GroupWatch(CommittedLog):
             self.report("applied", f"{node} has a checkpoint above its high watermark {known}")
 
     def _look_at_limits(self, node: str, broker: Broker) -> None:
-        follower, applying = broker.replication.member.follower, broker.replication.applying
+        follower, applying = broker.replication.member.follower, broker.replication.shell.applying
         if follower is not None and follower._thread.pending_bytes > WINDOW_BYTES + COMMITS_BYTES_MAX:
             self.report("bounds", f"{node} has {follower._thread.pending_bytes} bytes to write")
         if applying is not None and applying.at_hand_bytes > AT_HAND_BYTES_MAX:

@@ -23,7 +23,7 @@ from tests.support.drivers.membership_changes import Change, check_random_change
 GROUP = BrokerGroup(
     GroupKind.BROKER, GroupState.READ_WRITE, Membership("g1", ("a", "b", "c"), "a", ("a", "b"), 1, 7, "p1")
 )
-REMOVAL = ChangeInSync("a", 1, "p1", 7, InSyncChange.REMOVE, "b")
+REMOVAL = ChangeInSync("g1", "a", 1, "p1", 7, InSyncChange.REMOVE, "b")
 
 
 def database() -> Database:

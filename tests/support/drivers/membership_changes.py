@@ -45,7 +45,14 @@ def check_random_changes(
         change: Change = rng.choice(
             [
                 ChangeInSync(
-                    membership.master, *place[:1], membership.promotion_id, place[1], kind, member, f"{number:016x}"
+                    "g1",
+                    membership.master,
+                    place[0],
+                    membership.promotion_id,
+                    place[1],
+                    kind,
+                    member,
+                    incarnation=f"{number:016x}",
                 )
                 for kind in InSyncChange
             ]

@@ -20,7 +20,7 @@ from qmq_node.replication.rules.membership import ChangeInSync, Membership
 from tests.support.manual_clock import ManualClock
 
 MEMBERSHIP = Membership("g", ("m", "a", "b"), "m", ("m", "a"), 3, 7, "p3", in_sync_min=1)
-REMOVAL = ChangeInSync("m", 3, "p3", 7, InSyncChange.REMOVE, "a")
+REMOVAL = ChangeInSync("g", "m", 3, "p3", 7, InSyncChange.REMOVE, "a")
 
 
 @dataclass
@@ -78,7 +78,7 @@ def test_removals_come_before_additions() -> None:
     state.set(state.value.learned(REMOVAL.applied_to(MEMBERSHIP)))
     due = in_sync.due_change()
     assert due is not None
-    assert (due[0].change, due[0].member, due[0].version) == (InSyncChange.ADD, "b", 8)
+    assert (due[0].change, due[0].member, due[0].in_sync_version) == (InSyncChange.ADD, "b", 8)
     assert state.value.counted == {"m", "b"}, "it counts from the request on"
     assert in_sync.is_current(due[0])
     assert not in_sync.is_current(REMOVAL)

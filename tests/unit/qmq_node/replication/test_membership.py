@@ -16,10 +16,10 @@ from qmq_node.replication.rules.membership import (
 )
 
 MEMBERSHIP = Membership("g", ("a", "b", "c"), "a", ("a", "b"), 3, 7, "p3")
-ADD = ChangeInSync("a", 3, "p3", 7, InSyncChange.ADD, "c")
-REMOVE = ChangeInSync("a", 3, "p3", 7, InSyncChange.REMOVE, "b")
+ADD = ChangeInSync("g", "a", 3, "p3", 7, InSyncChange.ADD, "c")
+REMOVE = ChangeInSync("g", "a", 3, "p3", 7, InSyncChange.REMOVE, "b")
 PROMOTION = Promotion(3, 7, "b", "boot b", 4, "p4")
-RESIGNATION = Resignation("a", 3, "p3", 7, "b", is_leaving=False)
+RESIGNATION = Resignation("g", "a", 3, "p3", 7, "b", 900, 7)
 
 
 def test_a_master_adds_and_removes_members_of_the_in_sync_set() -> None:
@@ -31,7 +31,7 @@ def test_the_membership_names_the_data_folder_of_a_member_that_is_added() -> Non
     membership = replace(ADD, incarnation="c1").applied_to(MEMBERSHIP)
     assert membership.incarnations == ("", "", "c1")
     # A removal and a promotion change none.
-    assert replace(REMOVE, version=8).applied_to(membership).incarnations == membership.incarnations
+    assert replace(REMOVE, in_sync_version=8).applied_to(membership).incarnations == membership.incarnations
     assert replace(PROMOTION, version=8).applied_to(membership).incarnations == membership.incarnations
     unclean = UncleanPromotion(3, 8, "b", "b2", "boot b", membership.place, "p4").applied_to(membership)
     assert (unclean.in_sync, unclean.incarnations) == (("b",), ("", "b2", "c1"))
@@ -67,9 +67,9 @@ def test_a_new_member_is_not_in_sync() -> None:
 def test_a_member_counts_for_the_minimum_once_it_has_been_in_sync() -> None:
     membership = AddMember(3, 7, "b", "a1").applied_to(Membership("g", ("a",), "a", ("a",), 3, 7, "p3"))
     assert membership.in_sync_min_in_force == 1
-    membership = replace(ADD, version=8, member="b").applied_to(membership)
+    membership = replace(ADD, in_sync_version=8, member="b").applied_to(membership)
     assert (membership.joining, membership.in_sync_min_in_force) == ((), 2)
-    membership = replace(REMOVE, version=9).applied_to(membership)
+    membership = replace(REMOVE, in_sync_version=9).applied_to(membership)
     assert (membership.joining, membership.in_sync_min_in_force) == ((), 2)
     assert Membership.of(replace(membership, joining=("b",)).sent("")).joining == ("b",)
 
@@ -101,7 +101,7 @@ def test_a_master_does_not_succeed_itself() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        replace(ADD, version=6),
+        replace(ADD, in_sync_version=6),
         replace(ADD, epoch=2),
         replace(PROMOTION, version=8),
         replace(PROMOTION, epoch=2),

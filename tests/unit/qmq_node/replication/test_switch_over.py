@@ -5,7 +5,7 @@ import pytest
 from qmq.protocol.codes import FollowState
 from qmq_node.replication.master.slave_report import SlaveReport
 from qmq_node.replication.rules.membership import Membership
-from qmq_node.replication.switch_over.switch_over import SwitchOverRejected, choose
+from qmq_node.replication.switch_overs import SwitchOverRejected, choose
 
 MEMBERSHIP = Membership("g", ("a", "b", "c"), "a", ("a", "b", "c"), 2, 1, "promotion")
 

@@ -1,4 +1,4 @@
-"""class SwitchOver: a slave is promoted while the clients of the master wait, so that none of their requests fails.
+"""class SwitchOvers: a slave is promoted while the clients of the master wait, so that none of their requests fails.
 
 Clients' requests are held, not rejected: the official client repeats a rejected send ten times within milliseconds, and then fails
 it. Those in progress are answered, which takes until every in-sync member has everything. Then the master resigns.
@@ -12,17 +12,20 @@ continues. It learns of a promotion as of any other.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from qmq.clock import Clock
 from qmq.errors import LogError, QmqError
 from qmq.protocol.codes import FollowState
 from qmq.protocol.group_memberships import GroupMembership, MembershipResponse, MembershipResult
+from qmq.supervisor import Supervisor
 from qmq_node.replication.master.leading import Leading
 from qmq_node.replication.master.slave_report import SlaveReport
 from qmq_node.replication.rules.membership import Membership, Resignation
-from qmq_node.replication.switch_over.held_clients import HeldClients
+from qmq_node.requests.handlers import RequestHandlers
+from qmq_node.server.server import FrameServer
 
 DRAIN_SECONDS = 2.0
 """How long requests in progress may take once further ones are held."""
@@ -32,9 +35,17 @@ RETRY_SECONDS = 0.2
 """Pause before a resignation with an unknown outcome is requested again. It is valid for the same version, so it is done once."""
 LAG_SECONDS_MAX = 1.0
 """A slave that lacks older commits is not promoted, because clients would wait for it."""
+SUCCESSOR_SECONDS = 0.5
+"""How long a master that stops holds its clients after its resignation. Meanwhile its successor begins to serve, and metaservers
+send clients its address."""
+STOP_SECONDS_MAX = 5.0
+"""How long a master that stops takes to have a slave promoted, at most. It may have to drain, and to repeat its resignation."""
+CHECKPOINT_SECONDS = 5.0
+"""How long a switch-over that an operator requests waits for a checkpoint before it begins. The checkpoint is completed in any
+case."""
 
-RequestResignation = Callable[[Resignation, int, int], Awaitable[MembershipResponse]]
-"""Sends a resignation with the end of the log and the CRC there to a metaserver. It ends in limited time."""
+RequestResignation = Callable[[Resignation], Awaitable[MembershipResponse]]
+"""Sends a resignation to a metaserver. It ends in limited time."""
 
 logger = logging.getLogger("qmq_node.replication.rules")
 
@@ -54,41 +65,91 @@ class SwitchOverUnknown(QmqError):
 
 
 @dataclass(eq=False, repr=False)
-class SwitchOver:
-    """Switch-overs of one master, one at a time."""
+class SwitchOvers:
+    """Switch-overs of one master, one at a time: those that an operator requests, and the one before it stops."""
 
     _leading: Leading
-    _clients: HeldClients
+    _server: FrameServer
+    """Of the clients that are held."""
+    _handlers: Callable[[], RequestHandlers]
+    """Returns those of a node that serves."""
     _request: RequestResignation
+    _make_checkpoint: Callable[[], Coroutine[None, None, None]]
+    _on_membership: Callable[[GroupMembership], None]
+    """Called with the membership that has another master: the node is to follow it."""
     _clock: Clock
+    _supervisor: Supervisor
     _is_running: bool = field(default=False, init=False)
+    is_done: bool = field(default=False, init=False)
+    """Whether a slave was promoted at the request of an operator, after a checkpoint."""
 
-    def check(self, to: str) -> None:
-        """Raise SwitchOverRejected if no slave can be promoted, or this one can't, or another switch-over is in progress."""
-        if self._is_running:
-            raise SwitchOverRejected("another switch-over of this node is in progress")
-        choose(self._leading.current_membership, self._leading.slaves(), to)
-
-    async def run(self, to: str, *, is_leaving: bool) -> GroupMembership:
-        """Have a slave promoted; its membership. Clients are held from then on.
+    async def now(self, to: str) -> dict[str, Any]:
+        """Have a slave lead the group, and follow it. Clients are disconnected once it was promoted.
 
         Args:
-            to: node id of the slave; "": the one that has the most.
-            is_leaving: whether this node stops. Otherwise it stays in sync, so it has to follow its successor at once.
+            to: its node id; "": the slave that has the most.
+
+        Returns:
+            For the page: `from` and `to`, node ids; `epoch` of the new master; `held_seconds`, for which clients were held.
 
         Raises:
             SwitchOverRejected: there is no such slave, requests in progress took too long, or the metaserver refused. Clients are
                 served again.
             SwitchOverUnknown: no metaserver has said within OUTCOME_SECONDS what became of it. Clients are served again.
         """
-        self.check(to)
+        self._check(to)
+        # The successor serves when this node has opened its log again and follows: it is to replay as little as possible.
+        checkpoint = self._supervisor.background("switch_over_checkpoint", self._make_checkpoint())
+        await asyncio.wait([checkpoint], timeout=CHECKPOINT_SECONDS)
+        began = self._clock.monotonic()
+        membership = await self._run(to, is_leaving=False)
+        self.is_done = True
+        self._on_membership(membership)
+        held_seconds, node_id = round(self._clock.monotonic() - began, 3), self._leading.node_id
+        return {"from": node_id, "to": membership.master, "epoch": membership.epoch, "held_seconds": held_seconds}
+
+    async def before_stop(self, seconds: float) -> None:
+        """Have a slave lead the group, if one can, before this node stops.
+
+        Clients are held when it returns, if a slave was promoted.
+
+        Args:
+            seconds: time limit for the promotion; it has STOP_SECONDS_MAX at most.
+        """
+        node_id = self._leading.node_id
+        try:
+            async with asyncio.timeout(min(seconds, STOP_SECONDS_MAX)):
+                await self._run("", is_leaving=True)
+        except (SwitchOverRejected, SwitchOverUnknown) as error:
+            logger.warning("node %s stops without a successor: %s", node_id, error)
+        except TimeoutError:
+            logger.warning("node %s stops, and may have no successor: the switch-over takes too long", node_id)
+        else:
+            await asyncio.sleep(SUCCESSOR_SECONDS)
+
+    def _check(self, to: str) -> None:
+        """Raise SwitchOverRejected if no slave can be promoted, or this one can't, or another switch-over is in progress."""
+        if self._is_running:
+            raise SwitchOverRejected("another switch-over of this node is in progress")
+        choose(self._leading.current_membership, self._leading.slaves(), to)
+
+    async def _run(self, to: str, *, is_leaving: bool) -> GroupMembership:
+        """Have a slave promoted; its membership. Clients are held from then on. Raises as `now`.
+
+        Args:
+            is_leaving: whether this node stops. Otherwise it stays in sync, so it has to follow its successor at once.
+        """
+        self._check(to)
         self._is_running, began = True, self._clock.monotonic()
-        self._clients.hold()
+        # No further requests are handled, and none in progress waits for messages.
+        self._server.hold()
+        self._handlers().hold()
         try:
             membership = await self._resigned(to, is_leaving)
         except BaseException:
             self._is_running = False
-            self._clients.resume()
+            self._handlers().resume()
+            self._server.resume()
             raise
         seconds = self._clock.monotonic() - began
         logger.warning(
@@ -108,13 +169,9 @@ class SwitchOver:
                 deadline = self._clock.monotonic() + OUTCOME_SECONDS
             membership = leading.current_membership
             resignation = Resignation(
-                leading.node_id,
-                membership.epoch,
-                membership.promotion_id,
-                membership.version,
-                successor.node_id,
-                is_leaving,
-            )
+                membership.broker_group, leading.node_id, membership.epoch, membership.promotion_id, membership.version,
+                successor.node_id, *self._log_end(), is_leaving,
+            )  # fmt: skip
             answer = await self._answer(resignation, deadline)
             if answer.membership is not None:
                 if answer.membership.epoch > membership.epoch:
@@ -138,27 +195,31 @@ class SwitchOver:
         log = self._leading.log
         try:
             async with asyncio.timeout(DRAIN_SECONDS):
-                await self._clients.answered()
+                await self._server.answered()
                 while log.high_watermark < log.gather.records_end:
                     await self._leading.committer.synced(log.gather.records_end - 1)
         except TimeoutError:
-            waiting, lacking = self._clients.in_progress, log.gather.records_end - log.high_watermark
+            waiting, lacking = self._server.requests_in_progress, log.gather.records_end - log.high_watermark
             raise SwitchOverRejected(
                 f"after {DRAIN_SECONDS:g} s {waiting} requests are in progress, and in-sync members lack {lacking} bytes of the log"
             ) from None
         except LogError as error:
             raise SwitchOverRejected(f"this node stops: {error}") from error
 
-    async def _answer(self, resignation: Resignation, deadline: float) -> MembershipResponse:
-        """Request a resignation. A metaserver that waits for its database may take longer than clients are to be held."""
+    def _log_end(self) -> tuple[int, int]:
+        """Where the log ends, which every in-sync member has, and the CRC of the commit there."""
         log = self._leading.log
         # An empty log has no commit, and every member has all of it.
         crc = log.crc_at(log.high_watermark) if log.high_watermark else 0
         assert crc is not None, "the newest commits are known"
+        return log.high_watermark, crc
+
+    async def _answer(self, resignation: Resignation, deadline: float) -> MembershipResponse:
+        """Request a resignation. A metaserver that waits for its database may take longer than clients are to be held."""
         seconds = deadline - self._clock.monotonic()
         try:
             async with asyncio.timeout(seconds):
-                return await self._request(resignation, log.high_watermark, crc)
+                return await self._request(resignation)
         except TimeoutError:
             return MembershipResponse(
                 MembershipResult.UNAVAILABLE, f"no metaserver has answered within {seconds:.1f} s"

@@ -1,1 +1,0 @@
-"""A planned change of master."""
