@@ -10,7 +10,7 @@ names what is stored *now* (`begin`, `end`) and its `first` entry: if `first` is
 has removed the entries in between.
 """
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from qmq.errors import ProtocolError
@@ -64,6 +64,7 @@ SCHEDULE_STATES: dict[int, DelayedState] = {
 # --- LIST_RANGES ----------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
 class ListRangesRequest(Structure):
     """A page of what a broker node stores, subject by subject. `after` is the `next_after` of the page before.
 
@@ -77,6 +78,7 @@ class ListRangesRequest(Structure):
     to_ms: Int = UNBOUNDED_MS
 
 
+@dataclass(frozen=True, slots=True)
 class GroupRange(Structure):
     """A group's history on a subject: entries [begin, end) are stored, [range_begin, range_end) lie in the requested time.
 
@@ -97,6 +99,7 @@ class GroupRange(Structure):
     began_at_ms: Int = -1
 
 
+@dataclass(frozen=True, slots=True)
 class SubjectRange(Structure):
     """A subject's messages: consume sequences [begin, end) are stored, [range_begin, range_end) in the requested time.
 
@@ -113,6 +116,7 @@ class SubjectRange(Structure):
     origin: Annotated[int, MapInt(is_optional=True)] = 0
 
 
+@dataclass(frozen=True, slots=True)
 class RangesPage(Structure):
     """Subjects by name. `next_after` is "" on the last page; `read_at_ms` is the node's time.
 
@@ -132,6 +136,7 @@ class RangesPage(Structure):
 # --- READ_INDEX, READ_PROGRESS, READ_MESSAGES -----------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
 class ReadRequest(Structure):
     """A range of consume sequences of a subject, or of entries of `group`'s history.
 
@@ -146,6 +151,7 @@ class ReadRequest(Structure):
     bytes_max: Int = field(default=READ_BYTES_MAX, kw_only=True)
 
 
+@dataclass(frozen=True, slots=True)
 class EntriesPage(Structure):
     """[begin, end) is stored now; `data` has whole entries from number `first` on, zeros for one that the disk can't read.
 
@@ -158,18 +164,21 @@ class EntriesPage(Structure):
     data: Annotated[bytes | memoryview, Block()]
 
 
+@dataclass(frozen=True, slots=True)
 class IndexPage(EntriesPage):
     """The entries of a READ_INDEX."""
 
     data: Annotated[bytes | memoryview, Block(INDEX_ENTRY_BYTES)]
 
 
+@dataclass(frozen=True, slots=True)
 class ProgressPage(EntriesPage):
     """The entries of a READ_PROGRESS."""
 
     data: Annotated[bytes | memoryview, Block(PROGRESS_ENTRY_BYTES)]
 
 
+@dataclass(frozen=True, slots=True)
 class MessagesPage(Structure):
     """Index entries, and the raw messages they point at back to back in `raws`.
 
@@ -186,6 +195,7 @@ class MessagesPage(Structure):
 # --- LIST_HOURS, READ_SCHEDULE --------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
 class ListHoursRequest(Structure):
     """A page of the hours of due time that a delay node stores, from the one after `after` (hours since 1970, UTC) on.
 
@@ -198,6 +208,7 @@ class ListHoursRequest(Structure):
     subjects_from: Int = 0
 
 
+@dataclass(frozen=True, slots=True)
 class HourCounts(Structure):
     """One hour: `count` messages were ever scheduled in it, of which `pending` and `refused` ones wait."""
 
@@ -208,6 +219,7 @@ class HourCounts(Structure):
     data_bytes: Int
 
 
+@dataclass(frozen=True, slots=True)
 class HoursPage(Structure):
     """`next_after` is -1 with the last hours; `subjects` are the names from number `subjects_from` on,
     of `subjects_count` in all."""
@@ -221,6 +233,7 @@ class HoursPage(Structure):
     next_after: Int = -1
 
 
+@dataclass(frozen=True, slots=True)
 class ReadScheduleRequest(Structure):
     """Messages [begin, end) of an hour by number, up to `bytes_max` bytes."""
 
@@ -232,6 +245,7 @@ class ReadScheduleRequest(Structure):
     bytes_max: Int = field(default=READ_BYTES_MAX, kw_only=True)
 
 
+@dataclass(frozen=True, slots=True)
 class SchedulePage(Structure):
     """The hour has messages [0, end); entries from number `first` on, with a state byte each (`SCHEDULE_STATES`).
 
@@ -258,12 +272,14 @@ class SchedulePage(Structure):
 # --- LIST_NODES -----------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
 class ListNodesRequest(Structure):
     """Every node that the metaserver knows."""
 
     token: Text = ""
 
 
+@dataclass(frozen=True, slots=True)
 class NodeLine(Structure):
     """A node as the metaserver knows it. `kind`: broker or delay; `state`: its group's; addresses are `host:port`.
 
@@ -282,6 +298,7 @@ class NodeLine(Structure):
     seen_at_ms: Annotated[int, MapInt(missing=-1)]
 
 
+@dataclass(frozen=True, slots=True)
 class NodesPage(Structure):
     """All nodes, by broker group and id; `read_at_ms` is the metaserver's time."""
 

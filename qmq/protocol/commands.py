@@ -4,6 +4,7 @@ Bodies differ by header version only in PULL and ACK. Source: docs/reference/wir
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from struct import Struct
 from typing import Annotated, Any, ClassVar, Self
 
@@ -52,6 +53,7 @@ PULL_RESPONSE_HEAD = Struct(">qq")
 # --- send -----------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
 class SendFailure(Structure):
     """What became of a message that was not stored."""
 
@@ -60,6 +62,7 @@ class SendFailure(Structure):
     remark: Str
 
 
+@dataclass(frozen=True, slots=True)
 class SendResponse(Structure):
     """The answer to a SEND: only what failed; empty when all was stored."""
 
@@ -82,6 +85,7 @@ def decode_send_response(body: Body) -> dict[str, SendFailure]:
 # --- pull -----------------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
 class TagFilter(Structure):
     """Messages with one (OR) or all (AND) of these tags; `tag_type` is a `TagType`."""
 
@@ -89,6 +93,7 @@ class TagFilter(Structure):
     tags: Annotated[tuple[str, ...], Counted("B", String(), "tags")]
 
 
+@dataclass(frozen=True, slots=True)
 class SubEnvFilter(Structure):
     """Messages of an environment and sub-environment (wire: SUB_ENV_ISOLATION)."""
 
@@ -147,7 +152,8 @@ _FILTERS = ByVersion(
 # Requests of every pull and ack are not frozen: to make a frozen value costs as much as to decode it.
 
 
-class PullRequest(Structure, frozen=False):
+@dataclass(slots=True)
+class PullRequest(Structure):
     """A pull. `limit` is the wire's requestNum; `pull_begin` and `pull_last` are its pullOffsetBegin and -Last
     (closed, -1: none yet); a negative `timeout_ms` requests an answer at once."""
 
@@ -165,6 +171,7 @@ class PullRequest(Structure, frozen=False):
     filters: Annotated[tuple[Filter, ...], _FILTERS] = ()
 
 
+@dataclass(frozen=True, slots=True)
 class PullResponse(Structure):
     """The answer to a pull that found something: `raws` back to back, the first one is pull sequence `pull_begin`.
 
@@ -177,13 +184,14 @@ class PullResponse(Structure):
 
     @classmethod
     def decode(cls, body: Body, version: int = CURRENT_VERSION) -> Self:
-        return super().decode(body, version) if body else cls(-1, memoryview(b""))
+        return super(PullResponse, cls).decode(body, version) if body else cls(-1, memoryview(b""))
 
 
 # --- ack ------------------------------------------------------------------------------------------------------------
 
 
-class AckRequest(Structure, frozen=False):
+@dataclass(slots=True)
+class AckRequest(Structure):
     """The closed range [pull_begin, pull_last] is processed; -1, -1 only reports that the consumer is running."""
 
     is_exact = True
@@ -216,6 +224,7 @@ class _MapByte(MapKind):
         return value if -128 <= value <= 127 else self.missing
 
 
+@dataclass(frozen=True, slots=True)
 class ClientRegisterRequest(Structure):
     """A client requests a subject's route and reports that it is running.
 
@@ -231,6 +240,7 @@ class ClientRegisterRequest(Structure):
     data_center: Annotated[str, MapText("clientLDC", is_optional=True)] = ""
 
 
+@dataclass(frozen=True, slots=True)
 class BrokerGroupRoute(Structure):
     """One broker group of a route; `master` is `host:port`, `state` a `BrokerGroupState`."""
 
@@ -254,6 +264,7 @@ class _Online(Number):
         super().write(parts, OnlineState.ONLINE if value else OnlineState.OFFLINE)
 
 
+@dataclass(frozen=True, slots=True)
 class ClientRegisterResponse(Structure):
     """A route. Subject, group and client type echo the request: clients match answers by them (traps T19, T7)."""
 
@@ -268,6 +279,7 @@ class ClientRegisterResponse(Structure):
 # --- nodes of QMQ and the metaserver --------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
 class BrokerAcquireMetaRequest(Structure):
     """A node of QMQ requests the group it belongs to."""
 
@@ -275,6 +287,7 @@ class BrokerAcquireMetaRequest(Structure):
     port: I32Field
 
 
+@dataclass(frozen=True, slots=True)
 class BrokerAcquireMetaResponse(Structure):
     """Group, address a slave syncs from (empty for a master), `Role`."""
 
@@ -283,6 +296,7 @@ class BrokerAcquireMetaResponse(Structure):
     role: I32Field
 
 
+@dataclass(frozen=True, slots=True)
 class BrokerRegisterRequest(Structure):
     """The state of a node of QMQ."""
 
@@ -293,6 +307,7 @@ class BrokerRegisterRequest(Structure):
     state: Annotated[int, Choice("i", BrokerGroupState)]
 
 
+@dataclass(frozen=True, slots=True)
 class ConsumeManageRequest(Structure):
     """Set a group to the end (`where` 1) or the beginning (2) of a subject."""
 

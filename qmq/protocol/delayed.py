@@ -4,7 +4,7 @@ A refusal has header code PARAM_ERROR and is an `extensions.Refusal`. Times are 
 """
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated
 
@@ -56,6 +56,7 @@ DueMs = Annotated[int, MapInt(missing=-1)]
 """A due time; -1: unknown, or not meant."""
 
 
+@dataclass(frozen=True, slots=True)
 class DelayedTarget(Structure):
     """A delayed message as a client knows it. `subject` and `due_ms` may be unknown ("" and -1); a due time finds it fast."""
 
@@ -64,6 +65,7 @@ class DelayedTarget(Structure):
     due_ms: Int = -1
 
 
+@dataclass(frozen=True, slots=True)
 class DelayedItem(Structure):
     """One delayed message of an answer; `raw` is the raw message."""
 
@@ -84,12 +86,14 @@ class DelayedItem(Structure):
         assert self.message
 
 
+@dataclass(frozen=True, slots=True)
 class FindDelayedRequest(Structure):
     """Every copy of a message id, in whatever state."""
 
     target: Annotated[DelayedTarget, Nested(DelayedTarget)]
 
 
+@dataclass(frozen=True, slots=True)
 class ListDelayedRequest(Structure):
     """A subject's messages in the order of their due times.
 
@@ -106,6 +110,7 @@ class ListDelayedRequest(Structure):
     cursor: Text = ""
 
 
+@dataclass(frozen=True, slots=True)
 class DelayedPage(Structure):
     """`cursor` is "" when there is no more; a page may be empty and not be the last."""
 
@@ -113,6 +118,7 @@ class DelayedPage(Structure):
     cursor: Text = ""
 
 
+@dataclass(frozen=True, slots=True)
 class ChangeDelayedRequest(Structure):
     """Cancel, reschedule or deliver now the named messages.
 
@@ -125,6 +131,7 @@ class ChangeDelayedRequest(Structure):
     delay_ms: Annotated[int, MapInt(missing=-1)] = -1
 
 
+@dataclass(frozen=True, slots=True)
 class DelayedChange(Structure):
     """The outcome of a change of one message, its state now, its due time now (-1: unknown)."""
 
@@ -134,18 +141,21 @@ class DelayedChange(Structure):
     due_ms: DueMs
 
 
+@dataclass(frozen=True, slots=True)
 class ChangeDelayedResponse(Structure):
     """One change for each target, in their order. They are on disk when this is answered."""
 
     changes: Annotated[tuple[DelayedChange, ...], Counted("i", DelayedChange, "changes")]
 
 
+@dataclass(frozen=True, slots=True)
 class DelayClockResponse(Structure):
     """The time by which the delay node judges what is due."""
 
     now_ms: Annotated[int, MapRange(1, I64_MAX)]
 
 
+@dataclass(frozen=True, slots=True)
 class CancelDelayedRequest(Structure):
     """Cancel what LIST_DELAYED would list as pending or refused, a bounded part of it at a time."""
 
@@ -153,6 +163,7 @@ class CancelDelayedRequest(Structure):
     dry_run: Flag
 
 
+@dataclass(frozen=True, slots=True)
 class CancelDelayedResponse(Structure):
     """How many matched, were cancelled, and were too late. The next request continues at `cursor`, until it is ""."""
 
@@ -162,6 +173,7 @@ class CancelDelayedResponse(Structure):
     cursor: Text
 
 
+@dataclass(frozen=True, slots=True)
 class DelayedCalendarRequest(Structure):
     """Pending messages by hour of due time; `subject` "" for all."""
 
@@ -170,6 +182,7 @@ class DelayedCalendarRequest(Structure):
     to_ms: Int
 
 
+@dataclass(frozen=True, slots=True)
 class DelayedCalendar(Structure):
     """(begin of the hour, pending messages), only hours that have some, in order."""
 

@@ -1,5 +1,6 @@
 """Our own commands, from code 200 up. Bodies are maps of strings, so that fields can be added: see `structures`."""
 
+from dataclasses import dataclass
 from typing import Annotated
 
 from qmq.protocol.codes import ReplicaRole
@@ -27,6 +28,7 @@ _Unknown = Annotated[int, MapRange(-1, I64_MAX)]
 """A number, or -1 if it is unknown."""
 
 
+@dataclass(frozen=True, slots=True)
 class Refusal(Structure):
     """The answer with header code PARAM_ERROR: why our own command was refused. `code` is one of docs/reference/errors.md."""
 
@@ -34,6 +36,7 @@ class Refusal(Structure):
     message: Text
 
 
+@dataclass(frozen=True, slots=True)
 class SlaveEnd(Structure):
     """The end of a slave's log, in bytes, as the slave last confirmed it to its master."""
 
@@ -41,6 +44,7 @@ class SlaveEnd(Structure):
     end: MapCount
 
 
+@dataclass(frozen=True, slots=True)
 class NodeRegisterRequest(Structure):
     """One of our nodes reports its identity and state. `log_end` is in bytes, addresses are `host:port`.
 
@@ -101,6 +105,7 @@ class NodeRegisterRequest(Structure):
     unreachable: Annotated[tuple[str, ...], Counted("b", Name(), "unreachable slaves", MEMBERS_MAX)] = ()
 
 
+@dataclass(frozen=True, slots=True)
 class NodeRegisterResponse(Structure):
     """Whether the node may serve, in which epoch and state, and how long its lease runs from the moment of its request.
 
@@ -122,6 +127,7 @@ class NodeRegisterResponse(Structure):
     database_is_away: Annotated[bool, MapFlag(is_optional=True)] = False
 
 
+@dataclass(frozen=True, slots=True)
 class NodePolicyRequest(Structure):
     """A node requests the policy document of its broker group, because it has `policy_version`."""
 
@@ -130,6 +136,7 @@ class NodePolicyRequest(Structure):
     policy_version: Text
 
 
+@dataclass(frozen=True, slots=True)
 class NodePolicyResponse(Structure):
     """The document, JSON; empty when the node has it already, or the metaserver has none (`policy_version` is "").
 
@@ -140,6 +147,7 @@ class NodePolicyResponse(Structure):
     document: Annotated[bytes, Block(is_copied=True)]
 
 
+@dataclass(frozen=True, slots=True)
 class EnsureGroupRequest(Structure):
     """Create a consumer group at a position, or set it there (`only_if_new` false).
 
@@ -155,6 +163,7 @@ class EnsureGroupRequest(Structure):
     broadcast: Flag
 
 
+@dataclass(frozen=True, slots=True)
 class EnsureGroupResponse(Structure):
     """Whether the group was created, and the consume sequence it continues at."""
 
@@ -162,6 +171,7 @@ class EnsureGroupResponse(Structure):
     next_sequence: Int
 
 
+@dataclass(frozen=True, slots=True)
 class LeaveGroupRequest(Structure):
     """A consumer ends; its messages that are not acknowledged go to the retry subject at once."""
 
@@ -180,6 +190,7 @@ Nonce = Annotated[bytes, MapHex(NONCE_BYTES)]
 Proof = Annotated[bytes, MapHex(PROOF_BYTES)]
 
 
+@dataclass(frozen=True, slots=True)
 class AuthenticateRequest(Structure):
     """`proof` is empty in the first request. `purpose` is part of both proofs.
 
@@ -191,6 +202,7 @@ class AuthenticateRequest(Structure):
     proof: Proof = b""
 
 
+@dataclass(frozen=True, slots=True)
 class AuthenticateResponse(Structure):
     """The server's nonce, and in the second answer its proof."""
 

@@ -7,6 +7,7 @@ bytes may follow its lists.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
@@ -30,6 +31,7 @@ MEMBERS_MAX = 3
 """Most members of a broker group."""
 
 
+@dataclass(frozen=True, slots=True)
 class GroupMembership(Structure):
     """The membership of a broker group in the database: which node is master in which epoch, and which members are in sync.
 
@@ -99,6 +101,7 @@ class MembershipResult(StrEnum):
     """The database does not respond, so the membership may or may not have been changed. The same request can be sent again."""
 
 
+@dataclass(frozen=True, slots=True)
 class ChangeInSyncRequest(Structure):
     """The master, node `node_id`, requests that `member` be added to the in-sync set or removed from it.
 
@@ -117,6 +120,7 @@ class ChangeInSyncRequest(Structure):
     incarnation: Annotated[str, MapIncarnation()] = ""
 
 
+@dataclass(frozen=True, slots=True)
 class ResignRequest(Structure):
     """The master, node `node_id`, has stopped writing and requests that `successor` be promoted.
 
@@ -135,6 +139,7 @@ class ResignRequest(Structure):
     is_leaving: Annotated[bool, MapFlag(is_optional=True)] = False
 
 
+@dataclass(frozen=True, slots=True)
 class MembershipResponse(Structure):
     """The result of a CHANGE_IN_SYNC or RESIGN, and the membership after it; no membership if the metaserver can't read it."""
 

@@ -11,6 +11,7 @@ the fields of a body fit together. The log checks commits: magic, CRC, chain, of
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated
 
 from qmq.errors import LocalProtocolError, ProtocolError
@@ -56,6 +57,7 @@ COPY_REMOVED = "copy.removed"
 Buffer = bytes | bytearray | memoryview
 
 
+@dataclass(frozen=True, slots=True)
 class FollowRequest(Structure):
     """A slave requests the master's commits.
 
@@ -98,6 +100,7 @@ class FollowRequest(Structure):
             )
 
 
+@dataclass(frozen=True, slots=True)
 class FollowResponse(Structure):
     """Whether the master accepts the slave, and from where on it sends commits.
 
@@ -141,6 +144,7 @@ class FollowResponse(Structure):
                 )
 
 
+@dataclass(frozen=True, slots=True)
 class CommitsHead(Structure):
     """The fields of a COMMITS before its commits. The master's log begins at `log_begin`: retention removed what is below it."""
 
@@ -154,6 +158,7 @@ class CommitsHead(Structure):
     segment_bytes: Count
 
 
+@dataclass(frozen=True, slots=True)
 class Commits(CommitsHead):
     """The master sends whole commits, as they are in its log from `offset` on, and its high watermark.
 
@@ -208,6 +213,7 @@ def _index_bytes_max(commits_bytes: int) -> int:
     return min(commits_bytes, COMMITS_BYTES_MAX - commits_bytes)
 
 
+@dataclass(frozen=True, slots=True)
 class Confirm(Structure):
     """The slave has synced everything below `synced_end`, and has applied everything below `applied_end` to its derived state.
 
@@ -222,6 +228,7 @@ class Confirm(Structure):
     state: Annotated[int, Choice("b", FollowState)]
 
 
+@dataclass(frozen=True, slots=True)
 class ReadCopyRequest(Structure):
     """A slave requests up to `bytes_max` bytes of the master's state, from byte `begin` on.
 
@@ -238,6 +245,7 @@ class ReadCopyRequest(Structure):
     bytes_max: Annotated[int, MapRange(1, READ_COPY_BYTES_MAX)]
 
 
+@dataclass(frozen=True, slots=True)
 class ReadCopyResponse(Structure):
     """Bytes of the master's newest checkpoint, a file of `total_bytes`. An answer may have fewer bytes than were requested.
 

@@ -4,6 +4,7 @@ A structure is written as a map of strings with its fields of map kinds, when it
 after the other; both in the order of the declaration. Map entries have names, so unknown ones are ignored and missing ones take
 their default. A class variable with a kind is a constant: it is written, and what others write there is ignored.
 
+    @dataclass(frozen=True, slots=True)
     class Example(Structure):
         subject: Text                                          # an entry of the map
         limit: Int = 50                                        # the same, 50 when it is missing
@@ -14,12 +15,11 @@ docs/reference/wire.md is generated from the declarations.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
-from dataclasses import field as dataclass_field
 from itertools import takewhile
 from operator import attrgetter, itemgetter
 from struct import Struct
 from struct import error as StructError
-from typing import Annotated, Any, ClassVar, Self, dataclass_transform, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Self, get_args, get_origin, get_type_hints
 
 from qmq.errors import ProtocolError
 from qmq.protocol.codes import CURRENT_VERSION
@@ -158,24 +158,8 @@ class Field:
     is_constant: bool
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(dataclass_field,))
-class _Declared(type):
-    """The class of structures: makes each one a dataclass with slots."""
-
-    def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], *, frozen: bool = True) -> Any:
-        made = super().__new__(cls, name, bases, namespace)
-        # The dataclass calls this again, for the class with slots.
-        if not bases or "__dataclass_fields__" in namespace:
-            return made
-        add_fields: Any = dataclass(frozen=frozen, slots=True)
-        slotted = add_fields(made)
-        if "__classcell__" in namespace:  # what `super()` in its methods refers to
-            namespace["__classcell__"].cell_contents = slotted
-        return slotted
-
-
-class Structure(metaclass=_Declared):
-    """Base of all declared bodies and their parts, which are dataclasses with slots; frozen, unless they state otherwise."""
+class Structure:
+    """Base of all declared bodies and their parts."""
 
     __slots__ = ()
 
@@ -208,7 +192,7 @@ class Structure(metaclass=_Declared):
 
 def fields_of(kind: type[Structure]) -> list[Field]:
     """The declared fields of a structure, in the order of the declaration."""
-    defaults = {item.name: item.default for item in fields(kind)}
+    defaults = {item.name: item.default for item in fields(kind)}  # type: ignore[arg-type]
     found = []
     for name, hint in get_type_hints(kind, include_extras=True).items():
         is_constant = get_origin(hint) is ClassVar
@@ -388,7 +372,7 @@ class _Layout:
 
 def _builder(kind: type[Structure], names: list[str]) -> Callable[[list[Any]], Any]:
     """What makes the value of the fields as they are on the wire; fields that are not there have their defaults."""
-    placed_fields = [field for field in fields(kind) if field.name in names]
+    placed_fields = [field for field in fields(kind) if field.name in names]  # type: ignore[arg-type]
     places = [names.index(field.name) for field in placed_fields if not field.kw_only]
     by_name = [(field.name, names.index(field.name)) for field in placed_fields if field.kw_only]
     if places == list(range(len(names))):
