@@ -89,16 +89,12 @@ class Caller(asyncio.BufferedProtocol):
         return future
 
     async def call(self, code: int, body: bytes = b"", *, timeout_s: float, version: int = CURRENT_VERSION) -> Frame:
-        """Send a request and wait for its answer, as `answer`. Raises CallTimeout or ConnectionLost."""
-        return await self.answer(self.call_soon(code, body, version=version), code, timeout_s=timeout_s)
-
-    async def answer(self, future: "asyncio.Future[Frame]", code: int, *, timeout_s: float) -> Frame:
-        """Wait for the answer to a request of `call_soon`, up to `timeout_s` seconds. Raises CallTimeout or ConnectionLost.
+        """Send a request and wait for its answer, up to `timeout_s` seconds. Raises CallTimeout or ConnectionLost.
 
         An answer that arrived while this process stood still is returned, although the time is up when the process continues. The
-        code of ConnectionLost is ANSWER_TOO_LARGE if the answer was above the limit; its cause is a ProtocolError if what came
-        could not be read.
+        code of ConnectionLost is ANSWER_TOO_LARGE if the answer was above the limit.
         """
+        future = self.call_soon(code, body, version=version)
         try:
             async with asyncio.timeout(timeout_s):
                 return await future
@@ -177,9 +173,7 @@ class Caller(asyncio.BufferedProtocol):
         reason = f": {exc}" if exc is not None else ""
         for future in list(self._pending.values()):
             if not future.done():
-                lost = ConnectionLost(f"the connection to {self.address} ended{reason}")
-                lost.__cause__ = exc
-                future.set_exception(lost)
+                future.set_exception(ConnectionLost(f"the connection to {self.address} ended{reason}"))
         if self.on_lost is not None:
             self.on_lost()
 

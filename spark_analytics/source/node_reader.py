@@ -1,23 +1,22 @@
 """A blocking client for reading nodes in bulk: for executors, which have no event loop. Standard library only.
 
-It runs an event loop of its own as long as it waits for an answer, so it can't be used on the thread of another one.
-
 One connection, one request ahead of the decoding: while the caller works on a page, the node makes the next. Reads change
 nothing, so whatever was lost on the way is requested again, from where the last whole answer ended.
 """
 
-import asyncio
-from asyncio import new_event_loop
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import closing, suppress
+import http.client
+import socket
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TypeVar
+from urllib.parse import urlsplit
 
-from qmq.clock import SYSTEM_RANDOM, sleep
-from qmq.errors import CallTimeout, ConnectionLost, ProtocolError, QmqError, ReadRefused
-from qmq.net.caller import Caller
-from qmq.net.discovery import find_metaserver, meta_url, meta_urls, split_address
+from qmq.clock import SYSTEM_CLOCK, SYSTEM_RANDOM, sleep
+from qmq.errors import CallTimeout, ConnectionLost, ProtocolError, QmqError, ReadRefused, Unreachable
+from qmq.net.discovery import failure_reason, meta_url, meta_urls, split_address
 from qmq.protocol.bulk_read import (
     GROUP_CURSOR,
     INDEX_ENTRY_BYTES,
@@ -45,7 +44,7 @@ from qmq.protocol.bulk_read import (
 )
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.extensions import Refusal
-from qmq.protocol.frames import Frame
+from qmq.protocol.frames import Frame, FrameReader, encode_request
 from qmq.protocol.structures import Structure
 
 CONNECT_SECONDS = 5.0
@@ -57,12 +56,12 @@ BUSY_ATTEMPTS_MAX = 60
 """Attempts of a request that the node answers with "busy", about two minutes, before that error is raised."""
 BACKOFF_SECONDS_FIRST = 0.1
 BACKOFF_SECONDS_MAX = 3.0
+STRAY_ANSWERS_MAX = 100
+"""Number of consecutive unexpected answers after which the connection is closed."""
+ADDRESS_BYTES_MAX = 1_000
 ANSWER_BYTES_MAX = 64 << 20
 """Largest accepted answer: a node may be configured for larger messages than by default."""
 
-Ahead = tuple[Caller, "asyncio.Future[Frame]"]
-"""A request that was sent ahead: its connection, and the answer."""
-T = TypeVar("T")
 Page = TypeVar("Page", IndexPage, ProgressPage, MessagesPage, SchedulePage)
 _ENTRY_BYTES: dict[type[Structure], int] = {
     IndexPage: INDEX_ENTRY_BYTES,
@@ -70,6 +69,64 @@ _ENTRY_BYTES: dict[type[Structure], int] = {
     MessagesPage: INDEX_ENTRY_BYTES,
     SchedulePage: SCHEDULE_ENTRY_BYTES,
 }
+
+
+class _Connection:
+    """A socket and what was sent on it. Errors leave it closed."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self.address = f"{host}:{port}"
+        try:
+            self._socket = socket.create_connection((host, port), timeout=CONNECT_SECONDS)
+        except (OSError, UnicodeError) as error:
+            # UnicodeError: a host name that can't be one, such as one with a label of over 63 characters.
+            raise Unreachable(self.address, failure_reason(error, CONNECT_SECONDS)) from error
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._frames = FrameReader(ANSWER_BYTES_MAX)
+        self._ready: deque[Frame] = deque()
+        self._opaque = 0
+        self.unanswered: set[int] = set()
+
+    def send(self, command: Command, body: bytes, seconds: float) -> int:
+        """Send a request; the number its answer carries. Raises ConnectionLost."""
+        self._opaque = (self._opaque + 1) & 0x7FFFFFFF
+        self._socket.settimeout(seconds)
+        try:
+            self._socket.sendall(encode_request(command, self._opaque, body))
+        except OSError as error:
+            raise ConnectionLost(f"the connection to {self.address} ended: {error}") from error
+        self.unanswered.add(self._opaque)
+        return self._opaque
+
+    def receive(self, opaque: int, seconds: float) -> Frame:
+        """The answer with this number; others belong to abandoned requests. Raises CallTimeout, ConnectionLost, ProtocolError."""
+        deadline = SYSTEM_CLOCK.monotonic() + seconds
+        for _ in range(STRAY_ANSWERS_MAX):
+            while not self._ready:
+                self._fill(deadline, seconds)
+            frame = self._ready.popleft()
+            self.unanswered.discard(frame.opaque)
+            if frame.is_response and frame.opaque == opaque:
+                return frame
+        raise ProtocolError(f"{self.address} sent an unexpected response")
+
+    def _fill(self, deadline: float, seconds: float) -> None:
+        left = deadline - SYSTEM_CLOCK.monotonic()
+        if left <= 0:
+            raise CallTimeout(f"{self.address} did not respond within {seconds:g} s")
+        self._socket.settimeout(left)
+        try:
+            size = self._socket.recv_into(self._frames.get_buffer())
+        except TimeoutError as error:
+            raise CallTimeout(f"{self.address} did not respond within {seconds:g} s") from error
+        except OSError as error:
+            raise ConnectionLost(f"the connection to {self.address} ended: {error}") from error
+        if not size:
+            raise ConnectionLost(f"{self.address} closed the connection")
+        self._ready.extend(self._frames.buffer_updated(size))
+
+    def close(self) -> None:
+        self._socket.close()
 
 
 class NodeReader:
@@ -98,8 +155,7 @@ class NodeReader:
         self._bytes_max = bytes_max
         self._attempts_max = attempts_max
         self._wait = wait
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._caller: Caller | None = None
+        self._connection: _Connection | None = None
 
     def __enter__(self) -> "NodeReader":
         return self
@@ -109,11 +165,9 @@ class NodeReader:
 
     def close(self) -> None:
         """Close the connection; a later request opens another."""
-        if self._loop is not None:
-            if self._caller is not None:
-                self._run(self._caller.close())
-            self._loop.close()
-        self._loop = self._caller = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     # --- requests --------------------------------------------------------------------------------------------------
 
@@ -208,17 +262,12 @@ class NodeReader:
 
     # --- inside ----------------------------------------------------------------------------------------------------
 
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        # Not `asyncio.Runner`: on the main thread it sets a signal handler in each call, and formats the answer for it.
-        self._loop = self._loop or new_event_loop()
-        return self._loop.run_until_complete(work)
-
     def _pages(self, command: Command, request: ReadRequest | ReadScheduleRequest, kind: type[Page]) -> Iterator[Page]:
         at, end = request.begin, request.end
-        ahead: Ahead | None = None
+        ahead: tuple[_Connection, int] | None = None
         while at < end:
             body = replace(request, begin=at).encode()
-            page, ahead = kind.decode(self._answer(command, body, ahead).body), None
+            page = kind.decode(self._answer(command, body, ahead).body)
             entries = page.data if isinstance(page, EntriesPage) else page.entries
             count, expected = len(entries) // _ENTRY_BYTES[kind], at
             if page.first < expected or page.first + count > end:
@@ -233,41 +282,35 @@ class NodeReader:
                     yield page
                 return
             # The node makes the next answer while the caller decodes this one.
-            if at < end:
-                with suppress(ConnectionLost):
-                    ahead = self._run(self._send(command, replace(request, begin=at).encode()))
+            ahead = self._send_ahead(command, replace(request, begin=at).encode()) if at < end else None
             yield page
 
-    async def _send(self, command: Command, body: bytes) -> Ahead:
-        """Send a request, on a new connection if there is none. Raises ConnectionLost."""
-        if self._caller is None or not self._caller.is_connected:
-            caller = Caller(self._host, self._port, connect_seconds=CONNECT_SECONDS, frame_bytes_max=ANSWER_BYTES_MAX)
-            await caller.connect()
-            self._caller = caller
-        answer = self._caller.call_soon(command, body)
-        # A reader that stops in the middle does not wait for it: asyncio would log that it failed.
-        answer.add_done_callback(lambda done: done.cancelled() or done.exception())
-        return self._caller, answer
-
-    async def _receive(self, command: Command, body: bytes, ahead: Ahead | None) -> Frame:
-        """The answer to a request, which was sent `ahead` on the connection that is open, or is sent now."""
-        if ahead is None or ahead[0] is not self._caller:
-            ahead = await self._send(command, body)
-        caller, answer = ahead
+    def _send_ahead(self, command: Command, body: bytes) -> tuple[_Connection, int] | None:
+        """Send a request; return its connection and number, or None when that failed: `_answer` tries again."""
+        connection = self._connection
+        assert connection is not None
         try:
-            return await caller.answer(answer, command, timeout_s=self._answer_seconds)
-        except ConnectionLost as error:
-            if isinstance(error.__cause__, ProtocolError):
-                # It would send the same again.
-                raise error.__cause__ from None
-            raise
+            return connection, connection.send(command, body, self._answer_seconds)
+        except ConnectionLost:
+            self.close()
+            return None
 
-    def _answer(self, command: Command, body: bytes, ahead: Ahead | None) -> Frame:
-        """The answer to a request, which was sent `ahead`, or is sent now."""
+    def _answer(self, command: Command, body: bytes, ahead: tuple[_Connection, int] | None) -> Frame:
+        """The answer to a request, which was sent `ahead`, or is sent now.
+
+        One sent ahead counts only while its answer can still arrive: on this connection, and not during another request.
+        """
         failures = busy = 0
         while True:
             try:
-                return self._checked(command, self._run(self._receive(command, body, ahead)))
+                if self._connection is None:
+                    self._connection = _Connection(self._host, self._port)
+                connection = self._connection
+                if ahead is not None and ahead[0] is connection and ahead[1] in connection.unanswered:
+                    number = ahead[1]
+                else:
+                    number = connection.send(command, body, self._answer_seconds)
+                return self._checked(command, connection.receive(number, self._answer_seconds))
             except QmqError as error:
                 if isinstance(error, ReadRefused):
                     busy += 1
@@ -276,7 +319,6 @@ class NodeReader:
                     failures += 1
                 if not error.retriable or failures >= self._attempts_max or busy >= BUSY_ATTEMPTS_MAX:
                     raise
-            ahead = None
             # Random, so that executors that a node rejected do not return at the same time.
             longest = min(BACKOFF_SECONDS_MAX, BACKOFF_SECONDS_FIRST * 2 ** min(failures + busy, 10))
             self._wait(longest * SYSTEM_RANDOM.uniform(0.5, 1.0))
@@ -296,11 +338,24 @@ class NodeReader:
         raise ReadRefused(f"{self.address} returned code {frame.code} to {command.name}; see its log for the reason")
 
 
-def metaserver_address(meta: str) -> str:
+def metaserver_address(meta: str, *, timeout_s: float = CONNECT_SECONDS) -> str:
     """The metaserver's `host:port` from its address page. Raises SettingError for an invalid `meta`, or ConnectionLost."""
-    with closing(new_event_loop()) as loop:
-        host, port = loop.run_until_complete(find_metaserver(meta_url(meta), timeout_s=CONNECT_SECONDS))
-    return f"{host}:{port}"
+    url = meta_url(meta)
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=timeout_s)
+    try:
+        connection.request("GET", parts.path)
+        answer = connection.getresponse()
+        text = answer.read(ADDRESS_BYTES_MAX).decode("latin-1").strip()
+    except (OSError, http.client.HTTPException) as error:
+        raise Unreachable(url, failure_reason(error, timeout_s)) from error
+    finally:
+        connection.close()
+    if answer.status == 200:
+        with suppress(ProtocolError):
+            split_address(text)
+            return text
+    raise ConnectionLost(f"{url} answered {answer.status} {text[:80]!r}; a metaserver returns host:port")
 
 
 def find_nodes(meta: str, *, token: str = "") -> NodesPage:

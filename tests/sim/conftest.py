@@ -40,7 +40,7 @@ def virtual_time(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(SystemClock, "monotonic", lambda _: SimulatedClock(running_loop()).monotonic())
     monkeypatch.setattr(SystemClock, "wall_ms", lambda _: SimulatedClock(running_loop()).wall_ms())
     monkeypatch.setattr("qmq.clock.time", blocking.TIME)
-    monkeypatch.setattr("spark_analytics.source.node_reader.new_event_loop", blocking.BlockingLoop)
+    monkeypatch.setattr("socket.create_connection", blocking.create_connection)
     SYSTEM_RANDOM.seed(SEED)
     yield
     errors = [error for world in WORLDS for error in world.errors]

@@ -1,10 +1,11 @@
-"""Blocking code in virtual time: a thread that runs only while the loop waits for it, the work of its event loop and its `sleep`.
+"""Blocking code in virtual time: a thread that runs only while the loop waits for it, its sockets and its `sleep`.
 
 One of the two runs at any moment, so a run stays deterministic.
 """
 
 import asyncio
 import contextvars
+import io
 import threading
 import time
 from collections.abc import Callable, Coroutine
@@ -117,11 +118,59 @@ TIME = SimpleNamespace(sleep=sleep, monotonic=time.monotonic)
 """In the place of the module `time` in `qmq.clock`."""
 
 
-class BlockingLoop:
-    """The event loop of a blocking client, which has the simulated one run its work."""
+class BlockingSocket(io.RawIOBase):
+    """A connected socket of a blocking client."""
 
-    def run_until_complete(self, work: Coroutine[Any, Any, T]) -> T:
-        return _thread().wait(work)
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, timeout: float | None) -> None:
+        super().__init__()
+        self._reader, self._writer = reader, writer
+        self._timeout = timeout
+
+    def settimeout(self, seconds: float | None) -> None:
+        self._timeout = seconds
+
+    def setsockopt(self, *_: object) -> None:
+        """Accept any option."""
+
+    def sendall(self, data: bytes | bytearray | memoryview) -> None:
+        async def send() -> None:
+            async with asyncio.timeout(self._timeout):
+                self._writer.write(data)
+                await self._writer.drain()
+
+        _thread().wait(send())
+
+    def recv_into(self, buffer: Any) -> int:
+        async def receive() -> bytes:
+            async with asyncio.timeout(self._timeout):
+                return await self._reader.read(len(buffer))
+
+        data = _thread().wait(receive())
+        buffer[: len(data)] = data
+        return len(data)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        return self.recv_into(buffer)
+
+    def makefile(self, mode: str, *_: object) -> io.BufferedReader:
+        assert mode == "rb"
+        return io.BufferedReader(self)
 
     def close(self) -> None:
-        """Nothing to close: the simulated loop runs on."""
+        self._writer.close()
+        super().close()
+
+
+def create_connection(
+    address: tuple[str, int], timeout: float | None = None, source_address: object = None
+) -> BlockingSocket:
+    """In the place of `socket.create_connection`."""
+
+    async def connect() -> BlockingSocket:
+        async with asyncio.timeout(timeout):
+            return BlockingSocket(*await asyncio.open_connection(*address), timeout)
+
+    return _thread().wait(connect())
