@@ -17,7 +17,8 @@ URL_PATTERN = (
     r"[Hh][Tt][Tt][Pp][Ss]?://([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(:[0-9]*)?"
     r'([/?][!"$-\[\]-~]*)?#?'
 )
-"""What a form can say of a URL at once: `parse_url` accepts nothing that does not match, and not all that does."""
+"""What a form can say of a URL at once. Not all that matches is legal; what `parse_url` accepts matches, unless its brackets
+are misplaced."""
 _PLAIN = re.compile(r"[!-~]+")
 _HOST = re.compile(r"[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f:.]{2,45}")
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
