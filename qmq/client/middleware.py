@@ -77,22 +77,13 @@ HOOKS = tuple(name for name in vars(Middleware) if not name.startswith("_"))
 _Hook = tuple[str, Callable[..., None]]
 
 
-class MiddlewareChain:
+class MiddlewareChain(Middleware):
     """The middleware of one client, false when there is none. Raises LocalProtocolError for what is no middleware.
 
     Args:
         supervisor: counts and logs exceptions of hooks, as jobs named "middleware ClassName.hook"; the second of a class
             is "middleware ClassName#2.hook".
     """
-
-    after_send: "Callable[[OutgoingMessage, Receipt | SendFailed], None]"
-    after_receive: "Callable[[Delivery], None]"
-    before_process: "Callable[[Delivery], None]"
-    after_process: "Callable[[Delivery, BaseException | None], None]"
-    before_ack: "Callable[[Delivery], None]"
-    after_ack: "Callable[[Delivery], None]"
-    before_retry: "Callable[[Delivery, str], None]"
-    after_retry: "Callable[[Delivery, str, bool], None]"
 
     def __init__(self, middleware: Sequence[Middleware], supervisor: "Supervisor") -> None:
         _check(middleware)
