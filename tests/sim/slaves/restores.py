@@ -104,7 +104,7 @@ class Restores(Decisions):
             stored = database.stored.groups[membership.broker_group].membership
             if max(stored.place, stored.known_place) >= membership.place:
                 return
-            may_run = self._is_known(stored.membership)
+            may_run = self._is_known(stored)
             for host in cluster.metas.values():
                 if host.process is None and not host.is_wanted and may_run:
                     host.start()
