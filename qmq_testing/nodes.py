@@ -428,10 +428,12 @@ class Nodes:
         self._delay.serving.dispatcher.wake()
         if self._broker is None:
             return
+        left = await self._pending("", until_ms + 1, 1)
         try:
             async with asyncio.timeout(ADVANCE_SECONDS_MAX):
-                while left := await self._pending("", until_ms + 1, 1):  # noqa: ASYNC110 - as in _until
+                while left:
                     await asyncio.sleep(LOOK_SECONDS)
+                    left = await self._pending("", until_ms + 1, 1)
         except TimeoutError:
             raise TimeoutError(
                 f"message {left[0].message_id} of subject {left[0].subject!r} is due and not delivered after"
