@@ -91,7 +91,7 @@ BREAKAGES = (
             ),
         ),
         OLDER_FOLDERS,
-        seed=316,
+        seed=415,
     ),
     SlavesBreakage(
         "a process leads that was not promoted",
@@ -167,7 +167,7 @@ BREAKAGES = (
             ),
         ),
         replace(CUTS, faults=("kill_member", "lost_replies", "cut_off"), fault_seconds=0.5),
-        seed=78,
+        seed=171,
     ),
     SlavesBreakage(
         "the membership is changed after the database was restored from a backup",
@@ -265,7 +265,7 @@ BREAKAGES = (
             ("qmq_node.log.replay:Replay.open_log", "synced_to = max(synced_to, memory.records_end)", "pass"),
         ),
         LOSSES,
-        seed=26,
+        seed=68,
     ),
     SlavesBreakage(
         "an epoch is used before it is on disk",

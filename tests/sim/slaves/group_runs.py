@@ -2,15 +2,15 @@
 
 import abc
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 
 from tests.sim.slaves.members import Members
 from tests.sim.slaves.storm import SlavesStorm
 from tests.sim.swarm import checks
 from tests.sim.swarm.history import Broken, History
 from tests.sim.swarm.meta_checks import agreement
-from tests.sim.swarm.runs import Mix
+from tests.sim.swarm.runs import Mix, beside
 from tests.sim.swarm.workload import Actor
 from tests.sim.world.cluster import Cluster
 
@@ -82,11 +82,8 @@ class GroupsRun(abc.ABC):
 
     async def healed(self) -> bool:
         """Wait until each group is as it should be, if need be with an operator."""
-        repairing = asyncio.get_running_loop().create_task(self._repair())
-        try:
+        with beside(self._repair()):
             return await self.recovered("each group is writable and all members are in sync")
-        finally:
-            repairing.cancel()
 
     async def _repair(self) -> None:
         while True:
@@ -113,14 +110,9 @@ class GroupsRun(abc.ABC):
 
     # --- looks -----------------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def looking(self) -> Iterator[None]:
+    def looking(self) -> AbstractContextManager[None]:
         """Compare everything on all members again and again in the block."""
-        task = asyncio.get_running_loop().create_task(self._look())
-        try:
-            yield
-        finally:
-            task.cancel()
+        return beside(self._look())
 
     async def _look(self) -> None:
         while True:

@@ -47,8 +47,8 @@ class MetaWatch:
                     self._expired.add(key)
                     for other in running:
                         if other is not metaserver and self._hears(other, name, now):
-                            yield Broken("hearing", f"{name} is offline at {metaserver.tcp_address}: {live.reason}; "
-                                         f"{other.tcp_address} receives its heartbeats")  # fmt: skip
+                            yield Broken("hearing", f"{name} is offline at {metaserver.serving.tcp_address}: {live.reason}; "
+                                         f"{other.serving.tcp_address} receives its heartbeats")  # fmt: skip
 
     def _hear(self, metaserver: Metaserver, name: str, live: LiveGroup, now: float) -> None:
         key, failures = (metaserver, name), metaserver.serving.write_behind.counters.failures

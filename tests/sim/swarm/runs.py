@@ -11,11 +11,11 @@ import multiprocessing
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Protocol
+from typing import Any, Protocol
 
 import qmq.clock
 from delay_node.delay_node import DelayNode
@@ -465,20 +465,18 @@ class Run:
         self.clients.start()
         if self.operator is not None:
             self.operator.start()
-        looking = asyncio.get_running_loop().create_task(self._look())
-        await asyncio.sleep(2.0)
-        await self.storm.rage(self.mix.storm_seconds)
-        if self.operator is not None:
-            await self.operator.stop()
-        self.storm.heal()
-        if not await self._within("everything serves after the faults", self._serve()):
-            looking.cancel()
-            return
-        await asyncio.sleep(2.0)
-        await self._within("producers end after the faults", self._stop(self.clients.senders))
-        await self._within("everything is delivered after the faults", self._drained(), self.drain_seconds)
-        await self._within("consumers end", self._stop(self.clients.consumers))
-        looking.cancel()
+        with beside(self._look()):
+            await asyncio.sleep(2.0)
+            await self.storm.rage(self.mix.storm_seconds)
+            if self.operator is not None:
+                await self.operator.stop()
+            self.storm.heal()
+            if not await self._within("everything serves after the faults", self._serve()):
+                return
+            await asyncio.sleep(2.0)
+            await self._within("producers end after the faults", self._stop(self.clients.senders))
+            await self._within("everything is delivered after the faults", self._drained(), self.drain_seconds)
+            await self._within("consumers end", self._stop(self.clients.consumers))
         history.broken += self.watch.look(cluster, history, everything=True)
         found = await audit(cluster, "audit")
         history.broken += checks.messages(history, found, self.clients.plans)
@@ -551,6 +549,18 @@ class Run:
             if next(self.clients.undelivered(), None) is None:
                 return
             await asyncio.sleep(DRAIN_LOOK_SECONDS)
+
+
+@contextmanager
+def beside(work: Coroutine[Any, Any, None]) -> Iterator[None]:
+    """Do endless work beside a block. If it fails, so does the block: a check that has died finds nothing."""
+    task = asyncio.get_running_loop().create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        if task.done() and not task.cancelled():
+            task.result()
 
 
 def drain_seconds(mix: ClientMix) -> float:
