@@ -1,4 +1,4 @@
-"""A test that fails because a socket is left open is told where the socket was made."""
+"""The report of a test that fails because of an open socket says where the socket was made."""
 
 import socket
 import warnings

@@ -1,4 +1,4 @@
-"""Where a socket was made that nobody closed. Python names its file descriptor only, and often during a later test."""
+"""Where a socket that is left open was made. Python names its file descriptor only, and often during a later test."""
 
 import os
 import re
