@@ -70,19 +70,25 @@ class BrokerGroup:
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> "BrokerGroup":
-        """Return the group of a record as `record` returns it. It may have lists instead of tuples, and further items."""
+        """Return the group of a record as `record` returns it, which may have lists instead of tuples.
+
+        Raises TypeError for names that are missing or not known, ValueError for a value.
+        """
+        if wrong := record.keys() ^ set(cls.names()):
+            raise TypeError(f"the record of a broker group lacks names, or has other ones: {', '.join(sorted(wrong))}")
         values: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in record.items()
         }
-        names = {field.name: RENAMED.get(field.name, field.name) for field in fields(Membership)}
-        return cls(
-            GroupKind(values["kind"]),
-            GroupState(values["state"]),
-            Membership(**{field: values[name] for field, name in names.items()}),
-            OperatorState(values["operator_state"]),
-            values["preferred"],
-            values["created_at_us"],
-        )
+        membership = {field.name: values.pop(RENAMED.get(field.name, field.name)) for field in fields(Membership)}
+        kind, state = GroupKind(values.pop("kind")), GroupState(values.pop("state"))
+        operator_state = OperatorState(values.pop("operator_state"))
+        return cls(kind, state, Membership(**membership), operator_state, **values)
+
+    @staticmethod
+    def names() -> list[str]:
+        """Return the names that a record has."""
+        own = [field.name for field in fields(BrokerGroup) if field.name != "membership"]
+        return [RENAMED.get(field.name, field.name) for field in fields(Membership)] + own
 
     def record(self) -> dict[str, Any]:
         """Return the fields of the group and of its membership side by side, as the database and the route file have them."""

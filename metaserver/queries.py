@@ -91,12 +91,12 @@ def snapshot(row: models.SubjectRoute, subject: str) -> domain.Route:
 
 
 def _broker_group(row: models.BrokerGroup) -> domain.BrokerGroup:
-    others = {
+    values = vars(row) | {
         "promotion_id": str(row.promotion_id or ""),
         "known_place": (row.known_epoch, row.known_version),
         "created_at_us": round(row.created_at.timestamp() * 1_000_000),
     }
-    return domain.BrokerGroup.of(vars(row) | others)
+    return domain.BrokerGroup.of({name: values[name] for name in domain.BrokerGroup.names()})
 
 
 def broker_group(name: str) -> domain.BrokerGroup | None:

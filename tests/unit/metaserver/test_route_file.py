@@ -248,6 +248,14 @@ async def test_an_unreadable_file_is_an_error_and_is_kept(content: bytes, caplog
     assert file.load_problem, "the operator can still see it"
 
 
+@pytest.mark.parametrize("wrong", [{"colour": "red"}, {"preferred": None}])
+def test_a_group_with_a_name_too_many_or_too_few_is_refused_by_that_name(wrong: dict[str, str | None]) -> None:
+    (group,) = metadata().broker_groups[:1]
+    record = {name: value for name, value in (group.record() | wrong).items() if value is not None}
+    with pytest.raises(TypeError, match=next(iter(wrong))):
+        BrokerGroup.of(record)
+
+
 @pytest.mark.parametrize("has_log", [False, True])
 async def test_a_failed_save_is_an_error_counted_and_tried_again(
     caplog: pytest.LogCaptureFixture, has_log: bool
