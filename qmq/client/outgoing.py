@@ -25,6 +25,9 @@ Key = tuple[str, ClientType]
 Token = asyncio.Future[Receipt] | Callable[[Outcome], object]
 """Where the outcome of one message goes."""
 
+ManyCallback = Callable[[Sequence[Receipt | QmqError]], object]
+"""Gets the outcomes of several messages, in their order."""
+
 
 class ManyOutcomes:
     """Collects the outcomes of one `send_many` in one future. `observe` gets those of messages that middleware has seen."""
@@ -45,6 +48,11 @@ class ManyOutcomes:
         if message is not None:
             self._observed[place] = message
         return place
+
+    @property
+    def outcomes(self) -> "Sequence[Receipt | QmqError]":
+        """In the order of the messages, complete when `future` is done."""
+        return self._outcomes
 
     def add_failure(self, error: QmqError) -> None:
         """The next message can't be sent at all."""
