@@ -15,10 +15,11 @@ from typing import Any, Protocol
 from django.conf import settings
 from django.core.mail import EmailMessage, get_connection
 
-from console.alerts.addresses import IllegalUrl, Network, Target, networks_of, parse_url, refusal
-from console.alerts.connections import Answers, Deadline, Resolver, connect, resolve, system_resolver
+from console.alerts.addresses import IllegalUrl, Target, parse_url, refusal
+from console.alerts.connections import Answers, Deadline, connect
 from console.alerts.models import AlertChannel, ChannelKind
 from console.alerts.sealing import unseal
+from console.host_addresses import Network, Resolver, networks_of, resolve, system_resolver
 from qmq.clock import Clock, SystemClock
 from qmq.errors import QmqError
 from qmq.words import counted

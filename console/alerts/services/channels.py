@@ -22,7 +22,7 @@ from console.alerts.notifiers import (
 from console.alerts.rules import Event
 from console.alerts.sealing import SealBroken, fingerprint, seal, unseal
 from console.alerts.services.outbox import body_of
-from console.alerts.services.values import NAME, with_id
+from console.resource_fields import NAME, with_id
 from metaserver.errors import Conflict
 from metaserver.services import audit
 from metaserver.services.changes import Change, Request, VersionedRequest, changing

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from django.core import mail
 from django.core.checks import run_checks
 
+from console import host_addresses
 from console.alerts import connections, sealing
 from console.alerts.models import Alert, AlertChannel, Notification
 from console.alerts.notifiers import ANSWER_BYTES_MAX, EmailNotifier, NotDelivered, Notifier, WebhookNotifier
@@ -394,7 +395,7 @@ def test_a_name_that_is_not_resolved_in_time_is_not_waited_for():
 
     channel = webhook("https://hooks.example.com/")
     try:
-        for _ in range(connections.RESOLVERS_MAX):
+        for _ in range(host_addresses.RESOLVERS_MAX):
             assert "DNS lookup timed out" in str(refused(channel, WebhookNotifier(resolver, timeout_seconds=0.02)))
         assert "already pending" in str(refused(channel, WebhookNotifier(resolver, timeout_seconds=0.02)))
     finally:
