@@ -243,7 +243,16 @@ def classify(batch: Batch, failures: dict[str, SendFailure], group: str) -> Clas
     return found
 
 
+_REFUSED = "client.message_refused"
+_DELAY = "delay."
+
+
 def _code_of(remark: str) -> str:
     """The code that a node's remark begins with, if it does."""
     code, colon, _ = remark.partition(": ")
-    return code if colon and code.startswith("delay.") else "client.message_refused"
+    return code if colon and code.startswith(_DELAY) else _REFUSED
+
+
+def is_refusal(error: QmqError) -> bool:
+    """Whether a node will never accept the message. Any other error can be of the producer, its connection or the subject."""
+    return error.code == _REFUSED or error.code.startswith(_DELAY)
