@@ -7,11 +7,12 @@ from rest_framework import serializers
 
 from api.serializers.bodies import Expected, MayChange, NullText, Reason, Row, SequenceField, Strings
 from console.accounts.roles import Right
-from console.outbox.numbers import COUNTED_MAX, Numbers, Unknown
+from console.outbox.numbers import Numbers, Unknown
 from console.outbox.rows import STATUSES
 from console.outbox.services.databases import KIND, OUTBOX_DATABASE
 from console.outbox.services.rows import CHANGED_MAX, IDS_MAX
 from qmq.outbox.databases import Kind, Tls
+from qmq.outbox.dialects import PENDING_COUNTED_MAX
 
 KINDS = [kind.value for kind in Kind]
 TLS = [tls.value for tls in Tls]
@@ -56,13 +57,14 @@ class OutboxDatabaseRow(Row):
         " null: they are known",
     )
     measured_at = serializers.DateTimeField(allow_null=True, help_text="when the numbers were last measured")
-    pending = serializers.IntegerField(allow_null=True, help_text=f"unsent rows, counted up to {COUNTED_MAX}")
+    pending = serializers.IntegerField(allow_null=True, help_text=f"unsent rows, counted up to {PENDING_COUNTED_MAX}")
     is_pending_exact = serializers.BooleanField(allow_null=True, help_text="false: there are more")
     oldest_seconds = serializers.FloatField(
         allow_null=True, help_text="age of the oldest unsent row; 0 if there is none"
     )
     failed = serializers.IntegerField(
-        allow_null=True, help_text=f"rows that wait for an operator (invalid, refused), counted up to {COUNTED_MAX}"
+        allow_null=True,
+        help_text=f"rows that wait for an operator (invalid, refused), counted up to {PENDING_COUNTED_MAX}",
     )
     is_failed_exact = serializers.BooleanField(allow_null=True, help_text="false: there are more")
     leader = serializers.CharField(allow_null=True, help_text="the relay that holds the lease; null: none, or unknown")
@@ -178,7 +180,7 @@ class OutboxRowsChanged(Row):
     """Result of a change of rows. Repeating the request changes the rows that are left."""
 
     dry_run = serializers.BooleanField()
-    matched = serializers.IntegerField(help_text=f"selected rows, counted up to {COUNTED_MAX}")
+    matched = serializers.IntegerField(help_text=f"selected rows, counted up to {PENDING_COUNTED_MAX}")
     is_matched_exact = serializers.BooleanField(source="is_exact", help_text="false: there are more")
     done = serializers.IntegerField(
         help_text=f"changed rows, at most {CHANGED_MAX}; in a dry run: rows that the request would change"

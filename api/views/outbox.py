@@ -27,10 +27,10 @@ from console.outbox.services.rows import RowAction, Selection, change_rows
 from metaserver import queries
 from metaserver.services.changes import Change
 from qmq.errors import ContentInvalid
+from qmq.outbox.relay import GRACE_SECONDS
 from qmq.outbox.rows import UNSENT, message_of
 from qmq.protocol.messages import Message
 
-GRACE_SECONDS = 60
 CONTENT_CHARS_SHOWN_MAX = 2_000
 _RESEND_NOTE = (
     "The next pass of the relay sends them. Messages that a broker has already stored are sent again with the same ID."

@@ -38,7 +38,7 @@ class OutboxDatabase(Versioned):
     measured_at = models.DateTimeField(null=True)
     """When the four numbers were measured; null: never."""
     pending = models.BigIntegerField(null=True)
-    """Unsent rows, counted up to `numbers.COUNTED_MAX + 1`."""
+    """Unsent rows, counted up to `PENDING_COUNTED_MAX + 1`."""
     oldest_ms = models.BigIntegerField(null=True)
     """Age of the oldest unsent row, 0 when there is none."""
     failed = models.BigIntegerField(null=True)

@@ -8,9 +8,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from console.outbox.models import OutboxDatabase
+from qmq.outbox.dialects import PENDING_COUNTED_MAX
 
-COUNTED_MAX = 100_000
-"""Rows are counted exactly up to this number."""
 FRESH_SECONDS = 90.0
 """Older numbers are unknown: the background job measures every 15 s, and may be busy with other databases."""
 
@@ -36,7 +35,7 @@ class Numbers:
     """When they were measured last, also if they are unknown now."""
     pending: int | None = None
     is_pending_exact: bool | None = None
-    """False: there are more than COUNTED_MAX."""
+    """False: there are more than PENDING_COUNTED_MAX."""
     oldest_seconds: float | None = None
     """Age of the oldest unsent row, 0 when there is none."""
     failed: int | None = None
@@ -53,11 +52,11 @@ class Numbers:
         return cls(
             None,
             row.measured_at,
-            pending=min(pending, COUNTED_MAX),
-            is_pending_exact=pending <= COUNTED_MAX,
+            pending=min(pending, PENDING_COUNTED_MAX),
+            is_pending_exact=pending <= PENDING_COUNTED_MAX,
             oldest_seconds=max(0, oldest_ms) / 1000,
-            failed=min(failed, COUNTED_MAX),
-            is_failed_exact=failed <= COUNTED_MAX,
+            failed=min(failed, PENDING_COUNTED_MAX),
+            is_failed_exact=failed <= PENDING_COUNTED_MAX,
             leader=row.leader or None,
             rows_per_second=row.rows_per_second,
         )

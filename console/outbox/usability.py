@@ -60,7 +60,7 @@ def check_usability(row: OutboxDatabase, connector: Connector = connect_checked)
 
 def _check_tables(row: OutboxDatabase, connection: Connection) -> Usability:
     statements = Statements(Kind(row.kind), row.table)
-    ddl = f"Make the tables with the statements of: qmq outbox ddl --kind {row.kind} --table {row.table}"
+    ddl = f"Make the tables with the statements of: qmq outbox ddl {row.kind} --table {row.table}"
     missing: list[MissingRight] = []
     for table, right, sql in statements.rights:
         try:

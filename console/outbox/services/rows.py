@@ -11,7 +11,6 @@ from typing import Any, Unpack
 from django.db import transaction
 
 from console.outbox.models import OutboxDatabase
-from console.outbox.numbers import COUNTED_MAX
 from console.outbox.rows import opened
 from console.outbox.services.databases import OUTBOX_DATABASE, one
 from metaserver.errors import Conflict
@@ -19,7 +18,7 @@ from metaserver.services import audit
 from metaserver.services.changes import Actor, VersionedRequest, check_version
 from qmq.errors import QmqError
 from qmq.outbox.databases import Connection
-from qmq.outbox.dialects import Statements
+from qmq.outbox.dialects import PENDING_COUNTED_MAX, Statements
 from qmq.outbox.rows import Status
 
 IDS_MAX = 1_000
@@ -55,7 +54,7 @@ class RowsChanged:
     """What a request came to, or in a dry run would."""
 
     matched: int
-    """Rows of the selection that the action applies to, counted up to COUNTED_MAX."""
+    """Rows of the selection that the action applies to, counted up to PENDING_COUNTED_MAX."""
     is_exact: bool
     done: int
     left: int
@@ -113,14 +112,14 @@ def _matched(connection: Connection, statements: Statements, selection: Selectio
     if selection.ids is not None:
         ((count,),) = connection.rows(statements.chosen(selection.ids, selection.statuses))
     else:
-        ((count,),) = connection.rows(statements.count_changeable(selection.statuses), (COUNTED_MAX + 1,))
+        ((count,),) = connection.rows(statements.count_changeable(selection.statuses), (PENDING_COUNTED_MAX + 1,))
     return int(count)
 
 
 def _foreseen(connection: Connection, statements: Statements, selection: Selection) -> RowsChanged:
     matched = _matched(connection, statements, selection)
-    is_exact, most = matched <= COUNTED_MAX, IDS_MAX if selection.ids is not None else CHANGED_MAX
-    shown = min(matched, COUNTED_MAX)
+    is_exact, most = matched <= PENDING_COUNTED_MAX, IDS_MAX if selection.ids is not None else CHANGED_MAX
+    shown = min(matched, PENDING_COUNTED_MAX)
     not_found = 0 if selection.ids is None else len(selection.ids) - matched
     return RowsChanged(shown, is_exact, min(shown, most), max(0, shown - most), not_found)
 
@@ -133,10 +132,10 @@ def _change(connection: Connection, statements: Statements, action: RowAction, s
             done += connection.change(change(ids[begin : begin + STATEMENT_ROWS], selection.statuses))
         return RowsChanged(done, True, done, 0, len(ids) - done)
     matched = _matched(connection, statements, selection)
-    if selection.expected is not None and min(matched, COUNTED_MAX) > selection.expected:
+    if selection.expected is not None and min(matched, PENDING_COUNTED_MAX) > selection.expected:
         raise Conflict(
-            f"{min(matched, COUNTED_MAX)} rows match, more than the {selection.expected} of the dry run. Nothing was changed."
-            " Repeat the dry run.",
+            f"{min(matched, PENDING_COUNTED_MAX)} rows match, more than the {selection.expected} of the dry run. Nothing was"
+            " changed. Repeat the dry run.",
             code="outbox_row.count_differs",
         )
     done, after = 0, 0
@@ -147,4 +146,6 @@ def _change(connection: Connection, statements: Statements, action: RowAction, s
         ids = [int(values[0]) for values in found]
         done, after = done + connection.change(change(ids, selection.statuses)), ids[-1]
     left = 0 if done < CHANGED_MAX else _matched(connection, statements, selection)
-    return RowsChanged(min(matched, COUNTED_MAX), matched <= COUNTED_MAX, done, min(left, COUNTED_MAX), 0)
+    return RowsChanged(
+        min(matched, PENDING_COUNTED_MAX), matched <= PENDING_COUNTED_MAX, done, min(left, PENDING_COUNTED_MAX), 0
+    )
