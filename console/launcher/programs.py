@@ -183,6 +183,8 @@ def programs(data_dir: str, ports: Ports, password: str, copies: int = COPIES) -
             "--queues", settings.ANALYTICS_QUEUE, "--pool", "solo", "--hostname", "analytics@%h", "--without-heartbeat",
         )  # fmt: skip
         found.insert(-1, Program("analytics", (*worker, *alone), "", shared))
+    alone = ("--queues", settings.OUTBOX_QUEUE, "--pool", "solo", "--hostname", "outbox@%h", "--without-heartbeat")
+    found.insert(-1, Program("outbox", (*worker, *alone), "", shared))
     return found
 
 
