@@ -148,7 +148,11 @@ class Passes:
         self._ended.wait(max(0.0, min([seconds, *(left for left in due if left > 0)])))
 
     def close(self) -> list[Passed]:
-        """End all passes after the rows that they are sending, and give all leases back; the passes that have ended. Can be repeated."""
+        """End all passes after the rows that they are sending, and give all leases back. Can be repeated.
+
+        Returns:
+            the passes that have ended.
+        """
         for seat in self._seats.values():
             seat.relay.stop()
         running = [seat.future for seat in (*self._seats.values(), *self._leaving) if seat.future is not None]
