@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from console.outbox.gate import Gate, GateBusy
+from console.outbox.gate import Gate
 from console.outbox.models import OutboxDatabase
 from console.outbox.passes import COUNT_SECONDS, COUNT_SHARE, FAILING_MAX, THREADS_MAX, Passed, Passes
-from qmq.errors import DatabaseFailed
+from qmq.errors import DatabaseFailed, QmqError
 from qmq.outbox.counts import Counts
 from qmq.outbox.relay import Pass
 from qmq.outbox.relaying import EVERY_SECONDS
@@ -244,9 +244,9 @@ def test_waiting_ends_with_a_pass(stage: Stage) -> None:
 def test_a_gate_admits_one_request_of_a_database_and_so_many_in_all() -> None:
     gate = Gate(most=2, wait_seconds=0.01)
     with gate.entered(1):
-        with pytest.raises(GateBusy, match="Try again"), gate.entered(1):
+        with pytest.raises(QmqError, match="Try again"), gate.entered(1):
             pass
-        with gate.entered(2), pytest.raises(GateBusy), gate.entered(3):
+        with gate.entered(2), pytest.raises(QmqError), gate.entered(3):
             pass
         with gate.entered(3):
             pass
