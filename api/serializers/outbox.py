@@ -49,7 +49,7 @@ class OutboxDatabaseRow(Row):
     owner = NullText(help_text="the team whose operators can resend and discard rows; null: any operator can")
     is_enabled = serializers.BooleanField()
     rows_per_second_max = serializers.IntegerField(allow_null=True, help_text="null: no limit")
-    age_hours_max = serializers.IntegerField(allow_null=True, help_text="null: rows are never given up")
+    age_hours_max = serializers.IntegerField(allow_null=True, help_text="null: failed rows are never left to an operator")
     unknown = serializers.ChoiceField(
         UNKNOWN,
         allow_null=True,
@@ -127,8 +127,8 @@ class OutboxRowShown(serializers.Serializer):  # type: ignore[type-arg]
     id = serializers.CharField()
     status = serializers.ChoiceField(
         ROW_STATUSES,
-        help_text="pending: not sent yet; failed: a Java relay gave up, ours sends it; invalid: no message, or too old; refused: a"
-        " broker refuses it for good",
+        help_text="pending: not sent yet; failed: a Java relay does not retry it, ours does; invalid: no message, or too old; refused:"
+        " a broker refuses it permanently",
     )
     failed_attempts = serializers.IntegerField(help_text="of relays")
     created_at = serializers.DateTimeField(help_text="by the database's clock")
