@@ -53,7 +53,7 @@ class OutboxDatabaseRow(Row):
     unknown = serializers.ChoiceField(
         UNKNOWN,
         allow_null=True,
-        help_text="why the numbers are unknown: disabled; not_measured yet; outdated: not measured lately; failed: see error_code."
+        help_text="why the numbers are unknown: disabled; not_measured yet; outdated: not measured recently; failed: see error_code."
         " null: they are known",
     )
     measured_at = serializers.DateTimeField(allow_null=True, help_text="when the numbers were last measured")
@@ -70,7 +70,7 @@ class OutboxDatabaseRow(Row):
     leader = serializers.CharField(allow_null=True, help_text="the relay that holds the lease; null: none, or unknown")
     rows_per_second = serializers.FloatField(
         allow_null=True,
-        help_text="rows that this system's relay has sent lately; null: another relay leads, or unknown",
+        help_text="rows that this system's relay has sent recently; null: another relay leads, or unknown",
     )
     error_code = NullText(help_text="why the database can't be used, such as database.unreachable; null: it can")
     error = NullText(help_text="the same as text; administrators only")
