@@ -39,7 +39,7 @@ class Deletion:
         self._forget()
 
     def _forget(self) -> None:
-        """Begin anew, in this process: the IDs of its parent are deleted by the parent."""
+        """Begin again, in this process: the IDs of its parent are deleted by the parent."""
         self._changed = threading.Condition()
         self._ids: deque[int] = deque()
         self._deleting = 0

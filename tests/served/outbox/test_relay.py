@@ -250,7 +250,7 @@ def test_a_pass_over_many_rows_of_unavailable_subjects_ends_and_the_next_goes_on
     assert not table.rows()
 
 
-def test_a_row_with_an_error_of_its_own_backs_off_and_is_tried_for_ever(table: Table, relays: Relays) -> None:
+def test_a_row_with_an_error_of_its_own_backs_off_and_is_tried_indefinitely(table: Table, relays: Relays) -> None:
     first, second = table.add(*contents(2))
     producer = ScriptedProducer(lambda subject, ids: {"m1": unavailable()} if "m1" in ids else None)
     relay = relays(producer)
@@ -297,7 +297,7 @@ def test_old_rows_are_given_up_only_if_that_is_configured_and_they_can_not_be_se
     done = relays(producer, age_hours_max=-1.0).run_pass()
     assert (done.sent, done.ended) == (1, 2)
     assert {status for status, _, _ in table.rows().values()} == {Status.INVALID}
-    assert all("given up after" in (problem or "") for _, _, problem in table.rows().values())
+    assert all("too old after" in (problem or "") for _, _, problem in table.rows().values())
 
 
 # --- clocks ---------------------------------------------------------------------------------------------------------
