@@ -15,7 +15,7 @@ import pytest
 
 from qmq.cli import main
 from qmq.clock import SYSTEM_CLOCK
-from qmq.errors import DatabaseFailed, QmqError
+from qmq.errors import DatabaseFailed
 from qmq.outbox import relay as relay_module
 from qmq.outbox.databases import Address, Connection, Kind, connect
 from qmq.outbox.dialects import BACKOFF_SECONDS_MAX, CLOCK_STEP_SECONDS, INLINE_BYTES_MAX, LEASE_TABLE, TABLE
