@@ -19,8 +19,14 @@ KEPT_IDS_MAX = 100_000
 """IDs that are kept while the database does not answer. The relay sends what is beyond it again."""
 PAUSE_SECONDS = 1.0
 """After a DELETE that failed."""
+END_SECONDS = 1.0
+"""How long closing waits until the connection is closed; with a database that does not answer, it does not wait."""
 
 logger = logging.getLogger("qmq.outbox")
+
+
+def _nothing() -> None:
+    """There is no connection."""
 
 
 class Deletion:
@@ -28,10 +34,20 @@ class Deletion:
 
     Args:
         delete: deletes rows in a transaction of its own. It may raise anything; the rows are kept and tried again.
+        close: called in the thread when it ends.
+        forked: called in a forked child.
     """
 
-    def __init__(self, delete: Callable[[Sequence[int]], None]) -> None:
+    def __init__(
+        self,
+        delete: Callable[[Sequence[int]], None],
+        *,
+        close: Callable[[], None] = _nothing,
+        forked: Callable[[], None] = _nothing,
+    ) -> None:
         self._delete = delete
+        self._close = close
+        self._forked = forked
         self._forget()
 
     def _forget(self) -> None:
@@ -47,7 +63,10 @@ class Deletion:
         self.left = 0
         """Rows that are stored and were not deleted: the relay sends them again."""
 
-    forked = _forget
+    def forked(self) -> None:
+        """In a forked child: rows and connection are the parent's."""
+        self._forget()
+        self._forked()
 
     def add(self, ids: Iterable[int]) -> None:
         """Delete these rows soon. Never waits for the database."""
@@ -83,9 +102,19 @@ class Deletion:
         with self._changed:
             self._is_closing = True
             self._changed.notify_all()
+            thread = self._thread
+        if is_done and thread is not None:
+            thread.join(END_SECONDS)
         return is_done
 
     def _run(self) -> None:
+        try:
+            self._delete_all()
+        finally:
+            with suppress(Exception):
+                self._close()
+
+    def _delete_all(self) -> None:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._ids or self._is_closing)
@@ -122,28 +151,40 @@ class Deletion:
 class RowDeletion:
     """Deletes rows on a connection that `connect` opens with a DB-API driver, and opens again after a failure."""
 
-    def __init__(self, connect: Callable[[], Any], statements: Statements) -> None:
+    def __init__(self, connect: Callable[[], Any], table: str) -> None:
         self._connect = connect
-        self._statements = statements
-        self._connection: Connection | None = None
+        self._table = table
+        self._open: tuple[Connection, Statements] | None = None
 
     def __call__(self, ids: Sequence[int]) -> None:
-        if self._connection is None:
-            self._connection = Connection(self._connect())
+        was_open = self._open is not None
         try:
-            self._connection.change(self._statements.delete(ids))
-        except DatabaseFailed:
-            with suppress(Exception):
-                self._connection.close()
-            self._connection = None
-            raise
+            self._delete(ids)
+        except DatabaseFailed as error:
+            self.close()
+            if not was_open or error.code != "database.unreachable":
+                raise
+            self(ids)  # servers close connections that were idle for long
+
+    def _delete(self, ids: Sequence[int]) -> None:
+        if self._open is None:
+            connection = Connection(self._connect())
+            self._open = connection, Statements(connection.kind, self._table)
+        connection, statements = self._open
+        connection.change(statements.delete(ids))
+
+    def close(self) -> None:
+        """Close the connection; the next call opens another one."""
+        if self._open is not None:
+            self._open[0].close()
+            self._open = None
 
     def forked(self) -> None:
         """In a forked child: the connection is the parent's, and must not even be closed."""
-        if self._connection is not None:
-            _inherited.append(self._connection)
-            self._connection = None
+        if self._open is not None:
+            inherited.append(self._open)
+            self._open = None
 
 
-_inherited: list[Connection] = []
+inherited: list[object] = []
 """Connections of the parent, kept so that nothing closes them."""
