@@ -1,10 +1,10 @@
 """Deletes the rows whose messages brokers have stored: in batches, in a thread, on a connection of its own."""
 
 import logging
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from typing import Any
 
 from qmq.errors import DatabaseFailed
@@ -19,14 +19,10 @@ KEPT_IDS_MAX = 100_000
 """IDs that are kept while the database does not answer. The relay sends what is beyond it again."""
 PAUSE_SECONDS = 1.0
 """After a DELETE that failed."""
-END_SECONDS = 1.0
-"""How long closing waits until the connection is closed; with a database that does not answer, it does not wait."""
+IDLE_SECONDS = 60.0
+"""How long a connection is kept without rows to delete."""
 
 logger = logging.getLogger("qmq.outbox")
-
-
-def _nothing() -> None:
-    """There is no connection."""
 
 
 class Deletion:
@@ -34,20 +30,12 @@ class Deletion:
 
     Args:
         delete: deletes rows in a transaction of its own. It may raise anything; the rows are kept and tried again.
-        close: called in the thread when it ends.
-        forked: called in a forked child.
+        rest: called in the same thread at its end, and when there was nothing to delete for IDLE_SECONDS.
     """
 
-    def __init__(
-        self,
-        delete: Callable[[Sequence[int]], None],
-        *,
-        close: Callable[[], None] = _nothing,
-        forked: Callable[[], None] = _nothing,
-    ) -> None:
+    def __init__(self, delete: Callable[[Sequence[int]], None], rest: Callable[[], None] = lambda: None) -> None:
         self._delete = delete
-        self._close = close
-        self._forked = forked
+        self._rest = rest
         self._forget()
 
     def _forget(self) -> None:
@@ -63,10 +51,7 @@ class Deletion:
         self.left = 0
         """Rows that are stored and were not deleted: the relay sends them again."""
 
-    def forked(self) -> None:
-        """In a forked child: rows and connection are the parent's."""
-        self._forget()
-        self._forked()
+    forked = _forget
 
     def add(self, ids: Iterable[int]) -> None:
         """Delete these rows soon. Never waits for the database."""
@@ -78,7 +63,12 @@ class Deletion:
                     self._ids.append(each)
             if self._thread is None and self._ids:
                 self._thread = threading.Thread(target=self._run, name="qmq-outbox-deletion", daemon=True)
-                self._thread.start()
+                try:
+                    self._thread.start()
+                except RuntimeError:  # the process ends, or has too many threads
+                    self._thread = None
+                    self.left += len(self._ids)
+                    self._ids.clear()
             self._changed.notify_all()
 
     @property
@@ -102,32 +92,29 @@ class Deletion:
         with self._changed:
             self._is_closing = True
             self._changed.notify_all()
-            thread = self._thread
-        if is_done and thread is not None:
-            thread.join(END_SECONDS)
         return is_done
 
     def _run(self) -> None:
-        try:
-            self._delete_all()
-        finally:
-            with suppress(Exception):
-                self._close()
-
-    def _delete_all(self) -> None:
+        idle_seconds: float | None = IDLE_SECONDS
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._ids or self._is_closing)
+                is_idle = not self._changed.wait_for(lambda: self._ids or self._is_closing, idle_seconds)
+                if not is_idle and not self._is_closing:
+                    self._changed.wait_for(
+                        lambda: len(self._ids) >= DELETED_AT_ONCE or self._waiting or self._is_closing, LINGER_SECONDS
+                    )
                 if self._is_closing:
                     self.left += len(self._ids)
                     self._ids.clear()
                     self._changed.notify_all()
-                    return
-                self._changed.wait_for(
-                    lambda: len(self._ids) >= DELETED_AT_ONCE or self._waiting or self._is_closing, LINGER_SECONDS
-                )
+                    break
                 batch = [self._ids.popleft() for _ in range(min(len(self._ids), DELETED_AT_ONCE))]
                 self._deleting = len(batch)
+            if is_idle:
+                self._rest()
+                idle_seconds = None
+                continue
+            idle_seconds = IDLE_SECONDS
             try:
                 self._delete(batch)
             except Exception as error:  # noqa: BLE001 - logged, and tried again
@@ -137,6 +124,7 @@ class Deletion:
                     self._deleting = 0
                     self._is_failing = False
                     self._changed.notify_all()
+        self._rest()
 
     def _failed(self, batch: Sequence[int], error: Exception) -> None:
         with self._changed:
@@ -149,42 +137,44 @@ class Deletion:
 
 
 class RowDeletion:
-    """Deletes rows on a connection that `connect` opens with a DB-API driver, and opens again after a failure."""
+    """Deletes rows on a connection that `connect` opens with a DB-API driver, and opens again after a failure.
 
-    def __init__(self, connect: Callable[[], Any], table: str) -> None:
+    Args:
+        is_kept: keep the connection for the next batch.
+    """
+
+    def __init__(self, connect: Callable[[], Any], statements: Statements, *, is_kept: bool = True) -> None:
         self._connect = connect
-        self._table = table
-        self._open: tuple[Connection, Statements] | None = None
+        self._statements = statements
+        self._is_kept = is_kept
+        self._connection: Connection | None = None
+        self._pid = 0
+        """The process that has opened it."""
 
     def __call__(self, ids: Sequence[int]) -> None:
-        was_open = self._open is not None
-        try:
-            self._delete(ids)
-        except DatabaseFailed as error:
+        if self._pid != os.getpid():
             self.close()
-            if not was_open or error.code != "database.unreachable":
-                raise
-            self(ids)  # servers close connections that were idle for long
-
-    def _delete(self, ids: Sequence[int]) -> None:
-        if self._open is None:
-            connection = Connection(self._connect())
-            self._open = connection, Statements(connection.kind, self._table)
-        connection, statements = self._open
-        connection.change(statements.delete(ids))
+        if self._connection is None:
+            self._connection, self._pid = Connection(self._connect()), os.getpid()
+        try:
+            self._connection.change(self._statements.delete(ids))
+        except DatabaseFailed:
+            self.close()
+            raise
+        if not self._is_kept:
+            self.close()
 
     def close(self) -> None:
-        """Close the connection; the next call opens another one."""
-        if self._open is not None:
-            self._open[0].close()
-            self._open = None
+        """Close the connection until rows are to be deleted again."""
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        if self._pid == os.getpid():
+            connection.close()
+        else:
+            # In a forked child, it is the parent's, and must not even be closed.
+            _inherited.append(connection)
 
-    def forked(self) -> None:
-        """In a forked child: the connection is the parent's, and must not even be closed."""
-        if self._open is not None:
-            inherited.append(self._open)
-            self._open = None
 
-
-inherited: list[object] = []
+_inherited: list[Connection] = []
 """Connections of the parent, kept so that nothing closes them."""
