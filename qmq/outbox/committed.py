@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -17,9 +18,10 @@ from qmq.client.message import due_ms_of
 from qmq.client.middleware import OutgoingMessage
 from qmq.client.producer import Producer
 from qmq.clock import SYSTEM_CLOCK, Clock
-from qmq.errors import QmqError, SendFailed
+from qmq.errors import LocalProtocolError, QmqError, SendFailed
 from qmq.outbox.deletion import Deletion
 from qmq.outbox.rows import content_of
+from qmq.protocol.frames import MESSAGE_BYTES_MAX
 from qmq.receipt import Receipt
 
 MEMORY_SECONDS = 20.0
@@ -136,13 +138,34 @@ class Outgoing:
         due_ms = None if delay is None and due is None else due_ms_of(delay, due, self._clock)
         observed = self._producer().observed
         message = observed.message(subject, body, tags, message_id, due_ms)
-        return Pending(message, observed.entry(message), content_of(message), observed)
+        entry = observed.entry(message)
+        if len(entry) > MESSAGE_BYTES_MAX:
+            error = LocalProtocolError(f"the message has {len(entry)} bytes, the limit is {MESSAGE_BYTES_MAX}")
+            observed.failed(message, error)
+            raise error
+        return Pending(message, entry, content_of(message), observed)
+
+    def prepare_many(self, subject: str, bodies: Iterable[Body], *, tags: Sequence[str] = ()) -> list[Pending]:
+        """As `prepare`, for several messages of one subject. If it raises, none is pending."""
+        prepared: list[Pending] = []
+        try:
+            for body in bodies:
+                prepared.append(self.prepare(subject, body, tags=tags))
+        except BaseException:
+            self.drop(prepared, "another body of the same call is invalid")
+            raise
+        return prepared
 
     def drop(self, pending: Sequence[Pending], why: str) -> None:
         """The transaction was not committed: its messages are not sent. Never raises."""
         error = SendFailed(f"the message was not sent: {why}", code="outbox.rolled_back")
         for each in pending:
             each.report(error)
+
+    def drop_later(self, pending: Pending, why: str) -> None:
+        """As `drop`, on the event loop: for callers that may not call hooks."""
+        with suppress(Exception):  # the loop may be closed
+            self._producer().loop.call_soon_threadsafe(self.drop, [pending], why)
 
     # --- after the commit ------------------------------------------------------------------------------------------
 

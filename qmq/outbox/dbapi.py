@@ -9,6 +9,7 @@ The block is one transaction: it is committed at the end, or rolled back if the 
 right before the commit, and sent from memory after it.
 """
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime, timedelta
@@ -18,12 +19,12 @@ from typing import Any, Protocol, Self
 from qmq import sync
 from qmq.client.bodies import Body
 from qmq.errors import LocalProtocolError, SettingError
-from qmq.outbox.committed import EXIT_SECONDS, Outgoing, Pending, Row
+from qmq.outbox.committed import EXIT_SECONDS, Outgoing, Pending, Row, inserts
 from qmq.outbox.databases import Kind, driver_of
 from qmq.outbox.deletion import Deletion, RowDeletion
-from qmq.outbox.dialects import TABLE, Statements, inserted_ids
-from qmq.outbox.insertion import Room, insertions
+from qmq.outbox.dialects import TABLE, Statements, TableName, inserted_ids
 from qmq.outbox.producers import ProcessProducer
+from qmq.outbox.room import Room
 
 
 class _Driver(Protocol):
@@ -154,9 +155,12 @@ class Outbox:
     def __init__(
         self, connect: Callable[[], Any], producer: sync.Producer | Callable[[], sync.Producer], *, table: str = TABLE
     ) -> None:
-        rows = RowDeletion(connect, table)
-        self._outgoing = Outgoing(ProcessProducer(producer), Deletion(rows, close=rows.close, forked=rows.forked))
-        self._statements = {kind: Statements(kind, table) for kind in Kind}
+        TableName.parse(table)
+        self._connect = connect
+        self._producer = ProcessProducer(producer)
+        self._table = table
+        self._lock = threading.Lock()
+        self._database: tuple[Statements, Outgoing] | None = None
 
     @contextmanager
     def transaction(self, connection: Any) -> "Iterator[Transaction]":
@@ -178,48 +182,44 @@ class Outbox:
                 "a transaction is open on this connection already, whose commit the outbox would not see. Commit or roll it back"
                 " before, use one block for all, or another connection"
             )
-        transaction = Transaction(self._outgoing, driver, connection)
+        statements, outgoing = self._database_of(driver.kind)
+        transaction = Transaction(outgoing, driver, connection)
         rows: list[Row] | None = None
         committed: list[Row] | None = None
         _open.add(id(connection))
         try:
             with driver.begin(connection):
                 yield transaction
-                rows = self._insert(driver, connection, transaction._end())
+                rows = _insert(driver, connection, statements, transaction._end())
             committed = rows  # None after psycopg.Rollback, which leaves the block without an error
         finally:
             _open.discard(id(connection))
             pending = transaction._end()
             if committed is None:
-                self._outgoing.drop(pending, "its transaction was not committed, or its commit failed")
+                outgoing.drop(pending, "its transaction was not committed, or its commit failed")
             else:
-                self._outgoing.send(committed)
+                outgoing.send(committed)
 
-    def _insert(self, driver: _Driver, connection: Any, pending: Sequence[Pending]) -> list[Row]:
-        if not pending:
-            return []
-        if not driver.is_open(connection, exactly=True):
-            raise _not_open()
-        statements = self._statements[driver.kind]
-        mark = "?" if driver_of(connection).paramstyle == "qmark" else "%s"
-        ids: list[int] = []
-        cursor = driver.cursor(connection)
-        try:
-            for chunk in insertions(pending):
-                count = len(chunk)
-                cursor.execute(statements.insert(count).replace("?", mark), [each.content for each in chunk])
-                ids += inserted_ids(driver.kind, cursor, count)
-        finally:
-            cursor.close()
-        return [Row(row_id, each) for row_id, each in zip(ids, pending, strict=True)]
+    def _database_of(self, kind: Kind) -> tuple[Statements, Outgoing]:
+        """The first connection says what kind of database it is."""
+        with self._lock:
+            if self._database is None:
+                statements = Statements(kind, self._table)
+                rows = RowDeletion(self._connect, statements)
+                self._database = statements, Outgoing(self._producer, Deletion(rows, rows.close))
+            if self._database[0].kind is not kind:
+                raise LocalProtocolError(
+                    f"this outbox is in a {self._database[0].kind} database, and the connection belongs to {kind}"
+                )
+            return self._database
 
     def flush(self, seconds: float = EXIT_SECONDS) -> bool:
         """Wait until the messages of all commits so far are sent and deleted, or left to the relay. Returns whether all are."""
-        return self._outgoing.flush(seconds)
+        return self._database is None or self._database[1].flush(seconds)
 
     def close(self, seconds: float = EXIT_SECONDS) -> bool:
         """As `flush`; the messages of later commits are left to the relay. It is called when the process ends, too."""
-        return self._outgoing.close(seconds)
+        return self._database is None or self._database[1].close(seconds)
 
     def __enter__(self) -> Self:
         return self
@@ -228,6 +228,24 @@ class Outbox:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _insert(driver: _Driver, connection: Any, statements: Statements, pending: Sequence[Pending]) -> list[Row]:
+    if not pending:
+        return []
+    if not driver.is_open(connection, exactly=True):
+        raise _not_open()
+    mark = "?" if driver_of(connection).paramstyle == "qmark" else "%s"
+    ids: list[int] = []
+    cursor = driver.cursor(connection)
+    try:
+        for chunk in inserts(pending):
+            count = len(chunk)
+            cursor.execute(statements.insert(count).replace("?", mark), [each.content for each in chunk])
+            ids += inserted_ids(driver.kind, cursor, count)
+    finally:
+        cursor.close()
+    return [Row(row_id, each) for row_id, each in zip(ids, pending, strict=True)]
 
 
 class Transaction:

@@ -12,6 +12,7 @@ is not sent.
 
 import asyncio
 import logging
+import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -29,12 +30,12 @@ from qmq import sync
 from qmq.client.bodies import Body
 from qmq.client.producer import Producer
 from qmq.errors import LocalProtocolError, SendFailed, SettingError
-from qmq.outbox.committed import EXIT_SECONDS, Outgoing, Pending, Row
+from qmq.outbox.committed import EXIT_SECONDS, Outgoing, Pending, Row, inserts
 from qmq.outbox.databases import STATEMENT_SECONDS, Kind
 from qmq.outbox.deletion import Deletion, RowDeletion, inherited
 from qmq.outbox.dialects import TABLE, Statements, inserted_ids
-from qmq.outbox.insertion import Room, insertions
 from qmq.outbox.producers import ProcessProducer
+from qmq.outbox.room import Room
 
 _KINDS = {
     "sqlite": Kind.SQLITE, "postgresql": Kind.POSTGRESQL, "mysql": Kind.MYSQL, "mariadb": Kind.MYSQL,
@@ -91,7 +92,7 @@ class _Outbox:
         """Write messages into the session's transaction. Returns its connection and their IDs."""
         connection = self._connection(session)
         ids: list[int] = []
-        for chunk in insertions(pending):
+        for chunk in inserts(pending):
             result = connection.exec_driver_sql(
                 self._insert_statement(connection, len(chunk)), tuple(each.content for each in chunk)
             )
@@ -385,8 +386,8 @@ class Outbox(_Outbox):
                 f"the driver {engine.dialect.driver!r} of {engine!r} is not supported; supported: {', '.join(_DRIVERS)}."
                 " For an AsyncEngine, use AsyncOutbox"
             )
-        rows = RowDeletion(self._connect, table)
-        super().__init__(engine, ProcessProducer(producer), Deletion(rows, close=rows.close, forked=rows.forked), table)
+        rows = RowDeletion(self._connect, Statements(_kind_of(engine), table))
+        super().__init__(engine, ProcessProducer(producer), Deletion(rows, rows.close), table)
 
     def send(
         self,
@@ -465,10 +466,9 @@ class AsyncOutbox(_Outbox):
     """
 
     def __init__(self, engine: AsyncEngine, producer: Producer | Callable[[], Producer], *, table: str = TABLE) -> None:
-        rows = _AsyncDeletion(engine.sync_engine, Statements(_kind_of(engine.sync_engine), table))
-        super().__init__(
-            engine.sync_engine, ProcessProducer(producer), Deletion(rows, close=rows.close, forked=rows.forked), table
-        )
+        sync_engine = engine.sync_engine
+        rows = _AsyncDeletion(sync_engine, Statements(_kind_of(sync_engine), table))
+        super().__init__(sync_engine, ProcessProducer(producer), Deletion(rows, rows.close), table)
 
     def send(
         self,
@@ -524,12 +524,16 @@ class _AsyncDeletion:
         self._engine = engine
         self._statements = statements
         self._open: tuple[asyncio.Runner, AsyncEngine, AsyncConnection] | None = None
+        self._pid = 0
+        """The process that has opened it."""
 
     def __call__(self, ids: Sequence[int]) -> None:
+        if self._pid != os.getpid():
+            self.close()
         if self._open is None:
             runner = asyncio.Runner()
             try:
-                self._open = runner, *runner.run(self._connect())
+                self._open, self._pid = (runner, *runner.run(self._connect())), os.getpid()
             except BaseException:
                 runner.close()
                 raise
@@ -545,6 +549,7 @@ class _AsyncDeletion:
         async with asyncio.timeout(STATEMENT_SECONDS):
             connection = await engine.connect()
             if self._statements.kind is Kind.MYSQL:
+                # In InnoDB's default, deleting an ID that does not exist locks the gap up to the table's end against INSERTs.
                 await connection.execution_options(isolation_level="READ COMMITTED")
         return engine, connection
 
@@ -554,19 +559,19 @@ class _AsyncDeletion:
             await connection.commit()
 
     def close(self) -> None:
-        """Close the connection; the next call opens another one."""
-        if self._open is not None:
-            (runner, engine, connection), self._open = self._open, None
-            with suppress(Exception), runner:
-                runner.run(self._disconnect(engine, connection))
+        """Close the connection until rows are to be deleted again."""
+        opened, self._open = self._open, None
+        if opened is None:
+            return
+        if self._pid != os.getpid():
+            # In a forked child, loop and connection are the parent's, and must not even be closed.
+            inherited.append(opened)
+            return
+        runner, engine, connection = opened
+        with suppress(Exception), runner:
+            runner.run(self._disconnect(engine, connection))
 
     async def _disconnect(self, engine: AsyncEngine, connection: AsyncConnection) -> None:
         async with asyncio.timeout(STATEMENT_SECONDS):
             await connection.close()
             await engine.dispose()
-
-    def forked(self) -> None:
-        """In a forked child: loop and connection are the parent's."""
-        if self._open is not None:
-            inherited.append(self._open)
-            self._open = None

@@ -1,14 +1,10 @@
-"""What one INSERT contains, and how many messages a transaction may have."""
+"""How many messages a transaction may have."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from qmq.errors import LocalProtocolError
 from qmq.outbox.committed import Pending
 
-INSERT_ROWS_MAX = 500
-"""Rows of one INSERT; SQLite before 3.32 accepts 999 values."""
-INSERT_BYTES_MAX = 1 << 20
-"""Contents of one INSERT, unless a single one is larger: far below each server's limit of a packet."""
 TRANSACTION_MESSAGES_MAX = 100_000
 TRANSACTION_BYTES_MAX = 256 << 20
 """Of contents. Messages are in memory until the commit."""
@@ -30,15 +26,3 @@ class Room:
                 f" {TRANSACTION_BYTES_MAX}: commit in between"
             )
         self._messages, self._bytes = messages, size
-
-
-def insertions(pending: Sequence[Pending]) -> Iterator[Sequence[Pending]]:
-    """Split messages into those of one INSERT each."""
-    begin, size = 0, 0
-    for at, each in enumerate(pending):
-        size += len(each.content)
-        if at > begin and (at - begin >= INSERT_ROWS_MAX or size > INSERT_BYTES_MAX):
-            yield pending[begin:at]
-            begin, size = at, len(each.content)
-    if pending:
-        yield pending[begin:]
