@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime, timedelta
+from importlib import import_module
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -25,6 +26,9 @@ from qmq.outbox.deletion import Deletion, RowDeletion
 from qmq.outbox.dialects import TABLE, Statements, TableName, inserted_ids
 from qmq.outbox.producers import ProcessProducer
 from qmq.outbox.room import Room
+
+_IN_TRANSACTION = 1
+"""A flag of MySQL's answers, SERVER_STATUS_IN_TRANS."""
 
 
 class _Driver(Protocol):
@@ -96,7 +100,7 @@ class _Psycopg:
         return status is type(status).INTRANS
 
     def cursor(self, connection: Any) -> Any:
-        return connection.cursor(row_factory=driver_of(connection).rows.tuple_row)
+        return connection.cursor(row_factory=import_module("psycopg.rows").tuple_row)
 
 
 class _Pymysql:
@@ -113,11 +117,10 @@ class _Pymysql:
         if exactly:
             # Errors and results of SELECT do not tell. A deadlock rolls the transaction back, and DDL commits it.
             connection.ping(reconnect=False)
-        flags = driver_of(connection).constants.SERVER_STATUS
-        return bool(connection.server_status & flags.SERVER_STATUS_IN_TRANS)
+        return bool(connection.server_status & _IN_TRANSACTION)
 
     def cursor(self, connection: Any) -> Any:
-        return connection.cursor(driver_of(connection).cursors.Cursor)
+        return connection.cursor(import_module("pymysql.cursors").Cursor)
 
 
 _DRIVERS: dict[str, _Driver] = {"sqlite3": _Sqlite(), "psycopg": _Psycopg(), "pymysql": _Pymysql()}
@@ -177,12 +180,12 @@ class Outbox:
             Exception: of the driver.
         """
         driver = _driver_of(connection)
+        statements, outgoing = self._database_of(driver.kind)
         if id(connection) in _open or not driver.is_idle(connection):
             raise LocalProtocolError(
                 "a transaction is open on this connection already, whose commit the outbox would not see. Commit or roll it back"
                 " before, use one block for all, or another connection"
             )
-        statements, outgoing = self._database_of(driver.kind)
         transaction = Transaction(outgoing, driver, connection)
         rows: list[Row] | None = None
         committed: list[Row] | None = None
