@@ -229,6 +229,25 @@ class LeaseHeld(QmqError):
     retriable = True
 
 
+# --- outbox ---------------------------------------------------------------------------------------------------------
+
+
+class ContentInvalid(QmqError):
+    """The content of an outbox row is no message that a broker could accept."""
+
+    code = "outbox.content_invalid"
+
+
+class DatabaseFailed(QmqError):
+    """A database of the outbox could not be reached, or failed a statement.
+
+    `code` says why: `database.unreachable`, `database.timeout`, `database.access_denied`, `database.table_missing`,
+    `database.table_differs`, `database.conflict` (a deadlock or lock timeout), `database.driver_missing`, `database.statement_failed`.
+    """
+
+    code = "database.statement_failed"
+
+
 # --- daemon and metaserver ------------------------------------------------------------------------------------------
 
 

@@ -1,7 +1,8 @@
--- Markers of processed messages, MariaDB 10.6 or newer and MySQL 8 (docs/how-to/idempotency.md).
+-- Markers of PyQMQ: messages that consumer groups have processed (MariaDB 10.6, MySQL 8 or newer).
 -- VARBINARY: keys that differ in case or in trailing spaces stay different.
-CREATE TABLE qmq_processed (
-    k VARBINARY(400) NOT NULL PRIMARY KEY,
-    update_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
-    KEY qmq_processed_update_at (update_at)
+CREATE TABLE IF NOT EXISTS {table} (
+    k         varbinary(400) NOT NULL,
+    update_at timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    PRIMARY KEY (k),
+    KEY {index} (update_at)
 ) ENGINE = InnoDB;

@@ -1,6 +1,7 @@
--- Markers of processed messages, PostgreSQL 13 or newer (docs/how-to/idempotency.md).
-CREATE TABLE qmq_processed (
-    k bytea NOT NULL PRIMARY KEY CHECK (octet_length(k) <= 400),
-    update_at timestamptz NOT NULL DEFAULT CURRENT_TIMESTAMP
+-- Markers of PyQMQ: messages that consumer groups have processed (PostgreSQL 13 or newer).
+CREATE TABLE IF NOT EXISTS {table} (
+    k         bytea NOT NULL CHECK (octet_length(k) <= 400),
+    update_at timestamptz NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    PRIMARY KEY (k)
 );
-CREATE INDEX qmq_processed_update_at ON qmq_processed (update_at);
+CREATE INDEX IF NOT EXISTS {index} ON {table} (update_at);

@@ -1,6 +1,7 @@
--- Markers of processed messages, SQLite 3.24 or newer (docs/how-to/idempotency.md).
-CREATE TABLE qmq_processed (
-    k BLOB NOT NULL PRIMARY KEY CHECK (length(k) <= 400),
-    update_at TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP
+-- Markers of PyQMQ: messages that consumer groups have processed (SQLite 3.24 or newer).
+CREATE TABLE IF NOT EXISTS {table} (
+    k         blob NOT NULL CHECK (length(k) <= 400),
+    update_at text NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    PRIMARY KEY (k)
 ) WITHOUT ROWID;
-CREATE INDEX qmq_processed_update_at ON qmq_processed (update_at);
+CREATE INDEX IF NOT EXISTS {index} ON {table} (update_at);

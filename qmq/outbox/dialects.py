@@ -1,0 +1,189 @@
+"""The SQL of the outbox: its tables, and its statements for each kind of database.
+
+All times are the database's. `?` stands for a value (`Connection` converts it).
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+from qmq.errors import SettingError
+from qmq.outbox.databases import Kind
+from qmq.outbox.rows import UNSENT, Status
+
+TABLE = "qmq_msg_queue"
+LEASE_TABLE = "qmq_outbox_lease"
+"""In the schema of the table."""
+INLINE_BYTES_MAX = 8 << 10
+"""Contents up to this size are read with their rows: of 2,000 rows, 16 MiB at most. Larger ones are read by their IDs."""
+BACKOFF_SECONDS_MAX = 600.0
+CLOCK_STEP_SECONDS = 60.0
+"""An `update_time` that is this much further ahead than any back-off was written before the database's clock stepped back."""
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}")
+
+
+@dataclass(frozen=True, slots=True)
+class TableName:
+    """The name of the outbox table: `table` or `schema.table`, letters, digits, `_` and `$`."""
+
+    schema: str
+    name: str
+
+    @classmethod
+    def parse(cls, text: str) -> "TableName":
+        """Raises SettingError for what is no such name."""
+        schema, dot, name = text.rpartition(".")
+        if not _NAME.fullmatch(name) or (dot and not _NAME.fullmatch(schema)):
+            raise SettingError(
+                f"table {text!r}: must be a name, or a schema and a name with a dot between; letters, digits, '_' and '$', "
+                "at most 63 characters each"
+            )
+        return cls(schema, name)
+
+    def quoted(self, kind: Kind) -> str:
+        """As it is written in SQL."""
+        mark = "`" if kind is Kind.MYSQL else '"'
+        return ".".join(f"{mark}{part}{mark}" for part in (self.schema, self.name) if part)
+
+    @property
+    def lease_table(self) -> "TableName":
+        return TableName(self.schema, LEASE_TABLE)
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.name}" if self.schema else self.name
+
+
+def ddl(kind: Kind, table: str = TABLE) -> str:
+    """The statements that make the two tables, each ended by a semicolon."""
+    name = TableName.parse(table)
+    text = resources.files("qmq.outbox").joinpath(f"ddl/{kind}.sql").read_text()
+    return text.format(table=name.quoted(kind), lease_table=name.lease_table.quoted(kind))
+
+
+def ddl_statements(kind: Kind, table: str = TABLE) -> list[str]:
+    """Each statement of `ddl` by itself, without comments."""
+    lines = [line for line in ddl(kind, table).splitlines() if not line.startswith("--")]
+    return [statement.strip() for statement in "\n".join(lines).split(";") if statement.strip()]
+
+
+_NOW = {
+    Kind.SQLITE: "strftime('%Y-%m-%d %H:%M:%f', 'now')",
+    Kind.POSTGRESQL: "clock_timestamp()",
+    Kind.MYSQL: "current_timestamp(6)",
+}
+_NOW_LATER = {
+    Kind.SQLITE: "strftime('%Y-%m-%d %H:%M:%f', 'now', ? || ' seconds')",
+    Kind.POSTGRESQL: "clock_timestamp() + ? * interval '1 second'",
+    Kind.MYSQL: "current_timestamp(6) + interval ? second",
+}
+"""Now and a number of seconds, which may be negative."""
+_NOW_MS = {
+    Kind.SQLITE: "cast((julianday('now') - 2440587.5) * 86400000 as integer)",
+    Kind.POSTGRESQL: "(extract(epoch from clock_timestamp()) * 1000)::bigint",
+    Kind.MYSQL: "cast(unix_timestamp(current_timestamp(3)) * 1000 as signed)",
+}
+_CREATE_TIME = _NOW | {Kind.MYSQL: "utc_timestamp()"}
+"""MySQL's `datetime` has no time zone; ours are in UTC."""
+_SIZE = {
+    Kind.SQLITE: "length(cast(content as blob))",
+    Kind.POSTGRESQL: "octet_length(content)",
+    Kind.MYSQL: "octet_length(content)",
+}
+_AGE_MS = {
+    Kind.SQLITE: "cast((julianday('now') - julianday({column})) * 86400000 as integer)",
+    Kind.POSTGRESQL: "(extract(epoch from clock_timestamp() - {column}) * 1000)::bigint",
+    Kind.MYSQL: "cast(timestampdiff(microsecond, {column}, {now}) / 1000 as signed)",
+}
+
+
+def marks(count: int, mark: str = "?") -> str:
+    """This number of marks for values, with commas between."""
+    return ", ".join([mark] * count)
+
+
+class Statements:
+    """The statements for one table. Each is a method or attribute named after what it does; values are in the docstring."""
+
+    def __init__(self, kind: Kind, table: str = TABLE) -> None:
+        self.kind = kind
+        self.table = TableName.parse(table)
+        t, lease = self.table.quoted(kind), self.table.lease_table.quoted(kind)
+        self._t = t
+        now, later, now_ms = _NOW[kind], _NOW_LATER[kind], _NOW_MS[kind]
+        unsent = ", ".join(str(int(status)) for status in UNSENT)
+        self._row = f"(?, {_CREATE_TIME[kind]}, {now})"
+        self.age_ms = _AGE_MS[kind].format(column="create_time", now="utc_timestamp(6)")
+        self.due = (
+            f"SELECT id, {_SIZE[kind]}, CASE WHEN {_SIZE[kind]} <= {INLINE_BYTES_MAX} THEN content END, error, {self.age_ms}"
+            f" FROM {t} WHERE id > ? AND status IN ({unsent}) AND (update_time <= {later} OR update_time > {later})"
+            " ORDER BY id LIMIT ?"
+        )
+        """Values: an ID; minus the age in seconds from which rows are due; BACKOFF_SECONDS_MAX + CLOCK_STEP_SECONDS; a limit.
+        Columns: id, bytes of the content, the content if it is short, errors, age in milliseconds."""
+        self.fail = f"UPDATE {t} SET error = error + 1, last_error = ?, update_time = {later} WHERE id = ?"
+        """Values: a text; seconds from now; the ID. The row is due when its `update_time` is as old as `due` asks for."""
+        self.end = f"UPDATE {t} SET status = ?, error = error + 1, last_error = ?, update_time = {now} WHERE id = ?"
+        """Values: a status, a text, the ID."""
+        self.pending = f"SELECT count(*) FROM (SELECT 1 FROM {t} WHERE status IN ({unsent}) LIMIT ?) AS found"
+        """The number of unsent rows, at most the limit."""
+        self.oldest = f"SELECT {self.age_ms} FROM {t} WHERE status IN ({unsent}) ORDER BY id LIMIT 1"
+        """Age in milliseconds of the unsent row with the lowest ID."""
+        failed = ", ".join(str(int(status)) for status in (Status.INVALID, Status.REFUSED))
+        self.failed = f"SELECT count(*) FROM (SELECT 1 FROM {t} WHERE status IN ({failed}) LIMIT ?) AS found"
+        """The number of rows that wait for an operator, at most the limit."""
+
+        self.lease = f"SELECT holder, generation, until_ms - {now_ms} FROM {lease} WHERE name = ?"
+        """Columns: holder, generation, milliseconds until it ends."""
+        ignore = "" if kind is Kind.MYSQL else " ON CONFLICT DO NOTHING"
+        insert = "INSERT IGNORE" if kind is Kind.MYSQL else "INSERT"
+        self.make_lease = f"{insert} INTO {lease} (name, holder, generation, until_ms) VALUES (?, '', 0, 0){ignore}"
+        self.take_lease = (
+            f"UPDATE {lease} SET holder = ?, generation = generation + 1, until_ms = {now_ms} + ?"
+            f" WHERE name = ? AND (until_ms <= {now_ms} OR until_ms > {now_ms} + ?)"
+        )
+        """Values: the holder, the milliseconds of a lease, its name, the milliseconds of a lease."""
+        self.renew_lease = (
+            f"UPDATE {lease} SET until_ms = {now_ms} + ? WHERE name = ? AND holder = ? AND generation = ?"
+        )
+        self.release_lease = f"UPDATE {lease} SET until_ms = 0 WHERE name = ? AND holder = ? AND generation = ?"
+        self.has_lease = (
+            f"SELECT 1 FROM {lease} WHERE name = ? AND holder = ? AND generation = ? AND until_ms > {now_ms}"
+        )
+
+    def insert(self, count: int) -> str:
+        """Insert rows; a value for each: its content. PostgreSQL returns their IDs."""
+        returning = " RETURNING id" if self.kind is Kind.POSTGRESQL else ""
+        return f"INSERT INTO {self._t} (content, create_time, update_time) VALUES {marks(count, self._row)}{returning}"
+
+    def contents(self, ids: Iterable[int]) -> str:
+        """IDs and contents of rows by their IDs."""
+        return f"SELECT id, content FROM {self._t} WHERE id IN ({_listed(ids)})"
+
+    def delete(self, ids: Iterable[int]) -> str:
+        """Delete rows by their IDs."""
+        return f"DELETE FROM {self._t} WHERE id IN ({_listed(ids)})"
+
+
+def _listed(ids: Iterable[int]) -> str:
+    return ",".join(str(int(each)) for each in ids)
+
+
+def inserted_ids(kind: Kind, cursor: Any, count: int) -> Sequence[int]:
+    """The IDs of the rows that `Statements.insert` has inserted, in their order, from the DB-API cursor that ran it.
+
+    - PostgreSQL evaluates the sequence in the order of the rows. RETURNING promises no order, so the IDs are sorted.
+    - SQLite and MySQL give consecutive IDs to the rows of one INSERT, because their number is known before. `lastrowid` is the last
+      ID in SQLite and the first in MySQL, where IDs may have a distance (Galera), which is asked for.
+    """
+    if kind is Kind.POSTGRESQL:
+        return sorted(row[0] for row in cursor.fetchall())
+    if kind is Kind.SQLITE:
+        return range(cursor.lastrowid - count + 1, cursor.lastrowid + 1)
+    first, step = int(cursor.lastrowid), 1
+    if count > 1:
+        cursor.execute("SELECT @@auto_increment_increment")
+        step = int(cursor.fetchone()[0])
+    return range(first, first + count * step, step)
