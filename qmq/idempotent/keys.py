@@ -39,7 +39,8 @@ def marker_key(delivery: Keyed, key: Key = None) -> bytes:
     value = _value(delivery, key)
     if not isinstance(value, str):
         raise KeyInvalid(
-            f"the key of message {delivery.message_id!r} is a {type(value).__name__}; the function given as `key` must return a str",
+            f"the key of message {delivery.message_id!r} is a {type(value).__name__}; the function given as `key` must return a"
+            " str",
             code="idempotent.key_type",
         )
     if not value:
