@@ -24,7 +24,7 @@ def once(connect: Connect, *, key: Key = None, table: str = TABLE) -> Callable[[
 
     The handler is a plain function that takes `*, connection` besides the body and the delivery. Marker and effect are one
     transaction, committed when the handler returns and rolled back when it raises. The handler must neither commit nor roll back,
-    and must not continue after an error of the database. A delivery whose marker exists is acknowledged, and the handler not called.
+    and must not continue after an error of the database. If the marker exists, the delivery is acknowledged without calling it.
 
     Args:
         connect: called for each delivery, in the handler's thread. Returns a DB-API connection, which is closed afterwards, or a
