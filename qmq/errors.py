@@ -239,10 +239,11 @@ class ContentInvalid(QmqError):
 
 
 class DatabaseFailed(QmqError):
-    """A database of the outbox could not be reached, or failed a statement.
+    """A database of an application could not be reached, or failed a statement.
 
     `code` says why: `database.unreachable`, `database.timeout`, `database.access_denied`, `database.table_missing`,
-    `database.table_differs`, `database.conflict` (a deadlock or lock timeout), `database.driver_missing`, `database.statement_failed`.
+    `database.table_differs`, `database.conflict` (a deadlock or lock timeout), `database.driver_missing`,
+    `database.statement_failed`.
     """
 
     code = "database.statement_failed"

@@ -2,9 +2,11 @@
 
 import argparse
 import os
+import sys
 from contextlib import closing
 from typing import Any
 
+from qmq.cli.outbox import PASSWORD_VARIABLE
 from qmq.cli.output import say, say_json
 from qmq.cli.values import delay_of
 from qmq.idempotent.cleanup import RETENTION, Cleanup
@@ -12,7 +14,6 @@ from qmq.idempotent.tables import TABLE, ddl, problems
 from qmq.outbox.databases import Address, Connection, Kind, connect
 from qmq.words import counted
 
-PASSWORD_VARIABLE = "QMQ_DATABASE_PASSWORD"
 _RETENTION_DAYS = RETENTION.days
 
 
@@ -20,7 +21,9 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     parser = commands.add_parser("idempotent", help="markers of processed messages in an SQL database")
     kinds = parser.add_subparsers(dest="kind", required=True)
     command = kinds.add_parser("ddl", help="print the statements that make the table of markers")
-    command.add_argument("database", choices=list(Kind), help="what the statements are for; MariaDB is mysql")
+    command.add_argument(
+        "database_kind", choices=[str(kind) for kind in Kind], help="kind of the database; mysql is also MariaDB"
+    )
     _add_table(command)
     command.set_defaults(run=_ddl)
     command = kinds.add_parser(
@@ -53,8 +56,8 @@ def _add_table(command: argparse.ArgumentParser) -> None:
 def _add_database(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--database", required=True, metavar="URL",
-        help="postgresql://user@host/name, mysql://user@host/name or sqlite:////path; the password is read from"
-        f" {PASSWORD_VARIABLE}",
+        help="postgresql://user@host:port/name, mysql://user@host:port/name or sqlite:////path, with ?tls=encrypt or ?tls=verify"
+        f" for TLS; the password is in {PASSWORD_VARIABLE}",
     )  # fmt: skip
     _add_table(command)
     command.add_argument("--json", action="store_true", help="print JSON")
@@ -65,8 +68,7 @@ def _connection(arguments: argparse.Namespace) -> Connection:
 
 
 def _ddl(arguments: argparse.Namespace) -> int:
-    for line in ddl(Kind(arguments.database), arguments.table).splitlines():
-        say(line)
+    sys.stdout.write(ddl(Kind(arguments.database_kind), arguments.table))
     return 0
 
 

@@ -169,14 +169,24 @@ class ObservedSends:
         if due_ms is None and not chain:
             message_id, entry = self._encoder.encode(subject, body, tags, message_id)
             return message_id, entry, None
+        message = self.message(subject, body, tags, message_id, due_ms)
+        return message.message_id, self.entry(message), message if chain else None
+
+    def message(
+        self, subject: str, body: Body, tags: Sequence[str], message_id: str | None, due_ms: int | None
+    ) -> OutgoingMessage:
+        """A message as middleware has changed it: its outcome must be reported. Raises LocalProtocolError or IllegalName."""
         message = self._encoder.message(subject, body, tags, message_id, due_ms)
-        chain.before_send(message)
+        self.chain.before_send(message)
+        return message
+
+    def entry(self, message: OutgoingMessage) -> bytes:
+        """The entry of a message. If it can't be sent, the error is reported as its outcome and raised."""
         try:
-            entry = self._encoder.encode_message(message)
+            return self._encoder.encode_message(message)
         except QmqError as error:
             self.failed(message, error)
             raise
-        return message.message_id, entry, message if chain else None
 
     async def observe(self, message: OutgoingMessage, sending: Awaitable[Receipt]) -> Receipt:
         outcome: Outcome = SendFailed("the caller was cancelled; the message may be stored")

@@ -25,6 +25,9 @@ Key = tuple[str, ClientType]
 Token = asyncio.Future[Receipt] | Callable[[Outcome], object]
 """Where the outcome of one message goes."""
 
+ManyCallback = Callable[[Sequence[Receipt | QmqError]], object]
+"""Gets the outcomes of several messages, in their order."""
+
 
 class ManyOutcomes:
     """Collects the outcomes of one `send_many` in one future. `observe` gets those of messages that middleware has seen."""
@@ -45,6 +48,11 @@ class ManyOutcomes:
         if message is not None:
             self._observed[place] = message
         return place
+
+    @property
+    def outcomes(self) -> "Sequence[Receipt | QmqError]":
+        """In the order of the messages, complete when `future` is done."""
+        return self._outcomes
 
     def add_failure(self, error: QmqError) -> None:
         """The next message can't be sent at all."""
@@ -235,7 +243,16 @@ def classify(batch: Batch, failures: dict[str, SendFailure], group: str) -> Clas
     return found
 
 
+_REFUSED = "client.message_refused"
+_DELAY = "delay."
+
+
 def _code_of(remark: str) -> str:
     """The code that a node's remark begins with, if it does."""
     code, colon, _ = remark.partition(": ")
-    return code if colon and code.startswith("delay.") else "client.message_refused"
+    return code if colon and code.startswith(_DELAY) else _REFUSED
+
+
+def is_refusal(error: QmqError) -> bool:
+    """Whether a node will never accept the message. Any other error can be of the producer, its connection or the subject."""
+    return error.code == _REFUSED or error.code.startswith(_DELAY)

@@ -17,7 +17,7 @@ from qmq.client.identity import default_client_id
 from qmq.client.lifecycle import Client, client_failed, open_clients, reach
 from qmq.client.message import MakeId, delay_ms_of, due_ms_of, new_message_id
 from qmq.client.middleware import Middleware, MiddlewareChain
-from qmq.client.outgoing import Outcome, Token
+from qmq.client.outgoing import ManyCallback, Outcome, Token
 from qmq.client.sender import Sender
 from qmq.clock import SYSTEM_CLOCK, Clock
 from qmq.errors import ClientClosed, QmqError, SendFailed
@@ -87,7 +87,8 @@ class Producer(Client):
         self.supervisor = Supervisor(clock, logger=logger, on_failure=self._failed)
         """Runs the background tasks."""
         self._chain = MiddlewareChain(middleware, self.supervisor)
-        self._observed = ObservedSends(Encoder(app, clock, make_id, compress_above), self._chain)
+        self.observed = ObservedSends(Encoder(app, clock, make_id, compress_above), self._chain)
+        """Encodes messages and calls the middleware, in any thread."""
         self._nodes_clock = DelayClock(self._session, self._pool, timeouts, backoff, clock, self._queue.stopped)
         self.on_failure: Callable[[str, BaseException], None] | None = None
         """Called when a background task failed; the producer can't send any more then."""
@@ -176,9 +177,9 @@ class Producer(Client):
         self._check_open()
         if delay is not None or due is not None:
             return await self._send_delayed(subject, body, delay, due, tags, message_id)
-        message_id, entry, message = self._observed.encode(subject, body, tags, message_id)
+        message_id, entry, message = self.observed.encode(subject, body, tags, message_id)
         sending = self._queue.send((subject, ClientType.PRODUCER), message_id, entry)
-        return await (sending if message is None else self._observed.observe(message, sending))
+        return await (sending if message is None else self.observed.observe(message, sending))
 
     async def _send_delayed(
         self,
@@ -197,9 +198,9 @@ class Producer(Client):
                 await self._nodes_clock.update(subject, give_up_at)
                 if (nodes_ms := self._nodes_clock.wall_ms(began)) is not None:
                     due_ms = nodes_ms + delay_ms_of(delay)
-            message_id, entry, message = self._observed.encode(subject, body, tags, message_id, due_ms)
+            message_id, entry, message = self.observed.encode(subject, body, tags, message_id, due_ms)
             sending = self._queue.send((subject, ClientType.DELAY_PRODUCER), message_id, entry, give_up_at)
-            receipt = await (sending if message is None else self._observed.observe(message, sending))
+            receipt = await (sending if message is None else self.observed.observe(message, sending))
         return DelayedReceipt(receipt, due_ms, self._delayed)
 
     @overload
@@ -241,15 +242,15 @@ class Producer(Client):
             LocalProtocolError, IllegalName, ClientClosed: as for `send`.
         """
         self._check_open()
-        message_id, entry, message = self._observed.encode(subject, body, tags, message_id)
+        message_id, entry, message = self.observed.encode(subject, body, tags, message_id)
         future: asyncio.Future[Receipt] | None = self._queue.loop.create_future() if callback is None else None
         token: Token = callback or future  # type: ignore[assignment]  # one of them is there
         if message is not None:
-            token = partial(self._observed.observed, message, token)
+            token = partial(self.observed.observed, message, token)
         try:
             self._queue.add((subject, ClientType.PRODUCER), message_id, entry, token)
         except QmqError as error:
-            self._observed.failed(message, error)
+            self.observed.failed(message, error)
             raise
         return future
 
@@ -272,7 +273,7 @@ class Producer(Client):
         """
         self._check_open()
         check_subject(subject)
-        return await self._queue.send_many(subject, bodies, tags, self._observed, lambda: self._is_open)
+        return await self._queue.send_many(subject, bodies, tags, self.observed, lambda: self._is_open)
 
     async def send_message(self, message: Message) -> Receipt:
         """Send a message unchanged, including protocol properties."""
@@ -282,6 +283,24 @@ class Producer(Client):
         """Send a message that is encoded already. Consumers use it for retries."""
         self._check_open()
         return await self._queue.send((subject, ClientType.PRODUCER), message_id, entry)
+
+    def send_together(
+        self,
+        subject: str,
+        messages: Sequence[tuple[str, bytes]],
+        *,
+        is_delayed: bool,
+        seconds: float,
+        callback: ManyCallback,
+    ) -> None:
+        """Queue encoded messages of one subject, given as IDs and entries, and return: all or none. Used by the outbox.
+
+        They are sent in one request and stored one behind another, up to `Limits.batch_messages` and `batch_bytes`. `callback` is
+        called on the event loop with their outcomes, within `seconds`. Raises QueueFull, SendFailed, ClientClosed.
+        """
+        self._check_open()
+        client_type = ClientType.DELAY_PRODUCER if is_delayed else ClientType.PRODUCER
+        self._queue.add_together((subject, client_type), messages, seconds, callback)
 
     def _check_open(self) -> None:
         if not self._is_open:

@@ -118,6 +118,11 @@ class Client(Generic[Inner]):
 
         self._inner: Inner = run(made())
 
+    @property
+    def inner(self) -> Inner:
+        """The asynchronous client, whose methods are called on the loop."""
+        return self._inner
+
     def __enter__(self) -> Self:
         run(self._inner.__aenter__())
         return self

@@ -1,0 +1,240 @@
+"""Messages of transactions: before the commit as rows, after it on their way to brokers from memory."""
+
+import atexit
+import logging
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+
+from qmq.client.bodies import Body
+from qmq.client.encoder import ObservedSends
+from qmq.client.message import due_ms_of
+from qmq.client.middleware import OutgoingMessage
+from qmq.client.producer import Producer
+from qmq.clock import SYSTEM_CLOCK, Clock
+from qmq.errors import QmqError, SendFailed
+from qmq.outbox.deletion import Deletion
+from qmq.outbox.rows import content_of
+from qmq.receipt import Receipt
+
+MEMORY_SECONDS = 20.0
+"""How long messages are sent from memory after the commit; then they are left to the relay."""
+EXIT_SECONDS = 5.0
+"""How long a process that ends sends and deletes; its rows are safe, so it does not wait longer."""
+HANDED_OVER_MAX = 10_000
+"""Messages that wait for the producer's event loop; those of further transactions are left to the relay."""
+
+logger = logging.getLogger("qmq.outbox")
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A message that a transaction is about to send."""
+
+    message: OutgoingMessage
+    entry: bytes
+    """As a producer sends it."""
+    content: str
+    """As its row contains it."""
+    observed: ObservedSends
+    """Its middleware."""
+
+    def report(self, outcome: Receipt | SendFailed) -> None:
+        """Give middleware the outcome. Never raises."""
+        self.observed.chain.after_send(self.message, outcome)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A message whose row is committed."""
+
+    id: int
+    pending: Pending
+
+
+_Group = tuple[str, bool]
+"""A subject, and whether its messages are delayed."""
+
+
+class Outgoing:
+    """The messages of all transactions in one database.
+
+    Args:
+        producer: returns this process's started producer. It is called when a message is prepared; if that raises, the transaction
+            fails before its INSERT.
+        deletion: deletes rows of this database.
+
+    Methods may be called in any thread.
+    """
+
+    def __init__(self, producer: Callable[[], Producer], deletion: Deletion, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._producer = producer
+        self._deletion = deletion
+        self._clock = clock
+        self._forget()
+        _all.add(self)
+
+    def _forget(self) -> None:
+        self._changed = threading.Condition()
+        self._handed: deque[tuple[Producer, float, _Group, list[Row]]] = deque()
+        self._handed_rows = 0
+        self._unsettled = 0
+        self._is_closed = False
+        self._is_leaving = False
+        self.left = 0
+        """Messages left to the relay since the start."""
+
+    def forked(self) -> None:
+        """In a forked child: what is on its way is the parent's."""
+        self._forget()
+        self._deletion.forked()
+
+    # --- before the commit -----------------------------------------------------------------------------------------
+
+    def prepare(
+        self,
+        subject: str,
+        body: Body,
+        *,
+        tags: Sequence[str] = (),
+        delay: timedelta | None = None,
+        due: datetime | None = None,
+        message_id: str | None = None,
+    ) -> Pending:
+        """A message for this transaction. Middleware sees it now, in this thread. `send` or `drop` must follow.
+
+        Args:
+            delay: counted from now by this machine's clock.
+
+        Raises:
+            LocalProtocolError, IllegalName: the message or the name is invalid.
+        """
+        due_ms = None if delay is None and due is None else due_ms_of(delay, due, self._clock)
+        observed = self._producer().observed
+        message = observed.message(subject, body, tags, message_id, due_ms)
+        return Pending(message, observed.entry(message), content_of(message), observed)
+
+    def drop(self, pending: Sequence[Pending], why: str) -> None:
+        """The transaction was not committed: its messages are not sent. Never raises."""
+        error = SendFailed(f"the message was not sent: {why}", code="outbox.rolled_back")
+        for each in pending:
+            each.report(error)
+
+    # --- after the commit ------------------------------------------------------------------------------------------
+
+    def send(self, rows: Sequence[Row]) -> None:
+        """Send the messages of a committed transaction, in their order. Returns at once and never raises."""
+        try:
+            self._send(rows)
+        except Exception as error:  # noqa: BLE001 - the transaction is committed, and its rows are in the table
+            self._leave(rows, error)
+
+    def _send(self, rows: Sequence[Row]) -> None:
+        producer = self._producer()
+        groups: dict[_Group, list[Row]] = {}
+        for row in rows:
+            message = row.pending.message
+            groups.setdefault((message.subject, message.due_ms is not None), []).append(row)
+        ends_at = self._clock.monotonic() + MEMORY_SECONDS
+        with self._changed:
+            if self._is_closed:
+                raise SendFailed("the outbox is closed", retriable=True)
+            if self._handed_rows and self._handed_rows + len(rows) > HANDED_OVER_MAX:
+                raise SendFailed(f"{self._handed_rows} messages wait for the event loop already", retriable=True)
+            is_first = not self._handed
+            self._handed.extend((producer, ends_at, group, found) for group, found in groups.items())
+            self._handed_rows += len(rows)
+            self._unsettled += len(rows)
+        if is_first:
+            try:
+                producer.loop.call_soon_threadsafe(self._take_over)
+            except RuntimeError as error:  # the loop is closed
+                self._take_over(SendFailed(str(error), retriable=True))
+
+    def _take_over(self, failure: SendFailed | None = None) -> None:
+        """On the producer's event loop: queue what threads have handed over until now. `failure`: leave it to the relay instead."""
+        with self._changed:
+            handed, self._handed = self._handed, deque()
+            self._handed_rows = 0
+        for producer, ends_at, (subject, is_delayed), rows in handed:
+            try:
+                if failure is not None:
+                    raise failure
+                producer.send_together(
+                    subject,
+                    [(row.pending.message.message_id, row.pending.entry) for row in rows],
+                    is_delayed=is_delayed,
+                    seconds=ends_at - self._clock.monotonic(),
+                    callback=partial(self._settle, rows),
+                )
+            except QmqError as error:
+                self._settle(rows, [error] * len(rows))
+
+    def _settle(self, rows: Sequence[Row], outcomes: Sequence[Receipt | QmqError]) -> None:
+        stored: list[int] = []
+        for row, outcome in zip(rows, outcomes, strict=True):
+            if isinstance(outcome, Receipt):
+                stored.append(row.id)
+                row.pending.report(outcome)
+            else:
+                self._leave([row], outcome)
+        if stored:
+            self._is_leaving = False
+            self._deletion.add(stored)
+        with self._changed:
+            self._unsettled -= len(rows)
+            self._changed.notify_all()
+
+    def _leave(self, rows: Sequence[Row], error: Exception) -> None:
+        """The relay sends these rows."""
+        self.left += len(rows)
+        if not self._is_leaving:
+            self._is_leaving = True  # until a message is stored again: an outage is one line, not a thousand
+            logger.warning("messages in the outbox are left to the relay: %s", error)
+        for row in rows:
+            self._observe(
+                row.pending, SendFailed(f"left to the relay of the outbox: {error}", code="outbox.left", retriable=True)
+            )
+
+    def _observe(self, pending: Pending, outcome: Receipt | SendFailed) -> None:
+        self._producer().observed.chain.after_send(pending.message, outcome)
+
+    # --- end -------------------------------------------------------------------------------------------------------
+
+    def flush(self, seconds: float) -> bool:
+        """Wait until each message sent so far is deleted or left to the relay, at most this long. Returns whether all are."""
+        ends_at = self._clock.monotonic() + seconds
+        with self._changed:
+            is_done = self._changed.wait_for(lambda: not self._unsettled, seconds)
+        return self._deletion.flush(max(0.0, ends_at - self._clock.monotonic())) and is_done
+
+    def close(self, seconds: float = EXIT_SECONDS) -> bool:
+        """As `flush`; messages of later commits are left to the relay."""
+        is_done = self.flush(seconds)
+        with self._changed:
+            self._is_closed = True
+        return self._deletion.close(0.0) and is_done
+
+
+_all: "weakref.WeakSet[Outgoing]" = weakref.WeakSet()
+
+
+def _close_all() -> None:
+    for each in list(_all):
+        each.close()
+
+
+def _forked() -> None:
+    for each in list(_all):
+        each.forked()
+
+
+# After the import of the producer, so that this runs before producers are closed.
+atexit.register(_close_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)

@@ -1,0 +1,149 @@
+"""Deletes the rows whose messages brokers have stored: in batches, in a thread, on a connection of its own."""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from qmq.errors import DatabaseFailed
+from qmq.outbox.databases import Connection
+from qmq.outbox.dialects import Statements
+
+DELETED_AT_ONCE = 500
+"""Rows in one DELETE."""
+LINGER_SECONDS = 0.02
+"""How long a DELETE waits for more rows."""
+KEPT_IDS_MAX = 100_000
+"""IDs that are kept while the database does not answer. The relay sends what is beyond it again."""
+PAUSE_SECONDS = 1.0
+"""After a DELETE that failed."""
+
+logger = logging.getLogger("qmq.outbox")
+
+
+class Deletion:
+    """Deletes rows by their IDs, which any thread may add. The thread starts with the first.
+
+    Args:
+        delete: deletes rows in a transaction of its own. It may raise anything; the rows are kept and tried again.
+    """
+
+    def __init__(self, delete: Callable[[Sequence[int]], None]) -> None:
+        self._delete = delete
+        self._forget()
+
+    def _forget(self) -> None:
+        """Begin anew, in this process: the IDs of its parent are deleted by the parent."""
+        self._changed = threading.Condition()
+        self._ids: deque[int] = deque()
+        self._deleting = 0
+        self._is_failing = False
+        self._waiting = 0
+        """Threads that wait in `flush`."""
+        self._is_closing = False
+        self._thread: threading.Thread | None = None
+        self.left = 0
+        """Rows that are stored and were not deleted: the relay sends them again."""
+
+    forked = _forget
+
+    def add(self, ids: Iterable[int]) -> None:
+        """Delete these rows soon. Never waits for the database."""
+        with self._changed:
+            for each in ids:
+                if len(self._ids) + self._deleting >= KEPT_IDS_MAX or self._is_closing:
+                    self.left += 1
+                else:
+                    self._ids.append(each)
+            if self._thread is None and self._ids:
+                self._thread = threading.Thread(target=self._run, name="qmq-outbox-deletion", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    @property
+    def pending(self) -> int:
+        """Rows that are not deleted yet."""
+        return len(self._ids) + self._deleting
+
+    def flush(self, seconds: float) -> bool:
+        """Wait until all rows added so far are deleted, at most this long. Returns whether they are."""
+        with self._changed:
+            self._waiting += 1
+            self._changed.notify_all()
+            try:
+                return self._changed.wait_for(lambda: not self.pending, seconds)
+            finally:
+                self._waiting -= 1
+
+    def close(self, seconds: float) -> bool:
+        """As `flush`; then the thread ends."""
+        is_done = self.flush(seconds)
+        with self._changed:
+            self._is_closing = True
+            self._changed.notify_all()
+        return is_done
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._ids or self._is_closing)
+                if self._is_closing:
+                    self.left += len(self._ids)
+                    self._ids.clear()
+                    self._changed.notify_all()
+                    return
+                self._changed.wait_for(
+                    lambda: len(self._ids) >= DELETED_AT_ONCE or self._waiting or self._is_closing, LINGER_SECONDS
+                )
+                batch = [self._ids.popleft() for _ in range(min(len(self._ids), DELETED_AT_ONCE))]
+                self._deleting = len(batch)
+            try:
+                self._delete(batch)
+            except Exception as error:  # noqa: BLE001 - logged, and tried again
+                self._failed(batch, error)
+            else:
+                with self._changed:
+                    self._deleting = 0
+                    self._is_failing = False
+                    self._changed.notify_all()
+
+    def _failed(self, batch: Sequence[int], error: Exception) -> None:
+        with self._changed:
+            self._ids.extendleft(reversed(batch))
+            self._deleting = 0
+            if not self._is_failing:
+                self._is_failing = True
+                logger.warning("sent messages can't be deleted from the outbox; trying again: %s", error)
+            self._changed.wait_for(lambda: self._is_closing, PAUSE_SECONDS)
+
+
+class RowDeletion:
+    """Deletes rows on a connection that `connect` opens with a DB-API driver, and opens again after a failure."""
+
+    def __init__(self, connect: Callable[[], Any], statements: Statements) -> None:
+        self._connect = connect
+        self._statements = statements
+        self._connection: Connection | None = None
+
+    def __call__(self, ids: Sequence[int]) -> None:
+        if self._connection is None:
+            self._connection = Connection(self._connect())
+        try:
+            self._connection.change(self._statements.delete(ids))
+        except DatabaseFailed:
+            with suppress(Exception):
+                self._connection.close()
+            self._connection = None
+            raise
+
+    def forked(self) -> None:
+        """In a forked child: the connection is the parent's, and must not even be closed."""
+        if self._connection is not None:
+            _inherited.append(self._connection)
+            self._connection = None
+
+
+_inherited: list[Connection] = []
+"""Connections of the parent, kept so that nothing closes them."""
