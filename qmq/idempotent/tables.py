@@ -43,7 +43,7 @@ class Statements:
         name = TableName.parse(table).quoted(kind)
         self.insert = _INSERT[kind].format(table=name)
         """Insert a marker; the value: its key. A marker that is there already: no row, and in MySQL error DUPLICATE_KEY."""
-        self.find = f"SELECT 1 FROM {name} WHERE k = ?"
+        self.find = f"SELECT 1 FROM {name} WHERE k = {'CAST(? AS BINARY)' if kind is Kind.MYSQL else '?'}"
         """A row if there is a marker with this key, compared byte by byte whatever the collation of the column is."""
         self.delete_expired = _DELETE[kind].format(table=name, expired=_EXPIRED[kind], rows=BATCH_ROWS)
         """Delete BATCH_ROWS markers, the oldest first; the value: from how many seconds of age on."""
@@ -53,8 +53,12 @@ def ddl(kind: Kind, table: str = TABLE) -> str:
     """The statements that make the table and its index, each ended by a semicolon. Raises SettingError for an illegal name."""
     name = TableName.parse(table)
     text = resources.files("qmq.idempotent").joinpath(f"ddl/{kind}.sql").read_text()
-    index = TableName("", f"{name.name}_update_at")
-    return text.format(table=name.quoted(kind), index=index.quoted(kind))
+    return text.format(table=name.quoted(kind), index=_index(name, "update_at", kind))
+
+
+def _index(table: TableName, column: str, kind: Kind) -> str:
+    """The name of an index, as it is written in SQL."""
+    return TableName("", f"{table.name}_{column}").quoted(kind)
 
 
 def ddl_statements(kind: Kind, table: str = TABLE) -> list[str]:
@@ -139,10 +143,13 @@ def problems(connection: Connection, table: str = TABLE) -> list[str]:
         for group in (list(rows_of) for _, rows_of in groupby(rows, key=itemgetter(0)))
     ]
     engine = str(connection.rows(_MYSQL_ENGINE, values)[0][0]) if kind is Kind.MYSQL else ""
-    return list(_problems(kind, name.quoted(kind), columns, indexes, engine))
+    return list(_problems(kind, name, columns, indexes, engine))
 
 
-def _problems(kind: Kind, table: str, columns: dict[str, _Column], indexes: list[_Index], engine: str) -> Iterator[str]:
+def _problems(
+    kind: Kind, name: TableName, columns: dict[str, _Column], indexes: list[_Index], engine: str
+) -> Iterator[str]:
+    table = name.quoted(kind)
     if engine and engine.lower() != "innodb":
         yield f"its engine {engine} has no transactions: ALTER TABLE {table} ENGINE = InnoDB"
     if "k" not in columns:
@@ -156,17 +163,20 @@ def _problems(kind: Kind, table: str, columns: dict[str, _Column], indexes: list
     if kind is Kind.MYSQL and (what := _mysql_key_problem(columns["k"])):
         yield f"column k {what}: ALTER TABLE {table} MODIFY k varbinary({KEY_BYTES_MAX}) NOT NULL"
     if not any(index.columns == ("k",) and index.is_unique and not index.is_partial for index in indexes):
-        yield f"no unique index holds the whole column k and nothing else: CREATE UNIQUE INDEX qmq_processed_k ON {table} (k)"
-    for name, column in columns.items():
-        if column.needs_value and name != "k":
-            yield f"column {name} has no default, so that no marker can be inserted: ALTER TABLE {table} DROP COLUMN {name}"
+        yield (
+            "no unique index holds the whole column k and nothing else:"
+            f" CREATE UNIQUE INDEX {_index(name, 'k', kind)} ON {table} (k)"
+        )
+    for other, column in columns.items():
+        if column.needs_value and other != "k":
+            yield f"column {other} has no default, so no marker can be inserted: ALTER TABLE {table} DROP COLUMN {other}"
     if "update_at" not in columns:
         fix = _ADD_TIME.get(kind, "copy it into a table that `qmq idempotent ddl sqlite` makes").format(table=table)
         yield f"it has no column update_at, by which old markers are deleted: {fix}"
-    elif not any(index.columns[0] == "update_at" and not index.is_partial for index in indexes):
+    if not any(index.columns[0] == "update_at" and not index.is_partial for index in indexes):
         yield (
-            "no index begins with update_at, so that a cleanup reads the whole table for each batch:"
-            f" CREATE INDEX qmq_processed_update_at ON {table} (update_at)"
+            "no index begins with update_at, so a cleanup reads the whole table for each batch:"
+            f" CREATE INDEX {_index(name, 'update_at', kind)} ON {table} (update_at)"
         )
 
 

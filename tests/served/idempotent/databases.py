@@ -25,7 +25,7 @@ class Database:
 
     def make_tables(self, table: str = TABLE) -> None:
         """Make the table of markers, and `effects`."""
-        self.execute(*ddl_statements(self.kind, table), "CREATE TABLE effects (what varchar(100) NOT NULL)")
+        self.execute(*ddl_statements(self.kind, table), "CREATE TABLE effects (what varchar(400) NOT NULL)")
 
     def control(self) -> Connection:
         """A connection as the commands use it."""
@@ -48,7 +48,7 @@ class Database:
     @property
     def effects(self) -> list[str]:
         """What was committed, in order of text."""
-        return [str(row[0]) for row in self.rows("SELECT what FROM effects ORDER BY what")]
+        return sorted(str(row[0]) for row in self.rows("SELECT what FROM effects"))
 
     def connect(self, **options: Any) -> Any:
         """A new connection of the driver, as applications open it."""
@@ -61,7 +61,9 @@ class Database:
             return psycopg.connect(host=at.host, port=at.port, user=at.user, dbname=at.database, **options)
         import pymysql
 
-        return pymysql.connect(host=at.host, port=at.port, user=at.user, database=at.database, ssl_disabled=True, **options)
+        return pymysql.connect(
+            host=at.host, port=at.port, user=at.user, database=at.database, ssl_disabled=True, **options
+        )
 
     def impatient(self) -> Any:
         """A connection on which statements wait LOCK_SECONDS for a lock."""
@@ -70,6 +72,14 @@ class Database:
         if self.kind is Kind.POSTGRESQL:
             return self.connect(options=f"-c lock_timeout={LOCK_SECONDS}s")
         return self.connect(init_command=f"SET SESSION innodb_lock_wait_timeout = {LOCK_SECONDS}")
+
+    def has_waiting(self) -> bool:
+        """Whether a transaction waits for the lock of another. SQLite can't say: its connections try again and again."""
+        if self.kind is Kind.SQLITE:
+            return True
+        if self.kind is Kind.POSTGRESQL:
+            return bool(self.rows("SELECT 1 FROM pg_locks WHERE NOT granted"))
+        return bool(self.rows("SELECT 1 FROM information_schema.innodb_trx WHERE trx_state = 'LOCK WAIT'"))
 
     @property
     def mark(self) -> str:

@@ -8,7 +8,7 @@ import pytest
 import qmq
 from qmq import sync
 from qmq.client.handlers import Handler, arguments_of, is_coroutine_handler
-from qmq.errors import LocalProtocolError
+from qmq.errors import LocalProtocolError, SettingError
 from qmq.idempotent import dbapi, redis
 from qmq.idempotent.handlers import Decorated, delivery_of
 from qmq_testing import delivery
@@ -133,3 +133,18 @@ def test_the_client_of_redis_is_of_the_handlers_kind() -> None:
         redis.once(AsyncClient())(body)
     with pytest.raises(LocalProtocolError, match="a plain client of Redis can't serve a coroutine function"):
         redis.once(Client())(handle)
+
+
+def test_an_unknown_driver_and_an_asynchronous_connection_are_errors() -> None:
+    class Unknown:
+        def cursor(self) -> None: ...
+        def close(self) -> None: ...
+
+    with pytest.raises(SettingError, match="Unknown are not supported"):
+        dbapi.once(Unknown)(lambda delivery, *, connection: None)(MESSAGE)
+
+    import psycopg
+
+    connection = psycopg.AsyncConnection.__new__(psycopg.AsyncConnection)
+    with pytest.raises(LocalProtocolError, match="AsyncConnection is an asynchronous connection"):
+        dbapi.mark(MESSAGE, connection)

@@ -70,7 +70,9 @@ MESSAGES = st.builds(Keyed, NAMES, NAMES, NAMES)
 
 
 @given(MESSAGES, MESSAGES)
-def test_different_messages_have_different_keys_although_names_may_contain_the_separator(one: Keyed, other: Keyed) -> None:
+def test_different_messages_have_different_keys_although_names_may_contain_the_separator(
+    one: Keyed, other: Keyed
+) -> None:
     assert (marker_key(one) == marker_key(other)) is (one == other)
 
 
