@@ -53,7 +53,8 @@ class Pending:
 class Row:
     """A message whose row is committed."""
 
-    id: int
+    id: int | None
+    """None: its row is not deleted once it is sent, for example because a test rolls it back."""
     pending: Pending
 
 
@@ -179,7 +180,8 @@ class Outgoing:
         stored: list[int] = []
         for row, outcome in zip(rows, outcomes, strict=True):
             if isinstance(outcome, Receipt):
-                stored.append(row.id)
+                if row.id is not None:
+                    stored.append(row.id)
                 row.pending.report(outcome)
             else:
                 self._leave([row], outcome)
@@ -197,12 +199,9 @@ class Outgoing:
             self._is_leaving = True  # until a message is stored again: an outage is one line, not a thousand
             logger.warning("messages in the outbox are left to the relay: %s", error)
         for row in rows:
-            self._observe(
-                row.pending, SendFailed(f"left to the relay of the outbox: {error}", code="outbox.left", retriable=True)
+            row.pending.report(
+                SendFailed(f"left to the relay of the outbox: {error}", code="outbox.left", retriable=True)
             )
-
-    def _observe(self, pending: Pending, outcome: Receipt | SendFailed) -> None:
-        self._producer().observed.chain.after_send(pending.message, outcome)
 
     # --- end -------------------------------------------------------------------------------------------------------
 
@@ -213,7 +212,7 @@ class Outgoing:
             is_done = self._changed.wait_for(lambda: not self._unsettled, seconds)
         return self._deletion.flush(max(0.0, ends_at - self._clock.monotonic())) and is_done
 
-    def close(self, seconds: float = EXIT_SECONDS) -> bool:
+    def close(self, seconds: float) -> bool:
         """As `flush`; messages of later commits are left to the relay."""
         is_done = self.flush(seconds)
         with self._changed:
@@ -224,9 +223,11 @@ class Outgoing:
 _all: "weakref.WeakSet[Outgoing]" = weakref.WeakSet()
 
 
-def _close_all() -> None:
+def _close_all(clock: Clock = SYSTEM_CLOCK) -> None:
+    """Within EXIT_SECONDS in all."""
+    ends_at = clock.monotonic() + EXIT_SECONDS
     for each in list(_all):
-        each.close()
+        each.close(max(0.0, ends_at - clock.monotonic()))
 
 
 def _forked() -> None:
