@@ -144,7 +144,8 @@ def with_django(address: Address, steps: Steps) -> Callable[..., Any]:
 
         pymysql.install_as_MySQLdb()
         pymysql.version_info = (2, 2, 8, "final", 0)
-    database = {"ENGINE": f"django.db.backends.{address.kind}", "NAME": address.database, "HOST": address.host,
+    engine = "sqlite3" if address.kind is Kind.SQLITE else str(address.kind)
+    database = {"ENGINE": f"django.db.backends.{engine}", "NAME": address.database, "HOST": address.host,
                 "PORT": address.port or "", "USER": address.user}  # fmt: skip
     if address.kind is Kind.MYSQL:
         database["OPTIONS"] = {"ssl_disabled": True}
