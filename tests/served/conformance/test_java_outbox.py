@@ -18,6 +18,7 @@ import pytest
 
 from qmq import Consumer, DelayedMessages
 from qmq.client.bodies import encode_body
+from qmq.client.delayed import DelayedMessage
 from qmq.client.delivery import Delivery
 from qmq.client.message import standard_properties
 from qmq.client.middleware import OutgoingMessage
@@ -45,12 +46,12 @@ from tests.served.conformance.test_java_bodies import (
 from tests.support.outbox import ScriptedProducer, Table, unavailable
 from tests.support.servers.services import Server, own_database
 from tests.support.servers.system import System
-from tests.support.waiting import eventually
+from tests.support.waiting import eventually, eventually_async
 
 pytestmark = pytest.mark.usefixtures("java_tools")
 
 DAY = timedelta(days=1)
-PROBLEM_BYTES = 40_000
+REFUSED_BYTES = 40_000
 """A property that a broker refuses for good."""
 
 
@@ -86,6 +87,10 @@ class Outbox:
         ended = self.client.wait("ended", count + 1)[count]
         is_there = bool(self.table.connection.rows("SELECT 1 FROM business WHERE id = ?", [number]))
         return {"committed": is_there, **ended}
+
+    def wait_for(self, event: str, ids: list[str]) -> None:
+        """Wait for an event of each of these messages."""
+        eventually(lambda: set(ids) <= {each["id"] for each in self.client.of(event)}, what=f"{event}: {ids}")
 
     def watch(self) -> list[dict[str, Any]]:
         """One round of the watchdog; what it read."""
@@ -241,10 +246,12 @@ async def test_delayed_rows_of_java_are_sent_as_java_sends_them(
     ended = await asyncio.to_thread(outbox.run, "crash", message, direct=True)
     (message_id,) = ended["ids"]
     assert await asyncio.to_thread(outbox.relay, producer) == Pass(sent=1)
-    await asyncio.to_thread(outbox.client.wait, "sent", 1)
-    while len(copies := (await delayed.find(message_id, subject=subject)).messages) < 2:
-        pass
-    direct, relayed = copies
+
+    async def both() -> tuple[DelayedMessage, ...]:
+        copies = (await delayed.find(message_id, subject=subject)).messages
+        return copies if len(copies) == 2 else ()
+
+    direct, relayed = await eventually_async(both, what="both copies are stored")
     assert shape(direct.item.message) == shape(relayed.item.message)
     assert direct.due_at == relayed.due_at
     assert began + DAY - timedelta(milliseconds=1) <= relayed.due_at <= datetime.now(UTC) + DAY
@@ -261,3 +268,56 @@ def test_java_can_not_write_what_is_no_number(default_outbox: Outbox, subject: s
             ended = default_outbox.run("commit", message)
             assert (ended["committed"], ended["raised"]) == (False, "IllegalArgumentException")
     assert not default_outbox.table.rows()
+
+
+# --- Java's transactions --------------------------------------------------------------------------------------------
+
+
+async def test_a_transaction_of_java_sends_and_deletes_its_rows_after_the_commit(
+    outbox: Outbox, served: System, subject: str
+) -> None:
+    messages = [{"subject": subject, "properties": {"data": text}} for text in ("a", "b")]
+    undone = await asyncio.to_thread(outbox.run, "rollback", *messages)
+    done = await asyncio.to_thread(outbox.run, "commit", *messages)
+    assert [(each["committed"], each["raised"]) for each in (undone, done)] == [(False, None), (True, None)]
+    assert {each.message_id for each in await receive(served, subject, 2)} == set(done["ids"])
+    await asyncio.to_thread(eventually, lambda: not outbox.table.rows(), what="Java deletes its rows")
+
+
+def test_what_a_broker_refuses_stays_in_the_table_with_the_status_that_java_gives_it(
+    default_outbox: Outbox, producer: Producer, subject: str
+) -> None:
+    default_outbox.run("commit", {"subject": subject, "properties": {"data": "x" * REFUSED_BYTES}})
+    refused = [(Status.REFUSED, 1, None)]
+    eventually(lambda: list(default_outbox.table.rows().values()) == refused, what="Java marks its row")
+    assert default_outbox.relay(producer) == Pass()
+    assert default_outbox.watch() == []
+    assert list(default_outbox.table.rows().values()) == refused
+
+
+async def test_a_message_that_java_could_not_send_is_sent_by_the_relay(
+    outboxes: dict[str, Outbox], served: System, producer: Producer, subject: str
+) -> None:
+    outbox = outboxes["mariadb"]
+    # A Java client that has no route yet would wait for one instead of failing.
+    known = await asyncio.to_thread(outbox.run, "commit", {"subject": subject})
+    await asyncio.to_thread(outbox.wait_for, "sent", known["ids"])
+    nodes = [served.brokers[name] for name in ("g1", "g2")]
+    for node in nodes:
+        node.kill()
+    try:
+        ended = await asyncio.to_thread(outbox.run, "commit", {"subject": subject, "properties": {"data": TEXT}})
+        assert (ended["committed"], ended["raised"]) == (True, None)
+        await asyncio.to_thread(outbox.wait_for, "failed", ended["ids"])
+        assert list(outbox.table.rows().values()) == [(Status.PENDING, 0, None)]
+    finally:
+        for node in nodes:
+            node.start()
+
+    def is_sent() -> bool:
+        return outbox.relay(producer).sent == 1
+
+    await asyncio.to_thread(eventually, is_sent, what="the relay sends it")
+    assert not outbox.table.rows()
+    bodies = {delivery.message_id: delivery.body for delivery in await receive(served, subject, 2)}
+    assert bodies == {known["ids"][0]: None, ended["ids"][0]: TEXT}
