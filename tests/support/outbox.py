@@ -24,6 +24,7 @@ class Table:
     """The outbox of a database."""
 
     address: Address
+    table: str = TABLE
     connection: Connection = field(init=False)
     statements: Statements = field(init=False)
 
@@ -31,8 +32,8 @@ class Table:
         if self.address.kind is Kind.SQLITE:
             sqlite3.connect(self.address.database).close()
         self.connection = connect(self.address)
-        self.statements = Statements(self.address.kind)
-        for statement in ddl_statements(self.address.kind):
+        self.statements = Statements(self.address.kind, self.table)
+        for statement in ddl_statements(self.address.kind, self.table):
             self.connection.change(statement)
 
     @property
@@ -44,7 +45,7 @@ class Table:
         ids = []
         for content in contents:
             self.connection.change(self.statements.insert(1), [content])
-            [[row_id]] = self.connection.rows(f"SELECT max(id) FROM {TABLE}")
+            [[row_id]] = self.connection.rows(f"SELECT max(id) FROM {self.table}")
             ids.append(int(row_id))
             self.set(ids[-1], age_seconds=age_seconds, status=status)
         return ids
@@ -57,12 +58,12 @@ class Table:
             Kind.MYSQL: "current_timestamp(6) + interval ? second",
         }[self.address.kind]
         self.connection.change(
-            f"UPDATE {TABLE} SET update_time = {later}, status = ? WHERE id = ?", [-age_seconds, status, row_id]
+            f"UPDATE {self.table} SET update_time = {later}, status = ? WHERE id = ?", [-age_seconds, status, row_id]
         )
 
     def rows(self) -> dict[int, tuple[int, int, str | None]]:
         """By ID: status, errors, the last error."""
-        found = self.connection.rows(f"SELECT id, status, error, last_error FROM {TABLE} ORDER BY id")
+        found = self.connection.rows(f"SELECT id, status, error, last_error FROM {self.table} ORDER BY id")
         return {int(row[0]): (int(row[1]), int(row[2]), row[3]) for row in found}
 
 
