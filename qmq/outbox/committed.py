@@ -6,7 +6,7 @@ import os
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -26,6 +26,10 @@ MEMORY_SECONDS = 20.0
 """How long messages are sent from memory after the commit; then they are left to the relay."""
 EXIT_SECONDS = 5.0
 """How long a process that ends sends and deletes; its rows are safe, so it does not wait longer."""
+INSERTED_ROWS = 500
+"""Rows in one INSERT."""
+INSERTED_BYTES = 4 << 20
+"""Their contents, unless one is larger; servers limit statements (MariaDB: 16 MiB)."""
 HANDED_OVER_MAX = 10_000
 """Messages that wait for the producer's event loop; those of further transactions are left to the relay."""
 
@@ -47,6 +51,20 @@ class Pending:
     def report(self, outcome: Receipt | SendFailed) -> None:
         """Give middleware the outcome. Never raises."""
         self.observed.chain.after_send(self.message, outcome)
+
+
+def inserts(pending: Iterable[Pending]) -> Iterator[list[Pending]]:
+    """Messages in their order, in parts for one INSERT each."""
+    part: list[Pending] = []
+    size = 0
+    for each in pending:
+        if part and (len(part) >= INSERTED_ROWS or size + len(each.content) > INSERTED_BYTES):
+            yield part
+            part, size = [], 0
+        part.append(each)
+        size += len(each.content)
+    if part:
+        yield part
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +151,7 @@ class Outgoing:
         try:
             self._send(rows)
         except Exception as error:  # noqa: BLE001 - the transaction is committed, and its rows are in the table
-            self._leave(rows, error)
+            self.leave(rows, error)
 
     def _send(self, rows: Sequence[Row]) -> None:
         producer = self._producer()
@@ -184,7 +202,7 @@ class Outgoing:
                     stored.append(row.id)
                 row.pending.report(outcome)
             else:
-                self._leave([row], outcome)
+                self.leave([row], outcome)
         if stored:
             self._is_leaving = False
             self._deletion.add(stored)
@@ -192,8 +210,8 @@ class Outgoing:
             self._unsettled -= len(rows)
             self._changed.notify_all()
 
-    def _leave(self, rows: Sequence[Row], error: Exception) -> None:
-        """The relay sends these rows."""
+    def leave(self, rows: Sequence[Row], error: Exception) -> None:
+        """Leave these to the relay, because of an error. Never raises."""
         self.left += len(rows)
         if not self._is_leaving:
             self._is_leaving = True  # until a message is stored again: an outage is one line, not a thousand
