@@ -5,8 +5,10 @@ import logging
 import os
 import threading
 import weakref
+from asyncio import AbstractEventLoop
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -95,6 +97,7 @@ class Outgoing:
         self._producer = producer
         self._deletion = deletion
         self._clock = clock
+        self._loop: AbstractEventLoop
         self._forget()
         _all.add(self)
 
@@ -134,7 +137,9 @@ class Outgoing:
             LocalProtocolError, IllegalName: the message or the name is invalid.
         """
         due_ms = None if delay is None and due is None else due_ms_of(delay, due, self._clock)
-        observed = self._producer().observed
+        producer = self._producer()
+        self._loop = producer.loop
+        observed = producer.observed
         message = observed.message(subject, body, tags, message_id, due_ms)
         return Pending(message, observed.entry(message), content_of(message), observed)
 
@@ -143,6 +148,12 @@ class Outgoing:
         error = SendFailed(f"the message was not sent: {why}", code="outbox.rolled_back")
         for each in pending:
             each.report(error)
+
+    def drop_soon(self, pending: Sequence[Pending], why: str) -> None:
+        """As `drop`, on the event loop: it may be called wherever Python collects garbage, and takes no lock."""
+        if pending and pending[0].observed.chain:
+            with suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self.drop, pending, why)
 
     # --- after the commit ------------------------------------------------------------------------------------------
 
