@@ -19,9 +19,10 @@ from qmq.client.message import due_ms_of
 from qmq.client.middleware import OutgoingMessage
 from qmq.client.producer import Producer
 from qmq.clock import SYSTEM_CLOCK, Clock
-from qmq.errors import QmqError, SendFailed
+from qmq.errors import LocalProtocolError, QmqError, SendFailed
 from qmq.outbox.deletion import Deletion
 from qmq.outbox.rows import content_of
+from qmq.protocol.frames import MESSAGE_BYTES_MAX
 from qmq.receipt import Receipt
 
 MEMORY_SECONDS = 20.0
@@ -141,7 +142,23 @@ class Outgoing:
         self._loop = producer.loop
         observed = producer.observed
         message = observed.message(subject, body, tags, message_id, due_ms)
-        return Pending(message, observed.entry(message), content_of(message), observed)
+        entry = observed.entry(message)
+        if len(entry) > MESSAGE_BYTES_MAX:
+            error = LocalProtocolError(f"the message has {len(entry)} bytes, the limit is {MESSAGE_BYTES_MAX}")
+            observed.failed(message, error)
+            raise error
+        return Pending(message, entry, content_of(message), observed)
+
+    def prepare_many(self, subject: str, bodies: Iterable[Body], *, tags: Sequence[str] = ()) -> list[Pending]:
+        """As `prepare`, for several messages of one subject. If it raises, none is pending."""
+        prepared: list[Pending] = []
+        try:
+            for body in bodies:
+                prepared.append(self.prepare(subject, body, tags=tags))
+        except BaseException:
+            self.drop(prepared, "another body of the same call is invalid")
+            raise
+        return prepared
 
     def drop(self, pending: Sequence[Pending], why: str) -> None:
         """The transaction was not committed: its messages are not sent. Never raises."""
@@ -149,8 +166,8 @@ class Outgoing:
         for each in pending:
             each.report(error)
 
-    def drop_soon(self, pending: Sequence[Pending], why: str) -> None:
-        """As `drop`, on the event loop: it may be called wherever Python collects garbage, and takes no lock."""
+    def drop_later(self, pending: Sequence[Pending], why: str) -> None:
+        """As `drop`, on the event loop, for callers that may not call hooks: where Python collects garbage. Takes no lock."""
         if pending and pending[0].observed.chain:
             with suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self.drop, pending, why)

@@ -24,6 +24,7 @@ SHARED = {
         "tests/served/support/test_services.py",
         "tests/faults/test_database_away.py",
         "tests/faults/outbox",
+        "tests/faults/test_marker_killed.py",
         "tests/faults/replication/test_control_plane_away.py",
     ),
 }

@@ -116,7 +116,7 @@ class OpenTransaction:
         dropped = [row.pending for row in self._rows[begin:]]
         del self._rows[begin:]
         self._bytes -= sum(len(pending.entry) for pending in dropped)
-        self._outgoing.drop_soon(dropped, why)
+        self._outgoing.drop_later(dropped, why)
 
 
 class _Callback:
