@@ -110,7 +110,9 @@ class Outbox:
 
 
 @pytest.fixture(scope="module")
-def outboxes(client: JavaClient, mariadb_server: Server, postgresql_server: Server) -> Iterator[dict[str, Outbox]]:
+def outboxes(
+    client: JavaClient, mariadb_server: Server, postgresql_server: Server
+) -> Iterator[dict[str, Outbox]]:
     """By name: a table of a name of its own, the table that Java uses by default, and one in PostgreSQL."""
     with ExitStack() as stack:
         stack.enter_context(own_database(mariadb_server.url, "qmq_produce"))
