@@ -30,6 +30,8 @@ from tests.support.servers.processes import PROJECT
 REPLACED = {"clock", "make_id", "pool"}
 """Arguments that only tests and other clients give."""
 OTHER_NAMES = {
+    "qmq.integrations.django": ("producer", "send_on_commit"),
+    "qmq.integrations.django.outbox": ("flush", "send", "send_many"),
     "qmq.middleware.logs": ("LoggingMiddleware", "MessageContextFilter"),
     "qmq.middleware.opentelemetry": ("OpenTelemetryMiddleware",),
     "qmq.middleware.prometheus": ("PrometheusMiddleware",),

@@ -24,7 +24,7 @@ class Database:
         alias = connection.alias
         self.kind = kind_of(connection)
         self.statements = Statements(self.kind, table())
-        # Tests drop their database when they end, which PostgreSQL refuses while somebody is connected.
+        # Tests drop their database when they end, which PostgreSQL refuses while a connection is open.
         deletion = RowDeletion(lambda: open_connection(alias), self.statements, is_kept=not hasattr(mail, "outbox"))
         self.outgoing = Outgoing(_producer, Deletion(deletion, deletion.close))
         self._insert_one = self._insert(1)

@@ -215,6 +215,34 @@ def test_a_commit_that_the_database_refuses_sends_nothing(scripted: ScriptedProd
             cursor.execute("DROP TABLE deferred_parent")
 
 
+def test_a_failed_statement_that_was_swallowed(scripted: ScriptedProducer, outcomes: Outcomes) -> None:
+    """PostgreSQL rolls the transaction back and reports no error for the commit. MariaDB does after a deadlock."""
+
+    def fail(statement: str = "SELECT 1 FROM missing_table") -> None:
+        with pytest.raises(DatabaseError), connection.cursor() as cursor:
+            cursor.execute(statement)
+
+    is_postgresql = connection.vendor == "postgresql"
+    with atomic():
+        ids = [outbox.send("orders", "1")]
+        fail()
+    assert sent(scripted) == ([] if is_postgresql else [("orders", ids)])
+    assert (rows(), outcomes.counts) == (0, {"outbox.left" if is_postgresql else "stored": 1})
+    with atomic():
+        ids = [outbox.send("orders", "2")]
+        with pytest.raises(DatabaseError), atomic(), connection.cursor() as cursor:
+            cursor.execute("SELECT 1 FROM missing_table")
+        ids.append(outbox.send("orders", "3"))
+    assert sent(scripted)[-1] == ("orders", ids)
+    if connection.vendor == "mysql":
+        with atomic():
+            outbox.send("orders", "4")
+            fail("SIGNAL SQLSTATE '40001' SET MYSQL_ERRNO = 1213")
+        assert sent(scripted)[-1] == ("orders", ids)
+        # No deadlock has rolled it back here.
+        assert (rows(), outcomes.counts["outbox.left"]) == (1, 1)
+
+
 def test_a_callback_before_ours_that_raises_leaves_the_row_to_the_relay(scripted: ScriptedProducer) -> None:
     def fail() -> None:
         raise ZeroDivisionError

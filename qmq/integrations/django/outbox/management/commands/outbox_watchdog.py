@@ -50,7 +50,7 @@ class Command(BaseCommand):
         parser.add_argument("--rate", type=_positive, metavar="ROWS", help="most rows per second; default: no limit")
         parser.add_argument(
             "--age-max-hours", type=_positive, metavar="HOURS",
-            help="older rows that can't be sent are left to an operator (status -2); default: they are tried for ever",
+            help="older rows that can't be sent are left to an operator (status -2); default: they are tried indefinitely",
         )  # fmt: skip
 
     def handle(self, *_: object, **options: Any) -> None:
