@@ -707,7 +707,7 @@ def test_a_real_broker_stores_what_was_committed(served: System, engine: sa.Engi
             session.commit()
         assert outbox.flush(60)
     assert orders.bodies == []
-    with Consumer(served.meta_url, "sqla.orders", "tests") as consumer:
+    with Consumer(served.meta_url, "sqla.orders", "tests", start="earliest") as consumer:
         found: list[str] = []
         for delivery in consumer:
             with delivery:

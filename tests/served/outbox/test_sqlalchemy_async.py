@@ -172,7 +172,7 @@ async def test_a_real_broker_stores_what_was_committed(served: System, engine: A
             outbox.send_many(session, "sqla.async", ["a", "b"])
         assert await outbox.flush(60)
     assert orders.bodies == []
-    async with Consumer(served.meta_url, "sqla.async", "tests") as consumer:
+    async with Consumer(served.meta_url, "sqla.async", "tests", start="earliest") as consumer:
         found: list[str] = []
         async for delivery in consumer:
             async with delivery:
