@@ -101,6 +101,8 @@ class Points:
 
         for method in ("commit", "rollback"):
             self.around(WatchedConnection, method, lambda *_, method=method: method.upper())
+        # It does not call `cursor`.
+        self.around(WatchedConnection, "execute", lambda sql, *_: _short(sql))
         inner = sqlite3.connect
         sqlite3.connect = sqlite3.dbapi2.connect = functools.partial(inner, factory=WatchedConnection)  # type: ignore[attr-defined]
 
@@ -126,6 +128,15 @@ class Points:
                 return end.value
 
         psycopg.Connection.wait = wait  # type: ignore[method-assign, assignment]
+        inner_async = psycopg.AsyncConnection.wait
+
+        async def wait_async(this: Any, gen: Generator[Any, Any, Any], *arguments: Any, **options: Any) -> Any:
+            points.pass_("before a round trip")
+            result = await inner_async(this, watched(gen), *arguments, **options)
+            points.pass_("behind a round trip")
+            return result
+
+        psycopg.AsyncConnection.wait = wait_async  # type: ignore[method-assign, assignment]
 
     def _watch_mysql(self) -> None:
         from pymysql.connections import Connection as PyMysql
