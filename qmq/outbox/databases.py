@@ -53,7 +53,7 @@ class Tls(StrEnum):
 _SCHEMES = {
     "sqlite": Kind.SQLITE, "postgresql": Kind.POSTGRESQL, "postgres": Kind.POSTGRESQL, "mysql": Kind.MYSQL, "mariadb": Kind.MYSQL,
 }  # fmt: skip
-_PORTS = {Kind.POSTGRESQL: 5432, Kind.MYSQL: 3306, Kind.SQLITE: 0}
+PORTS = {Kind.POSTGRESQL: 5432, Kind.MYSQL: 3306, Kind.SQLITE: 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Address:
         if not parts.hostname or not path or "/" in path:
             raise SettingError(f"database {shown!r}: must have a host and the name of one database")
         user, own_password = unquote(parts.username or ""), unquote(parts.password or "")
-        return cls(kind, path, parts.hostname, port or _PORTS[kind], user, own_password or password, tls)
+        return cls(kind, path, parts.hostname, port or PORTS[kind], user, own_password or password, tls)
 
     def __str__(self) -> str:
         if self.kind is Kind.SQLITE:
@@ -385,7 +385,7 @@ def _postgresql_code(error: Exception) -> str:
         text = str(error)
         if "authentication failed" in text or "pg_hba.conf" in text or "does not exist" in text:
             return "access_denied"
-        return "timeout" if "no response within" in text else "unreachable"
+        return "timeout" if "no response within" in text or "timeout expired" in text else "unreachable"
     return "statement_failed"
 
 

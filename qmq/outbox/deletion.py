@@ -173,8 +173,8 @@ class RowDeletion:
             connection.close()
         else:
             # In a forked child, it is the parent's, and must not even be closed.
-            _inherited.append(connection)
+            inherited.append(connection)
 
 
-_inherited: list[Connection] = []
+inherited: list[object] = []
 """Connections of the parent, kept so that nothing closes them."""

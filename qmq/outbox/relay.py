@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from qmq.clock import SYSTEM_CLOCK, Clock
 from qmq.errors import ContentInvalid, DatabaseFailed
+from qmq.outbox.counts import Counts, counts_of
 from qmq.outbox.databases import Connection
 from qmq.outbox.dialects import BACKOFF_SECONDS_MAX, CLOCK_STEP_SECONDS, INLINE_BYTES_MAX, TABLE, Statements
 from qmq.outbox.lease import Lease
@@ -103,6 +104,15 @@ class Relay:
         """
         try:
             return self._run_pass(self._clock.monotonic() + seconds)
+        except DatabaseFailed:
+            self._disconnect()
+            raise
+
+    def count(self) -> Counts:
+        """What waits in the table. To be called between two passes, by one thread at a time. Raises DatabaseFailed."""
+        try:
+            connection = self._connected()
+            return counts_of(connection, self._statements)
         except DatabaseFailed:
             self._disconnect()
             raise
