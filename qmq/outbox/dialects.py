@@ -95,10 +95,13 @@ _SIZE = {
     Kind.MYSQL: "octet_length(content)",
 }
 _AGE_MS = {
-    Kind.SQLITE: "cast((julianday('now') - julianday({column})) * 86400000 as integer)",
-    Kind.POSTGRESQL: "(extract(epoch from clock_timestamp() - {column}) * 1000)::bigint",
-    Kind.MYSQL: "cast(timestampdiff(microsecond, {column}, {now}) / 1000 as signed)",
+    Kind.SQLITE: "cast((julianday('now') - julianday(create_time)) * 86400000 as integer)",
+    Kind.POSTGRESQL: "(extract(epoch from clock_timestamp() - create_time) * 1000)::bigint",
+    Kind.MYSQL: "cast(CASE error WHEN 0 THEN timestampdiff(microsecond, update_time, current_timestamp(6))"
+    " ELSE timestampdiff(microsecond, create_time, utc_timestamp(6)) END / 1000 as signed)",
 }
+"""Java programs write MySQL's `create_time` in their own time zone, which nothing in the row tells. A row without errors was last
+changed when it was made, and `update_time` has a zone."""
 
 
 def marks(count: int, mark: str = "?") -> str:
@@ -117,7 +120,7 @@ class Statements:
         now, later, now_ms = _NOW[kind], _NOW_LATER[kind], _NOW_MS[kind]
         unsent = ", ".join(str(int(status)) for status in UNSENT)
         self._row = f"(?, {_CREATE_TIME[kind]}, {now})"
-        self.age_ms = _AGE_MS[kind].format(column="create_time", now="utc_timestamp(6)")
+        self.age_ms = _AGE_MS[kind]
         self.due = (
             f"SELECT id, {_SIZE[kind]}, CASE WHEN {_SIZE[kind]} <= {INLINE_BYTES_MAX} THEN content END, error, {self.age_ms}"
             f" FROM {t} WHERE id > ? AND status IN ({unsent}) AND (update_time <= {later} OR update_time > {later})"
