@@ -16,6 +16,7 @@ from api.views import (
     me,
     messages,
     openapi,
+    outbox,
     provisioning,
     subjects,
     summaries,
@@ -132,6 +133,17 @@ alert_urls = [
     path("alert-channels/<str:channel>/test/", alerts.TestChannelView.as_view(), name="alert-channel-test"),
 ]
 
+_outbox_database = "outbox/databases/<str:database>/"
+outbox_urls = [
+    path("outbox/databases/", outbox.OutboxDatabasesView.as_view(), name="outbox-databases"),
+    path(_outbox_database, outbox.OutboxDatabaseView.as_view(), name="outbox-database"),
+    path(f"{_outbox_database}test/", outbox.TestOutboxDatabaseView.as_view(), name="outbox-database-test"),
+    path(f"{_outbox_database}rows/", outbox.OutboxRowsView.as_view(), name="outbox-rows"),
+    path(f"{_outbox_database}rows/<int:row_id>/", outbox.OutboxRowView.as_view(), name="outbox-row"),
+    path(f"{_outbox_database}resend/", outbox.ResendView.as_view(), name="outbox-rows-resend"),
+    path(f"{_outbox_database}discard/", outbox.DiscardView.as_view(), name="outbox-rows-discard"),
+]
+
 urlpatterns = [
     path("openapi.yaml", openapi.openapi, name="openapi"),
     *group_urls,
@@ -141,4 +153,5 @@ urlpatterns = [
     *account_urls,
     *message_urls,
     *alert_urls,
+    *outbox_urls,
 ]

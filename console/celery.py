@@ -24,5 +24,7 @@ def _restrict_files(**_: object) -> None:
 def _stop_jobs(**_: object) -> None:
     """A stopping worker waits for its jobs, but not half an hour for jobs that lose nothing when they are interrupted."""
     from console.analytics import process
+    from console.jobs import outbox
 
     process.stop()
+    outbox.stop()

@@ -191,6 +191,12 @@ def webhook_networks(**_: Any) -> Found:
     return _wrong_networks("alerts.E001", "QMQ_WEBHOOK_NETWORKS", settings.WEBHOOK_NETWORKS)
 
 
+@_check()
+def outbox_networks(**_: Any) -> Found:
+    """outbox.E001: QMQ_OUTBOX_NETWORKS holds something that is no network."""
+    return _wrong_networks("outbox.E001", "QMQ_OUTBOX_NETWORKS", settings.OUTBOX_NETWORKS)
+
+
 def _is_part_of_all(proxy: str) -> bool:
     """Whether this is an address or a network, and not one of all addresses."""
     try:

@@ -51,6 +51,11 @@ class ConsoleOptions:
     smtp_starttls: bool = option(False, help="use STARTTLS")
     mail_from: str = option("pyqmq@localhost", help="sender of emails")
 
+    outbox_networks: str = option(
+        "", help="networks of the databases whose outbox can be relayed, such as 10.30.0.0/16; default: none"
+    )
+    outbox_sqlite_folder: str = option("", help="folder of SQLite databases whose outbox can be relayed; default: none")
+
     analytics_every_seconds: int = option(600, help="interval of the analytics jobs; 0 disables them", unit="s")
     analytics_master: str = option("local[2]", help="Spark master")
     analytics_memory: str = option("1g", help="heap of the jobs in Java's notation, such as 1g")

@@ -1,10 +1,15 @@
 """Encryption of secrets in the database with SECRET_KEY; what was encrypted with one of its fallbacks stays readable."""
 
 import base64
-from hashlib import blake2b
+import hmac
+import json
+from hashlib import blake2b, sha256
+from typing import Any
 
-from cryptography.fernet import Fernet, MultiFernet
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from django.conf import settings
+
+from qmq.errors import QmqError
 
 
 def derived_key(secret: str, *, key: bytes = b"", person: bytes = b"") -> bytes:
@@ -17,3 +22,53 @@ def box(*, key: bytes = b"", person: bytes = b"") -> MultiFernet:
     secrets = [settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS]
     keys = (derived_key(secret, key=key, person=person) for secret in secrets)
     return MultiFernet([Fernet(base64.urlsafe_b64encode(each)) for each in keys])
+
+
+class SealBroken(QmqError):
+    """What was encrypted can't be read: SECRET_KEY changed and the old one is not among the fallbacks."""
+
+    code = "secret.unreadable"
+
+
+class Seal:
+    """Encrypts the secrets of one kind of row.
+
+    Args:
+        purpose: what keys are derived for.
+        what: what errors call the secrets.
+        code: of the error that they can't be read.
+    """
+
+    def __init__(self, purpose: bytes, *, what: str, code: str) -> None:
+        self._purpose = purpose
+        self._what = what
+        self._code = code
+
+    def seal(self, values: dict[str, Any]) -> str:
+        """Values as encrypted text."""
+        return box(key=self._purpose).encrypt(json.dumps(values, sort_keys=True).encode()).decode()
+
+    def unseal(self, text: str) -> dict[str, Any]:
+        """The values again; {} for "". Raises SealBroken."""
+        if not text:
+            return {}
+        try:
+            found: dict[str, Any] = json.loads(box(key=self._purpose).decrypt(text.encode()))
+        except InvalidToken as error:
+            raise SealBroken(
+                f"{self._what} can't be decrypted because SECRET_KEY has changed. Enter them again, or add the old key to"
+                " QMQ_SECRET_KEY_FALLBACKS",
+                code=self._code,
+            ) from error
+        return found
+
+    def fingerprint(self, text: str) -> str | None:
+        """Eight characters that change with the values and say nothing of them, for audit entries; None for ""."""
+        try:
+            values = self.unseal(text)
+        except SealBroken:
+            return "unreadable"
+        if not values:
+            return None
+        content = json.dumps(values, sort_keys=True).encode()
+        return hmac.new(derived_key(settings.SECRET_KEY, key=self._purpose), content, sha256).hexdigest()[:8]

@@ -44,6 +44,7 @@ INSTALLED_APPS = [
     "console.accounts",
     "console.alerts",
     "console.analytics",
+    "console.outbox",
     "console",
     "allauth",
     "allauth.account",
@@ -232,6 +233,10 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
         "AlertState": "api.serializers.alerts.ALERT_STATES",
         "AlertChannelKind": "api.serializers.alerts.CHANNEL_KINDS",
         "NotificationState": "api.serializers.alerts.NOTIFICATION_STATES",
+        "OutboxDatabaseKind": "api.serializers.outbox.KINDS",
+        "OutboxTls": "api.serializers.outbox.TLS",
+        "OutboxRowStatus": "api.serializers.outbox.ROW_STATUSES",
+        "OutboxUnknown": "api.serializers.outbox.UNKNOWN",
         "SummaryStep": [(step, step) for step in ("minute", "ten_minutes", "hour", "day")],
         "SummaryState": [(state, state) for state in ("no_run_yet", "filled")],
         "RunState": [(state, state) for state in ("running", "succeeded", "failed")],
@@ -249,6 +254,12 @@ EMAIL_HOST_USER = _options.smtp_user
 EMAIL_HOST_PASSWORD = _options.smtp_password
 EMAIL_USE_TLS = _options.smtp_starttls
 DEFAULT_FROM_EMAIL = _options.mail_from
+
+# --- outbox -----------------------------------------------------------------------------------------------------------
+
+OUTBOX_NETWORKS = listed(_options.outbox_networks)
+"""Networks of databases whose outbox is relayed. No other address is connected to."""
+OUTBOX_SQLITE_FOLDER = _options.outbox_sqlite_folder
 
 # --- analytics --------------------------------------------------------------------------------------------------------
 # console.options says what each of them means.
@@ -306,7 +317,11 @@ CELERY_TASK_PUBLISH_RETRY = False
 CELERY_TASK_DEFAULT_QUEUE = "qmq"
 ANALYTICS_QUEUE = "analytics"
 """Of the job that may take half an hour: a worker of its own keeps it from the others' places."""
-CELERY_TASK_QUEUES: dict[str, dict[str, str]] = {CELERY_TASK_DEFAULT_QUEUE: {}, ANALYTICS_QUEUE: {}}
+OUTBOX_QUEUE = "outbox"
+"""Of the job that relays outboxes: it runs nearly all the time."""
+CELERY_TASK_QUEUES: dict[str, dict[str, str]] = {
+    name: {} for name in (CELERY_TASK_DEFAULT_QUEUE, ANALYTICS_QUEUE, OUTBOX_QUEUE)
+}
 """Default queues of a worker without `-Q`, so that no queue is left without a worker by an operator who knows of one only."""
 CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULER = "console.celery_beat:QuietScheduler"

@@ -21,7 +21,7 @@ from console.alerts.services import alerts as alert_service
 from console.alerts.services import channels as channel_service
 from console.alerts.services import rules as rule_service
 from console.alerts.services import silences as silence_service
-from console.alerts.services.values import with_id
+from console.resource_fields import with_id
 from metaserver.services.changes import Change
 
 NOTIFICATIONS_SHOWN_MAX = 50

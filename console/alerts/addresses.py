@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+from console.host_addresses import Address, Network, inner_address, is_in
+
 URL_CHARS_MAX = 1_000
 URL_PATTERN = (
     r"[Hh][Tt][Tt][Pp][Ss]?://([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(:[0-9]*)?"
@@ -21,7 +21,6 @@ URL_PATTERN = (
 are misplaced."""
 _PLAIN = re.compile(r"[!-~]+")
 _HOST = re.compile(r"[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f:.]{2,45}")
-_NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _IPV6_UNICAST = ipaddress.ip_network("2000::/3")
 """All global IPv6 addresses; `is_global` is also true of reserved ranges that a local network may use."""
 
@@ -72,19 +71,14 @@ def parse_url(url: str) -> Target:
     return Target(is_https, parts.hostname, port or (443 if is_https else 80), path)
 
 
-def networks_of(texts: Iterable[str]) -> tuple[Network, ...]:
-    """Networks from their texts. Raises ValueError."""
-    return tuple(ipaddress.ip_network(text) for text in texts)
-
-
 def refusal(text: str, allowed: Iterable[Network]) -> str:
     """Why nothing may be sent to this address, or ""."""
     try:
         address: Address = ipaddress.ip_address(text)
     except ValueError:
         return f"{text!r} is not a valid address"
-    inner = _inner(address)
-    if any(each in network for network in allowed for each in {address, inner} if each.version == network.version):
+    inner = inner_address(address)
+    if is_in(address, allowed):
         return ""
     for each in (address, inner):
         if not each.is_global or each.is_multicast or not _is_assigned(each):
@@ -94,17 +88,4 @@ def refusal(text: str, allowed: Iterable[Network]) -> str:
 
 def _is_assigned(address: Address) -> bool:
     """Whether it is an address of the Internet, as far as ranges tell; NAT64 and mapped addresses count as the address in them."""
-    return isinstance(address, ipaddress.IPv4Address) or address in _IPV6_UNICAST or _inner(address) != address
-
-
-def _inner(address: Address) -> Address:
-    """Return the IPv4 address embedded in an IPv6 address, or the address itself."""
-    if isinstance(address, ipaddress.IPv4Address):
-        return address
-    if address.ipv4_mapped is not None:
-        return address.ipv4_mapped
-    if address.sixtofour is not None:
-        return address.sixtofour
-    if address in _NAT64:
-        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-    return address
+    return isinstance(address, ipaddress.IPv4Address) or address in _IPV6_UNICAST or inner_address(address) != address

@@ -1,20 +1,12 @@
-"""Connections to webhooks and mail servers: a name look-up, a connection and an answer that share one deadline."""
+"""Connections to webhooks and mail servers: name look-up (console.host_addresses), connection and answer share one deadline."""
 
 import io
 import socket
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from qmq.clock import Clock
 from qmq.words import seconds as seconds_text
-
-RESOLVERS_MAX = 8
-"""Concurrent DNS lookups; a stuck one ends when the system's resolver times out."""
-_resolving = threading.BoundedSemaphore(RESOLVERS_MAX)
-
-Resolver = Callable[[str, int], Sequence[str]]
-"""Host and port to addresses; raises OSError."""
 
 
 class Deadline:
@@ -31,47 +23,6 @@ class Deadline:
         if left <= 0:
             raise TimeoutError(f"timed out after {seconds_text(self._seconds)}")
         return left
-
-
-def system_resolver(host: str, port: int) -> list[str]:
-    """The system's addresses of a host."""
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
-
-
-def resolve(resolver: Resolver, host: str, port: int, seconds: float) -> list[str]:
-    """The addresses of a host, resolved in a thread: the system's resolver knows no deadline.
-
-    Raises:
-        OSError: there are none, or not in time; the text says which.
-    """
-    found: list[str] = []
-    failed: list[OSError | UnicodeError] = []
-
-    def ask() -> None:
-        try:
-            found.extend(resolver(host, port))
-        except (OSError, UnicodeError) as error:
-            failed.append(error)
-        finally:
-            _resolving.release()
-
-    if not _resolving.acquire(blocking=False):
-        raise OSError(f"{RESOLVERS_MAX} DNS lookups are already pending")
-    thread = threading.Thread(target=ask, name="qmq-resolve", daemon=True)
-    try:
-        thread.start()
-    except RuntimeError as error:
-        _resolving.release()
-        raise OSError(f"can't start a thread for the DNS lookup: {error}") from error
-    thread.join(seconds)
-    if thread.is_alive():
-        raise TimeoutError(f"{host}: the DNS lookup timed out")
-    if failed:
-        raise OSError(f"{host}: {failed[0]}") from failed[0]
-    if not found:
-        raise OSError(f"{host}: the host name has no address")
-    return found
 
 
 def connect(addresses: Sequence[str], port: int, deadline: Deadline) -> socket.socket:

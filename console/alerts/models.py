@@ -56,7 +56,7 @@ class AlertChannel(Versioned):
     header_names = models.JSONField(default=list)
     has_secret = models.BooleanField(default=False)
     sealed = models.TextField(blank=True)
-    """URL, secret and headers, encrypted (sealing.py)."""
+    """URL, secret and headers, encrypted (`sealing.CHANNELS`)."""
     is_enabled = models.BooleanField(default=True)
     last_success_at = models.DateTimeField(null=True)
     last_failure_at = models.DateTimeField(null=True)

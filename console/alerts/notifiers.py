@@ -15,10 +15,11 @@ from typing import Any, Protocol
 from django.conf import settings
 from django.core.mail import EmailMessage, get_connection
 
-from console.alerts.addresses import IllegalUrl, Network, Target, networks_of, parse_url, refusal
-from console.alerts.connections import Answers, Deadline, Resolver, connect, resolve, system_resolver
+from console.alerts.addresses import IllegalUrl, Target, parse_url, refusal
+from console.alerts.connections import Answers, Deadline, connect
 from console.alerts.models import AlertChannel, ChannelKind
-from console.alerts.sealing import unseal
+from console.alerts.sealing import CHANNELS
+from console.host_addresses import Network, Resolver, networks_of, resolve, system_resolver
 from qmq.clock import Clock, SystemClock
 from qmq.errors import QmqError
 from qmq.words import counted
@@ -106,7 +107,7 @@ class WebhookNotifier:
     timeout_seconds: float = SEND_SECONDS
 
     def send(self, channel: AlertChannel, delivery: str, body: Mapping[str, Any]) -> str:
-        sealed = unseal(channel.sealed)
+        sealed = CHANNELS.unseal(channel.sealed)
         deadline = Deadline(self.timeout_seconds, self.clock)
         target, addresses = self._checked(str(sealed.get("url", "")), deadline)
         content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
@@ -122,7 +123,7 @@ class WebhookNotifier:
     def check(self, channel: AlertChannel) -> str:
         """Check that requests to the webhook's host are allowed, without sending one. Raises NotDelivered."""
         deadline = Deadline(self.timeout_seconds, self.clock)
-        target, _ = self._checked(str(unseal(channel.sealed).get("url", "")), deadline)
+        target, _ = self._checked(str(CHANNELS.unseal(channel.sealed).get("url", "")), deadline)
         return f"requests to {target.origin} are allowed"
 
     def _checked(self, url: str, deadline: Deadline) -> tuple[Target, list[str]]:

@@ -29,6 +29,14 @@ class Job:
     hold_seconds: float | None = None
     """How long a hold lasts unless the run calls `extend_hold`; a worker that died is replaced then. None: `limit_seconds`."""
 
+    lasts_seconds: float = 0.0
+    """How long a run lasts when all is well: it is late only after a number of these."""
+
+    @property
+    def success_seconds(self) -> float:
+        """How often it should succeed."""
+        return max(self.every_seconds, self.lasts_seconds)
+
     @property
     def hold(self) -> timedelta:
         """How long a hold lasts from when it is taken or extended."""

@@ -20,7 +20,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
-from console.jobs import alerts, analytics, cleanups, heartbeats, rebalance
+from console.jobs import alerts, analytics, cleanups, heartbeats, outbox, rebalance
 from console.jobs.job import TEXT_CHARS_MAX, Context, Job, JobFailed
 from console.jobs.queue import app
 from console.jobs.results import Result
@@ -34,8 +34,8 @@ logger = logging.getLogger("qmq.jobs")
 JOBS: dict[str, Job] = {
     job.name: job
     for job in (
-        alerts.ALERTS, alerts.NOTIFICATIONS, analytics.ANALYTICS, cleanups.CLEANUPS, heartbeats.HEARTBEATS, rebalance.MOVES,
-        rebalance.REBALANCE,
+        alerts.ALERTS, alerts.NOTIFICATIONS, analytics.ANALYTICS, cleanups.CLEANUPS, heartbeats.HEARTBEATS, outbox.OUTBOX,
+        rebalance.MOVES, rebalance.REBALANCE,
     )
     if job.every_seconds
 }  # fmt: skip
@@ -210,7 +210,7 @@ def states(now: datetime | None = None) -> list[JobState]:
     found = []
     for job in sorted(JOBS.values(), key=lambda item: item.name):
         row = rows.get(job.name) or BackgroundJob(name=job.name)
-        allowed = timedelta(seconds=max(LATE_SECONDS, job.every_seconds * LATE_INTERVALS))
+        allowed = timedelta(seconds=max(LATE_SECONDS, job.success_seconds * LATE_INTERVALS))
         is_late = row.is_enabled and now - (row.succeeded_at or _STARTED_AT) > allowed
         is_running = row.held_until is not None and row.held_until > now
         next_run = row.started_at + timedelta(seconds=job.every_seconds) if row.started_at and row.is_enabled else None
@@ -220,7 +220,7 @@ def states(now: datetime | None = None) -> list[JobState]:
 
 def job_intervals() -> dict[str, float]:
     """How often each job should run, for alert rules that count missed runs: quick jobs are given LATE_SECONDS too."""
-    return {job.name: max(job.every_seconds, LATE_SECONDS / LATE_INTERVALS) for job in JOBS.values()}
+    return {job.name: max(job.success_seconds, LATE_SECONDS / LATE_INTERVALS) for job in JOBS.values()}
 
 
 def schedule() -> dict[str, dict[str, Any]]:

@@ -12,6 +12,7 @@ from typing import Any
 from qmq.cli import values
 from qmq.cli.output import say, say_json, warn
 from qmq.errors import DatabaseFailed
+from qmq.outbox.counts import counts_of
 from qmq.outbox.databases import Address, Connection, Kind, connect
 from qmq.outbox.dialects import PENDING_COUNTED_MAX, TABLE, Statements, TableName, ddl
 from qmq.outbox.relay import GRACE_SECONDS, PASS_SECONDS, Pass, Relay
@@ -65,7 +66,7 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     command.add_argument("--rate", type=values.rate, metavar="ROWS", help="most rows per second; default: no limit")
     command.add_argument(
         "--age-max-hours", type=values.rate, metavar="HOURS",
-        help="older rows that can't be sent are left to an operator (status -2); default: they are tried for ever",
+        help="older rows that can't be sent are left to an operator (status -2); default: they are tried indefinitely",
     )  # fmt: skip
     command.add_argument("--once", action="store_true", help=f"end after one pass, of at most {PASS_SECONDS:g} s")
     command.set_defaults(run=_relay)
@@ -83,24 +84,21 @@ def _connect(arguments: argparse.Namespace) -> Connection:
 def _status(arguments: argparse.Namespace) -> int:
     connection = _connect(arguments)
     try:
-        statements = Statements(connection.kind, arguments.table)
-        [[pending]] = connection.rows(statements.pending, [PENDING_COUNTED_MAX + 1])
-        [[failed]] = connection.rows(statements.failed, [PENDING_COUNTED_MAX + 1])
-        oldest = connection.rows(statements.oldest)
-        lease = connection.rows(statements.lease, [str(statements.table)])
+        found = counts_of(connection, Statements(connection.kind, arguments.table))
     finally:
         connection.close()
-    oldest_seconds = oldest[0][0] / 1000 if oldest else None
-    relay = lease[0][0] if lease and lease[0][2] > 0 else None
+    oldest_seconds = found.oldest_ms / 1000 if found.oldest_ms is not None else None
     if arguments.json:
-        say_json({"pending": pending, "oldest_seconds": oldest_seconds, "failed": failed, "relay": relay})
+        say_json(
+            {"pending": found.pending, "oldest_seconds": oldest_seconds, "failed": found.failed, "relay": found.leader}
+        )
         return 0
     say(
-        f"pending  {_count(pending)}"
+        f"pending  {_count(found.pending)}"
         + (f", the oldest for {oldest_seconds:.0f} s" if oldest_seconds is not None else "")
     )
-    say(f"failed   {_count(failed)}" + (", for an operator" if failed else ""))
-    say(f"relay    {relay or 'none'}")
+    say(f"failed   {_count(found.failed)}" + (", for an operator" if found.failed else ""))
+    say(f"relay    {found.leader or 'none'}")
     return 0
 
 

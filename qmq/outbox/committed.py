@@ -6,7 +6,8 @@ import os
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -17,15 +18,20 @@ from qmq.client.message import due_ms_of
 from qmq.client.middleware import OutgoingMessage
 from qmq.client.producer import Producer
 from qmq.clock import SYSTEM_CLOCK, Clock
-from qmq.errors import QmqError, SendFailed
+from qmq.errors import LocalProtocolError, QmqError, SendFailed
 from qmq.outbox.deletion import Deletion
 from qmq.outbox.rows import content_of
+from qmq.protocol.frames import MESSAGE_BYTES_MAX
 from qmq.receipt import Receipt
 
 MEMORY_SECONDS = 20.0
 """How long messages are sent from memory after the commit; then they are left to the relay."""
 EXIT_SECONDS = 5.0
 """How long a process that ends sends and deletes; its rows are safe, so it does not wait longer."""
+INSERTED_ROWS = 500
+"""Rows in one INSERT."""
+INSERTED_BYTES = 4 << 20
+"""Their contents, unless one is larger; servers limit statements (MariaDB: 16 MiB)."""
 HANDED_OVER_MAX = 10_000
 """Messages that wait for the producer's event loop; those of further transactions are left to the relay."""
 
@@ -47,6 +53,20 @@ class Pending:
     def report(self, outcome: Receipt | SendFailed) -> None:
         """Give middleware the outcome. Never raises."""
         self.observed.chain.after_send(self.message, outcome)
+
+
+def inserts(pending: Iterable[Pending]) -> Iterator[list[Pending]]:
+    """Messages in their order, in parts for one INSERT each."""
+    part: list[Pending] = []
+    size = 0
+    for each in pending:
+        if part and (len(part) >= INSERTED_ROWS or size + len(each.content) > INSERTED_BYTES):
+            yield part
+            part, size = [], 0
+        part.append(each)
+        size += len(each.content)
+    if part:
+        yield part
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +138,34 @@ class Outgoing:
         due_ms = None if delay is None and due is None else due_ms_of(delay, due, self._clock)
         observed = self._producer().observed
         message = observed.message(subject, body, tags, message_id, due_ms)
-        return Pending(message, observed.entry(message), content_of(message), observed)
+        entry = observed.entry(message)
+        if len(entry) > MESSAGE_BYTES_MAX:
+            error = LocalProtocolError(f"the message has {len(entry)} bytes, the limit is {MESSAGE_BYTES_MAX}")
+            observed.failed(message, error)
+            raise error
+        return Pending(message, entry, content_of(message), observed)
+
+    def prepare_many(self, subject: str, bodies: Iterable[Body], *, tags: Sequence[str] = ()) -> list[Pending]:
+        """As `prepare`, for several messages of one subject. If it raises, none is pending."""
+        prepared: list[Pending] = []
+        try:
+            for body in bodies:
+                prepared.append(self.prepare(subject, body, tags=tags))
+        except BaseException:
+            self.drop(prepared, "another body of the same call is invalid")
+            raise
+        return prepared
 
     def drop(self, pending: Sequence[Pending], why: str) -> None:
         """The transaction was not committed: its messages are not sent. Never raises."""
         error = SendFailed(f"the message was not sent: {why}", code="outbox.rolled_back")
         for each in pending:
             each.report(error)
+
+    def drop_later(self, pending: Pending, why: str) -> None:
+        """As `drop`, on the event loop: for callers that may not call hooks."""
+        with suppress(Exception):  # the loop may be closed
+            self._producer().loop.call_soon_threadsafe(self.drop, [pending], why)
 
     # --- after the commit ------------------------------------------------------------------------------------------
 
@@ -133,7 +174,7 @@ class Outgoing:
         try:
             self._send(rows)
         except Exception as error:  # noqa: BLE001 - the transaction is committed, and its rows are in the table
-            self._leave(rows, error)
+            self.leave(rows, error)
 
     def _send(self, rows: Sequence[Row]) -> None:
         producer = self._producer()
@@ -184,7 +225,7 @@ class Outgoing:
                     stored.append(row.id)
                 row.pending.report(outcome)
             else:
-                self._leave([row], outcome)
+                self.leave([row], outcome)
         if stored:
             self._is_leaving = False
             self._deletion.add(stored)
@@ -192,8 +233,8 @@ class Outgoing:
             self._unsettled -= len(rows)
             self._changed.notify_all()
 
-    def _leave(self, rows: Sequence[Row], error: Exception) -> None:
-        """The relay sends these rows."""
+    def leave(self, rows: Sequence[Row], error: Exception) -> None:
+        """Leave these to the relay, because of an error. Never raises."""
         self.left += len(rows)
         if not self._is_leaving:
             self._is_leaving = True  # until a message is stored again: an outage is one line, not a thousand

@@ -1,4 +1,4 @@
-"""Databases as the outbox uses them: where they are, and connections of its own on which no statement waits for ever.
+"""Databases as the outbox uses them: where they are, and connections of its own, whose statements have a time limit.
 
 psycopg, PyMySQL and sqlite3 are used as they are. SQL has `?` for values in all of them.
 """
@@ -53,12 +53,12 @@ class Tls(StrEnum):
 _SCHEMES = {
     "sqlite": Kind.SQLITE, "postgresql": Kind.POSTGRESQL, "postgres": Kind.POSTGRESQL, "mysql": Kind.MYSQL, "mariadb": Kind.MYSQL,
 }  # fmt: skip
-_PORTS = {Kind.POSTGRESQL: 5432, Kind.MYSQL: 3306, Kind.SQLITE: 0}
+PORTS = {Kind.POSTGRESQL: 5432, Kind.MYSQL: 3306, Kind.SQLITE: 0}
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a database is, and as whom it is used."""
+    """Where a database is, and the user who connects."""
 
     kind: Kind
     database: str
@@ -103,7 +103,7 @@ class Address:
         if not parts.hostname or not path or "/" in path:
             raise SettingError(f"database {shown!r}: must have a host and the name of one database")
         user, own_password = unquote(parts.username or ""), unquote(parts.password or "")
-        return cls(kind, path, parts.hostname, port or _PORTS[kind], user, own_password or password, tls)
+        return cls(kind, path, parts.hostname, port or PORTS[kind], user, own_password or password, tls)
 
     def __str__(self) -> str:
         if self.kind is Kind.SQLITE:
@@ -288,7 +288,7 @@ _SSL_MODES = {Tls.OFF: "disable", Tls.ENCRYPT: "require", Tls.VERIFY: "verify-fu
 def _limited_postgresql() -> Any:
     psycopg = _driver("psycopg", "postgresql")
 
-    class LimitedConnection(psycopg.Connection):  # type: ignore[misc, name-defined]  # the module is imported when it is needed
+    class LimitedConnection(psycopg.Connection):  # type: ignore[misc, name-defined]  # an optional dependency
         """A connection that waits `seconds` for an answer: a server that hangs does not enforce its own limits."""
 
         seconds: float | None = None
@@ -385,7 +385,7 @@ def _postgresql_code(error: Exception) -> str:
         text = str(error)
         if "authentication failed" in text or "pg_hba.conf" in text or "does not exist" in text:
             return "access_denied"
-        return "timeout" if "no response within" in text else "unreachable"
+        return "timeout" if "no response within" in text or "timeout expired" in text else "unreachable"
     return "statement_failed"
 
 

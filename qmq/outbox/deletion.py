@@ -39,7 +39,7 @@ class Deletion:
         self._forget()
 
     def _forget(self) -> None:
-        """Begin anew, in this process: the IDs of its parent are deleted by the parent."""
+        """Begin again, in this process: the IDs of its parent are deleted by the parent."""
         self._changed = threading.Condition()
         self._ids: deque[int] = deque()
         self._deleting = 0
@@ -173,8 +173,8 @@ class RowDeletion:
             connection.close()
         else:
             # In a forked child, it is the parent's, and must not even be closed.
-            _inherited.append(connection)
+            inherited.append(connection)
 
 
-_inherited: list[Connection] = []
+inherited: list[object] = []
 """Connections of the parent, kept so that nothing closes them."""

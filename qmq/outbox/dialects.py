@@ -19,10 +19,13 @@ LEASE_TABLE = "qmq_outbox_lease"
 INLINE_BYTES_MAX = 8 << 10
 """Contents up to this size are read with their rows: of 2,000 rows, 16 MiB at most. Larger ones are read by their IDs."""
 PENDING_COUNTED_MAX = 100_000
-"""Rows that are counted exactly; counting goes on to one more."""
+"""Rows that are counted exactly; of more, one more is counted."""
 BACKOFF_SECONDS_MAX = 600.0
 CLOCK_STEP_SECONDS = 60.0
 """An `update_time` that is this much further ahead than any back-off was written before the database's clock stepped back."""
+
+_LONG_AGO_SECONDS = 86_400
+"""How far back `resend` sets `update_time`: longer than any grace."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}")
 
@@ -139,6 +142,12 @@ class Statements:
         failed = ", ".join(str(int(status)) for status in (Status.INVALID, Status.REFUSED))
         self.failed = f"SELECT count(*) FROM (SELECT 1 FROM {t} WHERE status IN ({failed}) LIMIT ?) AS found"
         """The number of rows that wait for an operator, at most the limit."""
+        retry_ms = f"-({_AGE_MS[kind].format(column='update_time', now='current_timestamp(6)')})"
+        self._shown = f"SELECT id, status, error, {self.age_ms}, {retry_ms}, last_error, {_SIZE[kind]}"
+        self.row = f"{self._shown}, CASE WHEN {_SIZE[kind]} <= ? THEN content END FROM {t} WHERE id = ?"
+        """Values: the bytes up to which the content is read, and an ID. Columns as those of `page`."""
+        self.rights = _rights(t, lease)
+        """For each table and right that a relay needs, a statement that fails without it and changes nothing."""
 
         self.lease = f"SELECT holder, generation, until_ms - {now_ms} FROM {lease} WHERE name = ?"
         """Columns: holder, generation, milliseconds until it ends."""
@@ -158,6 +167,37 @@ class Statements:
             f"SELECT 1 FROM {lease} WHERE name = ? AND holder = ? AND generation = ? AND until_ms > {now_ms}"
         )
 
+    def page(self, statuses: Iterable[int]) -> str:
+        """Rows with one of these statuses; values: an ID that lies before them, and a limit.
+
+        Columns: id, status, errors, age in milliseconds, milliseconds until `update_time` (negative: since), last error, bytes of
+        the content, the content if it has at most INLINE_BYTES_MAX.
+        """
+        content = f"CASE WHEN {_SIZE[self.kind]} <= {INLINE_BYTES_MAX} THEN content END"
+        return f"{self._shown}, {content} FROM {self._t} WHERE id > ? AND {_with(statuses)} ORDER BY id LIMIT ?"
+
+    def count_changeable(self, statuses: Iterable[int]) -> str:
+        """The number of rows that `resend` changes, at most the limit, which is the value."""
+        return f"SELECT count(*) FROM (SELECT 1 FROM {self._t} WHERE {_changeable(statuses)} LIMIT ?) AS found"
+
+    def changeable(self, statuses: Iterable[int]) -> str:
+        """IDs of rows that `resend` changes; values: an ID that lies before them, and a limit."""
+        return f"SELECT id FROM {self._t} WHERE id > ? AND {_changeable(statuses)} ORDER BY id LIMIT ?"
+
+    def chosen(self, ids: Iterable[int], statuses: Iterable[int]) -> str:
+        """The number of these rows that `resend` changes."""
+        return f"SELECT count(*) FROM {self._t} WHERE id IN ({_listed(ids)}) AND {_changeable(statuses)}"
+
+    def resend(self, ids: Iterable[int], statuses: Iterable[int]) -> str:
+        """Make rows due at once, as if they were new: the next pass sends them, and their age counts from now."""
+        earlier = _NOW_LATER[self.kind].replace("?", str(-_LONG_AGO_SECONDS))
+        values = f"status = {int(Status.PENDING)}, error = 0, create_time = {_CREATE_TIME[self.kind]}, update_time = {earlier}"
+        return f"UPDATE {self._t} SET {values} WHERE id IN ({_listed(ids)}) AND {_changeable(statuses)}"
+
+    def discard(self, ids: Iterable[int], statuses: Iterable[int]) -> str:
+        """Delete rows that have one of these statuses."""
+        return f"DELETE FROM {self._t} WHERE id IN ({_listed(ids)}) AND {_changeable(statuses)}"
+
     def insert(self, count: int) -> str:
         """Insert rows; a value for each: its content. PostgreSQL returns their IDs."""
         returning = " RETURNING id" if self.kind is Kind.POSTGRESQL else ""
@@ -170,6 +210,32 @@ class Statements:
     def delete(self, ids: Iterable[int]) -> str:
         """Delete rows by their IDs."""
         return f"DELETE FROM {self._t} WHERE id IN ({_listed(ids)})"
+
+
+def _with(statuses: Iterable[int]) -> str:
+    return f"status IN ({_listed(statuses)})"
+
+
+def _changeable(statuses: Iterable[int]) -> str:
+    """Rows with a status that an operator may change: a pending row that never failed belongs to its program and the relay."""
+    return f"{_with(statuses)} AND (status <> {int(Status.PENDING)} OR error > 0)"
+
+
+def _rights(table: str, lease: str) -> list[tuple[str, str, str]]:
+    """Tables, rights and statements."""
+    columns, lease_columns = (
+        "content, status, error, create_time, update_time, last_error",
+        "name, holder, generation, until_ms",
+    )
+    changed, nothing = ("status", "error", "create_time", "update_time", "last_error"), "1 = 0"
+    return [
+        (table, "SELECT", f"SELECT id, {columns} FROM {table} WHERE {nothing}"),
+        (table, "UPDATE", f"UPDATE {table} SET {', '.join(f'{name} = {name}' for name in changed)} WHERE {nothing}"),
+        (table, "DELETE", f"DELETE FROM {table} WHERE {nothing}"),
+        (lease, "SELECT", f"SELECT {lease_columns} FROM {lease} WHERE {nothing}"),
+        (lease, "INSERT", f"INSERT INTO {lease} ({lease_columns}) SELECT {lease_columns} FROM {lease} WHERE {nothing}"),
+        (lease, "UPDATE", f"UPDATE {lease} SET until_ms = until_ms WHERE {nothing}"),
+    ]
 
 
 def _listed(ids: Iterable[int]) -> str:

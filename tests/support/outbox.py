@@ -1,12 +1,17 @@
 """Outbox tables for tests, rows in them, and a producer whose brokers do what a test says."""
 
+import json
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import psycopg
+import pymysql
+
 from qmq.client.message import standard_properties
-from qmq.client.middleware import OutgoingMessage
+from qmq.client.middleware import Middleware, OutgoingMessage
 from qmq.errors import QmqError, SendFailed
 from qmq.outbox.databases import Address, Connection, Kind, connect
 from qmq.outbox.dialects import TABLE, Statements, ddl_statements
@@ -130,3 +135,62 @@ def refused(code: str = "client.message_refused") -> SendFailed:
 def ids_of(requests: Iterable[tuple[str, list[str]]]) -> list[list[str]]:
     """The message IDs of each request."""
     return [ids for _, ids in requests]
+
+
+@dataclass
+class Orders(Table):
+    """The outbox of a database, with a table of the application beside it."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.connection.change("CREATE TABLE orders (name varchar(50) PRIMARY KEY)")
+
+    @property
+    def names(self) -> list[str]:
+        """Of the committed orders."""
+        return [row[0] for row in self.connection.rows("SELECT name FROM orders ORDER BY name")]
+
+    @property
+    def bodies(self) -> list[str]:
+        """Of the messages in committed rows, in the order of their IDs."""
+        found = self.connection.rows(f"SELECT content FROM {TABLE} ORDER BY id")
+        return [json.loads(row[0])["attrs"]["data"] for row in found]
+
+    def engine_url(self, *, is_async: bool = False) -> str:
+        """For SQLAlchemy."""
+        if self.address.kind is Kind.SQLITE:
+            return f"sqlite{'+aiosqlite' if is_async else ''}:///{self.address.database}"
+        driver = "postgresql+psycopg" if self.address.kind is Kind.POSTGRESQL else "mysql+pymysql"
+        return f"{driver}://{self.address.user}@{self.address.host}:{self.address.port}/{self.address.database}"
+
+    def open(self, **options: Any) -> Any:
+        """A connection of the driver, as an application opens it."""
+        at = self.address
+        if at.kind is Kind.SQLITE:
+            return sqlite3.connect(at.database, **options)
+        if at.kind is Kind.POSTGRESQL:
+            return psycopg.connect(host=at.host, port=at.port, user=at.user, dbname=at.database, **options)
+        return pymysql.connect(host=at.host, port=at.port, user=at.user, database=at.database, **options)
+
+
+class Outcomes(Middleware):
+    """Records what middleware sees of messages."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+        """Message IDs, one for each `before_send`."""
+        self.ended: list[tuple[str, str]] = []
+        """Message IDs and outcomes: "stored" or the error's code."""
+
+    def before_send(self, message: OutgoingMessage) -> None:
+        self.begun.append(message.message_id)
+
+    def after_send(self, message: OutgoingMessage, outcome: Receipt | SendFailed) -> None:
+        self.ended.append((message.message_id, "stored" if isinstance(outcome, Receipt) else outcome.code))
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of messages by outcome. Each message must have one at most."""
+        assert len({message_id for message_id, _ in self.ended}) == len(self.ended)
+        assert {message_id for message_id, _ in self.ended} <= set(self.begun)
+        return dict(Counter(outcome for _, outcome in self.ended))

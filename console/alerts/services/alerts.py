@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any, Unpack
 
 from console.alerts.models import Alert, AlertState
-from console.alerts.services.values import with_id
+from console.resource_fields import with_id
 from metaserver.errors import Conflict
 from metaserver.services.changes import Actor, Change, VersionedRequest
 from metaserver.services.resources import Resource

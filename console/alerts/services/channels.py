@@ -20,9 +20,10 @@ from console.alerts.notifiers import (
     notifiers,
 )
 from console.alerts.rules import Event
-from console.alerts.sealing import SealBroken, fingerprint, seal, unseal
-from console.alerts.services.outbox import body_of
-from console.alerts.services.values import NAME, with_id
+from console.alerts.sealing import CHANNELS
+from console.alerts.services.notifications import body_of
+from console.resource_fields import NAME, with_id
+from console.sealing import SealBroken
 from metaserver.errors import Conflict
 from metaserver.services import audit
 from metaserver.services.changes import Change, Request, VersionedRequest, changing
@@ -44,10 +45,6 @@ _OURS = frozenset(
 
 def described(row: AlertChannel) -> dict[str, Any]:
     """A channel as audit entries show it: `secrets` changes when they do, and says nothing of them."""
-    try:
-        sealed = fingerprint(unseal(row.sealed)) if row.sealed else None
-    except SealBroken:
-        sealed = "unreadable"
     return {
         "name": row.name,
         "kind": row.kind,
@@ -55,7 +52,7 @@ def described(row: AlertChannel) -> dict[str, Any]:
         "addresses": row.addresses,
         "headers": row.header_names,
         "has_secret": row.has_secret,
-        "secrets": sealed,
+        "secrets": CHANNELS.fingerprint(row.sealed),
         "is_enabled": row.is_enabled,
     }
 
@@ -242,7 +239,7 @@ def _set(edit: Edit[AlertChannel], values: Mapping[str, Any]) -> bool:
 
 def _set_sealed(row: AlertChannel, given: Mapping[str, Any]) -> bool:
     try:
-        sealed = unseal(row.sealed)
+        sealed = CHANNELS.unseal(row.sealed)
     except SealBroken:
         if "url" not in given:
             raise
@@ -257,5 +254,5 @@ def _set_sealed(row: AlertChannel, given: Mapping[str, Any]) -> bool:
     sealed |= given
     row.has_secret = bool(sealed.get("secret"))
     row.header_names = sorted(sealed.get("headers") or {})
-    row.sealed = seal(sealed)
+    row.sealed = CHANNELS.seal(sealed)
     return dropped

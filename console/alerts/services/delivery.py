@@ -1,4 +1,4 @@
-"""Delivers the notifications of the outbox: at least once each, with increasing delays after failures, and a limited number of
+"""Delivers the notifications that wait: at least once each, with increasing delays after failures, and a limited number of
 attempts.
 """
 
@@ -13,8 +13,8 @@ from django.db.models import F
 from console.alerts.models import Alert, Notification, NotificationState
 from console.alerts.notifiers import SEND_SECONDS, NotDelivered, Notifier, notifiers
 from console.alerts.rules import Event, pause_seconds
-from console.alerts.sealing import SealBroken
 from console.alerts.services.channels import note_outcome
+from console.sealing import SealBroken
 from qmq.clock import Clock, SystemClock
 
 logger = logging.getLogger("qmq.alerts")

@@ -10,7 +10,8 @@ from console.alerts.arrivals import WINDOW_SECONDS_MAX
 from console.alerts.models import Alert, AlertChannel, AlertRule, Resolution
 from console.alerts.rules import Kind, Severity, default_clear_threshold, literal_subject
 from console.alerts.services.closing import close_alerts
-from console.alerts.services.values import GLOB, NAME, SECONDS, TEAM, THRESHOLD, team_problem, with_id
+from console.alerts.services.values import GLOB, SECONDS, THRESHOLD
+from console.resource_fields import NAME, TEAM, team_problem, with_id
 from metaserver import queries
 from metaserver.errors import Conflict, NotAllowed
 from metaserver.services.changes import Actor, Change, Request, VersionedRequest

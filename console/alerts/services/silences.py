@@ -7,7 +7,8 @@ from typing import Any, Unpack
 
 from console.alerts.models import Alert, Silence
 from console.alerts.rules import OF_GROUPS, Kind, literal_subject, matcher
-from console.alerts.services.values import GLOB, TEAM, team_problem, with_id
+from console.alerts.services.values import GLOB
+from console.resource_fields import TEAM, team_problem, with_id
 from metaserver import queries
 from metaserver.domain import may_change
 from metaserver.errors import ChangeRefused, Conflict, NotAllowed

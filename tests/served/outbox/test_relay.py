@@ -15,7 +15,7 @@ import pytest
 
 from qmq.cli import main
 from qmq.clock import SYSTEM_CLOCK
-from qmq.errors import DatabaseFailed, QmqError
+from qmq.errors import DatabaseFailed
 from qmq.outbox import relay as relay_module
 from qmq.outbox.databases import Address, Connection, Kind, connect
 from qmq.outbox.dialects import BACKOFF_SECONDS_MAX, CLOCK_STEP_SECONDS, INLINE_BYTES_MAX, LEASE_TABLE, TABLE
@@ -250,7 +250,7 @@ def test_a_pass_over_many_rows_of_unavailable_subjects_ends_and_the_next_goes_on
     assert not table.rows()
 
 
-def test_a_row_with_an_error_of_its_own_backs_off_and_is_tried_for_ever(table: Table, relays: Relays) -> None:
+def test_a_row_with_an_error_of_its_own_backs_off_and_is_tried_indefinitely(table: Table, relays: Relays) -> None:
     first, second = table.add(*contents(2))
     producer = ScriptedProducer(lambda subject, ids: {"m1": unavailable()} if "m1" in ids else None)
     relay = relays(producer)
@@ -297,7 +297,7 @@ def test_old_rows_are_given_up_only_if_that_is_configured_and_they_can_not_be_se
     done = relays(producer, age_hours_max=-1.0).run_pass()
     assert (done.sent, done.ended) == (1, 2)
     assert {status for status, _, _ in table.rows().values()} == {Status.INVALID}
-    assert all("given up after" in (problem or "") for _, _, problem in table.rows().values())
+    assert all("too old after" in (problem or "") for _, _, problem in table.rows().values())
 
 
 # --- clocks ---------------------------------------------------------------------------------------------------------
@@ -326,7 +326,7 @@ def test_one_relay_at_a_time_serves_a_table_also_with_the_same_label(table: Tabl
 
 
 def lease(table: Table, change: str) -> None:
-    assert table.connection.change(f"UPDATE {LEASE_TABLE} SET {change}")
+    assert table.connection.change(f"UPDATE {LEASE_TABLE} SET {change}") == 1
 
 
 @pytest.mark.parametrize(
@@ -368,29 +368,28 @@ def test_a_lease_row_that_was_deleted_is_made_again(table: Table, relays: Relays
     assert first.run_pass().is_leader
 
 
+TAKEN = "holder = 'another', generation = generation + 1"
+
+
 def test_a_relay_that_was_paused_while_it_sent_deletes_nothing_once_another_holds_the_lease(
     table: Table, relays: Relays
 ) -> None:
+    """The row could be another one with the same ID, in a table that was truncated meanwhile."""
     [row_id] = table.add(content("s", "m"))
-    second = relays()
-
-    def pause(subject: str, ids: list[str]) -> QmqError | None:
-        lease(table, "until_ms = 1")
-        assert second.run_pass().is_leader
-        # The same ID, as in a table that was truncated meanwhile.
-        table.connection.change(f"DELETE FROM {TABLE}")
-        column = "OVERRIDING SYSTEM VALUE " if table.address.kind is Kind.POSTGRESQL else ""
-        sql = (
-            table.statements.insert(1)
-            .partition(" RETURNING")[0]
-            .replace("(content,", "(id, content,")
-            .replace("VALUES (?", f"{column}VALUES ({row_id}, ?")
-        )
-        table.connection.change(sql, [content("s", "another message")])
-        return None
-
-    assert relays(ScriptedProducer(pause)).run_pass().sent == 0
+    done = relays(producer := ScriptedProducer(lambda subject, ids: lease(table, TAKEN))).run_pass()
+    assert producer.stored == ["m"]
+    assert done.sent == 0
     assert list(table.rows()) == [row_id]
+
+
+def test_a_relay_that_lost_its_lease_sends_no_more(
+    table: Table, relays: Relays, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay_module, "MEMORY_BYTES", 1)  # each row is a part of its own
+    table.add(*contents(3))
+    done = relays(producer := ScriptedProducer(lambda subject, ids: lease(table, TAKEN))).run_pass()
+    assert producer.stored == ["m0"]
+    assert not done.is_leader
 
 
 def test_leases_last_and_are_renewed_while_a_pass_runs(
@@ -495,6 +494,16 @@ def test_a_database_that_fails_delays_no_other(table: Table, relays: Relays) -> 
         release.set()
         thread.join()
     assert isinstance(seen["hangs"][0], DatabaseFailed)
+
+
+def test_stopping_ends_passes_after_their_rows(table: Table, relays: Relays, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relay_module, "ROWS_AT_ONCE", 2)
+    table.add(*contents(6))
+    relaying = Relaying(
+        {"one": relays(producer := ScriptedProducer(lambda subject, ids: relaying.stop()))}, lambda *_: None
+    )
+    relaying.run()
+    assert producer.stored == ["m0", "m1"]
 
 
 def test_what_a_relay_raises_unexpectedly_ends_all(table: Table, relays: Relays) -> None:

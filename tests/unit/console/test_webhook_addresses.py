@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from console.alerts.addresses import URL_PATTERN, IllegalUrl, networks_of, parse_url, refusal
+from console.alerts.addresses import URL_PATTERN, IllegalUrl, parse_url, refusal
+from console.host_addresses import networks_of
 
 
 @pytest.mark.parametrize(

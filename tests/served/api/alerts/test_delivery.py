@@ -17,9 +17,11 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from django.core import mail
 from django.core.checks import run_checks
 
-from console.alerts import connections, sealing
+from console import host_addresses
+from console.alerts import connections
 from console.alerts.models import Alert, AlertChannel, Notification
 from console.alerts.notifiers import ANSWER_BYTES_MAX, EmailNotifier, NotDelivered, Notifier, WebhookNotifier
+from console.alerts.sealing import CHANNELS
 from console.alerts.services import Delivered, deliver, delivery, evaluate
 from console.alerts.services.channels import create_channel, try_channel, update_channel
 from console.alerts.services.rules import create_rule
@@ -394,7 +396,7 @@ def test_a_name_that_is_not_resolved_in_time_is_not_waited_for():
 
     channel = webhook("https://hooks.example.com/")
     try:
-        for _ in range(connections.RESOLVERS_MAX):
+        for _ in range(host_addresses.RESOLVERS_MAX):
             assert "DNS lookup timed out" in str(refused(channel, WebhookNotifier(resolver, timeout_seconds=0.02)))
         assert "already pending" in str(refused(channel, WebhookNotifier(resolver, timeout_seconds=0.02)))
     finally:
@@ -465,14 +467,14 @@ def test_secrets_are_encrypted_in_the_database():
     text = json.dumps(AlertChannel.objects.values().get(), default=str)
     assert SECRET not in text
     assert "hidden" not in text
-    assert sealing.unseal(channel.sealed)["secret"] == SECRET
+    assert CHANNELS.unseal(channel.sealed)["secret"] == SECRET
 
 
 def test_an_old_key_still_opens_and_a_lost_one_says_what_to_do(settings: Any):
     settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "one", []
     channel = webhook("https://example.com/", secret=SECRET)
     settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "two", ["one"]
-    assert sealing.unseal(channel.sealed)["secret"] == SECRET
+    assert CHANNELS.unseal(channel.sealed)["secret"] == SECRET
     settings.SECRET_KEY_FALLBACKS = []
     fire("hook")
     assert deliver(at(1)) == Delivered(failed=1)
@@ -486,11 +488,11 @@ def test_a_new_origin_does_not_get_the_old_secret():
     change = update_channel(str(channel.pk), {"url": "https://example.com/b"}, actor=ACTOR)
     channel.refresh_from_db()
     assert change.notes == ()
-    assert sealing.unseal(channel.sealed)["secret"] == SECRET
+    assert CHANNELS.unseal(channel.sealed)["secret"] == SECRET
     change = update_channel(str(channel.pk), {"url": "https://evil.example.org/"}, actor=ACTOR)
     channel.refresh_from_db()
     assert change.notes
-    assert sealing.unseal(channel.sealed) == {"url": "https://evil.example.org/"}
+    assert CHANNELS.unseal(channel.sealed) == {"url": "https://evil.example.org/"}
     assert (channel.has_secret, channel.header_names) == (False, [])
 
 

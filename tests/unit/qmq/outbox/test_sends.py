@@ -168,6 +168,14 @@ async def test_an_outage_blames_no_row() -> None:
     assert stored == {1, 2, 3}
 
 
+async def test_an_outage_does_not_blame_the_only_row_of_a_subject() -> None:
+    clock = ManualClock()
+    sends = Sends(ScriptedProducer(lambda subject, ids: unavailable()), clock)
+    for _ in range(5):
+        assert not (await sends.send(rows("a", 1))).failed
+        clock.advance(REST_SECONDS)
+
+
 async def test_the_number_of_remembered_subjects_is_limited() -> None:
     sends = Sends(ScriptedProducer(), ManualClock())
     for number in range(SUBJECTS_MAX + 1):

@@ -1,0 +1,1 @@
+"""Changes of registered databases and of their rows."""

@@ -1,0 +1,29 @@
+"""Stores what passes over registered databases came to. No version is raised: nothing that an operator decides changes."""
+
+from datetime import datetime
+from typing import Any
+
+from console.outbox.models import OutboxDatabase
+from console.outbox.passes import Passed
+
+_NO_ERROR: dict[str, Any] = {"error": "", "error_code": "", "error_since": None}
+ERROR_CHARS_MAX = 500
+
+
+def note_pass(passed: Passed, now: datetime) -> None:
+    """Store the numbers or the failure of a pass, unless the database was changed since the pass began."""
+    rows = OutboxDatabase.objects.filter(pk=passed.row.pk, version=passed.row.version)
+    if passed.failure is not None:
+        rows.filter(error_since__isnull=True).update(error_since=now)
+        rows.update(error=str(passed.failure)[:ERROR_CHARS_MAX], error_code=passed.failure.code)
+        return
+    if passed.counts is None:
+        rows.exclude(error_code="").update(**_NO_ERROR)
+        return
+    counts = passed.counts
+    # The digits behind the label make holders unique, and tell nobody anything.
+    leader = (counts.leader or "").rpartition("#")
+    rows.update(
+        measured_at=now, pending=counts.pending, failed=counts.failed, oldest_ms=max(0, counts.oldest_ms or 0),
+        leader=leader[0] or leader[2], rows_per_second=passed.rows_per_second, **_NO_ERROR,
+    )  # fmt: skip
