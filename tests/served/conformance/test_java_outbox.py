@@ -48,6 +48,8 @@ from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("java_tools")
 
+JAVA_TABLE = "qmq_produce.qmq_msg_queue"
+"""Where Java programs write unless they are told otherwise, and all that QMQ's watchdog reads."""
 DAY = timedelta(days=1)
 REFUSED_BYTES = 40_000
 """A property that a broker refuses for good."""
@@ -69,11 +71,27 @@ class Outbox:
     def __init__(self, client: JavaClient, name: str, url: str, table: str) -> None:
         address = Address.parse(url.partition("?")[0])
         self.client, self.name = client, name
-        self.table = Table(address, table or "qmq_produce.qmq_msg_queue")
+        if not table:
+            self._make_as_qmq(address)
+        self.table = Table(address, table or JAVA_TABLE)
+        if not table:
+            self.table.connection.change(f"ALTER TABLE {JAVA_TABLE} ADD last_error varchar(500) NULL")
         self.table.connection.change("CREATE TABLE business (id int PRIMARY KEY)")
         scheme = "mariadb" if address.kind is Kind.MYSQL else "postgresql"
         jdbc = f"jdbc:{scheme}://{address.host}:{address.port}/{address.database}?user={address.user}"
         client.do("openOutbox", outbox=name, url=jdbc, table=table)
+
+    @staticmethod
+    def _make_as_qmq(address: Address) -> None:
+        """Make the table as it is where QMQ's Java programs are in use, without our column."""
+        connection = connect(address)
+        connection.change(
+            f"CREATE TABLE {JAVA_TABLE} (id bigint(20) NOT NULL AUTO_INCREMENT PRIMARY KEY, content longtext NOT NULL,"
+            " status smallint(6) NOT NULL DEFAULT 0, error int unsigned NOT NULL DEFAULT 0, create_time datetime NOT NULL,"
+            " update_time timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP)"
+            " ENGINE = InnoDB DEFAULT CHARSET = utf8mb4"
+        )
+        connection.close()
 
     def clear(self) -> None:
         self.table.connection.change(f"DELETE FROM {self.table.table}")
@@ -112,7 +130,7 @@ class Outbox:
 
 @pytest.fixture(scope="module")
 def outboxes(client: JavaClient, mariadb_server: Server, postgresql_server: Server) -> Iterator[dict[str, Outbox]]:
-    """By name: a table of a name of its own, the table that Java uses by default, and one in PostgreSQL."""
+    """By name: a table of a name of its own, one of QMQ with our column added, and one in PostgreSQL."""
     with ExitStack() as stack:
         stack.enter_context(own_database(mariadb_server.url, "qmq_produce"))
         found = {}
