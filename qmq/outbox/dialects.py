@@ -103,8 +103,8 @@ _AGE_MS = {
     Kind.MYSQL: "cast(CASE error WHEN 0 THEN timestampdiff(microsecond, update_time, current_timestamp(6))"
     " ELSE timestampdiff(microsecond, create_time, utc_timestamp(6)) END / 1000 as signed)",
 }
-"""Java programs write MySQL's `create_time` in their own time zone, which nothing in the row tells. A row without errors was last
-changed when it was made, and `update_time` has a zone."""
+"""Java programs write MySQL's `create_time` in their own time zone, which the row does not contain. A row without errors was last
+changed when it was inserted, and `update_time` is a time in UTC."""
 
 
 def marks(count: int, mark: str = "?") -> str:

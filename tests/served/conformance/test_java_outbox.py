@@ -22,7 +22,7 @@ from qmq.client.middleware import OutgoingMessage
 from qmq.clock import SYSTEM_CLOCK
 from qmq.errors import QmqError
 from qmq.outbox.databases import Address, Kind, connect
-from qmq.outbox.dialects import TABLE
+from qmq.outbox.dialects import TABLE, ddl
 from qmq.outbox.relay import Pass, Relay
 from qmq.outbox.rows import Status, content_of
 from qmq.protocol.messages import KEY_SCHEDULE, Message
@@ -75,7 +75,8 @@ class Outbox:
             self._make_as_qmq(address)
         self.table = Table(address, table or JAVA_TABLE)
         if not table:
-            self.table.connection.change(f"ALTER TABLE {JAVA_TABLE} ADD last_error varchar(500) NULL")
+            [added] = [line for line in ddl(Kind.MYSQL, JAVA_TABLE).splitlines() if "ALTER TABLE" in line]
+            self.table.connection.change(added.removeprefix("-- "))
         self.table.connection.change("CREATE TABLE business (id int PRIMARY KEY)")
         scheme = "mariadb" if address.kind is Kind.MYSQL else "postgresql"
         jdbc = f"jdbc:{scheme}://{address.host}:{address.port}/{address.database}?user={address.user}"
@@ -390,6 +391,21 @@ async def test_javas_watchdog_reads_and_sends_our_rows(
         delivery = received[message.message_id]
         # The watchdog adds its row to each message.
         assert shape(delivery.message) == ({**message.properties, "qmq_sequence": str(row_id)}, message.tags)
+
+
+async def test_javas_watchdog_changes_numbers_of_java_which_our_relay_does_not(
+    default_outbox: Outbox, served: System, subject: str
+) -> None:
+    # docs/how-to/migrate-from-qmq.md says so; hence the texts in our rows.
+    typed = {"count": ["int", "-17"], "total": ["long", "17"], "rate": ["float", "0.5"], "paid": ["boolean", "true"]}
+    await asyncio.to_thread(default_outbox.run, "crash", {"subject": subject, "typed": typed})
+    [row_id] = default_outbox.table.rows()
+    default_outbox.table.set(row_id, age_seconds=120)
+    (read,) = await asyncio.to_thread(default_outbox.watch)
+    assert {key: read["attributes"][key] for key in typed} == {"count": -17.0, "total": "17", "rate": 0.5, "paid": True}
+    (delivery,) = await receive(served, subject, 1)
+    found = {key: delivery.properties[key] for key in typed}
+    assert found == {"count": "-17.0", "total": "17", "rate": "0.5", "paid": "true"}
 
 
 async def test_javas_watchdog_sends_our_delayed_rows_to_a_delay_node(

@@ -209,10 +209,6 @@ final class Outbox {
         facts.addProperty("dueMs", due == null ? null : due.getTime());
         facts.addProperty("isDurable", message.isDurable());
         facts.add("tags", new Gson().toJsonTree(message.getTags()));
-        JsonObject attributes = new JsonObject();
-        for (Map.Entry<String, Object> each : message.getAttrs().entrySet()) {
-            attributes.addProperty(each.getKey(), (String) each.getValue());
-        }
-        facts.add("attributes", attributes);
+        facts.add("attributes", new Gson().toJsonTree(message.getAttrs()));
     }
 }
