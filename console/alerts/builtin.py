@@ -30,6 +30,9 @@ BUILTIN: dict[str, dict[str, Any]] = {
     "duplicate_ids": _warning("Duplicate consumer IDs", 0.0, for_seconds=120, clear_for_seconds=60),
     "lateness": _warning("Delayed messages more than 5 seconds late", 5.0, for_seconds=10, clear_for_seconds=60),
     "job_late": _warning("Background job overdue", 3.0),
+    "outbox_age": _warning("Outbox more than 5 minutes behind", 300.0),
+    "outbox_failed": _warning("Outbox rows wait for an operator", 0.0),
+    "outbox_unreachable": _warning("Outbox database can't be used", 0.0, for_seconds=60),
     "unknown": _warning("No measurements for a minute", 0.0, for_seconds=60, clear_for_seconds=10),
 }
 """By key, which is the rule's kind unless it says another."""

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from console.alerts.rules import Kind
+from console.outbox.models import OutboxDatabase
+from console.outbox.numbers import Numbers, Unknown
 from metaserver.memory.members import Members
 from qmq.protocol.names import retry_subject, split_subject
 
@@ -32,6 +34,8 @@ class Reading:
     """Of a consumer group: the pending retries that its lag contains."""
     is_consequence: bool = False
     """Not measured because a node is unavailable; the alert is raised for the node."""
+    owner: str = ""
+    """The alert's owner, where it is not that of a subject."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +138,17 @@ def of_jobs(jobs: Iterable[JobRun]) -> Iterator[Reading]:
             late = max(0.0, job.succeeded_before_seconds) / job.interval_seconds
             yield Reading(Kind.JOB_LATE, job.name, late)
             yield Reading(Kind.UNKNOWN, job.name, 0.0)
+
+
+def of_outboxes(databases: Iterable[tuple[OutboxDatabase, Numbers]]) -> Iterator[Reading]:
+    """From registered databases that are enabled."""
+    for row, numbers in databases:
+        reason = {None: "", Unknown.FAILED: row.error_code}.get(numbers.unknown, "not measured lately")
+        is_unusable = {None: 0.0, Unknown.FAILED: 1.0}.get(numbers.unknown)
+        failed = None if numbers.failed is None else float(numbers.failed)
+        yield Reading(Kind.OUTBOX_AGE, row.name, numbers.oldest_seconds, reason, owner=row.owner)
+        yield Reading(Kind.OUTBOX_FAILED, row.name, failed, reason, owner=row.owner)
+        yield Reading(Kind.OUTBOX_UNREACHABLE, row.name, is_unusable, reason, owner=row.owner)
 
 
 def _of_group(

@@ -49,6 +49,12 @@ class Kind(StrEnum):
     """Seconds, the 99th percentile; of a delay node."""
     JOB_LATE = "job_late"
     """Intervals since the last success; of a background job."""
+    OUTBOX_AGE = "outbox_age"
+    """Seconds since the oldest unsent row was written; of a registered database."""
+    OUTBOX_FAILED = "outbox_failed"
+    """Rows that wait for an operator; of a registered database."""
+    OUTBOX_UNREACHABLE = "outbox_unreachable"
+    """1 while the relay can't use a registered database, else 0."""
     UNKNOWN = "unknown"
     """1 while something can't be measured, else 0; of a consumer group, node or background job. Fires after `for_seconds`."""
 

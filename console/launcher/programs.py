@@ -14,7 +14,7 @@ from qmq.net import node_secret
 REDIS_MEMORY = "256mb"
 """Of the Redis that `up` starts; it holds live numbers, rate limits and words to run, nothing that must not be lost."""
 WORKERS = "2"
-"""Background jobs that run at a time, without the one for analytics."""
+"""Background jobs that run at a time, without those for analytics and outboxes."""
 
 
 COPIES = 2
@@ -172,19 +172,18 @@ def programs(data_dir: str, ports: Ports, password: str, copies: int = COPIES) -
     celery = (python, "-m", "celery", "-A", "console.celery", "--quiet")
     worker = (*celery, "worker", "--loglevel", "warning", "--without-mingle", "--without-gossip")
     queue = settings.CELERY_TASK_DEFAULT_QUEUE
+    # One process, not two: a pool would be a second copy of the console in memory.
+    alone = ("--pool", "solo", "--without-heartbeat")
+    outbox = (*alone, "--queues", settings.OUTBOX_QUEUE, "--hostname", "outbox@%h")
     found += [
         Program("collector", (python, "-m", "console.manage", "collect"), "", shared),
         Program("worker", (*worker, "--queues", queue, "--concurrency", WORKERS), "", shared),
+        Program("outbox", (*worker, *outbox), "", shared),
         Program("beat", (*celery, "beat", "--loglevel", "warning", "--pidfile", ""), "", shared),
     ]
     if settings.ANALYTICS_EVERY_SECONDS:
-        # One process, not two: a pool would be a second copy of the console in memory, which waits for the jobs' process.
-        alone = (
-            "--queues", settings.ANALYTICS_QUEUE, "--pool", "solo", "--hostname", "analytics@%h", "--without-heartbeat",
-        )  # fmt: skip
-        found.insert(-1, Program("analytics", (*worker, *alone), "", shared))
-    alone = ("--queues", settings.OUTBOX_QUEUE, "--pool", "solo", "--hostname", "outbox@%h", "--without-heartbeat")
-    found.insert(-1, Program("outbox", (*worker, *alone), "", shared))
+        analytics = (*alone, "--queues", settings.ANALYTICS_QUEUE, "--hostname", "analytics@%h")
+        found.insert(-1, Program("analytics", (*worker, *analytics), "", shared))
     return found
 
 

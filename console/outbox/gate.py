@@ -15,12 +15,6 @@ WAIT_SECONDS = 2.0
 """How long a request waits for its turn."""
 
 
-class GateBusy(QmqError):
-    """Other requests use the database."""
-
-    code = "outbox_database.busy"
-
-
 class Gate:
     """Admits a number of requests in all, and a number for each database."""
 
@@ -33,11 +27,11 @@ class Gate:
 
     @contextmanager
     def entered(self, key: Hashable) -> Iterator[None]:
-        """Admitted for a database in the block. Raises GateBusy when there was no place within `wait_seconds`."""
+        """Admitted for a database in the block. Raises QmqError when there was no place within `wait_seconds`."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._has_room(key), self._wait_seconds):
                 text = "Other requests are using this database, or too many databases are in use. Try again shortly."
-                raise GateBusy(text, retriable=True)
+                raise QmqError(text, code="outbox_database.busy", retriable=True)
             self._inside[key] += 1
         try:
             yield

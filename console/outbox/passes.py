@@ -148,7 +148,11 @@ class Passes:
         self._ended.wait(max(0.0, min([seconds, *(left for left in due if left > 0)])))
 
     def close(self) -> list[Passed]:
-        """End all passes after the rows that they are sending, and give all leases back; the passes that have ended."""
+        """End all passes after the rows that they are sending, and give all leases back. Can be repeated.
+
+        Returns:
+            the passes that have ended.
+        """
         for seat in self._seats.values():
             seat.relay.stop()
         running = [seat.future for seat in (*self._seats.values(), *self._leaving) if seat.future is not None]
@@ -157,6 +161,8 @@ class Passes:
         ended = [passed for seat in self._seats.values() if (passed := self._collect(seat)) is not None]
         for seat in (*self._seats.values(), *self._leaving):
             self._pool.submit(seat.relay.close)
+        self._seats.clear()
+        self._leaving.clear()
         self._pool.shutdown()
         return ended
 

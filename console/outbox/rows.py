@@ -59,7 +59,7 @@ def opened(row: OutboxDatabase) -> Iterator[tuple[Connection, Statements]]:
     """A connection to a database for one request.
 
     Raises:
-        GateBusy: other requests use it.
+        QmqError: other requests use it.
         DatabaseFailed: it can't be used, retriable: the error does not name its address, which is logged.
         SealBroken: its password can't be read.
     """
@@ -85,7 +85,7 @@ def read_page(
 
     Raises:
         ChangeRefused: the cursor belongs to another query.
-        GateBusy, DatabaseFailed, SealBroken: as `opened`.
+        QmqError: as `opened`.
     """
     query = ("outbox_rows", row.pk, sorted(statuses))
     after = 0 if cursor is None else int(decode_cursor(cursor, query))

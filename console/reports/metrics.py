@@ -6,13 +6,15 @@ What is not known has no sample (a gap in the graph, never 0) and is counted in 
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from ipaddress import ip_address, ip_network
 from typing import Any
 
 from django.conf import settings
+from django.db import Error as DatabaseError
 from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
 from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -23,6 +25,9 @@ from console.accounts.principals import principal_of
 from console.accounts.roles import Right
 from console.accounts.tokens import find_token
 from console.http.verified import verified
+from console.outbox.models import OutboxDatabase
+from console.outbox.numbers import Numbers, Unknown
+from console.outbox.queries import enabled_numbers
 from console.snapshot.bus import SNAPSHOT_MS, read_stored
 from console.snapshot.state import Entry, State, empty
 from qmq.clock import SYSTEM_CLOCK, Clock
@@ -63,6 +68,12 @@ _NODE = {
     "overdue": ("qmq_system_overdue_messages", "Delayed messages past their due time"),
     "delivered_per_second": ("qmq_system_delayed_deliveries_per_second", "Delayed messages delivered per second"),
 }
+_OUTBOX = {
+    "pending": ("qmq_outbox_pending_rows", "Unsent rows, counted up to 100,000"),
+    "failed": ("qmq_outbox_failed_rows", "Rows that wait for an operator, counted up to 100,000"),
+    "oldest_seconds": ("qmq_outbox_oldest_seconds", "Age of the oldest unsent row"),
+    "rows_per_second": ("qmq_outbox_rows_per_second", "Rows sent per second by this system's relay"),
+}
 _COLLECTOR = {
     "last_beat_seconds": ("qmq_collector_beat_timestamp_seconds", "Time of the collector's last cycle"),
     "duration_seconds": ("qmq_collector_beat_seconds", "Duration of the collector's last cycle"),
@@ -82,12 +93,20 @@ class SystemMetrics(Collector):
         snapshot: as stored; None: there is none.
         health: the collector's; None: none was ever stored.
         problem: why there is no snapshot, in a word; "" when there is one.
+        outboxes: registered databases that are enabled; None: they can't be read.
     """
 
-    def __init__(self, snapshot: Mapping[str, Any] | None, health: Mapping[str, Any] | None, problem: str) -> None:
+    def __init__(
+        self,
+        snapshot: Mapping[str, Any] | None,
+        health: Mapping[str, Any] | None,
+        problem: str,
+        outboxes: Sequence[tuple[OutboxDatabase, Numbers]] | None,
+    ) -> None:
         self._state: State = {**empty(), **snapshot["state"]} if snapshot is not None else empty()
         self._health = health
         self._problem = problem
+        self._databases = outboxes
         self._unknown: Counter[str] = Counter()
         self._left_out: Counter[str] = Counter()
 
@@ -97,6 +116,7 @@ class SystemMetrics(Collector):
         yield from self._nodes()
         yield from self._broker_groups()
         yield from self._jobs()
+        yield from self._outboxes()
         yield from self._collector()
         left_out = GaugeMetricFamily(
             "qmq_system_left_out", "Objects without series because of the limit", labels=["what"]
@@ -106,7 +126,7 @@ class SystemMetrics(Collector):
         yield left_out
         unknown = GaugeMetricFamily("qmq_unknown", "Values that could not be measured", labels=["what"])
         self._unknown["snapshot"] += 1 if self._problem else 0
-        for what in ("snapshot", "subject", "group", "node"):
+        for what in ("snapshot", "subject", "group", "node", "database"):
             unknown.add_metric([what], self._unknown[what])
         yield unknown
 
@@ -179,6 +199,22 @@ class SystemMetrics(Collector):
             failures.add_metric([name], int(entry["failures"]))
         yield from (succeeded, late, failures)
 
+    def _outboxes(self) -> Iterable[Metric]:
+        found = self._databases
+        self._unknown["database"] += 1 if found is None else sum(numbers.unknown is not None for _, numbers in found)
+        for field, (name, text) in _OUTBOX.items():
+            family = GaugeMetricFamily(name, text, labels=["database"])
+            for row, numbers in found or ():
+                value = getattr(numbers, field)
+                if value is not None:
+                    family.add_metric([row.name], value)
+            yield family
+        usable = GaugeMetricFamily("qmq_outbox_usable", "1 if the relay can use the database", labels=["database"])
+        for row, numbers in found or ():
+            if numbers.unknown in (None, Unknown.FAILED):
+                usable.add_metric([row.name], int(numbers.unknown is None))
+        yield usable
+
     def _collector(self) -> Iterable[Metric]:
         if self._health is not None:
             health = [{**self._health, "last_beat_seconds": self._health["last_beat_ms"] / 1000}]
@@ -187,9 +223,11 @@ class SystemMetrics(Collector):
 
 
 def exposition(
-    read: Callable[[], tuple[dict[str, Any] | None, dict[str, Any] | None]], now_ms: int
+    read: Callable[[], tuple[dict[str, Any] | None, dict[str, Any] | None]],
+    now_ms: int,
+    outboxes: Sequence[tuple[OutboxDatabase, Numbers]] | None = (),
 ) -> tuple[bytes, str]:
-    """The page and its content type. `read` gives (snapshot, health) or raises RedisError."""
+    """The page and its content type. `read` gives (snapshot, health) or raises RedisError; `outboxes`: see SystemMetrics."""
     try:
         snapshot, health = read()
         problem = "" if snapshot is not None else "no snapshot"
@@ -199,7 +237,7 @@ def exposition(
         # A Redis that stood still forgets late; old numbers are shown as none.
         snapshot, problem = None, "old snapshot"
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(SystemMetrics(snapshot, health, problem))
+    registry.register(SystemMetrics(snapshot, health, problem, outboxes))
     return generate_latest(registry), CONTENT_TYPE_LATEST
 
 
@@ -222,7 +260,16 @@ class MetricsPage:
             return self._page
 
 
-_page = MetricsPage(lambda: exposition(lambda: read_stored(settings.REDIS_URL), time.time_ns() // 1_000_000))
+def _outboxes() -> Sequence[tuple[OutboxDatabase, Numbers]] | None:
+    try:
+        return enabled_numbers(timezone.now())
+    except DatabaseError:
+        return None
+
+
+_page = MetricsPage(
+    lambda: exposition(lambda: read_stored(settings.REDIS_URL), time.time_ns() // 1_000_000, _outboxes())
+)
 
 
 def _is_allowed_address(request: HttpRequest) -> bool:

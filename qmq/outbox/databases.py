@@ -385,7 +385,7 @@ def _postgresql_code(error: Exception) -> str:
         text = str(error)
         if "authentication failed" in text or "pg_hba.conf" in text or "does not exist" in text:
             return "access_denied"
-        return "timeout" if "no response within" in text else "unreachable"
+        return "timeout" if "no response within" in text or "timeout expired" in text else "unreachable"
     return "statement_failed"
 
 

@@ -21,7 +21,7 @@ from console.alerts.notifiers import (
 )
 from console.alerts.rules import Event
 from console.alerts.sealing import CHANNELS
-from console.alerts.services.outbox import body_of
+from console.alerts.services.notifications import body_of
 from console.resource_fields import NAME, with_id
 from console.sealing import SealBroken
 from metaserver.errors import Conflict

@@ -6,7 +6,7 @@ from typing import Any
 from django.db.models import F, QuerySet
 
 from console.alerts.models import Alert, AlertState, Resolution, Silence
-from console.alerts.services.outbox import Outbox
+from console.alerts.services.notifications import Notifications
 from metaserver.services.changes import delete_some
 
 KEEP = timedelta(days=90)
@@ -15,16 +15,16 @@ BATCH_ROWS = 500
 
 def close_alerts(alerts: "QuerySet[Alert]", resolution: Resolution, now: datetime) -> int:
     """End open alerts whatever their value, in the caller's transaction; how many."""
-    outbox, closed = Outbox(), 0
+    notifications, closed = Notifications(), 0
     for alert in alerts.select_for_update():
         if alert.state == AlertState.PENDING:
             alert.delete()
         else:
-            closed += resolve(alert, resolution, now, outbox)[0]
+            closed += resolve(alert, resolution, now, notifications)[0]
     return closed
 
 
-def resolve(alert: Alert, resolution: Resolution, now: datetime, outbox: Outbox) -> tuple[int, int, int]:
+def resolve(alert: Alert, resolution: Resolution, now: datetime, notifications: Notifications) -> tuple[int, int, int]:
     """End a firing alert: alerts resolved (0 or 1), notifications written, notifications that did not fit."""
     changed = change_alert(
         alert, state=AlertState.RESOLVED, resolved_at=now, resolution=resolution, open_key=None, held_from=None,
@@ -33,7 +33,7 @@ def resolve(alert: Alert, resolution: Resolution, now: datetime, outbox: Outbox)
     if not changed:
         return 0, 0, 0
     # Channels that were notified that it fires get its end too, silenced or not: an open page is closed.
-    notified, refused = outbox.notify_resolved(alert, now) if alert.announced_at is not None else (0, 0)
+    notified, refused = notifications.notify_resolved(alert, now) if alert.announced_at is not None else (0, 0)
     return 1, notified, refused
 
 

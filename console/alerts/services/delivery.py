@@ -1,4 +1,4 @@
-"""Delivers the notifications of the outbox: at least once each, with increasing delays after failures, and a limited number of
+"""Delivers the notifications that wait: at least once each, with increasing delays after failures, and a limited number of
 attempts.
 """
 

@@ -20,10 +20,11 @@ from console.alerts.readings import READINGS_MAX, JobRun, Reading
 from console.alerts.rules import ROLE_CHANGES_SECONDS, Conditions, Event, Kind, Phase, Severity, State, matcher, step
 from console.alerts.services.closing import change_alert, last_values, milliseconds, resolve
 from console.alerts.services.dead_letters import count_dead_letters
-from console.alerts.services.outbox import Outbox
+from console.alerts.services.notifications import Notifications
 from console.alerts.services.rules import RULES_MAX
 from console.alerts.services.silences import IsSilenced, silenced_at
 from console.models import BackgroundJob
+from console.outbox.queries import enabled_numbers
 from metaserver import queries
 
 logger = logging.getLogger("qmq.alerts")
@@ -44,6 +45,7 @@ _OPEN_PLACE = 1 << 62
 _CRITICAL_PLACE = 1 << 61
 _FROM_DATABASE = {
     Kind.GROUP_STATE, Kind.JOB_LATE, Kind.COPIES, Kind.BELOW_MINIMUM, Kind.NO_CANDIDATE, Kind.ROLE_CHANGES, Kind.REPLICATION,
+    Kind.OUTBOX_AGE, Kind.OUTBOX_FAILED, Kind.OUTBOX_UNREACHABLE,
 }  # fmt: skip
 """Kinds whose targets are known whether or not there is a snapshot."""
 
@@ -93,7 +95,7 @@ class _Look:
         self._is_complete = snapshot is not None and readings.is_complete(snapshot)
         self._job_intervals = job_intervals
         self._silenced: IsSilenced = silenced_at(now)
-        self._outbox = Outbox()
+        self._notifications = Notifications()
         self._done: Counter[str] = Counter()
         self._urgent: list[Callable[[], Counter[str]]] = []
         self._openings: list[Callable[[], Counter[str]]] = []
@@ -141,6 +143,7 @@ class _Look:
                 queries.role_changes(self._now - timedelta(seconds=ROLE_CHANGES_SECONDS)),
             ),
             readings.of_jobs(self._jobs()),
+            readings.of_outboxes(enabled_numbers(self._now)),
             readings.of_snapshot(self._snapshot),
         )
         by_kind: dict[Kind, list[Reading]] = {kind: [] for kind in Kind}
@@ -248,7 +251,7 @@ class _Look:
             rule_name=rule.name,
             kind=rule.kind,
             target=reading.target,
-            owner=self._owners.get(reading.subject) or "",
+            owner=reading.owner or self._owners.get(reading.subject) or "",
             severity=rule.severity,
             threshold=rule.threshold,
             state=AlertState.PENDING,
@@ -284,13 +287,13 @@ class _Look:
     def _announce(self, rule: AlertRule, alert: Alert) -> Counter[str]:
         if not change_alert(alert, announced_at=self._now):
             return Counter()
-        notified, refused = self._outbox.notify(alert, Event.FIRING, rule.channels.all(), self._now)
+        notified, refused = self._notifications.notify(alert, Event.FIRING, rule.channels.all(), self._now)
         if refused:
             Alert.objects.filter(pk=alert.pk).update(failed_count=F("failed_count") + refused)
         return Counter(notifications=notified, left_out=refused)
 
     def _resolved(self, alert: Alert, resolution: Resolution) -> Counter[str]:
-        resolved, notified, refused = resolve(alert, resolution, self._now, self._outbox)
+        resolved, notified, refused = resolve(alert, resolution, self._now, self._notifications)
         return Counter(resolved=resolved, notifications=notified, left_out=refused)
 
     def _remember(self, alert: Alert, state: State) -> Counter[str]:

@@ -19,6 +19,9 @@ export const BUILTIN: Readonly<Record<string, string>> = {
   "Duplicate consumer IDs": "duplicate_ids",
   "Delayed messages more than 5 seconds late": "lateness",
   "Background job overdue": "job_late",
+  "Outbox more than 5 minutes behind": "outbox_age",
+  "Outbox rows wait for an operator": "outbox_failed",
+  "Outbox database can't be used": "outbox_unreachable",
   "No measurements for a minute": "unknown",
 };
 

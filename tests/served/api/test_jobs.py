@@ -32,7 +32,7 @@ def test_every_loop_is_listed_with_how_its_last_run_went(admin: APIClient, monke
     rows = {row["name"]: row for row in admin.get(LIST).json()["results"]}
     assert set(rows) == set(jobs.JOBS)
     assert all(row["is_late"] and row["runs"] == "0" and not row["is_running"] for row in rows.values())
-    assert {name for name, row in rows.items() if row["queue"] != "qmq"} == {"analytics"}
+    assert {name for name, row in rows.items() if row["queue"] != "qmq"} == {"analytics", "outbox"}
     assert jobs.run("cleanups").ran
     row = admin.get(f"{LIST}cleanups/").json()
     assert (row["is_late"], row["runs"], row["failures"], row["error"]) == (False, "1", "0", "")

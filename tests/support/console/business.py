@@ -11,6 +11,7 @@ from qmq.client.middleware import OutgoingMessage
 from qmq.outbox.databases import Address, Connection, Kind, connect
 from qmq.outbox.dialects import Statements, ddl_statements
 from qmq.outbox.rows import Status, content_of
+from qmq.protocol.messages import KEY_CREATED
 from tests.support.servers.services import Server, own_database
 
 _OLD = {
@@ -22,7 +23,8 @@ _OLD = {
 
 def content(subject: str = "orders", message_id: str = "m-1", **properties: str) -> str:
     """The content of a row."""
-    return content_of(OutgoingMessage(subject, message_id, properties or {"data": "{}"}, (), None))
+    created = {KEY_CREATED: "1700000000000"}
+    return content_of(OutgoingMessage(subject, message_id, created | (properties or {"data": "{}"})))
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from console.alerts.rules import Kind, Severity
 from console.analytics import services as analytics
 from console.analytics.models import AnalyticsRun
 from console.analytics.steps import Step
+from console.outbox.models import OutboxDatabase
 from metaserver.choices import GroupKind, GroupState
 from metaserver.models import AuditEntry, BrokerGroup, ConsumerGroup, Node, Subject, SubjectRoute, Team
 from tests.support.analytics.summaries import lag_row
@@ -136,6 +137,9 @@ def fill(person: User, count: int = SUBJECTS) -> dict[str, str]:
     moment_ms -= moment_ms % Step.TEN_MINUTES.ms
     summaries = [lag_row(moment_ms, f"subject{number:04}", "group0") for number in range(OTHERS)]
     analytics.publish(run, "lag", summaries, step=Step.TEN_MINUTES)
+    databases = OutboxDatabase.objects.bulk_create(
+        [OutboxDatabase(name=f"database{number:03}", kind="sqlite", database="none") for number in range(OTHERS)]
+    )
     # MariaDB does not say the keys of rows made in bulk.
     return {
         "subject": subjects[1].name,
@@ -155,6 +159,7 @@ def fill(person: User, count: int = SUBJECTS) -> dict[str, str]:
         "alert": str(Alert.objects.get(open_key=alerts[1].open_key).pk),
         "silence": str(Silence.objects.get(rule=silences[1].rule).pk),
         "channel": str(AlertChannel.objects.get(name=channels[1].name).pk),
+        "database": str(OutboxDatabase.objects.get(name=databases[1].name).pk),
         "table": "lag",
         "run_id": str(AnalyticsRun.objects.filter(started_at=runs[1].started_at).values_list("pk", flat=True)[0]),
     }

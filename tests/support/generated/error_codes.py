@@ -11,7 +11,7 @@ from rest_framework import exceptions
 from tests.support.servers.processes import PROJECT
 
 FOLDERS = ("api", "console/accounts", "console/alerts/services", "console/analytics", "console/cluster", "console/jobs",
-           "metaserver/services")  # fmt: skip
+           "console/outbox", "metaserver/services")  # fmt: skip
 """Where requests of the API are answered."""
 FILES = ("console/http/admission.py", "console/cursors.py")
 STATUSES = {
@@ -25,13 +25,22 @@ OF_FRAMEWORK = (
     exceptions.Throttled, exceptions.UnsupportedMediaType, exceptions.ValidationError,
 )  # fmt: skip
 """Errors of REST framework that have no code of ours."""
+_OF_DATABASES = tuple(
+    f"database.{word}"
+    for word in (
+        "access_denied", "address_forbidden", "conflict", "driver_missing", "statement_failed", "table_differs",
+        "table_missing", "timeout", "unreachable",
+    )
+)  # fmt: skip
 ELSEWHERE = {
-    400: ("apply.invalid", "delay.too_far", "protocol.misuse", "request.unknown_field", "request.unknown_parameter"),
+    400: (
+        "apply.invalid", "delay.too_far", "protocol.misuse", "request.unknown_field", "request.unknown_parameter", *_OF_DATABASES,
+    ),
     403: ("access.reauthenticate",),
     409: ("delayed.count_differs", "switch_over.rejected"),
     412: ("change.stale",),
-    503: ("database.away", "database.busy", "net.timeout", "net.unreachable"),
-}
+    503: ("database.away", "database.busy", "net.timeout", "net.unreachable", *_OF_DATABASES),
+}  # fmt: skip
 """Codes that are put together, or raised by the client with which the console asks nodes."""
 _CODE = re.compile(r"[a-z_]+\.[a-z_]+")
 

@@ -23,7 +23,10 @@ from tests.support.servers.up import PORTS
 from tests.support.waiting import eventually, eventually_async
 
 PASSWORD = "a password of Redis"
-WITHOUT_ANALYTICS = ["redis", "meta", "g1-a", "g1-b", "g2-a", "g2-b", "d1-a", "console", "collector", "worker", "beat"]
+WITHOUT_ANALYTICS = [
+    "redis", "meta", "g1-a", "g1-b", "g2-a", "g2-b", "d1-a", "console", "collector", "worker", "outbox",
+    "beat",
+]  # fmt: skip
 
 
 def started() -> dict[str, Program]:
@@ -34,14 +37,15 @@ def option(program: Program, name: str) -> str:
     return program.command[program.command.index(name) + 1]
 
 
-def test_analytics_have_a_worker_of_their_own_that_is_there_before_beat_gives_the_word(monkeypatch: Any) -> None:
+def test_long_jobs_have_a_worker_of_their_own_that_is_there_before_beat_gives_the_word(monkeypatch: Any) -> None:
     monkeypatch.delenv("QMQ_REDIS_URL", raising=False)
     found = started()
     assert list(found) == [*WITHOUT_ANALYTICS[:-1], "analytics", "beat"]
-    queues = [option(found[name], "--queues") for name in ("worker", "analytics")]
+    queues = [option(found[name], "--queues") for name in ("worker", "analytics", "outbox")]
     assert sorted(queues) == sorted({job.queue for job in jobs.JOBS.values()}), "each queue is served once"
-    assert queues[1] == jobs.JOBS["analytics"].queue
-    assert option(found["analytics"], "--pool") == "solo", "one call at a time, in one process"
+    for number, name in ((1, "analytics"), (2, "outbox")):
+        assert queues[number] == jobs.JOBS[name].queue
+        assert option(found[name], "--pool") == "solo", "one call at a time, in one process"
 
 
 def test_there_is_none_where_analytics_are_off(monkeypatch: Any, settings: Any) -> None:
@@ -58,7 +62,7 @@ def test_the_password_of_redis_is_in_no_command_line_and_every_process_of_the_co
         assert not any(PASSWORD in word or quoted in word for word in program.command), program.name
     url = f"redis://:{quoted}@127.0.0.1:9009/0"
     with_redis = [name for name, program in found.items() if program.environment.get("QMQ_REDIS_URL") == url]
-    assert with_redis == ["console", "collector", "worker", "analytics", "beat"]
+    assert with_redis == ["console", "collector", "worker", "outbox", "analytics", "beat"]
 
 
 def test_another_redis_is_used_as_it_is(monkeypatch: Any, tmp_path: Path) -> None:
@@ -216,7 +220,7 @@ def test_programs_stop_in_stages(monkeypatch: Any) -> None:
     assert stages == {
         3: ["redis", "meta"],
         2: ["g1-a", "g1-b", "g2-a", "g2-b"],
-        1: ["d1-a", "console", "collector", "worker", "analytics", "beat"],
+        1: ["d1-a", "console", "collector", "worker", "outbox", "analytics", "beat"],
     }
 
 

@@ -13,6 +13,8 @@ from redis.exceptions import ConnectionError as RedisAway
 from console import checks
 from console.accounts.roles import Scope
 from console.collector.summing import summed
+from console.outbox.models import OutboxDatabase
+from console.outbox.numbers import Numbers, Unknown
 from console.reports.metrics import GROUP_SERIES_MAX, PAGE_SECONDS, MetricsPage, exposition
 from console.snapshot.state import State, empty, group_key
 from tests.support.console.node_stats import group_stats, subject_stats
@@ -42,9 +44,13 @@ def full_state() -> State:
     return state
 
 
+KNOWN = Numbers(None, None, 5, True, 2.5, 1, True, "console", 12.0)
+OUTBOXES = [(OutboxDatabase(name="shop"), KNOWN)]
+
+
 def samples(state: State | None, **found: Any) -> dict[tuple[str, str], float]:
     snapshot = None if state is None else {"at_ms": NOW_MS, "state": state}
-    page, _ = exposition(lambda: (snapshot, HEALTH), found.get("now_ms", NOW_MS))
+    page, _ = exposition(lambda: (snapshot, HEALTH), found.get("now_ms", NOW_MS), found.get("outboxes", OUTBOXES))
     return {
         (sample.name, ",".join(sample.labels[name] for name in sorted(sample.labels, reverse=True))): sample.value
         for family in text_string_to_metric_families(page.decode())
@@ -63,6 +69,20 @@ def test_known_values_are_there() -> None:
     assert found["qmq_system_job_failures_total", "heartbeats"] == 3
     assert found["qmq_collector_overruns_total", ""] == 1
     assert {value for (name, _), value in found.items() if name == "qmq_unknown"} == {0}
+
+
+def test_numbers_of_outboxes_are_there_where_they_are_known() -> None:
+    known = samples(full_state())
+    names = ("pending_rows", "failed_rows", "oldest_seconds", "rows_per_second", "usable")
+    assert [known[f"qmq_outbox_{name}", "shop"] for name in names] == [5, 1, 2.5, 12.0, 1]
+    states = {"broken": Unknown.FAILED, "new": Unknown.NOT_MEASURED}
+    outboxes = [(OutboxDatabase(name=name), Numbers(unknown, None)) for name, unknown in states.items()]
+    found = samples(full_state(), outboxes=outboxes)
+    assert {key: value for key, value in found.items() if key[0].startswith("qmq_outbox")} == {
+        ("qmq_outbox_usable", "broken"): 0
+    }
+    assert found["qmq_unknown", "database"] == 2
+    assert samples(full_state(), outboxes=None)["qmq_unknown", "database"] == 1
 
 
 def test_never_draining_is_no_sample_and_not_unknown() -> None:

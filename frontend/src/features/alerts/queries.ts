@@ -28,6 +28,9 @@ export const KINDS: readonly AlertKind[] = [
   "damage",
   "lateness",
   "job_late",
+  "outbox_age",
+  "outbox_failed",
+  "outbox_unreachable",
   "unknown",
 ];
 export const STATES: readonly Alert["state"][] = ["pending", "firing", "resolved"];

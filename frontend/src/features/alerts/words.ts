@@ -11,7 +11,7 @@ const GROUP_STATES = ["read_write", "read_only", "offline"] as const;
 
 /** Kinds whose value is one of a few words, so that their threshold is a choice and no number. */
 export function isWord(kind: AlertKind): boolean {
-  return kind === "group_state" || kind === "unknown" || kind === "no_candidate" || kind === "replication";
+  return ["group_state", "unknown", "no_candidate", "replication", "outbox_unreachable"].includes(kind);
 }
 
 /** A rule's number in the unit of its kind: 12,000 · 15m · 85% · 3.2 intervals · offline. */
@@ -24,9 +24,11 @@ export function valueText(kind: AlertKind, value: number, language: string, t: T
     case "copies":
     case "below_minimum":
     case "role_changes":
+    case "outbox_failed":
       return count(value, language);
     case "time_lag":
     case "lateness":
+    case "outbox_age":
       return duration(value, language);
     case "disk":
       return percent(value / 100, language);
@@ -38,6 +40,8 @@ export function valueText(kind: AlertKind, value: number, language: string, t: T
       return t(value > 0 ? "value.no_candidate" : "value.has_candidate");
     case "replication":
       return t(value > 0 ? "value.replication_alarm" : "value.no_replication_alarm");
+    case "outbox_unreachable":
+      return t(value > 0 ? "value.outbox_unusable" : "value.outbox_usable");
     case "unknown":
       return t(value > 0 ? "value.unmeasured" : "value.measured");
   }
@@ -48,6 +52,7 @@ export function conditionText(kind: AlertKind, threshold: number, language: stri
   if (kind === "unknown") return t("value.unmeasured");
   if (kind === "no_candidate") return t("value.no_candidate");
   if (kind === "replication") return t("value.replication_alarm");
+  if (kind === "outbox_unreachable") return t("value.outbox_unusable");
   if (kind === "group_state") return t(threshold < 1 ? "value.not_writable" : "value.offline");
   return t("above", { value: valueText(kind, threshold, language, t) });
 }
@@ -57,6 +62,7 @@ export function clearText(kind: AlertKind, clearThreshold: number, language: str
   if (kind === "unknown") return t("value.measured");
   if (kind === "no_candidate") return t("value.has_candidate");
   if (kind === "replication") return t("value.no_replication_alarm");
+  if (kind === "outbox_unreachable") return t("value.outbox_usable");
   if (kind === "group_state") return t(clearThreshold < 1 ? "value.read_write" : "value.online");
   return t("at_most", { value: valueText(kind, clearThreshold, language, t) });
 }

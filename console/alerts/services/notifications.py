@@ -14,7 +14,7 @@ WAITING_OF_A_CHANNEL_MAX = 1_000
 """Maximum number of pending notifications of one channel; above it alerts are shown but not notified."""
 
 
-class Outbox:
+class Notifications:
     """What waits for each channel, counted once and kept up to date as notifications are written."""
 
     def __init__(self) -> None:
