@@ -86,11 +86,15 @@ export function PreviewedWork<Preview, Item, Result>({
       closeOnClickOutside={state !== "running"}
     >
       <Stack data-progress={state}>
-        <Progress value={total === 0 ? 100 : (done / total) * 100} aria-label={confirmation.title} />
-        <Text size="sm" aria-live="polite">
-          {t(`progress.${state}`, { done: count(done, language), total: count(total, language) })}
-        </Text>
-        {result(found)}
+        {(total !== 1 || state !== "finished") && (
+          <>
+            <Progress value={total === 0 ? 100 : (done / total) * 100} aria-label={confirmation.title} />
+            <Text size="sm" aria-live="polite">
+              {t(`progress.${state}`, { done: count(done, language), total: count(total, language) })}
+            </Text>
+          </>
+        )}
+        <div aria-live="polite">{result(found)}</div>
         {state === "failed" && <ProblemAlert error={error} onRetry={resume} />}
         <DialogFooter>
           {state === "running" && (

@@ -41,7 +41,9 @@ export function DatabaseDialog({ row, onClose }: { row: Database | null; onClose
   const [draft, setDraft] = useState(() => (before ? draftOf(before) : NEW_DATABASE));
   const name = draft.name.trim();
   const wordOf = (field: string, value: unknown) => {
-    if (field === "password") return t(value === null || value === undefined ? "password.none" : "password.set");
+    if (field === "password") {
+      return typeof value === "string" ? t("password.fingerprint", { value }) : t("password.none");
+    }
     if (field === "kind" && typeof value === "string") return t(`kind.${value}`);
     if (field === "tls" && typeof value === "string") return t(`tls.${value}`);
     return undefined;

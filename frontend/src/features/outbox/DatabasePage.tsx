@@ -1,4 +1,4 @@
-import { Alert, Button, Group, SimpleGrid, Stack, Text } from "@mantine/core";
+import { Alert, Button, Group, Paper, SimpleGrid, Stack, Text } from "@mantine/core";
 import { IconDots } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useState, type ReactNode } from "react";
@@ -15,7 +15,6 @@ import { usePathParams, useUrlState } from "@/ui/links/urlState";
 import { Instant } from "@/ui/measure/Instant";
 import { MenuButton } from "@/ui/menu/MenuButton";
 import { Facts } from "@/ui/message/MessageView";
-import { Part } from "@/ui/page/Part";
 import { ResourcePage } from "@/ui/page/ResourcePage";
 import { Tile } from "@/ui/page/Tile";
 import { useLanguage } from "@/ui/preferences";
@@ -172,21 +171,28 @@ function Settings({ row }: { row: Database }) {
   const language = useLanguage();
   const limit = (value: number | null) => (value === null ? t("no_limit") : count(value, language));
   return (
-    <Part title={t("settings")}>
-      <Facts
-        rows={[
-          [t("field.table"), row.table],
-          ...(row.kind === "sqlite"
-            ? []
-            : ([
-                [t("field.user"), row.user === null ? t("for_administrators") : row.user || "—"],
-                [t("field.password"), t(row.has_password ? "password.set" : "password.none")],
-                [t("field.tls"), t(`tls.${row.tls}`)],
-              ] as const)),
-          [t("field.rows_per_second_max"), limit(row.rows_per_second_max)],
-          [t("field.age_hours_max"), limit(row.age_hours_max)],
-        ]}
-      />
-    </Part>
+    <details>
+      <summary>
+        <Text span size="sm">
+          {t("settings")}
+        </Text>
+      </summary>
+      <Paper withBorder p="sm" mt="xs">
+        <Facts
+          rows={[
+            [t("field.table"), row.table],
+            ...(row.kind === "sqlite"
+              ? []
+              : ([
+                  [t("field.user"), row.user === null ? t("for_administrators") : row.user || "—"],
+                  [t("field.password"), t(row.has_password ? "password.set" : "password.none")],
+                  [t("field.tls"), t(`tls.${row.tls}`)],
+                ] as const)),
+            [t("field.rows_per_second_max"), limit(row.rows_per_second_max)],
+            [t("field.age_hours_max"), limit(row.age_hours_max)],
+          ]}
+        />
+      </Paper>
+    </details>
   );
 }

@@ -85,11 +85,7 @@ export function Leader({ row }: { row: Database }) {
   const reason = useReason(row);
   const age = useAge(row);
   if (row.leader !== null) {
-    return (
-      <span className="break" data-hint={age}>
-        {row.leader}
-      </span>
-    );
+    return <span data-hint={age}>{row.leader}</span>;
   }
   return <Measured value={null} reason={reason ?? t("leader.none")} unknown={reason ? undefined : t("none")} />;
 }

@@ -1,4 +1,4 @@
-import { Button, Group } from "@mantine/core";
+import { Stack, Text } from "@mantine/core";
 import { IconDots } from "@tabler/icons-react";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
@@ -41,43 +41,46 @@ export default function OutboxPage() {
           </LinkTo>
         )),
         column("state", { card: "state" }, (row) => <StateBadge row={row} />),
-        column("kind", { sort: true }, (row) => t(`kind.${row.kind}`)),
-        column("address", { card: "line" }, (row) => <span className="break">{addressOf(row)}</span>),
+        column("kind", { card: "line", header: t("column.database"), sort: true }, (row) => (
+          <Stack gap={0} miw={130}>
+            {t(`kind.${row.kind}`)}
+            <Text size="xs" c="dimmed" className="nowrap">
+              {addressOf(row)}
+            </Text>
+          </Stack>
+        )),
         column("owner", { sort: true }, (row) => (row.owner ? <TeamLink team={row.owner} size="sm" /> : "—")),
         column("pending", { card: "fact", sort: true, align: "right" }, (row) => <Counted row={row} of="pending" />),
         column("oldest", { card: "fact", sort: "oldest_seconds", align: "right" }, (row) => <Oldest row={row} />),
         column("failed", { card: "fact", sort: true, align: "right" }, (row) => <Failed row={row} />),
         column("rate", { sort: "rows_per_second", align: "right" }, (row) => <Rate row={row} />),
-        column("leader", (row) => <Leader row={row} />),
-        column("measured_at", (row) => <Instant at={row.measured_at} relative />),
+        column("leader", (row) => (
+          <Stack gap={0} className="nowrap">
+            <Leader row={row} />
+            <Text size="xs" c="dimmed">
+              {t("column.measured_at")} <Instant at={row.measured_at} relative />
+            </Text>
+          </Stack>
+        )),
         column("last_error", (row) => <LastError row={row} />),
         column("table", { isHiddenAtFirst: true }, (row) => row.table),
         canChange &&
           column("action", { card: "action" }, (row) => (
-            <Group gap={4} wrap="nowrap">
-              <Button
-                size="compact-sm"
-                variant="default"
-                aria-label={t("test.of", { name: row.name })}
-                onClick={() => setDoing({ what: "test", row })}
-              >
-                {t("test.action")}
-              </Button>
-              <MenuButton
-                variant="default"
-                size="md"
-                label={t("actions_of", { name: row.name })}
-                icon={<IconDots size={16} aria-hidden />}
-                entries={[
-                  { label: t("common:action.edit"), onClick: () => setDoing({ what: "edit", row }) },
-                  {
-                    label: t(row.is_enabled ? "disable.action" : "enable.action"),
-                    onClick: () => setDoing({ what: "switch", row }),
-                  },
-                  { label: t("common:action.delete"), color: "red", onClick: () => setDoing({ what: "delete", row }) },
-                ]}
-              />
-            </Group>
+            <MenuButton
+              variant="default"
+              size="md"
+              label={t("actions_of", { name: row.name })}
+              icon={<IconDots size={16} aria-hidden />}
+              entries={[
+                { label: t("test.action"), onClick: () => setDoing({ what: "test", row }) },
+                { label: t("common:action.edit"), onClick: () => setDoing({ what: "edit", row }) },
+                {
+                  label: t(row.is_enabled ? "disable.action" : "enable.action"),
+                  onClick: () => setDoing({ what: "switch", row }),
+                },
+                { label: t("common:action.delete"), color: "red", onClick: () => setDoing({ what: "delete", row }) },
+              ]}
+            />
           )),
       ]),
     [t, canChange, addressOf],
@@ -86,9 +89,11 @@ export default function OutboxPage() {
     () => [
       { kind: "search", name: "search", label: t("filter.search") },
       choice("kind", t("column.kind"), KINDS, (kind) => t(`kind.${kind}`)),
-      choice("is_enabled", t("filter.is_enabled"), { true: t("filter.enabled"), false: t("state.disabled") }),
-      choice("has_error", t("filter.has_error"), { true: t("state.unusable"), false: t("filter.usable") }),
-      { kind: "text", name: "owner", label: t("column.owner") },
+      choice("is_enabled", t("filter.is_enabled"), { true: t("common:state.yes"), false: t("common:state.no") }),
+      choice("has_error", t("filter.has_error"), {
+        false: t("common:state.yes"),
+        true: t("common:state.no"),
+      }),
     ],
     [t],
   );
@@ -112,8 +117,12 @@ export default function OutboxPage() {
           )
         }
         empty={
-          <Teach title={t("empty.title")} code="qmq outbox ddl postgresql | psql shop">
-            {t("empty.text")} {t(canChange ? "empty.register" : "empty.ask")}
+          <Teach
+            title={t("empty.title")}
+            code="qmq outbox ddl postgresql | psql shop"
+            action={<Text c="dimmed">{t(canChange ? "empty.register" : "empty.ask")}</Text>}
+          >
+            {t("empty.text")}
           </Teach>
         }
       />

@@ -61,23 +61,7 @@ export function RowList({ row: database, selected, onSelect, onDo }: Props) {
     </Button>
   );
   return (
-    <Part title={t("rows.title")} note={t("rows.note")} isRegion>
-      <Group justify="space-between" mb="xs" gap="xs">
-        <SegmentedControl
-          size="xs"
-          aria-label={t("rows.show")}
-          value={view}
-          onChange={(next) => {
-            onSelect(NOTHING);
-            change({ show: next === "all" ? undefined : next, cursor: undefined });
-          }}
-          data={(["all", "failed", "unsent"] as const).map((value) => ({ value, label: t(`rows.view.${value}`) }))}
-        />
-        <Group gap="xs">
-          {mayResend && button("resend", t("resend.all"), "all")}
-          {mayDiscard && button("discard", t("discard.all"), "all")}
-        </Group>
-      </Group>
+    <Part title={t("rows.title")} note={t("rows.note")}>
       <DataTable
         label={t("rows.title")}
         queryKey={[...outboxKey, "rows", id, view]}
@@ -90,8 +74,20 @@ export function RowList({ row: database, selected, onSelect, onDo }: Props) {
         selection={
           mayResend || mayDiscard ? { selected, onChange: onSelect, isDisabled: (row) => !canChange(row) } : undefined
         }
+        lead={
+          <SegmentedControl
+            size="xs"
+            aria-label={t("rows.show")}
+            value={view}
+            onChange={(next) => {
+              onSelect(NOTHING);
+              change({ show: next === "all" ? undefined : next, cursor: undefined });
+            }}
+            data={(["all", "failed", "unsent"] as const).map((value) => ({ value, label: t(`rows.view.${value}`) }))}
+          />
+        }
         actions={
-          selected.size > 0 && (
+          selected.size > 0 ? (
             <Group gap="xs" role="toolbar" aria-label={t("rows.selected_actions")}>
               <Text size="sm" c={isTooMany ? "orange" : undefined}>
                 {isTooMany ? t("rows.too_many", { max: SELECTED_MAX }) : t("rows.selected", { count: selected.size })}
@@ -99,6 +95,11 @@ export function RowList({ row: database, selected, onSelect, onDo }: Props) {
               {mayResend && button("resend", t("resend.action"), some)}
               {mayDiscard && button("discard", t("discard.action"), some)}
             </Group>
+          ) : (
+            <>
+              {mayResend && button("resend", t("resend.all"), "all")}
+              {mayDiscard && button("discard", t("discard.all"), "all")}
+            </>
           )
         }
         empty={
@@ -142,14 +143,14 @@ function useColumns(open: (row: string) => void): readonly Column<OutboxRow>[] {
         )),
         column("status", { card: "state" }, (row) => <StatusBadge row={row} />),
         column("subject", { card: "fact" }, ({ subject }) =>
-          subject === null ? "—" : <SubjectLink subject={subject} size="sm" className="break" />,
+          subject === null ? "—" : <SubjectLink subject={subject} size="sm" className="nowrap" />,
         ),
-        column("message_id", ({ message_id: id }) => <span className="break">{id ?? "—"}</span>),
+        column("message_id", ({ message_id: id }) => <span className="nowrap">{id ?? "—"}</span>),
         column("created_at", { card: "fact" }, (row) => <Instant at={row.created_at} relative />),
-        column("due_at", (row) => (row.due_at === null ? "—" : <Instant at={row.due_at} relative />)),
         column("failed_attempts", { card: "fact", align: "right" }, (row) => <Measured value={row.failed_attempts} />),
         column("last_error", { card: "line" }, (row) => <Why row={row} />),
         column("content", (row) => <Content row={row} />),
+        column("due_at", (row) => (row.due_at === null ? "—" : <Instant at={row.due_at} relative />)),
         column("size", { align: "right", isHiddenAtFirst: true }, (row) => (
           <span className="nowrap">{bytes(row.size, language)}</span>
         )),

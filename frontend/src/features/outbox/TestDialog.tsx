@@ -42,6 +42,7 @@ export function TestDialog({ row, onClose }: { row: Database; onClose: () => voi
 function Outcome({ row, found }: { row: Database; found: TestResult }) {
   const { t } = useTranslation("outbox");
   const of = { ...row, database: row.database ?? "", user: row.user ?? "" };
+  const isLacking = found.missing_rights.length > 0;
   const grants = grantStatements(of, found.missing_rights);
   return (
     <Stack gap="sm">
@@ -52,11 +53,11 @@ function Outcome({ row, found }: { row: Database; found: TestResult }) {
       >
         {!found.is_usable && (
           <Text size="sm" className="break">
-            {found.detail}
+            {isLacking ? t("test.lacks", { user: of.user }) : found.detail}
           </Text>
         )}
-        {found.missing_rights.length > 0 && (
-          <List size="sm" mt="xs" data-missing-rights="">
+        {isLacking && (
+          <List size="sm" mt={4} data-missing-rights="">
             {found.missing_rights.map(({ table, right }) => (
               <List.Item key={`${table} ${right}`}>{t("test.missing", { table, right })}</List.Item>
             ))}
