@@ -75,7 +75,69 @@ def django(database: Address, meta: str) -> tuple[Transaction, Callable[[], obje
     return transaction, lambda: outbox.flush(FLUSH_SECONDS)
 
 
-FACES: dict[str, Face] = {"django": django}
+def sqlalchemy(database: Address, meta: str) -> tuple[Transaction, Callable[[], object]]:
+    """`qmq.outbox.sqlalchemy`, with a new session for each transaction."""
+    import sqlalchemy as sa
+    from sqlalchemy.orm import Session
+
+    from qmq.outbox.sqlalchemy import Outbox
+    from qmq.sync import Producer
+
+    if database.kind is Kind.SQLITE:
+        engine = sa.create_engine(f"sqlite:///{database.database}")
+    else:
+        driver = "postgresql+psycopg" if database.kind is Kind.POSTGRESQL else "mysql+pymysql"
+        engine = sa.create_engine(f"{driver}://{database.user}@{database.host}:{database.port}/{database.database}")
+    producer = Producer(meta)
+    producer.start()
+    outbox = Outbox(engine, producer)
+    insert = sa.table(BUSINESS, sa.column("v")).insert()
+
+    def transaction(messages: int) -> None:
+        with Session(engine) as session, session.begin():
+            session.execute(insert, {"v": BODY})
+            for _ in range(messages):
+                outbox.send(session, SUBJECT, BODY)
+
+    return transaction, lambda: outbox.flush(FLUSH_SECONDS)
+
+
+def dbapi(database: Address, meta: str) -> tuple[Transaction, Callable[[], object]]:
+    """`qmq.outbox.dbapi`."""
+    from qmq.outbox.dbapi import Outbox
+    from qmq.sync import Producer
+
+    def open_connection() -> Any:
+        if database.kind is Kind.SQLITE:
+            import sqlite3
+
+            return sqlite3.connect(database.database, check_same_thread=False)
+        if database.kind is Kind.POSTGRESQL:
+            import psycopg
+
+            return psycopg.connect(host=database.host, port=database.port, user=database.user, dbname=database.database)
+        import pymysql
+
+        return pymysql.connect(
+            host=database.host, port=database.port, user=database.user, database=database.database, ssl_disabled=True
+        )
+
+    producer = Producer(meta)
+    producer.start()
+    outbox = Outbox(open_connection, producer)
+    connection = open_connection()
+    mark = "?" if database.kind is Kind.SQLITE else "%s"
+
+    def transaction(messages: int) -> None:
+        with outbox.transaction(connection) as own:
+            connection.cursor().execute(f"INSERT INTO {BUSINESS} (v) VALUES ({mark})", [BODY])
+            for _ in range(messages):
+                own.send(SUBJECT, BODY)
+
+    return transaction, lambda: outbox.flush(FLUSH_SECONDS)
+
+
+FACES: dict[str, Face] = {"django": django, "sqlalchemy": sqlalchemy, "dbapi": dbapi}
 
 
 def measure(transaction: Transaction, wait: Callable[[], object], pairs: int, messages: int) -> list[list[float]]:

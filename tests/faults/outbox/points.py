@@ -103,6 +103,8 @@ class Points:
 
             for method in ("commit", "rollback"):
                 points.around(WatchedConnection, method, lambda *_, method=method: method.upper())
+            # It does not call `cursor`.
+            points.around(WatchedConnection, "execute", lambda sql, *_: _short(sql))
             return WatchedConnection
 
         inner = sqlite3.connect
@@ -134,6 +136,15 @@ class Points:
                 return end.value
 
         psycopg.Connection.wait = wait  # type: ignore[method-assign, assignment]
+        inner_async = psycopg.AsyncConnection.wait
+
+        async def wait_async(this: Any, gen: Generator[Any, Any, Any], *arguments: Any, **options: Any) -> Any:
+            points.pass_("before a round trip")
+            result = await inner_async(this, watched(gen), *arguments, **options)
+            points.pass_("behind a round trip")
+            return result
+
+        psycopg.AsyncConnection.wait = wait_async  # type: ignore[method-assign, assignment]
 
     def _watch_mysql(self) -> None:
         from pymysql.connections import Connection as PyMysql
