@@ -13,6 +13,7 @@ from qmq.outbox.dialects import TABLE
 from qmq.sync import Consumer
 from tests.served.integrations.programs import Program, run, running
 from tests.support.outbox import content
+from tests.support.servers.services import Server, own_database
 from tests.support.servers.shared import NewSystems
 from tests.support.servers.system import System
 from tests.support.waiting import eventually
@@ -356,3 +357,22 @@ def test_tests_of_a_project_send_and_leave_the_real_database_alone(
     assert "OK" in output
     assert sorted(bodies(served, "django.orders", 3)) == ["1", "2", "3"]
     assert rows(connection) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["postgresql_server", "mariadb_server"])
+def test_a_database_that_hangs_delays_neither_another_one_nor_the_end(
+    project: Project, served: System, connection: Connection, request: pytest.FixtureRequest, name: str
+) -> None:
+    server: Server = request.getfixturevalue(name)
+    with own_database(server.url, "qmq_outbox_hangs") as url:
+        project.databases["hangs"] = django_database(Address.parse(url.partition("?")[0]))
+        project.manage("migrate", "--database", "hangs")
+        with project.watchdog("--grace", "0") as program:
+            program.wait_for("relaying qmq_msg_queue of default, hangs")
+            with server.paused():
+                program.wait_for("hangs: ")
+                project.script(SEND, QMQ_URL=NOWHERE)
+                eventually(lambda: rows(connection) == 0, what="the rows of the other database are sent")
+                assert program.stop() == 0, program.output
+            assert "Traceback" not in program.output
