@@ -127,13 +127,20 @@ class Connection:
         self.raw = raw
         self.kind = kind_of(raw)
         self._errors: type[Exception] = driver_of(raw).Error
+        try:
+            self._prepare()
+        except DatabaseFailed:
+            self.close()
+            raise
+
+    def _prepare(self) -> None:
         with self._converted():
             if self.kind is Kind.SQLITE:
-                raw.isolation_level = None
+                self.raw.isolation_level = None
             elif self.kind is Kind.POSTGRESQL:
-                raw.autocommit = True
+                self.raw.autocommit = True
             else:
-                raw.autocommit(True)
+                self.raw.autocommit(True)
                 # In InnoDB's default, deleting an ID that does not exist locks the gap up to the table's end against INSERTs.
                 self._execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
 

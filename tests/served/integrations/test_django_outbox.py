@@ -298,6 +298,7 @@ def test_a_check_names_wrong_settings(project: Project) -> None:
         return project.manage("check", is_failing=True, **more)
 
     assert "no issues" in project.manage("check")
+    assert "W001) QMQ_URL is ''" in project.manage("check", QMQ_URL="")
     assert "QMQ_OUTBOX_TABEL: the setting is unknown: did you mean 'QMQ_OUTBOX_TABLE'?" in failing(QMQ_OUTBOX_TABEL="a")
     assert "QMQ_OUTBOX_TABLE: table 'a b': must be a name" in failing(QMQ_OUTBOX_TABLE="a b")
     assert "QMQ_OUTBOX_TABLE: table 5: must be a text" in failing(QMQ_OUTBOX_TABLE=5)

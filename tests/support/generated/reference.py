@@ -85,7 +85,9 @@ def settings_page() -> str:
         f"## Broker node: `python -m broker_node`\n\n{_settings_table(BrokerOptions, 'broker')}\n"
         f"## Delay node: `python -m delay_node`\n\n{_settings_table(DelayOptions, 'delay')}\n"
         f"## Metaserver: `python -m metaserver`\n\n{_settings_table(MetaOptions, 'meta')}\n"
-        "## Console, API and background jobs\n\n" + "\n".join(console) + "\n"
+        "## Console, API and background jobs\n\n" + "\n".join(console) + "\n\n"
+        "## Django projects\n\nThe settings of projects that send and consume, such as `QMQ_URL`, are in"
+        " [Send in a transaction](../how-to/transactions.md#django).\n"
     )
 
 
