@@ -240,15 +240,20 @@ def test_the_migration_makes_and_drops_the_tables(project: Project) -> None:
 
 
 @pytest.mark.database
-def test_the_name_of_the_table_is_a_setting(project: Project, served: System) -> None:
-    name = "other_queue"
+@pytest.mark.parametrize("has_schema", [False, True])
+def test_the_name_of_the_table_is_a_setting(project: Project, served: System, has_schema: bool) -> None:
+    schemas = {Kind.SQLITE: "main", Kind.POSTGRESQL: "public", Kind.MYSQL: project.address.database}
+    name = f"{schemas[project.address.kind]}.other_queue" if has_schema else "other_queue"
     project.manage("migrate", QMQ_OUTBOX_TABLE=name)
     assert "No changes detected" in project.manage("makemigrations", "--check", "qmq_outbox", QMQ_OUTBOX_TABLE=name)
-    project.script(SEND, QMQ_OUTBOX_TABLE=name)
+    count = "from qmq.integrations.django.outbox.models import OutboxMessage\nprint('rows', OutboxMessage.objects.count())\n"
+    output = project.script(f"{SEND}assert outbox.flush(30)\n{count}", QMQ_OUTBOX_TABLE=name)
+    assert "rows 0" in output
     assert bodies(served, "django.orders", 4) == ["1", "2", "3", "4"]
     connection = project.connect()
-    assert connection.rows(f"SELECT count(*) FROM {name}") == [(0,)]
+    assert connection.rows("SELECT count(*) FROM other_queue") == [(0,)]
     connection.close()
+    project.manage("migrate", "qmq_outbox", "zero", QMQ_OUTBOX_TABLE=name)
 
 
 def test_several_databases_have_transactions_of_their_own(
