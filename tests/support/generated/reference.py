@@ -30,6 +30,10 @@ from tests.support.servers.processes import PROJECT
 REPLACED = {"clock", "make_id", "pool"}
 """Arguments that only tests and other clients give."""
 OTHER_NAMES = {
+    "qmq.idempotent.dbapi": ("once", "mark"),
+    "qmq.idempotent.redis": ("once",),
+    "qmq.idempotent.sqlalchemy": ("once",),
+    "qmq.integrations.django.idempotent": ("once",),
     "qmq.middleware.logs": ("LoggingMiddleware", "MessageContextFilter"),
     "qmq.middleware.opentelemetry": ("OpenTelemetryMiddleware",),
     "qmq.middleware.prometheus": ("PrometheusMiddleware",),
