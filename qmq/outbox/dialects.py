@@ -202,6 +202,9 @@ class Statements:
 
     def insert(self, count: int) -> str:
         """Insert rows; a value for each: its content. PostgreSQL returns their IDs."""
+        if self.kind is Kind.SQLITE:
+            # The times are the columns' defaults: drivers and frameworks read a short statement in half the time.
+            return f"INSERT INTO {self._t} (content) VALUES {marks(count, '(?)')}"
         returning = " RETURNING id" if self.kind is Kind.POSTGRESQL else ""
         return f"INSERT INTO {self._t} (content, create_time, update_time) VALUES {marks(count, self._row)}{returning}"
 
@@ -254,7 +257,8 @@ def inserted_ids(kind: Kind, cursor: Any, count: int) -> Sequence[int]:
     if kind is Kind.POSTGRESQL:
         return sorted(row[0] for row in cursor.fetchall())
     if kind is Kind.SQLITE:
-        return range(cursor.lastrowid - count + 1, cursor.lastrowid + 1)
+        last = cursor.lastrowid
+        return range(last - count + 1, last + 1)
     first, step = int(cursor.lastrowid), 1
     if count > 1:
         cursor.execute("SELECT @@auto_increment_increment")

@@ -32,11 +32,11 @@ class Database:
     def insert(self, connection: Any, pending: Sequence[Pending]) -> Sequence[int]:
         """Insert rows with one statement, by Django's cursor; their IDs, in their order."""
         count = len(pending)
-        with connection.cursor() as cursor:
-            cursor.execute(
-                self._insert_one if count == 1 else self._insert(count), [message.content for message in pending]
-            )
-            return inserted_ids(self.kind, cursor, count)
+        cursor = connection.cursor()
+        cursor.execute(
+            self._insert_one if count == 1 else self._insert(count), [message.content for message in pending]
+        )
+        return inserted_ids(self.kind, cursor, count)
 
     def _insert(self, count: int) -> str:
         # As Django's cursors take it.
