@@ -42,6 +42,7 @@ _KINDS = {
 }  # fmt: skip
 _DRIVERS = ("psycopg", "psycopg2", "pymysql", "mysqldb", "pysqlite")
 """Whose connections deletions can use."""
+_ASYNC_DRIVERS = ("psycopg", "asyncpg", "aiosqlite", "aiomysql", "asyncmy")
 _KEY = "qmq.outbox"
 """Of the messages in `Session.info`."""
 
@@ -56,7 +57,14 @@ class _Outbox:
         self.kind = _kind_of(engine)
         self.outgoing = Outgoing(producer, deletion)
         self._statements = Statements(self.kind, table)
+        self._insert_one = self._insert(1)
         _listen()
+
+    def _insert(self, count: int) -> str:
+        text = self._statements.insert(count)
+        if self.engine.dialect.paramstyle == "numeric_dollar":  # asyncpg
+            return "".join(f"${number}{part}" if number else part for number, part in enumerate(text.split("?")))
+        return text if self.kind is Kind.SQLITE else text.replace("?", "%s")
 
     def _send(
         self,
@@ -94,16 +102,11 @@ class _Outbox:
         ids: list[int] = []
         for chunk in inserts(pending):
             result = connection.exec_driver_sql(
-                self._insert_statement(connection, len(chunk)), tuple(each.content for each in chunk)
+                self._insert_one if len(chunk) == 1 else self._insert(len(chunk)),
+                tuple([each.content for each in chunk]),
             )
             ids += inserted_ids(self.kind, _Inserted(connection, result), len(chunk))
         return connection, ids
-
-    def _insert_statement(self, connection: Connection, count: int) -> str:
-        text = self._statements.insert(count)
-        if connection.dialect.paramstyle == "qmark":
-            return text
-        return text.replace("?", "%s")
 
     def _connection(self, session: Session) -> Connection:
         """The connection of the session's transaction to our database; without one in use, a new one in this transaction."""
@@ -138,6 +141,14 @@ def _kind_of(engine: Engine) -> Kind:
             "an SQLite database in memory has only one connection; the outbox needs one of its own. Use a file"
         )
     return kind
+
+
+def _check_driver(engine: Engine, drivers: Sequence[str]) -> None:
+    if engine.dialect.driver not in drivers:
+        raise SettingError(
+            f"the driver {engine.dialect.driver!r} of {engine!r} is not supported; supported: {', '.join(drivers)}. Outbox is for"
+            " an Engine, AsyncOutbox for an AsyncEngine"
+        )
 
 
 def _is_autocommit(connection: Connection) -> bool:
@@ -296,7 +307,7 @@ class _Messages:
         # Garbage is collected in any thread, also in one that holds a lock of a middleware: its hooks can't be called here.
         for messages in self._messages.values():
             for each in messages:
-                each.outbox.outgoing.drop_later(each.pending, "its session was deleted without a commit")
+                each.outbox.outgoing.drop_later([each.pending], "its session was deleted without a commit")
 
 
 def _around(savepoint: SessionTransaction) -> SessionTransaction:
@@ -381,11 +392,7 @@ class Outbox(_Outbox):
     def __init__(
         self, engine: Engine, producer: sync.Producer | Callable[[], sync.Producer], *, table: str = TABLE
     ) -> None:
-        if engine.dialect.driver not in _DRIVERS:
-            raise SettingError(
-                f"the driver {engine.dialect.driver!r} of {engine!r} is not supported; supported: {', '.join(_DRIVERS)}."
-                " For an AsyncEngine, use AsyncOutbox"
-            )
+        _check_driver(engine, _DRIVERS)
         rows = RowDeletion(self._connect, Statements(_kind_of(engine), table))
         super().__init__(engine, ProcessProducer(producer), Deletion(rows, rows.close), table)
 
@@ -467,6 +474,7 @@ class AsyncOutbox(_Outbox):
 
     def __init__(self, engine: AsyncEngine, producer: Producer | Callable[[], Producer], *, table: str = TABLE) -> None:
         sync_engine = engine.sync_engine
+        _check_driver(sync_engine, _ASYNC_DRIVERS)
         rows = _AsyncDeletion(sync_engine, Statements(_kind_of(sync_engine), table))
         super().__init__(sync_engine, ProcessProducer(producer), Deletion(rows, rows.close), table)
 

@@ -306,7 +306,7 @@ def test_a_real_broker_stores_what_was_committed(served: System, plain: Any, ord
             transaction.send_many("dbapi.orders", ["a", "b"])
         assert outbox.flush(60)
     assert orders.bodies == []
-    with Consumer(served.meta_url, "dbapi.orders", "tests") as consumer:
+    with Consumer(served.meta_url, "dbapi.orders", "tests", start="earliest") as consumer:
         found: list[str] = []
         for delivery in consumer:
             with delivery:

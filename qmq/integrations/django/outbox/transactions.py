@@ -3,12 +3,8 @@
 import os
 import re
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any
 
-from django.db import transaction
-
-from qmq.client.producer import Producer
 from qmq.outbox.committed import Outgoing, Row
 
 KEPT_MESSAGES_MAX = 10_000
@@ -32,10 +28,9 @@ class OpenTransaction:
     know nothing.
     """
 
-    def __init__(self, connection: Any, outgoing: Outgoing, producer: Producer) -> None:
+    def __init__(self, connection: Any, outgoing: Outgoing) -> None:
         self._connection = connection
         self._outgoing = outgoing
-        self._loop = producer.loop
         self._pid = os.getpid()
         self._rows: list[Row] = []
         self._bytes = 0
@@ -45,10 +40,10 @@ class OpenTransaction:
         """Of the callback among the connection's."""
         # In front: who leaves a block of `connection.execute_wrapper` removes the last one.
         connection.execute_wrappers.insert(0, self)
-        transaction.on_commit(_Callback(self).run, using=connection.alias, robust=True)
+        connection.on_commit(_Callback(self).run, robust=True)
 
     @classmethod
-    def of(cls, connection: Any, outgoing: Outgoing, producer: Producer) -> "OpenTransaction":
+    def of(cls, connection: Any, outgoing: Outgoing) -> "OpenTransaction":
         """That of the transaction which is open on a connection."""
         for each in connection.execute_wrappers:
             if isinstance(each, cls):
@@ -56,7 +51,7 @@ class OpenTransaction:
                     return each
                 each._leave()
                 break
-        return cls(connection, outgoing, producer)
+        return cls(connection, outgoing)
 
     @property
     def _is_open(self) -> bool:
@@ -113,17 +108,15 @@ class OpenTransaction:
             self._drop(0, "its transaction was rolled back")
 
     def _leave(self) -> None:
-        with suppress(ValueError):
-            self._connection.execute_wrappers.remove(self)
+        wrappers = self._connection.execute_wrappers
+        if self in wrappers:
+            wrappers.remove(self)
 
     def _drop(self, begin: int, why: str) -> None:
         dropped = [row.pending for row in self._rows[begin:]]
         del self._rows[begin:]
         self._bytes -= sum(len(pending.entry) for pending in dropped)
-        if dropped and dropped[0].observed.chain:
-            # On the event loop, as other outcomes: this may run wherever Python collects garbage.
-            with suppress(RuntimeError):  # it is closed
-                self._loop.call_soon_threadsafe(self._outgoing.drop, dropped, why)
+        self._outgoing.drop_later(dropped, why)
 
 
 class _Callback:
