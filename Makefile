@@ -65,9 +65,12 @@ lint-python: setup
 	$(BIN)/python -m tools.dead_code
 	$(BIN)/python -m tools.prose
 
-.PHONY: demo e2e screenshots spark
+.PHONY: demo demo-orders e2e screenshots spark
 demo: setup ## load an online shop into the system that `make up` runs: make demo ARGS="--seconds 60"
 	@$(BIN)/python -m examples.shop $(ARGS)
+
+demo-orders: setup ## orders in transactions while processes are killed; the books balance: make demo-orders ARGS="--seconds 60"
+	@$(BIN)/python -m examples.orders $(ARGS)
 
 screenshots: frontend ## every page as a picture, into screenshots/: make screenshots ARGS="overview groups"
 	@$(BIN)/python -m tests.support.console.screenshots $(ARGS)

@@ -205,6 +205,30 @@ class ReadRefused(QmqError):
     code = "reading.refused"
 
 
+# --- idempotent consumption -----------------------------------------------------------------------------------------
+
+
+class KeyInvalid(QmqError):
+    """The key of a delivery can't be stored in a marker; `code` says why: `idempotent.key_missing`, `idempotent.key_empty`,
+    `idempotent.key_type`, `idempotent.key_too_long`."""
+
+    code = "idempotent.key_invalid"
+
+
+class MarkerFailed(QmqError):
+    """A marker can't be inserted as the handler's transaction or the table is; `code` says why: `idempotent.transaction_open`,
+    `idempotent.no_transaction`, `idempotent.key_collision`."""
+
+    code = "idempotent.marker_failed"
+
+
+class LeaseHeld(QmqError):
+    """Another consumer processes this message, or did and ended: its lease in Redis has not expired. The delivery is retried."""
+
+    code = "idempotent.lease_held"
+    retriable = True
+
+
 # --- outbox ---------------------------------------------------------------------------------------------------------
 
 

@@ -39,6 +39,7 @@ CALLED_BY = {
     "pytest": ("pytest_*", "qmq_time"),
     "the standard library": ("__getattr__", "readinto", "redirect_request"),
     "applications": ("*Middleware", "MessageContextFilter", "handlers_max", "close_producer"),
+    "migrations": ("ddl_statements",),
     "serializers, as `source`": ("held_ratio", "choices_sorted"),
 }  # fmt: skip
 """Patterns of names, with a path where others may have the name, by who calls them."""

@@ -66,7 +66,7 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     command.add_argument("--rate", type=values.rate, metavar="ROWS", help="most rows per second; default: no limit")
     command.add_argument(
         "--age-max-hours", type=values.rate, metavar="HOURS",
-        help="older rows that can't be sent are left to an operator (status -2); default: they are tried for ever",
+        help="older rows that can't be sent are left to an operator (status -2); default: they are tried indefinitely",
     )  # fmt: skip
     command.add_argument("--once", action="store_true", help=f"end after one pass, of at most {PASS_SECONDS:g} s")
     command.set_defaults(run=_relay)

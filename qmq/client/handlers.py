@@ -3,7 +3,7 @@
 import asyncio
 import functools
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextvars import copy_context
 from typing import Any
 
@@ -38,14 +38,38 @@ def arguments_of(handler: Handler, wrap: Callable[[Delivery], object] | None = N
 
 
 def _arguments(handler: Handler, as_it_is: tuple[object, ...]) -> Arguments:
+    name = handler_name(handler)
+    positional = positional_parameters(name, list(signature_of(handler).parameters.values()))
+    if not positional:
+        return lambda delivery: (delivery,)
+    body_type = positional[0].annotation
+    if len(positional) == 2 and positional[1].annotation not in as_it_is:
+        raise LocalProtocolError(
+            f"the second parameter of handler {name} gets the delivery: annotate it with qmq.Delivery"
+        )
+    if body_type in as_it_is:
+        return lambda delivery: (delivery,) * len(positional)
+    if len(positional) == 1:
+        return lambda delivery: (delivery.decode(body_type),)
+    return lambda delivery: (delivery.decode(body_type), delivery)
+
+
+def signature_of(handler: Handler) -> inspect.Signature:
+    """Return the parameters of a handler with their annotations as objects. Raises LocalProtocolError if they can't be resolved."""
     try:
-        signature = inspect.signature(handler, eval_str=True)
+        return inspect.signature(handler, eval_str=True)
     except (NameError, SyntaxError, TypeError, ValueError) as error:
         raise LocalProtocolError(
-            f"the annotations of handler {_name(handler)} can't be resolved: {error}. Import their types at run time, not only"
-            " under TYPE_CHECKING"
+            f"the annotations of handler {handler_name(handler)} can't be resolved: {error}. Import their types at run time,"
+            " not only under TYPE_CHECKING"
         ) from error
-    parameters = list(signature.parameters.values())
+
+
+def positional_parameters(name: str, parameters: Sequence[inspect.Parameter]) -> list[inspect.Parameter]:
+    """Return the parameters that get the body and the delivery: two at most; none if the handler takes any arguments.
+
+    Raises LocalProtocolError, which names the handler, if it can't be called with them.
+    """
     positional = [
         one
         for one in parameters
@@ -56,20 +80,9 @@ def _arguments(handler: Handler, as_it_is: tuple[object, ...]) -> Arguments:
     needs_names = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY and one.default is one.empty]
     if (not positional and not accepts_any) or len(positional) > 2 or needs_names:
         raise LocalProtocolError(
-            f"handler {_name(handler)} must take the delivery; or the decoded body and, if needed, the delivery"
+            f"handler {name} must take the delivery; or the decoded body and, if needed, the delivery"
         )
-    if not positional:
-        return lambda delivery: (delivery,)
-    body_type = positional[0].annotation
-    if len(positional) == 2 and positional[1].annotation not in as_it_is:
-        raise LocalProtocolError(
-            f"the second parameter of handler {_name(handler)} gets the delivery: annotate it with qmq.Delivery"
-        )
-    if body_type in as_it_is:
-        return lambda delivery: (delivery,) * len(positional)
-    if len(positional) == 1:
-        return lambda delivery: (delivery.decode(body_type),)
-    return lambda delivery: (delivery.decode(body_type), delivery)
+    return positional
 
 
 def is_coroutine_handler(handler: Handler) -> bool:
@@ -101,5 +114,6 @@ def invoker(handler: Handler, threads: DaemonThreads | None) -> Invoke:
     return invoke_in_thread
 
 
-def _name(handler: Handler) -> str:
+def handler_name(handler: Handler) -> str:
+    """The name of a handler for texts."""
     return str(getattr(handler, "__qualname__", repr(handler)))

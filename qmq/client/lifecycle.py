@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Self
 
-from qmq.errors import ClientFailed, ClientForked, QmqError, RouteUnknown
+from qmq.errors import ClientClosed, ClientFailed, ClientForked, QmqError, RouteUnknown
 from qmq.net.pool import Pool
 from qmq.net.routing import READABLE, WRITABLE, usable
 from qmq.net.session import MetaSession
@@ -50,6 +50,12 @@ class Client:
         """Raise ClientForked if it was started before this process was forked."""
         if self._is_forked:
             raise client_forked()
+
+    def check_started(self) -> None:
+        """Raise ClientForked, as `check_process`, or ClientClosed if it was never started; a closed one was."""
+        self.check_process()
+        if not hasattr(self, "loop"):
+            raise ClientClosed("this client is not started. Use it in a `with` block, or call `start`")
 
     def forked(self) -> None:
         """This is a child of the process that started the client: every use raises ClientForked from now on."""

@@ -179,8 +179,9 @@ class Batch:
             for message_id in self.ids
         ]
 
-    def not_confirmed_errors(self, seconds: float) -> list[Outcome]:
-        """The errors of messages that were not stored within this number of seconds."""
+    def not_confirmed_errors(self) -> list[Outcome]:
+        """The errors of messages that were not stored in their time."""
+        seconds = self.give_up_at - self.opened_at
         stored = "it may be stored" if self.may_be_stored else "it is not stored"
         text = f"was not confirmed in {seconds_text(seconds)} and {self.attempts} attempts; {stored}."
         problem = self.last_problem or "it was not sent yet"

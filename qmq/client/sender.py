@@ -89,7 +89,7 @@ class Sender:
             self._follow_moves()
             if self._loop.time() >= expire_at:
                 for batch in self.queue.take_expired(self._loop.time()):
-                    self._settle(batch, batch.not_confirmed_errors(self._timeouts.delivery))
+                    self._settle(batch, batch.not_confirmed_errors())
                 expire_at = self._loop.time() + IDLE_SECONDS
             self._start_ready()
             next_at = None if self._is_busy() else self._accumulator.next_at(self._current_linger())
@@ -284,7 +284,7 @@ class Sender:
         if (error := self.queue.stopped()) is not None:
             self._settle(batch, [error] * len(batch))
         elif batch.not_before >= batch.give_up_at:
-            self._settle(batch, batch.not_confirmed_errors(self._timeouts.delivery))
+            self._settle(batch, batch.not_confirmed_errors())
         else:
             self._accumulator.put_back(batch, now)
 

@@ -6,7 +6,8 @@ import os
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -17,15 +18,20 @@ from qmq.client.message import due_ms_of
 from qmq.client.middleware import OutgoingMessage
 from qmq.client.producer import Producer
 from qmq.clock import SYSTEM_CLOCK, Clock
-from qmq.errors import QmqError, SendFailed
+from qmq.errors import LocalProtocolError, QmqError, SendFailed
 from qmq.outbox.deletion import Deletion
 from qmq.outbox.rows import content_of
+from qmq.protocol.frames import MESSAGE_BYTES_MAX
 from qmq.receipt import Receipt
 
 MEMORY_SECONDS = 20.0
 """How long messages are sent from memory after the commit; then they are left to the relay."""
 EXIT_SECONDS = 5.0
 """How long a process that ends sends and deletes; its rows are safe, so it does not wait longer."""
+INSERTED_ROWS = 500
+"""Rows in one INSERT."""
+INSERTED_BYTES = 4 << 20
+"""Their contents, unless one is larger; servers limit statements (MariaDB: 16 MiB)."""
 HANDED_OVER_MAX = 10_000
 """Messages that wait for the producer's event loop; those of further transactions are left to the relay."""
 
@@ -49,11 +55,26 @@ class Pending:
         self.observed.chain.after_send(self.message, outcome)
 
 
+def inserts(pending: Iterable[Pending]) -> Iterator[list[Pending]]:
+    """Messages in their order, in parts for one INSERT each."""
+    part: list[Pending] = []
+    size = 0
+    for each in pending:
+        if part and (len(part) >= INSERTED_ROWS or size + len(each.content) > INSERTED_BYTES):
+            yield part
+            part, size = [], 0
+        part.append(each)
+        size += len(each.content)
+    if part:
+        yield part
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """A message whose row is committed."""
 
-    id: int
+    id: int | None
+    """None: its row is not deleted once it is sent, for example because a test rolls it back."""
     pending: Pending
 
 
@@ -117,13 +138,34 @@ class Outgoing:
         due_ms = None if delay is None and due is None else due_ms_of(delay, due, self._clock)
         observed = self._producer().observed
         message = observed.message(subject, body, tags, message_id, due_ms)
-        return Pending(message, observed.entry(message), content_of(message), observed)
+        entry = observed.entry(message)
+        if len(entry) > MESSAGE_BYTES_MAX:
+            error = LocalProtocolError(f"the message has {len(entry)} bytes, the limit is {MESSAGE_BYTES_MAX}")
+            observed.failed(message, error)
+            raise error
+        return Pending(message, entry, content_of(message), observed)
+
+    def prepare_many(self, subject: str, bodies: Iterable[Body], *, tags: Sequence[str] = ()) -> list[Pending]:
+        """As `prepare`, for several messages of one subject. If it raises, none is pending."""
+        prepared: list[Pending] = []
+        try:
+            for body in bodies:
+                prepared.append(self.prepare(subject, body, tags=tags))
+        except BaseException:
+            self.drop(prepared, "another body of the same call is invalid")
+            raise
+        return prepared
 
     def drop(self, pending: Sequence[Pending], why: str) -> None:
         """The transaction was not committed: its messages are not sent. Never raises."""
         error = SendFailed(f"the message was not sent: {why}", code="outbox.rolled_back")
         for each in pending:
             each.report(error)
+
+    def drop_later(self, pending: Pending, why: str) -> None:
+        """As `drop`, on the event loop: for callers that may not call hooks."""
+        with suppress(Exception):  # the loop may be closed
+            self._producer().loop.call_soon_threadsafe(self.drop, [pending], why)
 
     # --- after the commit ------------------------------------------------------------------------------------------
 
@@ -132,7 +174,7 @@ class Outgoing:
         try:
             self._send(rows)
         except Exception as error:  # noqa: BLE001 - the transaction is committed, and its rows are in the table
-            self._leave(rows, error)
+            self.leave(rows, error)
 
     def _send(self, rows: Sequence[Row]) -> None:
         producer = self._producer()
@@ -179,10 +221,11 @@ class Outgoing:
         stored: list[int] = []
         for row, outcome in zip(rows, outcomes, strict=True):
             if isinstance(outcome, Receipt):
-                stored.append(row.id)
+                if row.id is not None:
+                    stored.append(row.id)
                 row.pending.report(outcome)
             else:
-                self._leave([row], outcome)
+                self.leave([row], outcome)
         if stored:
             self._is_leaving = False
             self._deletion.add(stored)
@@ -190,19 +233,16 @@ class Outgoing:
             self._unsettled -= len(rows)
             self._changed.notify_all()
 
-    def _leave(self, rows: Sequence[Row], error: Exception) -> None:
-        """The relay sends these rows."""
+    def leave(self, rows: Sequence[Row], error: Exception) -> None:
+        """Leave these to the relay, because of an error. Never raises."""
         self.left += len(rows)
         if not self._is_leaving:
             self._is_leaving = True  # until a message is stored again: an outage is one line, not a thousand
             logger.warning("messages in the outbox are left to the relay: %s", error)
         for row in rows:
-            self._observe(
-                row.pending, SendFailed(f"left to the relay of the outbox: {error}", code="outbox.left", retriable=True)
+            row.pending.report(
+                SendFailed(f"left to the relay of the outbox: {error}", code="outbox.left", retriable=True)
             )
-
-    def _observe(self, pending: Pending, outcome: Receipt | SendFailed) -> None:
-        self._producer().observed.chain.after_send(pending.message, outcome)
 
     # --- end -------------------------------------------------------------------------------------------------------
 
@@ -213,7 +253,7 @@ class Outgoing:
             is_done = self._changed.wait_for(lambda: not self._unsettled, seconds)
         return self._deletion.flush(max(0.0, ends_at - self._clock.monotonic())) and is_done
 
-    def close(self, seconds: float = EXIT_SECONDS) -> bool:
+    def close(self, seconds: float) -> bool:
         """As `flush`; messages of later commits are left to the relay."""
         is_done = self.flush(seconds)
         with self._changed:
@@ -224,9 +264,11 @@ class Outgoing:
 _all: "weakref.WeakSet[Outgoing]" = weakref.WeakSet()
 
 
-def _close_all() -> None:
+def _close_all(clock: Clock = SYSTEM_CLOCK) -> None:
+    """Within EXIT_SECONDS in all."""
+    ends_at = clock.monotonic() + EXIT_SECONDS
     for each in list(_all):
-        each.close()
+        each.close(max(0.0, ends_at - clock.monotonic()))
 
 
 def _forked() -> None:

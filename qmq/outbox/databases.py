@@ -1,4 +1,4 @@
-"""Databases as the outbox uses them: where they are, and connections of its own on which no statement waits for ever.
+"""Databases as the outbox uses them: where they are, and connections of its own, whose statements have a time limit.
 
 psycopg, PyMySQL and sqlite3 are used as they are. SQL has `?` for values in all of them.
 """
@@ -58,7 +58,7 @@ PORTS = {Kind.POSTGRESQL: 5432, Kind.MYSQL: 3306, Kind.SQLITE: 0}
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a database is, and as whom it is used."""
+    """Where a database is, and the user who connects."""
 
     kind: Kind
     database: str
@@ -288,7 +288,7 @@ _SSL_MODES = {Tls.OFF: "disable", Tls.ENCRYPT: "require", Tls.VERIFY: "verify-fu
 def _limited_postgresql() -> Any:
     psycopg = _driver("psycopg", "postgresql")
 
-    class LimitedConnection(psycopg.Connection):  # type: ignore[misc, name-defined]  # the module is imported when it is needed
+    class LimitedConnection(psycopg.Connection):  # type: ignore[misc, name-defined]  # an optional dependency
         """A connection that waits `seconds` for an answer: a server that hangs does not enforce its own limits."""
 
         seconds: float | None = None

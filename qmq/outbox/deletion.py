@@ -1,10 +1,10 @@
 """Deletes the rows whose messages brokers have stored: in batches, in a thread, on a connection of its own."""
 
 import logging
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from typing import Any
 
 from qmq.errors import DatabaseFailed
@@ -19,6 +19,8 @@ KEPT_IDS_MAX = 100_000
 """IDs that are kept while the database does not answer. The relay sends what is beyond it again."""
 PAUSE_SECONDS = 1.0
 """After a DELETE that failed."""
+IDLE_SECONDS = 60.0
+"""How long a connection is kept without rows to delete."""
 
 logger = logging.getLogger("qmq.outbox")
 
@@ -28,14 +30,16 @@ class Deletion:
 
     Args:
         delete: deletes rows in a transaction of its own. It may raise anything; the rows are kept and tried again.
+        rest: called in the same thread at its end, and when there was nothing to delete for IDLE_SECONDS.
     """
 
-    def __init__(self, delete: Callable[[Sequence[int]], None]) -> None:
+    def __init__(self, delete: Callable[[Sequence[int]], None], rest: Callable[[], None] = lambda: None) -> None:
         self._delete = delete
+        self._rest = rest
         self._forget()
 
     def _forget(self) -> None:
-        """Begin anew, in this process: the IDs of its parent are deleted by the parent."""
+        """Begin again, in this process: the IDs of its parent are deleted by the parent."""
         self._changed = threading.Condition()
         self._ids: deque[int] = deque()
         self._deleting = 0
@@ -59,7 +63,12 @@ class Deletion:
                     self._ids.append(each)
             if self._thread is None and self._ids:
                 self._thread = threading.Thread(target=self._run, name="qmq-outbox-deletion", daemon=True)
-                self._thread.start()
+                try:
+                    self._thread.start()
+                except RuntimeError:  # the process ends, or has too many threads
+                    self._thread = None
+                    self.left += len(self._ids)
+                    self._ids.clear()
             self._changed.notify_all()
 
     @property
@@ -86,19 +95,26 @@ class Deletion:
         return is_done
 
     def _run(self) -> None:
+        idle_seconds: float | None = IDLE_SECONDS
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._ids or self._is_closing)
+                is_idle = not self._changed.wait_for(lambda: self._ids or self._is_closing, idle_seconds)
+                if not is_idle and not self._is_closing:
+                    self._changed.wait_for(
+                        lambda: len(self._ids) >= DELETED_AT_ONCE or self._waiting or self._is_closing, LINGER_SECONDS
+                    )
                 if self._is_closing:
                     self.left += len(self._ids)
                     self._ids.clear()
                     self._changed.notify_all()
-                    return
-                self._changed.wait_for(
-                    lambda: len(self._ids) >= DELETED_AT_ONCE or self._waiting or self._is_closing, LINGER_SECONDS
-                )
+                    break
                 batch = [self._ids.popleft() for _ in range(min(len(self._ids), DELETED_AT_ONCE))]
                 self._deleting = len(batch)
+            if is_idle:
+                self._rest()
+                idle_seconds = None
+                continue
+            idle_seconds = IDLE_SECONDS
             try:
                 self._delete(batch)
             except Exception as error:  # noqa: BLE001 - logged, and tried again
@@ -108,6 +124,7 @@ class Deletion:
                     self._deleting = 0
                     self._is_failing = False
                     self._changed.notify_all()
+        self._rest()
 
     def _failed(self, batch: Sequence[int], error: Exception) -> None:
         with self._changed:
@@ -120,30 +137,44 @@ class Deletion:
 
 
 class RowDeletion:
-    """Deletes rows on a connection that `connect` opens with a DB-API driver, and opens again after a failure."""
+    """Deletes rows on a connection that `connect` opens with a DB-API driver, and opens again after a failure.
 
-    def __init__(self, connect: Callable[[], Any], statements: Statements) -> None:
+    Args:
+        is_kept: keep the connection for the next batch.
+    """
+
+    def __init__(self, connect: Callable[[], Any], statements: Statements, *, is_kept: bool = True) -> None:
         self._connect = connect
         self._statements = statements
+        self._is_kept = is_kept
         self._connection: Connection | None = None
+        self._pid = 0
+        """The process that has opened it."""
 
     def __call__(self, ids: Sequence[int]) -> None:
+        if self._pid != os.getpid():
+            self.close()
         if self._connection is None:
-            self._connection = Connection(self._connect())
+            self._connection, self._pid = Connection(self._connect()), os.getpid()
         try:
             self._connection.change(self._statements.delete(ids))
         except DatabaseFailed:
-            with suppress(Exception):
-                self._connection.close()
-            self._connection = None
+            self.close()
             raise
+        if not self._is_kept:
+            self.close()
 
-    def forked(self) -> None:
-        """In a forked child: the connection is the parent's, and must not even be closed."""
-        if self._connection is not None:
-            _inherited.append(self._connection)
-            self._connection = None
+    def close(self) -> None:
+        """Close the connection until rows are to be deleted again."""
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        if self._pid == os.getpid():
+            connection.close()
+        else:
+            # In a forked child, it is the parent's, and must not even be closed.
+            inherited.append(connection)
 
 
-_inherited: list[Connection] = []
+inherited: list[object] = []
 """Connections of the parent, kept so that nothing closes them."""

@@ -19,7 +19,7 @@ LEASE_TABLE = "qmq_outbox_lease"
 INLINE_BYTES_MAX = 8 << 10
 """Contents up to this size are read with their rows: of 2,000 rows, 16 MiB at most. Larger ones are read by their IDs."""
 PENDING_COUNTED_MAX = 100_000
-"""Rows that are counted exactly; counting goes on to one more."""
+"""Rows that are counted exactly; of more, one more is counted."""
 BACKOFF_SECONDS_MAX = 600.0
 CLOCK_STEP_SECONDS = 60.0
 """An `update_time` that is this much further ahead than any back-off was written before the database's clock stepped back."""

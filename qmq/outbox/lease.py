@@ -56,7 +56,7 @@ class Lease:
         mine = [self._name, self._holder, self._generation]
         began = self._clock.monotonic()
         if began - self._renewed_at >= RENEW_SECONDS:
-            # Also when it has expired: the generation says that nobody has taken it since.
+            # Also when it has expired: the generation shows that no other relay has taken it since.
             is_held = bool(connection.change(self._statements.renew_lease, [_LEASE_MS, *mine]))
             self._renewed_at = began
         else:

@@ -27,7 +27,7 @@ ROWS_AT_ONCE = 2_000
 MEMORY_BYTES = 16 << 20
 """Contents in memory at a time, unless one is larger."""
 LEFT_ROWS_MAX = 20_000
-"""A pass that has read this many rows of unavailable subjects ends, and the next one goes on behind them."""
+"""A pass that has read this many rows of unavailable subjects ends, and the next one continues behind them."""
 
 logger = logging.getLogger("qmq.outbox")
 
@@ -60,7 +60,7 @@ class Relay:
         producer: a started producer without middleware.
         label: of the holder of the lease, shown to operators, such as the host's name.
         rows_per_second: limit; None for none.
-        age_hours_max: rows that are older and fail are left to an operator. None: they are tried for ever.
+        age_hours_max: rows that are older and fail are left to an operator. None: they are tried indefinitely.
     """
 
     def __init__(
@@ -188,7 +188,7 @@ class Relay:
         failed = [(row, str(error)) for row, error in sent.failed]
         if self._age_ms_max is not None:
             ended += [
-                (row.id, Status.INVALID, f"given up after {row.age_ms / 3_600_000:.1f} hours: {problem}")
+                (row.id, Status.INVALID, f"too old after {row.age_ms / 3_600_000:.1f} hours: {problem}")
                 for row, problem in [*failed, *((row, sent.problems.get(row.message.subject, "")) for row in sent.left)]
                 if row.age_ms > self._age_ms_max
             ]

@@ -30,9 +30,9 @@ class Status(IntEnum):
     FAILED = -1
     """A Java relay failed to send it and does not read it again; ours sends it as PENDING."""
     INVALID = -2
-    """The content is no message, or the relay gave up because of its age. For an operator."""
+    """The content is no message, or too old for the relay. For an operator."""
     REFUSED = -100
-    """A broker refuses the message for good. For an operator."""
+    """A broker refuses the message permanently. For an operator."""
 
 
 UNSENT = (Status.PENDING, Status.FAILED)

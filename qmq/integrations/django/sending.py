@@ -5,6 +5,7 @@ import os
 import threading
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
@@ -14,6 +15,10 @@ from qmq.client.bodies import Body
 from qmq.errors import LocalProtocolError
 from qmq.protocol.names import check_subject
 from qmq.sync import Producer
+from qmq.words import nearest
+
+PRODUCER_OPTIONS = ("backoff", "compress_above", "limits", "linger", "make_id", "middleware", "timeouts")
+"""Arguments of `qmq.Producer` that QMQ_PRODUCER_OPTIONS may have."""
 
 _lock = threading.Lock()
 _producer: Producer | None = None
@@ -24,20 +29,40 @@ def producer() -> Producer:
     process ends, it sends what is queued, as all producers do.
 
     Raises:
-        ImproperlyConfigured: QMQ_URL is not set.
+        ImproperlyConfigured: QMQ_URL is not set, or QMQ_PRODUCER_OPTIONS has an unknown argument.
     """
     global _producer
     with _lock:
         if _producer is None:
-            url = getattr(settings, "QMQ_URL", "")
-            if not isinstance(url, str) or not url:
-                raise ImproperlyConfigured(
-                    f'QMQ_URL is {url!r}; set it to the address of the metaserver, such as QMQ_URL = "localhost:8080"'
-                )
-            started = Producer(url, app=str(getattr(settings, "QMQ_APP", "")))
+            started = Producer(metaserver_url(), app=str(getattr(settings, "QMQ_APP", "")), **producer_options())
             started.start()
             _producer = started
         return _producer
+
+
+def metaserver_url() -> str:
+    """The setting QMQ_URL. Raises ImproperlyConfigured if it is missing."""
+    url = getattr(settings, "QMQ_URL", "")
+    if not isinstance(url, str) or not url:
+        raise ImproperlyConfigured(
+            f'QMQ_URL is {url!r}; set it to the address of the metaserver, such as QMQ_URL = "localhost:8080"'
+        )
+    return url
+
+
+def producer_options() -> dict[str, Any]:
+    """The setting QMQ_PRODUCER_OPTIONS: more arguments of the producer. Raises ImproperlyConfigured for an unknown one."""
+    options = getattr(settings, "QMQ_PRODUCER_OPTIONS", {})
+    if not isinstance(options, dict):
+        raise ImproperlyConfigured(
+            f"QMQ_PRODUCER_OPTIONS is {options!r}; must be a dictionary of arguments of qmq.Producer"
+        )
+    for name in options:
+        if name not in PRODUCER_OPTIONS:
+            raise ImproperlyConfigured(
+                f"QMQ_PRODUCER_OPTIONS: {name!r} is unknown: {nearest(str(name), PRODUCER_OPTIONS)}"
+            )
+    return options
 
 
 def send_on_commit(
@@ -53,7 +78,8 @@ def send_on_commit(
 ) -> None:
     """Send a message when the current transaction has committed, and not if it is rolled back. Without a transaction: now.
 
-    The send waits until the message is on disk. If the process ends between the commit and the send, the message is not sent.
+    The send waits until the message is on disk. Nothing is stored before the commit: if the process ends between the commit and the
+    send, or no broker can be reached, the message is lost. `qmq.integrations.django.outbox.send` stores it with the transaction.
 
     Args:
         body: is copied, so that later changes do not reach the message.

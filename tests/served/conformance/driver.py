@@ -30,7 +30,8 @@ def build(version: str) -> Path:
     """Compile the driver against a release of the client; the folder with its classes and libraries."""
     target = PROJECT / "target" / version
     built = target / "built"
-    if not built.exists() or built.stat().st_mtime < max(path.stat().st_mtime for path in PROJECT.rglob("*.java")):
+    sources = [PROJECT / "pom.xml", *PROJECT.rglob("*.java")]
+    if not built.exists() or built.stat().st_mtime < max(path.stat().st_mtime for path in sources):
         done = subprocess.run(
             [
                 "mvn", "-q", "-B", f"-Dqmq.version={version}", "compile", "dependency:copy-dependencies",

@@ -39,9 +39,14 @@ CONSOLE = (
     "django.template.backends.django", "fido2.server", "prometheus_client", "psycopg", "pygments.lexers", "qmq.client",
     "redis.asyncio", "requests", "uvicorn.main", "uvicorn.protocols.http.httptools_impl", "yaml",
 )  # fmt: skip
+MARKED = (
+    "django.conf", "django.db.backends.sqlite3.base", "psycopg", "pymysql", "qmq.client.consumer", "qmq.idempotent.dbapi",
+    "qmq.idempotent.sqlalchemy",
+)  # fmt: skip
 MODULES = {
     "broker_node": NODES,
     "tests.faults.replication.faulty_node": NODES,
+    "tests.faults.marked_consumer": MARKED,
     "delay_node": NODES,
     "metaserver": NODES,
     "celery": CONSOLE,

@@ -39,9 +39,20 @@ public final class Driver {
     private static final int LARGE_PRINTED_CHARS = 100_000;
     private static final PrintStream OUT = utf8(System.out);
     /** Messages of listeners with "retain", by name of the listener and message ID. */
-    private static final Map<String, Message> RETAINED = new ConcurrentHashMap<>();
+    static final Map<String, Message> RETAINED = new ConcurrentHashMap<>();
     private static final Map<String, ListenerHolder> LISTENERS = new ConcurrentHashMap<>();
-    private static MessageProducerProvider producer;
+    static final MessageSendStateListener OUTCOME = new MessageSendStateListener() {
+        @Override
+        public void onSuccess(Message sent) {
+            outcome("sent", sent);
+        }
+
+        @Override
+        public void onFailed(Message failed) {
+            outcome("failed", failed);
+        }
+    };
+    static MessageProducerProvider producer;
     private static MessageConsumerProvider consumer;
     private static final ExecutorService HANDLERS = Executors.newFixedThreadPool(8);
 
@@ -54,14 +65,10 @@ public final class Driver {
                 return clientId;
             }
         };
-        producer = new MessageProducerProvider();
-        producer.setAppCode("conformance");
-        producer.setMetaServer(meta);
-        producer.setClientIdProvider(ids);
         if (args.length > 2) {
             setSendTimeout(Long.parseLong(args[2]));
         }
-        producer.init();
+        producer = newProducer(meta, ids);
         consumer = new MessageConsumerProvider();
         consumer.setAppCode("conformance");
         consumer.setMetaServer(meta);
@@ -88,6 +95,15 @@ public final class Driver {
                 case "pull":
                     pull(command);
                     break;
+                case "openOutbox":
+                    Outbox.open(command, newProducer(meta, ids));
+                    break;
+                case "transaction":
+                    Outbox.of(command).run(command);
+                    break;
+                case "watch":
+                    Outbox.of(command).watch(command);
+                    break;
                 default:
                     System.exit(0);
             }
@@ -95,9 +111,18 @@ public final class Driver {
         System.exit(0);
     }
 
+    private static MessageProducerProvider newProducer(String meta, ClientIdProvider ids) {
+        MessageProducerProvider made = new MessageProducerProvider();
+        made.setAppCode("conformance");
+        made.setMetaServer(meta);
+        made.setClientIdProvider(ids);
+        made.init();
+        return made;
+    }
+
     private static void setSendTimeout(long milliseconds) throws ReflectiveOperationException {
         try {
-            MessageProducerProvider.class.getMethod("setSendTimeoutMillis", long.class).invoke(producer, milliseconds);
+            MessageProducerProvider.class.getMethod("setSendTimeoutMillis", long.class).invoke(new MessageProducerProvider(), milliseconds);
         } catch (NoSuchMethodException e) {
             // Release 1.1.3 has the setting without a setter.
             Class<?> settings = Class.forName("qunar.tc.qmq.producer.ConfigCenter");
@@ -115,7 +140,7 @@ public final class Driver {
         }
     }
 
-    private static synchronized void say(String event, JsonObject facts) {
+    static synchronized void say(String event, JsonObject facts) {
         facts.addProperty("event", event);
         OUT.println(facts);
     }
@@ -123,48 +148,43 @@ public final class Driver {
     private static void send(JsonObject command) {
         int count = command.has("count") ? command.get("count").getAsInt() : 1;
         for (int i = 0; i < count; i++) {
-            Message message = producer.generateMessage(command.get("subject").getAsString());
-            message.setProperty("number", i);
-            if (command.has("properties")) {
-                for (Map.Entry<String, JsonElement> entry : command.getAsJsonObject("properties").entrySet()) {
-                    message.setProperty(entry.getKey(), entry.getValue().getAsString());
-                }
-            }
-            if (command.has("typed")) {
-                for (Map.Entry<String, JsonElement> entry : command.getAsJsonObject("typed").entrySet()) {
-                    JsonArray typed = entry.getValue().getAsJsonArray();
-                    set(message, entry.getKey(), typed.get(0).getAsString(), typed.get(1).getAsString());
-                }
-            }
-            if (command.has("large")) {
-                message.setLargeString("large", command.get("large").getAsString());
-            }
-            if (command.has("largeChars")) {
-                char[] chars = new char[command.get("largeChars").getAsInt()];
-                java.util.Arrays.fill(chars, 'x');
-                message.setLargeString("large", new String(chars));
-            }
-            for (JsonElement tag : array(command, "tags")) {
-                message.addTag(tag.getAsString());
-            }
-            if (command.has("delayMs")) {
-                message.setDelayTime(command.get("delayMs").getAsLong(), TimeUnit.MILLISECONDS);
-            }
-            if (command.has("maxRetry")) {
-                message.setMaxRetryNum(command.get("maxRetry").getAsInt());
-            }
-            producer.sendMessage(message, new MessageSendStateListener() {
-                @Override
-                public void onSuccess(Message sent) {
-                    outcome("sent", sent);
-                }
-
-                @Override
-                public void onFailed(Message failed) {
-                    outcome("failed", failed);
-                }
-            });
+            producer.sendMessage(build(command, i), OUTCOME);
         }
+    }
+
+    /** The message that a command describes. */
+    static Message build(JsonObject command, int number) {
+        Message message = producer.generateMessage(command.get("subject").getAsString());
+        message.setProperty("number", number);
+        if (command.has("properties")) {
+            for (Map.Entry<String, JsonElement> entry : command.getAsJsonObject("properties").entrySet()) {
+                message.setProperty(entry.getKey(), entry.getValue().getAsString());
+            }
+        }
+        if (command.has("typed")) {
+            for (Map.Entry<String, JsonElement> entry : command.getAsJsonObject("typed").entrySet()) {
+                JsonArray typed = entry.getValue().getAsJsonArray();
+                set(message, entry.getKey(), typed.get(0).getAsString(), typed.get(1).getAsString());
+            }
+        }
+        if (command.has("large")) {
+            message.setLargeString("large", command.get("large").getAsString());
+        }
+        if (command.has("largeChars")) {
+            char[] chars = new char[command.get("largeChars").getAsInt()];
+            java.util.Arrays.fill(chars, 'x');
+            message.setLargeString("large", new String(chars));
+        }
+        for (JsonElement tag : array(command, "tags")) {
+            message.addTag(tag.getAsString());
+        }
+        if (command.has("delayMs")) {
+            message.setDelayTime(command.get("delayMs").getAsLong(), TimeUnit.MILLISECONDS);
+        }
+        if (command.has("maxRetry")) {
+            message.setMaxRetryNum(command.get("maxRetry").getAsInt());
+        }
+        return message;
     }
 
     /** Calls the setter of a type with the value that a text stands for. */
@@ -205,7 +225,7 @@ public final class Driver {
         say(event, facts);
     }
 
-    private static JsonArray array(JsonObject command, String name) {
+    static JsonArray array(JsonObject command, String name) {
         return command.has(name) ? command.getAsJsonArray(name) : new JsonArray();
     }
 
