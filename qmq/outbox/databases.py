@@ -130,6 +130,10 @@ class Connection:
         with self._converted():
             if self.kind is Kind.SQLITE:
                 raw.isolation_level = None
+                if (
+                    getattr(raw, "autocommit", None) is False
+                ):  # since Python 3.12, and stronger than the isolation level
+                    raw.autocommit = True
             elif self.kind is Kind.POSTGRESQL:
                 raw.autocommit = True
             else:
