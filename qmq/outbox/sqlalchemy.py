@@ -421,7 +421,7 @@ class Outbox(_Outbox):
 
         Raises:
             LocalProtocolError, IllegalName: the message or the name is invalid; the session's transaction has failed or is
-                committed already; or it would have more than TRANSACTION_MESSAGES_MAX messages or TRANSACTION_BYTES_MAX bytes.
+                committed already; or it would have more than 100,000 messages or 256 MiB of them.
             ClientForked, ClientClosed: the producer is that of the parent process, or was never started.
         """
         return self._send(_sync_session(session), subject, body, tags, delay, due, message_id)
@@ -480,7 +480,7 @@ class AsyncOutbox(_Outbox):
 
     def send(
         self,
-        session: "AsyncSession | async_scoped_session[Any]",
+        session: "AsyncSession | async_scoped_session[Any] | Session",
         subject: str,
         body: Body,
         *,
@@ -489,12 +489,12 @@ class AsyncOutbox(_Outbox):
         due: datetime | None = None,
         message_id: str | None = None,
     ) -> str:
-        """As `Outbox.send`."""
+        """As `Outbox.send`. Hooks of SQLAlchemy pass the Session that an AsyncSession wraps."""
         return self._send(_sync_session(session), subject, body, tags, delay, due, message_id)
 
     def send_many(
         self,
-        session: "AsyncSession | async_scoped_session[Any]",
+        session: "AsyncSession | async_scoped_session[Any] | Session",
         subject: str,
         bodies: Iterable[Body],
         *,
