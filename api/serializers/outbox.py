@@ -49,11 +49,13 @@ class OutboxDatabaseRow(Row):
     owner = NullText(help_text="the team whose operators can resend and discard rows; null: any operator can")
     is_enabled = serializers.BooleanField()
     rows_per_second_max = serializers.IntegerField(allow_null=True, help_text="null: no limit")
-    age_hours_max = serializers.IntegerField(allow_null=True, help_text="null: rows are never given up")
+    age_hours_max = serializers.IntegerField(
+        allow_null=True, help_text="null: failed rows are never left to an operator"
+    )
     unknown = serializers.ChoiceField(
         UNKNOWN,
         allow_null=True,
-        help_text="why the numbers are unknown: disabled; not_measured yet; outdated: not measured lately; failed: see error_code."
+        help_text="why the numbers are unknown: disabled; not_measured yet; outdated: not measured recently; failed: see error_code."
         " null: they are known",
     )
     measured_at = serializers.DateTimeField(allow_null=True, help_text="when the numbers were last measured")
@@ -70,7 +72,7 @@ class OutboxDatabaseRow(Row):
     leader = serializers.CharField(allow_null=True, help_text="the relay that holds the lease; null: none, or unknown")
     rows_per_second = serializers.FloatField(
         allow_null=True,
-        help_text="rows that this system's relay has sent lately; null: another relay leads, or unknown",
+        help_text="rows that this system's relay has sent recently; null: another relay leads, or unknown",
     )
     error_code = NullText(help_text="why the database can't be used, such as database.unreachable; null: it can")
     error = NullText(help_text="the same as text; administrators only")
@@ -127,8 +129,8 @@ class OutboxRowShown(serializers.Serializer):  # type: ignore[type-arg]
     id = serializers.CharField()
     status = serializers.ChoiceField(
         ROW_STATUSES,
-        help_text="pending: not sent yet; failed: a Java relay gave up, ours sends it; invalid: no message, or too old; refused: a"
-        " broker refuses it for good",
+        help_text="pending: not sent yet; failed: a Java relay does not retry it, ours does; invalid: no message, or too old; refused:"
+        " a broker refuses it permanently",
     )
     failed_attempts = serializers.IntegerField(help_text="of relays")
     created_at = serializers.DateTimeField(help_text="by the database's clock")

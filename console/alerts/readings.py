@@ -143,7 +143,7 @@ def of_jobs(jobs: Iterable[JobRun]) -> Iterator[Reading]:
 def of_outboxes(databases: Iterable[tuple[OutboxDatabase, Numbers]]) -> Iterator[Reading]:
     """From registered databases that are enabled."""
     for row, numbers in databases:
-        reason = {None: "", Unknown.FAILED: row.error_code}.get(numbers.unknown, "not measured lately")
+        reason = {None: "", Unknown.FAILED: row.error_code}.get(numbers.unknown, "not measured recently")
         is_unusable = {None: 0.0, Unknown.FAILED: 1.0}.get(numbers.unknown)
         failed = None if numbers.failed is None else float(numbers.failed)
         yield Reading(Kind.OUTBOX_AGE, row.name, numbers.oldest_seconds, reason, owner=row.owner)

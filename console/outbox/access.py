@@ -35,11 +35,11 @@ def connect_checked(address: Address, *, resolver: Resolver = system_resolver) -
         DatabaseFailed: as `qmq.outbox.databases.connect`; `database.address_forbidden` for an address that is not allowed.
     """
     if address.kind is Kind.SQLITE:
-        return connect(replace(address, database=checked_path(address.database)))
+        return connect(replace(address, database=checked_path(address.database)), seconds=STATEMENT_SECONDS)
     failed: DatabaseFailed | None = None
     for found in checked_addresses(address.host, address.port, resolver)[:ADDRESSES_TRIED_MAX]:
         try:
-            return connect(address, host_address=found)
+            return connect(address, host_address=found, seconds=STATEMENT_SECONDS)
         except DatabaseFailed as error:
             failed = error
             if error.code != "database.unreachable":

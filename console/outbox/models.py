@@ -28,9 +28,9 @@ class OutboxDatabase(Versioned):
     """The team whose operators may resend and discard rows. "": every operator may."""
     is_enabled = models.BooleanField(default=True)
     rows_per_second_max = models.PositiveIntegerField(null=True)
-    """At most so many rows are relayed; null: no limit."""
+    """Limit of the relay; null: none."""
     age_hours_max = models.PositiveIntegerField(null=True)
-    """Rows older than this are given up when they fail; null: never."""
+    """Rows older than this that fail are left to an operator; null: never."""
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 

@@ -120,7 +120,12 @@ class Statements:
         now, later, now_ms = _NOW[kind], _NOW_LATER[kind], _NOW_MS[kind]
         unsent = ", ".join(str(int(status)) for status in UNSENT)
         self._row = f"(?, {_CREATE_TIME[kind]}, {now})"
+        changed_ms = _AGE_MS[kind].format(column="update_time", now="current_timestamp(6)")
         self.age_ms = _AGE_MS[kind].format(column="create_time", now="utc_timestamp(6)")
+        if kind is Kind.MYSQL:
+            # Java programs write `create_time` in their own time zone, which the row does not contain. A row without errors was
+            # last changed when it was inserted.
+            self.age_ms = f"CASE error WHEN 0 THEN {changed_ms} ELSE {self.age_ms} END"
         self.due = (
             f"SELECT id, {_SIZE[kind]}, CASE WHEN {_SIZE[kind]} <= {INLINE_BYTES_MAX} THEN content END, error, {self.age_ms}"
             f" FROM {t} WHERE id > ? AND status IN ({unsent}) AND (update_time <= {later} OR update_time > {later})"
@@ -139,7 +144,7 @@ class Statements:
         failed = ", ".join(str(int(status)) for status in (Status.INVALID, Status.REFUSED))
         self.failed = f"SELECT count(*) FROM (SELECT 1 FROM {t} WHERE status IN ({failed}) LIMIT ?) AS found"
         """The number of rows that wait for an operator, at most the limit."""
-        retry_ms = f"-({_AGE_MS[kind].format(column='update_time', now='current_timestamp(6)')})"
+        retry_ms = f"-({changed_ms})"
         self._shown = f"SELECT id, status, error, {self.age_ms}, {retry_ms}, last_error, {_SIZE[kind]}"
         self.row = f"{self._shown}, CASE WHEN {_SIZE[kind]} <= ? THEN content END FROM {t} WHERE id = ?"
         """Values: the bytes up to which the content is read, and an ID. Columns as those of `page`."""

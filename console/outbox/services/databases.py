@@ -24,7 +24,7 @@ from qmq.outbox.dialects import TableName
 
 DATABASES_MAX = 200
 _WHERE = ("host", "port", "tls")
-"""Whoever changes one of these has to enter the password again: otherwise it could be sent to another server."""
+"""A change of one of these requires the password again: otherwise it could be sent to another server."""
 _OF_CONNECTIONS = ("kind", "host", "port", "database", "user", "sealed", "table", "tls")
 _MEASURED = ("measured_at", "pending", "oldest_ms", "failed", "rows_per_second", "error_since")
 
@@ -87,7 +87,7 @@ OUTBOX_DATABASE: Resource[OutboxDatabase] = Resource(
             minimum=1,
             maximum=87_600,
             unit="hours",
-            help="rows older than this are given up when they fail; null: never",
+            help="older rows that fail are left to an operator; null: never",
         ),
     },
     described=described,

@@ -21,7 +21,7 @@ def note_pass(passed: Passed, now: datetime) -> None:
         rows.exclude(error_code="").update(**_NO_ERROR)
         return
     counts = passed.counts
-    # The digits behind the label make holders unique, and tell nobody anything.
+    # The digits behind the label only make holders unique.
     leader = (counts.leader or "").rpartition("#")
     rows.update(
         measured_at=now, pending=counts.pending, failed=counts.failed, oldest_ms=max(0, counts.oldest_ms or 0),

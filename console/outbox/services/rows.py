@@ -73,7 +73,7 @@ def change_rows(
     Raises:
         NotFound: there is no such database.
         NotAllowed: it belongs to a team that the actor is not in.
-        Stale: it was registered anew or changed since it was read, so IDs may mean other rows.
+        Stale: it was changed since it was read, so IDs may mean other rows.
         Conflict: more rows match than `expected`; nothing was changed.
         QmqError: the database can't be used.
     """

@@ -95,16 +95,24 @@ class Points:
             points.around(found, "execute", lambda sql, *_: _short(sql))
             return found
 
-        class WatchedConnection(sqlite3.Connection):
-            def cursor(self, factory: type[sqlite3.Cursor] = sqlite3.Cursor) -> sqlite3.Cursor:  # type: ignore[override]
-                return super().cursor(watched_cursor(factory))
+        @functools.cache
+        def watched_connection(factory: Any) -> Any:
+            class WatchedConnection(factory):  # type: ignore[misc]
+                def cursor(self, factory: type[sqlite3.Cursor] = sqlite3.Cursor) -> Any:
+                    return super().cursor(watched_cursor(factory))
 
-        for method in ("commit", "rollback"):
-            self.around(WatchedConnection, method, lambda *_, method=method: method.upper())
-        # It does not call `cursor`.
-        self.around(WatchedConnection, "execute", lambda sql, *_: _short(sql))
+            for method in ("commit", "rollback"):
+                points.around(WatchedConnection, method, lambda *_, method=method: method.upper())
+            # It does not call `cursor`.
+            points.around(WatchedConnection, "execute", lambda sql, *_: _short(sql))
+            return WatchedConnection
+
         inner = sqlite3.connect
-        sqlite3.connect = sqlite3.dbapi2.connect = functools.partial(inner, factory=WatchedConnection)  # type: ignore[attr-defined]
+
+        def connect(*arguments: Any, factory: Any = sqlite3.Connection, **options: Any) -> Any:
+            return inner(*arguments, factory=watched_connection(factory), **options)
+
+        sqlite3.connect = sqlite3.dbapi2.connect = connect  # type: ignore[attr-defined, assignment]
 
     def _watch_postgresql(self) -> None:
         import psycopg

@@ -6,11 +6,12 @@ import pytest
 
 from qmq.outbox.databases import Kind
 from tests.faults.outbox.databases import EXPECTED, database_for
-from tests.faults.outbox.points import kill_at_each_point
+from tests.faults.outbox.points import ROUNDS, kill_at_each_point
 from tests.support.servers.shared import NewSystems
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300 * ROUNDS)
 @pytest.mark.parametrize("kind", list(Kind))
 def test_a_program_with_django_is_killed_at_each_point(
     kind: Kind, tmp_path: Path, new_system: NewSystems, request: pytest.FixtureRequest

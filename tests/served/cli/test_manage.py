@@ -14,6 +14,7 @@ from tests.support.servers.processes import PROJECT
 ARGUMENTS = {
     "analytics": (),
     "create_admin": (),
+    "import_datasources": ("mysql://qmq@127.0.0.1:1/qmq",),
     "make_token": ("admin", "--name", "laptop"),
     "reset_password": ("admin",),
     "showmigrations": ("--plan",),

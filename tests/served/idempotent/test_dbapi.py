@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from qmq.client.delivery import Delivery
-from qmq.errors import KeyInvalid, MarkerFailed, SettingError
+from qmq.errors import KeyInvalid, LocalProtocolError, MarkerFailed, SettingError
 from qmq.idempotent.dbapi import mark, once
 from qmq.outbox.databases import Kind
 from qmq_testing import delivery
@@ -322,3 +322,12 @@ def test_a_missing_table_is_an_error(database: Database) -> None:
     with pytest.raises(Exception, match="nowhere"):
         billing(database, table="nowhere")(MESSAGE())
     assert database.effects == []
+
+
+def test_an_asynchronous_connection_is_an_error(database: Database) -> None:
+    if database.kind is not Kind.POSTGRESQL:
+        pytest.skip("of psycopg")
+    import psycopg
+
+    with pytest.raises(LocalProtocolError, match="AsyncConnection is an asynchronous connection"):
+        mark(MESSAGE(), psycopg.AsyncConnection.__new__(psycopg.AsyncConnection))

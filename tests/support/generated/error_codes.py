@@ -10,8 +10,8 @@ from rest_framework import exceptions
 
 from tests.support.servers.processes import PROJECT
 
-FOLDERS = ("api", "console/accounts", "console/alerts/services", "console/analytics", "console/cluster", "console/jobs", "console/outbox",
-           "metaserver/services")  # fmt: skip
+FOLDERS = ("api", "console/accounts", "console/alerts/services", "console/analytics", "console/cluster", "console/jobs",
+           "console/outbox", "metaserver/services")  # fmt: skip
 """Where requests of the API are answered."""
 FILES = ("console/http/admission.py", "console/cursors.py")
 STATUSES = {

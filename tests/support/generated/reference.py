@@ -30,6 +30,12 @@ from tests.support.servers.processes import PROJECT
 REPLACED = {"clock", "make_id", "pool"}
 """Arguments that only tests and other clients give."""
 OTHER_NAMES = {
+    "qmq.idempotent.dbapi": ("once", "mark"),
+    "qmq.idempotent.redis": ("once",),
+    "qmq.idempotent.sqlalchemy": ("once",),
+    "qmq.integrations.django": ("producer", "send_on_commit"),
+    "qmq.integrations.django.idempotent": ("once",),
+    "qmq.integrations.django.outbox": ("flush", "send", "send_many"),
     "qmq.middleware.logs": ("LoggingMiddleware", "MessageContextFilter"),
     "qmq.middleware.opentelemetry": ("OpenTelemetryMiddleware",),
     "qmq.middleware.prometheus": ("PrometheusMiddleware",),

@@ -7,7 +7,7 @@ from django.db import migrations, models
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.operations.base import Operation
 
-APPS = ("accounts", "alerts", "analytics", "console", "metaserver")
+APPS = ("accounts", "alerts", "analytics", "console", "console_outbox", "metaserver")
 REMOVING = (migrations.RemoveField, migrations.DeleteModel, migrations.RenameField, migrations.RenameModel)
 SAID_IN_THE_CHANGELOG: frozenset[str] = frozenset()
 """Migrations (`app.name`) for which the version before has to be stopped."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from qmq.outbox.committed import Outgoing, Row
+from qmq.outbox.databases import Kind
 
 KEPT_MESSAGES_MAX = 10_000
 """Messages of one transaction that are kept in memory to be sent after the commit; further ones are left to the relay."""
@@ -36,6 +37,8 @@ class OpenTransaction:
         self._bytes = 0
         self._savepoints: list[tuple[str, int]] = []
         """Their names, and how many messages there were when they began."""
+        self._has_failed = False
+        """Whether a statement has failed in a way that may have rolled the transaction back."""
         self._place = len(connection.run_on_commit)
         """Of the callback among the connection's."""
         # In front: who leaves a block of `connection.execute_wrapper` removes the last one.
@@ -76,7 +79,12 @@ class OpenTransaction:
         self, execute: Callable[..., Any], sql: object, params: object, many: bool, context: dict[str, Any]
     ) -> Any:
         """Run a statement of the transaction."""
-        result = execute(sql, params, many, context)
+        try:
+            result = execute(sql, params, many, context)
+        except Exception as error:
+            if not self._has_failed:
+                self._has_failed = may_have_ended(self._connection, error)
+            raise
         if isinstance(sql, str) and (found := _SAVEPOINT.match(sql)) is not None:
             self._follow(found[1][:2].upper(), found[2].lower())
         return result
@@ -91,6 +99,7 @@ class OpenTransaction:
             # One that is not known began before the first message.
             self._drop(self._savepoints[place][1] if place >= 0 else 0, "its savepoint was rolled back")
             del self._savepoints[place + 1 :]
+            self._has_failed = False
 
     def commit(self) -> None:
         """Django's callback."""
@@ -99,7 +108,11 @@ class OpenTransaction:
         if self._connection.in_atomic_block:
             # Of a test, which runs callbacks inside its own transaction and rolls it back: there are no rows to delete.
             rows = [Row(None, row.pending) for row in rows]
-        self._outgoing.send(rows)
+        if self._has_failed:
+            # Django does not notice: PostgreSQL, for example, answers COMMIT with ROLLBACK. A relay sends the rows that are there.
+            self._outgoing.leave(rows, _unknown)
+        elif rows:
+            self._outgoing.send(rows)
 
     def roll_back(self) -> None:
         """Django has dropped the callback."""
@@ -120,7 +133,7 @@ class OpenTransaction:
 
 
 class _Callback:
-    """What Django keeps until the commit, and nobody else: it is deleted when Django drops it."""
+    """What only Django keeps, until the commit: it is deleted when Django drops it."""
 
     def __init__(self, messages: OpenTransaction) -> None:
         self._messages: OpenTransaction | None = messages
@@ -140,6 +153,25 @@ class _Callback:
             self._messages.roll_back()
 
 
+_POSTGRESQL_FAILED = 3
+"""libpq's PQTRANS_INERROR."""
+_MYSQL_ENDS = {1205, 1213}
+"""A lock timeout, which ends the transaction if the server is configured so, and a deadlock."""
+
+
+def may_have_ended(connection: Any, error: Exception) -> bool:
+    """Whether the database may have rolled the transaction back because of a statement's error."""
+    raw = connection.connection
+    if raw is None:
+        return True
+    if connection.vendor == Kind.POSTGRESQL:
+        return bool(raw.info.transaction_status == _POSTGRESQL_FAILED)
+    if connection.vendor == Kind.SQLITE:
+        return not raw.in_transaction
+    return bool(error.args) and error.args[0] in _MYSQL_ENDS
+
+
+_unknown = RuntimeError("a statement of the transaction has failed, and the commit may have been a rollback")
 _too_many = RuntimeError(
     f"the transaction has more than {KEPT_MESSAGES_MAX} messages or {KEPT_BYTES_MAX} bytes of messages"
 )

@@ -26,6 +26,7 @@ from console.alerts.services.closing import forget_old
 from console.alerts.services.rules import create_rule, delete_rule, update_rule
 from console.alerts.services.silences import create_silence, end_silence
 from console.models import BackgroundJob
+from console.outbox.models import OutboxDatabase
 from metaserver import domain
 from metaserver.choices import GroupKind, GroupState
 from metaserver.models import AuditEntry, BrokerGroup, Node
@@ -601,3 +602,48 @@ def test_two_channels_are_told_once_each():
     evaluate(lagging(101), at(0))
     assert sorted(Notification.objects.values_list("channel__name", flat=True)) == ["mail", "second"]
     assert Notification.objects.first().next_at - at(0) == timedelta(0)  # type: ignore[union-attr]
+
+
+def outbox_database(name: str = "shop", **values: Any) -> OutboxDatabase:
+    """A registered database, measured at 0 s."""
+    measured = {"measured_at": at(0), "pending": 5, "failed": 0, "oldest_ms": 1_000, **values}
+    return OutboxDatabase.objects.create(name=name, kind="sqlite", database="x", **measured)
+
+
+def test_the_built_in_rules_about_outboxes() -> None:
+    AlertRule.objects.filter(builtin__startswith="outbox_").update(is_enabled=True)
+    rules = {rule.builtin: (rule.threshold, rule.for_seconds) for rule in AlertRule.objects.filter(is_enabled=True)}
+    assert rules == {"outbox_age": (300, 0), "outbox_failed": (0, 0), "outbox_unreachable": (0, 60)}
+    outbox_database("late", oldest_ms=300_001)
+    outbox_database("wrong", failed=1)
+    outbox_database("fine", oldest_ms=300_000)
+    outbox_database("disabled", failed=9, is_enabled=False)
+    evaluate(snapshot(), at(1))
+    assert set(Alert.objects.values_list("kind", "target", "state")) == {
+        (Kind.OUTBOX_AGE, "late", "firing"), (Kind.OUTBOX_FAILED, "wrong", "firing"),
+    }  # fmt: skip
+    OutboxDatabase.objects.update(oldest_ms=0, failed=0)
+    evaluate(None, at(2))
+    assert not Alert.objects.exclude(state="resolved").exists(), "numbers of outboxes are known without a snapshot"
+
+
+def test_an_outbox_that_can_not_be_used_fires_after_a_minute_and_its_numbers_are_unknown() -> None:
+    AlertRule.objects.filter(builtin__startswith="outbox_").update(is_enabled=True)
+    row = outbox_database(failed=1, owner="shop")
+    evaluate(snapshot(), at(0))
+    OutboxDatabase.objects.update(error="gone", error_code="database.unreachable", error_since=at(1))
+    for seconds in (1, 60, 62):
+        evaluate(snapshot(), at(seconds))
+    failed, unusable = Alert.objects.order_by("kind")
+    assert (failed.state, failed.last_value, failed.reason) == ("firing", None, "database.unreachable")
+    assert (unusable.kind, unusable.state, unusable.target) == (Kind.OUTBOX_UNREACHABLE, "firing", row.name)
+    assert {failed.owner, unusable.owner} == {"shop"}
+
+
+def test_old_numbers_of_an_outbox_raise_and_resolve_nothing() -> None:
+    AlertRule.objects.filter(builtin__startswith="outbox_").update(is_enabled=True)
+    outbox_database(failed=1)
+    evaluate(snapshot(), at(0))
+    OutboxDatabase.objects.update(failed=0)
+    evaluate(snapshot(), at(91))
+    assert Alert.objects.get().state == "firing", "what was measured 91 s ago is not known any more"

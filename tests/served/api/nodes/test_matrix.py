@@ -27,11 +27,13 @@ from console.alerts.models import Alert, AlertChannel, AlertRule, Silence
 from console.analytics import services as analytics
 from console.live.consumers import LiveApp
 from console.live.sockets import KINDS, request_of
+from console.outbox.models import OutboxDatabase
 from metaserver import domain, queries
 from metaserver.choices import GroupKind, GroupState, OperatorState
 from metaserver.domain import may_change
 from metaserver.services import broker_groups, groups, subjects, teams
 from qmq import Producer
+from qmq.outbox.rows import Status
 from qmq_node.replication.rules.membership import Membership
 from tests.served.api.nodes.cases import (
     CASES,
@@ -42,6 +44,7 @@ from tests.served.api.nodes.cases import (
     Case,
 )
 from tests.served.api.nodes.people import give
+from tests.support.console.business import content, in_folder
 from tests.support.console.people import TESTER, browser, machine, person
 from tests.support.console.websockets import opened
 from tests.support.promises import PromiseBroken
@@ -114,7 +117,7 @@ class Caller:
 
 
 @pytest.fixture
-def world(cluster: ThreadedSystem, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+def world(cluster: ThreadedSystem, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: Any) -> dict[str, str]:
     """Something of team shop for every operation; what paths name, by argument."""
     monkeypatch.setattr(PrincipalThrottle, "get_rate", lambda self: None)
     cluster.send("orders", 6, secret=SECRET)
@@ -158,6 +161,11 @@ def world(cluster: ThreadedSystem, monkeypatch: pytest.MonkeyPatch) -> dict[str,
         rule=of_orders, rule_name="of orders", target="orders/billing", owner=TEAM, state="firing", since=now, fired_at=now,
         last_seen_at=now, value=6, open_key="k", place=1, **words,
     )  # fmt: skip
+    business = in_folder(tmp_path)
+    business.make_tables()
+    business.insert(content("orders", "m-outbox", secret=SECRET), status=Status.REFUSED)
+    settings.OUTBOX_SQLITE_FOLDER = str(tmp_path)
+    database = OutboxDatabase.objects.create(**business.values(owner=TEAM))
     span = {"starts_at": now, "ends_at": now + timedelta(hours=1), "reason": "x", "created_by": "x"}
     return {
         "subject": "orders",
@@ -167,6 +175,8 @@ def world(cluster: ThreadedSystem, monkeypatch: pytest.MonkeyPatch) -> dict[str,
         "waiting": "waiting",
         "archived": "archived",
         "job": "cleanups",
+        "database": str(database.pk),
+        "row_id": "1",
         "table": "lag",
         "team": TEAM,
         "empty_team": "empty",
