@@ -211,7 +211,7 @@ class _Messages:
         """The thread that commits the transaction; what is sent from now on is written at once."""
         self._has_ended = False
         self.has_failed = False
-        """Whether a statement has failed behind an INSERT of ours, so that the database may have rolled back."""
+        """Whether a statement failed between the INSERT of messages and the commit, so that the database may have rolled back."""
         self._savepoint_commits = 0
         self._released: SessionTransaction | None = None
 
