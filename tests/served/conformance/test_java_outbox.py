@@ -436,6 +436,9 @@ async def test_javas_watchdog_leaves_what_is_not_its_to_send(
     table.add(content_of(outgoing(f"{subject}-sent", subject, "sent")))
     failing = ScriptedProducer(lambda _, ids: {each: unavailable() for each in ids if "backed" in each})
     assert default_outbox.relay(failing, grace_seconds=60.0) == Pass(sent=1, failed=1)
+    assert table.connection.rows(f"SELECT id FROM {table.table} WHERE update_time > current_timestamp") == [
+        (backed_off,)
+    ]
     [young] = table.add(contents["young"], age_seconds=50)
     operators = [
         *table.add(contents["due"], status=Status.REFUSED),
