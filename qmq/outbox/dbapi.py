@@ -178,7 +178,7 @@ class Transaction:
 
         Raises:
             LocalProtocolError, IllegalName: the message or the name is invalid; the block has ended; the transaction has failed; or
-                it would have more than TRANSACTION_MESSAGES_MAX messages or TRANSACTION_BYTES_MAX bytes.
+                it would have more than 100,000 messages or 256 MiB of them.
             ClientForked, ClientClosed: the producer is that of the parent process, or was never started.
         """
         self._check()
