@@ -216,8 +216,8 @@ class KeyInvalid(QmqError):
 
 
 class MarkerFailed(QmqError):
-    """A marker can't be inserted as the handler's transaction or the table is; `code` says why: `idempotent.transaction_open`,
-    `idempotent.no_transaction`, `idempotent.key_collision`."""
+    """A marker is not in the transaction in which its effect is committed; `code` says why: `idempotent.transaction_open`,
+    `idempotent.no_transaction`, `idempotent.marker_lost`, `idempotent.key_collision`."""
 
     code = "idempotent.marker_failed"
 

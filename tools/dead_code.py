@@ -25,6 +25,7 @@ CALLED_BY = {
     "Django": (
         "*Config", "run_from_argv", "process_exception", "validate", "get_help_text", "_get_socket", "_get_session_from_db",
         "_aget_session_from_db", "not_found", "bad_request", "csrf_refused", "console/checks.py:*",
+        "qmq/integrations/django/outbox/checks.py:*", "OutboxMessage",
     ),
     "Django REST framework": ("api/*:get_*", "has_permission", "authenticate_header", "patch"),
     "drf-spectacular": ("*Scheme", "*Schema", "map_serializer_field"),
@@ -38,8 +39,9 @@ CALLED_BY = {
     ),
     "pytest": ("pytest_*", "qmq_time"),
     "the standard library": ("__getattr__", "readinto", "redirect_request"),
-    "applications": ("*Middleware", "MessageContextFilter", "handlers_max", "close_producer"),
+    "applications": ("*Middleware", "MessageContextFilter", "handlers_max", "close_producer", "qmq/outbox/*:*Outbox"),
     "migrations": ("ddl_statements",),
+    "programs with transactions": ("qmq/outbox/*:*Outbox",),
     "serializers, as `source`": ("held_ratio", "choices_sorted"),
 }  # fmt: skip
 """Patterns of names, with a path where others may have the name, by who calls them."""

@@ -49,7 +49,9 @@ class OutboxDatabaseRow(Row):
     owner = NullText(help_text="the team whose operators can resend and discard rows; null: any operator can")
     is_enabled = serializers.BooleanField()
     rows_per_second_max = serializers.IntegerField(allow_null=True, help_text="null: no limit")
-    age_hours_max = serializers.IntegerField(allow_null=True, help_text="null: failed rows are never left to an operator")
+    age_hours_max = serializers.IntegerField(
+        allow_null=True, help_text="null: failed rows are never left to an operator"
+    )
     unknown = serializers.ChoiceField(
         UNKNOWN,
         allow_null=True,

@@ -19,8 +19,6 @@ from qmq.protocol.messages import (
     FLAG_DELAY,
     FLAG_TAGS,
     KEY_SCHEDULE,
-    Message,
-    encode_entry,
     encode_tags,
     message_id_bytes,
 )
@@ -93,7 +91,8 @@ class Encoder:
         self, subject: str, body: Body, tags: Sequence[str], message_id: str | None, due_ms: int | None
     ) -> OutgoingMessage:
         """A message with all its properties, before it is encoded. Raises LocalProtocolError or IllegalName."""
-        check_subject(subject)
+        if subject not in self._subjects:
+            self._learn_subject(subject)
         now_ms = self._clock.wall_ms()
         properties = standard_properties(self._app, now_ms) | encode_body(body, compress_above=self._compress_above)
         if due_ms is not None:
@@ -106,9 +105,23 @@ class Encoder:
         """The entry of a message. Raises LocalProtocolError for a property that can't be sent."""
         now_ms = self._clock.wall_ms()
         flag, time_ms = (0, now_ms) if message.due_ms is None else (FLAG_DELAY, message.due_ms)
-        return encode_entry(
-            Message(message.subject, message.message_id, message.properties, message.tags, flag, now_ms, time_ms)
+        name = self._subjects.get(message.subject)
+        if name is None:
+            name = self._learn_subject(message.subject)
+        id_bytes = message_id_bytes(message.message_id)
+        properties = self._encode_properties(message.properties)
+        raw = b"".join(
+            (
+                _TIMES(flag | FLAG_TAGS if message.tags else flag, now_ms, time_ms),
+                name,
+                _LENGTH(len(id_bytes)),
+                id_bytes,
+                encode_tags(message.tags) if message.tags else b"",
+                _SIZE(len(properties)),
+                properties,
+            )
         )
+        return _CRC(crc32(raw)) + raw
 
     def _learn_subject(self, subject: str) -> bytes:
         check_subject(subject)
@@ -133,7 +146,13 @@ class Encoder:
                 if len(names) >= CACHED_NAMES_MAX:
                     names.clear()
                 name = names[key] = _property_name(key)
-            parts.append(_property(name, value, key))
+            data = utf8(value)
+            if len(data) > VALUE_BYTES_MAX:
+                raise LocalProtocolError(
+                    f"property {key[:60]!r} has {len(data)} bytes; values hold at most {VALUE_BYTES_MAX} bytes,"
+                    " use set_large_string for more"
+                )
+            parts += (name, _LENGTH(len(data)), data)
         return b"".join(parts)
 
 
@@ -142,16 +161,6 @@ def _property_name(key: str) -> bytes:
         return encode_str(key)
     except LocalProtocolError as error:
         raise LocalProtocolError(f"the name of property {key[:60]!r}: {error}") from error
-
-
-def _property(name: bytes, value: str, key: str) -> bytes:
-    data = utf8(value)
-    if len(data) > VALUE_BYTES_MAX:
-        raise LocalProtocolError(
-            f"property {key[:60]!r} has {len(data)} bytes; values hold at most {VALUE_BYTES_MAX} bytes,"
-            " use set_large_string for more"
-        )
-    return b"".join((name, _LENGTH(len(data)), data))
 
 
 class ObservedSends:

@@ -1,7 +1,7 @@
 """The key under which a processed delivery is marked. Pure."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from qmq.errors import KeyInvalid
 
@@ -25,7 +25,7 @@ class Keyed(Protocol):
     def properties(self) -> dict[str, str]: ...
 
 
-Key = str | Callable[..., str] | None
+Key = str | Callable[[Any], str] | None
 """None: the message ID. A text: the property of that name. A function: what it returns for the delivery."""
 
 

@@ -5,6 +5,7 @@ import logging
 import os
 import threading
 import weakref
+from asyncio import AbstractEventLoop
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -97,6 +98,7 @@ class Outgoing:
         self._producer = producer
         self._deletion = deletion
         self._clock = clock
+        self._loop: AbstractEventLoop
         self._forget()
         _all.add(self)
 
@@ -136,7 +138,9 @@ class Outgoing:
             LocalProtocolError, IllegalName: the message or the name is invalid.
         """
         due_ms = None if delay is None and due is None else due_ms_of(delay, due, self._clock)
-        observed = self._producer().observed
+        producer = self._producer()
+        self._loop = producer.loop
+        observed = producer.observed
         message = observed.message(subject, body, tags, message_id, due_ms)
         entry = observed.entry(message)
         if len(entry) > MESSAGE_BYTES_MAX:
@@ -162,10 +166,11 @@ class Outgoing:
         for each in pending:
             each.report(error)
 
-    def drop_later(self, pending: Pending, why: str) -> None:
-        """As `drop`, on the event loop: for callers that may not call hooks."""
-        with suppress(Exception):  # the loop may be closed
-            self._producer().loop.call_soon_threadsafe(self.drop, [pending], why)
+    def drop_later(self, pending: Sequence[Pending], why: str) -> None:
+        """As `drop`, on the event loop, for callers that may not call hooks: where Python collects garbage. Takes no lock."""
+        if pending and pending[0].observed.chain:
+            with suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self.drop, pending, why)
 
     # --- after the commit ------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import socket
 import sqlite3
 import ssl
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -127,13 +127,23 @@ class Connection:
         self.raw = raw
         self.kind = kind_of(raw)
         self._errors: type[Exception] = driver_of(raw).Error
+        try:
+            self._prepare()
+        except DatabaseFailed:
+            self.close()
+            raise
+
+    def _prepare(self) -> None:
         with self._converted():
             if self.kind is Kind.SQLITE:
-                raw.isolation_level = None
+                self.raw.isolation_level = None
+                # Since Python 3.12, and stronger than the isolation level.
+                if getattr(self.raw, "autocommit", None) is False:
+                    self.raw.autocommit = True
             elif self.kind is Kind.POSTGRESQL:
-                raw.autocommit = True
+                self.raw.autocommit = True
             else:
-                raw.autocommit(True)
+                self.raw.autocommit(True)
                 # In InnoDB's default, deleting an ID that does not exist locks the gap up to the table's end against INSERTs.
                 self._execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
 
@@ -322,12 +332,57 @@ def _open_mysql(address: Address, host_address: str | None, seconds: float, cloc
         )  # fmt: skip
         # PyMySQL compares the certificate with `host`, so the name stays there when the address was resolved before.
         raw.connect(socket.create_connection((host_address or address.host, address.port), timeout=seconds))
-        is_mariadb = "MariaDB" in raw.server_version
-        limit = f"max_statement_time = {seconds}" if is_mariadb else f"max_execution_time = {int(seconds * 1000)}"
-        with raw.cursor() as cursor:
-            cursor.execute(f"SET SESSION {limit}, SESSION innodb_lock_wait_timeout = {max(1, round(seconds))}")
+        _limit_mysql(raw, seconds)
     except pymysql.Error as error:
         raise failure_of(error, Kind.MYSQL) from error
+    except OSError as error:
+        raise DatabaseFailed(f"can't connect: {error}", code="database.unreachable", retriable=True) from error
+    return raw
+
+
+def _limit_mysql(raw: Any, seconds: float) -> None:
+    is_mariadb = "MariaDB" in raw.get_server_info()
+    limit = f"max_statement_time = {seconds}" if is_mariadb else f"max_execution_time = {int(seconds * 1000)}"
+    with raw.cursor() as cursor:
+        cursor.execute(f"SET SESSION {limit}, SESSION innodb_lock_wait_timeout = {max(1, round(seconds))}")
+
+
+def connect_with(
+    driver: ModuleType,
+    parameters: Mapping[str, Any],
+    *,
+    seconds: float = STATEMENT_SECONDS,
+    clock: Clock = SYSTEM_CLOCK,
+) -> Any:
+    """Open a driver's own connection by its own parameters, with limits of time as `connect` sets them.
+
+    Raises:
+        DatabaseFailed: it can't be opened.
+        SettingError: the driver is not supported.
+    """
+    name = driver.__name__.partition(".")[0]
+    kind = _KINDS.get(name)
+    if kind is None:
+        raise SettingError(f"the driver {driver.__name__} is not supported; supported drivers: {', '.join(_KINDS)}")
+    milliseconds, wait = int(seconds * 1000), max(2, round(seconds))
+    try:
+        if kind is Kind.SQLITE:
+            raw = driver.connect(**{**parameters, "timeout": seconds, "factory": _LimitedSqlite})
+            raw.limit_statements(seconds, clock)
+        elif kind is Kind.POSTGRESQL:
+            limits = f"-c statement_timeout={milliseconds} -c lock_timeout={milliseconds}"
+            options = " ".join(filter(None, [parameters.get("options"), limits]))
+            opener = _limited_postgresql() if name == "psycopg" else driver
+            raw = opener.connect(**{**parameters, "connect_timeout": wait, "options": options})
+            if name == "psycopg":
+                raw.seconds = seconds
+        else:
+            answer = wait + round(_ANSWER_MARGIN_SECONDS)
+            limits_of_waits = {"connect_timeout": wait, "read_timeout": answer, "write_timeout": answer}
+            raw = driver.connect(**{**parameters, **limits_of_waits})
+            _limit_mysql(raw, seconds)
+    except driver.Error as error:
+        raise failure_of(error, kind) from error
     except OSError as error:
         raise DatabaseFailed(f"can't connect: {error}", code="database.unreachable", retriable=True) from error
     return raw

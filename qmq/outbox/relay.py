@@ -166,7 +166,21 @@ class Relay:
                 holder = f"{self._label or 'relay'}#{secrets.token_hex(8)}"
                 self._lease = Lease(self._statements, holder, self._clock)
             self._connection = connection
+            self._check_tables(connection)
         return self._connection
+
+    def _check_tables(self, connection: Connection) -> None:
+        """Raise DatabaseFailed for a column or right that is missing, also one that matters only when a row fails."""
+        try:
+            for _, _, statement in self._statements.rights:
+                connection.change(statement)
+        except DatabaseFailed as error:
+            if error.code not in ("database.table_missing", "database.table_differs"):
+                raise
+            ddl = f"qmq outbox ddl {connection.kind} --table {self._table}"
+            raise DatabaseFailed(
+                f"{error}. The statements that make or change the tables: {ddl}", code=error.code
+            ) from error
 
     def _relay(self, connection: Connection, part: Sequence["_Read"], done: Pass) -> None:
         """Send rows and store what became of them."""

@@ -38,22 +38,19 @@ class Status(IntEnum):
 UNSENT = (Status.PENDING, Status.FAILED)
 """The rows that a relay sends."""
 
-_encode = json.JSONEncoder(separators=(",", ":")).encode
+_quoted = json.encoder.encode_basestring_ascii
 _decode = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str).decode
 """Numbers stay as they are written, which is how Java converts them to text."""
 
 
 def content_of(message: OutgoingMessage) -> str:
     """The content of a message's row, in ASCII: other characters are escaped, so that any text passes any database."""
-    return _encode(
-        {
-            "messageId": message.message_id,
-            "subject": message.subject,
-            "tags": message.tags,
-            "storeAtFailed": False,
-            "durable": True,
-            "attrs": message.properties,
-        }
+    # By hand, because this is part of each transaction: an encoder takes three times as long.
+    tags = ",".join(map(_quoted, message.tags))
+    attributes = ",".join([f"{_quoted(key)}:{_quoted(value)}" for key, value in message.properties.items()])
+    return (
+        f'{{"messageId":{_quoted(message.message_id)},"subject":{_quoted(message.subject)},"tags":[{tags}],'
+        f'"storeAtFailed":false,"durable":true,"attrs":{{{attributes}}}}}'
     )
 
 

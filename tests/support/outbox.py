@@ -160,7 +160,8 @@ class Orders(Table):
         """For SQLAlchemy."""
         if self.address.kind is Kind.SQLITE:
             return f"sqlite{'+aiosqlite' if is_async else ''}:///{self.address.database}"
-        driver = "postgresql+psycopg" if self.address.kind is Kind.POSTGRESQL else "mysql+pymysql"
+        mysql = "mysql+aiomysql" if is_async else "mysql+pymysql"
+        driver = "postgresql+psycopg" if self.address.kind is Kind.POSTGRESQL else mysql
         return f"{driver}://{self.address.user}@{self.address.host}:{self.address.port}/{self.address.database}"
 
     def open(self, **options: Any) -> Any:

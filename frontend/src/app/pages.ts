@@ -2,6 +2,7 @@ import {
   IconBell,
   IconCalendarClock,
   IconChartHistogram,
+  IconDatabaseExport,
   IconFileImport,
   IconHistory,
   IconInbox,
@@ -61,6 +62,19 @@ const all = [
     load: () => import("@/features/dead_letters/DeadLettersPage"),
     texts: ["dead_letters", "message"],
     search: ["letter"],
+  },
+  {
+    path: "/outbox",
+    load: () => import("@/features/outbox/OutboxPage"),
+    texts: ["outbox"],
+    search: ["search"],
+    nav: { label: "outbox", section: "messages", order: 45, icon: IconDatabaseExport },
+  },
+  {
+    path: "/outbox/$database",
+    load: () => import("@/features/outbox/DatabasePage"),
+    texts: ["outbox", "message"],
+    search: ["show", "row"],
   },
   {
     path: "/trace",

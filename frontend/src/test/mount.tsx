@@ -42,6 +42,13 @@ export async function mount(
   return { ...result, address: () => router.state.location.href };
 }
 
+/** The element that a selector finds on a page or in a dialog of it. Throws without one. */
+export function one({ baseElement }: Mounted, selector: string): HTMLElement {
+  const found = baseElement.querySelector<HTMLElement>(selector);
+  if (found === null) throw new Error(`there is no ${selector}`);
+  return found;
+}
+
 /** A form's fields, or what the JSON says. */
 function read(sent: string, request: Request): unknown {
   const isForm = request.headers.get("Content-Type")?.startsWith("application/x-www-form-urlencoded");
@@ -50,18 +57,26 @@ function read(sent: string, request: Request): unknown {
 
 export type Answers = Readonly<Record<string, unknown>>;
 
+interface Asked {
+  method: string;
+  url: URL;
+  body: unknown;
+  etag: string | null;
+}
+
 /**
  * Answers for the requests of a test, by "GET /api/v1/…" without the query; a function gets the address and the body,
- * and may return a promise. What isn't named fails the test's request with 404. Returns what was asked.
+ * and may return a promise. What isn't named fails the test's request with 404. Returns what was asked; `etag` is that
+ * of the version that a change names.
  */
-export function answer(answers: Answers): { asked: { method: string; url: URL; body: unknown }[] } {
-  const asked: { method: string; url: URL; body: unknown }[] = [];
+export function answer(answers: Answers): { asked: Asked[] } {
+  const asked: Asked[] = [];
   vi.stubGlobal("fetch", async (input: Request | string, init?: RequestInit) => {
     const request = input instanceof Request ? input : new Request(new URL(input, window.location.origin), init);
     const url = new URL(request.url);
     const sent = request.method === "GET" ? "" : await request.text();
     const body = sent ? read(sent, request) : undefined;
-    asked.push({ method: request.method, url, body });
+    asked.push({ method: request.method, url, body, etag: request.headers.get("If-Match") });
     const known = answers[`${request.method} ${url.pathname}`];
     const made: unknown = await (typeof known === "function"
       ? (known as (url: URL, body: unknown) => unknown)(url, body)

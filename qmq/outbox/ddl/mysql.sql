@@ -1,4 +1,6 @@
 -- Outbox of PyQMQ: messages of committed transactions that no broker has confirmed yet (MariaDB 10.6, MySQL 8 or newer).
+-- A table that QMQ made for its Java programs lacks one column. Run this as well then:
+-- ALTER TABLE {table} ADD last_error varchar(500) NULL
 CREATE TABLE IF NOT EXISTS {table} (
     id          bigint NOT NULL AUTO_INCREMENT,
     content     longtext NOT NULL,

@@ -1,30 +1,28 @@
 """Transactional messages of the official Java client sent by our relay, and ours sent by QMQ's watchdog.
 
-The driver runs the client's own classes in Spring's transactions. The watchdog is in no Maven repository: the driver makes its calls.
+The driver runs the client's own classes in Spring's transactions. The watchdog is not in Maven Central, so the driver makes its
+calls: the same statements, the same Gson, a producer without a store.
 """
 
 import asyncio
 import itertools
-import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 
-from qmq import Consumer, DelayedMessages
+from qmq import DelayedMessages
 from qmq.client.bodies import encode_body
-from qmq.client.delayed import DelayedMessage
 from qmq.client.delivery import Delivery
 from qmq.client.message import standard_properties
 from qmq.client.middleware import OutgoingMessage
 from qmq.clock import SYSTEM_CLOCK
+from qmq.errors import QmqError
 from qmq.outbox.databases import Address, Kind, connect
-from qmq.outbox.dialects import TABLE
+from qmq.outbox.dialects import TABLE, ddl
 from qmq.outbox.relay import Pass, Relay
 from qmq.outbox.rows import Status, content_of
 from qmq.protocol.messages import KEY_SCHEDULE, Message
@@ -46,10 +44,12 @@ from tests.served.conformance.test_java_bodies import (
 from tests.support.outbox import ScriptedProducer, Table, unavailable
 from tests.support.servers.services import Server, own_database
 from tests.support.servers.system import System
-from tests.support.waiting import eventually, eventually_async
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("java_tools")
 
+JAVA_TABLE = "qmq_produce.qmq_msg_queue"
+"""Where Java programs write unless they are told otherwise, and all that QMQ's watchdog reads."""
 DAY = timedelta(days=1)
 REFUSED_BYTES = 40_000
 """A property that a broker refuses for good."""
@@ -71,11 +71,31 @@ class Outbox:
     def __init__(self, client: JavaClient, name: str, url: str, table: str) -> None:
         address = Address.parse(url.partition("?")[0])
         self.client, self.name = client, name
-        self.table = Table(address, table or "qmq_produce.qmq_msg_queue")
+        if not table:
+            self._make_as_qmq(address)
+        self.table = Table(address, table or JAVA_TABLE)
+        if not table:
+            [added] = [line for line in ddl(Kind.MYSQL, JAVA_TABLE).splitlines() if "ALTER TABLE" in line]
+            self.table.connection.change(added.removeprefix("-- "))
         self.table.connection.change("CREATE TABLE business (id int PRIMARY KEY)")
         scheme = "mariadb" if address.kind is Kind.MYSQL else "postgresql"
         jdbc = f"jdbc:{scheme}://{address.host}:{address.port}/{address.database}?user={address.user}"
         client.do("openOutbox", outbox=name, url=jdbc, table=table)
+
+    @staticmethod
+    def _make_as_qmq(address: Address) -> None:
+        """Make the table as it is where QMQ's Java programs are in use, without our column."""
+        connection = connect(address)
+        connection.change(
+            f"CREATE TABLE {JAVA_TABLE} (id bigint(20) NOT NULL AUTO_INCREMENT PRIMARY KEY, content longtext NOT NULL,"
+            " status smallint(6) NOT NULL DEFAULT 0, error int unsigned NOT NULL DEFAULT 0, create_time datetime NOT NULL,"
+            " update_time timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP)"
+            " ENGINE = InnoDB DEFAULT CHARSET = utf8mb4"
+        )
+        connection.close()
+
+    def clear(self) -> None:
+        self.table.connection.change(f"DELETE FROM {self.table.table}")
 
     def close(self) -> None:
         self.table.connection.close()
@@ -110,10 +130,8 @@ class Outbox:
 
 
 @pytest.fixture(scope="module")
-def outboxes(
-    client: JavaClient, mariadb_server: Server, postgresql_server: Server
-) -> Iterator[dict[str, Outbox]]:
-    """By name: a table of a name of its own, the table that Java uses by default, and one in PostgreSQL."""
+def outboxes(client: JavaClient, mariadb_server: Server, postgresql_server: Server) -> Iterator[dict[str, Outbox]]:
+    """By name: a table of a name of its own, one of QMQ with our column added, and one in PostgreSQL."""
     with ExitStack() as stack:
         stack.enter_context(own_database(mariadb_server.url, "qmq_produce"))
         found = {}
@@ -129,16 +147,19 @@ def outboxes(
 
 @pytest.fixture(params=["mariadb", "default", "postgresql"])
 def outbox(outboxes: dict[str, Outbox], request: pytest.FixtureRequest) -> Iterator[Outbox]:
-    """Each of the three; a test leaves no rows behind."""
-    yield outboxes[request.param]
-    assert not outboxes[request.param].table.rows()
+    """Each of the three; a test has to leave no rows behind."""
+    found = outboxes[request.param]
+    yield found
+    left = found.table.rows()
+    found.clear()
+    assert not left
 
 
 @pytest.fixture
 def default_outbox(outboxes: dict[str, Outbox]) -> Iterator[Outbox]:
     """The table that QMQ's watchdog reads."""
     yield outboxes["default"]
-    outboxes["default"].table.connection.change(f"DELETE FROM {outboxes['default'].table.table}")
+    outboxes["default"].clear()
 
 
 @pytest.fixture
@@ -188,7 +209,8 @@ WRITTEN: dict[str, dict[str, Any]] = {
             "字 😀": ["string", "key"],
         }
     },
-    "controls": {"properties": {"all": "".join(map(chr, range(32))) + "\x7f\x80\u2028\u2029\ufeff\ufffe", "html": "<a href='x'>&=\"\\/"}},
+    "controls": {"properties": {"all": "".join(map(chr, range(32))) + "\x7f\x80\u2028\u2029\ufeff\ufffe"}},
+    "markup": {"properties": {"html": "<a href='x'>&=\"\\/"}},
     "half a character": {"properties": {"high": "a\ud83d", "low": "\ude00b"}},
     "large string": {"typed": {"data": ["largeString", LARGE], "split": ["largeString", SPLIT * 3]}},
     "attempts": {"maxRetry": 7, "tags": [str(number) for number in range(10)]},
@@ -246,18 +268,26 @@ async def test_delayed_rows_of_java_are_sent_as_java_sends_them(
     ended = await asyncio.to_thread(outbox.run, "crash", message, direct=True)
     (message_id,) = ended["ids"]
     assert await asyncio.to_thread(outbox.relay, producer) == Pass(sent=1)
-
-    async def both() -> tuple[DelayedMessage, ...]:
-        copies = (await delayed.find(message_id, subject=subject)).messages
-        return copies if len(copies) == 2 else ()
-
-    direct, relayed = await eventually_async(both, what="both copies are stored")
+    await asyncio.to_thread(outbox.wait_for, "sent", ended["ids"])
+    direct, relayed = (await delayed.find(message_id, subject=subject)).messages
     assert shape(direct.item.message) == shape(relayed.item.message)
     assert direct.due_at == relayed.due_at
     assert began + DAY - timedelta(milliseconds=1) <= relayed.due_at <= datetime.now(UTC) + DAY
     assert (await delayed.deliver(message_id, subject=subject)).outcome == "done"
     deliveries = await receive(served, subject, 2)
     assert {delivery.properties["text"] for delivery in deliveries} == {TEXT}
+
+
+@pytest.mark.parametrize("zone", ["Asia/Shanghai", "America/Los_Angeles"])
+def test_rows_of_java_are_as_old_as_they_are_in_each_time_zone(outbox: Outbox, zone: str) -> None:
+    # Java writes `create_time` in the time zone of its process, into a column that has none in MariaDB.
+    ended = outbox.run("crash", {"subject": "zones"}, zone=zone)
+    assert ended["committed"]
+    [[age_ms]] = outbox.table.connection.rows(outbox.table.statements.oldest)
+    assert 0 <= int(age_ms) < 3_600_000
+    away = ScriptedProducer(lambda subject, ids: unavailable())
+    assert outbox.relay(away, age_hours_max=2.0).ended == 0
+    assert outbox.relay(ScriptedProducer()).sent == 1
 
 
 def test_java_can_not_write_what_is_no_number(default_outbox: Outbox, subject: str) -> None:
@@ -321,3 +351,128 @@ async def test_a_message_that_java_could_not_send_is_sent_by_the_relay(
     assert not outbox.table.rows()
     bodies = {delivery.message_id: delivery.body for delivery in await receive(served, subject, 2)}
     assert bodies == {known["ids"][0]: None, ended["ids"][0]: TEXT}
+
+
+# --- Java reads -----------------------------------------------------------------------------------------------------
+
+
+def outgoing(message_id: str, subject: str, body: Any, due_ms: int | None = None) -> OutgoingMessage:
+    """A message as our programs write it into the table."""
+    properties = standard_properties("python", SYSTEM_CLOCK.wall_ms()) | encode_body(body)
+    if due_ms is not None:
+        properties[KEY_SCHEDULE] = str(due_ms)
+    return OutgoingMessage(subject, message_id, properties, ("eu", "字"), due_ms)
+
+
+async def test_javas_watchdog_reads_and_sends_our_rows(
+    client: JavaClient, default_outbox: Outbox, served: System, subject: str
+) -> None:
+    messages = {
+        name: outgoing(f"{subject}-{number}", subject, body) for number, (name, (body, _)) in enumerate(SENT.items())
+    }
+    row_ids = default_outbox.table.add(*map(content_of, messages.values()))
+    read = await asyncio.to_thread(default_outbox.watch)
+    assert [row["row"] for row in read] == row_ids
+    for row, (name, message) in zip(read, messages.items(), strict=True):
+        assert (row["id"], row["subject"], row["tags"], row["dueMs"]) == (
+            message.message_id,
+            subject,
+            ["eu", "字"],
+            None,
+        )
+        assert row["createdMs"] == int(message.properties["qmq_createTime"])
+        assert row["isDurable"] is True
+        assert row["attributes"] == message.properties, name
+        expected = SENT[name][1]
+        assert await asyncio.to_thread(read_all, client, "default", message.message_id, expected) == expected, name
+    assert not default_outbox.table.rows()
+    received = {each.message_id: each for each in await receive(served, subject, len(messages))}
+    for row_id, message in zip(row_ids, messages.values(), strict=True):
+        delivery = received[message.message_id]
+        # The watchdog adds its row to each message.
+        assert shape(delivery.message) == ({**message.properties, "qmq_sequence": str(row_id)}, message.tags)
+
+
+async def test_javas_watchdog_changes_numbers_of_java_which_our_relay_does_not(
+    default_outbox: Outbox, served: System, subject: str
+) -> None:
+    # docs/how-to/migrate-from-qmq.md says so; hence the texts in our rows.
+    typed = {"count": ["int", "-17"], "total": ["long", "17"], "rate": ["float", "0.5"], "paid": ["boolean", "true"]}
+    await asyncio.to_thread(default_outbox.run, "crash", {"subject": subject, "typed": typed})
+    [row_id] = default_outbox.table.rows()
+    default_outbox.table.set(row_id, age_seconds=120)
+    (read,) = await asyncio.to_thread(default_outbox.watch)
+    assert {key: read["attributes"][key] for key in typed} == {"count": -17.0, "total": "17", "rate": 0.5, "paid": True}
+    (delivery,) = await receive(served, subject, 1)
+    found = {key: delivery.properties[key] for key in typed}
+    assert found == {"count": "-17.0", "total": "17", "rate": "0.5", "paid": "true"}
+
+
+async def test_javas_watchdog_sends_our_delayed_rows_to_a_delay_node(
+    default_outbox: Outbox, served: System, delayed: DelayedMessages, subject: str
+) -> None:
+    due_ms = SYSTEM_CLOCK.wall_ms() + DAY // timedelta(milliseconds=1)
+    message = outgoing(f"{subject}-m", subject, TEXT, due_ms)
+    [row_id] = default_outbox.table.add(content_of(message))
+    (read,) = await asyncio.to_thread(default_outbox.watch)
+    assert (read["dueMs"], read["attributes"]) == (due_ms, message.properties)
+    (stored,) = (await delayed.find(message.message_id, subject=subject)).messages
+    assert stored.item.due_ms == due_ms
+    assert shape(stored.item.message) == ({**message.properties, "qmq_sequence": str(row_id)}, message.tags)
+    assert (await delayed.deliver(message.message_id, subject=subject)).outcome == "done"
+    (delivery,) = await receive(served, subject, 1)
+    assert (delivery.body, delivery.tags) == (TEXT, ("eu", "字"))
+
+
+async def test_javas_watchdog_leaves_what_is_not_its_to_send(
+    default_outbox: Outbox, served: System, subject: str
+) -> None:
+    table = default_outbox.table
+    contents = {
+        name: content_of(outgoing(f"{subject}-{name}", subject, name)) for name in ("backed off", "young", "due")
+    }
+    [backed_off] = table.add(contents["backed off"])
+    table.connection.change(f"UPDATE {table.table} SET error = 9, update_time = update_time WHERE id = ?", [backed_off])
+    table.add(content_of(outgoing(f"{subject}-sent", subject, "sent")))
+    failing = ScriptedProducer(lambda _, ids: {each: unavailable() for each in ids if "backed" in each})
+    assert default_outbox.relay(failing, grace_seconds=60.0) == Pass(sent=1, failed=1)
+    assert table.connection.rows(f"SELECT id FROM {table.table} WHERE update_time > current_timestamp") == [
+        (backed_off,)
+    ]
+    [young] = table.add(contents["young"], age_seconds=50)
+    operators = [
+        *table.add(contents["due"], status=Status.REFUSED),
+        *table.add(contents["due"], status=Status.INVALID),
+        *table.add(contents["due"], status=Status.FAILED),
+    ]
+    [due] = table.add(contents["due"])
+    [not_json] = table.add("{'")
+    [placeholder] = table.add(contents["due"].replace(subject, "${subject}", 2))
+    read = await asyncio.to_thread(default_outbox.watch)
+    assert [row["row"] for row in read] == [due, not_json, placeholder]
+    left = {row_id: (status, errors) for row_id, (status, errors, _) in table.rows().items()}
+    assert left == {
+        backed_off: (Status.PENDING, 10), young: (Status.PENDING, 0),
+        not_json: (Status.INVALID, 1), placeholder: (Status.INVALID, 1),
+        **dict(zip(operators, [(Status.REFUSED, 0), (Status.INVALID, 0), (Status.FAILED, 0)], strict=True)),
+    }  # fmt: skip
+    (delivery,) = await receive(served, subject, 1)
+    assert delivery.body == "due"
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_watchdog_and_relay_may_send_the_same_rows(
+    default_outbox: Outbox, served: System, subject: str, fails: bool
+) -> None:
+    messages = [outgoing(f"{subject}-{number}", subject, str(number)) for number in range(20)]
+    default_outbox.table.add(*map(content_of, messages))
+
+    def answer(_: str, ids: list[str]) -> dict[str, QmqError] | None:
+        assert len(default_outbox.watch()) == len(ids) == len(messages)
+        return {each: unavailable() for each in ids[1:]} if fails else None
+
+    relaying = ScriptedProducer(answer)
+    passed = await asyncio.to_thread(default_outbox.relay, relaying)
+    assert passed == (Pass(sent=1, failed=len(messages) - 1) if fails else Pass(sent=len(messages)))
+    assert not default_outbox.table.rows()
+    assert {each.body for each in await receive(served, subject, len(messages))} == set(map(str, range(len(messages))))

@@ -153,7 +153,7 @@ async def test_a_message_that_is_sent_twice_makes_one_invoice(guide: Path, serve
         for _ in range(2):
             await producer.send("order.placed", order, message_id="order-4711")
     with running(guide, "invoices.py", signal.SIGINT) as output:
-        printed(output, "skipped invoice 4711")
+        printed(output, "message order-4711 was processed before and is skipped")
     with sqlite3.connect(guide / "invoices.sqlite3") as database:
         found = database.execute("SELECT amount FROM invoices WHERE number = 4711").fetchall()
     database.close()

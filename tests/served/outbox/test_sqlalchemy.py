@@ -6,13 +6,24 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sqlalchemy import event
-from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, scoped_session, sessionmaker
+from sqlalchemy.orm import (
+    DeclarativeBase,
+    Mapped,
+    Session,
+    SessionTransaction,
+    mapped_column,
+    scoped_session,
+    sessionmaker,
+)
 
 from qmq.errors import ClientClosed, ClientForked, IllegalName, LocalProtocolError, SettingError
 from qmq.outbox import committed, room
@@ -206,6 +217,8 @@ def test_a_failed_release_of_a_savepoint_writes_nothing(
         with pytest.raises(sa.exc.IntegrityError):
             savepoint.commit()
         savepoint.rollback()
+        with session.begin_nested():
+            session.execute(sa.text("SELECT 1"))
         assert INSERT not in statements
     assert outbox.flush(30)
     assert [len(ids) for _, ids in scripted.requests] == [1]
@@ -386,6 +399,32 @@ def test_a_hook_that_fails_behind_ours_leaves_nothing(
     assert outbox.flush(30)
     assert len(scripted.stored) == 1
     assert (orders.names, orders.bodies) == ([], [])
+
+
+def test_a_statement_that_fails_behind_ours_and_is_swallowed_leaves_sending_to_the_relay(
+    engine: sa.Engine, outbox: Outbox, orders: Orders, scripted: ScriptedProducer, outcomes: Outcomes
+) -> None:
+    """PostgreSQL rolls back then, and neither its driver nor SQLAlchemy says so."""
+
+    def record(session: Session) -> None:
+        with suppress(sa.exc.DBAPIError):
+            session.execute(sa.text("INSERT INTO missing VALUES (1)"))
+
+    with Session(engine) as session:
+        event.listen(session, "before_commit", record)
+        session.add(Order(name="a"))
+        session.flush()
+        outbox.send(session, "s", "1")
+        session.commit()
+        event.remove(session, "before_commit", record)
+        outbox.send(session, "s", "2")
+        session.commit()
+    assert outbox.flush(30)
+    is_rolled_back = orders.address.kind is Kind.POSTGRESQL
+    assert orders.names == ([] if is_rolled_back else ["a"])
+    assert orders.bodies == ([] if is_rolled_back else ["1"])
+    assert [len(ids) for _, ids in scripted.requests] == [1]
+    assert outcomes.counts == {"outbox.left": 1, "stored": 1}
 
 
 def test_a_message_that_cannot_be_written_during_the_commit_is_not_kept(
@@ -707,7 +746,7 @@ def test_a_real_broker_stores_what_was_committed(served: System, engine: sa.Engi
             session.commit()
         assert outbox.flush(60)
     assert orders.bodies == []
-    with Consumer(served.meta_url, "sqla.orders", "tests") as consumer:
+    with Consumer(served.meta_url, "sqla.orders", "tests", start="earliest") as consumer:
         found: list[str] = []
         for delivery in consumer:
             with delivery:
@@ -715,3 +754,58 @@ def test_a_real_broker_stores_what_was_committed(served: System, engine: sa.Engi
             if len(found) == 4:
                 break
     assert sorted(found) == ["a", "b", "c", "later"]
+
+
+ACTIONS = {
+    "send": 6, "nest": 4, "release": 2, "undo": 2, "release all": 1, "undo all": 1, "commit": 1, "roll back": 1,
+    "commit the outermost": 1, "roll back the outermost": 1, "flush": 1,
+}  # fmt: skip
+"""What a program may do, and how often."""
+
+
+def act(action: str, name: str, session: Session, savepoints: list[SessionTransaction], outbox: Outbox) -> None:
+    """One action of a program, if it is possible now."""
+    root = session.get_transaction()
+    if action == "send":
+        session.add(Order(name=name))
+        outbox.send(session, "s", name, message_id=name)
+    elif action == "nest":
+        savepoints.append(session.begin_nested())
+    elif action in ("release", "undo") and savepoints:
+        savepoint = savepoints.pop()
+        (savepoint.commit if action == "release" else savepoint.rollback)()
+    elif action in ("release all", "undo all") and savepoints:
+        (savepoints[0].commit if action == "release all" else savepoints[0].rollback)()
+        savepoints.clear()
+    elif action == "flush":
+        session.flush()
+    elif action in ("commit", "roll back"):
+        (session.commit if action == "commit" else session.rollback)()
+        savepoints.clear()
+    elif action.endswith("the outermost") and root is not None:
+        (root.commit if action.startswith("commit") else root.rollback)()
+        savepoints.clear()
+
+
+def test_exactly_the_messages_of_committed_rows_are_sent_whatever_a_program_does(
+    engine: sa.Engine, outbox: Outbox, orders: Orders, scripted: ScriptedProducer, outcomes: Outcomes
+) -> None:
+    begin_at_once(engine)
+
+    @settings(max_examples=60)
+    @given(st.lists(st.sampled_from([action for action, count in ACTIONS.items() for _ in range(count)]), max_size=30))
+    def check(actions: list[str]) -> None:
+        for found in (scripted.stored, scripted.requests, outcomes.begun, outcomes.ended):
+            found.clear()
+        orders.connection.change("DELETE FROM orders")
+        with Session(engine) as session:
+            savepoints: list[SessionTransaction] = []
+            for number, action in enumerate(actions):
+                act(action, f"{number:02}", session, savepoints, outbox)
+        assert outbox.flush(60)
+        assert scripted.stored == orders.names
+        assert orders.bodies == []
+        assert outcomes.counts.get("stored", 0) == len(orders.names)
+        assert len(outcomes.ended) == len(outcomes.begun)
+
+    check()

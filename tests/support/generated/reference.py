@@ -30,13 +30,21 @@ from tests.support.servers.processes import PROJECT
 REPLACED = {"clock", "make_id", "pool"}
 """Arguments that only tests and other clients give."""
 OTHER_NAMES = {
+    "qmq.idempotent.dbapi": ("once", "mark"),
+    "qmq.idempotent.redis": ("once",),
+    "qmq.idempotent.sqlalchemy": ("once",),
+    "qmq.integrations.django": ("producer", "send_on_commit"),
+    "qmq.integrations.django.idempotent": ("once",),
+    "qmq.integrations.django.outbox": ("flush", "send", "send_many"),
     "qmq.middleware.logs": ("LoggingMiddleware", "MessageContextFilter"),
     "qmq.middleware.opentelemetry": ("OpenTelemetryMiddleware",),
     "qmq.middleware.prometheus": ("PrometheusMiddleware",),
+    "qmq.outbox.dbapi": ("Outbox", "Transaction"),
+    "qmq.outbox.sqlalchemy": ("AsyncOutbox", "Outbox"),
     "qmq_testing": tuple(qmq_testing.__all__),
 }
 """Public names outside of `qmq`, by module."""
-NOT_CONSTRUCTED = {"AsyncServer", "AsyncTime", "Batch", "Delivery", "ServerTime", "StoredMessage"}
+NOT_CONSTRUCTED = {"AsyncServer", "AsyncTime", "Batch", "Delivery", "ServerTime", "StoredMessage", "Transaction"}
 """Classes whose instances applications only receive."""
 AS_COROUTINES = {"AsyncServer", "AsyncTime"}
 """Classes with the methods of another class, which are described there."""
@@ -79,7 +87,9 @@ def settings_page() -> str:
         f"## Broker node: `python -m broker_node`\n\n{_settings_table(BrokerOptions, 'broker')}\n"
         f"## Delay node: `python -m delay_node`\n\n{_settings_table(DelayOptions, 'delay')}\n"
         f"## Metaserver: `python -m metaserver`\n\n{_settings_table(MetaOptions, 'meta')}\n"
-        "## Console, API and background jobs\n\n" + "\n".join(console) + "\n"
+        "## Console, API and background jobs\n\n" + "\n".join(console) + "\n\n"
+        "## Django projects\n\nThe settings of projects that send and consume, such as `QMQ_URL`, are in"
+        " [Send in a transaction](../how-to/transactions.md#django).\n"
     )
 
 

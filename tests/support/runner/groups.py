@@ -23,6 +23,7 @@ SHARED = {
     "sql servers": (
         "tests/served/support/test_services.py",
         "tests/faults/test_database_away.py",
+        "tests/faults/outbox",
         "tests/faults/test_marker_killed.py",
         "tests/faults/replication/test_control_plane_away.py",
     ),

@@ -1,9 +1,9 @@
 import { Group, List, Stack, Text, Textarea } from "@mantine/core";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { PreviewedWork } from "@/features/delayed/PreviewedWork";
+import { PreviewedWork } from "@/shared/PreviewedWork";
 import { readProperties } from "@/features/delayed/properties";
-import { askCalendar, bulkCancel } from "@/features/delayed/queries";
+import { askCalendar, bulkCancel, delayedKey } from "@/features/delayed/queries";
 import { slices, type Slice } from "@/features/delayed/slices";
 import { count } from "@/format/numbers";
 import { utc, zoneName } from "@/format/times";
@@ -40,6 +40,7 @@ export function BulkCancel({ onClose, subject, initial }: Props) {
   const { properties: match, wrong } = readProperties(text);
   return (
     <PreviewedWork
+      refreshes={[delayedKey]}
       onClose={onClose}
       title={t("bulk.title", { subject })}
       confirmName={subject}

@@ -1,8 +1,8 @@
 import { List, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { PreviewedWork } from "@/features/delayed/PreviewedWork";
-import { changeMessage, isTooLate, type Target } from "@/features/delayed/queries";
+import { PreviewedWork } from "@/shared/PreviewedWork";
+import { changeMessage, delayedKey, isTooLate, type Target } from "@/features/delayed/queries";
 import type { Attempt } from "@/api/requests";
 
 /** Messages changed together: each takes two requests, and the API limits requests a minute. */
@@ -44,6 +44,7 @@ export function SelectedChange({
   const subjects = new Set(chosen.map(({ subject }) => subject));
   return (
     <PreviewedWork
+      refreshes={[delayedKey]}
       title={t(`selected.${operation}_title`, { count: chosen.length })}
       confirmName={subjects.size === 1 ? chosen[0]?.subject : String(chosen.length)}
       actionLabel={t(`selected.${operation}`, { count: chosen.length })}

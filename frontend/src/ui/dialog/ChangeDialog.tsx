@@ -54,6 +54,11 @@ export function PreviewDialog<Preview>({ opened = true, ...props }: Props<Previe
   );
 }
 
+/** What comes below a long form would not be seen. */
+function intoView(element: HTMLElement | null) {
+  element?.scrollIntoView({ block: "center" });
+}
+
 function Steps<Preview>({
   onClose,
   run,
@@ -114,14 +119,27 @@ function Steps<Preview>({
             <Text size="sm">{t("change.previewing")}</Text>
           </Group>
         )}
-        {calculation.isError && <ProblemAlert error={calculation.error} onRetry={() => calculation.mutate()} />}
+        {calculation.isError && (
+          <div ref={intoView}>
+            <ProblemAlert error={calculation.error} onRetry={() => calculation.mutate()} />
+          </div>
+        )}
         {current !== null && (
-          <Alert color={confirmName ? "orange" : "blue"} title={t("change.what_happens")} data-preview="">
+          <Alert
+            ref={intoView}
+            color={confirmName ? "orange" : "blue"}
+            title={t("change.what_happens")}
+            data-preview=""
+          >
             {show?.(current)}
           </Alert>
         )}
         {(isDirect || isUseful) && confirmation}
-        {change.isError && <ProblemAlert error={change.error} />}
+        {change.isError && (
+          <div ref={intoView}>
+            <ProblemAlert error={change.error} />
+          </div>
+        )}
         <DialogFooter>
           <Button variant="default" onClick={onClose}>
             {t("action.cancel")}

@@ -16,7 +16,6 @@ export type Message = Schema<"MessageRow">;
 export function MessageView({ message, facts }: { message: Message; facts?: readonly [string, ReactNode][] }) {
   const { t } = useTranslation("message");
   const language = useLanguage();
-  const properties = useMemo(() => propertiesOf(message.properties ?? {}), [message.properties]);
   return (
     <Stack gap="md" data-message={`${message.broker_group}:${message.sequence}`}>
       <Facts
@@ -45,7 +44,24 @@ export function MessageView({ message, facts }: { message: Message; facts?: read
           {message.withheld}
         </Alert>
       )}
-      {message.masked && (
+      <Content properties={message.properties} isMasked={message.masked} />
+    </Stack>
+  );
+}
+
+/** What a message says: its body decoded, and its properties. */
+export function Content({
+  properties: raw,
+  isMasked,
+}: {
+  properties: Readonly<Record<string, string>> | null | undefined;
+  isMasked: boolean;
+}) {
+  const { t } = useTranslation("message");
+  const properties = useMemo(() => propertiesOf(raw ?? {}), [raw]);
+  return (
+    <>
+      {isMasked && (
         <Alert color="gray" title={t("masked.title")}>
           {t("masked.why")}
         </Alert>
@@ -84,7 +100,7 @@ export function MessageView({ message, facts }: { message: Message; facts?: read
           </Stack>
         </>
       )}
-    </Stack>
+    </>
   );
 }
 
@@ -102,7 +118,7 @@ export function Tags({ tags, isLine = false }: { tags: readonly string[]; isLine
 }
 
 /** What is known of a thing, name beside value. */
-export function Facts({ rows }: { rows: readonly [string, ReactNode][] }) {
+export function Facts({ rows }: { rows: readonly (readonly [string, ReactNode])[] }) {
   return (
     <dl className="facts">
       {rows.map(([name, value]) => (

@@ -33,6 +33,8 @@ export interface DataTableProps<Row> {
   /** Shown when there is nothing and no filter is set. */
   empty?: ReactNode;
   selection?: Selection<Row>;
+  /** Before the filters: what chooses another list. */
+  lead?: ReactNode;
   /** Beside the filters: what can be done with the list or with what is selected. */
   actions?: ReactNode;
   refetchMs?: number;
@@ -83,8 +85,9 @@ export function DataTable<Row extends object>(props: DataTableProps<Row>) {
   if (isEmpty && Object.keys(list.filters).length === 0 && !list.cursor && props.empty) {
     return (
       <>
-        {props.actions && (
-          <Group justify="flex-end" mb="sm">
+        {(props.lead ?? props.actions) && (
+          <Group justify={props.lead ? "space-between" : "flex-end"} mb="sm">
+            {props.lead}
             {props.actions}
           </Group>
         )}
@@ -96,6 +99,7 @@ export function DataTable<Row extends object>(props: DataTableProps<Row>) {
   return (
     <div data-table={label} data-fetching={isFetching || undefined}>
       <Group justify="space-between" mb="xs" gap="xs">
+        {props.lead}
         <FilterBar
           label={label}
           filters={filters}

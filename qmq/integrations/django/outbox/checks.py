@@ -5,12 +5,12 @@ from typing import Any
 
 from django.apps import AppConfig
 from django.conf import settings
-from django.core.checks import CheckMessage, Error, Tags, register
+from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 
 from qmq.integrations.django.outbox.tables import is_wanted, kind_of
-from qmq.integrations.django.sending import producer_options
+from qmq.integrations.django.sending import metaserver_url, producer_options
 from qmq.outbox.databases import Kind
 from qmq.words import nearest
 
@@ -30,6 +30,11 @@ def check_settings(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[Ch
         producer_options()
     except ImproperlyConfigured as error:
         found.append(Error(str(error), id="qmq_outbox.E002"))
+    try:
+        metaserver_url()
+    except ImproperlyConfigured as error:
+        # No error: commands of a build have no metaserver.
+        found.append(Warning(str(error), id="qmq_outbox.W001"))
     return found
 
 

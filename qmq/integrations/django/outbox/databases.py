@@ -1,6 +1,5 @@
 """The outbox of each database of the project: its statements, its messages on their way, and connections of its own."""
 
-import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ from qmq.client.producer import Producer
 from qmq.integrations.django import sending
 from qmq.integrations.django.outbox.tables import kind_of, table
 from qmq.outbox.committed import Outgoing, Pending
+from qmq.outbox.databases import connect_with
 from qmq.outbox.deletion import Deletion, RowDeletion
 from qmq.outbox.dialects import Statements, inserted_ids
 
@@ -24,7 +24,7 @@ class Database:
         alias = connection.alias
         self.kind = kind_of(connection)
         self.statements = Statements(self.kind, table())
-        # Tests drop their database when they end, which PostgreSQL refuses while somebody is connected.
+        # Tests drop their database when they end, which PostgreSQL refuses while a connection is open.
         deletion = RowDeletion(lambda: open_connection(alias), self.statements, is_kept=not hasattr(mail, "outbox"))
         self.outgoing = Outgoing(_producer, Deletion(deletion, deletion.close))
         self._insert_one = self._insert(1)
@@ -32,11 +32,11 @@ class Database:
     def insert(self, connection: Any, pending: Sequence[Pending]) -> Sequence[int]:
         """Insert rows with one statement, by Django's cursor; their IDs, in their order."""
         count = len(pending)
-        with connection.cursor() as cursor:
-            cursor.execute(
-                self._insert_one if count == 1 else self._insert(count), [message.content for message in pending]
-            )
-            return inserted_ids(self.kind, cursor, count)
+        cursor = connection.cursor()
+        cursor.execute(
+            self._insert_one if count == 1 else self._insert(count), [message.content for message in pending]
+        )
+        return inserted_ids(self.kind, cursor, count)
 
     def _insert(self, count: int) -> str:
         # As Django's cursors take it.
@@ -57,12 +57,11 @@ def databases() -> list[Database]:
 
 
 def open_connection(alias: str) -> Any:
-    """A connection of the driver that is not Django's: no transaction of the application is in it."""
-    # A copy of this thread's, as which PostgreSQL's pool of connections can be left out: it would miss what we close.
-    wrapper = connections[alias].copy()
-    wrapper.settings_dict["OPTIONS"] = copy.copy(wrapper.settings_dict["OPTIONS"])
+    """A connection of the driver, with limits of time, that is not Django's: no transaction of the application is in it."""
+    # A copy of this thread's wrapper is never connected: tests that replace the database, and settings, are respected.
+    wrapper: Any = connections[alias].copy()
     wrapper.settings_dict["OPTIONS"].pop("pool", None)
-    return wrapper.get_new_connection(wrapper.get_connection_params())
+    return connect_with(wrapper.Database, wrapper.get_connection_params())
 
 
 def _producer() -> Producer:

@@ -1,7 +1,7 @@
 """Sending in transactions of Django."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from datetime import datetime, timedelta
 from itertools import chain, islice
 from typing import Any
@@ -12,9 +12,10 @@ from qmq.client.bodies import Body
 from qmq.clock import SYSTEM_CLOCK
 from qmq.integrations.django.outbox.databases import Database, database_of, databases
 from qmq.integrations.django.outbox.transactions import OpenTransaction
-from qmq.integrations.django.sending import producer
 from qmq.outbox.committed import Pending, Row, inserts
 from qmq.protocol.names import check_subject
+
+NOT_WRITTEN = "its row was not written: {}"
 
 
 def send(
@@ -51,8 +52,11 @@ def send(
     connection = _connection_of(using)
     database = database_of(connection)
     pending = database.outgoing.prepare(subject, body, tags=tags, delay=delay, due=due, message_id=message_id)
-    with _dropped_on_error(database, [pending]):
+    try:
         _store(connection, database, [pending])
+    except BaseException as error:
+        database.outgoing.drop([pending], NOT_WRITTEN.format(error))
+        raise
     return pending.message.message_id
 
 
@@ -81,7 +85,7 @@ def send_many(subject: str, bodies: Iterable[Body], *, tags: Sequence[str] = (),
             unstored.append(database.outgoing.prepare(subject, body, tags=tags))
             yield unstored[-1]
 
-    with _dropped_on_error(database, unstored):
+    try:
         parts = inserts(prepared())
         begin = [*islice(parts, 2)]
         with transaction.atomic(using=connection.alias) if len(begin) > 1 else nullcontext():
@@ -89,6 +93,9 @@ def send_many(subject: str, bodies: Iterable[Body], *, tags: Sequence[str] = (),
                 _store(connection, database, part)
                 del unstored[: len(part)]
                 message_ids += [each.message.message_id for each in part]
+    except BaseException as error:
+        database.outgoing.drop(unstored, NOT_WRITTEN.format(error))
+        raise
     return message_ids
 
 
@@ -113,7 +120,7 @@ def flush(seconds: float, *, using: str | None = None) -> bool:
 
 def _connection_of(using: str | None) -> Any:
     """The connection whose transaction the message is for. Raises TransactionManagementError."""
-    connection = connections[_alias() if using is None else using]
+    connection = _default_connection() if using is None else connections[using]
     is_manual = not (connection.commit_on_exit if connection.in_atomic_block else connection.get_autocommit())
     if is_manual:
         raise transaction.TransactionManagementError(
@@ -121,38 +128,29 @@ def _connection_of(using: str | None) -> Any:
             " does not report their commits. Use transaction.atomic in autocommit mode, or qmq.outbox.dbapi"
         )
     if connection.in_atomic_block:
-        connection.validate_no_broken_transaction()
+        connection.validate_no_broken_transaction()  # before middleware and producer are asked
     return connection
 
 
-def _alias() -> str:
-    found = [each.alias for each in connections.all(initialized_only=True) if _has_block(each)]
+def _default_connection() -> Any:
+    found = [each for each in connections.all(initialized_only=True) if _has_block(each)]
     if len(found) > 1:
         raise transaction.TransactionManagementError(
-            f"transactions of several databases are open: {', '.join(found)}. Name the one of this message with using="
+            f"transactions of several databases are open: {', '.join(each.alias for each in found)}. Name the one of this message"
+            " with using="
         )
-    return found[0] if found else DEFAULT_DB_ALIAS
+    return found[0] if found else connections[DEFAULT_DB_ALIAS]
 
 
 def _has_block(connection: Any) -> bool:
     """Whether an `atomic` block is open, other than those in which Django's TestCase runs a test."""
-    return connection.in_atomic_block and not all(block._from_testcase for block in connection.atomic_blocks)
-
-
-@contextmanager
-def _dropped_on_error(database: Database, pending: Sequence[Pending]) -> Iterator[None]:
-    """An error of the block is the outcome of these messages."""
-    try:
-        yield
-    except BaseException as error:
-        database.outgoing.drop(pending, f"its row was not written: {error}")
-        raise
+    return connection.in_atomic_block and not connection.atomic_blocks[-1]._from_testcase
 
 
 def _store(connection: Any, database: Database, part: Sequence[Pending]) -> None:
     """Insert rows, whose messages are sent after the commit."""
     rows = [Row(row_id, each) for row_id, each in zip(database.insert(connection, part), part, strict=True)]
     if connection.in_atomic_block:
-        OpenTransaction.of(connection, database.outgoing, producer().inner).add(rows)
+        OpenTransaction.of(connection, database.outgoing).add(rows)
     else:
         database.outgoing.send(rows)

@@ -3,13 +3,10 @@
 import os
 import re
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any
 
-from django.db import transaction
-
-from qmq.client.producer import Producer
 from qmq.outbox.committed import Outgoing, Row
+from qmq.outbox.databases import Kind
 
 KEPT_MESSAGES_MAX = 10_000
 """Messages of one transaction that are kept in memory to be sent after the commit; further ones are left to the relay."""
@@ -32,23 +29,24 @@ class OpenTransaction:
     know nothing.
     """
 
-    def __init__(self, connection: Any, outgoing: Outgoing, producer: Producer) -> None:
+    def __init__(self, connection: Any, outgoing: Outgoing) -> None:
         self._connection = connection
         self._outgoing = outgoing
-        self._loop = producer.loop
         self._pid = os.getpid()
         self._rows: list[Row] = []
         self._bytes = 0
         self._savepoints: list[tuple[str, int]] = []
         """Their names, and how many messages there were when they began."""
+        self._has_failed = False
+        """Whether a statement has failed in a way that may have rolled the transaction back."""
         self._place = len(connection.run_on_commit)
         """Of the callback among the connection's."""
         # In front: who leaves a block of `connection.execute_wrapper` removes the last one.
         connection.execute_wrappers.insert(0, self)
-        transaction.on_commit(_Callback(self).run, using=connection.alias, robust=True)
+        connection.on_commit(_Callback(self).run, robust=True)
 
     @classmethod
-    def of(cls, connection: Any, outgoing: Outgoing, producer: Producer) -> "OpenTransaction":
+    def of(cls, connection: Any, outgoing: Outgoing) -> "OpenTransaction":
         """That of the transaction which is open on a connection."""
         for each in connection.execute_wrappers:
             if isinstance(each, cls):
@@ -56,7 +54,7 @@ class OpenTransaction:
                     return each
                 each._leave()
                 break
-        return cls(connection, outgoing, producer)
+        return cls(connection, outgoing)
 
     @property
     def _is_open(self) -> bool:
@@ -81,7 +79,12 @@ class OpenTransaction:
         self, execute: Callable[..., Any], sql: object, params: object, many: bool, context: dict[str, Any]
     ) -> Any:
         """Run a statement of the transaction."""
-        result = execute(sql, params, many, context)
+        try:
+            result = execute(sql, params, many, context)
+        except Exception as error:
+            if not self._has_failed:
+                self._has_failed = may_have_ended(self._connection, error)
+            raise
         if isinstance(sql, str) and (found := _SAVEPOINT.match(sql)) is not None:
             self._follow(found[1][:2].upper(), found[2].lower())
         return result
@@ -96,6 +99,7 @@ class OpenTransaction:
             # One that is not known began before the first message.
             self._drop(self._savepoints[place][1] if place >= 0 else 0, "its savepoint was rolled back")
             del self._savepoints[place + 1 :]
+            self._has_failed = False
 
     def commit(self) -> None:
         """Django's callback."""
@@ -104,7 +108,11 @@ class OpenTransaction:
         if self._connection.in_atomic_block:
             # Of a test, which runs callbacks inside its own transaction and rolls it back: there are no rows to delete.
             rows = [Row(None, row.pending) for row in rows]
-        self._outgoing.send(rows)
+        if self._has_failed:
+            # Django does not notice: PostgreSQL, for example, answers COMMIT with ROLLBACK. A relay sends the rows that are there.
+            self._outgoing.leave(rows, _unknown)
+        elif rows:
+            self._outgoing.send(rows)
 
     def roll_back(self) -> None:
         """Django has dropped the callback."""
@@ -113,21 +121,19 @@ class OpenTransaction:
             self._drop(0, "its transaction was rolled back")
 
     def _leave(self) -> None:
-        with suppress(ValueError):
-            self._connection.execute_wrappers.remove(self)
+        wrappers = self._connection.execute_wrappers
+        if self in wrappers:
+            wrappers.remove(self)
 
     def _drop(self, begin: int, why: str) -> None:
         dropped = [row.pending for row in self._rows[begin:]]
         del self._rows[begin:]
         self._bytes -= sum(len(pending.entry) for pending in dropped)
-        if dropped and dropped[0].observed.chain:
-            # On the event loop, as other outcomes: this may run wherever Python collects garbage.
-            with suppress(RuntimeError):  # it is closed
-                self._loop.call_soon_threadsafe(self._outgoing.drop, dropped, why)
+        self._outgoing.drop_later(dropped, why)
 
 
 class _Callback:
-    """What Django keeps until the commit, and nobody else: it is deleted when Django drops it."""
+    """What only Django keeps, until the commit: it is deleted when Django drops it."""
 
     def __init__(self, messages: OpenTransaction) -> None:
         self._messages: OpenTransaction | None = messages
@@ -147,6 +153,25 @@ class _Callback:
             self._messages.roll_back()
 
 
+_POSTGRESQL_FAILED = 3
+"""libpq's PQTRANS_INERROR."""
+_MYSQL_ENDS = {1205, 1213}
+"""A lock timeout, which ends the transaction if the server is configured so, and a deadlock."""
+
+
+def may_have_ended(connection: Any, error: Exception) -> bool:
+    """Whether the database may have rolled the transaction back because of a statement's error."""
+    raw = connection.connection
+    if raw is None:
+        return True
+    if connection.vendor == Kind.POSTGRESQL:
+        return bool(raw.info.transaction_status == _POSTGRESQL_FAILED)
+    if connection.vendor == Kind.SQLITE:
+        return not raw.in_transaction
+    return bool(error.args) and error.args[0] in _MYSQL_ENDS
+
+
+_unknown = RuntimeError("a statement of the transaction has failed, and the commit may have been a rollback")
 _too_many = RuntimeError(
     f"the transaction has more than {KEPT_MESSAGES_MAX} messages or {KEPT_BYTES_MAX} bytes of messages"
 )

@@ -135,16 +135,10 @@ def test_the_client_of_redis_is_of_the_handlers_kind() -> None:
         redis.once(Client())(handle)
 
 
-def test_an_unknown_driver_and_an_asynchronous_connection_are_errors() -> None:
+def test_an_unknown_driver_is_an_error() -> None:
     class Unknown:
         def cursor(self) -> None: ...
         def close(self) -> None: ...
 
     with pytest.raises(SettingError, match="Unknown are not supported"):
         dbapi.once(Unknown)(lambda delivery, *, connection: None)(MESSAGE)
-
-    import psycopg
-
-    connection = psycopg.AsyncConnection.__new__(psycopg.AsyncConnection)
-    with pytest.raises(LocalProtocolError, match="AsyncConnection is an asynchronous connection"):
-        dbapi.mark(MESSAGE, connection)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from qmq.errors import KeyInvalid
@@ -70,6 +70,10 @@ MESSAGES = st.builds(Keyed, NAMES, NAMES, NAMES)
 
 
 @given(MESSAGES, MESSAGES)
+@example(Keyed("a%b", "c", "d"), Keyed("a", "b", "c%d"))
+@example(Keyed("a%b", "c", "d"), Keyed("a", "b%c", "d"))
+@example(Keyed("a", "b%c", "d"), Keyed("a", "b", "c%d"))
+@example(Keyed("a%", "b", "c"), Keyed("a", "%b", "c"))
 def test_different_messages_have_different_keys_although_names_may_contain_the_separator(
     one: Keyed, other: Keyed
 ) -> None:

@@ -56,7 +56,18 @@ public final class Driver {
     private static MessageConsumerProvider consumer;
     private static final ExecutorService HANDLERS = Executors.newFixedThreadPool(8);
 
-    public static void main(String[] args) throws Exception {
+    public static void main(String[] args) {
+        try {
+            serve(args);
+        } catch (Exception e) {
+            // Threads of the client would keep the process.
+            e.printStackTrace();
+            System.exit(1);
+        }
+        System.exit(0);
+    }
+
+    private static void serve(String[] args) throws Exception {
         String meta = args[0];
         final String clientId = args[1];
         ClientIdProvider ids = new ClientIdProvider() {
@@ -105,10 +116,9 @@ public final class Driver {
                     Outbox.of(command).watch(command);
                     break;
                 default:
-                    System.exit(0);
+                    return;
             }
         }
-        System.exit(0);
     }
 
     private static MessageProducerProvider newProducer(String meta, ClientIdProvider ids) {

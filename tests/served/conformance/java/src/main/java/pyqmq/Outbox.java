@@ -10,6 +10,7 @@ import java.util.Date;
 import java.util.List;
 import java.util.Map;
 import java.util.Queue;
+import java.util.TimeZone;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CountDownLatch;
@@ -64,6 +65,7 @@ final class Outbox {
     /**
      * Sends messages in a transaction that also inserts a row into the table `business`, and ends it: "commit"; "rollback"; "crash", a
      * commit after which the program does nothing any more. With "direct", each message is also sent without a transaction afterwards.
+     * "zone" is the time zone of the program.
      */
     void run(JsonObject command) {
         final List<Message> messages = new ArrayList<>();
@@ -72,6 +74,10 @@ final class Outbox {
         }
         final String end = command.get("end").getAsString();
         String raised = null;
+        TimeZone own = TimeZone.getDefault();
+        if (command.has("zone")) {
+            TimeZone.setDefault(TimeZone.getTimeZone(command.get("zone").getAsString()));
+        }
         try {
             transactions.execute((TransactionStatus status) -> {
                 jdbc.update("INSERT INTO business(id) VALUES(?)", command.get("id").getAsInt());
@@ -88,6 +94,8 @@ final class Outbox {
             });
         } catch (RuntimeException e) {
             raised = e.getClass().getSimpleName();
+        } finally {
+            TimeZone.setDefault(own);
         }
         JsonObject facts = new JsonObject();
         facts.add("raised", new Gson().toJsonTree(raised));
@@ -201,10 +209,6 @@ final class Outbox {
         facts.addProperty("dueMs", due == null ? null : due.getTime());
         facts.addProperty("isDurable", message.isDurable());
         facts.add("tags", new Gson().toJsonTree(message.getTags()));
-        JsonObject attributes = new JsonObject();
-        for (Map.Entry<String, Object> each : message.getAttrs().entrySet()) {
-            attributes.addProperty(each.getKey(), (String) each.getValue());
-        }
-        facts.add("attributes", attributes);
+        facts.add("attributes", new Gson().toJsonTree(message.getAttrs()));
     }
 }

@@ -1,8 +1,7 @@
 import { Button, Progress, Stack, Text } from "@mantine/core";
-import { useQueryClient } from "@tanstack/react-query";
+import { useQueryClient, type QueryKey } from "@tanstack/react-query";
 import { useRef, useState, type ComponentProps, type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
-import { delayedKey } from "@/features/delayed/queries";
 import { count } from "@/format/numbers";
 import { PreviewDialog } from "@/ui/dialog/ChangeDialog";
 import { Dialog, DialogFooter } from "@/ui/dialog/Dialog";
@@ -24,6 +23,8 @@ interface Props<Preview, Item, Result> extends Confirmation<Preview> {
   /** What the work came to so far. */
   result: (results: readonly Result[]) => ReactNode;
   onStarted?: () => void;
+  /** What is out of date after the work, whether it was finished or not. */
+  refreshes: readonly QueryKey[];
 }
 
 /** Long work: previewed and confirmed, then done piece by piece, with progress and a way to stop and continue it. */
@@ -33,10 +34,11 @@ export function PreviewedWork<Preview, Item, Result>({
   one,
   result,
   onStarted,
+  refreshes,
   onClose,
   ...confirmation
 }: Props<Preview, Item, Result>) {
-  const { t } = useTranslation("delayed");
+  const { t } = useTranslation();
   const language = useLanguage();
   const client = useQueryClient();
   const previewed = useRef<Preview | null>(null);
@@ -71,7 +73,7 @@ export function PreviewedWork<Preview, Item, Result>({
   }
   const close = () => {
     reset();
-    void client.invalidateQueries({ queryKey: delayedKey });
+    for (const queryKey of refreshes) void client.invalidateQueries({ queryKey });
     onClose();
   };
   return (
@@ -84,25 +86,29 @@ export function PreviewedWork<Preview, Item, Result>({
       closeOnClickOutside={state !== "running"}
     >
       <Stack data-progress={state}>
-        <Progress value={total === 0 ? 100 : (done / total) * 100} aria-label={confirmation.title} />
-        <Text size="sm" aria-live="polite">
-          {t(`progress.${state}`, { done: count(done, language), total: count(total, language) })}
-        </Text>
-        {result(found)}
+        {(total !== 1 || state !== "finished") && (
+          <>
+            <Progress value={total === 0 ? 100 : (done / total) * 100} aria-label={confirmation.title} />
+            <Text size="sm" aria-live="polite">
+              {t(`progress.${state}`, { done: count(done, language), total: count(total, language) })}
+            </Text>
+          </>
+        )}
+        <div aria-live="polite">{result(found)}</div>
         {state === "failed" && <ProblemAlert error={error} onRetry={resume} />}
         <DialogFooter>
           {state === "running" && (
             <Button variant="default" onClick={cancel}>
-              {t("common:action.stop")}
+              {t("action.stop")}
             </Button>
           )}
           {state === "cancelled" && (
             <Button variant="default" onClick={resume}>
-              {t("common:action.go_on")}
+              {t("action.go_on")}
             </Button>
           )}
           <Button variant="default" onClick={close}>
-            {t("common:action.close")}
+            {t("action.close")}
           </Button>
         </DialogFooter>
       </Stack>
