@@ -24,8 +24,8 @@ BACKOFF_SECONDS_MAX = 600.0
 CLOCK_STEP_SECONDS = 60.0
 """An `update_time` that is this much further ahead than any back-off was written before the database's clock stepped back."""
 
-_LONG_AGO_SECONDS = 86_400
-"""How far back `resend` sets `update_time`: longer than any grace."""
+_RESENT_SECONDS = 240
+"""How far back `resend` sets `update_time`: longer than the usual grace, and no more, because MySQL counts ages from there."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_$]{0,62}")
 
@@ -192,7 +192,7 @@ class Statements:
 
     def resend(self, ids: Iterable[int], statuses: Iterable[int]) -> str:
         """Make rows due at once, as if they were new: the next pass sends them, and their age counts from now."""
-        earlier = _NOW_LATER[self.kind].replace("?", str(-_LONG_AGO_SECONDS))
+        earlier = _NOW_LATER[self.kind].replace("?", str(-_RESENT_SECONDS))
         values = f"status = {int(Status.PENDING)}, error = 0, create_time = {_CREATE_TIME[self.kind]}, update_time = {earlier}"
         return f"UPDATE {self._t} SET {values} WHERE id IN ({_listed(ids)}) AND {_changeable(statuses)}"
 

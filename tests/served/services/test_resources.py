@@ -12,6 +12,8 @@ from console.accounts import services as accounts
 from console.accounts.models import User
 from console.alerts.models import Alert, AlertChannel, AlertRule, Silence
 from console.alerts.services import alerts, channels, rules, silences
+from console.outbox.models import OutboxDatabase
+from console.outbox.services import databases
 from metaserver.models import BrokerGroup, ConsumerGroup, Subject, Team
 from metaserver.services import broker_groups, groups, members, subjects, teams
 from metaserver.services.resources import Resource
@@ -28,6 +30,7 @@ ROWS: dict[str, Any] = {
     silences.SILENCE.kind: Silence(starts_at=timezone.now(), ends_at=timezone.now()),
     alerts.ALERT.kind: Alert(),
     accounts.USER.kind: User(),
+    databases.OUTBOX_DATABASE.kind: OutboxDatabase(),
 }
 WITH_RELATIONS = {"alert_rule", "user"}
 """Kinds whose description has rows of other tables, which only a stored row has."""
@@ -43,6 +46,7 @@ PAGES = {
     "alert_rule": ("features/alerts",),
     "silence": ("features/alerts",),
     "alert": ("features/alerts",),
+    "outbox_database": ("features/outbox",),
     "user": ("features/users", "features/account", "ui"),
 }
 """By kind: the folders of the front end where one is changed."""
