@@ -55,8 +55,8 @@ class OutboxDatabaseRow(Row):
     unknown = serializers.ChoiceField(
         UNKNOWN,
         allow_null=True,
-        help_text="why the numbers are unknown: disabled; not_measured yet; outdated: not measured recently; failed: see error_code."
-        " null: they are known",
+        help_text="why the numbers are unknown: disabled; not_measured yet; outdated: not measured recently; failed: see"
+        " error_code. null: they are known",
     )
     measured_at = serializers.DateTimeField(allow_null=True, help_text="when the numbers were last measured")
     pending = serializers.IntegerField(allow_null=True, help_text=f"unsent rows, counted up to {PENDING_COUNTED_MAX}")
@@ -129,8 +129,8 @@ class OutboxRowShown(serializers.Serializer):  # type: ignore[type-arg]
     id = serializers.CharField()
     status = serializers.ChoiceField(
         ROW_STATUSES,
-        help_text="pending: not sent yet; failed: a Java relay does not retry it, ours does; invalid: no message, or too old; refused:"
-        " a broker refuses it permanently",
+        help_text="pending: not sent yet; failed: a Java relay does not retry it, ours does; invalid: no message, or too old;"
+        " refused: a broker refuses it permanently",
     )
     failed_attempts = serializers.IntegerField(help_text="of relays")
     created_at = serializers.DateTimeField(help_text="by the database's clock")
