@@ -41,6 +41,7 @@ CALLED_BY = {
     "the standard library": ("__getattr__", "readinto", "redirect_request"),
     "applications": ("*Middleware", "MessageContextFilter", "handlers_max", "close_producer", "qmq/outbox/*:*Outbox"),
     "migrations": ("ddl_statements",),
+    "programs with transactions": ("qmq/outbox/*:*Outbox",),
     "serializers, as `source`": ("held_ratio", "choices_sorted"),
 }  # fmt: skip
 """Patterns of names, with a path where others may have the name, by who calls them."""

@@ -1,22 +1,20 @@
 """Markers for handlers that use a DB-API connection of sqlite3, psycopg or PyMySQL."""
 
-import inspect
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any
 
 from qmq.client.handlers import Handler
-from qmq.errors import LocalProtocolError, MarkerFailed
+from qmq.errors import MarkerFailed
 from qmq.idempotent.handlers import AnyDelivery, Decorated, delivery_of
 from qmq.idempotent.keys import Key, marker_key
 from qmq.idempotent.markers import Execute, Marker, log_skipped
 from qmq.idempotent.tables import TABLE, Statements
-from qmq.outbox.databases import Kind, driver_of, kind_of
+from qmq.outbox.databases import Kind, driver_of
+from qmq.outbox.drivers import transactions_of
 
 Connect = Callable[[], Any]
 """Returns a DB-API connection, which is closed after the delivery, or a context manager of one, such as `pool.connection()`."""
-_IN_TRANSACTION = 1
-"""The bit of MySQL's server status."""
 
 
 def once(connect: Connect, *, key: Key = None, table: str = TABLE) -> Callable[[Handler], Callable[..., Any]]:
@@ -48,9 +46,16 @@ def once(connect: Connect, *, key: Key = None, table: str = TABLE) -> Callable[[
         def handle(*arguments: Any) -> Any:
             delivery = delivery_of(arguments)
             with _opened(connect) as connection:
-                raw, kind = _raw(connection)
-                with _transaction(raw, kind):
-                    marker = Marker(_execute(raw), kind, statements[kind], marker_key(delivery, key))
+                raw = _raw(connection)
+                driver = transactions_of(raw)
+                if not driver.is_idle(raw):
+                    raise MarkerFailed(
+                        "the connection is in a transaction already, and the marker must be its first statement; `connect` must"
+                        " return a connection that nothing else uses",
+                        code="idempotent.transaction_open",
+                    )
+                with driver.begin(raw):
+                    marker = Marker(_execute(raw), driver.kind, statements[driver.kind], marker_key(delivery, key))
                     if marker.insert():
                         result = decorated.call(arguments, connection=connection)
                         marker.check()
@@ -74,16 +79,17 @@ def mark(delivery: AnyDelivery, connection: Any, *, key: Key = None, table: str 
     Raises:
         KeyInvalid: the key can't be stored.
         MarkerFailed: the connection is in autocommit and in no transaction.
-        SettingError: the driver is not supported, or the table's name is illegal.
+        SettingError: the connection is not supported, or the table's name is illegal.
     """
-    raw, kind = _raw(connection)
-    if _is_autocommit(raw, kind) and not _has_transaction(raw, kind):
+    raw = _raw(connection)
+    driver = transactions_of(raw)
+    if driver.is_autocommit(raw) and driver.is_idle(raw):
         raise MarkerFailed(
             "the connection is in autocommit and in no transaction, so the marker would be committed before the effect; begin a"
             " transaction first",
             code="idempotent.no_transaction",
         )
-    return Marker(_execute(raw), kind, Statements(kind, table), marker_key(delivery, key)).insert()
+    return Marker(_execute(raw), driver.kind, Statements(driver.kind, table), marker_key(delivery, key)).insert()
 
 
 @contextmanager
@@ -94,77 +100,16 @@ def _opened(connect: Connect) -> Iterator[Any]:
         yield connection
 
 
-@contextmanager
-def _transaction(raw: Any, kind: Kind) -> Iterator[None]:
-    """A transaction that the block ends: committed, or rolled back if it raises."""
-    if _has_transaction(raw, kind):
-        raise MarkerFailed(
-            "the connection is in a transaction already, and the marker must be its first statement; `connect` must return a"
-            " connection that nothing else uses",
-            code="idempotent.transaction_open",
-        )
-    is_autocommit = _is_autocommit(raw, kind)
-    if kind is Kind.SQLITE and getattr(raw, "autocommit", None) is not False:
-        # Locks the database now, with a wait: a transaction that only reads at first can't wait later.
-        _run(raw, "BEGIN IMMEDIATE")
-    elif is_autocommit:
-        _run(raw, "BEGIN")
-    try:
-        yield
-        _end(raw, is_autocommit, "COMMIT")
-    except BaseException:
-        with suppress(Exception):  # a connection that is lost has rolled back
-            _end(raw, is_autocommit, "ROLLBACK")
-        raise
-
-
-def _end(raw: Any, is_autocommit: bool, how: str) -> None:
-    if is_autocommit:
-        # The methods do nothing on a connection of sqlite3 with `autocommit=True`.
-        _run(raw, how)
-    elif how == "COMMIT":
-        raw.commit()
-    else:
-        raw.rollback()
-
-
-def _is_autocommit(raw: Any, kind: Kind) -> bool:
-    """Whether a statement that no BEGIN came before is a transaction of its own."""
-    if kind is Kind.MYSQL:
-        return bool(raw.get_autocommit())
-    if kind is Kind.POSTGRESQL:
-        return bool(raw.autocommit)
-    # From Python 3.12 on; -1 is the older mode, which `isolation_level` decides.
-    autocommit = getattr(raw, "autocommit", -1)
-    return raw.isolation_level is None if autocommit == -1 else bool(autocommit)
-
-
-def _has_transaction(raw: Any, kind: Kind) -> bool:
-    """Whether statements may have run in a transaction that is open."""
-    if kind is Kind.MYSQL:
-        return bool(raw.server_status & _IN_TRANSACTION)
-    if kind is Kind.POSTGRESQL:
-        return int(raw.info.transaction_status) != 0
-    # With `autocommit=False` there is always one, and nothing says whether it was used.
-    return bool(raw.in_transaction) and getattr(raw, "autocommit", None) is not False
-
-
-def _raw(connection: Any) -> tuple[Any, Kind]:
-    """The driver's connection, which SQLAlchemy's pools wrap, and its kind. Raises SettingError, LocalProtocolError."""
-    raw = getattr(connection, "driver_connection", connection)
-    kind = kind_of(raw)
-    if inspect.iscoroutinefunction(raw.commit):
-        raise LocalProtocolError(
-            f"{type(raw).__qualname__} is an asynchronous connection; use a plain one, or an AsyncSession of SQLAlchemy"
-        )
-    return raw, kind
+def _raw(connection: Any) -> Any:
+    """The driver's connection, which SQLAlchemy's pools wrap."""
+    return getattr(connection, "driver_connection", connection)
 
 
 def _execute(raw: Any) -> Execute:
-    is_format = driver_of(raw).paramstyle != "qmark"
+    driver, is_format = transactions_of(raw), driver_of(raw).paramstyle != "qmark"
 
     def execute(sql: str, values: tuple[Any, ...]) -> tuple[int, Any]:
-        cursor = raw.cursor()
+        cursor = driver.cursor(raw)
         try:
             cursor.execute(sql.replace("?", "%s") if is_format else sql, values)
             return cursor.rowcount, cursor.fetchone() if cursor.description else None
@@ -172,11 +117,3 @@ def _execute(raw: Any) -> Execute:
             cursor.close()
 
     return execute
-
-
-def _run(raw: Any, statement: str) -> None:
-    cursor = raw.cursor()
-    try:
-        cursor.execute(statement)
-    finally:
-        cursor.close()

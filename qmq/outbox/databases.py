@@ -137,6 +137,9 @@ class Connection:
         with self._converted():
             if self.kind is Kind.SQLITE:
                 self.raw.isolation_level = None
+                # Since Python 3.12, and stronger than the isolation level.
+                if getattr(self.raw, "autocommit", None) is False:
+                    self.raw.autocommit = True
             elif self.kind is Kind.POSTGRESQL:
                 self.raw.autocommit = True
             else:

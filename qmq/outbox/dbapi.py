@@ -11,132 +11,24 @@ right before the commit, and sent from memory after it.
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager
 from datetime import datetime, timedelta
-from importlib import import_module
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from qmq import sync
 from qmq.client.bodies import Body
-from qmq.errors import LocalProtocolError, SettingError
+from qmq.errors import LocalProtocolError
 from qmq.outbox.committed import EXIT_SECONDS, Outgoing, Pending, Row, inserts
 from qmq.outbox.databases import Kind, driver_of
 from qmq.outbox.deletion import Deletion, RowDeletion
 from qmq.outbox.dialects import TABLE, Statements, TableName, inserted_ids
+from qmq.outbox.drivers import Driver, transactions_of
 from qmq.outbox.producers import ProcessProducer
 from qmq.outbox.room import Room
 
-_IN_TRANSACTION = 1
-"""A flag of MySQL's answers, SERVER_STATUS_IN_TRANS."""
-
-
-class _Driver(Protocol):
-    """How transactions of a driver's connections begin and end."""
-
-    kind: Kind
-
-    def is_idle(self, connection: Any) -> bool:
-        """Whether no transaction is open."""
-
-    def begin(self, connection: Any) -> AbstractContextManager[object]:
-        """A transaction that is committed at the end of the block, and rolled back if the block raises."""
-
-    def is_open(self, connection: Any, *, exactly: bool) -> bool:
-        """Whether the transaction can still be committed. `exactly`: if necessary, the server is asked."""
-
-    def cursor(self, connection: Any) -> Any:
-        """A cursor whose rows are tuples."""
-
-
-@contextmanager
-def _ended(commit: Callable[[], object], roll_back: Callable[[], object]) -> Iterator[None]:
-    try:
-        yield
-        commit()
-    except BaseException:
-        with suppress(Exception):  # the first error says more
-            roll_back()
-        raise
-
-
-class _Sqlite:
-    kind = Kind.SQLITE
-
-    def is_idle(self, connection: Any) -> bool:
-        # With `autocommit=False` the driver itself keeps a transaction open all the time.
-        return not connection.in_transaction or getattr(connection, "autocommit", None) is False
-
-    def begin(self, connection: Any) -> AbstractContextManager[object]:
-        mode = getattr(connection, "autocommit", None)  # since Python 3.12
-        if mode is False:
-            return _ended(connection.commit, connection.rollback)
-        # A deferred transaction that begins with a SELECT fails at its first write if another connection has written meanwhile.
-        level = "IMMEDIATE" if mode is True or connection.isolation_level is None else connection.isolation_level
-        connection.execute(f"BEGIN {level}")
-        return _ended(lambda: connection.execute("COMMIT"), lambda: connection.execute("ROLLBACK"))
-
-    def is_open(self, connection: Any, *, exactly: bool) -> bool:
-        return bool(connection.in_transaction)
-
-    def cursor(self, connection: Any) -> Any:
-        return connection.cursor()
-
-
-class _Psycopg:
-    kind = Kind.POSTGRESQL
-
-    def is_idle(self, connection: Any) -> bool:
-        statuses = type(connection.info.transaction_status)
-        # Of a closed connection it is UNKNOWN, which `begin` reports.
-        return connection.info.transaction_status in (statuses.IDLE, statuses.UNKNOWN)
-
-    def begin(self, connection: Any) -> AbstractContextManager[object]:
-        transaction: AbstractContextManager[object] = connection.transaction()
-        return transaction
-
-    def is_open(self, connection: Any, *, exactly: bool) -> bool:
-        status = connection.info.transaction_status
-        return status is type(status).INTRANS
-
-    def cursor(self, connection: Any) -> Any:
-        return connection.cursor(row_factory=import_module("psycopg.rows").tuple_row)
-
-
-class _Pymysql:
-    kind = Kind.MYSQL
-
-    def is_idle(self, connection: Any) -> bool:
-        return not self.is_open(connection, exactly=not connection.get_autocommit())
-
-    def begin(self, connection: Any) -> AbstractContextManager[object]:
-        connection.begin()
-        return _ended(connection.commit, connection.rollback)
-
-    def is_open(self, connection: Any, *, exactly: bool) -> bool:
-        if exactly:
-            # Errors and results of SELECT do not tell. A deadlock rolls the transaction back, and DDL commits it.
-            connection.ping(reconnect=False)
-        return bool(connection.server_status & _IN_TRANSACTION)
-
-    def cursor(self, connection: Any) -> Any:
-        return connection.cursor(import_module("pymysql.cursors").Cursor)
-
-
-_DRIVERS: dict[str, _Driver] = {"sqlite3": _Sqlite(), "psycopg": _Psycopg(), "pymysql": _Pymysql()}
 _open: set[int] = set()
 """Connections with a block, by `id`."""
-
-
-def _driver_of(connection: Any) -> _Driver:
-    module = driver_of(connection)
-    driver = _DRIVERS.get(module.__name__)
-    if driver is None or not isinstance(connection, getattr(module, "Connection", object)):
-        raise SettingError(
-            f"connections of {type(connection).__module__}.{type(connection).__qualname__} are not supported; supported are those"
-            f" of {', '.join(_DRIVERS)} without asyncio"
-        )
-    return driver
 
 
 class Outbox:
@@ -179,7 +71,7 @@ class Outbox:
             SettingError: the driver is not supported.
             Exception: of the driver.
         """
-        driver = _driver_of(connection)
+        driver = transactions_of(connection)
         statements, outgoing = self._database_of(driver.kind)
         if id(connection) in _open or not driver.is_idle(connection):
             raise LocalProtocolError(
@@ -233,7 +125,7 @@ class Outbox:
         self.close()
 
 
-def _insert(driver: _Driver, connection: Any, statements: Statements, pending: Sequence[Pending]) -> list[Row]:
+def _insert(driver: Driver, connection: Any, statements: Statements, pending: Sequence[Pending]) -> list[Row]:
     if not pending:
         return []
     if not driver.is_open(connection, exactly=True):
@@ -254,7 +146,7 @@ def _insert(driver: _Driver, connection: Any, statements: Statements, pending: S
 class Transaction:
     """One transaction of `Outbox.transaction`."""
 
-    def __init__(self, outgoing: Outgoing, driver: _Driver, connection: Any) -> None:
+    def __init__(self, outgoing: Outgoing, driver: Driver, connection: Any) -> None:
         self._outgoing = outgoing
         self._driver = driver
         self._connection = connection
@@ -286,7 +178,7 @@ class Transaction:
 
         Raises:
             LocalProtocolError, IllegalName: the message or the name is invalid; the block has ended; the transaction has failed; or
-                it would have more than TRANSACTION_MESSAGES_MAX messages or TRANSACTION_BYTES_MAX bytes.
+                it would have more than 100,000 messages or 256 MiB of them.
             ClientForked, ClientClosed: the producer is that of the parent process, or was never started.
         """
         self._check()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from qmq import sync
 from qmq.client.producer import Producer
+from qmq.errors import SettingError
 
 
 class ProcessProducer:
@@ -14,9 +15,16 @@ class ProcessProducer:
     Args:
         given: a producer; or a function that makes one. It is called at the first message of a process, so that the children of a
             prefork server have producers of their own. A `qmq.sync.Producer` that it returns is started if necessary.
+
+    Raises:
+        SettingError: it is neither.
     """
 
     def __init__(self, given: "sync.Producer | Producer | Callable[[], sync.Producer | Producer]") -> None:
+        if not isinstance(given, sync.Producer | Producer) and not callable(given):
+            raise SettingError(
+                f"producer {given!r:.100}: must be a qmq.sync.Producer, a qmq.Producer, or a function that makes one"
+            )
         self._given = given
         self._forget()
 
@@ -44,5 +52,7 @@ class ProcessProducer:
         made = self._given()
         if isinstance(made, Producer):
             return made
+        if not isinstance(made, sync.Producer):
+            raise SettingError(f"the function for the producer returned {made!r:.100}, which is none")
         made.start()
         return made.inner

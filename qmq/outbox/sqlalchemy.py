@@ -14,6 +14,7 @@ import asyncio
 import logging
 import os
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from sqlalchemy import event
-from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.engine import Connection, Engine, ExceptionContext
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, async_scoped_session
 from sqlalchemy.orm import Session, SessionTransaction, scoped_session
 
@@ -59,6 +60,7 @@ class _Outbox:
         self._statements = Statements(self.kind, table)
         self._insert_one = self._insert(1)
         _listen()
+        event.listen(engine, "handle_error", _handle_error)
 
     def _insert(self, count: int) -> str:
         text = self._statements.insert(count)
@@ -208,6 +210,8 @@ class _Messages:
         self._committing: int | None = None
         """The thread that commits the transaction; what is sent from now on is written at once."""
         self._has_ended = False
+        self.has_failed = False
+        """Whether a statement failed between the INSERT of messages and the commit, so that the database may have rolled back."""
         self._savepoint_commits = 0
         self._released: SessionTransaction | None = None
 
@@ -253,7 +257,9 @@ class _Messages:
             self._insert(outbox, [each for each in unwritten if each.outbox is outbox])
 
     def _insert(self, outbox: _Outbox, messages: Sequence[_Message]) -> None:
-        self._connections[outbox], ids = outbox.insert(self._session, [each.pending for each in messages])
+        connection, ids = outbox.insert(self._session, [each.pending for each in messages])
+        self._connections[outbox] = connection
+        _written[connection] = weakref.ref(self)
         for message, found in zip(messages, ids, strict=True):
             message.id = found
 
@@ -283,8 +289,11 @@ class _Messages:
         if not rows:
             return
         if self._connections[outbox].in_transaction():
+            outbox.outgoing.leave(rows, SendFailed("the session has joined a transaction that is still open"))
+        elif self.has_failed:
+            # SQLAlchemy does not notice: PostgreSQL, for example, answers COMMIT with ROLLBACK.
             outbox.outgoing.leave(
-                rows, SendFailed("the session has joined a transaction that is still open", retriable=True)
+                rows, SendFailed("a statement failed before the commit, which may have been a rollback")
             )
         else:
             outbox.outgoing.send(rows)
@@ -296,6 +305,8 @@ class _Messages:
         if transaction is self._root:
             with self._lock:
                 self._has_ended = True
+            for connection in self._connections.values():
+                _written.pop(connection, None)
         elif transaction.nested:
             if transaction is not self._released:
                 self._savepoint_commits = 0  # what was being committed has failed
@@ -308,6 +319,17 @@ class _Messages:
         for messages in self._messages.values():
             for each in messages:
                 each.outbox.outgoing.drop_later([each.pending], "its session was deleted without a commit")
+
+
+_written: "weakref.WeakKeyDictionary[Connection, weakref.ref[_Messages]]" = weakref.WeakKeyDictionary()
+"""Connections with messages that are written and not committed."""
+
+
+def _handle_error(context: ExceptionContext) -> None:
+    written = None if context.connection is None else _written.get(context.connection)
+    messages = None if written is None else written()
+    if messages is not None:
+        messages.has_failed = True
 
 
 def _around(savepoint: SessionTransaction) -> SessionTransaction:
@@ -421,7 +443,7 @@ class Outbox(_Outbox):
 
         Raises:
             LocalProtocolError, IllegalName: the message or the name is invalid; the session's transaction has failed or is
-                committed already; or it would have more than TRANSACTION_MESSAGES_MAX messages or TRANSACTION_BYTES_MAX bytes.
+                committed already; or it would have more than 100,000 messages or 256 MiB of them.
             ClientForked, ClientClosed: the producer is that of the parent process, or was never started.
         """
         return self._send(_sync_session(session), subject, body, tags, delay, due, message_id)
@@ -480,7 +502,7 @@ class AsyncOutbox(_Outbox):
 
     def send(
         self,
-        session: "AsyncSession | async_scoped_session[Any]",
+        session: "AsyncSession | async_scoped_session[Any] | Session",
         subject: str,
         body: Body,
         *,
@@ -489,12 +511,12 @@ class AsyncOutbox(_Outbox):
         due: datetime | None = None,
         message_id: str | None = None,
     ) -> str:
-        """As `Outbox.send`."""
+        """As `Outbox.send`. Hooks of SQLAlchemy pass the Session that an AsyncSession wraps."""
         return self._send(_sync_session(session), subject, body, tags, delay, due, message_id)
 
     def send_many(
         self,
-        session: "AsyncSession | async_scoped_session[Any]",
+        session: "AsyncSession | async_scoped_session[Any] | Session",
         subject: str,
         bodies: Iterable[Body],
         *,

@@ -30,9 +30,9 @@ class Steps:
         self._count = 0
 
     def at(self, name: str) -> None:
-        """Write the name of the step; perhaps kill this process."""
+        """Write the name of the step, without values; perhaps kill this process."""
         self._count += 1
-        print(f"step {' '.join(name.split())}", flush=True)
+        print(f"step {name.partition('(')[0].strip()}", flush=True)
         if self._count == self._last:
             os.kill(os.getpid(), signal.SIGKILL)
 
@@ -76,11 +76,9 @@ def connect(address: Address, steps: Steps) -> Any:
             cursor_factory=stepped_cursor(psycopg.Cursor, steps),
         )  # fmt: skip
     import pymysql
-    from pymysql.cursors import Cursor
 
     return stepped_connection(pymysql.connections.Connection, steps)(
         host=address.host, port=address.port, user=address.user, database=address.database, ssl_disabled=True,
-        cursorclass=stepped_cursor(Cursor, steps),
     )  # fmt: skip
 
 
@@ -92,7 +90,29 @@ def stepped_cursor(base: Any, steps: Steps) -> Any:
 
 
 def stepped_connection(base: Any, steps: Steps) -> Any:
-    return type("Connection", (base,), {"commit": lambda self: steps.around("COMMIT", lambda: base.commit(self))})
+    def execute(self: Any, sql: str, *arguments: Any) -> Any:
+        return steps.around(sql, lambda: base.execute(self, sql, *arguments))
+
+    def execute_query(self: Any, sql: str | bytes, unbuffered: bool = False) -> Any:
+        name = sql.decode() if isinstance(sql, bytes) else sql
+        return steps.around(name, lambda: base.query(self, sql, unbuffered))
+
+    def run_command(self: Any, command: Any) -> Any:
+        name = command.decode() if isinstance(command, bytes) else str(command)
+        steps.at(f"before {name}")
+        yield from base._exec_command(self, command)
+        steps.at(f"after {name}")
+
+    def method(name: str) -> Any:
+        return lambda self: steps.around(name.upper(), lambda: getattr(base, name)(self))
+
+    # Beside cursors, a method of sqlite3 and a generator of psycopg. PyMySQL's cursors call methods of the connection.
+    members = {
+        "sqlite3": {"execute": execute},
+        "psycopg": {"_exec_command": run_command},
+        "pymysql": {"begin": method("begin"), "query": execute_query, "commit": method("commit")},
+    }[base.__module__.partition(".")[0]]
+    return type("Connection", (base,), members)
 
 
 def with_dbapi(address: Address, steps: Steps) -> Callable[..., Any]:

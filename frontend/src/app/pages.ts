@@ -67,6 +67,7 @@ const all = [
     path: "/outbox",
     load: () => import("@/features/outbox/OutboxPage"),
     texts: ["outbox"],
+    search: ["search"],
     nav: { label: "outbox", section: "messages", order: 45, icon: IconDatabaseExport },
   },
   {

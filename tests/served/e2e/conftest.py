@@ -65,8 +65,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
 @pytest.fixture(scope="package")
 def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     """A whole system with PEOPLE; a test that breaks a part puts it right."""
+    settings = {"QMQ_OUTBOX_SQLITE_FOLDER": str(tmp_path_factory.mktemp("databases"))}
     with NewSystems(tmp_path_factory.mktemp("console")) as create:
-        found = create(people=PEOPLE, **WHOLE)
+        found = create(people=PEOPLE, settings=settings, **WHOLE)
         found.start()
         yield found
 

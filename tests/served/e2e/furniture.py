@@ -2,9 +2,12 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from urllib.parse import quote
 
+from qmq.outbox.rows import Status
 from qmq.sync import Consumer, Producer
+from tests.support.console.business import Business, content, in_folder
 from tests.support.servers.system import System
 from tests.support.waiting import ASK_SECONDS, eventually
 
@@ -25,17 +28,21 @@ class Furniture:
     """Of a message of SUBJECT."""
     delayed_id: str
     """A message that waits for a day."""
+    outbox: str
+    """A registered database, which is disabled: no worker is occupied by it."""
 
     def address(self, pattern: str) -> str:
         """A page of what is there: `/groups/{subject}/{group}`."""
         return pattern.format(
             subject=SUBJECT, group=GROUP, team=TEAM, user=FIRST_ADMIN, delayed=quote(self.delayed_id),
-            broker_group=self.broker_group, sequence=self.sequence,
+            broker_group=self.broker_group, sequence=self.sequence, outbox=self.outbox,
         )  # fmt: skip
 
 
 def furnish(console: System) -> Furniture:
-    """Messages, a consumer group that is behind, a dead letter of it, a delayed message, a channel and a silence of alerts."""
+    """Messages, a consumer group that is behind, a dead letter of it, a delayed message, an outbox, a channel and a silence of
+    alerts.
+    """
     url = console.meta_url
     with Producer(url) as producer:
         for number in range(MESSAGES):
@@ -56,4 +63,15 @@ def furnish(console: System) -> Furniture:
     ends_at = (datetime.now(UTC) + timedelta(days=1)).isoformat()
     console.post("/silences/", {"target": f"{SUBJECT}/unused", "ends_at": ends_at, "reason": "furniture"})
     message = console.get(f"/subjects/{SUBJECT}/messages/")["results"][0]
-    return Furniture(message["broker_group"], message["sequence"], delayed.message_id)
+    business = outbox_of(console, "furniture")
+    business.insert(content(SUBJECT, "refused"), status=Status.REFUSED, errors=1)
+    business.insert("{}", status=Status.INVALID, errors=1)
+    outbox = console.post("/outbox/databases/", business.values(name="furniture", is_enabled=False))["target"]
+    return Furniture(message["broker_group"], message["sequence"], delayed.message_id, outbox)
+
+
+def outbox_of(console: System, name: str) -> Business:
+    """A database with an empty outbox that a system may use; not registered."""
+    found = in_folder(Path(console.environment["QMQ_OUTBOX_SQLITE_FOLDER"]), f"{name}.sqlite3")
+    found.make_tables()
+    return found

@@ -159,6 +159,8 @@ PAGES = {
         "/delayed?message={delayed}&of={subject}",
         "/dead-letters",
         "/dead-letters/{subject}/{group}",
+        "/outbox",
+        "/outbox/{outbox}",
         "/trace",
         "/trace/{subject}/{broker_group}/{sequence}",
     ),

@@ -24,6 +24,10 @@ DIALOGS = {
         ("/groups/{subject}/{group}", "groups:about.edit"),
         ("/dead-letters/{subject}/{group}", "dead_letters:action.replay_all"),
         ("/dead-letters/{subject}/{group}", "dead_letters:action.delete_all"),
+        ("/outbox", "outbox:register.action"),
+        ("/outbox/{outbox}", "outbox:test.action"),
+        ("/outbox/{outbox}", "outbox:resend.all"),
+        ("/outbox/{outbox}", "outbox:discard.all"),
     ),
     "control": (
         ("/brokers", "brokers:add.open"),

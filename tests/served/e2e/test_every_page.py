@@ -22,11 +22,12 @@ DARK_PAGES = (
     "/groups/{subject}/{group}",
     "/brokers",
     "/delayed",
+    "/outbox/{outbox}",
     "/trace/{subject}/{broker_group}/{sequence}",
     "/alerts",
     "/account",
 )
-TOUCHED_PAGES = ("/dead-letters/{subject}/{group}", "/alerts?tab=channels", "/alerts?tab=silences")
+TOUCHED_PAGES = ("/dead-letters/{subject}/{group}", "/outbox", "/alerts?tab=channels", "/alerts?tab=silences")
 """Where axe also judges the cards of a phone: their buttons and boxes need the room of a finger."""
 NAMESPACES = sorted(path.stem for path in (TEXTS / "en").glob("*.json"))
 KEY = re.compile(rf"\b(?:{'|'.join(NAMESPACES)}):[a-z_]+(?:\.[a-z_]+)*\b")

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,8 +12,10 @@ import pytest
 
 import qmq
 from qmq import sync
-from qmq.idempotent.dbapi import once
+from qmq.idempotent.dbapi import mark, once
 from qmq.idempotent.sqlalchemy import once as once_in_session
+from qmq.outbox.dbapi import Outbox
+from qmq.outbox.dialects import ddl_statements
 from qmq_testing import Server, ServerSettings
 from tests.served.idempotent.databases import Database, write
 from tests.support.servers.system import System
@@ -138,3 +140,29 @@ def test_two_groups_and_processes_of_nodes(database: Database, served: System) -
     with consuming(app):
         eventually(lambda: database.effects == expected, what="both groups have processed all orders")
     assert database.count("qmq_processed") == 10
+
+
+def test_marker_effect_and_a_message_of_the_outbox_are_one_transaction(database: Database, server: Server) -> None:
+    """Of a handler that ends its transactions itself. The first attempt fails behind all three."""
+    database.execute(*ddl_statements(database.kind))
+    app, failed = sync.App(server.url), set[int]()
+    connect = partial(database.connect, **({"check_same_thread": False} if database.kind == "sqlite" else {}))
+
+    with sync.Producer(server.url) as producer, Outbox(connect, producer) as outbox:
+
+        @app.consumer("orders", group="billing", start="earliest", concurrency=2)
+        def bill(order: Order, delivery: sync.Delivery) -> None:
+            with closing(database.connect()) as connection, outbox.transaction(connection) as transaction:
+                if mark(delivery, connection):
+                    write(connection, database, f"{order.number}")
+                    transaction.send("billed", Order(order.number))
+                    if order.number not in failed:
+                        failed.add(order.number)
+                        raise RuntimeError
+
+        send(server.url, "orders", *range(5))
+        with consuming(app):
+            server.wait_drained("orders", "billing")
+        assert outbox.flush(60)
+    assert database.effects == [f"{number}" for number in range(5)]
+    assert sorted(message.decode(Order).number for message in server.messages("billed")) == [*range(5)]

@@ -225,3 +225,15 @@ def test_tls_and_passwords_of_postgresql(tls_server: Address) -> None:
     fails(lambda: connect(tls_server), "access_denied")
     error = fails(lambda: connect(replace(tls_server, tls=Tls.ENCRYPT, password="wrong")), "access_denied")
     assert "wrong" not in str(error)
+
+
+def test_deleting_an_id_that_is_gone_blocks_no_insert(orders: Orders) -> None:
+    """In InnoDB's default isolation it locks the gap up to the table's end."""
+    [row_id] = orders.add("{}")
+    deleting, inserting = Connection(orders.open()), connect(orders.address, seconds=SECONDS)
+    with deleting.transaction():
+        assert deleting.change(orders.statements.delete([row_id + 1000])) == 0
+        inserting.change(orders.statements.insert(1), ["{}"])
+    deleting.close()
+    inserting.close()
+    assert len(orders.rows()) == 2

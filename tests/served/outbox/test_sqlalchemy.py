@@ -6,6 +6,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -216,6 +217,8 @@ def test_a_failed_release_of_a_savepoint_writes_nothing(
         with pytest.raises(sa.exc.IntegrityError):
             savepoint.commit()
         savepoint.rollback()
+        with session.begin_nested():
+            session.execute(sa.text("SELECT 1"))
         assert INSERT not in statements
     assert outbox.flush(30)
     assert [len(ids) for _, ids in scripted.requests] == [1]
@@ -396,6 +399,32 @@ def test_a_hook_that_fails_behind_ours_leaves_nothing(
     assert outbox.flush(30)
     assert len(scripted.stored) == 1
     assert (orders.names, orders.bodies) == ([], [])
+
+
+def test_a_statement_that_fails_behind_ours_and_is_swallowed_leaves_sending_to_the_relay(
+    engine: sa.Engine, outbox: Outbox, orders: Orders, scripted: ScriptedProducer, outcomes: Outcomes
+) -> None:
+    """PostgreSQL rolls back then, and neither its driver nor SQLAlchemy says so."""
+
+    def record(session: Session) -> None:
+        with suppress(sa.exc.DBAPIError):
+            session.execute(sa.text("INSERT INTO missing VALUES (1)"))
+
+    with Session(engine) as session:
+        event.listen(session, "before_commit", record)
+        session.add(Order(name="a"))
+        session.flush()
+        outbox.send(session, "s", "1")
+        session.commit()
+        event.remove(session, "before_commit", record)
+        outbox.send(session, "s", "2")
+        session.commit()
+    assert outbox.flush(30)
+    is_rolled_back = orders.address.kind is Kind.POSTGRESQL
+    assert orders.names == ([] if is_rolled_back else ["a"])
+    assert orders.bodies == ([] if is_rolled_back else ["1"])
+    assert [len(ids) for _, ids in scripted.requests] == [1]
+    assert outcomes.counts == {"outbox.left": 1, "stored": 1}
 
 
 def test_a_message_that_cannot_be_written_during_the_commit_is_not_kept(

@@ -75,6 +75,7 @@ SHOTS = (
     Shot("delayed", "/delayed", ("en", "zh", "dark", "phone")),
     Shot("dead-letters", "/dead-letters", ("en", "zh")),
     Shot("dead-letters-of-group", "/dead-letters/payment.requested/card-gateway", ("en", "phone")),
+    Shot("outbox", "/outbox", ("en", "zh")),
     Shot("trace", "/trace"),
     Shot("trace-of-message", "/trace/order.created/g1/0", ("en", "dark")),
     Shot("analytics", "/analytics", ("en", "zh", "dark")),

@@ -39,10 +39,12 @@ OTHER_NAMES = {
     "qmq.middleware.logs": ("LoggingMiddleware", "MessageContextFilter"),
     "qmq.middleware.opentelemetry": ("OpenTelemetryMiddleware",),
     "qmq.middleware.prometheus": ("PrometheusMiddleware",),
+    "qmq.outbox.dbapi": ("Outbox", "Transaction"),
+    "qmq.outbox.sqlalchemy": ("AsyncOutbox", "Outbox"),
     "qmq_testing": tuple(qmq_testing.__all__),
 }
 """Public names outside of `qmq`, by module."""
-NOT_CONSTRUCTED = {"AsyncServer", "AsyncTime", "Batch", "Delivery", "ServerTime", "StoredMessage"}
+NOT_CONSTRUCTED = {"AsyncServer", "AsyncTime", "Batch", "Delivery", "ServerTime", "StoredMessage", "Transaction"}
 """Classes whose instances applications only receive."""
 AS_COROUTINES = {"AsyncServer", "AsyncTime"}
 """Classes with the methods of another class, which are described there."""

@@ -21,6 +21,10 @@ test.each([
   expect(placeOf(kind, target, live)).toEqual(params ? { to, params } : { to });
 });
 
+test("an alert of an outbox leads to its database, whatever it is called", () => {
+  expect(placeOf("outbox_age", "shop/eu", live)).toEqual({ to: "/outbox", search: { search: "shop/eu" } });
+});
+
 test("what nobody knows leads nowhere", () => {
   expect(placeOf("disk", "gone-1", live)).toBeNull();
   expect(placeOf("unknown", "collector", {})).toBeNull();

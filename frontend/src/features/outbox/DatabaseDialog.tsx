@@ -84,7 +84,7 @@ function Fields({
   const { data: teams = [] } = useQuery(teamNamesOptions());
   const fields = fieldsOf(draft, set, "NewOutboxDatabaseRequest");
   const isServer = draft.kind !== "sqlite";
-  const isAsked = needsPassword(draft, row);
+  const isPasswordRequired = needsPassword(draft, row);
   const hasPassword = row?.has_password ?? false;
   return (
     <Stack gap="sm">
@@ -150,8 +150,8 @@ function Fields({
             />
             <PasswordInput
               label={t("field.password")}
-              description={t(isAsked ? "password.again" : hasPassword ? "password.kept" : "password.hint")}
-              required={isAsked}
+              description={t(isPasswordRequired ? "password.again" : hasPassword ? "password.kept" : "password.hint")}
+              required={isPasswordRequired}
               autoComplete="new-password"
               disabled={draft.dropsPassword}
               visibilityToggleButtonProps={{ "aria-label": t("password.show") }}

@@ -27,7 +27,7 @@ interface Props {
 /** Resend or discard rows: the count of a dry run first, then the change, in several requests where there are many. */
 export function RowsDialog({ row, action, chosen: given, onStarted, onClose }: Props) {
   const { t } = useTranslation("outbox");
-  // What the user chose stays the same while the page goes on: the database as it was read, the rows as selected.
+  // What the user chose stays the same while the page is refreshed: the database as it was read, the rows as selected.
   const [database] = useState(row);
   const [chosenRows] = useState(given);
   const [status, setStatus] = useState<Status>("refused");

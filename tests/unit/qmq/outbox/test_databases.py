@@ -1,5 +1,8 @@
 """Addresses of databases, and what errors of drivers mean."""
 
+import sqlite3
+import sys
+
 import pymysql
 import pytest
 from psycopg import errors as postgresql
@@ -118,3 +121,12 @@ def test_a_missing_file_is_no_new_database(tmp_path) -> None:  # type: ignore[no
         connect(Address(Kind.SQLITE, str(tmp_path / "missing.db")))
     assert raised.value.code == "database.unreachable"
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="sqlite3 has no `autocommit` before")
+def test_connections_of_sqlite_without_autocommit_commit_by_themselves(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    raw = sqlite3.connect(tmp_path / "own", autocommit=False)  # type: ignore[call-overload]
+    connection = Connection(raw)
+    connection.change("CREATE TABLE t (i)")
+    assert not raw.in_transaction
+    connection.close()
