@@ -12,6 +12,8 @@ from console.outbox import rows as reading
 from console.outbox.models import OutboxDatabase
 from console.outbox.services import rows as service
 from metaserver import queries
+from metaserver.errors import NotAllowed
+from metaserver.services.changes import Actor
 from metaserver.services.subjects import create_subject
 from metaserver.services.teams import create_team
 from qmq.outbox.dialects import INLINE_BYTES_MAX, Statements
@@ -252,3 +254,15 @@ def test_one_request_uses_a_database_at_a_time_and_others_are_answered(
         assert admin.get(f"{other}rows/").status_code == 200
         assert admin.get(where).status_code == 200, "pages without the database do not wait for it"
     assert admin.get(f"{where}rows/").status_code == 200
+
+
+def test_the_service_checks_the_owner_too(sqlite: Business) -> None:
+    key = registered(sqlite, owner="shop").rstrip("/").rpartition("/")[2]
+    sqlite.insert(content(), status=Status.REFUSED)
+    other = Actor("otto", teams=frozenset({"warehouse"}))
+    selection = service.Selection([1], list(Status))
+    for dry_run in (True, False):
+        with pytest.raises(NotAllowed, match="belongs to team shop"):
+            service.change_rows(key, service.RowAction.DISCARD, selection, actor=other, dry_run=dry_run)
+    assert sqlite.statuses() == [(Status.REFUSED, 0)]
+    assert entries() == []
