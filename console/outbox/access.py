@@ -60,7 +60,8 @@ def checked_addresses(host: str, port: int, resolver: Resolver = system_resolver
             f"{NETWORKS_SETTING} is empty, so no host can be connected to. List the networks of the databases."
         )
     try:
-        found = resolve(resolver, host, port, STATEMENT_SECONDS)
+        # An address is not looked up: look-ups of other hosts, of which there are few at a time, may hang.
+        found = [host] if _is_address(host) else resolve(resolver, host, port, STATEMENT_SECONDS)
     except OSError as error:
         raise DatabaseFailed(str(error), code="database.unreachable", retriable=True) from error
     for text in found:
@@ -68,6 +69,14 @@ def checked_addresses(host: str, port: int, resolver: Resolver = system_resolver
         if not is_in(ipaddress.ip_address(text.partition("%")[0]), allowed):
             raise _forbidden(f"{host} has the address {text}, which is in no network of {NETWORKS_SETTING}")
     return found
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def checked_path(path: str) -> str:

@@ -240,6 +240,12 @@ def test_a_loop_is_late_when_it_has_not_succeeded_for_three_intervals(
     assert is_late()
     BackgroundJob.objects.update(is_enabled=False)
     assert not is_late(), "it rests because somebody said so"
+    jobs.JOBS["probe"] = replace(jobs.JOBS["probe"], lasts_seconds=60.0)
+    BackgroundJob.objects.update(is_enabled=True, succeeded_at=now - timedelta(seconds=179))
+    assert not is_late(), "its runs last a minute"
+    assert jobs.job_intervals()["probe"] == 60.0
+    BackgroundJob.objects.update(succeeded_at=now - timedelta(seconds=181))
+    assert is_late()
 
 
 def test_every_loop_is_scheduled_and_a_word_nobody_took_is_thrown_away(ran: list[str]) -> None:

@@ -76,6 +76,30 @@ def refused(client: APIClient, values: dict[str, Any], status: int = 400) -> dic
     return found
 
 
+@pytest.mark.database
+def test_lists_are_filtered_and_ordered(admin: APIClient) -> None:
+    create_team("shop", actor=TESTER)
+    for name, pending, owner, kind in (
+        ("b", 5, "shop", "mysql"),
+        ("A", None, "", "sqlite"),
+        ("c", 70, "shop", "mysql"),
+    ):
+        OutboxDatabase.objects.create(name=name, pending=pending, owner=owner, kind=kind, database="x")
+    OutboxDatabase.objects.filter(name="c").update(error_code="x", error_since="2026-01-01T00:00:00Z", is_enabled=False)
+
+    def names(query: str) -> list[str]:
+        return [row["name"] for row in admin.get(f"{PATH}{query}").json()["results"]]
+
+    assert names("?ordering=pending") == ["b", "c", "A"], "null is the greatest value"
+    assert names("?ordering=-pending&limit=2") == ["A", "c"]
+    assert names("?owner=shop&ordering=-name") == ["c", "b"]
+    assert names("?search=a") == ["A"]
+    assert names("?kind=sqlite") == ["A"]
+    assert names("?has_error=true") == names("?is_enabled=false") == ["c"]
+    first = admin.get(f"{PATH}?limit=2&ordering=pending").json()
+    assert names(f"?limit=2&ordering=pending&cursor={first['next']}") == ["A"]
+
+
 def newest_entry() -> Any:
     return queries.audit_entries().order_by("-id")[0]
 
@@ -313,6 +337,12 @@ def test_the_connection_goes_to_the_address_that_was_checked(served: Business) -
     connection.close()
     with pytest.raises(DatabaseFailed, match=r"10\.1\.2\.3"):
         connect_checked(address, resolver=found)
+
+
+def test_an_address_is_not_looked_up() -> None:
+    assert checked_addresses("127.0.0.9", 1, lambda host, port: pytest.fail("no look-up")) == ["127.0.0.9"]
+    with pytest.raises(DatabaseFailed, match="in no network"):
+        checked_addresses("::1", 1)
 
 
 def test_a_name_without_an_address_is_an_error() -> None:

@@ -87,6 +87,19 @@ def test_rows_are_sent_and_the_numbers_are_measured(
     assert business.rows("SELECT until_ms FROM qmq_outbox_lease") == [(0,)], "the lease is given back"
 
 
+def test_without_brokers_rows_are_counted_and_left_as_they_are(
+    transactional_db: None, settings: Any, tmp_path: Path, work: Callable[[Callable[[], object]], str]
+) -> None:
+    settings.META_URL = "http://127.0.0.1:1/meta/address"
+    shop = in_folder(tmp_path)
+    shop.make_tables()
+    shop.insert(content())
+    row = registered(shop)
+    work(lambda: numbers(row).pending == 1)
+    assert numbers(row).oldest_seconds > 3_500  # type: ignore[operator]
+    assert shop.statuses() == [(Status.PENDING, 0)]
+
+
 def test_a_row_that_is_no_message_waits_for_an_operator(
     cluster: ThreadedSystem, business: Business, work: Callable[[Callable[[], object]], str]
 ) -> None:
