@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import sys
 from contextlib import closing
 from typing import Any
 
@@ -68,7 +67,8 @@ def _connection(arguments: argparse.Namespace) -> Connection:
 
 
 def _ddl(arguments: argparse.Namespace) -> int:
-    sys.stdout.write(ddl(Kind(arguments.database_kind), arguments.table))
+    for line in ddl(Kind(arguments.database_kind), arguments.table).splitlines():
+        say(line)
     return 0
 
 

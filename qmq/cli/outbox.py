@@ -4,7 +4,6 @@ import argparse
 import os
 import signal
 import socket
-import sys
 import types
 from functools import partial
 from typing import Any
@@ -73,7 +72,8 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
 
 
 def _ddl(arguments: argparse.Namespace) -> int:
-    sys.stdout.write(ddl(Kind(arguments.database_kind), arguments.table))
+    for line in ddl(Kind(arguments.database_kind), arguments.table).splitlines():
+        say(line)
     return 0
 
 

@@ -22,6 +22,7 @@ from qmq.clock import SYSTEM_CLOCK, Clock
 from qmq.errors import LocalProtocolError, QmqError, SendFailed
 from qmq.outbox.deletion import Deletion
 from qmq.outbox.rows import content_of
+from qmq.outbox.waking import Waking
 from qmq.protocol.frames import MESSAGE_BYTES_MAX
 from qmq.receipt import Receipt
 
@@ -198,10 +199,13 @@ class Outgoing:
             self._handed_rows += len(rows)
             self._unsettled += len(rows)
         if is_first:
-            try:
-                producer.loop.call_soon_threadsafe(self._take_over)
-            except RuntimeError as error:  # the loop is closed
-                self._take_over(SendFailed(str(error), retriable=True))
+            _waking.put(partial(self._wake, producer.loop))
+
+    def _wake(self, loop: AbstractEventLoop) -> None:
+        try:
+            loop.call_soon_threadsafe(self._take_over)
+        except RuntimeError as error:  # the loop is closed
+            self._take_over(SendFailed(str(error), retriable=True))
 
     def _take_over(self, failure: SendFailed | None = None) -> None:
         """On the producer's event loop: queue what threads have handed over until now. `failure`: leave it to the relay instead."""
@@ -267,6 +271,8 @@ class Outgoing:
 
 
 _all: "weakref.WeakSet[Outgoing]" = weakref.WeakSet()
+_waking = Waking()
+"""One for all: at most one call of each `Outgoing` waits in it."""
 
 
 def _close_all(clock: Clock = SYSTEM_CLOCK) -> None:
@@ -277,6 +283,7 @@ def _close_all(clock: Clock = SYSTEM_CLOCK) -> None:
 
 
 def _forked() -> None:
+    _waking.forked()
     for each in list(_all):
         each.forked()
 

@@ -27,8 +27,7 @@ from qmq.outbox.relay import Pass, Relay
 from qmq.outbox.rows import Status, content_of
 from qmq.protocol.messages import KEY_SCHEDULE, Message
 from qmq.sync import Producer
-from tests.served.conformance.driver import NEWEST, JavaClient, group_begun, listen
-from tests.served.conformance.test_java_bodies import (
+from tests.served.conformance.bodies import (
     BORN,
     FROM_JAVA,
     LARGE,
@@ -41,6 +40,7 @@ from tests.served.conformance.test_java_bodies import (
     read_all,
     receive,
 )
+from tests.served.conformance.driver import NEWEST, JavaClient, group_begun, listen
 from tests.support.outbox import ScriptedProducer, Table, unavailable
 from tests.support.servers.services import Server, own_database
 from tests.support.servers.system import System

@@ -74,7 +74,10 @@ class Database:
         return self.connect(init_command=f"SET SESSION innodb_lock_wait_timeout = {LOCK_SECONDS}")
 
     def has_waiting(self) -> bool:
-        """Whether a transaction waits for the lock of another. SQLite can't say: its connections try again and again."""
+        """Whether a transaction waits for the lock of another. SQLite can't say: its connections try again and again.
+
+        InnoDB's answer stays the same while it is asked for more often than every 0.1 s.
+        """
         if self.kind is Kind.SQLITE:
             return True
         if self.kind is Kind.POSTGRESQL:

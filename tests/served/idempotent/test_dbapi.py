@@ -15,7 +15,7 @@ from qmq.idempotent.dbapi import mark, once
 from qmq.outbox.databases import Kind
 from qmq_testing import delivery
 from tests.served.idempotent.databases import Database, write
-from tests.support.waiting import eventually
+from tests.support.waiting import ASK_SECONDS, eventually
 
 pytestmark = pytest.mark.database
 
@@ -121,7 +121,7 @@ def test_a_second_delivery_waits_for_the_transaction_of_the_first(database: Data
             eventually(inside.is_set, what="the first delivery is in its handler")
             with in_thread(lambda: bill("second", MESSAGE(message_id="m1"))) as second:
                 try:
-                    eventually(database.has_waiting, what="the second delivery waits")
+                    eventually(database.has_waiting, what="the second delivery waits", every_s=ASK_SECONDS)
                     assert not second.done()
                 finally:
                     leave.set()

@@ -22,7 +22,7 @@ from qmq.idempotent.sqlalchemy import once
 from qmq.outbox.databases import Kind
 from qmq_testing import delivery
 from tests.served.idempotent.databases import Database
-from tests.support.waiting import eventually
+from tests.support.waiting import ASK_SECONDS, eventually
 
 pytestmark = pytest.mark.database
 
@@ -116,7 +116,7 @@ def test_a_second_delivery_waits_for_the_transaction_of_the_first(
         try:
             eventually(inside.is_set, what="the first delivery is in its block")
             other = threads.submit(second)
-            eventually(database.has_waiting, what="the second delivery waits")
+            eventually(database.has_waiting, what="the second delivery waits", every_s=ASK_SECONDS)
             assert not other.done()
         finally:
             leave.set()

@@ -34,7 +34,15 @@ OPTIONS: dict[str, type[Any]] = {
     "meta": MetaOptions,
     "": ConsoleOptions,
 }
-OF_TOOLS = {"QMQ_CONSOLE", "QMQ_TOKEN", "QMQ_URL", "QMQ_APP", "QMQ_DATABASE_PASSWORD"}
+OF_TOOLS = {
+    "QMQ_PRODUCER_OPTIONS",
+    "QMQ_OUTBOX_TABLE",
+    "QMQ_CONSOLE",
+    "QMQ_TOKEN",
+    "QMQ_URL",
+    "QMQ_APP",
+    "QMQ_DATABASE_PASSWORD",
+}
 """Variables of the command line and of examples, and settings of the Django application."""
 VARIABLES = {variable_of(item, process) for process, kind in OPTIONS.items() for item in fields(kind)} | OF_TOOLS
 ARCHITECTURE = {name: text for name, text in PAGES.items() if name.startswith("docs/architecture")}

@@ -13,8 +13,8 @@ const OF_BROKER_GROUPS: ReadonlySet<AlertKind> = new Set([
 const OF_OUTBOXES: ReadonlySet<AlertKind> = new Set(["outbox_age", "outbox_failed", "outbox_unreachable"]);
 
 /**
- * The page of an alert's target: its consumer group, broker group, registered database or background job. A node is shown on the page of its
- * broker group, which the live state of nodes knows; without it there is no page.
+ * The page of an alert's target: its consumer group, broker group, registered database or background job. A node is
+ * shown on the page of its broker group, which the live state of nodes knows; without it there is no page.
  */
 export function placeOf(kind: AlertKind, target: string, live: LiveState): Target | null {
   if (OF_OUTBOXES.has(kind)) return { to: "/outbox", search: { search: target } };

@@ -17,6 +17,7 @@ import { change } from "@/api/requests";
 import {
   draftOf,
   isComplete,
+  isTested,
   needsPassword,
   NEW_DATABASE,
   PORTS,
@@ -25,7 +26,7 @@ import {
   type DatabaseDraft,
 } from "@/features/outbox/databaseDraft";
 import { grantStatements, neededRights } from "@/features/outbox/grants";
-import { changeDatabase, KINDS, outboxKey, TLS, type Database } from "@/features/outbox/queries";
+import { changeDatabase, KINDS, outboxKey, TLS, withoutNotes, type Database } from "@/features/outbox/queries";
 import { Snippet } from "@/shared/Teach";
 import { ChangeDialog } from "@/ui/dialog/ChangeDialog";
 import { fieldsOf } from "@/ui/fields";
@@ -53,7 +54,7 @@ export function DatabaseDialog({ row, onClose }: { row: Database | null; onClose
       onClose={onClose}
       affects={name}
       title={before ? t("edit.title", { name: before.name }) : t("register.title")}
-      means={draft.isEnabled ? t("register.tested") : undefined}
+      means={isTested(draft, before) ? t("register.tested") : draft.isEnabled ? undefined : t("register.untested")}
       wordOf={wordOf}
       actionLabel={t(before ? "common:action.save" : "register.action")}
       doneMessage={t(before ? "edit.done" : "register.done", { name })}
@@ -62,7 +63,7 @@ export function DatabaseDialog({ row, onClose }: { row: Database | null; onClose
       run={(attempt) =>
         before
           ? changeDatabase(before, toChange(draft), attempt)
-          : change("post", "/api/v1/outbox/databases/", attempt, { body: toDatabase(draft) })
+          : withoutNotes(change("post", "/api/v1/outbox/databases/", attempt, { body: toDatabase(draft) }))
       }
       refreshes={[outboxKey]}
     >

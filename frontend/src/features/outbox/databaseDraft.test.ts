@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import {
   draftOf,
   isComplete,
+  isTested,
   needsPassword,
   NEW_DATABASE,
   toChange,
@@ -70,4 +71,16 @@ test("of SQLite only the file is sent, whatever was typed before", () => {
 
 test("a dropped password is null, not empty", () => {
   expect(toChange({ ...draftOf(database()), password: "typed before", dropsPassword: true }).password).toBeNull();
+});
+
+test("only what is tested is said to be", () => {
+  const row = database();
+  const draft = draftOf(row);
+  expect(isTested({ ...draft, name: "renamed", rowsPerSecondMax: 5 }, row)).toBe(false);
+  expect(isTested({ ...draft, user: "other" }, row)).toBe(true);
+  expect(isTested({ ...draft, port: 6432 }, row)).toBe(true);
+  expect(isTested({ ...draft, password: "new" }, row)).toBe(true);
+  expect(isTested(draft, database({ is_enabled: false }))).toBe(true);
+  expect(isTested(draft, null)).toBe(true);
+  expect(isTested({ ...draft, isEnabled: false, user: "other" }, row)).toBe(false);
 });

@@ -68,6 +68,16 @@ export function needsPassword(draft: DatabaseDraft, row: Database | null): boole
   return draft.host.trim() !== (row.host ?? "") || portOf(draft) !== row.port || draft.tls !== row.tls;
 }
 
+const OF_CONNECTIONS = ["host", "database", "user", "table", "tls"] as const;
+
+/** Whether saving tests the connection: that of a new or newly enabled database, and one that changes. */
+export function isTested(draft: DatabaseDraft, row: Database | null): boolean {
+  if (!draft.isEnabled || !row?.is_enabled) return draft.isEnabled;
+  const before = draftOf(row);
+  const isOther = OF_CONNECTIONS.some((name) => draft[name].trim() !== before[name]) || portOf(draft) !== row.port;
+  return isOther || draft.password !== "" || draft.dropsPassword;
+}
+
 /** Whether it can be tried; the API says what is wrong with a value. */
 export function isComplete(draft: DatabaseDraft, row: Database | null): boolean {
   if (!draft.name.trim() || !draft.database.trim() || !draft.table.trim()) return false;
