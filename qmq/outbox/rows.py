@@ -75,7 +75,9 @@ def message_of(content: str, now_ms: int) -> Message:
     properties = _properties(found.get("attrs"))
     created_ms = _milliseconds(properties, KEY_CREATED)
     due_ms = _milliseconds(properties, KEY_SCHEDULE)
-    created_ms = now_ms if created_ms is None else created_ms
+    if created_ms is None:
+        created_ms = now_ms
+        properties[KEY_CREATED] = str(now_ms)  # brokers refuse a message without
     try:
         check_subject(subject)
     except IllegalName as error:

@@ -60,7 +60,7 @@ def test_numbers_and_truth_values_of_java_become_texts_as_they_are_written() -> 
         '{"messageId":"m","subject":"s","attrs":{"a":9007199254740993,"b":1.50,"c":true,"d":false,"e":null,"f":NaN}}'
     )
     assert message_of(written, 7).properties == {
-        "a": "9007199254740993", "b": "1.50", "c": "true", "d": "false", "f": "NaN",
+        "a": "9007199254740993", "b": "1.50", "c": "true", "d": "false", "f": "NaN", KEY_CREATED: "7",
     }  # fmt: skip
     assert message_of(written, 7).created_at_ms == 7
     assert message_of(content(tags=None, attrs=None, other={"x": []}), 7).tags == ()
