@@ -135,9 +135,9 @@ def _insert(driver: Driver, connection: Any, statements: Statements, pending: Se
     cursor = driver.cursor(connection)
     try:
         for chunk in inserts(pending):
-            count = len(chunk)
-            cursor.execute(statements.insert(count).replace("?", mark), [each.content for each in chunk])
-            ids += inserted_ids(driver.kind, cursor, count)
+            contents = [each.content for each in chunk]
+            cursor.execute(statements.insert(len(contents)).replace("?", mark), contents)
+            ids += inserted_ids(statements, cursor, contents)
     finally:
         cursor.close()
     return [Row(row_id, each) for row_id, each in zip(ids, pending, strict=True)]

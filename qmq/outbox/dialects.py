@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
+from zlib import crc32
 
 from qmq.errors import SettingError
 from qmq.outbox.databases import Kind
@@ -208,6 +209,13 @@ class Statements:
         returning = " RETURNING id" if self.kind is Kind.POSTGRESQL else ""
         return f"INSERT INTO {self._t} (content, create_time, update_time) VALUES {marks(count, self._row)}{returning}"
 
+    def inserted(self, first: int, count: int) -> str:
+        """MySQL: IDs and check sums of the rows that one INSERT has made."""
+        return (
+            f"SELECT id, crc32(content) FROM {self._t} WHERE id >= {first} AND mod(id - {first}, @@auto_increment_increment) = 0"
+            f" ORDER BY id LIMIT {count}"
+        )
+
     def contents(self, ids: Iterable[int]) -> str:
         """IDs and contents of rows by their IDs."""
         return f"SELECT id, content FROM {self._t} WHERE id IN ({_listed(ids)})"
@@ -247,20 +255,25 @@ def _listed(ids: Iterable[int]) -> str:
     return ",".join(str(int(each)) for each in ids)
 
 
-def inserted_ids(kind: Kind, cursor: Any, count: int) -> Sequence[int]:
+def inserted_ids(statements: Statements, cursor: Any, contents: Sequence[str]) -> Sequence[int]:
     """The IDs of the rows that `Statements.insert` has inserted, in their order, from the DB-API cursor that ran it.
 
     - PostgreSQL evaluates the sequence in the order of the rows. RETURNING promises no order, so the IDs are sorted.
-    - SQLite and MySQL give consecutive IDs to the rows of one INSERT, because their number is known before. `lastrowid` is the last
-      ID in SQLite and the first in MySQL, where IDs may have a distance (Galera), which is asked for.
+    - SQLite gives consecutive IDs to the rows of one INSERT; `lastrowid` is the last one.
+    - MySQL gives them IDs at equal distances (`auto_increment_increment`); `lastrowid` is the first one. A cluster may change the
+      distance at any time, and a wrong ID would delete another message's row: so the rows are read, and the result is 0 for all,
+      which is no row's ID, if they are not those of the contents: the relay sends them again.
     """
+    kind, count = statements.kind, len(contents)
     if kind is Kind.POSTGRESQL:
         return sorted(row[0] for row in cursor.fetchall())
+    last = int(cursor.lastrowid)
     if kind is Kind.SQLITE:
-        last = cursor.lastrowid
         return range(last - count + 1, last + 1)
-    first, step = int(cursor.lastrowid), 1
-    if count > 1:
-        cursor.execute("SELECT @@auto_increment_increment")
-        step = int(cursor.fetchone()[0])
-    return range(first, first + count * step, step)
+    if count == 1:
+        return [last]
+    cursor.execute(statements.inserted(last, count))
+    found = [(int(row[0]), int(row[1])) for row in cursor.fetchall()]
+    if [sum_ for _, sum_ in found] != [crc32(content.encode()) for content in contents]:
+        return [0] * count
+    return [row_id for row_id, _ in found]

@@ -103,11 +103,10 @@ class _Outbox:
         connection = self._connection(session)
         ids: list[int] = []
         for chunk in inserts(pending):
-            result = connection.exec_driver_sql(
-                self._insert_one if len(chunk) == 1 else self._insert(len(chunk)),
-                tuple([each.content for each in chunk]),
-            )
-            ids += inserted_ids(self.kind, _Inserted(connection, result), len(chunk))
+            contents = tuple([each.content for each in chunk])
+            insert = self._insert_one if len(contents) == 1 else self._insert(len(contents))
+            result = connection.exec_driver_sql(insert, contents)
+            ids += inserted_ids(self._statements, _Inserted(connection, result), contents)
         return connection, ids
 
     def _connection(self, session: Session) -> Connection:
@@ -166,7 +165,6 @@ class _Inserted:
     def __init__(self, connection: Connection, result: Any) -> None:
         self._connection = connection
         self._result = result
-        self.fetchall = result.fetchall
 
     @property
     def lastrowid(self) -> int:
@@ -175,8 +173,8 @@ class _Inserted:
     def execute(self, statement: str) -> None:
         self._result = self._connection.exec_driver_sql(statement)
 
-    def fetchone(self) -> Any:
-        return self._result.fetchone()
+    def fetchall(self) -> Any:
+        return self._result.fetchall()
 
 
 # --- messages of a session ------------------------------------------------------------------------------------------

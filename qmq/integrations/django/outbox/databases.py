@@ -31,12 +31,10 @@ class Database:
 
     def insert(self, connection: Any, pending: Sequence[Pending]) -> Sequence[int]:
         """Insert rows with one statement, by Django's cursor; their IDs, in their order."""
-        count = len(pending)
+        contents = [message.content for message in pending]
         cursor = connection.cursor()
-        cursor.execute(
-            self._insert_one if count == 1 else self._insert(count), [message.content for message in pending]
-        )
-        return inserted_ids(self.kind, cursor, count)
+        cursor.execute(self._insert_one if len(contents) == 1 else self._insert(len(contents)), contents)
+        return inserted_ids(self.statements, cursor, contents)
 
     def _insert(self, count: int) -> str:
         # As Django's cursors take it.

@@ -3,6 +3,7 @@
 import sqlite3
 from types import SimpleNamespace
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -46,7 +47,7 @@ def test_ddl_can_be_repeated_and_an_id_is_never_used_again() -> None:
         connection.execute(statements.insert(2), ["a", "b"])
         connection.execute(statements.delete([2]))
         cursor = connection.execute(statements.insert(3), ["c", "d", "e"])
-        assert list(inserted_ids(Kind.SQLITE, cursor, 3)) == [3, 4, 5]
+        assert list(inserted_ids(statements, cursor, ["c", "d", "e"])) == [3, 4, 5]
         assert connection.execute(statements.contents([4])).fetchall() == [(4, "d")]
     connection.close()
 
@@ -60,13 +61,24 @@ def test_only_numbers_become_part_of_a_statement() -> None:
 
 def test_ids_of_postgresql_are_sorted() -> None:
     cursor = SimpleNamespace(fetchall=lambda: [(7,), (5,), (6,)])
-    assert list(inserted_ids(Kind.POSTGRESQL, cursor, 3)) == [5, 6, 7]
+    assert list(inserted_ids(Statements(Kind.POSTGRESQL), cursor, ["a", "b", "c"])) == [5, 6, 7]
 
 
-def test_ids_of_mysql_begin_at_the_first_and_have_the_servers_distance() -> None:
+def test_ids_of_mysql_are_those_of_the_rows_that_were_written() -> None:
+    """`lastrowid` is the first one; how far apart they are is the server's matter."""
     asked: list[str] = []
-    cursor = SimpleNamespace(lastrowid=11, execute=asked.append, fetchone=lambda: (3,))
-    assert list(inserted_ids(Kind.MYSQL, cursor, 1)) == [11]
+    rows = [(11, crc32(b"a")), (14, crc32(b"b"))]
+    cursor = SimpleNamespace(lastrowid=11, execute=asked.append, fetchall=lambda: rows)
+    statements = Statements(Kind.MYSQL)
+    assert list(inserted_ids(statements, cursor, ["a"])) == [11]
     assert asked == []
-    assert list(inserted_ids(Kind.MYSQL, cursor, 4)) == [11, 14, 17, 20]
-    assert asked == ["SELECT @@auto_increment_increment"]
+    assert list(inserted_ids(statements, cursor, ["a", "b"])) == [11, 14]
+    assert "id >= 11" in asked[0]
+
+
+@pytest.mark.parametrize("rows", [[(11, crc32(b"a")), (12, crc32(b"x"))], [(11, crc32(b"a"))], []])
+def test_ids_of_mysql_are_no_rows_if_another_distance_is_in_force_than_at_the_insert(
+    rows: list[tuple[int, int]],
+) -> None:
+    cursor = SimpleNamespace(lastrowid=11, execute=lambda sql: None, fetchall=lambda: rows)
+    assert list(inserted_ids(Statements(Kind.MYSQL), cursor, ["a", "b"])) == [0, 0]
