@@ -32,7 +32,7 @@ BUILTIN: dict[str, dict[str, Any]] = {
     "job_late": _warning("Background job overdue", 3.0),
     "outbox_age": _warning("Outbox more than 5 minutes behind", 300.0),
     "outbox_failed": _warning("Outbox rows wait for an operator", 0.0),
-    "outbox_unreachable": _warning("Outbox database can't be used", 0.0, for_seconds=60),
+    "outbox_unreachable": _warning("Outbox database failing", 0.0, for_seconds=60),
     "unknown": _warning("No measurements for a minute", 0.0, for_seconds=60, clear_for_seconds=10),
 }
 """By key, which is the rule's kind unless it says another."""

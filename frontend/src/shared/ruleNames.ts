@@ -21,7 +21,7 @@ export const BUILTIN: Readonly<Record<string, string>> = {
   "Background job overdue": "job_late",
   "Outbox more than 5 minutes behind": "outbox_age",
   "Outbox rows wait for an operator": "outbox_failed",
-  "Outbox database can't be used": "outbox_unreachable",
+  "Outbox database failing": "outbox_unreachable",
   "No measurements for a minute": "unknown",
 };
 
