@@ -142,26 +142,28 @@ class _Report:
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
-        self._last = ""
+        self._last: object = None
 
     def __call__(self, database: str, done: Pass | DatabaseFailed) -> None:
         if self._as_json:
             say_json(_described(done))
             return
+        what: object
         if isinstance(done, DatabaseFailed):
-            text = str(done)
+            what = text = str(done)
         elif not done.is_leader:
-            text = "another relay serves this table"
+            what = text = "another relay serves this table"
         else:
+            what = sorted(done.problems)  # their texts name a message, which is another one each time
             text = ", ".join(f"{subject}: {problem}" for subject, problem in sorted(done.problems.items()))
             if done.sent or done.failed or done.ended:
                 say(
                     f"{counted(done.sent, 'message')} sent, {done.failed} to be tried again, {done.ended} for an operator, "
                     f"{done.left} of unavailable subjects"
                 )
-        if text and text != self._last:
+        if text and what != self._last:
             warn(text)
-        self._last = text
+        self._last = what
 
 
 def _described(done: Pass | DatabaseFailed) -> dict[str, Any]:
