@@ -11,7 +11,7 @@ from operator import itemgetter
 
 from qmq.idempotent.keys import KEY_BYTES_MAX
 from qmq.outbox.databases import Connection, Kind
-from qmq.outbox.dialects import TableName
+from qmq.outbox.dialects import TableName, statements_of
 
 TABLE = "qmq_processed"
 BATCH_ROWS = 1_000
@@ -63,8 +63,7 @@ def _index(table: TableName, column: str, kind: Kind) -> str:
 
 def ddl_statements(kind: Kind, table: str = TABLE) -> list[str]:
     """Each statement of `ddl` by itself, without comments."""
-    lines = [line for line in ddl(kind, table).splitlines() if not line.startswith("--")]
-    return [statement.strip() for statement in "\n".join(lines).split(";") if statement.strip()]
+    return statements_of(ddl(kind, table))
 
 
 @dataclass(frozen=True, slots=True)

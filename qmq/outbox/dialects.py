@@ -71,7 +71,12 @@ def ddl(kind: Kind, table: str = TABLE) -> str:
 
 def ddl_statements(kind: Kind, table: str = TABLE) -> list[str]:
     """Each statement of `ddl` by itself, without comments."""
-    lines = [line for line in ddl(kind, table).splitlines() if not line.startswith("--")]
+    return statements_of(ddl(kind, table))
+
+
+def statements_of(script: str) -> list[str]:
+    """The statements of a file of ours, without comments, which are lines of their own."""
+    lines = [line for line in script.splitlines() if not line.startswith("--")]
     return [statement.strip() for statement in "\n".join(lines).split(";") if statement.strip()]
 
 
