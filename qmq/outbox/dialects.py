@@ -75,7 +75,7 @@ def ddl_statements(kind: Kind, table: str = TABLE) -> list[str]:
 
 
 def statements_of(script: str) -> list[str]:
-    """The statements of a file of ours, without comments, which are lines of their own."""
+    """The statements of an SQL script, without its comments, which are lines of their own."""
     lines = [line for line in script.splitlines() if not line.startswith("--")]
     return [statement.strip() for statement in "\n".join(lines).split(";") if statement.strip()]
 

@@ -49,7 +49,7 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.usefixtures("java_tools")
 
 JAVA_TABLE = "qmq_produce.qmq_msg_queue"
-"""Where Java programs write unless they are told otherwise, and all that QMQ's watchdog reads."""
+"""The default table of Java programs, and the only one that QMQ's watchdog reads."""
 DAY = timedelta(days=1)
 REFUSED_BYTES = 40_000
 """A property that a broker refuses for good."""

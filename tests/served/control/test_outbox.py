@@ -100,7 +100,7 @@ def test_a_worker_that_is_stopped_gives_the_lease_back_and_a_killed_one_is_repla
     assert shop.rows(lease) == [(0,)], "given back"
     shop.insert(content(message_id="m1"))
     worker.start(wait=False)
-    eventually(lambda: not shop.statuses(), what="the next worker goes on")
+    eventually(lambda: not shop.statuses(), what="the next worker sends the rest")
     worker.kill()
     shop.insert(content(message_id="m2"))
     worker.start(wait=False)

@@ -1,4 +1,4 @@
-"""`Producer.send_together`: messages that the outbox hands over are queued all or none, and sent in one request."""
+"""`Producer.send_together`: queues all of the outbox's messages or none, and sends them in one request."""
 
 import asyncio
 from collections.abc import Sequence

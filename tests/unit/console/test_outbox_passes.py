@@ -1,4 +1,4 @@
-"""Passes over registered databases: in turn, few at a time, and none delays another. With relays that do as they are told."""
+"""Passes over registered databases: in turn, a limited number at a time, and none delays another. With scripted relays."""
 
 import threading
 from collections.abc import Iterator

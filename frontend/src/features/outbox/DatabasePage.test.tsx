@@ -127,7 +127,7 @@ test("a pending row that never failed can't be chosen", async () => {
   expect(page.baseElement.querySelector('[data-outbox-row="43"] [data-action]')).toBeNull();
 });
 
-test("whoever may only read sees rows, hidden content as hidden, and nothing to do", async () => {
+test("a viewer sees rows without hidden content and without actions", async () => {
   const hidden = row({ masked: true, properties: null, last_error: null });
   answer(
     answers(

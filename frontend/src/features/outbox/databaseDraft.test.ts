@@ -73,7 +73,7 @@ test("a dropped password is null, not empty", () => {
   expect(toChange({ ...draftOf(database()), password: "typed before", dropsPassword: true }).password).toBeNull();
 });
 
-test("only what is tested is said to be", () => {
+test("the form announces a test only for changes that are tested", () => {
   const row = database();
   const draft = draftOf(row);
   expect(isTested({ ...draft, name: "renamed", rowsPerSecondMax: 5 }, row)).toBe(false);

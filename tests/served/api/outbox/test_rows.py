@@ -1,4 +1,4 @@
-"""Rows of a registered database: what is shown of them and to whom, and what operators do with them."""
+"""Rows of a registered database: what each role can see, resending and discarding."""
 
 import os
 from pathlib import Path
