@@ -20,7 +20,8 @@ from qmq.client.middleware import OutgoingMessage
 from qmq.client.producer import Producer
 from qmq.clock import SYSTEM_CLOCK, Clock
 from qmq.errors import LocalProtocolError, QmqError, SendFailed
-from qmq.outbox.deletion import Deletion
+from qmq.outbox.deletion import Deletion, Stored
+from qmq.outbox.dialects import key_of
 from qmq.outbox.rows import content_of
 from qmq.outbox.waking import Waking
 from qmq.protocol.frames import MESSAGE_BYTES_MAX
@@ -227,11 +228,11 @@ class Outgoing:
                 self._settle(rows, [error] * len(rows))
 
     def _settle(self, rows: Sequence[Row], outcomes: Sequence[Receipt | QmqError]) -> None:
-        stored: list[int] = []
+        stored: list[Stored] = []
         for row, outcome in zip(rows, outcomes, strict=True):
             if isinstance(outcome, Receipt):
                 if row.id is not None:
-                    stored.append(row.id)
+                    stored.append((row.id, key_of(row.pending.content)))
                 row.pending.report(outcome)
             else:
                 self.leave([row], outcome)

@@ -15,8 +15,8 @@ DELETED_AT_ONCE = 500
 """Rows in one DELETE."""
 LINGER_SECONDS = 0.02
 """How long a DELETE waits for more rows."""
-KEPT_IDS_MAX = 100_000
-"""IDs that are kept while the database does not answer. The relay sends what is beyond it again."""
+KEPT_ROWS_MAX = 100_000
+"""Rows that are kept in mind while the database does not answer. The relay sends what is beyond it again."""
 PAUSE_SECONDS = 1.0
 """After a DELETE that failed."""
 IDLE_SECONDS = 60.0
@@ -24,24 +24,27 @@ IDLE_SECONDS = 60.0
 
 logger = logging.getLogger("qmq.outbox")
 
+Stored = tuple[int, str]
+"""A row whose message is stored: its ID, and the key of its content (`dialects.key_of`), which no other row has."""
+
 
 class Deletion:
-    """Deletes rows by their IDs, which any thread may add. The thread starts with the first.
+    """Deletes rows, which any thread may add. The thread starts with the first.
 
     Args:
         delete: deletes rows in a transaction of its own. It may raise anything; the rows are kept and tried again.
         rest: called in the same thread at its end, and when there was nothing to delete for IDLE_SECONDS.
     """
 
-    def __init__(self, delete: Callable[[Sequence[int]], None], rest: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, delete: Callable[[Sequence[Stored]], None], rest: Callable[[], None] = lambda: None) -> None:
         self._delete = delete
         self._rest = rest
         self._forget()
 
     def _forget(self) -> None:
-        """Begin again, in this process: the IDs of its parent are deleted by the parent."""
+        """Begin again, in this process: the rows of its parent are deleted by the parent."""
         self._changed = threading.Condition()
-        self._ids: deque[int] = deque()
+        self._rows: deque[Stored] = deque()
         self._deleting = 0
         self._is_failing = False
         self._waiting = 0
@@ -53,28 +56,28 @@ class Deletion:
 
     forked = _forget
 
-    def add(self, ids: Iterable[int]) -> None:
+    def add(self, rows: Iterable[Stored]) -> None:
         """Delete these rows soon. Never waits for the database."""
         with self._changed:
-            for each in ids:
-                if len(self._ids) + self._deleting >= KEPT_IDS_MAX or self._is_closing:
+            for each in rows:
+                if len(self._rows) + self._deleting >= KEPT_ROWS_MAX or self._is_closing:
                     self.left += 1
                 else:
-                    self._ids.append(each)
-            if self._thread is None and self._ids:
+                    self._rows.append(each)
+            if self._thread is None and self._rows:
                 self._thread = threading.Thread(target=self._run, name="qmq-outbox-deletion", daemon=True)
                 try:
                     self._thread.start()
                 except RuntimeError:  # the process ends, or has too many threads
                     self._thread = None
-                    self.left += len(self._ids)
-                    self._ids.clear()
+                    self.left += len(self._rows)
+                    self._rows.clear()
             self._changed.notify_all()
 
     @property
     def pending(self) -> int:
         """Rows that are not deleted yet."""
-        return len(self._ids) + self._deleting
+        return len(self._rows) + self._deleting
 
     def flush(self, seconds: float) -> bool:
         """Wait until all rows added so far are deleted, at most this long. Returns whether they are."""
@@ -98,17 +101,17 @@ class Deletion:
         idle_seconds: float | None = IDLE_SECONDS
         while True:
             with self._changed:
-                is_idle = not self._changed.wait_for(lambda: self._ids or self._is_closing, idle_seconds)
+                is_idle = not self._changed.wait_for(lambda: self._rows or self._is_closing, idle_seconds)
                 if not is_idle and not self._is_closing:
                     self._changed.wait_for(
-                        lambda: len(self._ids) >= DELETED_AT_ONCE or self._waiting or self._is_closing, LINGER_SECONDS
+                        lambda: len(self._rows) >= DELETED_AT_ONCE or self._waiting or self._is_closing, LINGER_SECONDS
                     )
                 if self._is_closing:
-                    self.left += len(self._ids)
-                    self._ids.clear()
+                    self.left += len(self._rows)
+                    self._rows.clear()
                     self._changed.notify_all()
                     break
-                batch = [self._ids.popleft() for _ in range(min(len(self._ids), DELETED_AT_ONCE))]
+                batch = [self._rows.popleft() for _ in range(min(len(self._rows), DELETED_AT_ONCE))]
                 self._deleting = len(batch)
             if is_idle:
                 self._rest()
@@ -126,9 +129,9 @@ class Deletion:
                     self._changed.notify_all()
         self._rest()
 
-    def _failed(self, batch: Sequence[int], error: Exception) -> None:
+    def _failed(self, batch: Sequence[Stored], error: Exception) -> None:
         with self._changed:
-            self._ids.extendleft(reversed(batch))
+            self._rows.extendleft(reversed(batch))
             self._deleting = 0
             if not self._is_failing:
                 self._is_failing = True
@@ -151,13 +154,13 @@ class RowDeletion:
         self._pid = 0
         """The process that has opened it."""
 
-    def __call__(self, ids: Sequence[int]) -> None:
+    def __call__(self, rows: Sequence[Stored]) -> None:
         if self._pid != os.getpid():
             self.close()
         if self._connection is None:
             self._connection, self._pid = Connection(self._connect()), os.getpid()
         try:
-            self._connection.change(self._statements.delete(ids))
+            self._connection.change(self._statements.delete_sent(row for row, _ in rows), [key for _, key in rows])
         except DatabaseFailed:
             self.close()
             raise

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
-from zlib import crc32
 
 from qmq.errors import SettingError
 from qmq.outbox.databases import Kind
 from qmq.outbox.rows import UNSENT, Status
+from qmq.protocol.names import MESSAGE_ID_CHARS_MAX
 
 TABLE = "qmq_msg_queue"
 LEASE_TABLE = "qmq_outbox_lease"
@@ -108,6 +108,20 @@ _AGE_MS = {
     Kind.POSTGRESQL: "(extract(epoch from clock_timestamp() - {column}) * 1000)::bigint",
     Kind.MYSQL: "cast(timestampdiff(microsecond, {column}, {now}) / 1000 as signed)",
 }
+_KEY_BEGIN = len('{"messageId":"') + 1
+_KEY_CHARS_MAX = 6 * MESSAGE_ID_CHARS_MAX + 1
+_QUOTED = f"substr(content, {_KEY_BEGIN}, {_KEY_CHARS_MAX})"
+_KEY = {
+    Kind.SQLITE: f"substr(content, {_KEY_BEGIN}, instr({_QUOTED}, '\"') - 1)",
+    Kind.POSTGRESQL: f"split_part({_QUOTED}, '\"', 1)",
+    Kind.MYSQL: f"cast(substring_index({_QUOTED}, '\"', 1) AS binary)",
+}
+"""`key_of` a row's content, if `content_of` has written it. MySQL's texts may be equal although their case differs."""
+
+
+def key_of(content: str) -> str:
+    """The message ID in what `content_of` has written, as JSON has it: no other row contains it."""
+    return content[_KEY_BEGIN - 1 : content.index('"', _KEY_BEGIN - 1)]
 
 
 def marks(count: int, mark: str = "?") -> str:
@@ -214,20 +228,22 @@ class Statements:
         returning = " RETURNING id" if self.kind is Kind.POSTGRESQL else ""
         return f"INSERT INTO {self._t} (content, create_time, update_time) VALUES {marks(count, self._row)}{returning}"
 
-    def inserted(self, first: int, count: int) -> str:
-        """MySQL: IDs and check sums of the rows that one INSERT has made."""
-        return (
-            f"SELECT id, crc32(content) FROM {self._t} WHERE id >= {first} AND mod(id - {first}, @@auto_increment_increment) = 0"
-            f" ORDER BY id LIMIT {count}"
-        )
-
     def contents(self, ids: Iterable[int]) -> str:
         """IDs and contents of rows by their IDs."""
         return f"SELECT id, content FROM {self._t} WHERE id IN ({_listed(ids)})"
 
     def delete(self, ids: Iterable[int]) -> str:
-        """Delete rows by their IDs."""
+        """Delete rows by their IDs, which this connection has read."""
         return f"DELETE FROM {self._t} WHERE id IN ({_listed(ids)})"
+
+    def delete_sent(self, ids: Iterable[int]) -> str:
+        """Delete those of our own rows whose messages are sent; a value for each ID: the `key_of` its content.
+
+        An ID alone may belong to another message meanwhile: a replica that becomes the primary gives the IDs of rows that it
+        lacks to new rows, and so does a database that was restored.
+        """
+        listed = list(ids)
+        return f"DELETE FROM {self._t} WHERE id IN ({_listed(listed)}) AND {_KEY[self.kind]} IN ({marks(len(listed))})"
 
 
 def _with(statuses: Iterable[int]) -> str:
@@ -265,9 +281,8 @@ def inserted_ids(statements: Statements, cursor: Any, contents: Sequence[str]) -
 
     - PostgreSQL evaluates the sequence in the order of the rows. RETURNING promises no order, so the IDs are sorted.
     - SQLite gives consecutive IDs to the rows of one INSERT; `lastrowid` is the last one.
-    - MySQL gives them IDs at equal distances (`auto_increment_increment`); `lastrowid` is the first one. A cluster may change the
-      distance at any time, and a wrong ID would delete another message's row: so the rows are read, and the result is 0 for all,
-      which is no row's ID, if they are not those of the contents: the relay sends them again.
+    - MySQL gives them IDs at equal distances; `lastrowid` is the first one. A cluster may change the distance at any time: then
+      IDs are wrong, which `Statements.delete_sent` notices, and the relay sends these messages again.
     """
     kind, count = statements.kind, len(contents)
     if kind is Kind.POSTGRESQL:
@@ -277,8 +292,6 @@ def inserted_ids(statements: Statements, cursor: Any, contents: Sequence[str]) -
         return range(last - count + 1, last + 1)
     if count == 1:
         return [last]
-    cursor.execute(statements.inserted(last, count))
-    found = [(int(row[0]), int(row[1])) for row in cursor.fetchall()]
-    if [sum_ for _, sum_ in found] != [crc32(content.encode()) for content in contents]:
-        return [0] * count
-    return [row_id for row_id, _ in found]
+    cursor.execute("SELECT @@auto_increment_increment")
+    [[distance]] = cursor.fetchall()
+    return range(last, last + count * int(distance), int(distance))

@@ -131,6 +131,7 @@ class Relay:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+            self._sends.forget()
 
     def _run_pass(self, ends_at: float) -> Pass:
         done = Pass()

@@ -96,6 +96,10 @@ class Sends:
         await asyncio.gather(*(self._send_subject(key, of_subject, found) for key, of_subject in by_subject.items()))
         return found
 
+    def forget(self) -> None:
+        """Forget all rows: their database may be another copy of it from now on, in which their IDs are those of other rows."""
+        self._subjects.clear()
+
     def _collect_probes(self, found: Sent) -> set[int]:
         """Add the outcomes of probes. Returns the rows that were or are being tried."""
         tried: set[int] = set()

@@ -33,7 +33,7 @@ from qmq.client.producer import Producer
 from qmq.errors import LocalProtocolError, SendFailed, SettingError
 from qmq.outbox.committed import EXIT_SECONDS, Outgoing, Pending, Row, inserts
 from qmq.outbox.databases import STATEMENT_SECONDS, Kind
-from qmq.outbox.deletion import Deletion, RowDeletion, inherited
+from qmq.outbox.deletion import Deletion, RowDeletion, Stored, inherited
 from qmq.outbox.dialects import TABLE, Statements, inserted_ids
 from qmq.outbox.producers import ProcessProducer
 from qmq.outbox.room import Room
@@ -63,10 +63,7 @@ class _Outbox:
         event.listen(engine, "handle_error", _handle_error)
 
     def _insert(self, count: int) -> str:
-        text = self._statements.insert(count)
-        if self.engine.dialect.paramstyle == "numeric_dollar":  # asyncpg
-            return "".join(f"${number}{part}" if number else part for number, part in enumerate(text.split("?")))
-        return text if self.kind is Kind.SQLITE else text.replace("?", "%s")
+        return _as_driver_has_it(self._statements.insert(count), self.engine)
 
     def _send(
         self,
@@ -129,6 +126,14 @@ class _Outbox:
                 " can't be committed together with rows. Use a session with transactions"
             )
         return connection
+
+
+def _as_driver_has_it(statement: str, engine: Engine) -> str:
+    """A statement with the marks for values of the engine's driver."""
+    style = engine.dialect.paramstyle
+    if style == "numeric_dollar":  # asyncpg
+        return "".join(f"${number}{part}" if number else part for number, part in enumerate(statement.split("?")))
+    return statement if style == "qmark" else statement.replace("?", "%s")
 
 
 def _kind_of(engine: Engine) -> Kind:
@@ -555,7 +560,7 @@ class _AsyncDeletion:
         self._pid = 0
         """The process that has opened it."""
 
-    def __call__(self, ids: Sequence[int]) -> None:
+    def __call__(self, rows: Sequence[Stored]) -> None:
         if self._pid != os.getpid():
             self.close()
         if self._open is None:
@@ -567,7 +572,7 @@ class _AsyncDeletion:
                 raise
         runner, _, connection = self._open
         try:
-            runner.run(self._delete(connection, ids))
+            runner.run(self._delete(connection, rows))
         except BaseException:
             self.close()
             raise
@@ -581,9 +586,10 @@ class _AsyncDeletion:
                 await connection.execution_options(isolation_level="READ COMMITTED")
         return engine, connection
 
-    async def _delete(self, connection: AsyncConnection, ids: Sequence[int]) -> None:
+    async def _delete(self, connection: AsyncConnection, rows: Sequence[Stored]) -> None:
+        statement = _as_driver_has_it(self._statements.delete_sent(row for row, _ in rows), self._engine)
         async with asyncio.timeout(STATEMENT_SECONDS):
-            await connection.exec_driver_sql(self._statements.delete(ids))
+            await connection.exec_driver_sql(statement, tuple([key for _, key in rows]))
             await connection.commit()
 
     def close(self) -> None:

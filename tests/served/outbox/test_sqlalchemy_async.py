@@ -162,7 +162,7 @@ async def test_a_forked_child_opens_its_own_connection(
 
 def _delete_in_child(outbox: AsyncOutbox, orders: Orders) -> None:
     deletion = outbox.outgoing._deletion
-    deletion.add([1_000_000])
+    deletion.add([(1_000_000, "none")])
     if deletion.flush(30):
         os._exit(0)
 

@@ -15,7 +15,7 @@ from qmq.client.middleware import MiddlewareChain
 from qmq.errors import IllegalName, LocalProtocolError, QueueFull
 from qmq.outbox import committed as module
 from qmq.outbox.committed import Outgoing, Pending, Row, inserts
-from qmq.outbox.deletion import Deletion
+from qmq.outbox.deletion import Deletion, Stored
 from qmq.protocol.frames import MESSAGE_BYTES_MAX
 from qmq.supervisor import Supervisor
 from tests.support.manual_clock import ManualClock
@@ -38,7 +38,11 @@ class Setting:
             loop=asyncio.get_running_loop(),
             send_together=self.scripted.send_together,
         )
-        self.outgoing = Outgoing(self._find, Deletion(self.deleted.extend), clock=self.clock)
+        self.outgoing = Outgoing(self._find, Deletion(self._delete), clock=self.clock)
+
+    def _delete(self, rows: Sequence[Stored]) -> None:
+        assert all(key == f"m{row_id}" for row_id, key in rows), "a row is known by its ID and its message's"
+        self.deleted += [row_id for row_id, _ in rows]
 
     def _find(self) -> Any:
         if self.failure is not None:

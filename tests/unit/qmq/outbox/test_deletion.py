@@ -2,16 +2,21 @@
 
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pytest
 
 from qmq.errors import DatabaseFailed
 from qmq.outbox import deletion as module
 from qmq.outbox.databases import Kind
-from qmq.outbox.deletion import DELETED_AT_ONCE, Deletion, RowDeletion
+from qmq.outbox.deletion import DELETED_AT_ONCE, Deletion, RowDeletion, Stored
 from qmq.outbox.dialects import Statements, ddl_statements
+from tests.support.outbox import content
 from tests.support.waiting import eventually
+
+
+def stored(ids: Iterable[int]) -> list[Stored]:
+    return [(row_id, f"m{row_id}") for row_id in ids]
 
 
 class Database:
@@ -25,12 +30,13 @@ class Database:
         self.entered = threading.Event()
         self.rests = 0
 
-    def delete(self, ids: Sequence[int]) -> None:
+    def delete(self, rows: Sequence[Stored]) -> None:
         self.entered.set()
         assert self.gate.wait(60)
         if self.failures:
             raise self.failures.pop(0)
-        self.batches.append(list(ids))
+        assert all(key == f"m{row_id}" for row_id, key in rows)
+        self.batches.append([row_id for row_id, _ in rows])
 
     def rest(self) -> None:
         self.rests += 1
@@ -54,9 +60,9 @@ def deletion(database: Database, monkeypatch: pytest.MonkeyPatch) -> Iterator[De
 
 def test_rows_are_deleted_in_their_order_and_in_batches(database: Database, deletion: Deletion) -> None:
     database.gate.clear()
-    deletion.add([0])
+    deletion.add(stored([0]))
     assert database.entered.wait(60)
-    deletion.add(range(1, DELETED_AT_ONCE + 2))
+    deletion.add(stored(range(1, DELETED_AT_ONCE + 2)))
     assert deletion.pending == DELETED_AT_ONCE + 2
     assert not deletion.flush(0.0)
     database.gate.set()
@@ -69,9 +75,9 @@ def test_a_failed_batch_is_tried_again_before_later_rows(
     database: Database, deletion: Deletion, caplog: pytest.LogCaptureFixture
 ) -> None:
     database.failures = [DatabaseFailed("away"), RuntimeError("of a driver")]
-    deletion.add([1, 2])
+    deletion.add(stored([1, 2]))
     assert deletion.flush(60)
-    deletion.add([3])
+    deletion.add(stored([3]))
     assert deletion.flush(60)
     assert database.batches == [[1, 2], [3]]
     assert caplog.text.count("can't be deleted") == 1
@@ -80,29 +86,29 @@ def test_a_failed_batch_is_tried_again_before_later_rows(
 def test_ids_beyond_the_limit_are_left_to_the_relay(
     database: Database, deletion: Deletion, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "KEPT_IDS_MAX", 3)
+    monkeypatch.setattr(module, "KEPT_ROWS_MAX", 3)
     database.gate.clear()
-    deletion.add([1])
+    deletion.add(stored([1]))
     assert database.entered.wait(60)
-    deletion.add([2, 3, 4, 5])
+    deletion.add(stored([2, 3, 4, 5]))
     assert (deletion.pending, deletion.left) == (3, 2)
 
 
 def test_closing_gives_up_what_the_database_does_not_delete(database: Database, deletion: Deletion) -> None:
     database.failures = [DatabaseFailed("away")] * 1000
-    deletion.add([1, 2])
+    deletion.add(stored([1, 2]))
     assert not deletion.close(0.0)
     eventually(lambda: deletion.left == 2)
-    deletion.add([3])
+    deletion.add(stored([3]))
     assert deletion.left == 3
     eventually(lambda: database.rests == 1)
 
 
 def test_an_idle_connection_rests_once(database: Database, deletion: Deletion, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "IDLE_SECONDS", 0.01)
-    deletion.add([1])
+    deletion.add(stored([1]))
     eventually(lambda: database.rests == 1)
-    deletion.add([2])
+    deletion.add(stored([2]))
     eventually(lambda: database.rests == 2)
     assert database.batches == [[1], [2]]
 
@@ -112,7 +118,7 @@ def test_rows_are_deleted_on_a_connection_that_is_opened_again_after_a_failure(t
     with sqlite3.connect(path) as made:
         for statement in ddl_statements(Kind.SQLITE):
             made.execute(statement)
-        made.execute(Statements(Kind.SQLITE).insert(3), ["a", "b", "c"])
+        made.execute(Statements(Kind.SQLITE).insert(3), [content("a", f"m{number}") for number in (1, 2, 3)])
     opened: list[sqlite3.Connection] = []
 
     def connect() -> sqlite3.Connection:
@@ -120,13 +126,13 @@ def test_rows_are_deleted_on_a_connection_that_is_opened_again_after_a_failure(t
         return opened[-1]
 
     rows = RowDeletion(connect, Statements(Kind.SQLITE))
-    rows([1])
-    rows([1])
+    rows(stored([1]))
+    rows(stored([1]))
     assert len(opened) == 1
     opened[0].close()
     with pytest.raises(DatabaseFailed):
-        rows([2])
-    rows([2])
+        rows(stored([2]))
+    rows(stored([2]))
     assert len(opened) == 2
     assert made.execute("SELECT id FROM qmq_msg_queue").fetchall() == [(3,)]
     rows.close()

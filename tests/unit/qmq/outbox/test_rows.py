@@ -28,7 +28,7 @@ def content(**fields: Any) -> str:
 
 @given(
     subject=NAMES,
-    message_id=NAMES,
+    message_id=NAMES | st.text('a"\\é', min_size=1, max_size=20),
     properties=st.dictionaries(KEYS, TEXTS, max_size=6),
     tags=TAGS,
     due_ms=st.none() | st.integers(0, DUE_MS_MAX),

@@ -134,6 +134,24 @@ async def test_the_row_of_a_try_is_not_sent_a_second_time() -> None:
     assert sorted(producer.stored) == ["m1", "m2", "m3"]
 
 
+async def test_a_try_that_began_before_rows_were_forgotten_has_no_outcome() -> None:
+    """After a failover of the database, the ID of its row may be another row's, which must not be deleted."""
+    clock = ManualClock()
+    producer = ScriptedProducer(lambda subject, ids: unavailable())
+    sends = Sends(producer, clock)
+    await sends.send(rows("a", 1))
+    producer.answer = lambda subject, ids: None
+    producer.held.add("a")
+    clock.advance(REST_SECONDS)
+    await sends.send(rows("a", 1))
+    [respond] = producer.waiting
+    sends.forget()
+    respond()
+    producer.held.clear()
+    sent = await sends.send(rows("b", 2))
+    assert sent.stored == [2]
+
+
 async def test_a_row_that_breaks_each_request_is_found_and_the_others_are_sent() -> None:
     clock = ManualClock()
     producer = ScriptedProducer(fails("m5"))
