@@ -24,9 +24,8 @@ Key = tuple[str, ClientType]
 """Subject, and as what the producer registers for it: the messages of a batch share it. A DELAY_PRODUCER sends to delay groups."""
 Token = asyncio.Future[Receipt] | Callable[[Outcome], object]
 """Where the outcome of one message goes."""
-
-ManyCallback = Callable[[Sequence[Receipt | QmqError]], object]
-"""Gets the outcomes of several messages, in their order."""
+Encoded = tuple[str, bytes, Callable[[Outcome], object]]
+"""A message's ID, its entry, and what is called with its outcome."""
 
 
 class ManyOutcomes:
@@ -48,11 +47,6 @@ class ManyOutcomes:
         if message is not None:
             self._observed[place] = message
         return place
-
-    @property
-    def outcomes(self) -> "Sequence[Receipt | QmqError]":
-        """In the order of the messages, complete when `future` is done."""
-        return self._outcomes
 
     def add_failure(self, error: QmqError) -> None:
         """The next message can't be sent at all."""

@@ -17,7 +17,7 @@ from qmq.client.identity import default_client_id
 from qmq.client.lifecycle import Client, client_failed, open_clients, reach
 from qmq.client.message import MakeId, delay_ms_of, due_ms_of, new_message_id
 from qmq.client.middleware import Middleware, MiddlewareChain
-from qmq.client.outgoing import ManyCallback, Outcome, Token
+from qmq.client.outgoing import Encoded, Outcome, Token
 from qmq.client.sender import Sender
 from qmq.clock import SYSTEM_CLOCK, Clock
 from qmq.errors import ClientClosed, QmqError, SendFailed
@@ -287,20 +287,19 @@ class Producer(Client):
     def send_together(
         self,
         subject: str,
-        messages: Sequence[tuple[str, bytes]],
+        messages: Sequence[Encoded],
         *,
         is_delayed: bool,
         seconds: float,
-        callback: ManyCallback,
     ) -> None:
-        """Queue encoded messages of one subject, given as IDs and entries, and return: all or none. Used by the outbox.
+        """Queue messages of one subject, and return: all or none. Used by the outbox.
 
-        They are sent in one request and stored one behind another, up to `Limits.batch_messages` and `batch_bytes`. `callback` is
-        called on the event loop with their outcomes, within `seconds`. Raises QueueFull, SendFailed, ClientClosed.
+        They are sent in one request and stored one behind another, up to `Limits.batch_messages` and `batch_bytes`. Each has an
+        outcome within `seconds`, on the event loop. Raises QueueFull, SendFailed, ClientClosed.
         """
         self._check_open()
         client_type = ClientType.DELAY_PRODUCER if is_delayed else ClientType.PRODUCER
-        self._queue.add_together((subject, client_type), messages, seconds, callback)
+        self._queue.add_together((subject, client_type), messages, seconds)
 
     def _check_open(self) -> None:
         if not self._is_open:

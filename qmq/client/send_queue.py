@@ -12,9 +12,8 @@ from qmq.client.accumulator import Accumulator
 from qmq.client.bodies import Body
 from qmq.client.config import Limits
 from qmq.client.encoder import ObservedSends
-from qmq.client.middleware import OutgoingMessage
-from qmq.client.outgoing import Batch, Key, ManyCallback, ManyOutcomes, Outcome, Token, hand_out
-from qmq.errors import ClientClosed, ClientFailed, IllegalName, LocalProtocolError, QmqError, SendFailed
+from qmq.client.outgoing import Batch, Encoded, Key, ManyOutcomes, Outcome, Token, hand_out
+from qmq.errors import ClientClosed, ClientFailed, IllegalName, LocalProtocolError, SendFailed
 from qmq.protocol.codes import ClientType
 from qmq.receipt import Receipt
 from qmq.supervisor import Supervisor
@@ -81,45 +80,34 @@ class SendQueue:
             raise self.accumulator.full()
         self._queue(key, message_id, entry, token)
 
-    def add_together(
-        self, key: Key, messages: Sequence[tuple[str, bytes]], seconds: float, callback: ManyCallback
-    ) -> None:
-        """Queue messages, given as IDs and entries, that do not wait for room: all or none, in their order.
+    def add_together(self, key: Key, messages: Sequence[Encoded], seconds: float) -> None:
+        """Queue messages that do not wait for room: all or none, in their order.
 
-        They are sent in one request, in several if they exceed a batch's limits. `seconds`: until they fail; `callback` gets
-        their outcomes when each has one. Raises QueueFull, or SendFailed when the sender failed.
+        They are sent in one request, in several if they exceed a batch's limits. `seconds`: until they fail. Raises QueueFull, or
+        SendFailed when the sender failed.
         """
         if (error := self.stopped()) is not None:
             raise error
-        if self.waiting or not self.accumulator.has_room(len(messages), sum(len(entry) for _, entry in messages)):
+        if self.waiting or not self.accumulator.has_room(len(messages), sum(len(entry) for _, entry, _ in messages)):
             raise self.accumulator.full()
         now = self.loop.time()
         if len(messages) == 1:  # others may join its batch
-            [(message_id, entry)] = messages
-            self._queue(key, message_id, entry, lambda outcome: callback([outcome]), now + seconds)
+            [(message_id, entry, callback)] = messages
+            self._queue(key, message_id, entry, callback, now + seconds)
             return
         limits = self._limits
-        many = ManyOutcomes(self.loop, _unobserved)
         batches: list[Batch] = []
-        for message_id, entry in messages:
+        for message_id, entry, callback in messages:
             batch = batches[-1] if batches else None
             if batch is None or len(batch) >= limits.batch_messages or batch.size + len(entry) > limits.batch_bytes:
-                batch = Batch(key, now, now + seconds, many=many)
+                batch = Batch(key, now, now + seconds)
                 batches.append(batch)
             batch.add(message_id, entry)
-            batch.places.append(many.reserve())
-        many.complete()
-        many.future.add_done_callback(lambda _: self._call_back(callback, many.outcomes))
+            batch.tokens.append(callback)
         self.unsettled += len(messages)
         for batch in batches:
             self.accumulator.add_batch(batch)
         self._on_ready()
-
-    def _call_back(self, callback: ManyCallback, outcomes: Sequence[Receipt | QmqError]) -> None:
-        try:
-            callback(outcomes)
-        except Exception as error:  # noqa: BLE001 - of the application's callback; reported, and other messages are not affected
-            self._supervisor.report(CALLBACK_NAME, error)
 
     async def send(self, key: Key, message_id: str, entry: bytes, give_up_at: float | None = None) -> Receipt:
         """Queue a message as soon as there is room for it, behind those that wait already, and wait for its receipt.
@@ -274,10 +262,6 @@ class SendQueue:
         self.unsettled -= count
         if not self.unsettled:
             self._all_settled.set()
-
-
-def _unobserved(message: OutgoingMessage, outcome: Outcome) -> None:
-    """The caller reports outcomes to middleware."""
 
 
 def is_cancelled(token: Token) -> bool:

@@ -20,7 +20,7 @@ from qmq.client.middleware import OutgoingMessage
 from qmq.client.producer import Producer
 from qmq.clock import SYSTEM_CLOCK, Clock
 from qmq.errors import LocalProtocolError, QmqError, SendFailed
-from qmq.outbox.deletion import Deletion, Stored
+from qmq.outbox.deletion import Deletion
 from qmq.outbox.dialects import key_of
 from qmq.outbox.rows import content_of
 from qmq.outbox.waking import Waking
@@ -219,40 +219,42 @@ class Outgoing:
                     raise failure
                 producer.send_together(
                     subject,
-                    [(row.pending.message.message_id, row.pending.entry) for row in rows],
+                    [(row.pending.message.message_id, row.pending.entry, _Sent(self, row)) for row in rows],
                     is_delayed=is_delayed,
                     seconds=ends_at - self._clock.monotonic(),
-                    callback=partial(self._settle, rows),
                 )
             except QmqError as error:
-                self._settle(rows, [error] * len(rows))
+                self.leave(rows, error)
+                self._count_settled(len(rows))
 
-    def _settle(self, rows: Sequence[Row], outcomes: Sequence[Receipt | QmqError]) -> None:
-        stored: list[Stored] = []
-        for row, outcome in zip(rows, outcomes, strict=True):
-            if isinstance(outcome, Receipt):
-                if row.id is not None:
-                    stored.append((row.id, key_of(row.pending.content)))
-                row.pending.report(outcome)
-            else:
-                self.leave([row], outcome)
-        if stored:
+    def settle(self, row_id: int | None, key: str, pending: Pending | None, outcome: Receipt | QmqError) -> None:
+        """A message has its outcome. `pending`: if middleware is to know."""
+        if isinstance(outcome, Receipt):
             self._is_leaving = False
-            self._deletion.add(stored)
+            if row_id is not None:
+                self._deletion.add([(row_id, key)])
+        else:
+            self._count_left(1, outcome)
+        if pending is not None:
+            pending.report(outcome if isinstance(outcome, Receipt) else _left(outcome))
+        self._count_settled(1)
+
+    def _count_settled(self, count: int) -> None:
         with self._changed:
-            self._unsettled -= len(rows)
+            self._unsettled -= count
             self._changed.notify_all()
 
     def leave(self, rows: Sequence[Row], error: Exception) -> None:
         """Leave these to the relay, because of an error. Never raises."""
-        self.left += len(rows)
+        self._count_left(len(rows), error)
+        for row in rows:
+            row.pending.report(_left(error))
+
+    def _count_left(self, count: int, error: Exception) -> None:
+        self.left += count
         if not self._is_leaving:
             self._is_leaving = True  # until a message is stored again: an outage is one line, not a thousand
             logger.warning("messages in the outbox are left to the relay: %s", error)
-        for row in rows:
-            row.pending.report(
-                SendFailed(f"left to the relay of the outbox: {error}", code="outbox.left", retriable=True)
-            )
 
     # --- end -------------------------------------------------------------------------------------------------------
 
@@ -269,6 +271,29 @@ class Outgoing:
         with self._changed:
             self._is_closed = True
         return self._deletion.close(0.0) and is_done
+
+
+class _Sent:
+    """A message without an outcome, called with it.
+
+    An outage holds many thousands of these, which each full garbage collection of the program visits. So this is the only object
+    of a message, apart from texts and bytes, that is kept until then.
+    """
+
+    __slots__ = ("_key", "_outgoing", "_pending", "_row_id")
+
+    def __init__(self, outgoing: Outgoing, row: Row) -> None:
+        self._outgoing = outgoing
+        self._row_id = row.id
+        self._key = key_of(row.pending.content)
+        self._pending = row.pending if row.pending.observed.chain else None
+
+    def __call__(self, outcome: Receipt | SendFailed) -> None:
+        self._outgoing.settle(self._row_id, self._key, self._pending, outcome)
+
+
+def _left(error: Exception) -> SendFailed:
+    return SendFailed(f"left to the relay of the outbox: {error}", code="outbox.left", retriable=True)
 
 
 _all: "weakref.WeakSet[Outgoing]" = weakref.WeakSet()

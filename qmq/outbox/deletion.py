@@ -59,6 +59,7 @@ class Deletion:
     def add(self, rows: Iterable[Stored]) -> None:
         """Delete these rows soon. Never waits for the database."""
         with self._changed:
+            was_empty = not self._rows
             for each in rows:
                 if len(self._rows) + self._deleting >= KEPT_ROWS_MAX or self._is_closing:
                     self.left += 1
@@ -72,7 +73,8 @@ class Deletion:
                     self._thread = None
                     self.left += len(self._rows)
                     self._rows.clear()
-            self._changed.notify_all()
+            if was_empty or len(self._rows) >= DELETED_AT_ONCE:
+                self._changed.notify_all()
 
     @property
     def pending(self) -> int:

@@ -7,8 +7,10 @@ as they are, and one row is tried every REST_SECONDS, for which nothing waits.
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
-from qmq.client.outgoing import Key, is_refusal
+from qmq.client.outgoing import Key, Outcome, is_refusal
 from qmq.client.producer import Producer
 from qmq.clock import Clock
 from qmq.errors import QmqError
@@ -71,6 +73,21 @@ class _Subject:
 
 
 Outcomes = Sequence[Receipt | QmqError]
+
+
+class _Outcomes:
+    """Collects the outcomes of one request's rows in one future."""
+
+    def __init__(self, count: int) -> None:
+        self.future: asyncio.Future[Outcomes] = asyncio.get_running_loop().create_future()
+        self._found: list[Any] = [None] * count
+        self._missing = count
+
+    def set(self, place: int, outcome: Outcome) -> None:
+        self._found[place] = outcome
+        self._missing -= 1
+        if not self._missing:
+            self.future.set_result(self._found)
 
 
 class Sends:
@@ -161,18 +178,17 @@ class Sends:
             found.left += chunk
 
     def _start(self, key: Key, chunk: Sequence[Due]) -> "asyncio.Future[Outcomes]":
-        outcomes: asyncio.Future[Outcomes] = asyncio.get_running_loop().create_future()
+        outcomes = _Outcomes(len(chunk))
         try:
             self._producer.send_together(
                 key[0],
-                [(row.message.message_id, row.entry) for row in chunk],
+                [(row.message.message_id, row.entry, partial(outcomes.set, place)) for place, row in enumerate(chunk)],
                 is_delayed=key[1] is ClientType.DELAY_PRODUCER,
                 seconds=SEND_SECONDS,
-                callback=outcomes.set_result,
             )
         except QmqError as error:
-            outcomes.set_result([error] * len(chunk))
-        return outcomes
+            outcomes.future.set_result([error] * len(chunk))
+        return outcomes.future
 
 
 def _next_chunk(rows: Sequence[Due], at: int, subject: _Subject) -> Sequence[Due]:

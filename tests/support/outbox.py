@@ -12,6 +12,7 @@ import pymysql
 
 from qmq.client.message import standard_properties
 from qmq.client.middleware import Middleware, OutgoingMessage
+from qmq.client.outgoing import Encoded
 from qmq.errors import QmqError, SendFailed
 from qmq.outbox.databases import Address, Connection, Kind, connect
 from qmq.outbox.dialects import TABLE, Statements, ddl_statements
@@ -96,24 +97,24 @@ class ScriptedProducer:
     def send_together(
         self,
         subject: str,
-        messages: Sequence[tuple[str, bytes]],
+        messages: Sequence[Encoded],
         *,
         is_delayed: bool,
         seconds: float,
-        callback: Callable[[Sequence[Receipt | QmqError]], Any],
     ) -> None:
-        ids = [message_id for message_id, _ in messages]
+        ids = [message_id for message_id, _, _ in messages]
         self.requests.append((subject, ids))
 
         def respond() -> None:
-            callback(self._outcomes(subject, ids))
+            for (_, _, callback), outcome in zip(messages, self._outcomes(subject, ids), strict=True):
+                callback(outcome)
 
         if subject in self.held:
             self.waiting.append(respond)
         else:
             respond()
 
-    def _outcomes(self, subject: str, ids: list[str]) -> list[Receipt | QmqError]:
+    def _outcomes(self, subject: str, ids: list[str]) -> list[Any]:
         answer = self.answer(subject, ids)
         if isinstance(answer, QmqError):
             return [answer] * len(ids)

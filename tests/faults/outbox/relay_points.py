@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from qmq.client.outgoing import Encoded, Outcome
 from qmq.client.producer import Producer as AsyncProducer
 from qmq.outbox.databases import Address, Connection, connect
 from qmq.outbox.dialects import LEASE_TABLE, TABLE
@@ -67,13 +68,15 @@ def relay_once(address: Address, meta_url: str, last: int) -> None:
     points = Points(last)
     send = AsyncProducer.send_together
 
-    def pointed(self: AsyncProducer, *arguments: Any, callback: Callable[..., Any], **options: Any) -> None:
-        def respond(outcomes: Any) -> None:
+    def pointed(self: AsyncProducer, subject: str, messages: Sequence[Encoded], **options: Any) -> None:
+        [(message_id, entry, callback), *others] = messages
+
+        def respond(outcome: Outcome) -> None:
             points.reach("after the answer")
-            callback(outcomes)
+            callback(outcome)
 
         points.reach("before the request")
-        send(self, *arguments, callback=respond, **options)
+        send(self, subject, [(message_id, entry, respond), *others], **options)
         self._queue.loop.call_soon(points.reach, "after the request")
 
     AsyncProducer.send_together = pointed  # type: ignore[method-assign]

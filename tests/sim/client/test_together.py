@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from qmq import Limits, Producer, Receipt, Timeouts
-from qmq.errors import ClientClosed, QmqError, QueueFull, SendFailed
+from qmq.client.outgoing import Outcome
+from qmq.errors import ClientClosed, QueueFull, SendFailed
 from tests.support.drivers.in_process import SmallSystem, now_ms, small_system, stored_in
-
-Outcomes = Sequence[Receipt | QmqError]
 
 
 def encoded(producer: Producer, numbers: Sequence[int], due_ms: int | None = None) -> list[tuple[str, bytes]]:
@@ -23,10 +22,11 @@ def encoded(producer: Producer, numbers: Sequence[int], due_ms: int | None = Non
 
 def together(
     producer: Producer, messages: list[tuple[str, bytes]], *, seconds: float = 20.0, is_delayed: bool = False
-) -> "asyncio.Future[Outcomes]":
-    future: asyncio.Future[Outcomes] = asyncio.get_running_loop().create_future()
-    producer.send_together("orders", messages, is_delayed=is_delayed, seconds=seconds, callback=future.set_result)
-    return future
+) -> "asyncio.Future[list[Outcome]]":
+    futures: list[asyncio.Future[Outcome]] = [asyncio.get_running_loop().create_future() for _ in messages]
+    queued = [(*message, future.set_result) for message, future in zip(messages, futures, strict=True)]
+    producer.send_together("orders", queued, is_delayed=is_delayed, seconds=seconds)
+    return asyncio.gather(*futures)
 
 
 def numbers(system: SmallSystem) -> list[int]:
@@ -120,14 +120,15 @@ async def test_a_closed_producer_takes_none(tmp_path: Path) -> None:
 
 
 async def test_a_callback_that_raises_is_reported_and_affects_no_message(tmp_path: Path) -> None:
-    def fail(outcomes: Outcomes) -> None:
+    def fail(outcome: Outcome) -> None:
         raise ZeroDivisionError("of the outbox")
 
     async with small_system(tmp_path, with_delay=False) as system, Producer(system.meta_url) as producer:
         for messages in ([1], [2, 3]):
-            producer.send_together("orders", encoded(producer, messages), is_delayed=False, seconds=20.0, callback=fail)
+            queued = [(*message, fail) for message in encoded(producer, messages)]
+            producer.send_together("orders", queued, is_delayed=False, seconds=20.0)
         await together(producer, encoded(producer, [4, 5]))
         await producer.flush()
         assert sorted(numbers(system)) == [1, 2, 3, 4, 5]
         (job,) = (job for job in producer.supervisor.status() if job.name == "send_callback")
-        assert job.failures == 2
+        assert job.failures == 3
