@@ -1,7 +1,7 @@
 """Messages of a producer that are not sent yet, and those without an outcome: class SendQueue."""
 
 import asyncio
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -41,6 +41,8 @@ class SendQueue:
     _all_settled: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     waiting: OrderedDict[Batch, None] = field(default_factory=OrderedDict, init=False)
     """What does not fit the queue yet, oldest first: messages of callers of `send`, parts of `send_many`."""
+    expired: deque[Batch] = field(default_factory=deque, init=False)
+    """Batches that fail because their time is over."""
     failed: BaseException | None = field(default=None, init=False)
     closed: SendFailed | None = field(default=None, init=False)
     """The error of every message sent after the producer was closed; None while it is open."""
@@ -69,7 +71,7 @@ class SendQueue:
     def fail(self, error: BaseException) -> None:
         """Fail what is queued or waits for room, and every later message."""
         self.failed = error
-        for batch in self.take_expired(inf):
+        for batch in self.take_all():
             self.settle(batch, [self._failure()] * len(batch))
 
     def add(self, key: Key, message_id: str, entry: bytes, token: Token) -> None:
@@ -226,14 +228,20 @@ class SendQueue:
         error.__cause__ = self.failed.__cause__ or self.failed
         return error
 
-    def take_expired(self, now: float) -> list[Batch]:
-        """Remove and return batches whose messages could not be sent in time; with infinity, all that are not in flight."""
-        batches = self.accumulator.take_expired(now)
+    def expire(self, now: float) -> None:
+        """Move the batches whose messages could not be sent in time to `expired`; with infinity, all that are not in flight."""
+        self.expired += self.accumulator.take_expired(now)
         while self.waiting and next(iter(self.waiting)).give_up_at <= now:
             batch, _ = self.waiting.popitem(last=False)
             batch.end_wait()
             batch.last_problem = batch.last_problem or "the producer's queue was full"
-            batches.append(batch)
+            self.expired.append(batch)
+
+    def take_all(self) -> list[Batch]:
+        """Remove and return all that is not in flight."""
+        self.expire(inf)
+        batches = list(self.expired)
+        self.expired.clear()
         return batches
 
     def without_cancelled(self, batch: Batch) -> Batch:

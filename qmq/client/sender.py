@@ -8,7 +8,6 @@ failures. While nothing is in flight, an open batch starts at the loop's next tu
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from math import inf
 from typing import Any, TypeVar
 
 from qmq.client.config import Limits
@@ -28,6 +27,8 @@ from qmq.supervisor import Supervisor
 T = TypeVar("T")
 IDLE_SECONDS = 1.0
 """How often messages are failed whose time is over although they could not be sent."""
+SETTLED_AT_ONCE = 50
+"""Messages that fail in one step of the event loop because their time is over."""
 TASK_NAME = "sender"
 BATCH_NAME = "send_batch"
 
@@ -68,7 +69,7 @@ class Sender:
         """End; what is left fails with `error`. Ids of those messages."""
         self.queue.closed = error
         await self._supervisor.cancel(self._task)
-        left = [*self._in_flight, *self.queue.take_expired(inf)]
+        left = [*self._in_flight, *self.queue.take_all()]
         under_way = [work for work in self._in_flight.values() if work is not None]
         self._in_flight.clear()
         for work in under_way:
@@ -88,15 +89,25 @@ class Sender:
             self._wake.clear()
             self._follow_moves()
             if self._loop.time() >= expire_at:
-                for batch in self.queue.take_expired(self._loop.time()):
-                    self._settle(batch, batch.not_confirmed_errors())
+                self.queue.expire(self._loop.time())
                 expire_at = self._loop.time() + IDLE_SECONDS
+            await self._settle_expired()
             self._start_ready()
             next_at = None if self._is_busy() else self._accumulator.next_at(self._current_linger())
             pause = IDLE_SECONDS if next_at is None else min(IDLE_SECONDS, max(0.0, next_at - self._loop.time()))
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._wake.wait()
+
+    async def _settle_expired(self) -> None:
+        """A few messages at a time: many may expire together, and other threads of the program wait for each step of the loop."""
+        while self.queue.expired:
+            batch = self.queue.expired.popleft()
+            if len(batch) > SETTLED_AT_ONCE:
+                self.queue.expired.appendleft(batch.part(range(SETTLED_AT_ONCE, len(batch))))
+                batch = batch.part(range(SETTLED_AT_ONCE))
+            self._settle(batch, batch.not_confirmed_errors())
+            await asyncio.sleep(0)
 
     def _master_changed(self, subject: str, client_type: ClientType, former: str) -> None:
         self._moves.append(((subject, client_type), former))
@@ -284,7 +295,8 @@ class Sender:
         if (error := self.queue.stopped()) is not None:
             self._settle(batch, [error] * len(batch))
         elif batch.not_before >= batch.give_up_at:
-            self._settle(batch, batch.not_confirmed_errors())
+            self.queue.expired.append(batch)
+            self._wake.set()
         else:
             self._accumulator.put_back(batch, now)
 
