@@ -98,19 +98,20 @@ def measure(system: System, url: str, arguments: argparse.Namespace) -> None:
         outbox = Outbox(lambda: psycopg.connect(url), producer)
         with Load(url, outbox, arguments.rate) as load:
             phase("warm-up", load, 5.0)
-            phase("up", load, arguments.up)
-            for broker in system.brokers.values():
-                broker.stop()
-            phase("away", load, arguments.away)
-            [[last]] = watch.rows(f"SELECT max(id) FROM {TABLE}")
-            count = waiting(last)
-            for broker in system.brokers.values():
-                broker.start()
-            began = time.monotonic()
-            phase("up again", load, 5.0)
-        while waiting(last):
-            time.sleep(0.2)
-        print(f"{count} rows of the outage are sent {time.monotonic() - began:.1f} s after the return")
+            for _ in range(arguments.outages):
+                phase("up", load, arguments.up)
+                for broker in system.brokers.values():
+                    broker.stop()
+                phase("away", load, arguments.away)
+                [[last]] = watch.rows(f"SELECT max(id) FROM {TABLE}")
+                count = waiting(last)
+                for broker in system.brokers.values():
+                    broker.start()
+                began = time.monotonic()
+                phase("up again", load, 5.0)
+                while waiting(last):
+                    time.sleep(0.2)
+                print(f"{count} rows of the outage are sent {time.monotonic() - began:.1f} s after the return")
         outbox.close()
     watch.close()
 
@@ -120,6 +121,7 @@ def main() -> int:
     parser.add_argument("--rate", type=float, default=RATE)
     parser.add_argument("--up", type=float, default=UP_SECONDS)
     parser.add_argument("--away", type=float, default=AWAY_SECONDS)
+    parser.add_argument("--outages", type=int, default=1, help="how many, one after another")
     arguments = parser.parse_args()
     with (
         tempfile.TemporaryDirectory() as folder,
