@@ -136,7 +136,7 @@ def test_a_database_is_changed_and_deleted(admin: APIClient, business: Business)
         ({"marker_table": "a b"}, "marker_table", "letters, digits"),
         ({"marker_days": 0}, "marker_days", "a whole number of days from 1 to 3650"),
         ({"marker_days": 3_651}, "marker_days", "a whole number of days from 1 to 3650"),
-        ({"marker_days": None}, "marker_days", "must not be null"),
+        ({"marker_days": None}, "marker_days", "may not be null"),
         ({"name": " x"}, "name", ""),
         ({"owner": "nobody"}, "owner", "not found"),
         ({"user": "a\nb"}, "user", "one line"),
@@ -293,7 +293,9 @@ def test_a_change_of_the_markers_begins_anew_and_keeps_the_numbers(admin: APICli
     OutboxDatabase.objects.update(measured_at=now, pending=5, oldest_ms=1, failed=0)
 
     def failed() -> None:
-        OutboxDatabase.objects.update(marker_cleanup_at=now, marker_error="at db1", marker_error_code="database.timeout")
+        OutboxDatabase.objects.update(
+            marker_cleanup_at=now, marker_error="at db1", marker_error_code="database.timeout"
+        )
 
     def shown() -> tuple[object, ...]:
         found = admin.get(where).json()
