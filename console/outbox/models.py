@@ -32,9 +32,9 @@ class OutboxDatabase(Versioned):
     """Limit of the relay; null: none."""
     age_hours_max = models.PositiveIntegerField(null=True)
     """Rows older than this that fail are left to an operator; null: never."""
-    marker_table = models.CharField(max_length=127, blank=True)
+    marker_table = models.CharField(max_length=127, blank=True, default="", db_default="")
     """Table of the markers of idempotent handlers, of which old ones are deleted; "": none are."""
-    marker_days = models.PositiveIntegerField(default=RETENTION.days)
+    marker_days = models.PositiveIntegerField(default=RETENTION.days, db_default=RETENTION.days)
     """How long markers are kept, unless messages are kept longer."""
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
@@ -58,9 +58,9 @@ class OutboxDatabase(Versioned):
     error_since = models.DateTimeField(null=True)
     marker_cleanup_at = models.DateTimeField(null=True)
     """When the last cleanup of markers ended or failed; null: none has."""
-    marker_error = models.CharField(max_length=500, blank=True)
+    marker_error = models.CharField(max_length=500, blank=True, default="", db_default="")
     """Why the last cleanup of markers failed; "": it did not. Rows are relayed all the same."""
-    marker_error_code = models.CharField(max_length=60, blank=True)
+    marker_error_code = models.CharField(max_length=60, blank=True, default="", db_default="")
 
     class Meta:
         ordering = ("name",)

@@ -287,6 +287,7 @@ def test_a_user_that_may_not_delete_markers_can_relay(
             assert business.statuses() == []
 
 
+@pytest.mark.database
 @pytest.mark.parametrize(
     ("days", "subject_hours", "kept_days"),
     [(1, None, 3), (1, 24.0 * 10, 10), (5, 24.0 * 2, 5)],
