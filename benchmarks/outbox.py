@@ -9,19 +9,29 @@ Needs the tests' folder beside it (it starts databases and nodes as the tests do
 
 import argparse
 import json
+import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 from urllib.parse import urlsplit
 
+import psycopg
+import pymysql
+
+from qmq.client.message import standard_properties
+from qmq.client.middleware import OutgoingMessage
 from qmq.clock import SystemClock
 from qmq.outbox.databases import Address, Kind, connect
-from qmq.outbox.dialects import ddl_statements
+from qmq.outbox.dialects import TABLE, Statements, ddl_statements
+from qmq.outbox.rows import content_of
+from qmq.sync import Producer
 from tests.support.servers.services import mariadb_server, own_database, postgresql_server
 from tests.support.servers.system import System
 
@@ -29,6 +39,7 @@ PAIRS = 600
 WARM_UP = 50
 """Pairs before the first that counts."""
 FLUSH_SECONDS = 30.0
+STORED_SECONDS = 0.003
 SUBJECT = "outbox.benchmark"
 BODY = "x" * 128
 BUSINESS = "business"
@@ -51,8 +62,6 @@ def django(database: Address, meta: str) -> tuple[Transaction, Callable[[], obje
     if database.kind is Kind.SQLITE:
         engine["OPTIONS"] = {"transaction_mode": "IMMEDIATE", "init_command": "PRAGMA synchronous=FULL"}
     elif database.kind is Kind.MYSQL:
-        import pymysql
-
         pymysql.version_info = (2, 2, 7, "final", 0)
         pymysql.install_as_MySQLdb()
         engine["OPTIONS"] = {"ssl_disabled": True}
@@ -81,7 +90,6 @@ def sqlalchemy(database: Address, meta: str) -> tuple[Transaction, Callable[[], 
     from sqlalchemy.orm import Session
 
     from qmq.outbox.sqlalchemy import Outbox
-    from qmq.sync import Producer
 
     if database.kind is Kind.SQLITE:
         engine = sa.create_engine(f"sqlite:///{database.database}")
@@ -102,30 +110,48 @@ def sqlalchemy(database: Address, meta: str) -> tuple[Transaction, Callable[[], 
     return transaction, lambda: outbox.flush(FLUSH_SECONDS)
 
 
+def open_connection(database: Address) -> Any:
+    """By the database's driver."""
+    if database.kind is Kind.SQLITE:
+        return sqlite3.connect(database.database, check_same_thread=False)
+    if database.kind is Kind.POSTGRESQL:
+        return psycopg.connect(host=database.host, port=database.port, user=database.user, dbname=database.database)
+    return pymysql.connect(
+        host=database.host, port=database.port, user=database.user, database=database.database, ssl_disabled=True
+    )
+
+
+def insert(database: Address, meta: str) -> tuple[Transaction, Callable[[], object]]:
+    """The row alone, by the driver, deleted by another connection: what no code of ours can be faster than."""
+    connection, other = open_connection(database), open_connection(database)
+    mark = "?" if database.kind is Kind.SQLITE else "%s"
+    statement = Statements(database.kind).insert(1).replace("?", mark)
+    content = content_of(OutgoingMessage(SUBJECT, "m" * 40, {**standard_properties("benchmark", 1), "data": BODY}))
+
+    def transaction(messages: int) -> None:
+        cursor = connection.cursor()
+        cursor.execute(f"INSERT INTO {BUSINESS} (v) VALUES ({mark})", [BODY])
+        for _ in range(messages):
+            cursor.execute(statement, [content])
+        connection.commit()
+
+    def delete() -> None:
+        # About as long as a message takes to be stored: cores that have waited are slower.
+        time.sleep(STORED_SECONDS)
+        other.cursor().execute(f"DELETE FROM {TABLE}")
+        other.commit()
+
+    return transaction, delete
+
+
 def dbapi(database: Address, meta: str) -> tuple[Transaction, Callable[[], object]]:
     """`qmq.outbox.dbapi`."""
     from qmq.outbox.dbapi import Outbox
-    from qmq.sync import Producer
-
-    def open_connection() -> Any:
-        if database.kind is Kind.SQLITE:
-            import sqlite3
-
-            return sqlite3.connect(database.database, check_same_thread=False)
-        if database.kind is Kind.POSTGRESQL:
-            import psycopg
-
-            return psycopg.connect(host=database.host, port=database.port, user=database.user, dbname=database.database)
-        import pymysql
-
-        return pymysql.connect(
-            host=database.host, port=database.port, user=database.user, database=database.database, ssl_disabled=True
-        )
 
     producer = Producer(meta)
     producer.start()
-    outbox = Outbox(open_connection, producer)
-    connection = open_connection()
+    outbox = Outbox(partial(open_connection, database), producer)
+    connection = open_connection(database)
     mark = "?" if database.kind is Kind.SQLITE else "%s"
 
     def transaction(messages: int) -> None:
@@ -137,7 +163,7 @@ def dbapi(database: Address, meta: str) -> tuple[Transaction, Callable[[], objec
     return transaction, lambda: outbox.flush(FLUSH_SECONDS)
 
 
-FACES: dict[str, Face] = {"django": django, "sqlalchemy": sqlalchemy, "dbapi": dbapi}
+FACES: dict[str, Face] = {"django": django, "sqlalchemy": sqlalchemy, "dbapi": dbapi, "insert": insert}
 
 
 def measure(transaction: Transaction, wait: Callable[[], object], pairs: int, messages: int) -> list[list[float]]:

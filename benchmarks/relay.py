@@ -1,7 +1,7 @@
 """`python -m benchmarks.relay`: what a relay of the outbox needs; prints a table.
 
 For PostgreSQL and MariaDB: a table with many rows is relayed to two broker groups; then passes over the empty table. Then a
-relay for each of many idle tables of one PostgreSQL. Each in a process of its own, whose memory is measured. Nothing here asserts:
+relay for each of many idle tables of the server. Each in a process of its own, whose memory is measured. Nothing here asserts:
 figures go to docs/performance.md by hand, with the date.
 """
 
@@ -34,7 +34,7 @@ EMPTY_PASSES = 200
 IDLE_DATABASES = 20
 IDLE_SECONDS = 60.0
 FILL_SECONDS = 600.0
-SERVERS = {"postgresql": PostgresqlServer, "mariadb": MariadbServer}
+SERVERS = (PostgresqlServer, MariadbServer)
 
 
 def fill(connection: Connection, rows: int) -> None:
@@ -112,7 +112,7 @@ def main() -> int:
         return 0
     with tempfile.TemporaryDirectory() as folder, System(Path(folder)) as system:
         system.start_nodes()
-        for name, kind in SERVERS.items():
+        for kind in SERVERS:
             with running(kind) as server, own_database(server.url, "bench") as url:
                 address = Address.parse(url.partition("?")[0])
                 connection = connect(address)
@@ -120,7 +120,7 @@ def main() -> int:
                     connection.change(statement)
                 fill(connection, arguments.rows)
                 connection.close()
-                for what in ("relay", "idle") if name == "postgresql" else ("relay",):
+                for what in ("relay", "idle"):
                     command = [sys.executable, "-m", "benchmarks.relay", "--rows", str(arguments.rows), "--work", what]
                     subprocess.run([*command, url.partition("?")[0], system.meta_url], cwd=PROJECT, check=True)
     return 0

@@ -58,7 +58,10 @@ def once(connect: Connect, *, key: Key = None, table: str = TABLE) -> Callable[[
                     marker = Marker(_execute(raw), driver.kind, statements[driver.kind], marker_key(delivery, key))
                     if marker.insert():
                         result = decorated.call(arguments, connection=connection)
-                        marker.check()
+                        if driver.continues_after_errors:
+                            marker.check()
+                        elif not driver.is_open(raw, exactly=True):
+                            raise marker.lost()
                         return result
             return log_skipped(delivery)
 

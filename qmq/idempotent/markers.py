@@ -62,11 +62,15 @@ class Marker:
         Raises MarkerFailed: it is not.
         """
         if not self._exists():
-            raise MarkerFailed(
-                f"the marker of {self._text} is gone before the commit: the transaction was rolled back, or ended, inside the"
-                " handler, which must leave both to its caller and raise database errors",
-                code="idempotent.marker_lost",
-            )
+            raise self.lost()
+
+    def lost(self) -> MarkerFailed:
+        """The error that `check` raises."""
+        return MarkerFailed(
+            f"the marker of {self._text} is gone before the commit: the transaction was rolled back, or ended, inside the"
+            " handler, which must leave both to its caller and raise database errors",
+            code="idempotent.marker_lost",
+        )
 
     def _exists(self) -> bool:
         return self._execute(self._statements.find, (self._key,))[1] is not None

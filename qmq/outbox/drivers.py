@@ -16,6 +16,8 @@ class Driver(Protocol):
     """How transactions of a driver's connections begin and end."""
 
     kind: Kind
+    continues_after_errors: bool
+    """Whether statements can follow an error that has rolled the transaction back: they are in a new one then, unnoticed."""
 
     def is_idle(self, connection: Any) -> bool:
         """Whether no transaction is open."""
@@ -46,6 +48,7 @@ def _ended(commit: Callable[[], object], roll_back: Callable[[], object]) -> Ite
 
 class _Sqlite:
     kind = Kind.SQLITE
+    continues_after_errors = True
 
     def is_idle(self, connection: Any) -> bool:
         # With `autocommit=False` the driver itself keeps a transaction open all the time.
@@ -73,6 +76,7 @@ class _Sqlite:
 
 class _Psycopg:
     kind = Kind.POSTGRESQL
+    continues_after_errors = False
 
     def is_idle(self, connection: Any) -> bool:
         statuses = type(connection.info.transaction_status)
@@ -96,6 +100,7 @@ class _Psycopg:
 
 class _Pymysql:
     kind = Kind.MYSQL
+    continues_after_errors = True
 
     def is_idle(self, connection: Any) -> bool:
         return not self.is_open(connection, exactly=not connection.get_autocommit())
