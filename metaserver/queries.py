@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import Count, F, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, F, Max, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from metaserver import domain, models
@@ -198,6 +198,12 @@ def subjects() -> QuerySet[models.Subject]:
     return models.Subject.objects.select_related("owner", "route").annotate(
         consumer_group_count=Coalesce(Subquery(counted), 0)
     )
+
+
+def longest_retention_hours() -> float | None:
+    """The longest retention that a subject has of its own; None: no subject has one."""
+    longest: float | None = models.Subject.objects.aggregate(longest=Max("retention_hours"))["longest"]
+    return longest
 
 
 def consumer_groups() -> QuerySet[models.ConsumerGroup]:

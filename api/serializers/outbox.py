@@ -52,6 +52,10 @@ class OutboxDatabaseRow(Row):
     age_hours_max = serializers.IntegerField(
         allow_null=True, help_text="null: failed rows are never left to an operator"
     )
+    marker_table = serializers.CharField(
+        allow_blank=True, help_text="table of the markers of which old ones are deleted; empty: none are"
+    )
+    marker_days = serializers.IntegerField(help_text="how long markers are kept, unless messages are kept longer")
     unknown = serializers.ChoiceField(
         UNKNOWN,
         allow_null=True,
@@ -77,6 +81,11 @@ class OutboxDatabaseRow(Row):
     error_code = NullText(help_text="why the database can't be used, such as database.unreachable; null: it can")
     error = NullText(help_text="the same as text; administrators only")
     error_since = serializers.DateTimeField(allow_null=True)
+    marker_cleanup_at = serializers.DateTimeField(
+        allow_null=True, help_text="when the last cleanup of markers ended or failed; null: none has"
+    )
+    marker_error_code = NullText(help_text="why the last cleanup of markers failed; null: it did not")
+    marker_error = NullText(help_text="the same as text; administrators only")
     may_resend = MayChange(Right.SEND, help_text="whether the caller can resend its rows")
     may_discard = MayChange(Right.CHANGE_GROUPS, help_text="whether the caller can discard its rows")
     version = serializers.CharField()
@@ -97,7 +106,7 @@ class OutboxDatabaseRow(Row):
         instance.numbers = Numbers.of(instance, timezone.now())
         row = super().to_representation(instance)
         is_admin = self.context["view"].principal.may(Right.CHANGE_CLUSTER)
-        hidden = dict.fromkeys(("host", "port", "database", "user", "error"))
+        hidden = dict.fromkeys(("host", "port", "database", "user", "error", "marker_error"))
         return row | ({} if is_admin else hidden)
 
 

@@ -4,6 +4,7 @@ from django.db import models
 
 from console.sealing import Seal
 from metaserver.versioned import Versioned
+from qmq.idempotent.cleanup import RETENTION
 from qmq.outbox.databases import Kind, Tls
 from qmq.outbox.dialects import TABLE
 
@@ -31,6 +32,10 @@ class OutboxDatabase(Versioned):
     """Limit of the relay; null: none."""
     age_hours_max = models.PositiveIntegerField(null=True)
     """Rows older than this that fail are left to an operator; null: never."""
+    marker_table = models.CharField(max_length=127, blank=True, default="", db_default="")
+    """Table of the markers of idempotent handlers, of which old ones are deleted; "": none are."""
+    marker_days = models.PositiveIntegerField(default=RETENTION.days, db_default=RETENTION.days)
+    """How long markers are kept, unless messages are kept longer."""
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
 
@@ -51,6 +56,11 @@ class OutboxDatabase(Versioned):
     """Why the last attempt to use the database failed; "": it did not."""
     error_code = models.CharField(max_length=60, blank=True)
     error_since = models.DateTimeField(null=True)
+    marker_cleanup_at = models.DateTimeField(null=True)
+    """When the last cleanup of markers ended or failed; null: none has."""
+    marker_error = models.CharField(max_length=500, blank=True, default="", db_default="")
+    """Why the last cleanup of markers failed; "": it did not. Rows are relayed all the same."""
+    marker_error_code = models.CharField(max_length=60, blank=True, default="", db_default="")
 
     class Meta:
         ordering = ("name",)

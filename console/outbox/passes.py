@@ -8,9 +8,11 @@ import logging
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
+from console.outbox import markers
+from console.outbox.markers import Cleaned
 from console.outbox.models import OutboxDatabase
 from qmq.clock import Clock
 from qmq.errors import DatabaseFailed
@@ -56,25 +58,50 @@ class Passed:
     rows_per_second: float | None = None
     """Sent since the last count; None: unknown, or this relay does not lead."""
     failure: DatabaseFailed | None = None
+    cleaned: Cleaned | None = None
+    """None: no cleanup of markers was due."""
+
+
+Clean = Callable[[OutboxDatabase, Callable[[], bool]], Cleaned]
+"""Deletes old markers of a database, until its second argument returns True."""
 
 
 class _Seat:
     """One database with its relay."""
 
-    def __init__(self, row: OutboxDatabase, relay: Relaying, now: float) -> None:
+    def __init__(self, row: OutboxDatabase, relay: Relaying, clock: Clock) -> None:
+        now = clock.monotonic()
         self.row = row
         self.relay = relay
         self.due_at = now
         self.failures = 1 if row.error_code else 0
         """In a row."""
         self.future: Future[Passed] | None = None
-        self.is_leaving = False
+        self._is_stopped = False
         self._count_at = now
         self._counted_at = now
         self._sent = 0
+        self._clean_at = now + markers.due_in(row, clock.wall_ms())
 
-    def run(self, clock: Clock) -> Passed:
-        """One pass, in a thread of the pool."""
+    def run(self, clean: Clean, clock: Clock) -> Passed:
+        """One pass and, if one is due, a cleanup, in a thread of the pool."""
+        passed = self._relay(clock)
+        began = clock.monotonic()
+        if passed.failure is not None or self._is_stopped or not self.row.marker_table or began < self._clean_at:
+            return passed
+        ends_at = began + markers.CLEANUP_SECONDS
+        cleaned = clean(self.row, lambda: self._is_stopped or clock.monotonic() >= ends_at)
+        if cleaned.is_over:
+            pause = markers.EVERY_SECONDS if cleaned.failure is None else markers.RETRY_SECONDS
+            self._clean_at = clock.monotonic() + pause
+        return replace(passed, cleaned=cleaned)
+
+    def stop(self) -> None:
+        """End the pass that runs, after the rows that it is sending or the markers that it is deleting."""
+        self._is_stopped = True
+        self.relay.stop()
+
+    def _relay(self, clock: Clock) -> Passed:
         done = Pass(is_leader=False)
         try:
             done = self.relay.run_pass(PASS_SECONDS)
@@ -97,10 +124,12 @@ class Passes:
 
     Args:
         make_relay: makes the relay of a database; it opens no connection yet.
+        clean: called after a pass of a database with a table of markers, in the pass's thread.
     """
 
-    def __init__(self, make_relay: Callable[[OutboxDatabase], Relaying], *, clock: Clock) -> None:
+    def __init__(self, make_relay: Callable[[OutboxDatabase], Relaying], clean: Clean, *, clock: Clock) -> None:
         self._make_relay = make_relay
+        self._clean = clean
         self._clock = clock
         self._seats: dict[int, _Seat] = {}
         self._leaving: list[_Seat] = []
@@ -117,7 +146,7 @@ class Passes:
         busy = {seat.row.pk for seat in self._leaving}
         for key, row in wanted.items():
             if key not in self._seats and key not in busy:
-                self._seats[key] = _Seat(row, self._make_relay(row), self._clock.monotonic())
+                self._seats[key] = _Seat(row, self._make_relay(row), self._clock)
 
     def step(self) -> list[Passed]:
         """Start the passes that are due, as far as there are threads; the passes that have ended since the last call."""
@@ -136,7 +165,7 @@ class Passes:
             if seat.future is not None or (seat.failures and failing >= FAILING_MAX):
                 continue
             seat.due_at = now + EVERY_SECONDS
-            seat.future = self._pool.submit(seat.run, self._clock)
+            seat.future = self._pool.submit(seat.run, self._clean, self._clock)
             seat.future.add_done_callback(lambda _: self._ended.set())
             free, failing = free - 1, failing + (seat.failures > 0)
         return ended
@@ -154,7 +183,7 @@ class Passes:
             the passes that have ended.
         """
         for seat in self._seats.values():
-            seat.relay.stop()
+            seat.stop()
         running = [seat.future for seat in (*self._seats.values(), *self._leaving) if seat.future is not None]
         for future in running:
             future.exception()  # waits
@@ -173,7 +202,7 @@ class Passes:
 
     def _leave(self, key: int) -> None:
         seat = self._seats.pop(key)
-        seat.relay.stop()
+        seat.stop()
         self._leaving.append(seat)
 
     def _collect(self, seat: _Seat) -> Passed | None:

@@ -47,6 +47,11 @@ class Statements:
         """A row if there is a marker with this key, compared byte by byte whatever the collation of the column is."""
         self.delete_expired = _DELETE[kind].format(table=name, expired=_EXPIRED[kind], rows=BATCH_ROWS)
         """Delete BATCH_ROWS markers, the oldest first; the value: from how many seconds of age on."""
+        self.cleanup_rights = [
+            (name, "SELECT", f"SELECT k, update_at FROM {name} WHERE 1 = 0"),
+            (name, "DELETE", f"DELETE FROM {name} WHERE 1 = 0"),
+        ]
+        """For each right that `delete_expired` needs, the table and a statement that fails without it and changes nothing."""
 
 
 def ddl(kind: Kind, table: str = TABLE) -> str:

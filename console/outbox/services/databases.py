@@ -10,6 +10,7 @@ from typing import Any, Unpack
 from django.db.models import QuerySet
 
 from console.outbox.access import connect_checked
+from console.outbox.markers import BROKER_RETENTION
 from console.outbox.models import PASSWORDS, OutboxDatabase
 from console.outbox.usability import Connector, Usability, check_usability
 from console.resource_fields import NAME, TEAM, team_problem, with_id
@@ -19,6 +20,7 @@ from metaserver.services.changes import Change, Request, VersionedRequest, chang
 from metaserver.services.fields import Choice, Flag, Text, Whole
 from metaserver.services.resources import Edit, Resource
 from qmq.errors import SettingError
+from qmq.idempotent.cleanup import RETENTION
 from qmq.outbox.databases import PORTS, Kind, Tls
 from qmq.outbox.dialects import TableName
 
@@ -26,6 +28,7 @@ DATABASES_MAX = 200
 _WHERE = ("host", "port", "tls")
 """A change of one of these requires the password again: otherwise it could be sent to another server."""
 _OF_CONNECTIONS = ("kind", "host", "port", "database", "user", "sealed", "table", "tls")
+_OF_MARKERS = (*_OF_CONNECTIONS, "marker_table", "marker_days")
 _MEASURED = ("measured_at", "pending", "oldest_ms", "failed", "rows_per_second", "error_since")
 
 
@@ -45,6 +48,10 @@ def _table_problem(text: str) -> str:
     except SettingError as error:
         return str(error).partition(": ")[2]
     return ""
+
+
+def _marker_table_problem(text: str) -> str:
+    return _table_problem(text) if text else ""
 
 
 def _database_problem(text: str) -> str:
@@ -88,6 +95,18 @@ OUTBOX_DATABASE: Resource[OutboxDatabase] = Resource(
             maximum=87_600,
             unit="hours",
             help="older rows that fail are left to an operator; null: never",
+        ),
+        "marker_table": Text(
+            chars_max=127,
+            check=_marker_table_problem,
+            help="table with the markers of idempotent handlers, of which old ones are deleted; empty: none are",
+        ),
+        "marker_days": Whole(
+            minimum=1,
+            maximum=3_650,
+            unit="days",
+            help=f"how long markers are kept; default: {RETENTION.days}. At least {BROKER_RETENTION.days} days, and the longest"
+            " retention of a subject",
         ),
     },
     described=described,
@@ -148,14 +167,18 @@ def update_database(
     def make(**given: Unpack[VersionedRequest]) -> tuple[Edit[OutboxDatabase], bool, int]:
         with OUTBOX_DATABASE.editing(lambda: locked(database), **given) as edit:
             row, version = edit.row, edit.row.version
-            before = {name: getattr(row, name) for name in (*_OF_CONNECTIONS, "is_enabled")}
+            before = {name: getattr(row, name) for name in (*_OF_MARKERS, "is_enabled")}
             _set(edit, values)
             _require_password(row, before, values)
-            is_other = any(getattr(row, name) != before[name] for name in _OF_CONNECTIONS)
+            changed = {name for name, value in before.items() if getattr(row, name) != value}
+            is_other = not changed.isdisjoint(_OF_CONNECTIONS)
             if is_other:
                 _forget_numbers(row)
+            if not changed.isdisjoint(_OF_MARKERS):
+                # A cleanup is due again.
+                row.marker_cleanup_at, row.marker_error, row.marker_error_code = None, "", ""
             edit.notes = _notes(row)
-        return edit, row.is_enabled and (is_other or not before["is_enabled"]), version
+        return edit, row.is_enabled and (is_other or bool(changed & {"marker_table", "is_enabled"})), version
 
     preview: VersionedRequest = {**request, "dry_run": True}
     edit, needs_test, version = make(**preview)
@@ -246,4 +269,4 @@ def _notes(row: OutboxDatabase) -> tuple[str, ...]:
 def _refuse_unusable(found: Usability) -> None:
     if not found.is_usable:
         advice = "Correct it, or save the database disabled (is_enabled: false)."
-        raise ChangeRefused(f"{found.detail}. {advice}", code=found.code, fields={found.field: found.detail})
+        raise ChangeRefused(f"{found.detail}. {advice}", code=found.code, fields={found.field: found.advice})

@@ -11,8 +11,13 @@ ERROR_CHARS_MAX = 500
 
 
 def note_pass(passed: Passed, now: datetime) -> None:
-    """Store the numbers or the failure of a pass, unless the database was changed since the pass began."""
+    """Store the numbers or the failure of a pass and its cleanup, unless the database was changed since the pass began."""
     rows = OutboxDatabase.objects.filter(pk=passed.row.pk, version=passed.row.version)
+    if passed.cleaned is not None and passed.cleaned.is_over:
+        # Not in `error`: the rows of a database whose markers can't be deleted are relayed and counted.
+        failure = passed.cleaned.failure
+        text, code = ("", "") if failure is None else (str(failure)[:ERROR_CHARS_MAX], failure.code)
+        rows.update(marker_cleanup_at=now, marker_error=text, marker_error_code=code)
     if passed.failure is not None:
         rows.filter(error_since__isnull=True).update(error_since=now)
         rows.update(error=str(passed.failure)[:ERROR_CHARS_MAX], error_code=passed.failure.code)

@@ -1,5 +1,6 @@
 """Business databases with an outbox, for tests of the control plane: one of each kind, on real servers."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -93,6 +94,26 @@ def on_server(server: Server, name: str) -> Iterator[Business]:
         at = urlsplit(url)
         kind = Kind.POSTGRESQL if at.scheme.startswith("postgres") else Kind.MYSQL
         yield Business(Address(kind, name, at.hostname or "", at.port or 0, at.username or ""))
+
+
+@contextmanager
+def user(business: Business, *rights: str, password: str = "") -> Iterator[dict[str, Any]]:
+    """A user of the database with rights on both tables of the outbox; what the API is given for it."""
+    name, where = f"u{os.getpid()}", "" if business.kind is Kind.POSTGRESQL else "@'%'"
+    tables = ("qmq_msg_queue", "qmq_outbox_lease")
+    if business.kind is Kind.POSTGRESQL:
+        business.execute(f"CREATE ROLE {name} LOGIN")
+    else:
+        business.execute(f"CREATE USER {name}{where} IDENTIFIED BY '{password}'")
+    for right in rights:
+        business.execute(*(f"GRANT {right} ON {table} TO {name}{where}" for table in tables))
+    try:
+        yield business.values(user=name, **({"password": password} if password else {}))
+    finally:
+        if business.kind is Kind.POSTGRESQL:
+            business.execute(f"DROP OWNED BY {name}", f"DROP ROLE {name}")
+        else:
+            business.execute(f"DROP USER {name}{where}")
 
 
 def in_folder(folder: Path, name: str = "shop.sqlite3") -> Business:

@@ -1,11 +1,17 @@
 """Passes over registered databases: in turn, a limited number at a time, and none delays another. With scripted relays."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
+from broker_node.options import BrokerOptions
 from console.outbox.gate import Gate
+from console.outbox.markers import BROKER_RETENTION, CLEANUP_SECONDS, Cleaned
+from console.outbox.markers import EVERY_SECONDS as CLEANUP_EVERY_SECONDS
+from console.outbox.markers import RETRY_SECONDS as CLEANUP_RETRY_SECONDS
 from console.outbox.models import OutboxDatabase
 from console.outbox.passes import COUNT_SECONDS, COUNT_SHARE, FAILING_MAX, THREADS_MAX, Passed, Passes
 from qmq.errors import DatabaseFailed, QmqError
@@ -61,13 +67,22 @@ class Stage:
         self.clock = ManualClock()
         self.relays: dict[int, ToldRelay] = {}
         self.made: list[int] = []
-        self.passes = Passes(self._make, clock=self.clock)
+        self.cleaned: list[int] = []
+        self.cleanup: Callable[[Callable[[], bool]], Cleaned] = lambda is_time_over: Cleaned(0)
+        """What a cleanup does."""
+        self.may_end = threading.Event()
+        self.may_end.set()
+        self.passes = Passes(self._make, self._clean, clock=self.clock)
         self.ended: list[Passed] = []
 
     def _make(self, row: OutboxDatabase) -> ToldRelay:
         self.made.append(row.pk)
         self.relays[row.pk] = ToldRelay(self.clock)
         return self.relays[row.pk]
+
+    def _clean(self, row: OutboxDatabase, is_time_over: Callable[[], bool]) -> Cleaned:
+        self.cleaned.append(row.pk)
+        return self.cleanup(is_time_over)
 
     def update(self, *rows: OutboxDatabase | int) -> None:
         self.passes.update([database(row) if isinstance(row, int) else row for row in rows])
@@ -85,7 +100,7 @@ class Stage:
         return {key for key, relay in self.relays.items() if relay.is_running}
 
 
-def database(key: int, version: int = 1, **values: str) -> OutboxDatabase:
+def database(key: int, version: int = 1, **values: Any) -> OutboxDatabase:
     return OutboxDatabase(pk=key, name=f"d{key}", version=version, **values)
 
 
@@ -93,6 +108,7 @@ def database(key: int, version: int = 1, **values: str) -> OutboxDatabase:
 def stage() -> Iterator[Stage]:
     found = Stage()
     yield found
+    found.may_end.set()
     for relay in found.relays.values():
         relay.may_end.set()
     found.passes.close()
@@ -230,6 +246,114 @@ def test_the_end_waits_for_what_is_being_sent_and_closes_every_relay(stage: Stag
     stage.run(1)
     assert [passed.row.pk for passed in stage.passes.close()] == [1]
     assert all(relay.is_stopped and relay.is_closed for relay in stage.relays.values())
+
+
+def marked(key: int = 1, **values: Any) -> OutboxDatabase:
+    """A database with a table of markers."""
+    return database(key, marker_table="qmq_processed", **values)
+
+
+def cleaned_after(stage: Stage, *pauses: float) -> list[int]:
+    """How often the databases were cleaned after each pause and its pass."""
+    found = []
+    for pause in pauses:
+        stage.clock.advance(pause)
+        before = len(stage.cleaned)
+        stage.run(1)
+        found.append(len(stage.cleaned) - before)
+    return found
+
+
+def test_markers_are_deleted_after_a_pass_every_hour_where_there_are_any(stage: Stage) -> None:
+    stage.update(marked(), 2)
+    stage.cleanup = lambda is_time_over: Cleaned(7)
+    passed = {one.row.pk: one.cleaned for one in stage.run(2)}
+    assert passed == {1: Cleaned(7), 2: None}
+    stage.update(marked())
+    assert cleaned_after(stage, EVERY_SECONDS, CLEANUP_EVERY_SECONDS - EVERY_SECONDS - 1, 6) == [0, 0, 1]
+
+
+def test_a_cleanup_whose_time_is_over_continues_after_the_next_pass(stage: Stage) -> None:
+    stage.update(marked())
+    over: list[bool] = []
+
+    def cleanup(is_time_over: Callable[[], bool]) -> Cleaned:
+        over.append(is_time_over())
+        stage.clock.advance(CLEANUP_SECONDS)
+        over.append(is_time_over())
+        return Cleaned(1_000, is_over=False)
+
+    stage.cleanup = cleanup
+    assert cleaned_after(stage, 0, EVERY_SECONDS) == [1, 1]
+    assert over == [False, True] * 2
+    stage.cleanup = lambda is_time_over: Cleaned(3)
+    assert cleaned_after(stage, EVERY_SECONDS, EVERY_SECONDS) == [1, 0]
+
+
+def test_a_cleanup_that_fails_is_repeated_in_minutes_and_delays_no_pass(stage: Stage) -> None:
+    stage.update(marked())
+    failure = DatabaseFailed("no such table", code="database.table_missing")
+    stage.cleanup = lambda is_time_over: Cleaned(0, failure=failure)
+    (passed,) = stage.run(1)
+    assert (passed.failure, passed.cleaned) == (None, Cleaned(0, failure=failure))
+    assert passed.counts is not None
+    assert cleaned_after(stage, EVERY_SECONDS, CLEANUP_RETRY_SECONDS - EVERY_SECONDS - 1, EVERY_SECONDS) == [0, 0, 1]
+
+
+def test_a_cleanup_that_hangs_delays_no_other_database(stage: Stage) -> None:
+    def hang(_: object) -> Cleaned:
+        stage.may_end.wait()
+        return Cleaned(0)
+
+    stage.may_end.clear()
+    stage.cleanup = hang
+    stage.update(marked(), 2)
+    for _ in range(3):
+        assert [passed.row.pk for passed in stage.run(1)] == [2]
+        stage.clock.advance(EVERY_SECONDS)
+    assert stage.cleaned == [1]
+    stage.may_end.set()
+    stage.update(marked())
+    assert stage.run(1)[0].cleaned == Cleaned(0)
+
+
+def test_the_end_stops_a_cleanup_after_its_batch(stage: Stage) -> None:
+    def cleanup(is_time_over: Callable[[], bool]) -> Cleaned:
+        eventually(is_time_over, what="the cleanup is stopped")
+        return Cleaned(1_000, is_over=False)
+
+    stage.cleanup = cleanup
+    stage.update(marked())
+    stage.step()
+    eventually(lambda: stage.cleaned, what="the cleanup has begun")
+    assert [passed.cleaned for passed in stage.passes.close()] == [Cleaned(1_000, is_over=False)]
+
+
+def test_a_database_whose_pass_failed_is_not_cleaned(stage: Stage) -> None:
+    stage.update(marked())
+    stage.relays[1].failure = DatabaseFailed("refused", code="database.unreachable")
+    assert cleaned_after(stage, 0) == [0]
+    stage.relays[1].failure = None
+    assert cleaned_after(stage, EVERY_SECONDS) == [1]
+
+
+@pytest.mark.parametrize(
+    ("ago", "code", "due_in"),
+    [
+        (600, "", CLEANUP_EVERY_SECONDS - 600),
+        (60, "database.timeout", CLEANUP_RETRY_SECONDS - 60),
+        (-86_400, "", CLEANUP_EVERY_SECONDS),
+    ],
+    ids=["cleaned", "failed", "the clock was set back"],
+)
+def test_a_run_continues_with_the_hour_of_the_run_before(stage: Stage, ago: int, code: str, due_in: float) -> None:
+    at = datetime.fromtimestamp(stage.clock.wall_ms() / 1000 - ago, UTC)
+    stage.update(marked(marker_cleanup_at=at, marker_error_code=code))
+    assert cleaned_after(stage, 0, due_in - 1, EVERY_SECONDS) == [0, 0, 1]
+
+
+def test_markers_are_kept_at_least_as_long_as_brokers_keep_messages_by_default() -> None:
+    assert timedelta(hours=BrokerOptions.retention_hours) == BROKER_RETENTION
 
 
 def test_waiting_ends_with_a_pass(stage: Stage) -> None:

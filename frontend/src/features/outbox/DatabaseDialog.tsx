@@ -15,6 +15,7 @@ import { useTranslation } from "react-i18next";
 import { teamNamesOptions } from "@/api/teams";
 import { change } from "@/api/requests";
 import {
+  DEFAULT_MARKER_DAYS,
   draftOf,
   isComplete,
   isTested,
@@ -184,6 +185,21 @@ function Fields({
           thousandSeparator=","
           {...fields.number("ageHoursMax", "age_hours_max")}
         />
+        <TextInput
+          label={t("field.marker_table")}
+          description={t("hint.marker_table")}
+          placeholder={t("none")}
+          autoComplete="off"
+          {...fields.text("markerTable", "marker_table")}
+        />
+        <NumberInput
+          label={t("field.marker_days")}
+          description={t("hint.marker_days")}
+          placeholder={String(DEFAULT_MARKER_DAYS)}
+          allowDecimal={false}
+          thousandSeparator=","
+          {...fields.number("markerDays", "marker_days")}
+        />
       </SimpleGrid>
       <Select
         label={t("column.owner")}
@@ -204,8 +220,9 @@ function Fields({
 /** The tables and rights that the relay needs, as statements to run in the database. */
 function Preparation({ draft }: { draft: DatabaseDraft }) {
   const { t } = useTranslation("outbox");
-  const table = draft.table.trim();
-  const grants = grantStatements(draft, neededRights({ kind: draft.kind, table }));
+  const [table, markers] = [draft.table.trim(), draft.markerTable.trim()];
+  const of = { ...draft, table, marker_table: markers };
+  const grants = grantStatements(of, neededRights(of));
   return (
     <details>
       <summary>
@@ -215,7 +232,12 @@ function Preparation({ draft }: { draft: DatabaseDraft }) {
       </summary>
       <Stack gap="xs" mt="xs">
         <Text size="sm">{t("prepare.tables")}</Text>
-        <Snippet code={`qmq outbox ddl ${draft.kind} --table ${table}`} />
+        <Snippet
+          code={[
+            `qmq outbox ddl ${draft.kind} --table ${table}`,
+            ...(markers ? [`qmq idempotent ddl ${draft.kind} --table ${markers}`] : []),
+          ].join("\n")}
+        />
         {grants && (
           <>
             <Text size="sm">{t("prepare.rights")}</Text>

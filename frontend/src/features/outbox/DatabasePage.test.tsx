@@ -160,3 +160,28 @@ test("a row shows its message, and what is wrong with one that is none", async (
   expect(within(drawer).getByText("the content has no subject")).toBeInTheDocument();
   expect(within(drawer).getByText("{}")).toBeInTheDocument();
 });
+
+test("a cleanup of markers that fails is shown, with its text for administrators", async () => {
+  const failing = {
+    marker_table: "qmq_processed",
+    marker_cleanup_at: "2026-11-21T10:00:00Z",
+    marker_error_code: "database.access_denied",
+  };
+  answer(answers({}, database({ ...failing, marker_error: "markers in qmq_processed: DELETE command denied" })));
+  const page = await open();
+  expect(await screen.findByText("markers in qmq_processed: DELETE command denied")).toBeInTheDocument();
+  expect(screen.getByText("Old markers can't be deleted")).toBeInTheDocument();
+  expect(one(page, "[data-marker-error]")).toHaveTextContent("database.access_denied");
+  page.unmount();
+  answer(answers({}, database(failing)));
+  await open();
+  expect(await screen.findByText("it refuses the user, or the user lacks a right")).toBeInTheDocument();
+});
+
+test("the settings say how long markers are kept, if any are deleted", async () => {
+  answer(answers({}, database({ marker_table: "qmq_processed", marker_days: 30 })));
+  await open();
+  const days = await screen.findByText("Keep markers (days)");
+  expect(days.nextElementSibling).toHaveTextContent("30");
+  expect(screen.getByText("qmq_processed")).toBeInTheDocument();
+});

@@ -48,6 +48,7 @@ export default function DatabasePage() {
       {(row) => (
         <Stack gap="lg">
           <Trouble row={row} />
+          <MarkerTrouble row={row} />
           <Numbers row={row} />
           <Settings row={row} />
           <RowList
@@ -139,6 +140,23 @@ function Trouble({ row }: { row: Database }) {
   );
 }
 
+/** Why old markers can't be deleted. Rows are relayed all the same. */
+function MarkerTrouble({ row }: { row: Database }) {
+  const { t } = useTranslation("outbox");
+  const words = useErrorWords();
+  if (row.marker_error_code === null) return null;
+  return (
+    <Alert color="orange" title={t("marker.trouble")} data-marker-error={row.marker_error_code}>
+      <Text size="sm" className="break">
+        {row.marker_error ?? words(row.marker_error_code)}
+      </Text>
+      <Text size="xs" c="dimmed">
+        {t("marker.tried_at")} <Instant at={row.marker_cleanup_at} /> · {row.marker_error_code}
+      </Text>
+    </Alert>
+  );
+}
+
 function Numbers({ row }: { row: Database }) {
   const { t } = useTranslation("outbox");
   const tile = (name: string, value: ReactNode) => (
@@ -190,6 +208,13 @@ function Settings({ row }: { row: Database }) {
                 ] as const)),
             [t("field.rows_per_second_max"), limit(row.rows_per_second_max)],
             [t("field.age_hours_max"), limit(row.age_hours_max)],
+            [t("field.marker_table"), row.marker_table || t("none")],
+            ...(row.marker_table
+              ? ([
+                  [t("field.marker_days"), count(row.marker_days, language)],
+                  [t("marker.cleanup_at"), <Instant key="at" at={row.marker_cleanup_at} />],
+                ] as const)
+              : []),
           ]}
         />
       </Paper>

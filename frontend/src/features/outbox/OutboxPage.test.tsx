@@ -133,6 +133,33 @@ test("an administrator registers a database, which was tested by the preview", a
   expect(sent[1]?.body).toMatchObject({ kind: "mysql", host: "db.example", port: 3306, password: "secret" });
 });
 
+test("a refused registration names the missing rights once, and the statement that grants them", async () => {
+  answer({
+    ...answers(ADMIN),
+    "POST /api/v1/outbox/databases/": () =>
+      Response.json(
+        {
+          code: "database.access_denied",
+          title: "Bad Request",
+          detail: `user 'relay' lacks rights: DELETE on "qmq_msg_queue". Correct it.`,
+          fields: { user: 'GRANT DELETE ON "qmq_msg_queue" TO "relay";' },
+        },
+        { status: 400 },
+      ),
+  });
+  await mount(OutboxPage, "/outbox");
+  await userEvent.click(await screen.findByRole("button", { name: "Register database" }));
+  const dialog = await screen.findByRole("dialog");
+  await userEvent.type(within(dialog).getByLabelText(/^Name/), "cart");
+  await userEvent.type(within(dialog).getByLabelText(/^Host/), "db.example");
+  await userEvent.type(within(dialog).getByLabelText(/^Database/), "cart");
+  await userEvent.type(within(dialog).getByLabelText(/^Table of markers/), "sales.marks");
+  expect(within(dialog).getByText(/GRANT SELECT, DELETE ON "sales"."marks"/)).toBeInTheDocument();
+  await userEvent.click(within(dialog).getByRole("button", { name: "Preview" }));
+  expect(await within(dialog).findAllByText(/DELETE on "qmq_msg_queue"/)).toHaveLength(1);
+  expect(within(dialog).getByText(/GRANT DELETE ON "qmq_msg_queue" TO "relay";/)).toBeInTheDocument();
+});
+
 test("deleting names what becomes of the rows", async () => {
   const { asked } = answer({
     ...answers(ADMIN, database({ pending: 12 })),

@@ -25,6 +25,8 @@ test("an unchanged form changes nothing, and keeps the password", () => {
     is_enabled: true,
     rows_per_second_max: 50,
     age_hours_max: null,
+    marker_table: "",
+    marker_days: 7,
   });
   expect(change).not.toHaveProperty("password");
 });
@@ -54,6 +56,13 @@ test("the usual port is used where none is given", () => {
   expect(toChange(draft).port).toBe(5432);
 });
 
+test("markers are kept for 7 days if nothing else is said", () => {
+  const draft = { ...NEW_DATABASE, markerTable: " qmq_processed " };
+  expect(toDatabase(draft)).toMatchObject({ marker_table: "qmq_processed", marker_days: 7 });
+  expect(toDatabase({ ...draft, markerDays: 30 })).toMatchObject({ marker_days: 30 });
+  expect(draftOf(database({ marker_table: "m", marker_days: 9 }))).toMatchObject({ markerTable: "m", markerDays: 9 });
+});
+
 test("of SQLite only the file is sent, whatever was typed before", () => {
   const draft = { ...NEW_DATABASE, name: " cart ", host: "x", user: "y", password: "z", tls: "verify" } as const;
   expect(isComplete({ ...draft, kind: "sqlite" }, null)).toBe(false);
@@ -66,6 +75,8 @@ test("of SQLite only the file is sent, whatever was typed before", () => {
     is_enabled: true,
     rows_per_second_max: null,
     age_hours_max: null,
+    marker_table: "",
+    marker_days: 7,
   });
 });
 
@@ -76,9 +87,10 @@ test("a dropped password is null, not empty", () => {
 test("the form announces a test only for changes that are tested", () => {
   const row = database();
   const draft = draftOf(row);
-  expect(isTested({ ...draft, name: "renamed", rowsPerSecondMax: 5 }, row)).toBe(false);
+  expect(isTested({ ...draft, name: "renamed", rowsPerSecondMax: 5, markerDays: 30 }, row)).toBe(false);
   expect(isTested({ ...draft, user: "other" }, row)).toBe(true);
   expect(isTested({ ...draft, port: 6432 }, row)).toBe(true);
+  expect(isTested({ ...draft, markerTable: "qmq_processed" }, row)).toBe(true);
   expect(isTested({ ...draft, password: "new" }, row)).toBe(true);
   expect(isTested(draft, database({ is_enabled: false }))).toBe(true);
   expect(isTested(draft, null)).toBe(true);

@@ -18,10 +18,14 @@ export interface DatabaseDraft {
   isEnabled: boolean;
   rowsPerSecondMax: number | "";
   ageHoursMax: number | "";
+  /** Empty: no markers are deleted. */
+  markerTable: string;
+  markerDays: number | "";
 }
 
 export const PORTS: Readonly<Record<Database["kind"], number>> = { postgresql: 5432, mysql: 3306, sqlite: 0 };
 const DEFAULT_TABLE = "qmq_msg_queue";
+export const DEFAULT_MARKER_DAYS = 7;
 const HOST_LIMIT = limitsOf("NewOutboxDatabaseRequest", "host");
 
 export const NEW_DATABASE: DatabaseDraft = {
@@ -39,6 +43,8 @@ export const NEW_DATABASE: DatabaseDraft = {
   isEnabled: true,
   rowsPerSecondMax: "",
   ageHoursMax: "",
+  markerTable: "",
+  markerDays: "",
 };
 
 export function draftOf(row: Database): DatabaseDraft {
@@ -56,6 +62,8 @@ export function draftOf(row: Database): DatabaseDraft {
     isEnabled: row.is_enabled,
     rowsPerSecondMax: row.rows_per_second_max ?? "",
     ageHoursMax: row.age_hours_max ?? "",
+    markerTable: row.marker_table,
+    markerDays: row.marker_days,
   };
 }
 
@@ -68,13 +76,13 @@ export function needsPassword(draft: DatabaseDraft, row: Database | null): boole
   return draft.host.trim() !== (row.host ?? "") || portOf(draft) !== row.port || draft.tls !== row.tls;
 }
 
-const OF_CONNECTIONS = ["host", "database", "user", "table", "tls"] as const;
+const TESTED = ["host", "database", "user", "table", "markerTable", "tls"] as const;
 
 /** Whether saving tests the connection: that of a new or newly enabled database, and one that changes. */
 export function isTested(draft: DatabaseDraft, row: Database | null): boolean {
   if (!draft.isEnabled || !row?.is_enabled) return draft.isEnabled;
   const before = draftOf(row);
-  const isOther = OF_CONNECTIONS.some((name) => draft[name].trim() !== before[name]) || portOf(draft) !== row.port;
+  const isOther = TESTED.some((name) => draft[name].trim() !== before[name]) || portOf(draft) !== row.port;
   return isOther || draft.password !== "" || draft.dropsPassword;
 }
 
@@ -99,6 +107,8 @@ function settings(draft: DatabaseDraft) {
     is_enabled: draft.isEnabled,
     rows_per_second_max: draft.rowsPerSecondMax === "" ? null : draft.rowsPerSecondMax,
     age_hours_max: draft.ageHoursMax === "" ? null : draft.ageHoursMax,
+    marker_table: draft.markerTable.trim(),
+    marker_days: draft.markerDays === "" ? DEFAULT_MARKER_DAYS : draft.markerDays,
     ...(draft.kind !== "sqlite" && {
       host: draft.host.trim(),
       port: portOf(draft),

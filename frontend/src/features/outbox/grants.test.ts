@@ -1,7 +1,13 @@
 import { expect, test } from "vitest";
 import { grantStatements, neededRights } from "@/features/outbox/grants";
 
-const shop = { kind: "postgresql", table: "qmq_msg_queue", database: "shop", user: "relay" } as const;
+const shop = {
+  kind: "postgresql",
+  table: "qmq_msg_queue",
+  marker_table: "",
+  database: "shop",
+  user: "relay",
+} as const;
 
 test("each table has one statement with all its rights", () => {
   expect(grantStatements(shop, neededRights(shop))).toBe(
@@ -16,6 +22,11 @@ test("the lease table lies in the schema of the outbox table", () => {
     ...Array<string>(3).fill('"sales"."outbox"'),
     ...Array<string>(3).fill('"sales"."qmq_outbox_lease"'),
   ]);
+});
+
+test("a table of markers needs its own rights, in its own schema", () => {
+  const statements = grantStatements(shop, neededRights({ ...shop, marker_table: "sales.qmq_processed" })).split("\n");
+  expect(statements.slice(2)).toEqual(['GRANT SELECT, DELETE ON "sales"."qmq_processed" TO "relay";']);
 });
 
 test("only missing rights are granted, and MySQL's tables have their database", () => {

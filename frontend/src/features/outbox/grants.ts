@@ -1,7 +1,8 @@
 import type { Database, TestResult } from "@/features/outbox/queries";
 
 type MissingRight = TestResult["missing_rights"][number];
-type Named = Pick<Database, "kind" | "table"> & { database: string; user: string };
+type Tables = Pick<Database, "kind" | "table" | "marker_table">;
+type Named = Tables & { database: string; user: string };
 
 /** In the schema of the outbox table. */
 const LEASE_TABLE = "qmq_outbox_lease";
@@ -17,13 +18,20 @@ function account({ kind, user }: Named): string {
   return `'${user.replaceAll("\\", "\\\\").replaceAll("'", "''")}'@'%'`;
 }
 
-/** The rights that a relay needs on its two tables. */
-export function neededRights({ kind, table }: Pick<Named, "kind" | "table">): MissingRight[] {
-  const [schema, name] = table.includes(".") ? table.split(".", 2) : [undefined, table];
-  const inSchema = (part = "") => (schema ? `${quoted(kind, schema)}.` : "") + quoted(kind, part);
+/** The rights that a relay needs on its two tables, and the cleanup on that of the markers. */
+export function neededRights({ kind, table, marker_table: markers }: Tables): MissingRight[] {
+  const rightsOn = (name: string, ...rights: string[]) => {
+    const quotedName = name
+      .split(".")
+      .map((part) => quoted(kind, part))
+      .join(".");
+    return rights.map((right) => ({ table: quotedName, right }));
+  };
+  const schema = table.slice(0, table.lastIndexOf(".") + 1);
   return [
-    ...["SELECT", "UPDATE", "DELETE"].map((right) => ({ table: inSchema(name), right })),
-    ...["SELECT", "INSERT", "UPDATE"].map((right) => ({ table: inSchema(LEASE_TABLE), right })),
+    ...rightsOn(table, "SELECT", "UPDATE", "DELETE"),
+    ...rightsOn(schema + LEASE_TABLE, "SELECT", "INSERT", "UPDATE"),
+    ...(markers ? rightsOn(markers, "SELECT", "DELETE") : []),
   ];
 }
 

@@ -3,12 +3,12 @@
 import os
 import socket
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.utils import timezone
 from rest_framework.test import APIClient
 
 from console import checks
@@ -17,13 +17,15 @@ from console.outbox import access
 from console.outbox.access import checked_addresses, connect_checked
 from console.outbox.models import PASSWORDS, OutboxDatabase
 from console.outbox.services import databases as service
+from console.outbox.usability import check_usability
 from metaserver import queries
 from metaserver.errors import ChangeRefused, Stale
 from metaserver.services.teams import create_team
 from qmq.errors import DatabaseFailed
-from qmq.outbox.databases import Address, Kind
+from qmq.idempotent.tables import ddl_statements as marker_ddl
+from qmq.outbox.databases import Address, Connection, Kind
 from qmq.outbox.dialects import ddl_statements
-from tests.support.console.business import Business, in_folder, on_server
+from tests.support.console.business import Business, in_folder, on_server, user
 from tests.support.console.people import TESTER, browser, person
 from tests.support.servers.services import Server
 
@@ -37,26 +39,6 @@ def served(request: pytest.FixtureRequest) -> Iterator[Business]:
     with on_server(request.getfixturevalue(f"{request.param}_server"), f"business_{os.getpid()}") as found:
         found.make_tables()
         yield found
-
-
-@contextmanager
-def user(business: Business, *rights: str, password: str = "", columns: bool = False) -> Iterator[dict[str, Any]]:
-    """A user of the database with rights on both tables; what the API is given for it."""
-    name, where = f"u{os.getpid()}", "" if business.kind is Kind.POSTGRESQL else "@'%'"
-    tables = ("qmq_msg_queue", "qmq_outbox_lease")
-    if business.kind is Kind.POSTGRESQL:
-        business.execute(f"CREATE ROLE {name} LOGIN")
-    else:
-        business.execute(f"CREATE USER {name}{where} IDENTIFIED BY '{password}'")
-    for right in rights:
-        business.execute(*(f"GRANT {right} ON {table} TO {name}{where}" for table in tables))
-    try:
-        yield business.values(user=name, **({"password": password} if password else {}))
-    finally:
-        if business.kind is Kind.POSTGRESQL:
-            business.execute(f"DROP OWNED BY {name}", f"DROP ROLE {name}")
-        else:
-            business.execute(f"DROP USER {name}{where}")
 
 
 def registered(client: APIClient, business: Business, **others: Any) -> str:
@@ -151,6 +133,10 @@ def test_a_database_is_changed_and_deleted(admin: APIClient, business: Business)
         ({"table": 'a"b'}, "table", "letters, digits"),
         ({"tls": "maybe"}, "tls", "must be one of"),
         ({"rows_per_second_max": 0}, "rows_per_second_max", "from 1"),
+        ({"marker_table": "a b"}, "marker_table", "letters, digits"),
+        ({"marker_days": 0}, "marker_days", "a whole number of days from 1 to 3650"),
+        ({"marker_days": 3_651}, "marker_days", "a whole number of days from 1 to 3650"),
+        ({"marker_days": None}, "marker_days", "may not be null"),
         ({"name": " x"}, "name", ""),
         ({"owner": "nobody"}, "owner", "not found"),
         ({"user": "a\nb"}, "user", "one line"),
@@ -190,7 +176,8 @@ def test_there_are_so_many_databases_at_most(admin: APIClient, tmp_path: Path, m
 def test_a_missing_table_is_an_error_that_says_how_to_make_it(admin: APIClient, empty: Business) -> None:
     found = refused(admin, empty.values())
     assert found["code"] == "database.table_missing"
-    assert f"qmq outbox ddl {empty.kind} --table qmq_msg_queue" in found["fields"]["table"]
+    assert f"qmq outbox ddl {empty.kind} --table qmq_msg_queue" in found["detail"]
+    assert set(found["fields"]) == {"table"}
     empty.execute(ddl_statements(empty.kind)[0])
     assert "qmq_outbox_lease" in refused(admin, empty.values())["detail"]
 
@@ -206,11 +193,11 @@ def test_rights_that_a_user_lacks_are_listed(admin: APIClient, served: Business)
     with user(served, "SELECT", password="secret") as values:
         found = refused(admin, values)
         assert found["code"] == "database.access_denied"
-        for right in ("UPDATE", "DELETE"):
-            assert f"{right} on {quoted(served, 'qmq_msg_queue')}" in found["fields"]["user"]
-        for right in ("INSERT", "UPDATE"):
-            assert f"{right} on {quoted(served, 'qmq_outbox_lease')}" in found["fields"]["user"]
-        assert "SELECT" not in found["fields"]["user"]
+        rows, lease = quoted(served, "qmq_msg_queue"), quoted(served, "qmq_outbox_lease")
+        assert found["detail"] == (
+            f"user '{values['user']}' lacks rights: UPDATE, DELETE on {rows}; INSERT, UPDATE on {lease}. Correct it, or save the"
+            " database disabled (is_enabled: false)."
+        )
         answer = admin.post(PATH, values | {"is_enabled": False})
         assert answer.status_code == 201
         assert answer.json()["notes"] == ["The database is disabled: it is not tested and not relayed."]
@@ -218,7 +205,16 @@ def test_rights_that_a_user_lacks_are_listed(admin: APIClient, served: Business)
         missing = admin.post(f"{where}test/", {}).json()["missing_rights"]
         assert {"table": quoted(served, "qmq_msg_queue"), "right": "DELETE"} in missing
         assert len(missing) == 4
-        assert admin.patch(where, {"is_enabled": True}).json()["code"] == "database.access_denied"
+        refusal = admin.patch(where, {"is_enabled": True}).json()
+        assert {name: refusal[name] for name in ("code", "detail", "fields")} == {
+            name: found[name] for name in ("code", "detail", "fields")
+        }
+        # The statements of the refusal are what is missing.
+        assert set(found["fields"]) == {"user"}
+        grants = found["fields"]["user"].rpartition(";")[0].split("; ")
+        assert len(grants) == 2
+        served.execute(*grants)
+        assert admin.patch(where, {"is_enabled": True}).status_code == 200
 
 
 def test_the_rights_that_are_listed_are_enough(admin: APIClient, served: Business) -> None:
@@ -227,6 +223,93 @@ def test_the_rights_that_are_listed_are_enough(admin: APIClient, served: Busines
         assert admin.post(PATH, values).status_code == 201
     assert served.rows("SELECT count(*) FROM qmq_msg_queue") == [(1,)], "a test changes nothing"
     assert served.rows("SELECT count(*) FROM qmq_outbox_lease") == [(0,)]
+
+
+class _DeniesAll(Connection):
+    """A connection of a user without any right."""
+
+    def __init__(self) -> None: ...
+
+    def change(self, sql: str, values: Sequence[Any] = ()) -> int:
+        raise DatabaseFailed("denied", code="database.access_denied")
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("kind", "user_name", "database", "table", "statement"),
+    [
+        ("postgresql", 'a"; DROP TABLE x; --', "d", "sales.q", '"sales"."q" TO "a""; DROP TABLE x; --";'),
+        ("mysql", "o'neil\\", "my`shop", "q", "`my``shop`.`q` TO 'o''neil\\\\'@'%';"),
+        ("mysql", "relay", "shop", "sales.q", "`sales`.`q` TO 'relay'@'%';"),
+    ],
+)
+def test_a_name_in_a_grant_cant_end_its_quotation(
+    kind: str, user_name: str, database: str, table: str, statement: str
+) -> None:
+    row = OutboxDatabase(kind=kind, user=user_name, database=database, table=table)
+    found = check_usability(row, lambda _: _DeniesAll())
+    assert found.advice.startswith(f"GRANT SELECT, UPDATE, DELETE ON {statement} GRANT SELECT, INSERT, UPDATE ON ")
+
+
+# --- the table of markers -------------------------------------------------------------------------------------------------
+
+
+def test_a_table_of_markers_is_checked_with_its_rights(admin: APIClient, served: Business) -> None:
+    with user(served, "SELECT", "INSERT", "UPDATE", "DELETE", password="secret") as values:
+        where = f"{PATH}{admin.post(PATH, values).json()['target']}/"
+        served.execute(*marker_ddl(served.kind))
+        change = {"marker_table": "qmq_processed", "marker_days": 30}
+        found = admin.patch(where, change).json()
+        table = quoted(served, "qmq_processed")
+        assert f"lacks rights: SELECT, DELETE on {table}. " in found["detail"]
+        assert "GRANT SELECT, DELETE ON " in found["fields"]["user"]
+        assert admin.get(where).json()["marker_table"] == ""
+        served.execute(found["fields"]["user"].rpartition(";")[0])
+        answer = admin.patch(where, change).json()
+        assert {name: answer["after"][name] for name in change} == change
+        assert {name: newest_entry().after[name] for name in change} == change
+        assert {name: newest_entry().before[name] for name in change} == {"marker_table": "", "marker_days": 7}
+        assert {name: admin.get(where).json()[name] for name in change} == change
+
+
+def test_a_missing_table_of_markers_is_an_error_that_says_how_to_make_it(admin: APIClient, business: Business) -> None:
+    found = refused(admin, business.values(marker_table="markers"))
+    assert (found["code"], set(found["fields"])) == ("database.table_missing", {"marker_table"})
+    assert f"qmq idempotent ddl {business.kind} --table markers" in found["detail"]
+
+
+def test_a_table_of_markers_with_other_columns_is_an_error(admin: APIClient, business: Business) -> None:
+    business.execute("CREATE TABLE others (k varchar(9))")
+    found = refused(admin, business.values(marker_table="others"))
+    assert (found["code"], set(found["fields"])) == ("database.table_differs", {"marker_table"})
+    assert "update_at" in found["detail"]
+
+
+def test_a_change_of_the_markers_begins_anew_and_keeps_the_numbers(admin: APIClient, business: Business) -> None:
+    business.execute(*marker_ddl(business.kind))
+    where = f"{PATH}{registered(admin, business, marker_table='qmq_processed')}/"
+    now = timezone.now()
+    OutboxDatabase.objects.update(measured_at=now, pending=5, oldest_ms=1, failed=0)
+
+    def failed() -> None:
+        OutboxDatabase.objects.update(
+            marker_cleanup_at=now, marker_error="at db1", marker_error_code="database.timeout"
+        )
+
+    def shown() -> tuple[object, ...]:
+        found = admin.get(where).json()
+        return tuple(found[name] for name in ("marker_cleanup_at", "marker_error_code", "marker_error", "pending"))
+
+    failed()
+    assert shown()[1:] == ("database.timeout", "at db1", 5)
+    assert browser(person("vera", Role.VIEWER)).get(where).json()["marker_error"] is None
+    for change in ({"name": "other"}, {"marker_days": 9}, {"marker_table": ""}):
+        failed()
+        assert admin.patch(where, change).status_code == 200
+        assert shown()[3] == 5
+        assert (shown()[0] is None) == ("name" not in change)
+    assert shown() == (None, None, None, 5)
 
 
 def quoted(business: Business, table: str) -> str:
@@ -306,7 +389,8 @@ def test_only_addresses_in_the_networks_of_the_setting_are_connected_to(
     values = {"name": "shop", "kind": "mysql", "host": host, "database": "shop", "user": "u"}
     found = refused(admin, values)
     assert found["code"] == "database.address_forbidden"
-    assert text in found["fields"]["host"]
+    assert text in found["detail"]
+    assert found["fields"] == {"host": "must be in the networks of QMQ_OUTBOX_NETWORKS"}
 
 
 @pytest.mark.parametrize(
@@ -370,6 +454,7 @@ def test_sqlite_files_are_in_the_folder_of_the_setting(admin: APIClient, setting
     for path in ("../outside/shop.sqlite3", str(outside / "shop.sqlite3"), "link.sqlite3", "."):
         found = refused(admin, {**values, "database": path})
         assert found["code"] == "database.address_forbidden", path
+        assert set(found["fields"]) == {"database"}
     assert refused(admin, {**values, "database": "missing.sqlite3"})["code"] == "database.unreachable"
     assert not (inside / "missing.sqlite3").exists()
     for number, path in enumerate(("shop.sqlite3", str(inside / "shop.sqlite3"))):

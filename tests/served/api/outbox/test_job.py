@@ -4,7 +4,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,18 @@ from django.utils import timezone
 from console.jobs import jobs, outbox
 from console.jobs.job import Context
 from console.models import BackgroundJob
-from console.outbox import passes
+from console.outbox import markers, passes
 from console.outbox.models import PASSWORDS, OutboxDatabase
 from console.outbox.numbers import Numbers, Unknown
+from metaserver.models import Subject
 from metaserver.services.changes import Actor
 from qmq.errors import DatabaseFailed
+from qmq.idempotent.tables import BATCH_ROWS
+from qmq.idempotent.tables import ddl_statements as marker_ddl
 from qmq.outbox.databases import Kind
 from qmq.outbox.relay import Pass
 from qmq.outbox.rows import Status
-from tests.support.console.business import Business, content, in_folder, on_server
+from tests.support.console.business import Business, content, in_folder, on_server, user
 from tests.support.servers.services import Server
 from tests.support.servers.threaded_system import ThreadedSystem
 
@@ -176,6 +179,142 @@ def _tried(monkeypatch: pytest.MonkeyPatch) -> None:
 
     TRIED.clear()
     monkeypatch.setattr(outbox, "note_pass", noted)
+
+
+def insert_markers(business: Business, days: float, count: int) -> None:
+    """Markers of this age."""
+    when = {
+        Kind.SQLITE: f"datetime('now', '-{days} days')",
+        Kind.POSTGRESQL: f"now() - interval '{days} days'",
+        Kind.MYSQL: f"now() - interval {days * 24} hour",
+    }[business.kind]
+    key = {Kind.SQLITE: "CAST('{}' AS BLOB)", Kind.POSTGRESQL: "'{}'::bytea", Kind.MYSQL: "'{}'"}[business.kind]
+    values = ", ".join(f"({key.format(f'{days} {number}')}, {when})" for number in range(count))
+    business.execute(f"INSERT INTO qmq_processed (k, update_at) VALUES {values}")
+
+
+def markers_of(business: Business) -> int:
+    return int(business.rows("SELECT count(*) FROM qmq_processed")[0][0])
+
+
+def test_old_markers_are_deleted_once_in_an_hour_also_by_later_runs(
+    cluster: ThreadedSystem, business: Business, work: Callable[[Callable[[], object]], str]
+) -> None:
+    business.execute(*marker_ddl(business.kind))
+    insert_markers(business, 8, BATCH_ROWS + 5)
+    insert_markers(business, 6, 3)
+    business.insert(content())
+    row = registered(business, marker_table="qmq_processed")
+
+    def cleaned() -> bool:
+        row.refresh_from_db()
+        return row.marker_cleanup_at is not None
+
+    assert work(cleaned) == f"1 database, 1 message sent, {BATCH_ROWS + 5} markers deleted"
+    assert (markers_of(business), row.marker_error, row.marker_error_code) == (3, "", "")
+    before = row.marker_cleanup_at
+    insert_markers(business, 9, 1)
+    tried = passes_of(row)
+    work(lambda: passes_of(row) > tried)
+    row.refresh_from_db()
+    assert (markers_of(business), row.marker_cleanup_at) == (4, before)
+    OutboxDatabase.objects.update(marker_cleanup_at=timezone.now() - timedelta(hours=1))
+    work(lambda: markers_of(business) == 3)
+
+
+def test_a_cleanup_that_takes_too_long_is_continued_by_the_next_pass(
+    cluster: ThreadedSystem,
+    tmp_path: Path,
+    work: Callable[[Callable[[], object]], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(markers, "CLEANUP_SECONDS", 0.0)
+    shop = in_folder(tmp_path)
+    shop.make_tables()
+    shop.execute(*marker_ddl(shop.kind))
+    insert_markers(shop, 8, 2 * BATCH_ROWS + 1)
+    row = registered(shop, marker_table="qmq_processed")
+    work(lambda: passes_of(row) > 0)
+    row.refresh_from_db()
+    assert (markers_of(shop), row.marker_cleanup_at) == (BATCH_ROWS + 1, None), "a batch, and the time was over"
+    work(lambda: not markers_of(shop))
+
+
+@pytest.mark.parametrize("failure", ["table_missing", "table_differs"])
+def test_a_cleanup_that_fails_is_shown_and_rows_are_relayed(
+    cluster: ThreadedSystem, business: Business, work: Callable[[Callable[[], object]], str], failure: str
+) -> None:
+    if failure == "table_differs":
+        business.execute("CREATE TABLE qmq_processed (k varchar(9))")
+    row = registered(business, marker_table="qmq_processed")
+
+    def failed() -> bool:
+        row.refresh_from_db()
+        return bool(row.marker_error)
+
+    work(failed)
+    assert row.marker_error_code == f"database.{failure}"
+    assert row.marker_error.startswith("markers in qmq_processed: ")
+    assert row.marker_cleanup_at is not None
+    business.insert(content())
+    assert work(lambda: not business.statuses()) == "1 database, 1 message sent"
+    assert (numbers(row).unknown, row.error) == (None, "")
+    business.execute("DROP TABLE IF EXISTS qmq_processed", *marker_ddl(business.kind))
+    OutboxDatabase.objects.update(marker_cleanup_at=timezone.now() - timedelta(minutes=5))
+    work(lambda: not failed())
+
+
+@pytest.mark.parametrize("server", ["postgresql_server", "mariadb_server"])
+def test_a_user_that_may_not_delete_markers_can_relay(
+    cluster: ThreadedSystem,
+    request: pytest.FixtureRequest,
+    server: str,
+    work: Callable[[Callable[[], object]], str],
+) -> None:
+    with on_server(request.getfixturevalue(server), f"denied_{os.getpid()}") as business:
+        business.make_tables()
+        business.execute(*marker_ddl(business.kind))
+        with user(business, "SELECT", "INSERT", "UPDATE", "DELETE") as values:
+            business.insert(content())
+            row = registered(business, user=values["user"], marker_table="qmq_processed")
+
+            def failed() -> bool:
+                row.refresh_from_db()
+                return bool(row.marker_error)
+
+            work(failed)
+            assert (row.marker_error_code, row.error) == ("database.access_denied", "")
+            assert business.statuses() == []
+
+
+@pytest.mark.database
+@pytest.mark.parametrize(
+    ("days", "subject_hours", "kept_days"),
+    [(1, None, 3), (1, 24.0 * 10, 10), (5, 24.0 * 2, 5)],
+    ids=["not below the brokers' default", "not below a subject's", "the database's own"],
+)
+def test_markers_are_kept_as_long_as_messages(
+    cluster: ThreadedSystem,
+    tmp_path: Path,
+    work: Callable[[Callable[[], object]], str],
+    days: int,
+    subject_hours: float | None,
+    kept_days: int,
+) -> None:
+    Subject.objects.create(name="orders.kept", retention_hours=subject_hours)
+    shop = in_folder(tmp_path)
+    shop.make_tables()
+    shop.execute(*marker_ddl(shop.kind))
+    for age in (kept_days - 0.1, kept_days + 0.1):
+        insert_markers(shop, age, 1)
+    row = registered(shop, marker_table="qmq_processed", marker_days=days)
+
+    def cleaned() -> bool:
+        row.refresh_from_db()
+        return row.marker_cleanup_at is not None
+
+    assert work(cleaned) == "1 database, 0 messages sent, 1 marker deleted"
+    assert markers_of(shop) == 1
 
 
 def test_a_disabled_database_is_left_alone_within_a_tick(
