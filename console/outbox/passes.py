@@ -58,6 +58,8 @@ class Passed:
     rows_per_second: float | None = None
     """Sent since the last count; None: unknown, or this relay does not lead."""
     failure: DatabaseFailed | None = None
+    is_recovered: bool = False
+    """The pass before it failed."""
     cleaned: Cleaned | None = None
     """None: no cleanup of markers was due."""
 
@@ -220,5 +222,6 @@ class Passes:
             seat.failures += 1
             seat.due_at = now + BACKOFF.pause(seat.failures)
         else:
+            passed = replace(passed, is_recovered=seat.failures > 0)
             seat.failures = 0
         return passed

@@ -23,7 +23,9 @@ def note_pass(passed: Passed, now: datetime) -> None:
         rows.update(error=str(passed.failure)[:ERROR_CHARS_MAX], error_code=passed.failure.code)
         return
     if passed.counts is None:
-        rows.exclude(error_code="").update(**_NO_ERROR)
+        # Passes are frequent: what is stored already is not stored again.
+        if passed.is_recovered:
+            rows.update(**_NO_ERROR)
         return
     counts = passed.counts
     # The digits behind the label only make holders unique.

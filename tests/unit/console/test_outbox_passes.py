@@ -179,9 +179,10 @@ def test_failures_back_off_from_5_to_60_seconds_and_a_success_ends_that(stage: S
         stage.run(1)
     relay.failure = None
     stage.clock.advance(60)
-    stage.run(1)
+    (first,) = stage.run(1)
     stage.clock.advance(EVERY_SECONDS)
-    assert stage.run(1)[0].failure is None
+    (second,) = stage.run(1)
+    assert [(passed.failure, passed.is_recovered) for passed in (first, second)] == [(None, True), (None, False)]
 
 
 def test_what_is_no_failure_of_a_database_is_reported_and_ends_nothing(stage: Stage) -> None:
