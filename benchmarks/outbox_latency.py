@@ -14,12 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psycopg
-import pymysql
-
+from benchmarks.outbox import open_connection
 from qmq.client.middleware import Middleware, OutgoingMessage
 from qmq.errors import SendFailed
-from qmq.outbox.databases import Address, Kind, connect
+from qmq.outbox.databases import Address, connect
 from qmq.outbox.dbapi import Outbox
 from qmq.outbox.dialects import ddl_statements
 from qmq.receipt import Receipt
@@ -43,16 +41,6 @@ class Stored(Middleware):
         if not isinstance(outcome, Receipt):
             raise SystemExit(f"a message was not stored: {outcome}")
         self.at[message.message_id] = time.perf_counter()
-
-
-def open_connection(database: Address) -> Any:
-    if database.kind is Kind.SQLITE:
-        return sqlite3.connect(database.database, check_same_thread=False)
-    if database.kind is Kind.POSTGRESQL:
-        return psycopg.connect(host=database.host, port=database.port, user=database.user, dbname=database.database)
-    return pymysql.connect(
-        host=database.host, port=database.port, user=database.user, database=database.database, ssl_disabled=True
-    )
 
 
 def commit(outbox: Outbox, connection: Any, number: int, committed: dict[str, float], seconds: float) -> None:
