@@ -276,8 +276,8 @@ class Outgoing:
 class _Sent:
     """A message without an outcome, called with it.
 
-    An outage holds many thousands of these, which each full garbage collection of the program visits. So this is the only object
-    of a message, apart from texts and bytes, that is kept until then.
+    During an outage there are many thousands, and each full garbage collection of the program visits them. So this is the only
+    object of a message, apart from texts and bytes, that is kept until then, unless middleware gets the outcome.
     """
 
     __slots__ = ("_key", "_outgoing", "_pending", "_row_id")

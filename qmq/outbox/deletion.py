@@ -16,7 +16,7 @@ DELETED_AT_ONCE = 500
 LINGER_SECONDS = 0.02
 """How long a DELETE waits for more rows."""
 KEPT_ROWS_MAX = 100_000
-"""Rows that are kept in mind while the database does not answer. The relay sends what is beyond it again."""
+"""Rows that wait for a database that does not answer. The relay sends what is beyond it again."""
 PAUSE_SECONDS = 1.0
 """After a DELETE that failed."""
 IDLE_SECONDS = 60.0

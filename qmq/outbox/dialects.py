@@ -237,7 +237,7 @@ class Statements:
         return f"DELETE FROM {self._t} WHERE id IN ({_listed(ids)})"
 
     def delete_sent(self, ids: Iterable[int]) -> str:
-        """Delete those of our own rows whose messages are sent; a value for each ID: the `key_of` its content.
+        """Delete those of our own rows whose messages are sent; a value for each ID: the key of its content (`key_of`).
 
         An ID alone may belong to another message meanwhile: a replica that becomes the primary gives the IDs of rows that it
         lacks to new rows, and so does a database that was restored.

@@ -8,8 +8,11 @@ import pytest
 
 from qmq import Limits, Producer, Receipt, Timeouts
 from qmq.client.outgoing import Outcome
+from qmq.client.sender import SETTLED_AT_ONCE
 from qmq.errors import ClientClosed, QueueFull, SendFailed
 from tests.support.drivers.in_process import SmallSystem, now_ms, small_system, stored_in
+
+UNREACHABLE = Timeouts(connect=1, route=1, delivery=600)
 
 
 def encoded(producer: Producer, numbers: Sequence[int], due_ms: int | None = None) -> list[tuple[str, bytes]]:
@@ -92,8 +95,7 @@ async def test_a_full_queue_takes_all_or_none(tmp_path: Path) -> None:
 
 
 async def test_each_gets_its_outcome_in_time(tmp_path: Path) -> None:
-    timeouts = Timeouts(connect=1, route=1, delivery=600)
-    async with Producer("127.0.0.1:1", timeouts=timeouts) as producer:
+    async with Producer("127.0.0.1:1", timeouts=UNREACHABLE) as producer:
         loop = asyncio.get_running_loop()
         began = loop.time()
         for messages in ([1], [2, 3]):
@@ -101,6 +103,48 @@ async def test_each_gets_its_outcome_in_time(tmp_path: Path) -> None:
             assert [type(outcome) for outcome in outcomes] == [SendFailed] * len(messages)
             assert all(isinstance(outcome, SendFailed) and outcome.retriable for outcome in outcomes)
         assert loop.time() - began < 2 * (5.0 + 1.5)
+
+
+async def test_messages_whose_time_is_over_fail_a_few_in_each_step_of_the_loop() -> None:
+    loop, done = asyncio.get_running_loop(), asyncio.Event()
+    outcomes: list[Outcome] = []
+    after_a_step: list[int] = []
+
+    def settled(outcome: Outcome) -> None:
+        if not outcomes:
+            loop.call_soon(lambda: after_a_step.append(len(outcomes)))
+        outcomes.append(outcome)
+        if len(outcomes) == count:
+            done.set()
+
+    count = 2 * SETTLED_AT_ONCE + 1
+    async with Producer("127.0.0.1:1", timeouts=UNREACHABLE) as producer:
+        for message in encoded(producer, range(count)):
+            producer.send_together("orders", [(*message, settled)], is_delayed=False, seconds=5.0)
+        await done.wait()
+    assert after_a_step == [SETTLED_AT_ONCE]
+
+
+async def test_closing_while_messages_fail_leaves_none_without_an_outcome() -> None:
+    closing: list[asyncio.Task[list[str]]] = []
+    outcomes: list[Outcome] = []
+    count = 4 * SETTLED_AT_ONCE
+
+    def settled(outcome: Outcome) -> None:
+        outcomes.append(outcome)
+        if not closing:
+            closing.append(asyncio.ensure_future(producer.close(timeout=0)))
+            begun.set()
+
+    begun = asyncio.Event()
+    producer = Producer("127.0.0.1:1", timeouts=UNREACHABLE)
+    await producer.start()
+    for message in encoded(producer, range(count)):
+        producer.send_together("orders", [(*message, settled)], is_delayed=False, seconds=5.0)
+    await begun.wait()
+    left = await closing[0]
+    assert 0 < len(left) < count
+    assert len(outcomes) == count
 
 
 async def test_delayed_messages_go_to_a_delay_node(tmp_path: Path) -> None:

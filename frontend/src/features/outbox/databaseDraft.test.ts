@@ -56,7 +56,7 @@ test("the usual port is used where none is given", () => {
   expect(toChange(draft).port).toBe(5432);
 });
 
-test("markers are kept for 7 days if nothing else is said", () => {
+test("markers are kept for 7 days by default", () => {
   const draft = { ...NEW_DATABASE, markerTable: " qmq_processed " };
   expect(toDatabase(draft)).toMatchObject({ marker_table: "qmq_processed", marker_days: 7 });
   expect(toDatabase({ ...draft, markerDays: 30 })).toMatchObject({ marker_days: 30 });
