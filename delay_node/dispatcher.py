@@ -12,7 +12,7 @@ import logging
 from contextlib import suppress
 
 from delay_node.batches import BatchSender
-from delay_node.due_lanes import FRAMES_IN_FLIGHT, BrokerGroupQueue, DueLanes
+from delay_node.due_lanes import BrokerGroupQueue, DueLanes
 from delay_node.hour_reader import READ_BYTES_MAX
 from delay_node.lanes import Lane, Verdict
 from delay_node.store import DelayStore
@@ -214,7 +214,7 @@ class Dispatcher:
         while has_sent:
             has_sent = False
             for group in list(self.lanes.groups.values()):
-                if group.in_flight < FRAMES_IN_FLIGHT and group.queue and (formed := self._send_frame(group)):
+                if group.may_send and group.queue and (formed := self._send_frame(group)):
                     sent, has_sent = sent + formed, True
                     if sent >= SLICE_MESSAGES:
                         sent = 0
@@ -230,7 +230,7 @@ class Dispatcher:
             nonlocal route
             routes = lanes.routes(lane, now)
             mine = next((known for known in routes if known.name == group.name), None)
-            if mine is None or not group.has_room(lane):
+            if mine is None or not group.has_room(lane) or (lane.is_probing and lane in served):
                 return Verdict.LEAVE
             if len(routes) > 1 and (preferred := lanes.preferred(lane, routes)) is not group:
                 if preferred.queue.add(lane):
@@ -238,9 +238,9 @@ class Dispatcher:
                 return Verdict.SKIP
             route = route or mine
             served[lane] = None
-            return Verdict.SERVE
+            return Verdict.PROBE if lane.is_probing or group.is_probing else Verdict.SERVE
 
-        items = group.queue.take(judge)
+        items = group.queue.take_probe(judge, group.rejections) if group.is_probing else group.queue.take(judge)
         if route is None or not items:
             if served:
                 # Their turns are used up by large messages; the next pass gives them new ones.
