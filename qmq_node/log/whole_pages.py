@@ -1,4 +1,4 @@
-"""Writes of whole pages at the end of a file: the kernel reads a page before it writes a part of it, which an unreadable page fails."""
+"""Writes of whole pages at the end of a file: before a part of a page is written, the kernel reads it, which may fail."""
 
 from collections.abc import Sequence
 
