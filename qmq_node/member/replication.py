@@ -260,8 +260,7 @@ class Replication(Part):
         """Sends may be accepted again, or no longer: handle those that wait for slaves, and let metaservers know."""
         if not self.is_serving:
             return
-        if self._storage.committer.on_confirmed is not None:
-            self._storage.committer.on_confirmed()
+        self._storage.committer.resume_sends()
         leading = self.member.leading
         reported = not self._registration.refuse_sends(), leading.in_sync.unreachable if leading is not None else ()
         if reported != self._reported:

@@ -104,7 +104,9 @@ class Registration(Part):
         option = self._options.message_bytes_max
         bytes_max = self._storage.log.gather.record_bytes_max - RECORD_HEAD_BYTES_MAX
         limits = EntryLimits(min(option, bytes_max), min(option + SENT_BACK_BYTES, bytes_max))
-        return Admission(self.refuse_sends, self.send_gate, limits, lambda: self.may_answer_sends())
+        return Admission(
+            self.refuse_sends, self.send_gate, limits, lambda: self.may_answer_sends(), self._storage.awaits_segment
+        )
 
     def refuse_sends(self) -> Reason:
         """Why sends are refused now; "" when they are accepted. Stored messages are processed in either case."""
@@ -119,7 +121,7 @@ class Registration(Part):
             return _refused(Reason.of(Code.LOG_CORRUPTED))
         if storage.write_watch.is_stuck:
             return _refused(Reason.of(Code.WRITE_WAITS, seconds=round(storage.write_watch.stuck_seconds, 1)))
-        return storage.space.lacks_space() or self.slaves_refuse()
+        return storage.lacks_space() or self.slaves_refuse()
 
     # --- metaservers -------------------------------------------------------------------------------------------------
 

@@ -52,6 +52,8 @@ class Admission:
     bytes_max: EntryLimits
     may_answer: Callable[[], bool] = lambda: True
     """Whether a send that every in-sync member has stored may be answered: enough members are in sync."""
+    awaits_segment: Callable[[], bool] = lambda: False
+    """Whether sends wait because the log's next segment is being created."""
 
 
 @dataclass(eq=False, repr=False)
@@ -77,6 +79,7 @@ class SendHandler(ABC):
         self._refuse_sends = admission.refuse_sends
         self._send_gate = admission.send_gate
         self._may_answer = admission.may_answer
+        self._awaits_segment = admission.awaits_segment
         self._scanner = BatchScanner(admission.bytes_max)
         self._waiting: dict[Connection, deque[Frame]] = {}
         """Sends that wait, by connection; those of a closed connection are dropped."""
@@ -95,18 +98,20 @@ class SendHandler(ABC):
         """Whether too much waits for the disk."""
         return self._log.gather.pending_bytes > UNSYNCED_BYTES_MAX
 
-    def _is_over(self) -> bool:
+    def _must_wait(self) -> bool:
         committer = self._committer
-        return committer.is_replicated and committer.unconfirmed_bytes > UNCONFIRMED_BYTES_MAX
+        is_over = committer.is_replicated and committer.unconfirmed_bytes > UNCONFIRMED_BYTES_MAX
+        return is_over or self._awaits_segment()
 
     def resume(self) -> None:
-        """Handle sends that wait, those of each connection in order, as far as the high watermark allows, or as sends are refused.
+        """Handle sends that wait, those of each connection in order, as far as the high watermark and the log's space allow, or as
+        sends are refused.
 
         To be called when either has changed.
         """
         waiting, left = self._waiting, RESUMED_PER_CONFIRMATION
         # Without anything unconfirmed no further call would come.
-        while waiting and (left > 0 or not self._committer.waiting) and (not self._is_over() or self._refuse_sends()):
+        while waiting and (left > 0 or not self._committer.waiting) and (not self._must_wait() or self._refuse_sends()):
             connection, frames = next(iter(waiting.items()))
             frame = frames.popleft()
             left -= 1
@@ -127,7 +132,7 @@ class SendHandler(ABC):
 
     def handle(self, connection: Connection, frame: Frame) -> None:
         """Store a batch and answer it once it is on disk. Raises ProtocolError if it can't be decoded; nothing is stored then."""
-        if self._waiting or self._is_over():
+        if self._waiting or self._must_wait():
             self._wait(connection, frame)
         else:
             self._handle_now(connection, frame)
