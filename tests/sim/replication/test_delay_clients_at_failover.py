@@ -150,7 +150,7 @@ async def test_a_reschedule_whose_answer_was_lost_keeps_the_time_of_the_first_re
 async def test_a_bulk_cancel_whose_answer_was_lost_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     async with delay_group() as (scene, messages):
         killed_before_the_answer(monkeypatch, "cancel_matching", lambda: scene.hosts["d1-a"])
-        with pytest.raises(QmqError, match="the connection to .* ended"):
+        with pytest.raises(QmqError, match=r"the connection to .* ended"):
             await messages.cancel_matching("orders")
         await eventually_async(lambda: scene.master is scene.hosts["d1-b"], 60)
         # One that was not sent is: the new master is used although the address of the former one is known.
@@ -163,7 +163,7 @@ async def test_a_request_is_repeated_for_a_limited_time() -> None:
         for host in scene.hosts.values():
             host.kill()
         began = running_loop().now
-        with pytest.raises(QmqError, match="delay group d1: .*(ended|refused|no master)"):
+        with pytest.raises(QmqError, match=r"delay group d1: .*(ended|refused|no master)"):
             await messages.cancel("m1")
         assert REPEAT_SECONDS - 1 <= running_loop().now - began <= REPEAT_SECONDS + 1
 
@@ -172,7 +172,7 @@ async def test_a_group_without_slaves_is_not_waited_for() -> None:
     async with delay_group(members=1) as (scene, messages):
         scene.hosts["d1-a"].kill()
         began = running_loop().now
-        with pytest.raises(QmqError, match="delay group d1: .*(ended|refused|no master)"):
+        with pytest.raises(QmqError, match=r"delay group d1: .*(ended|refused|no master)"):
             await messages.cancel("m1")
         assert running_loop().now - began < 1
 
