@@ -67,6 +67,10 @@ class BatchSender:
         hour = self._store.hours.get(hour_of(ref))
         return hour is not None and hour.states is not None and self._store.state(ref) in (State.PENDING, State.CLAIMED)
 
+    def disconnect(self, master: str) -> None:
+        """End the connection to the former master of a broker group. What is in flight to it is uncertain, and is sent again."""
+        self._pool.disconnect(master)
+
     def start(self, items: list[Item], lanes: list[Lane], route: BrokerGroupRoute, group: BrokerGroupQueue) -> None:
         """Send messages of these lanes in one batch."""
         group.in_flight += 1

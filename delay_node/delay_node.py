@@ -98,6 +98,7 @@ class DelayServing(NodeServing):
         self.dispatcher = self.metrics.dispatcher = Dispatcher(self._data.store, self._data.trusted, lanes, sender)
         self._data.store.placer.on_near = self.dispatcher.due_added
         self.session.on_change = self.dispatcher.routes_changed
+        self.session.on_master_changed = self.dispatcher.master_changed
         self.handlers = self.metrics.handlers = Handlers(
             rejections, counters, sends, self.queries, self.changes, bulk_reads, self.dispatcher, self._node.supervisor
         )

@@ -57,6 +57,8 @@ class Dispatcher:
         self.frontier_ms: int | None = None
         """Nothing due from here on is delivered yet: an hour that begins here is still being read."""
         self._next_at_ms: int | None = None
+        self._former_masters: dict[str, None] = {}
+        """Addresses whose broker groups have another master, until the next pass."""
 
     def due_added(self, due_ms: int) -> None:
         """Continue in time for a message that was added to the wheel."""
@@ -65,6 +67,12 @@ class Dispatcher:
 
     def wake(self) -> None:
         """Continue after a change: an hour was read, the clock was confirmed, a batch ended."""
+        self._wake.set()
+
+    def master_changed(self, subject: str, client_type: int, former: str) -> None:
+        """A broker group has another master: send what is in flight to the former one again. It may hang, and never answer."""
+        # Not here: answers that arrived before are read first.
+        self._former_masters[former] = None
         self._wake.set()
 
     def routes_changed(self, subject: str, client_type: int) -> None:
@@ -86,6 +94,8 @@ class Dispatcher:
             began = loop.time()
             if self.sender.failure is not None:
                 raise self.sender.failure
+            while self._former_masters:
+                self.sender.disconnect(self._former_masters.popitem()[0])
             has_more = self.lanes.resume(began)
             # Overdue messages in lanes get memory before those that the wheel still holds.
             has_more = await self._refill() or has_more
