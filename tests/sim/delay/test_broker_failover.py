@@ -9,9 +9,9 @@ import pytest
 from delay_node.delay_node import DelayNode
 from delay_node.due_lanes import FRAMES_IN_FLIGHT
 from delay_node.lanes import FRAME_MESSAGES
+from tests.sim.replication.failures import FAILURES, address_of, fail
 from tests.sim.replication.groups import Group
 from tests.sim.replication.pair import client_of
-from tests.sim.replication.test_clients_at_failover import FAILURES, address_of, fail
 from tests.sim.world.cluster import Cluster
 from tests.sim.world.loop import running_loop
 from tests.support.drivers.in_process import delayed, now_ms

@@ -15,8 +15,8 @@ from qmq import DelayedMessages
 from qmq.client.delay_groups import GROUPS_SECONDS, REPEAT_SECONDS
 from qmq.errors import LogError, QmqError
 from qmq.protocol.delayed import ChangeDelayedRequest, ChangeDelayedResponse, Outcome
+from tests.sim.replication.failures import FAILURES, fail
 from tests.sim.replication.pair import client_of
-from tests.sim.replication.test_clients_at_failover import FAILURES, fail
 from tests.sim.world.cluster import SMALL, SYNC_SECRET, Cluster, Host
 from tests.sim.world.loop import running_loop
 from tests.support.drivers.in_process import delayed, now_ms
