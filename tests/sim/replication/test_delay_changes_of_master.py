@@ -74,9 +74,16 @@ async def watched(cluster: Cluster, sent: list[Message], within_ms: int) -> Coun
     return Counter(message.message_id for message in arrived(cluster) if message.message_id in due)
 
 
+def slow_down(cluster: Cluster) -> None:
+    """From now on frames are on their way to the broker at any moment."""
+    for host in cluster.members("g1").values():
+        host.weather.sync_seconds = 0.2
+
+
 async def test_a_switch_over_repeats_nothing_and_delays_little() -> None:
     async with delay_group() as (cluster, master):
         sent = await scheduled(master)
+        slow_down(cluster)
         watching = asyncio.create_task(watched(cluster, sent, 2_000))
         await asyncio.sleep(1.0 + SPREAD_MS / 2000)
         switching = asyncio.create_task(master.replication.switch_over(""))
@@ -89,6 +96,7 @@ async def test_a_switch_over_repeats_nothing_and_delays_little() -> None:
 async def test_a_master_that_stops_repeats_nothing() -> None:
     async with delay_group() as (cluster, master):
         sent, host = await scheduled(master), serving(cluster)
+        slow_down(cluster)
         watching = asyncio.create_task(watched(cluster, sent, 2_000))
         await asyncio.sleep(1.0 + SPREAD_MS / 2000)
         stopping = asyncio.create_task(host.stop())
@@ -123,7 +131,8 @@ async def test_what_is_claimed_is_too_late_to_cancel_after_a_failover() -> None:
             assert await client.send(delayed(1, due), delayed(2, due + 3_600_000)) == {}
         assert broker.process is not None
         broker.process.pause()
-        await eventually_async(lambda: master.store.counters.claimed == 2, 10)
+        # The frame has left.
+        await eventually_async(lambda: master.serving.dispatcher.sender.counters.batches == 2, 10)
         serving(cluster).kill()
 
         def successor() -> DelayNode | None:
@@ -139,3 +148,16 @@ async def test_what_is_claimed_is_too_late_to_cancel_after_a_failover() -> None:
         assert (late.outcome, done.outcome) == (Outcome.TOO_LATE, Outcome.DONE)
         broker.process.resume()
         await eventually_async(lambda: "m1" in {message.message_id for message in arrived(cluster)}, 60)
+
+
+async def test_nothing_is_sent_before_all_in_sync_members_have_the_claim() -> None:
+    async with delay_group() as (cluster, master):
+        slave = next(host for host in cluster.delay_nodes if host.server is not master)
+        async with connected(master) as client:
+            assert await client.send(delayed(1, now_ms() + 500)) == {}
+        cluster.network.cut(serving(cluster).name, slave.name)
+        await asyncio.sleep(1.5)
+        assert len(cluster.database.stored.groups["d1"].membership.in_sync) == 2
+        assert len(arrived(cluster)) == 1, "only what was sent before"
+        cluster.network.heal()
+        await eventually_async(lambda: len(arrived(cluster)) == 2, 60)
