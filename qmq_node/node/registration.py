@@ -105,11 +105,16 @@ class Registration(Part):
         bytes_max = self._storage.log.gather.record_bytes_max - RECORD_HEAD_BYTES_MAX
         limits = EntryLimits(min(option, bytes_max), min(option + SENT_BACK_BYTES, bytes_max))
         return Admission(
-            self.refuse_sends, self.send_gate, limits, lambda: self.may_answer_sends(), self._storage.awaits_segment
+            self._refuse_sends, self.send_gate, limits, lambda: self.may_answer_sends(), self._storage.awaits_segment
         )
 
     def refuse_sends(self) -> Reason:
         """Why sends are refused now; "" when they are accepted. Stored messages are processed in either case."""
+        refused = self._refuse_sends()
+        return NO_REASON if self._storage.awaits_segment(refused) else refused
+
+    def _refuse_sends(self) -> Reason:
+        """As `refuse_sends`, also while sends only wait."""
         storage = self._storage
         if refused := self.role_refuses():
             return _refused(refused)
@@ -121,7 +126,7 @@ class Registration(Part):
             return _refused(Reason.of(Code.LOG_CORRUPTED))
         if storage.write_watch.is_stuck:
             return _refused(Reason.of(Code.WRITE_WAITS, seconds=round(storage.write_watch.stuck_seconds, 1)))
-        return storage.lacks_space() or self.slaves_refuse()
+        return storage.space.lacks_space() or self.slaves_refuse()
 
     # --- metaservers -------------------------------------------------------------------------------------------------
 

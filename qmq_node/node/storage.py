@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from qmq.errors import CommitNotApplied
 from qmq.net.open_files import FileBudget
-from qmq.protocol.reasons import NO_REASON, Code, Reason
+from qmq.protocol.reasons import Code, Reason
 from qmq_node.commits.checkpointing import Checkpointing, CheckpointWriter
 from qmq_node.commits.committer import Committer
 from qmq_node.commits.log_space import LogSpace, SegmentRemoval
@@ -162,14 +162,10 @@ class Storage(Part):
             return f"the message log failed: {self.committer.failed}"
         return ""
 
-    def lacks_space(self) -> Reason:
-        """Why sends are rejected for lack of space; "" when there is space, or when they wait for the next segment."""
-        return NO_REASON if self.awaits_segment() else self.space.lacks_space()
-
-    def awaits_segment(self) -> bool:
-        """Whether sends wait because the next segment is being created: what is left is for acks. After STUCK_SECONDS they are
-        rejected, so that producers use other broker groups."""
-        return not self._segment_watch.is_stuck and self._awaited_segment() is not None
+    def awaits_segment(self, reason: Reason) -> bool:
+        """Whether sends that are refused for this reason wait instead, because the next segment is being created. After
+        STUCK_SECONDS they are rejected, so that producers use other broker groups."""
+        return reason.code == Code.NO_SEGMENT and not self._segment_watch.is_stuck
 
     def _awaited_segment(self) -> int | None:
         """The base of the segment behind the last one, if sends can't continue without it and there may be space for it."""

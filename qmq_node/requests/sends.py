@@ -10,6 +10,7 @@ from qmq.protocol.codes import ResponseCode, SendResult
 from qmq.protocol.commands import SendFailure, encode_send_response
 from qmq.protocol.frames import Frame
 from qmq.protocol.raw import RawView
+from qmq.protocol.reasons import Reason
 from qmq.protocol.scan import BatchScanner, EntryLimits, Run
 from qmq_node.commits.committer import Committer
 from qmq_node.log.log import SegmentedLog
@@ -45,15 +46,15 @@ class SendCounters(RequestCounters):
 class Admission:
     """What decides whether messages are accepted."""
 
-    refuse_sends: Callable[[], str]
+    refuse_sends: Callable[[], Reason]
     """Why all sends are refused at the moment (read only, disk full); "" when they are accepted."""
     send_gate: SendGate
     """Which subjects' messages are refused though."""
     bytes_max: EntryLimits
     may_answer: Callable[[], bool] = lambda: True
     """Whether a send that every in-sync member has stored may be answered: enough members are in sync."""
-    awaits_segment: Callable[[], bool] = lambda: False
-    """Whether sends wait because the log's next segment is being created."""
+    awaits_segment: Callable[[Reason], bool] = lambda reason: False
+    """Whether sends that are refused for this reason wait instead, because the log's next segment is being created."""
 
 
 @dataclass(eq=False, repr=False)
@@ -98,10 +99,14 @@ class SendHandler(ABC):
         """Whether too much waits for the disk."""
         return self._log.gather.pending_bytes > UNSYNCED_BYTES_MAX
 
-    def _must_wait(self) -> bool:
+    def _is_over(self) -> bool:
         committer = self._committer
-        is_over = committer.is_replicated and committer.unconfirmed_bytes > UNCONFIRMED_BYTES_MAX
-        return is_over or self._awaits_segment()
+        return committer.is_replicated and committer.unconfirmed_bytes > UNCONFIRMED_BYTES_MAX
+
+    def _may_continue(self) -> bool:
+        """Whether sends that wait can be stored, or are refused."""
+        refused = self._refuse_sends()
+        return not self._awaits_segment(refused) and (bool(refused) or not self._is_over())
 
     def resume(self) -> None:
         """Handle sends that wait, those of each connection in order, as far as the high watermark and the log's space allow, or as
@@ -111,7 +116,7 @@ class SendHandler(ABC):
         """
         waiting, left = self._waiting, RESUMED_PER_CONFIRMATION
         # Without anything unconfirmed no further call would come.
-        while waiting and (left > 0 or not self._committer.waiting) and (not self._must_wait() or self._refuse_sends()):
+        while waiting and (left > 0 or not self._committer.waiting) and self._may_continue():
             connection, frames = next(iter(waiting.items()))
             frame = frames.popleft()
             left -= 1
@@ -132,14 +137,17 @@ class SendHandler(ABC):
 
     def handle(self, connection: Connection, frame: Frame) -> None:
         """Store a batch and answer it once it is on disk. Raises ProtocolError if it can't be decoded; nothing is stored then."""
-        if self._waiting or self._must_wait():
+        if self._waiting or self._is_over():
             self._wait(connection, frame)
         else:
             self._handle_now(connection, frame)
 
     def _handle_now(self, connection: Connection, frame: Frame) -> None:
-        runs, failures = self._scanner.scan(frame.buffer, frame.body_at, frame.body_at + len(frame.body))
         refused = self._refuse_sends()
+        if refused and self._awaits_segment(refused):
+            self._wait(connection, frame)
+            return
+        runs, failures = self._scanner.scan(frame.buffer, frame.body_at, frame.body_at + len(frame.body))
         if refused or self.is_busy():
             result = SendResult.STORE_ERROR if refused else SendResult.BROKER_BUSY
             for run in runs:

@@ -15,6 +15,7 @@ from broker_node.storage.actions import StartReason
 from qmq.errors import NoSpace
 from qmq.protocol.codes import Command, ResponseCode, SendResult
 from qmq.protocol.extensions import LeaveGroupRequest
+from qmq.protocol.reasons import Code
 from qmq_node.commits.write_watch import CHECK_SECONDS, STUCK_SECONDS
 from qmq_node.requests import sends
 from tests.sim.world.loop import running_loop
@@ -236,7 +237,7 @@ async def test_sends_wait_a_limited_time_for_a_segment_that_is_not_created(tmp_p
         assert not await client.send(message(0, size=SIZE))
         await eventually_async(lambda: broker.log.gather.prepared_bytes > 0)
         hold, stored = True, 1
-        while broker.storage.awaits_segment() is False:
+        while broker.storage.space.lacks_space().code != Code.NO_SEGMENT:
             assert not await client.send(message(stored, size=SIZE))
             stored += 1
         began = loop.time()
