@@ -12,7 +12,7 @@ from delay_node.store import DelayStore, Subjects
 from qmq.errors import LogError
 from qmq_node.commits.checkpointing import CheckpointDraft
 from qmq_node.log.append_file import AppendFile
-from qmq_node.log.checkpoint import Checkpoint, CheckpointStore, as_number, as_text
+from qmq_node.log.checkpoint import Checkpoint, CheckpointStore, as_number, as_text, decode_checkpoint
 from qmq_node.log.replay import LogMemory
 
 CHECKPOINT_NAME = "delay"
@@ -23,6 +23,7 @@ SLICE_NAMES = 2_000
 """New names of subjects that are encoded before other work has its turn: some 5 ms."""
 _HOUR = Struct(">IIQIIIIQ")
 """hour, count, data bytes, dispatch entries, gone, refused, lost, log offset of its first record."""
+_LOST = 6
 _HOUR_1 = Struct(">IIQIIII")
 """In format 1, which had no log offset."""
 
@@ -50,11 +51,11 @@ class StateEncoder:
 
     def encode_names(self) -> bool:
         """Encode up to SLICE_NAMES new names, and return whether there are more. Names are never removed or changed."""
-        names = self._store.subjects.names
-        for name in names[self._names_count : self._names_count + SLICE_NAMES]:
+        subjects = self._store.subjects
+        for name in subjects.names[self._names_count : min(subjects.placed, self._names_count + SLICE_NAMES)]:
             self._names += b"," * bool(self._names) + json.dumps(name).encode()
             self._names_count += 1
-        return self._names_count < len(names)
+        return self._names_count < subjects.placed
 
     def encode(self) -> list[bytes]:
         """Return the state, in parts; ended hours are left out."""
@@ -69,7 +70,7 @@ class StateEncoder:
         head = {
             "format": CHECKPOINT_FORMAT,
             "hours": len(rows),
-            "records_end": store.log.gather.records_end,
+            "records_end": store.log.watermark.position.offset,
             **LogMemory.encode(store.log),
         }
         return [
@@ -103,6 +104,28 @@ def restore_state(store: DelayStore, checkpoint: Checkpoint) -> LogMemory:
     except (ValueError, LookupError, TypeError, RecursionError, StructError) as error:
         # Its CRC matched: another program wrote it.
         raise LogError(f"the checkpoint's state can't be read: {error}", code="log.format_unknown") from error
+
+
+def save_copied(files: CheckpointStore, data: bytes) -> tuple[int, int]:
+    """Save the checkpoint of another member as the one of this node. What that member has lost is not lost here.
+
+    Returns the log offset where it stands, and the one up to which it may hold records.
+
+    Raises:
+        LogError: it can't be read.
+        OSError: nothing is lost, try again.
+    """
+    found = decode_checkpoint(data)
+    if not isinstance(found, Checkpoint):
+        raise LogError(f"the checkpoint of the master: {found}", code="log.damaged")
+    line, _, rows = found.state.partition(b"\n")
+    try:
+        records_end = as_number(json.loads(line)["records_end"])
+        counted = [_HOUR.pack(*row[:_LOST], 0, *row[_LOST + 1 :]) for row in _HOUR.iter_unpack(rows)]
+    except (ValueError, LookupError, TypeError, RecursionError, StructError) as error:
+        raise LogError(f"the checkpoint of the master can't be read: {error}", code="log.format_unknown") from error
+    files.save([line, b"\n", *counted], found.log_position, found.synced_to)
+    return found.log_position.offset, records_end
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +178,7 @@ class DelayCheckpoints:
         self._removed = [hour for hour in self._removed if hour.number not in hours]
         draft = DelayDraft(
             self._encoder.encode(), log.watermark.position, min(log.synced_end, log.high_watermark),
-            log.gather.records_end,
+            log.watermark.position.offset,
             list(hours.dirty), list(hours.ended), list(self._removed),
         )  # fmt: skip
         self._taken_bytes = 0

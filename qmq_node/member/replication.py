@@ -111,6 +111,11 @@ class Replication(Part):
         return self.shell.boot_id
 
     @property
+    def is_no_master(self) -> bool:
+        """Whether the node was the master, and another one leads or will lead: what it writes to its log from now on is lost."""
+        return self.shell.has_ended or (self.shell.switch_overs is not None and self.shell.switch_overs.has_resigned)
+
+    @property
     def log(self) -> SegmentedLog:
         """The log of the node."""
         return self._storage.log
@@ -163,6 +168,7 @@ class Replication(Part):
         self.shell.log_problem = str(storage.log.failed or "")
         self.shell.applying = Applying(storage.log, self._store.replay)
         storage.make_checkpoints()
+        storage.checkpoints.on_saved = self.shell.applying.continue_applying
         storage.checkpoints.start()
         await node.server.bind()
         await self._open_sync_port()
