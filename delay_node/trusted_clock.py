@@ -10,6 +10,7 @@ when it began, u32 CRC of both. Without the file there is nothing to compare wit
 """
 
 from dataclasses import dataclass
+from math import ceil
 from struct import Struct
 
 from qmq.clock import Clock
@@ -119,7 +120,8 @@ class TrustedClock:
                 self.steps_refused += 1
             # The time of a group may step back below it; a restart would take that for a clock that has returned.
             since_ms = int(vouched_ms) if self.held is None else min(self.held.since_ms, int(vouched_ms))
-            self.held = HeldStep(int(ahead_ms), since_ms)
+            # Rounded up: the next process may be late by the rest, not early.
+            self.held = HeldStep(ceil(ahead_ms), since_ms)
             self._behind_since = None
             return int(vouched_ms)
         self.held = None

@@ -94,7 +94,7 @@ async def test_a_statement_is_of_the_moment_when_its_frame_is_sent() -> None:
 async def test_a_slave_takes_the_time_of_each_frame_with_the_moment_of_its_arrival() -> None:
     master, time = ScriptedMaster(master_log()), Recorded()
     master.time = StatedTime(5_000, 7)
-    async with following(master, group_time=time) as slave:
+    async with following(master, group_time=time):
         assert master.requests[0].requests_time
         for n, commits in enumerate(commits_of(master.log)):
             master.time = StatedTime(5_000 + n, n)
