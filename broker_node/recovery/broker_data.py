@@ -85,6 +85,10 @@ class BrokerData:
     def checkpoint_store(self) -> CheckpointStore:
         return CheckpointStore(self._machine.disk, self._paths.checkpoint, CHECKPOINT_NAME)
 
+    @property
+    def state_files(self) -> None:
+        return None
+
     def clear(self) -> None:
         clear_store(self._machine.disk, self._paths)
 

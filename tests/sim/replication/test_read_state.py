@@ -24,15 +24,16 @@ from tests.support.drivers.in_process import machine
 
 IDENTITY = FollowerIdentity("g1", "b", "boot", None, 3, "00000000-0000-4000-8000-000000000003", "")
 STATE = bytes(range(250)) * 4
+LOG_ID = "0123456789abcdef"
 Answer = Callable[[ReadCopyRequest], ReadCopyResponse | Refusal]
 
 
 def good(request: ReadCopyRequest) -> ReadCopyResponse:
     """300 bytes at a time."""
-    return ReadCopyResponse(77, len(STATE), STATE[request.begin : request.begin + 300])
+    return ReadCopyResponse(77, len(STATE), STATE[request.begin : request.begin + 300], LOG_ID)
 
 
-async def read(answer: Answer) -> tuple[bytes, list[tuple[int, int]], list[ReadCopyRequest]]:
+async def read(answer: Answer) -> tuple[tuple[bytes, str], list[tuple[int, int]], list[ReadCopyRequest]]:
     """What is read from a master that answers like this, the progress, and the requests."""
     requests: list[ReadCopyRequest] = []
     progress: list[tuple[int, int]] = []
@@ -55,8 +56,8 @@ async def read(answer: Answer) -> tuple[bytes, list[tuple[int, int]], list[ReadC
 
 
 async def test_a_state_is_read_piece_by_piece() -> None:
-    data, progress, requests = await read(good)
-    assert data == STATE
+    (data, log_id), progress, requests = await read(good)
+    assert (data, log_id) == (STATE, LOG_ID)
     assert progress == [(300, 1000), (600, 1000), (900, 1000), (1000, 1000)]
     assert [(request.position, request.begin) for request in requests] == [(0, 0), (77, 300), (77, 600), (77, 900)]
     assert {(r.broker_group, r.node_id, r.epoch, r.promotion_id) for r in requests} == {
