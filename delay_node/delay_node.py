@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
@@ -14,6 +15,7 @@ from delay_node.dispatcher import Dispatcher
 from delay_node.due_lanes import DueLanes
 from delay_node.errors import LimitReached
 from delay_node.handlers import HandlerCounters, Handlers
+from delay_node.hour import Hour
 from delay_node.metrics import DelayMetrics
 from delay_node.options import DelayOptions
 from delay_node.queries import Queries
@@ -21,7 +23,7 @@ from delay_node.recovery import open_store
 from delay_node.sends import DelaySends
 from delay_node.store import DelayStore
 from delay_node.trusted_clock import HeldStep, HeldStepFile, TrustedClock
-from qmq.errors import SettingError
+from qmq.errors import NoSpace, SettingError
 from qmq.net.open_files import FileBudget
 from qmq.net.pool import Pool
 from qmq.net.session import MetaSession
@@ -48,6 +50,8 @@ RULES_SHOWN_MAX = 1_000
 """Subjects whose rules `/stats` lists."""
 PROBLEMS_SHOWN_MAX = 20
 """Subjects with undeliverable messages that `/stats` lists."""
+ENDED_HOURS_MAX = 10_000
+"""Hours that end with one record; the next second ends further ones."""
 UNWRITTEN_FACTOR = 4
 """Sends are answered busy when this many times `checkpoint_bytes` of the schedule wait to be written."""
 
@@ -108,7 +112,7 @@ class DelayServing(NodeServing):
         options = self._options
         self.metrics = DelayMetrics(self._node, self._data.store, self._data.trusted)
         delay_max_ms = round(options.delay_max_days * DAY_MS)
-        self.queries = Queries(self._data.store)
+        self.queries = Queries(self._data.store, self._storage.committer.synced)
         self.changes = Changes(
             self._data.store, self.queries, self._storage.committer, self._data.trusted, delay_max_ms
         )
@@ -227,17 +231,23 @@ class DelayServing(NodeServing):
         self.dispatcher.frontier_ms = None
 
     def _close_hours(self) -> None:
-        """Close hours that are past and have nothing left to do; the next checkpoint removes the files of old ones."""
+        """Close hours that are past and have nothing left to do; end old ones, whose files checkpoints then remove."""
         now_ms = self._data.trusted.now_ms()
         keep_ms = round(self._options.keep_hours * 3_600_000)
+        ended: list[Hour] = []
         for hour in self._data.store.hours.before(now_ms):
             if not hour.is_complete or hour.end_ms >= now_ms or hour.opening.locked() or hour.users:
                 continue
             if hour.end_ms + keep_ms < now_ms:
-                self._data.store.hours.finished.add(hour.number)
+                ended.append(hour)
             elif hour.is_near:
                 hour.is_near = False
                 hour.close()
+        if ended:
+            # Without space for the record they stay.
+            with suppress(NoSpace):
+                self._data.store.end_hours(ended[:ENDED_HOURS_MAX], now_ms)
+                self._storage.committer.kick()
 
     def restrictions(self) -> dict[str, str]:
         """`clock` while a step of the wall clock is not accepted: a restart would change nothing."""

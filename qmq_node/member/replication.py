@@ -21,7 +21,7 @@ from aiohttp import web
 from qmq.errors import SettingError
 from qmq.net.node_secret import NodeSecret
 from qmq.net.open_files import FileBudget
-from qmq.protocol.codes import BrokerGroupState, ReplicaRole, Role
+from qmq.protocol.codes import SLAVE_ROLES, BrokerGroupState, ReplicaRole
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse, SlaveEnd
 from qmq.protocol.frames import Frame
 from qmq.protocol.reasons import NO_REASON, Code, Reason
@@ -305,7 +305,7 @@ class Replication(Part):
         silent = follower.silent_seconds if follower is not None else None
         return replace(
             request,
-            role=Role.MASTER if self.is_serving else Role.SLAVE,
+            role=self._node.role if self.is_serving else SLAVE_ROLES[self._node.role],
             state=request.state if self.is_serving else BrokerGroupState.OFFLINE,
             boot_id=self.boot_id,
             sync_address=f"{options.advertise_host or options.host}:{self.sync_port}",

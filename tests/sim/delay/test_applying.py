@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from delay_node.recovery import open_store, recount
+from delay_node.recovery import open_store
 from delay_node.store import DelayStore
 from qmq_node.commits.applying import Applying
 from qmq_node.log.copied_log import CopiedLog
@@ -34,8 +34,7 @@ def replayed(disk: MemoryDisk, high_watermark: int) -> DelayStore:
 
 
 def state_of(store: DelayStore) -> dict[str, Any]:
-    """Everything that follows from the log, after the counters were taken again as at a promotion."""
-    recount(store)
+    """Everything that follows from the log."""
     return {
         "names": store.subjects.names,
         "totals": (store.pending, store.refused),
@@ -45,7 +44,7 @@ def state_of(store: DelayStore) -> dict[str, Any]:
                 hour.schedule.read_index(0, hour.schedule.count).tobytes(),
                 hour.schedule.data.read(0, hour.schedule.data.end),
                 hour.dispatch.read(0, hour.dispatch.count)[0].tobytes(),
-                (hour.gone, hour.refused, hour.lost, hour.schedule.next_number),
+                (hour.gone, hour.refused, hour.lost, hour.schedule.next_number, hour.begins_at),
             )
             for number, hour in sorted(store.hours.items())
         },
