@@ -6,13 +6,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from struct import Struct
 from struct import error as StructError
+from typing import Any, NamedTuple
 
 from delay_node.hour import Hour, Hours
 from delay_node.store import DelayStore, Subjects
 from qmq.errors import LogError
 from qmq_node.commits.checkpointing import CheckpointDraft
 from qmq_node.log.append_file import AppendFile
-from qmq_node.log.checkpoint import Checkpoint, CheckpointStore, as_number, as_text
+from qmq_node.log.checkpoint import Checkpoint, CheckpointStore, as_number, as_text, decode_checkpoint
 from qmq_node.log.replay import LogMemory
 
 CHECKPOINT_NAME = "delay"
@@ -81,8 +82,34 @@ class StateEncoder:
         ]
 
 
-def restore_state(store: DelayStore, checkpoint: Checkpoint) -> LogMemory:
-    """Fill an empty store from a checkpoint; what it remembers of the log. Raises LogError for one of another version."""
+class HourRow(NamedTuple):
+    """What a checkpoint counts of an hour."""
+
+    hour: int
+    messages: int
+    data_bytes: int
+    dispatch_count: int
+    gone: int
+    refused: int
+    lost: int
+    begins_at: int = 0
+
+    def encode(self) -> bytes:
+        """Return the row as a checkpoint of the present format has it."""
+        return _HOUR.pack(*self)
+
+
+class DelayState(NamedTuple):
+    """The state of a checkpoint, decoded."""
+
+    head: dict[str, Any]
+    subjects: list[str]
+    hours: list[HourRow]
+    memory: LogMemory
+
+
+def decode_state(checkpoint: Checkpoint) -> DelayState:
+    """Return the state of a checkpoint. Raises LogError for one of another version."""
     line, _, rows = checkpoint.state.partition(b"\n")
     try:
         head = json.loads(line)
@@ -95,14 +122,40 @@ def restore_state(store: DelayStore, checkpoint: Checkpoint) -> LogMemory:
         row = _HOUR_1 if found == 1 else _HOUR
         if head["hours"] * row.size != len(rows):
             raise ValueError(f"{len(rows)} bytes for {head['hours']} hours")
-        store.subjects = Subjects(list(map(as_text, head["subjects"])))
-        for hour, *counters in row.iter_unpack(rows):
-            store.hours.make(hour, *counters)
         memory = LogMemory.decode(head)
-        return memory if found == 1 else replace(memory, records_end=as_number(head["records_end"]))
+        if found != 1:
+            memory = replace(memory, records_end=as_number(head["records_end"]))
+        hours = [HourRow(*counters) for counters in row.iter_unpack(rows)]
+        return DelayState(head, list(map(as_text, head["subjects"])), hours, memory)
     except (ValueError, LookupError, TypeError, RecursionError, StructError) as error:
         # Its CRC matched: another program wrote it.
         raise LogError(f"the checkpoint's state can't be read: {error}", code="log.format_unknown") from error
+
+
+def restore_state(store: DelayStore, checkpoint: Checkpoint) -> LogMemory:
+    """Fill an empty store from a checkpoint; what it remembers of the log. Raises LogError for one of another version."""
+    state = decode_state(checkpoint)
+    store.subjects = Subjects(state.subjects)
+    for row in state.hours:
+        store.hours.make(*row)
+    return state.memory
+
+
+def save_copied(files: CheckpointStore, data: bytes) -> tuple[int, int]:
+    """As `qmq_node.replication.slave.slave_copy.SaveState`.
+
+    Entries that the master counts as lost are damaged on its disk: a member counts those of its own.
+    """
+    found = decode_checkpoint(data)
+    if not isinstance(found, Checkpoint):
+        raise LogError(f"the checkpoint of the master: {found}")
+    state, offset = decode_state(found), found.log_position.offset
+    # Those of format 1 are of a commit's end.
+    records_end = state.memory.records_end or offset
+    head = {**state.head, "format": CHECKPOINT_FORMAT, "records_end": records_end}
+    rows = b"".join(row._replace(lost=0).encode() for row in state.hours)
+    files.save([json.dumps(head).encode(), b"\n", rows], found.log_position, found.synced_to)
+    return offset, records_end
 
 
 @dataclass(frozen=True, slots=True)
