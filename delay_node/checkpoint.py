@@ -1,7 +1,7 @@
 """Checkpoints of a delay store: a line of JSON, then a fixed row for each hour."""
 
 import json
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from struct import Struct
@@ -51,11 +51,11 @@ class StateEncoder:
 
     def encode_names(self) -> bool:
         """Encode up to SLICE_NAMES new names, and return whether there are more. Names are never removed or changed."""
-        names = self._store.subjects.names
-        for name in names[self._names_count : self._names_count + SLICE_NAMES]:
+        subjects = self._store.subjects
+        for name in subjects.names[self._names_count : min(subjects.placed, self._names_count + SLICE_NAMES)]:
             self._names += b"," * bool(self._names) + json.dumps(name).encode()
             self._names_count += 1
-        return self._names_count < len(names)
+        return self._names_count < subjects.placed
 
     def encode(self) -> list[bytes]:
         """Return the state, in parts; ended hours are left out."""
@@ -70,7 +70,7 @@ class StateEncoder:
         head = {
             "format": CHECKPOINT_FORMAT,
             "hours": len(rows),
-            "records_end": store.log.gather.records_end,
+            "records_end": store.log.watermark.position.offset,
             **LogMemory.encode(store.log),
         }
         return [
@@ -142,13 +142,17 @@ def restore_state(store: DelayStore, checkpoint: Checkpoint) -> LogMemory:
 
 
 def save_copied(files: CheckpointStore, data: bytes) -> tuple[int, int]:
-    """As `qmq_node.replication.slave.slave_copy.SaveState`.
+    """Save the checkpoint of another member as the one of this node. What that member has lost is not lost here.
 
-    Entries that the master counts as lost are damaged on its disk: a member counts those of its own.
+    Returns the log offset where it stands, and the one up to which it may hold records.
+
+    Raises:
+        LogError: it can't be read.
+        OSError: nothing is lost, try again.
     """
     found = decode_checkpoint(data)
     if not isinstance(found, Checkpoint):
-        raise LogError(f"the checkpoint of the master: {found}")
+        raise LogError(f"the checkpoint of the master: {found}", code="log.damaged")
     state, offset = decode_state(found), found.log_position.offset
     # Those of format 1 are of a commit's end.
     records_end = state.memory.records_end or offset
@@ -168,10 +172,15 @@ class DelayDraft(CheckpointDraft):
 
 
 class DelayCheckpoints:
-    """Takes a delay store's state and writes it, the hours' files first."""
+    """Takes a delay store's state and writes it, the hours' files first.
 
-    def __init__(self, store: DelayStore) -> None:
+    Args:
+        holds_files: returns whether a slave copies files that an earlier checkpoint counts: then none are removed.
+    """
+
+    def __init__(self, store: DelayStore, holds_files: Callable[[], bool] = lambda: False) -> None:
         self._hours: Hours = store.hours
+        self._holds_files = holds_files
         self._store = store
         self._files = CheckpointStore(store.disk, f"{store.root}/checkpoint", CHECKPOINT_NAME)
         self._encoder = StateEncoder(store)
@@ -181,7 +190,7 @@ class DelayCheckpoints:
     @property
     def has_removals(self) -> bool:
         """Whether files of ended hours have to be removed."""
-        return bool(self._hours.ended or self._removed)
+        return bool(self._hours.ended or (self._removed and not self._holds_files()))
 
     def draft(self) -> Generator[None, None, DelayDraft]:
         """Encode new names in slices, take the state at the end of a commit, then set aside what is in memory of the hours.
@@ -208,8 +217,8 @@ class DelayCheckpoints:
         self._removed = [hour for hour in self._removed if hour.number not in hours]
         draft = DelayDraft(
             self._encoder.encode(), log.watermark.position, min(log.synced_end, log.high_watermark),
-            log.gather.records_end,
-            list(hours.dirty), list(hours.ended), list(self._removed),
+            log.watermark.position.offset,
+            list(hours.dirty), list(hours.ended), [] if self._holds_files() else list(self._removed),
         )  # fmt: skip
         self._taken_bytes = 0
         yield

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Generator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 
 from delay_node.checkpoint import HourRow
@@ -59,9 +59,13 @@ class FilesCopy:
 
     def _copy(self, part: Part, whole: WholeBytes, check: Check) -> Steps:
         at: int = getattr(whole, part.field)
+        path, window, damaged = f"{self._root}/{part.name}", b"", list[Found]()
+        if not at:
+            # What another use of the hour has left would look valid behind the end of this one.
+            with suppress(FileNotFoundError):
+                self._handles.disk.remove(path)
         if at >= part.bytes:
             return
-        path, window, damaged = f"{self._root}/{part.name}", b"", list[Found]()
         with closing(self._handles.open(path, create=True)) as file:
             while at < part.bytes:
                 begin = at + len(window)

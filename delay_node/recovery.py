@@ -25,6 +25,7 @@ from qmq_node.commits.applying import SLICE_BYTES
 from qmq_node.log.checkpoint import CheckpointStore
 from qmq_node.log.disk import Disk
 from qmq_node.log.handles import HandleCache
+from qmq_node.log.opening import clear_folders, remove_log
 from qmq_node.log.recovery import Commit
 from qmq_node.log.replay import LogMemory, MemberOpening, RecoveryReport, Replay
 from qmq_node.log.segment import Segments
@@ -37,9 +38,14 @@ logger = logging.getLogger("qmq.delay.recovery")
 class DelayReplay(Replay):
     """Applies whole commits: what a record counts is counted once, so no checkpoint may stand between two of them."""
 
-    def __init__(self, store: DelayStore) -> None:
+    def __init__(self, store: DelayStore, unwritten_bytes_max: int) -> None:
         super().__init__()
         self._store = store
+        self._unwritten_bytes_max = unwritten_bytes_max
+
+    @property
+    def is_full(self) -> bool:
+        return self._store.hours.unwritten_bytes > self._unwritten_bytes_max
 
     def steps(self, commit: Commit) -> Iterator[int]:
         if self._store.checkpoint_waits:
@@ -69,12 +75,19 @@ class DelayReplay(Replay):
 
 
 def open_store(
-    disk: Disk, root: str, *, segment_bytes: int, handles: HandleCache, member: MemberOpening | None = None
+    disk: Disk,
+    root: str,
+    *,
+    segment_bytes: int,
+    handles: HandleCache,
+    member: MemberOpening | None = None,
+    unwritten_bytes_max: int = 1 << 62,
 ) -> tuple[DelayStore, RecoveryReport]:
     """Open a delay node's data folder, new or used.
 
     Args:
         member: as `Replay.open_log` takes it.
+        unwritten_bytes_max: with more bytes of schedules and dispatch logs in memory only, a slave applies nothing more.
 
     Raises LogError for a log or checkpoint that is unreadable or of a newer version, or OSError.
     """
@@ -95,7 +108,7 @@ def open_store(
         else:
             problem = "no checkpoint can be read, and the log does not begin at offset 0"
     is_salvaged = checkpoint is None and bool(store.hours)
-    replay = DelayReplay(store)
+    replay = DelayReplay(store, unwritten_bytes_max)
     store.log = replay.open_log(disk, f"{root}/log", segment_bytes, checkpoint, memory, member=member)
     if member is not None and (problem := problem or store.placer.gap):
         store.log.refuse(problem)
@@ -113,6 +126,12 @@ def open_store(
         len(store.hours),
     )
     return store, report
+
+
+def clear_store(disk: Disk, root: str) -> None:
+    """Remove the log and the checkpoints, durably; the files of hours stay. Raises OSError: the next call continues."""
+    clear_folders(disk, f"{root}/checkpoint")
+    remove_log(disk, f"{root}/log")
 
 
 def recount(store: DelayStore, *, all_hours: bool = False) -> None:

@@ -14,7 +14,6 @@ from qmq_node.log.disk import Disk, File
 from qmq_node.log.handles import HandleCache
 from qmq_node.replication.state_files import StateFile, WantedBytes
 
-LOG_FILES = ("log.begin", "log.truncation")
 PAGE_BYTES = 4096
 """A read that fails is tried again in pieces of this size, so that no more is given up than the disk lost."""
 
@@ -91,19 +90,6 @@ class DelayStateFiles:
         copy = FilesCopy(self._root, HandleCache(self._disk), self._whole, whole, sorted(state.hours))
         yield from copy.steps()
         return copy.damaged
-
-    def clear(self) -> None:
-        """Remove the log and the checkpoints, durably; the files of hours stay. Raises OSError: the next call continues."""
-        disk, root = self._disk, self._root
-        for folder in (f"{root}/checkpoint", f"{root}/log"):
-            disk.make_dir(folder)
-            for name in disk.list_dir(folder):
-                disk.remove(f"{folder}/{name}")
-            disk.sync_dir(folder)
-        for name in disk.list_dir(root):
-            if name in LOG_FILES:
-                disk.remove(f"{root}/{name}")
-        disk.sync_dir(root)
 
 
 def _counted(state: DelayState) -> dict[int, WholeBytes]:

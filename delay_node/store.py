@@ -57,9 +57,12 @@ class Subjects:
     """Subject names by number, from 0 in the order in which they came. None is ever removed."""
 
     names: list[str] = field(default_factory=list)
+    placed: int = field(init=False)
+    """How many of them have messages in schedules; those of the others are not synced yet."""
     _numbers: dict[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
+        self.placed = len(self.names)
         self._numbers = {name: number for number, name in enumerate(self.names)}
 
     def __len__(self) -> int:
@@ -178,19 +181,20 @@ class DelayStore:
             placement.cancel()
             raise
         # Only now: members number subjects in the order of the log.
-        self.subjects.number(run.subject)
-        self._effects.append((offset, partial(self._place, placement, offset)))
+        subject = self.subjects.number(run.subject)
+        self._effects.append((offset, partial(self._place, placement, offset, subject)))
         return offset
 
     def replay_scheduled(self, offset: int, record: Scheduled, run: Run) -> int:
         """Apply a SCHEDULED record in recovery; return how many of its messages were not in the schedule yet."""
         dues, subject = np.array(record.dues_ms, dtype=np.int64), self.subjects.number(record.subject)
         placement, _ = self.placer.prepare(run, record.entries, dues, subject, record.numbers)
-        self._place(placement, offset)
+        self._place(placement, offset, subject)
         return len(placement.dues_ms)
 
-    def _place(self, placement: Placement, offset: int) -> None:
+    def _place(self, placement: Placement, offset: int, subject: int) -> None:
         self.placer.place(placement, offset)
+        self.subjects.placed = max(self.subjects.placed, subject + 1)
         count = len(placement.dues_ms)
         self.counters.scheduled += count
         self.pending += count
@@ -255,7 +259,10 @@ class DelayStore:
         old.moved[number_of(ref)] = hour.number
         old.undecided += 1
         decision = Decision(old, [number_of(ref)], RecordKind.MOVED, at_ms, int(was_held), hour.number)
-        self._effects += (offset, partial(self._decided, decision)), (offset, partial(self._place, placement, offset))
+        self._effects += (
+            (offset, partial(self._decided, decision)),
+            (offset, partial(self._place, placement, offset, subject)),
+        )
         return ref_of(hour.number, number)
 
     def _moved(self, data: memoryview, due_ms: int, subject: int, given: Sequence[int] | None = None) -> Placement:
@@ -267,7 +274,7 @@ class DelayStore:
         numbers, held = [number_of(record.ref)], int(record.was_held)
         self._note(Decision(hour, numbers, RecordKind.MOVED, record.at_ms, held, to_hour))
         subject = self.subjects.number(subject_name)
-        self._place(self._moved(record.entry, record.due_ms, subject, [record.number]), offset)
+        self._place(self._moved(record.entry, record.due_ms, subject, [record.number]), offset, subject)
 
     def replay_action(self, record: Action) -> None:
         held = numbers_by_hour(record.held)

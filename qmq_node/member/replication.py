@@ -111,6 +111,11 @@ class Replication(Part):
         return self.shell.boot_id
 
     @property
+    def is_no_master(self) -> bool:
+        """Whether the node was the master, and another one leads or will lead: what it writes to its log from now on is lost."""
+        return self.shell.has_ended or (self.shell.switch_overs is not None and self.shell.switch_overs.has_resigned)
+
+    @property
     def log(self) -> SegmentedLog:
         """The log of the node."""
         return self._storage.log
@@ -163,6 +168,7 @@ class Replication(Part):
         self.shell.log_problem = str(storage.log.failed or "")
         self.shell.applying = Applying(storage.log, self._store.replay)
         storage.make_checkpoints()
+        storage.checkpoints.on_saved = self.shell.applying.continue_applying
         storage.checkpoints.start()
         await node.server.bind()
         await self._open_sync_port()
@@ -233,6 +239,12 @@ class Replication(Part):
         """Return the log offset from which on slaves need the log."""
         leading = self.member.leading
         return leading.retained_from if leading is not None else self._storage.log.written_end
+
+    @property
+    def holds_files(self) -> bool:
+        """As `qmq_node.replication.master.state_reads.StateReads` has it; not of a node that has no slaves."""
+        leading = self.member.leading
+        return leading is not None and leading.holds_files
 
     def _write_under_way(self) -> Hashable | None:
         follower = self.member.follower

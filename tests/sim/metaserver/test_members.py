@@ -133,7 +133,11 @@ async def test_clients_get_the_address_of_a_delay_groups_master_only(tmp_path: P
         _, page = await get_json(metaserver, "/meta/delay-groups")
         assert [group["address"] for group in page["delay_groups"]] == ["10.0.0.1:1"]
         lines = node_lines(metaserver.directory, 0)
-        assert [(line.node_id, line.role) for line in lines] == [("g1-a", "master"), ("g1-b", "slave"), ("g1-c", "slave")]
+        assert [(line.node_id, line.role) for line in lines] == [
+            ("g1-a", "master"),
+            ("g1-b", "slave"),
+            ("g1-c", "slave"),
+        ]
         consumer.ask("orders", ClientType.CONSUMER, "g")
         await eventually_async(lambda: metaserver.handlers.counters.held == 1)
         assert metaserver.directory.route_of("orders")[0] is None, "a delay group serves no subject"

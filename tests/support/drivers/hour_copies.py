@@ -6,7 +6,7 @@ from functools import partial
 
 from delay_node.checkpoint import CHECKPOINT_NAME, save_copied
 from delay_node.hour import Hours
-from delay_node.recovery import open_store
+from delay_node.recovery import clear_store, open_store
 from delay_node.state_files import DelayStateFiles
 from delay_node.store import DelayStore
 from qmq_node.commits.applying import Applying
@@ -135,7 +135,7 @@ class Slave:
         files = self._files()
         if copying.phase is CopyPhase.CLEARING:
             files.keep(copying.end)
-            files.clear()
+            clear_store(self.disk, ROOT)
             self.replica.set_copying(Copying(0, 0, CopyPhase.STATE))
             return
         store, _ = opened(self.disk, MemberOpening(0, copying.begin, is_log_only=not copying.is_usable))

@@ -1,0 +1,24 @@
+"""What a delay node derives from its log, to be compared between members, and with a replay."""
+
+from typing import Any
+
+from delay_node.store import DelayStore
+
+
+def state_of(store: DelayStore) -> dict[str, Any]:
+    """Everything that follows from the log."""
+    return {
+        "names": store.subjects.names,
+        "totals": (store.pending, store.refused),
+        "hours": {
+            number: (
+                hour.schedule.read_index(0, hour.schedule.count).tobytes(),
+                hour.schedule.data.read(0, hour.schedule.data.end),
+                hour.dispatch.read(0, hour.dispatch.count)[0].tobytes(),
+                (hour.gone, hour.refused, hour.lost, hour.schedule.next_number, hour.begins_at),
+            )
+            for number, hour in sorted(store.hours.items())
+            # A rejected message may have made an hour.
+            if hour.schedule.count
+        },
+    }
