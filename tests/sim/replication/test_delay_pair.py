@@ -56,7 +56,10 @@ async def test_what_is_scheduled_changed_and_delivered_is_on_both_members_and_su
         await group.promote("g1-b")
         assert delay_node(group, "g1-b") is slave, "it was promoted without a restart"
         async with client_of(slave) as client:
-            found = {item.message.message_id: (item.state, item.due_ms) for item in (await client.listed(ListDelayedRequest("orders", 0, 1 << 47))).items}
+            found = {
+                item.message.message_id: (item.state, item.due_ms)
+                for item in (await client.listed(ListDelayedRequest("orders", 0, 1 << 47))).items
+            }
             assert found == {"m0": ("pending", due), **{
                 f"m{n}": ("pending", due + n * HOUR) for n in (3, 4, 5)
             }, "m2": ("pending", due + 9 * HOUR)}  # fmt: skip

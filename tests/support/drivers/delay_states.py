@@ -22,3 +22,17 @@ def state_of(store: DelayStore) -> dict[str, Any]:
             if hour.schedule.count
         },
     }
+
+
+def differences(one: dict[str, Any], other: dict[str, Any]) -> str:
+    """What is different in two states; "" if nothing is."""
+    found = [key for key in ("names", "totals") if one[key] != other[key]]
+    hours = one["hours"].keys() | other["hours"].keys()
+    for number in sorted(hours):
+        mine, theirs = one["hours"].get(number), other["hours"].get(number)
+        if mine is None or theirs is None:
+            found.append(f"hour {number} is missing: {mine is None}, {theirs is None}")
+        elif mine != theirs:
+            sizes = [(len(m), len(t)) if isinstance(m, bytes) else (m, t) for m, t in zip(mine, theirs, strict=True)]
+            found.append(f"hour {number}: {sizes}")
+    return "; ".join(found)
