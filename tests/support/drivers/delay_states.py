@@ -8,14 +8,14 @@ from delay_node.store import DelayStore
 def state_of(store: DelayStore) -> dict[str, Any]:
     """Everything that follows from the log."""
     return {
-        "names": store.subjects.names,
+        "names": store.subjects.names[: store.subjects.placed],
         "totals": (store.pending, store.refused),
         "hours": {
             number: (
                 hour.schedule.read_index(0, hour.schedule.count).tobytes(),
                 hour.schedule.data.read(0, hour.schedule.data.end),
                 hour.dispatch.read(0, hour.dispatch.count)[0].tobytes(),
-                (hour.gone, hour.refused, hour.lost, hour.schedule.next_number, hour.begins_at),
+                (hour.gone, hour.refused, hour.lost, hour.begins_at),
             )
             for number, hour in sorted(store.hours.items())
             # A rejected message may have made an hour.
