@@ -211,7 +211,7 @@ class DelayServing(NodeServing):
             elif hour.is_near:
                 hour.is_near = False
                 hour.close()
-        # While a slave copies, none may begin anew.
+        # One that ends may begin again, and a slave may be copying its files.
         if ended and not self._replication.holds_files:
             # Without space for the record they stay.
             with suppress(NoSpace):

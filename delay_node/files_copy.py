@@ -14,7 +14,7 @@ from qmq_node.replication.state_files import WantedBytes
 
 BYTES_PER_SYNC = 64 << 20
 FILES_PER_SYNC = 2_000
-"""After so many bytes or files what was copied is synced, and noted as whole: so much is copied again after a power cut. More than
+"""After this number of bytes or files what was copied is synced, and noted as whole; a power cut costs no more than that. More than
 500 files share one sync of the file system."""
 
 logger = logging.getLogger("qmq.delay.copying")

@@ -15,7 +15,7 @@ from qmq_node.log.handles import HandleCache
 from qmq_node.replication.state_files import StateFile, WantedBytes
 
 PAGE_BYTES = 4096
-"""A read that fails is tried again in pieces of this size, so that no more is given up than the disk lost."""
+"""A read that fails is tried again in pieces of this size, so that a slave lacks no more than the disk lost."""
 
 logger = logging.getLogger("qmq.delay.copying")
 

@@ -74,7 +74,7 @@ def parts_of(row: HourRow) -> tuple[Part, Part, Part]:
 
 @dataclass(slots=True)
 class Whole:
-    """What is whole. It is what files had that a log made up to an offset."""
+    """What is whole. Files have it when the log is applied up to an offset."""
 
     log_end: int = 0
     """That offset."""
@@ -85,7 +85,7 @@ class Whole:
     hours: dict[int, WholeBytes] = field(default_factory=dict)
 
     def of_state(self, log_end: int, epochs: EpochChain, counted: dict[int, WholeBytes]) -> "Whole":
-        """Return what of it belongs to another state: what a log made up to `log_end` whose checkpoint counts `counted`."""
+        """Return what of it belongs to another state: that of a log up to `log_end`, whose checkpoint counts `counted`."""
         epochs = epochs.truncated(log_end)
         common = self.epochs.truncated(self.log_end).common_end(self.log_end, epochs, log_end)
         fits = common is not None and common >= min(self.log_end, log_end) and log_end >= self.applied_to

@@ -71,7 +71,7 @@ class StateReads:
 
     @property
     def holds_files(self) -> bool:
-        """Whether a slave copies files: none of them may be removed, and what they belong to may not begin anew."""
+        """Whether a slave copies files: none of them may be removed, and what they belong to may not begin again."""
         return self._kept is not None and bool(self._kept.files)
 
     async def read(self, request: ReadCopyRequest) -> ReadCopyResponse:
