@@ -182,7 +182,8 @@ class DelayServing(NodeServing):
             elif hour.is_near:
                 hour.is_near = False
                 hour.close()
-        if ended:
+        # One that ends may begin again, and a slave may be copying its files.
+        if ended and not self._replication.holds_files:
             # Without space for the record they stay.
             with suppress(NoSpace):
                 self._data.store.end_hours(ended[:ENDED_HOURS_MAX], now_ms)
@@ -232,6 +233,7 @@ class DelayNode(Node):
         self.data = DelayData(options, machine)
         super().__init__(options, machine, self.data)
         self.replication = Replication(self, self.data)
+        self.data.holds_files = lambda: self.replication.holds_files
         self.serving = DelayServing(self, options, self.replication, self.data)
         clock = ClockWatch(self, self.data.group_time)
         self.parts = (self.folder, self.replication, self.storage, clock, self.registration, self.serving)
