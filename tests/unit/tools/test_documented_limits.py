@@ -78,7 +78,7 @@ def test_the_page_of_limits_has_the_limit_of_the_code(row: str, value: str) -> N
     [
         ("README.md", f"one that fails {ATTEMPTS_MAX} times"),
         ("README.md", f"Messages are kept for {BROKER.retention_hours:g} hours by default"),
-        ("README.md", f"in-sync members of a broker group (one to {WORDS[MEMBERS_MAX]})"),
+        ("README.md", f"in-sync members of a broker or delay group (one to {WORDS[MEMBERS_MAX]})"),
         ("docs/client.md", f"After {ATTEMPTS_MAX} attempts"),
         ("docs/client.md", f"again {BROKER.retry_delay_seconds:g} seconds later"),
         ("docs/client.md", f"until retention deletes it, {BROKER.retention_hours:g} hours by default"),
