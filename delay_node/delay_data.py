@@ -1,6 +1,6 @@
 """class DelayData: what a delay node derives from its log, and the clock that its messages are due by."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from prometheus_client.core import Metric
@@ -9,6 +9,7 @@ from delay_node.checkpoint import CHECKPOINT_NAME, DelayCheckpoints, save_copied
 from delay_node.group_clock import GroupClock
 from delay_node.options import DelayOptions
 from delay_node.recovery import clear_store, open_store
+from delay_node.state_files import DelayStateFiles
 from delay_node.store import DelayStore
 from delay_node.trusted_clock import TrustedClock
 from qmq.net.open_files import FileBudget
@@ -37,6 +38,9 @@ class DelayData:
         self._machine = machine
         self.unwritten_bytes_max = UNWRITTEN_FACTOR * options.checkpoint_bytes
         self.group_time = GroupClock(machine.clock, machine.disk, options.data_dir)
+        self.holds_files: Callable[[], bool] = lambda: False
+        """Whether a slave copies files of hours."""
+        self.state_files = DelayStateFiles(machine.disk, options.data_dir, lambda: self.store.hours)
 
     @property
     def trusted(self) -> TrustedClock:
@@ -61,7 +65,7 @@ class DelayData:
         return self.recovery.loaded_offset
 
     def checkpoint_writer(self) -> CheckpointWriter[Any]:
-        return DelayCheckpoints(self.store)
+        return DelayCheckpoints(self.store, lambda: self.holds_files())
 
     @property
     def log_folder(self) -> str:

@@ -96,6 +96,7 @@ class DelayServing(NodeServing):
         self.dispatcher = self.metrics.dispatcher = Dispatcher(self._data.store, self._data.trusted, lanes, sender)
         self._data.store.placer.on_near = self.dispatcher.due_added
         self.session.on_change = self.dispatcher.routes_changed
+        self.session.on_master_changed = self.dispatcher.master_changed
         self.handlers = self.metrics.handlers = Handlers(
             rejections, counters, sends, self.queries, self.changes, bulk_reads, self.dispatcher, self._node.supervisor
         )
@@ -182,7 +183,8 @@ class DelayServing(NodeServing):
             elif hour.is_near:
                 hour.is_near = False
                 hour.close()
-        if ended:
+        # One that ends may begin again, and a slave may be copying its files.
+        if ended and not self._replication.holds_files:
             # Without space for the record they stay.
             with suppress(NoSpace):
                 self._data.store.end_hours(ended[:ENDED_HOURS_MAX], now_ms)
@@ -232,6 +234,7 @@ class DelayNode(Node):
         self.data = DelayData(options, machine)
         super().__init__(options, machine, self.data)
         self.replication = Replication(self, self.data)
+        self.data.holds_files = lambda: self.replication.holds_files
         self.serving = DelayServing(self, options, self.replication, self.data)
         clock = ClockWatch(self, self.data.group_time)
         self.parts = (self.folder, self.replication, self.storage, clock, self.registration, self.serving)

@@ -95,6 +95,10 @@ class BrokerData:
     def slave_metrics(self, families: MetricFamilies) -> Iterable[Metric]:
         return ()
 
+    @property
+    def state_files(self) -> None:
+        return None
+
     def clear(self) -> None:
         clear_store(self._machine.disk, self._paths)
 

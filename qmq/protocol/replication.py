@@ -55,6 +55,10 @@ COPY_BUSY = "copy.busy"
 """Too many reads are in progress, or there is no checkpoint yet; the same request may succeed later."""
 COPY_REMOVED = "copy.removed"
 """The master no longer keeps the state at the position of earlier reads. The slave reads a newer one from its beginning."""
+COPY_NO_FILE = "copy.no_file"
+"""The state does not count a file with this name."""
+COPY_BEYOND = "copy.beyond"
+"""The state counts fewer bytes of the file."""
 
 Buffer = bytes | bytearray | memoryview
 
@@ -260,8 +264,10 @@ class Confirm(Structure):
 class ReadCopyRequest(Structure):
     """A slave requests up to `bytes_max` bytes of the master's state, from byte `begin` on.
 
-    `epoch` and `promotion_id` are as in FOLLOW. `position` is that of the answers before, 0 for the first request. A refusal has
-    one of the codes `copy.forbidden`, `copy.busy`, `copy.removed`.
+    `epoch` and `promotion_id` are as in FOLLOW. `position` is that of the answers before, 0 for the first request. `file` names a
+    file that the checkpoint counts, as `schedule/2026112913.data` of a delay node; without it, the checkpoint is read. A file is
+    read of the checkpoint at `position`, which is not 0. A refusal has one of the codes `copy.forbidden`, `copy.busy`,
+    `copy.removed`, `copy.no_file`, `copy.beyond`.
     """
 
     broker_group: Annotated[str, MapName()]
@@ -271,18 +277,27 @@ class ReadCopyRequest(Structure):
     position: MapCount
     begin: MapCount
     bytes_max: Annotated[int, MapRange(1, READ_COPY_BYTES_MAX)]
+    file: Annotated[str, MapName(may_be_empty=True)] = ""
+
+    def check(self) -> None:
+        """Reject a file of no checkpoint. Raises ProtocolError."""
+        if self.file and not self.position:
+            raise ProtocolError(f"ReadCopyRequest.file: {self.file[:40]!r} without the position of its checkpoint")
 
 
 @dataclass(frozen=True, slots=True)
 class ReadCopyResponse(Structure):
-    """Bytes of the master's newest checkpoint, a file of `total_bytes`. An answer may have fewer bytes than were requested.
+    """Bytes of the master's newest checkpoint, which has `total_bytes`, or of a file of which that counts `total_bytes`. An answer
+    may have fewer bytes than were requested.
 
     The state is that of the log up to `position`, and later records of some subjects; all of it is below the high watermark.
+    `log_id` is as in the answer to FOLLOW.
     """
 
     position: MapCount
     total_bytes: MapCount
     data: Annotated[bytes | memoryview, Rest("bytes of data", READ_COPY_BYTES_MAX)]
+    log_id: Annotated[str, MapLogId()] = ""
 
     def check(self) -> None:
         """Reject more data than there is in all. Raises ProtocolError."""

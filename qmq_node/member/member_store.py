@@ -10,6 +10,7 @@ from qmq_node.log.replay import Replay
 from qmq_node.node.storage import NodeStore, Storage
 from qmq_node.process.counters import MetricFamilies
 from qmq_node.replication.group_time import GroupTime
+from qmq_node.replication.state_files import StateFiles
 
 
 class MemberStore(NodeStore, Protocol):
@@ -37,8 +38,15 @@ class MemberStore(NodeStore, Protocol):
     def slave_metrics(self, families: MetricFamilies) -> Iterable[Metric]:
         """The metrics of a slave that only this kind of node has."""
 
+    @property
+    def state_files(self) -> StateFiles | None:
+        """Files that are a part of the state and are copied with a checkpoint; None: all files are made from the log."""
+
     def clear(self) -> None:
-        """Remove the log and all that is derived from it, durably; in a thread, before they are opened. Raises OSError."""
+        """Remove the log and all that is derived from it, durably; in a thread, before they are opened. Raises OSError.
+
+        Files of the state stay.
+        """
 
     def save_copied_state(self, data: bytes) -> tuple[int, int]:
         """As `qmq_node.replication.slave.slave_copy.SaveState`."""

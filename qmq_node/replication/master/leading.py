@@ -35,6 +35,7 @@ from qmq_node.replication.master.slave_report import SlaveReport
 from qmq_node.replication.master.state_reads import StateReads
 from qmq_node.replication.rules.master import Master, SessionRejected
 from qmq_node.replication.rules.membership import Membership
+from qmq_node.replication.state_files import StateFiles
 from qmq_node.server.connection import Connection
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ class Leading:
     request: RequestChange
     checkpoints: CheckpointStore
     """Of the state that belongs to the log."""
+    files: StateFiles | None
+    """As `StateReads` takes them."""
     copy_bytes_per_second: int
     """As `CommitSource` and `StateReads` take it."""
     log_id: str
@@ -100,7 +103,7 @@ class Leading:
         )  # fmt: skip
         self._holds = RetentionHolds()
         self._state_reads = StateReads(
-            self.checkpoints, follow_rules, self._holds, self.clock, self.copy_bytes_per_second
+            self.checkpoints, self.files, follow_rules, self._holds, self.clock, self.copy_bytes_per_second, self.log_id
         )
         # Sessions of an earlier process, or an earlier epoch, have other numbers.
         number = self.rng.randrange(1, 1 << 62)
@@ -151,6 +154,11 @@ class Leading:
         retention; it may have to copy later."""
         behind = [sender.confirmed_end for sender in self._sessions if self.in_sync.makes_progress(sender.slave)]
         return min([self.master.value.high_watermark, *behind, *self._holds.offsets(self.clock.monotonic())])
+
+    @property
+    def holds_files(self) -> bool:
+        """As `StateReads` has it."""
+        return self._state_reads.holds_files
 
     def slaves(self) -> list[SlaveReport]:
         """Return the slaves that follow, in the order of the membership's members."""

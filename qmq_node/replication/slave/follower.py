@@ -126,7 +126,8 @@ class Follower:
         applier = self._supervisor.critical("applying", self._apply.run())
         try:
             while not self.copy.is_log_copied and self._apply.alarm is None:
-                received = self.counters.received_bytes
+                counters = self.counters
+                received = counters.received_bytes, counters.copied_bytes
                 try:
                     await self._session(address)
                 except (QmqError, OSError, MustCopy) as error:
@@ -135,7 +136,7 @@ class Follower:
                     return
                 if self.copy.is_log_copied or self._apply.alarm is not None:
                     break
-                has_received = self.counters.received_bytes > received
+                has_received = (counters.received_bytes, counters.copied_bytes) != received
                 await asyncio.sleep(self.retries.pause(address, self.problem, has_received=has_received))
             raise self._apply.alarm or LogCopied()
         finally:
@@ -172,7 +173,9 @@ class Follower:
             await prove(caller, self._identity.secret, self._identity.claim)
             caller.on_push = self._pushed
             if self.copy.needs_state(self._identity.epoch):
-                self.counters.copied_bytes += await self.steps.read_state(caller, self._identity)
+                self._copied(await self.steps.read_state(caller, self._identity))
+            if self.copy.needs_files:
+                await self.steps.copy_files(caller, self._identity, self._copied)
             answer = await self._joining.follow(caller)
             if self._ended.is_set():
                 raise ConnectionLost(self.problem)
@@ -184,6 +187,9 @@ class Follower:
             # The end of the log must not move while the next FOLLOW states it.
             await self._thread.drained()
         self.problem = self.problem or "the connection ended"
+
+    def _copied(self, size: int) -> None:
+        self.counters.copied_bytes += size
 
     async def _begin(self, caller: Caller, answer: FollowResponse) -> None:
         """Take commits from the end of the log on."""
@@ -257,7 +263,7 @@ class Follower:
         if size:
             assert self._segment is not None
             self.counters.received_bytes += size
-            self.counters.copied_bytes += size if self.copy.is_copying else 0
+            self._copied(size if self.copy.is_copying else 0)
             session = self._slave.session
             data, entries = memoryview(commits.commits), commits.index_entries
             copied = CopiedCommits(base, self._segment[1], commits.offset, data, entries)

@@ -355,7 +355,8 @@ class Scene:
             "node_id": "m", "membership": self.store.membership, "log": self.log, "committer": self.committer,
             "clock": SimulatedClock(loop), "supervisor": self.supervisor, "rng": loop.rng("sessions"),
             "request": self.store.request, "on_newer_epoch": self.newer_epochs.append,
-            "checkpoints": CheckpointStore(self.disk, "checkpoint", "test"), "copy_bytes_per_second": 0, "log_id": "",
+            "checkpoints": CheckpointStore(self.disk, "checkpoint", "test"), "files": None, "copy_bytes_per_second": 0,
+            "log_id": "",
         }  # fmt: skip
         return Leading(**{**arguments, **changes})
 

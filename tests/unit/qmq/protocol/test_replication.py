@@ -453,6 +453,10 @@ def test_lists_have_as_many_items_as_their_limit_allows() -> None:
         (replace(COMMITS, index_entries=bytes(32), commits=bytes(32)), None),
         (replace(HEARTBEAT, index_entries=bytes(32)), r"Commits\.index_entries: 32 bytes for 0 bytes of commits"),
         (
+            replace(VALUES["read a file"], position=0),
+            r"ReadCopyRequest\.file: 'schedule/2026112913\.data' without the position of its checkpoint",
+        ),
+        (
             replace(VALUES["copy"], total_bytes=4),
             r"ReadCopyResponse\.total_bytes: 4, with 5 bytes of data",
         ),
