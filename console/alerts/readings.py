@@ -59,7 +59,7 @@ COLLECTOR = "collector"
 
 
 def of_snapshot(snapshot: Mapping[str, Any] | None) -> Iterator[Reading]:
-    """Lag, time lag, duplicate ids, disk, damage, lateness, clock, and for each consumer group and node whether it could be measured."""
+    """Lag, time lag, duplicate ids, disk, damage, lateness, clock, and for each consumer group and node if it could be measured."""
     if snapshot is None:
         yield Reading(Kind.UNKNOWN, COLLECTOR, 1.0, "no live data")
         return
