@@ -139,6 +139,16 @@ class Route:
         return tuple(name for name in self.broker_groups if self.phases.get(name) in (None, Phase.JOINING))
 
 
+class StoredConsumerGroup(NamedTuple):
+    """A consumer group that consumers registered for, and the broker groups that serve its subject."""
+
+    number: int
+    """It rises with each consumer group that becomes known."""
+    subject: str
+    name: str
+    broker_groups: tuple[str, ...]
+
+
 class ClientSeen(NamedTuple):
     """A client that registered for a subject."""
 

@@ -36,9 +36,11 @@ ROLE_ACTIONS = (
 
 def metadata() -> domain.Metadata:
     """Everything a metaserver starts from."""
+    # Before the groups: what an operator accepts of a node is a loss of its group, whose nodes have to know that with it.
+    all_nodes = tuple(_node(row) for row in nodes())
     return domain.Metadata(
         tuple(_broker_group(row) for row in models.BrokerGroup.objects.all()),
-        tuple(_node(row) for row in nodes()),
+        all_nodes,
         tuple(route_snapshots()),
         _rules(models.Subject.objects.all()),
         _paused(models.ConsumerGroup.objects.all()),
@@ -69,8 +71,9 @@ def changed_metadata(since: domain.MetadataVersion, until: domain.MetadataVersio
         return None
     subjects = frozenset(subject for subject, _ in changed if subject)
     names = frozenset(name for _, name in changed if name)
-    groups = [_broker_group(row) for row in models.BrokerGroup.objects.filter(name__in=names)] if names else []
+    # As in `metadata`: the nodes first.
     of_groups = [_node(row) for row in nodes().filter(broker_group__name__in=names)] if names else []
+    groups = [_broker_group(row) for row in models.BrokerGroup.objects.filter(name__in=names)] if names else []
     rules: dict[str, domain.SubjectRule] = {}
     existing: set[str] = set()
     paused: frozenset[tuple[str, str, str]] = frozenset()
@@ -209,6 +212,16 @@ def longest_retention_hours() -> float | None:
 def consumer_groups() -> QuerySet[models.ConsumerGroup]:
     """Consumer groups with their subject and its owner."""
     return models.ConsumerGroup.objects.select_related("subject__owner")
+
+
+def stored_consumer_groups(after: int, count: int) -> list[domain.StoredConsumerGroup]:
+    """The next `count` consumer groups after the one of this number, with the broker groups of their subjects."""
+    rows = models.ConsumerGroup.objects.filter(id__gt=after).order_by("id")
+    found = rows.values_list("id", "subject__name", "name", "subject__route__broker_groups")[:count]
+    return [
+        domain.StoredConsumerGroup(number, subject, name, tuple(groups or ()))
+        for number, subject, name, groups in found
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -242,7 +242,10 @@ async def _make_ready(place: Place, route: Route, known: list[str], places: dict
 
 
 async def _not_empty(place: Place, subject: str, known: list[str]) -> Part | None:
-    """Return why a draining broker group can't leave yet; None when it has no messages left to read."""
+    """Return why a draining broker group can't leave yet; None when it has no messages left to read.
+
+    A group that the database knows and that has no position there has read none of them, also if it never pulls there.
+    """
     answer = await node_admin(place.admin_address, limits.NODE_SECONDS).stats(subject)
     if not answer["closed"]:
         return Part("waiting.not_received", "the node has not received the change yet")
@@ -253,11 +256,16 @@ async def _not_empty(place: Place, subject: str, known: list[str]) -> Part | Non
         return counting(
             "waiting.unsynced", stats["unsynced"], f"{counted(stats['unsynced'], 'message')} not synced yet"
         )
-    groups = {group["group"] for group in stats["groups"]} | set(known)
     for group in stats["groups"]:
         reason = _unread(group)
         if reason:
             return reason
+    positions = {group["group"] for group in stats["groups"]}
+    stored = stats["end_sequence"] - stats["begin_sequence"]
+    for name in sorted(set(known) - positions):
+        if stored:
+            return _lag(name, stored)
+    groups = positions | set(known)
     for name in sorted(groups):
         retries = await _subject_stats(place, retry_subject(subject, name))
         for group in (retries or {}).get("groups", []):
@@ -273,10 +281,11 @@ def _unread(group: dict[str, Any]) -> Part | None:
     if group["broadcast"] and not any(consumer["online"] for consumer in group["consumers"]):
         # Its consumers are gone, and their positions with them.
         return None
-    name, lag = group["group"], group["lag"]
-    if not lag:
-        return None
-    return Part("waiting.lag", f"group {name} has {counted(lag, 'message')} pending", {"group": name, "count": lag})
+    return _lag(group["group"], group["lag"]) if group["lag"] else None
+
+
+def _lag(name: str, count: int) -> Part:
+    return Part("waiting.lag", f"group {name} has {counted(count, 'message')} pending", {"group": name, "count": count})
 
 
 async def _subject_stats(place: Place, subject: str) -> dict[str, Any] | None:

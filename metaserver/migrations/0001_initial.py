@@ -62,6 +62,7 @@ class Migration(migrations.Migration):
                 ('incarnations', models.JSONField(default=list)),
                 ('master_boot_id', models.CharField(blank=True, default='', max_length=100)),
                 ('promotion_id', models.UUIDField(null=True)),
+                ('loss_id', models.CharField(blank=True, default='', max_length=36)),
                 ('known_epoch', models.BigIntegerField(default=0)),
                 ('known_version', models.BigIntegerField(default=0)),
                 ('updated_at', models.DateTimeField(auto_now=True)),

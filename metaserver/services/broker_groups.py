@@ -2,12 +2,13 @@
 
 from datetime import datetime, timedelta
 from typing import Any, Unpack
+from uuid import uuid4
 
 from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from metaserver import domain
+from metaserver import domain, queries
 from metaserver.choices import GroupKind, GroupState, OperatorState
 from metaserver.errors import ChangeRefused, Conflict, NotFound
 from metaserver.memory.members import SILENT_MS
@@ -239,7 +240,8 @@ def accept_log_loss(node_id: str, *, log_end: int, actor: Actor, reason: str, dr
     Raises:
         NotFound: there is no such node.
         ChangeRefused: its log never reached this offset, so the node would still not serve.
-        Conflict: it is one of several members of its group, and could be promoted although others have what it lost.
+        Conflict: it is one of several members of its group, and could be promoted although others have what it lost; or the
+            group's membership was restored from a backup, which another version of it would hide.
     """
     with changing(dry_run=dry_run):
         row = lock(Node.objects.filter(node_id=node_id))
@@ -255,12 +257,22 @@ def accept_log_loss(node_id: str, *, log_end: int, actor: Actor, reason: str, dr
                 " the master, or promote it and accept the loss of the group.",
                 code="node.has_other_members",
             )
+        found = queries.group_members(row.broker_group.name, timezone.now())
+        if found is not None and found.is_restored:
+            raise Conflict(
+                f"The log loss of node {node_id} can't be accepted: {found.restored_problem}.",
+                code="broker_group.restored",
+            )
         before, after = {"log_end": str(row.log_end)}, {"log_end": str(log_end)}
         if before != after:
+            group = row.broker_group.name
+            # Before the node: a metaserver that reads the accepted end reads the loss with it.
+            BrokerGroup.objects.filter(name=group).update(
+                loss_id=str(uuid4()), in_sync_version=F("in_sync_version") + 1, updated_at=timezone.now()
+            )
             Node.objects.filter(node_id=node_id).update(
                 log_end=log_end, log_epoch=1, log_end_version=F("log_end_version") + 1
             )
-            group = row.broker_group.name
             audit.record(
                 actor, "node.accept_log_loss", node_id, reason=reason, before=before, after=after, broker_group=group
             )

@@ -99,7 +99,7 @@ class Replication(Part):
         self._storage.other_write = self._write_under_way
         self._storage.is_handed_over = lambda: self.shell.switch_overs is not None and self.shell.switch_overs.is_done
         self._registration.with_role = self._with_role
-        self._registration.on_answer = self._answered
+        self._registration.on_answer.append(self._answered)
         self._registration.pushed = self._pushed
         self._registration.role_refuses = lambda: self.member.refusal
         self._registration.slaves_refuse = self._slaves_refuse

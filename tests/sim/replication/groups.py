@@ -2,6 +2,8 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from uuid import UUID
 
 from broker_node.broker import Broker
 from qmq_node.replication.rules.membership import Membership
@@ -88,6 +90,13 @@ class Group:
         memberships = self.cluster.database.stored
         memberships.groups[self.name] = changed(memberships.groups[self.name], **values)
         self.cluster.database.changed(group=self.name)
+
+    def accept_log_loss(self, node: str, log_end: int = 0) -> None:
+        """An operator accepts that the log of the only member ends here, as `metaserver.services.broker_groups` does."""
+        stored = self.cluster.database.stored
+        there = stored.nodes[node]
+        stored.nodes[node] = replace(there, log_end=log_end, log_epoch=1, log_end_version=there.log_end_version + 1)
+        self.set(loss_id=str(UUID(int=stored.nodes[node].log_end_version)), in_sync_version=self.membership.version + 1)
 
 
 @asynccontextmanager

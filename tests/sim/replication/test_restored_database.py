@@ -64,7 +64,9 @@ async def promoted_by_operator(group: Group, name: str) -> None:
     stored = columns(change.applied_to(membership))
     group.set(**{
         name: stored[name]
-        for name in ("epoch", "master", "in_sync", "in_sync_version", "promotion_id", "master_boot_id", "incarnations")
+        for name in (
+            "epoch", "master", "in_sync", "in_sync_version", "promotion_id", "master_boot_id", "incarnations", "loss_id",
+        )
     })  # fmt: skip
 
 

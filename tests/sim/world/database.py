@@ -17,12 +17,14 @@ from metaserver.domain import (
     MetadataVersion,
     Node,
     Route,
+    StoredConsumerGroup,
     StoredLease,
     SubjectRule,
 )
 from metaserver.memory.membership_wishes import MembershipWish
 from qmq.clock import Clock
 from qmq.errors import QmqError
+from qmq.protocol.codes import ClientType
 from qmq_node.replication.rules.membership import ChangeRejected, Membership
 from tests.sim.world.loop import SimulatedLoop
 
@@ -246,6 +248,17 @@ class SimulatedRepository:
         self._database.query(self._host)
         self._stored.clients.update(dict.fromkeys(clients))
         self._database.reply()
+
+    def consumer_groups(self, after: int, count: int) -> list[StoredConsumerGroup]:
+        self._database.query(self._host)
+        consumers = [one for one in self._stored.clients if one.client_type == ClientType.CONSUMER and one.group]
+        groups = dict.fromkeys((one.subject, one.group) for one in consumers)
+        routes = self._stored.routes
+        return [
+            StoredConsumerGroup(number, subject, name, routes[subject].broker_groups if subject in routes else ())
+            for number, (subject, name) in enumerate(groups, 1)
+            if after < number <= after + count
+        ]
 
     def membership_store(self) -> "MembershipStore":
         return MembershipStore(self._database, self._host)
