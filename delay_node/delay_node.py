@@ -300,6 +300,7 @@ class DelayNode(Node):
         self.data = DelayData(options, machine)
         super().__init__(options, machine, self.data)
         self.serving = DelayServing(self, options, self.data)
+        self.registration.pending_messages = lambda: self.store.pending + self.store.refused
         self.parts = (self.folder, OnlyMember(self), self.storage, self.registration, self.serving)
 
     @property

@@ -183,6 +183,8 @@ class Metadata:
     """(subject, consumer group, consumer id or "" for all) whose pulls are held."""
     has_peers: bool = False
     """In the route file: whether other metaservers ran when it was saved."""
+    removed_folders: frozenset[tuple[str, str]] = field(default_factory=frozenset)
+    """(broker group, incarnation) of the data folders of groups that were removed with the loss of their messages."""
 
 
 class MetadataVersion(NamedTuple):

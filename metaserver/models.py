@@ -160,6 +160,22 @@ class Node(models.Model):
         return self.node_id
 
 
+class RemovedGroup(models.Model):
+    """A broker group that was removed with the loss of its messages. A node that returns with one of its data folders needs an
+    operator's approval."""
+
+    name = models.CharField(max_length=100, db_index=True)
+    incarnations = models.JSONField(default=list)
+    """Of the data folders of its nodes."""
+    removed_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ("-id",)
+
+    def __str__(self) -> str:
+        return self.name
+
+
 class ClientSeen(models.Model):
     """A client, in a role, on a subject. `key` is a digest of the rest: together they are too long for an index."""
 

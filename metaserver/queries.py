@@ -17,6 +17,8 @@ from qmq.protocol.names import real_subject
 CHANGES_MAX = 5_000
 """Changes whose rows are loaded one by one; behind by more, a reader loads everything."""
 NAMES_PER_QUERY = 500
+METASERVER_FRESH_SECONDS = 4.0
+"""A metaserver that has stored nothing for longer does not run, for `hearing_since`."""
 ROLE_HISTORY_MAX = 50
 """Role changes of a broker group that are shown."""
 SWITCH_OVER, RESIGN = "broker_group.switch_over", "broker_group.resign"
@@ -44,6 +46,7 @@ def metadata() -> domain.Metadata:
         tuple(route_snapshots()),
         _rules(models.Subject.objects.all()),
         _paused(models.ConsumerGroup.objects.all()),
+        removed_folders=_removed_folders(models.RemovedGroup.objects.all()),
     )
 
 
@@ -83,7 +86,9 @@ def changed_metadata(since: domain.MetadataVersion, until: domain.MetadataVersio
         rules |= _rules(models.Subject.objects.filter(name__in=some))
         existing.update(models.Subject.objects.filter(name__in=some).values_list("name", flat=True))
         paused |= _paused(models.ConsumerGroup.objects.filter(subject__name__in=some))
-    stored = domain.Metadata(tuple(groups), tuple(of_groups), tuple(route_snapshots(subjects=subjects)), rules, paused)
+    removed = _removed_folders(models.RemovedGroup.objects.filter(name__in=names)) if names else frozenset()
+    routes = tuple(route_snapshots(subjects=subjects))
+    stored = domain.Metadata(tuple(groups), tuple(of_groups), routes, rules, paused, removed_folders=removed)
     return domain.MetadataChanges(subjects, subjects - existing, names, stored)
 
 
@@ -183,6 +188,17 @@ def _rules(subjects: QuerySet[models.Subject]) -> dict[str, domain.SubjectRule]:
         )
         for row in subjects.filter(has_rule | has_quota).iterator()
     }
+
+
+def _removed_folders(rows: QuerySet[models.RemovedGroup]) -> frozenset[tuple[str, str]]:
+    return frozenset((row.name, incarnation) for row in rows for incarnation in row.incarnations)
+
+
+def lost_groups() -> set[str]:
+    """Broker groups that were removed with the loss of their messages, and that no node registered again. Subjects may name them
+    until another group has joined."""
+    present = models.BrokerGroup.objects.values("name")
+    return set(models.RemovedGroup.objects.exclude(name__in=present).values_list("name", flat=True))
 
 
 def _paused(groups: QuerySet[models.ConsumerGroup]) -> frozenset[tuple[str, str, str]]:

@@ -7,6 +7,7 @@ acknowledged, in two consecutive checks.
 
 import asyncio
 import logging
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -61,6 +62,7 @@ def rebalance(context: Context) -> Result:
         if group.state == GroupState.READ_WRITE and group.operator_state == OperatorState.NORMAL
     ]
     leaving = [group.name for group in groups if group.operator_state == OperatorState.DRAINING]
+    leaving += sorted(queries.lost_groups())
     moves = plan(found, taking, leaving, minimum=GROUPS_PER_SUBJECT_MIN, most=MOVING_MAX - moving)
     begun = 0
     for move in moves:
@@ -106,10 +108,11 @@ def take_steps(context: Context) -> Result:
         return result(Part("moves.none", "no moves in progress"))
     known = queries.groups_by_subject(route.subject for route in moving)
     places = {name: Place(name, row.address, row.admin_address) for name, row in queries.masters().items()}
+    lost = queries.lost_groups()
     joined_before = timezone.now() - timedelta(seconds=JOIN_SECONDS)
     old_enough = queries.moves_unchanged_since(joined_before)
     budget = min(context.seconds_left, 60.0) - 2.0
-    found = asyncio.run(_look(moving, known, places, old_enough, budget))
+    found = asyncio.run(_look(moving, known, places, old_enough, lost, budget))
     once = set(context.state.get("empty_once", []))
     stepped = 0
     waiting: dict[str, list[Part]] = {}
@@ -163,14 +166,19 @@ class Sight:
 
 
 async def _look(
-    moving: list[Route], known: dict[str, list[str]], places: dict[str, Place], old_enough: set[str], seconds: float
+    moving: list[Route],
+    known: dict[str, list[str]],
+    places: dict[str, Place],
+    old_enough: set[str],
+    lost: set[str],
+    seconds: float,
 ) -> list[Sight]:
     """Ask the nodes about every subject, a few at a time."""
     gate = asyncio.Semaphore(NODES_AT_A_TIME)
 
     async def one(route: Route) -> Sight:
         async with gate:
-            return await _look_at(route, known.get(route.subject, []), places, route.subject in old_enough)
+            return await _look_at(route, known.get(route.subject, []), places, route.subject in old_enough, lost)
 
     # Those that take too long wait for the next run; they don't take the others' answers with them.
     tasks = [asyncio.ensure_future(one(route)) for route in moving]
@@ -188,9 +196,15 @@ def _no_response(subject: str) -> Part:
     return Part("waiting.no_response", f"{subject}: no response in time", {"subject": subject})
 
 
-async def _look_at(route: Route, known: list[str], places: dict[str, Place], is_old_enough: bool) -> Sight:
+async def _look_at(
+    route: Route, known: list[str], places: dict[str, Place], is_old_enough: bool, lost: Collection[str] = ()
+) -> Sight:
     ready, empty, why = [], [], []
     for name, phase in route.phases.items():
+        if name in lost:
+            # An operator accepted the loss of what it had.
+            empty.append(name)
+            continue
         where = {"subject": route.subject, "broker_group": name}
         prefix = f"{route.subject} on {name}: "
         place = places.get(name)

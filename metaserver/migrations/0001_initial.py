@@ -73,6 +73,18 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name='RemovedGroup',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('name', models.CharField(db_index=True, max_length=100)),
+                ('incarnations', models.JSONField(default=list)),
+                ('removed_at', models.DateTimeField(auto_now_add=True)),
+            ],
+            options={
+                'ordering': ('-id',),
+            },
+        ),
+        migrations.CreateModel(
             name='ClientSeen',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),

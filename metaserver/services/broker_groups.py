@@ -12,7 +12,8 @@ from metaserver import domain, queries
 from metaserver.choices import GroupKind, GroupState, OperatorState
 from metaserver.errors import ChangeRefused, Conflict, NotFound
 from metaserver.memory.members import SILENT_MS
-from metaserver.models import BrokerGroup, MetaserverBeat, Node, SubjectRoute
+from metaserver.models import BrokerGroup, MetaserverBeat, Node, RemovedGroup, SubjectRoute
+from metaserver.reports import StoredReport
 from metaserver.services import audit, routes
 from metaserver.services.changes import Actor, Change, Request, VersionedRequest, changing, for_change, lock
 from metaserver.services.fields import Text
@@ -155,6 +156,8 @@ def approve_group(name: str, **request: Unpack[VersionedRequest]) -> Change:
         row = edit.row
         if row.operator_state == OperatorState.UNAPPROVED:
             row.operator_state, row.operator_since, row.operator_reason = OperatorState.NORMAL, timezone.now(), ""
+            # A node may have returned with a data folder of a removed group: it may serve that.
+            RemovedGroup.objects.filter(name=name).delete()
             nodes = Node.objects.filter(broker_group=row).order_by("node_id").values_list("node_id", "address")
             edit.notes = tuple(f"Node {node} at {address} serves with its next heartbeat." for node, address in nodes)
     return edit.change
@@ -209,7 +212,8 @@ def remove_group(name: str, **request: Unpack[VersionedRequest]) -> Change:
         if served:
             more = f" and {len(served) - 3} more" if len(served) > 3 else ""
             raise Conflict(
-                f"Broker group {name} still serves {', '.join(served[:3])}{more}. Drain it and wait until it is empty.",
+                f"Broker group {name} still serves {', '.join(served[:3])}{more}. Drain it and wait until it is empty, or, if its"
+                f" nodes are lost, accept the loss: qmq broker-groups remove {name} --accept-loss.",
                 code="broker_group.not_empty",
             )
         if row.state != GroupState.OFFLINE:
@@ -224,9 +228,22 @@ def remove_group(name: str, **request: Unpack[VersionedRequest]) -> Change:
                 f"Node {slave.node_id} of broker group {name} is running. Stop it first, and wait some seconds.",
                 code="broker_group.live",
             )
+        if row.operator_state != OperatorState.UNAPPROVED and (pending := pending_messages(row) or 0):
+            raise Conflict(
+                f"Broker group {name} has {pending} delayed messages that are not delivered. Start its nodes and wait until it has"
+                f" none, or accept the loss: qmq broker-groups remove {name} --accept-loss.",
+                code="broker_group.not_empty",
+            )
         Node.objects.filter(broker_group=row).delete()
         edit.delete()
     return edit.change
+
+
+def pending_messages(row: BrokerGroup) -> int | None:
+    """Return how many delayed messages a delay group has that are not delivered, as its nodes last reported; None: none did."""
+    reports = [StoredReport.decode(found) for found in row.nodes.values_list("report", flat=True)]
+    pending = [report.pending_messages for report in reports if report is not None and report.pending_messages >= 0]
+    return max(pending, default=None) if row.kind == GroupKind.DELAY else None
 
 
 def locked(name: str) -> BrokerGroup:

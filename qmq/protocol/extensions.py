@@ -72,6 +72,8 @@ class NodeRegisterRequest(Structure):
     `limitations` are the reasons why another node should be promoted if one can be. `stuck_ms` is for how long the disk has not
     completed a write that is under way, 0 if there is none. `unreachable` are slaves that a master counts and can't reach: without
     them fewer members than the minimum would be in sync.
+
+    `pending_messages` is how many delayed messages a delay node has that are not delivered, held ones included; -1 from others.
     """
 
     request_type: Int
@@ -106,6 +108,7 @@ class NodeRegisterRequest(Structure):
     stuck_ms: MapCount = 0
     limitations: Annotated[tuple[Reason, ...], Counted("h", ReasonNote(), "limitations", PROBLEMS_MAX)] = ()
     unreachable: Annotated[tuple[str, ...], Counted("b", Name(), "unreachable slaves", MEMBERS_MAX)] = ()
+    pending_messages: Annotated[int, MapRange(-1, I64_MAX, is_optional=True)] = -1
 
 
 @dataclass(frozen=True, slots=True)

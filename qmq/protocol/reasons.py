@@ -78,6 +78,11 @@ class Code(StrEnum):
     SET_READ_ONLY = "set_read_only", "set to read-only by an operator"
     REJECTED = "rejected", "the metaserver rejected this node: {why}"
     PENDING_APPROVAL = "pending_approval", "broker group {group} is pending approval"
+    FOLDER_OF_REMOVED = (
+        "folder_of_removed",
+        "broker group {group} was removed with the loss of its messages, and this node has a data folder of it: empty the folder,"
+        " or approve the group to serve these messages again",
+    )
     GROUP_DRAINS = "group_drains", "the group is draining"
     APPROVE = "approve", "{why}: approve it in the console or with the API"
     SPARE = "spare", "node {node} is not a member of broker group {group}: {why}"

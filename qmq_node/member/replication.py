@@ -317,7 +317,6 @@ class Replication(Part):
             slaves=tuple(SlaveEnd(one.node_id, one.confirmed_end) for one in leading.slaves()) if leading else (),
             led_membership=leading.current_membership.sent("") if leading else None,
             counted=leading.counted if leading else (),
-            incarnation=self._folder.incarnation,
             membership_version=state.version,
             membership_in_sync=state.in_sync,
             stuck_ms=round(self._storage.write_watch.stuck_seconds * 1000),

@@ -55,6 +55,8 @@ class Registration(Part):
         """Why consumer groups may be missing, which would not get what is sent; "" if none is."""
         self.may_answer_sends: Callable[[], bool] = lambda: True
         """Whether enough members of the broker group are in sync for sends to be answered."""
+        self.pending_messages: Callable[[], int] = lambda: -1
+        """How many messages are not delivered, where the node knows it."""
         node.storage.report = self.report_soon
 
     async def open(self, budget: FileBudget) -> None:
@@ -148,6 +150,8 @@ class Registration(Part):
             started_at_ms=node.started_at_ms,
             version=__version__,
             policy_version=self.policy.version,
+            incarnation=node.folder.incarnation,
+            pending_messages=self.pending_messages(),
         )
         return self.with_role(request)
 
