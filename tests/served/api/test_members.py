@@ -223,7 +223,7 @@ def test_a_removal_with_a_loss_needs_the_exact_loss_and_a_reason(admin: APIClien
     planned = admin.post(f"{path}?dry_run=true", {"reason": "x"}).json()
     assert planned["after"]["at_risk"] == "6000"
     assert refused(admin.post(path, {"accept_loss": "1", "reason": "x"})) == (409, "broker_group.loss_not_accepted")
-    stale = admin.post(path, {"accept_loss": "6000", "reason": "x"}, headers={"If-Match": '"99"'})
+    stale = admin.post(path, {"accept_loss": "6000", "reason": "x"}, HTTP_IF_MATCH='"v99"')
     assert stale.status_code == 412
     assert refused(admin.post(path, {"accept_loss": "6000", "reason": "x", "force": True}))[0] == 400
     done = admin.post(path, {"accept_loss": "6000", "reason": "the building burned down"})
