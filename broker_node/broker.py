@@ -24,7 +24,7 @@ class Broker(Node):
     def __init__(self, options: BrokerOptions, machine: Machine | None = None) -> None:
         machine = machine or Machine()
         self.data = BrokerData(options, machine)
-        super().__init__(options, machine, self.data, has_log_id=True)
+        super().__init__(options, machine, self.data)
         self.replication = Replication(self, self.data)
         self.serving = BrokerServing(self, options, self.replication, self.data)
         self.registration.on_policy = self.serving.apply_policy

@@ -16,7 +16,7 @@ from delay_node.records import RecordKind, State, hour_of
 from delay_node.schedule_log import message_id_of
 from delay_node.store import DelayStore
 from delay_node.trusted_clock import TrustedClock
-from qmq.errors import QmqError
+from qmq.errors import LogError, NoSpace, QmqError
 from qmq.net.pool import Pool
 from qmq.protocol.codes import Command, ResponseCode, SendResult
 from qmq.protocol.commands import BrokerGroupRoute, SendFailure, decode_send_response
@@ -88,10 +88,14 @@ class BatchSender:
 
         task.add_done_callback(ended)
 
+    async def wait(self, seconds: float) -> None:
+        """Wait until the results of the batches under way are in the log, for so long at most."""
+        if self._tasks:
+            await asyncio.wait(list(self._tasks), timeout=seconds)
+
     async def stop(self, grace_seconds: float) -> None:
         """Wait for batches under way, then cancel the rest."""
-        if self._tasks:
-            await asyncio.wait(list(self._tasks), timeout=grace_seconds)
+        await self.wait(grace_seconds)
         for task in list(self._tasks):
             task.cancel()
         if self._tasks:
@@ -107,7 +111,13 @@ class BatchSender:
         items = [item for item in items if self.is_waiting(item.ref)]
         if not items:
             return
-        claimed = await self._claim(items)
+        try:
+            claimed = await self._claim(items)
+        except NoSpace:
+            raise
+        except LogError:
+            # The log takes no more: this node ends, or another one is the master. Nothing was sent.
+            return
         self.counters.batches += 1
         try:
             body = b"".join([item.data for item in items])

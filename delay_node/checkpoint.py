@@ -3,7 +3,7 @@
 import json
 from collections.abc import Generator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from struct import Struct
 from struct import error as StructError
 
@@ -11,17 +11,21 @@ from delay_node.hour import Hour, Hours
 from delay_node.store import DelayStore, Subjects
 from qmq.errors import LogError
 from qmq_node.commits.checkpointing import CheckpointDraft
-from qmq_node.log.checkpoint import Checkpoint, CheckpointStore, as_text
+from qmq_node.log.append_file import AppendFile
+from qmq_node.log.checkpoint import Checkpoint, CheckpointStore, as_number, as_text, decode_checkpoint
 from qmq_node.log.replay import LogMemory
 
 CHECKPOINT_NAME = "delay"
-CHECKPOINT_FORMAT = 1
+CHECKPOINT_FORMAT = 2
 SLICE_HOURS = 500
 """Hours whose files are set aside before other work of the event loop has its turn."""
 SLICE_NAMES = 2_000
 """New names of subjects that are encoded before other work has its turn: some 5 ms."""
-_HOUR = Struct(">IIQIIII")
-"""hour, count, data bytes, dispatch entries, gone, refused, lost."""
+_HOUR = Struct(">IIQIIIIQ")
+"""hour, count, data bytes, dispatch entries, gone, refused, lost, log offset of its first record."""
+_LOST = 6
+_HOUR_1 = Struct(">IIQIIII")
+"""In format 1, which had no log offset."""
 
 
 class StateEncoder:
@@ -37,35 +41,45 @@ class StateEncoder:
     def _row(hour: Hour) -> bytes:
         schedule = hour.schedule
         return _HOUR.pack(
-            hour.number, schedule.count, schedule.data.end, hour.dispatch.count, hour.gone, hour.refused, hour.lost
-        )
+            hour.number, schedule.count, schedule.data.end, hour.dispatch.count, hour.gone, hour.refused, hour.lost,
+            hour.begins_at,
+        )  # fmt: skip
 
     def holds(self, hour: Hour) -> bool:
         """Whether the state encoded last has the hour as it is now."""
         return self._rows.get(hour.number) == self._row(hour)
 
-    def forget(self, hour: int) -> None:
-        self._rows.pop(hour, None)
-
     def encode_names(self) -> bool:
         """Encode up to SLICE_NAMES new names, and return whether there are more. Names are never removed or changed."""
-        names = self._store.subjects.names
-        for name in names[self._names_count : self._names_count + SLICE_NAMES]:
+        subjects = self._store.subjects
+        for name in subjects.names[self._names_count : min(subjects.placed, self._names_count + SLICE_NAMES)]:
             self._names += b"," * bool(self._names) + json.dumps(name).encode()
             self._names_count += 1
-        return self._names_count < len(names)
+        return self._names_count < subjects.placed
 
     def encode(self) -> list[bytes]:
-        """Return the state, in parts; finished hours are left out."""
+        """Return the state, in parts; ended hours are left out."""
         store, rows = self._store, self._rows
+        for hour in store.hours.ended:
+            rows.pop(hour.number, None)
+        # The hours of some of them may be in use again.
         for hour in store.hours.dirty:
             rows[hour.number] = self._row(hour)
         while self.encode_names():
             pass
-        finished = store.hours.finished
-        counted = [row for number, row in rows.items() if number not in finished] if finished else list(rows.values())
-        head = {"format": CHECKPOINT_FORMAT, "hours": len(counted), **LogMemory.encode(store.log)}
-        return [json.dumps(head)[:-1].encode(), b', "subjects": [', bytes(self._names), b"]}\n", b"".join(counted)]
+        head = {
+            "format": CHECKPOINT_FORMAT,
+            "hours": len(rows),
+            "records_end": store.log.watermark.position.offset,
+            **LogMemory.encode(store.log),
+        }
+        return [
+            json.dumps(head)[:-1].encode(),
+            b', "subjects": [',
+            bytes(self._names),
+            b"]}\n",
+            b"".join(rows.values()),
+        ]
 
 
 def restore_state(store: DelayStore, checkpoint: Checkpoint) -> LogMemory:
@@ -73,26 +87,52 @@ def restore_state(store: DelayStore, checkpoint: Checkpoint) -> LogMemory:
     line, _, rows = checkpoint.state.partition(b"\n")
     try:
         head = json.loads(line)
-        if head["format"] != CHECKPOINT_FORMAT:
+        found = head["format"]
+        if found not in (1, CHECKPOINT_FORMAT):
             raise LogError(
-                f"the checkpoint has format {head['format']}, this version reads {CHECKPOINT_FORMAT}",
+                f"the checkpoint has format {found}, this version reads 1 and {CHECKPOINT_FORMAT}",
                 code="log.format_unknown",
             )
-        if head["hours"] * _HOUR.size != len(rows):
+        row = _HOUR_1 if found == 1 else _HOUR
+        if head["hours"] * row.size != len(rows):
             raise ValueError(f"{len(rows)} bytes for {head['hours']} hours")
         store.subjects = Subjects(list(map(as_text, head["subjects"])))
-        for hour, *counters in _HOUR.iter_unpack(rows):
+        for hour, *counters in row.iter_unpack(rows):
             store.hours.make(hour, *counters)
-        return LogMemory.decode(head)
+        memory = LogMemory.decode(head)
+        return memory if found == 1 else replace(memory, records_end=as_number(head["records_end"]))
     except (ValueError, LookupError, TypeError, RecursionError, StructError) as error:
         # Its CRC matched: another program wrote it.
         raise LogError(f"the checkpoint's state can't be read: {error}", code="log.format_unknown") from error
 
 
+def save_copied(files: CheckpointStore, data: bytes) -> tuple[int, int]:
+    """Save the checkpoint of another member as the one of this node. What that member has lost is not lost here.
+
+    Returns the log offset where it stands, and the one up to which it may hold records.
+
+    Raises:
+        LogError: it can't be read.
+        OSError: nothing is lost, try again.
+    """
+    found = decode_checkpoint(data)
+    if not isinstance(found, Checkpoint):
+        raise LogError(f"the checkpoint of the master: {found}", code="log.damaged")
+    line, _, rows = found.state.partition(b"\n")
+    try:
+        records_end = as_number(json.loads(line)["records_end"])
+        counted = [_HOUR.pack(*row[:_LOST], 0, *row[_LOST + 1 :]) for row in _HOUR.iter_unpack(rows)]
+    except (ValueError, LookupError, TypeError, RecursionError, StructError) as error:
+        raise LogError(f"the checkpoint of the master can't be read: {error}", code="log.format_unknown") from error
+    files.save([line, b"\n", *counted], found.log_position, found.synced_to)
+    return found.log_position.offset, records_end
+
+
 @dataclass(frozen=True, slots=True)
 class DelayDraft(CheckpointDraft):
     hours: list[Hour]
-    finished: list[Hour]
+    ended: list[Hour]
+    """Hours that this checkpoint leaves out for the first time."""
     removed: list[Hour]
     """Hours that an earlier checkpoint left out: their files are removed."""
 
@@ -110,24 +150,36 @@ class DelayCheckpoints:
 
     @property
     def has_removals(self) -> bool:
-        """Whether files of finished hours have to be removed."""
-        return bool(self._hours.finished or self._removed)
+        """Whether files of ended hours have to be removed."""
+        return bool(self._hours.ended or self._removed)
 
     def draft(self) -> Generator[None, None, DelayDraft]:
-        """Encode new names in slices, take the state at the end of the last commit, then set aside what is in memory of the hours.
+        """Encode new names in slices, take the state at the end of a commit, then set aside what is in memory of the hours.
+
+        In the middle of a commit that a slave applies the state fits no log position: it would be counted twice in part.
 
         What an hour got after the state was taken may be written with it: a start counts only what the checkpoint counts.
         """
         while self._encoder.encode_names():
             yield
+        self._store.checkpoint_waits = True
+        try:
+            while self._store.is_within_commit:
+                yield
+        finally:
+            self._store.checkpoint_waits = False
         hours, log = self._hours, self._store.log
-        finished = [hours[number] for number in hours.finished if number in hours]
-        # After a step back of the clock an hour may be in use again.
+        for hour in hours.ended:
+            if hour in hours.dirty:
+                # Nothing of it is worth a write.
+                del hours.dirty[hour]
+                hours.unwritten_bytes -= sum(file.memory_bytes for file in hour.files)
+        # An hour may be in use again.
         self._removed = [hour for hour in self._removed if hour.number not in hours]
         draft = DelayDraft(
             self._encoder.encode(), log.watermark.position, min(log.synced_end, log.high_watermark),
-            log.gather.records_end,
-            list(hours.dirty), finished, list(self._removed),
+            log.watermark.position.offset,
+            list(hours.dirty), list(hours.ended), list(self._removed),
         )  # fmt: skip
         self._taken_bytes = 0
         yield
@@ -144,18 +196,24 @@ class DelayCheckpoints:
         """Make a draft durable; from any one thread. Raises OSError."""
         for hour in draft.hours:
             for file in hour.files:
+                if not file.written_end:
+                    # What an earlier use of the hour, or a crash, has left would look valid behind the end of this one.
+                    self._remove(file)
                 file.write()
         self._hours.handles.sync(self._store.root)
         self._files.save(draft.state, draft.position, draft.synced_to)
         for hour in draft.removed:
             for file in hour.files:
-                file.forget()
-                # One may never have been written.
-                with suppress(FileNotFoundError):
-                    self._store.disk.remove(file.path())
+                self._remove(file)
+
+    def _remove(self, file: AppendFile) -> None:
+        """Remove a file, which may never have been written."""
+        file.forget()
+        with suppress(FileNotFoundError):
+            self._store.disk.remove(file.path())
 
     def saved(self, draft: DelayDraft) -> None:
-        """Free what was written, and forget finished hours; on the event loop."""
+        """Free what was written; on the event loop."""
         hours = self._hours
         for hour in draft.hours:
             memory_bytes = 0
@@ -167,10 +225,5 @@ class DelayCheckpoints:
                 hours.dirty.pop(hour, None)
         hours.unwritten_bytes -= self._taken_bytes
         self._removed = [hour for hour in self._removed if hour not in draft.removed]
-        for hour in draft.finished:
-            # One that a query uses is removed later.
-            if hour.number in hours.finished and not hour.users:
-                hours.forget(hour)
-                self._store.bodies.forget(hour.number)
-                self._encoder.forget(hour.number)
-                self._removed.append(hour)
+        del hours.ended[: len(draft.ended)]
+        self._removed += draft.ended

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
@@ -9,30 +10,25 @@ from delay_node.admin import DelayPages
 from delay_node.batches import BatchSender
 from delay_node.bulk_read import BulkReads
 from delay_node.changes import Changes
-from delay_node.checkpoint import DelayCheckpoints
+from delay_node.delay_data import DelayData
 from delay_node.dispatcher import Dispatcher
 from delay_node.due_lanes import DueLanes
 from delay_node.errors import LimitReached
 from delay_node.handlers import HandlerCounters, Handlers
+from delay_node.hour import Hour
 from delay_node.metrics import DelayMetrics
 from delay_node.options import DelayOptions
 from delay_node.queries import Queries
-from delay_node.recovery import open_store
 from delay_node.sends import DelaySends
 from delay_node.store import DelayStore
-from delay_node.trusted_clock import HeldStep, HeldStepFile, TrustedClock
-from qmq.errors import SettingError
-from qmq.net.open_files import FileBudget
+from delay_node.trusted_clock import HeldStep
+from qmq.errors import NoSpace
 from qmq.net.pool import Pool
 from qmq.net.session import MetaSession
 from qmq.net.timing import DEFAULT_BACKOFF, DEFAULT_TIMEOUTS
 from qmq.protocol.codes import Role
 from qmq_node.admin.server import AdminPages
-from qmq_node.commits.checkpointing import CheckpointWriter
-from qmq_node.daemon.part import Part
-from qmq_node.log.handles import HandleCache
-from qmq_node.log.log import SegmentedLog
-from qmq_node.log.replay import MemberOpening
+from qmq_node.member.replication import Replication
 from qmq_node.node.node import Node, NodeServing
 from qmq_node.node.storage import JOB_SECONDS
 from qmq_node.policy import sends_policy
@@ -48,43 +44,8 @@ RULES_SHOWN_MAX = 1_000
 """Subjects whose rules `/stats` lists."""
 PROBLEMS_SHOWN_MAX = 20
 """Subjects with undeliverable messages that `/stats` lists."""
-UNWRITTEN_FACTOR = 4
-"""Sends are answered busy when this many times `checkpoint_bytes` of the schedule wait to be written."""
-
-
-class DelayData:
-    """What a delay node derives from its log, and the clock that its messages are due by."""
-
-    store: DelayStore
-    trusted: TrustedClock
-    step_file: HeldStepFile
-    loaded_offset: int
-
-    def __init__(self, options: DelayOptions, machine: Machine) -> None:
-        self._options = options
-        self._machine = machine
-
-    def open(self, budget: FileBudget, opening: MemberOpening | None) -> SegmentedLog:
-        """As `NodeStore.open`. Delay groups have one member."""
-        options = self._options
-        self.step_file = HeldStepFile(self._machine.disk, options.data_dir)
-        try:
-            held = self.step_file.load()
-        except OSError as error:
-            logger.error("it is not known whether a step of the wall clock was held, the clock is accepted: %s", error)
-            held = None
-        self.trusted = TrustedClock(self._machine.clock, held)
-        self.store, report = open_store(
-            self._machine.disk,
-            options.data_dir,
-            segment_bytes=options.segment_bytes,
-            handles=HandleCache(self._machine.disk, budget.index_files, self._machine.clock),
-        )
-        self.loaded_offset = report.loaded_offset
-        return self.store.log
-
-    def checkpoint_writer(self) -> CheckpointWriter[Any]:
-        return DelayCheckpoints(self.store)
+ENDED_HOURS_MAX = 10_000
+"""Hours that end with one record; the next second ends further ones."""
 
 
 class DelayServing(NodeServing):
@@ -93,10 +54,12 @@ class DelayServing(NodeServing):
     handlers: Handlers
     metrics: DelayMetrics
 
-    def __init__(self, node: Node, options: DelayOptions, data: DelayData) -> None:
+    def __init__(self, node: Node, options: DelayOptions, replication: Replication, data: DelayData) -> None:
         super().__init__(node)
         self._options = options
+        self._replication = replication
         self._data = data
+        self._is_built = False
         self._clock_change = asyncio.Lock()
         """Of the file of the held step."""
         self._delivering: asyncio.Task[None] | None = None
@@ -106,23 +69,19 @@ class DelayServing(NodeServing):
 
     def build(self) -> AdminPages:
         options = self._options
-        self.metrics = DelayMetrics(self._node, self._data.store, self._data.trusted)
+        self.metrics = DelayMetrics(self._node, self._replication, self._data.store, self._data.trusted)
         delay_max_ms = round(options.delay_max_days * DAY_MS)
-        self.queries = Queries(self._data.store)
+        self.queries = Queries(self._data.store, self._storage.committer.synced)
         self.changes = Changes(
             self._data.store, self.queries, self._storage.committer, self._data.trusted, delay_max_ms
         )
         counters = HandlerCounters()
         rejections = Rejections(counters, self._node.clock, logger, {LimitReached: "limit_reached"})
-        unwritten_bytes_max = UNWRITTEN_FACTOR * options.checkpoint_bytes
         sends = DelaySends(
             self._data.store, self._storage.committer, self._data.trusted, self._node.registration.admission, delay_max_ms,
-            unwritten_bytes_max, rejections, counters,
+            self._data.unwritten_bytes_max, rejections, counters,
         )  # fmt: skip
         bulk_reads = BulkReads(self._node, self._data.store)
-        self.handlers = self.metrics.handlers = Handlers(
-            rejections, counters, sends, self.queries, self.changes, bulk_reads, self._node.supervisor
-        )
         self.session = MetaSession(
             self._node.registration.urls,
             app="delay-node",
@@ -139,9 +98,13 @@ class DelayServing(NodeServing):
         self.dispatcher = self.metrics.dispatcher = Dispatcher(self._data.store, self._data.trusted, lanes, sender)
         self._data.store.placer.on_near = self.dispatcher.due_added
         self.session.on_change = self.dispatcher.routes_changed
+        self.handlers = self.metrics.handlers = Handlers(
+            rejections, counters, sends, self.queries, self.changes, bulk_reads, self.dispatcher, self._node.supervisor
+        )
         self._storage.on_synced.append(self._data.store.synced)
+        self._is_built = True
         pages = DelayPages(self.describe, self.confirm_clock, self.queries, self.changes, self._node.clock)
-        return AdminPages(pages.json_routes, pages.json_posts)
+        return AdminPages(pages.json_routes, {**pages.json_posts, **self._replication.posts()})
 
     async def prepare(self) -> None:
         self._check_clock()
@@ -154,7 +117,12 @@ class DelayServing(NodeServing):
         )
 
     async def stop(self) -> None:
-        await self.dispatcher.stop(min(self._options.stop_seconds, self._options.send_seconds))
+        if not self._is_built:
+            await self._data.store.io.close()
+            return
+        # One that is no master any more can't record what brokers answer.
+        grace_seconds = 0.0 if self._replication.is_no_master else self._options.send_seconds
+        await self.dispatcher.stop(min(self._options.stop_seconds, grace_seconds))
         if self._delivering is not None:
             await self._node.supervisor.cancel(self._delivering)
         await self.session.close()
@@ -178,7 +146,9 @@ class DelayServing(NodeServing):
         every(JOB_SECONDS, "rates", self._sample_rates)
 
     def _drop_segments(self) -> None:
-        self._storage.segment_removal.drop_before(self._storage.checkpoints.floor)
+        self._storage.segment_removal.drop_before(
+            min(self._storage.checkpoints.floor, self._replication.retained_from())
+        )
 
     def _sample_rates(self) -> None:
         delivered = self._data.store.counters.delivered
@@ -227,17 +197,25 @@ class DelayServing(NodeServing):
         self.dispatcher.frontier_ms = None
 
     def _close_hours(self) -> None:
-        """Close hours that are past and have nothing left to do; the next checkpoint removes the files of old ones."""
+        """Close hours that are past and have nothing left to do; end old ones, whose files checkpoints then remove."""
         now_ms = self._data.trusted.now_ms()
         keep_ms = round(self._options.keep_hours * 3_600_000)
+        ended: list[Hour] = []
         for hour in self._data.store.hours.before(now_ms):
             if not hour.is_complete or hour.end_ms >= now_ms or hour.opening.locked() or hour.users:
                 continue
             if hour.end_ms + keep_ms < now_ms:
-                self._data.store.hours.finished.add(hour.number)
+                # What this disk has lost may be whole on another member's.
+                if not hour.lost or self._replication.member.is_alone:
+                    ended.append(hour)
             elif hour.is_near:
                 hour.is_near = False
                 hour.close()
+        if ended:
+            # Without space for the record they stay.
+            with suppress(NoSpace):
+                self._data.store.end_hours(ended[:ENDED_HOURS_MAX], now_ms)
+                self._storage.committer.kick()
 
     def restrictions(self) -> dict[str, str]:
         """`clock` while a step of the wall clock is not accepted: a restart would change nothing."""
@@ -257,6 +235,7 @@ class DelayServing(NodeServing):
             self._data.trusted.held,
         )
         return self._node.serving_stats() | {
+            "replication": self._replication.report(),
             "pending": store.pending,
             "due_soon": self.dispatcher.due_soon,
             "overdue": lanes.overdue,
@@ -299,9 +278,10 @@ class DelayNode(Node):
         machine = machine or Machine()
         self.data = DelayData(options, machine)
         super().__init__(options, machine, self.data)
-        self.serving = DelayServing(self, options, self.data)
         self.registration.pending_messages = lambda: self.store.pending + self.store.refused
-        self.parts = (self.folder, OnlyMember(self), self.storage, self.registration, self.serving)
+        self.replication = Replication(self, self.data)
+        self.serving = DelayServing(self, options, self.replication, self.data)
+        self.parts = (self.folder, self.replication, self.storage, self.registration, self.serving)
 
     @property
     def store(self) -> DelayStore:
@@ -310,16 +290,3 @@ class DelayNode(Node):
     @property
     def handlers(self) -> Handlers:
         return self.serving.handlers
-
-
-class OnlyMember(Part):
-    """Delay groups have one member."""
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
-
-    async def open(self, budget: FileBudget) -> None:
-        if not self._node.folder.replica.state.is_only_member:
-            raise SettingError(
-                f"--data-dir {self._node.folder.path} is of a group of several members; a {self._node.kind} group has one"
-            )

@@ -52,6 +52,8 @@ class Dispatcher:
         self._wake = asyncio.Event()
         sender.on_end = self._wake.set
         self._is_stopping = False
+        self.is_held = False
+        """Whether nothing is claimed: the master is about to change."""
         self.frontier_ms: int | None = None
         """Nothing due from here on is delivered yet: an hour that begins here is still being read."""
         self._next_at_ms: int | None = None
@@ -210,7 +212,7 @@ class Dispatcher:
 
     async def _send_ready(self) -> None:
         """Form frames, one for each broker group in turn, and send them, as long as broker groups accept more."""
-        sent, has_sent = 0, True
+        sent, has_sent = 0, not self.is_held
         while has_sent:
             has_sent = False
             for group in list(self.lanes.groups.values()):

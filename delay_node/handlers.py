@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from delay_node.bulk_read import BulkReads
 from delay_node.changes import Changes
+from delay_node.dispatcher import Dispatcher
 from delay_node.errors import BadQuery, LimitReached
 from delay_node.queries import PAGE_BYTES_MAX, Queries
 from delay_node.sends import DelaySends
@@ -55,12 +56,14 @@ class Handlers(RequestHandlers):
         queries: Queries,
         changes: Changes,
         bulk_reads: BulkReads,
+        dispatcher: Dispatcher,
         supervisor: Supervisor,
     ) -> None:
         super().__init__(rejections)
         self.counters = counters
         self._supervisor = supervisor
         self._queries = queries
+        self._dispatcher = dispatcher
         self._running: dict[asyncio.Task[None], None] = {}
         query = self._query
         self.table |= {
@@ -74,6 +77,16 @@ class Handlers(RequestHandlers):
             **bulk_reads.table(),
         }
         self._trusted = changes.clock
+
+    def hold(self) -> None:
+        self._dispatcher.is_held = True
+
+    async def drained(self, seconds: float) -> None:
+        await self._dispatcher.sender.wait(seconds)
+
+    def resume(self) -> None:
+        self._dispatcher.is_held = False
+        self._dispatcher.wake()
 
     def _query(
         self, connection: Connection, frame: Frame, kind: type[R], ask: Callable[[R], Awaitable[Structure]]

@@ -47,6 +47,8 @@ class Hour:
     gone: int = 0
     refused: int = 0
     lost: int = 0
+    begins_at: int = 0
+    """The log offset of its first record, by which two uses of an hour differ. The same on all members."""
     is_near: bool = False
     """Whether its messages are in the wheel, or being loaded into it."""
     states: bytearray | None = None
@@ -74,13 +76,14 @@ class Hour:
         gone: int = 0,
         refused: int = 0,
         lost: int = 0,
+        begins_at: int = 0,
     ) -> "Hour":
         """Return an hour at rest, of which so much of its files counts."""
         name = hour_name(number)
         data = AppendFile(handles, lambda: f"{root}/schedule/{name}.data", data_end)
         index = AppendFile(handles, lambda: f"{root}/schedule/{name}.index", count * INDEX_BYTES)
         dispatch = AppendFile(handles, lambda: f"{root}/dispatch/{name}", dispatch_count * DISPATCH_BYTES)
-        return cls(number, ScheduleLog(data, index), DispatchLog(dispatch), gone, refused, lost)
+        return cls(number, ScheduleLog(data, index), DispatchLog(dispatch), gone, refused, lost, begins_at)
 
     @property
     def begin_ms(self) -> int:
@@ -127,26 +130,23 @@ class Hours(dict[int, Hour]):
         """Numbers of the hours, ascending: near and past hours are found without a look at years of hours."""
         self.dirty: dict[Hour, None] = {}
         """Hours with something that no checkpoint contains."""
-        self.finished: set[int] = set()
-        """Hours whose files may be removed: the next checkpoint leaves them out."""
+        self.ended: list[Hour] = []
+        """Hours that were forgotten: the next checkpoint leaves them out, and the one after that removes their files."""
         self.unwritten_bytes = 0
         """Bytes of schedule and dispatch logs in memory only."""
 
     def make(self, number: int, *counters: int) -> Hour:
-        """Return the hour, created as by `Hour.of_files` when it is new. A finished hour is in use again."""
+        """Return the hour, created as by `Hour.of_files` when it is new."""
         hour = self.get(number)
         if hour is None:
             hour = self[number] = Hour.of_files(self.handles, self.root, number, *counters)
             insort(self.order, number)
-        self.finished.discard(number)
         return hour
 
     def forget(self, hour: Hour) -> None:
-        """Remove a finished hour; its files are removed next."""
+        """Remove an hour. Its files stay until checkpoints remove them."""
         del self[hour.number]
         del self.order[bisect_left(self.order, hour.number)]
-        self.finished.discard(hour.number)
-        self.dirty.pop(hour, None)
         hour.close()
 
     def between(self, from_ms: int, to_ms: int) -> list[int]:

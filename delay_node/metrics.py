@@ -10,6 +10,8 @@ from delay_node.dispatcher import Dispatcher
 from delay_node.handlers import Handlers
 from delay_node.store import DelayStore
 from delay_node.trusted_clock import TrustedClock
+from qmq_node.member.replication import Replication
+from qmq_node.member.role_metrics import role_metrics
 from qmq_node.node.metrics import NodeMetrics
 from qmq_node.node.node import Node
 from qmq_node.process.counters import Buckets
@@ -52,8 +54,9 @@ class DelayMetrics(NodeMetrics):
     dispatcher: Dispatcher
     handlers: Handlers
 
-    def __init__(self, node: Node, store: DelayStore, clock: TrustedClock) -> None:
+    def __init__(self, node: Node, replication: Replication, store: DelayStore, clock: TrustedClock) -> None:
         super().__init__(node, "qmq_delay")
+        self._replication = replication
         self._store = store
         self._clock = clock
         self.lateness_seconds = Buckets(*LATENESS_BUCKETS)
@@ -65,6 +68,7 @@ class DelayMetrics(NodeMetrics):
 
     def collect(self) -> Iterable[Metric]:
         yield from super().collect()
+        yield from role_metrics(self, self._replication)
         store, dispatcher, handlers = self._store, self.dispatcher, self.handlers
         yield from self.counters(handlers.counters, store.counters, dispatcher.sender.counters)
         text = "Time from a message's due time until a broker has stored it (delayTime)"

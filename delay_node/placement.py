@@ -12,6 +12,7 @@ from delay_node.hour import Hour, Hours
 from delay_node.records import HOUR_MS, NUMBER_MAX
 from delay_node.schedule_log import INDEX, INDEX_BYTES, id_digests, lost_index, make_index
 from delay_node.wheel import Wheel
+from qmq.errors import LogError
 from qmq.protocol.scan import CRC_BYTES, Run
 
 logger = logging.getLogger("qmq.delay.placement")
@@ -46,6 +47,10 @@ class Placer:
         self._wheel = wheel
         self.near_before_ms = 0
         """Hours that begin before this belong into the wheel."""
+        self.fills_gaps = True
+        """Whether numbers that the log does not have any more may be lost; while the log is opened."""
+        self.gap = ""
+        """The first numbers that were."""
         self.on_near: Callable[[int], None] = lambda due_ms: None
 
     def prepare(
@@ -96,22 +101,30 @@ class Placer:
         return order[numbers[order] >= have[order]], numbers
 
     def _fill(self, hour: Hour, number: int) -> None:
-        """In replay: add empty entries for numbers lost to corruption of the log, so that the others keep theirs."""
+        """In replay: add empty entries for numbers lost to corruption of the log, so that the others keep theirs. Raises LogError
+        for those that can't be lost."""
         missing = number - hour.schedule.next_number
         if missing <= 0:
             return
-        logger.error("hour %d: %d messages from number %d on are lost to corruption of the log", hour.number, missing,
-                     hour.schedule.next_number)  # fmt: skip
+        gap = (
+            f"hour {hour.number}: {missing} messages from number {hour.schedule.next_number} on are missing in the log"
+        )
+        if not self.fills_gaps:
+            raise LogError(gap)
+        logger.error("%s: they are lost to its corruption", gap)
+        self.gap = self.gap or gap
         hour.schedule.append(lost_index(missing), b"", hour.schedule.count)
         hour.schedule.next_number = number
         self._hours.dirty[hour] = None
 
-    def place(self, placement: Placement) -> None:
-        """Add the messages of a synced record to their hours, near ones to the wheel."""
+    def place(self, placement: Placement, offset: int) -> None:
+        """Add the messages of a synced record, which is at this log offset, to their hours, near ones to the wheel."""
         index, near_before = placement.index, self.near_before_ms // HOUR_MS
         for hour, first, end, number in placement.groups:
             slices = placement.slices[first:end]
             data = slices[0] if len(slices) == 1 else b"".join(slices)
+            if not hour.schedule.count:
+                hour.begins_at = offset
             hour.schedule.append(index[first * INDEX_BYTES : end * INDEX_BYTES], data, number)
             if hour.number <= near_before or hour.states is not None or hour.ids is not None:
                 self._place_near(hour, placement.dues_ms[first:end], placement.ids[first:end], number)

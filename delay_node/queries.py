@@ -1,7 +1,7 @@
 """Queries about delayed messages: find, list, and the calendar. Files are read in threads."""
 
 from collections import OrderedDict
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
@@ -52,8 +52,15 @@ class Found:
 
 
 class Queries:
-    def __init__(self, store: DelayStore) -> None:
+    """Answers queries. What it shows is below the high watermark: nothing of it is undone by a failover.
+
+    Args:
+        synced: waits until the record at a log offset is synced by all in-sync members. Raises LogError.
+    """
+
+    def __init__(self, store: DelayStore, synced: Callable[[int], Awaitable[None]]) -> None:
         self._store = store
+        self._synced = synced
         self._calendar: OrderedDict[int, tuple[tuple[int, int], dict[int, int]]] = OrderedDict()
         self._calendar_entries = 0
 
@@ -67,7 +74,12 @@ class Queries:
                     found += [
                         Found(e.ref, e.due_ms, self._store.state(e.ref), e.data) for e in mine if e.data is not None
                     ]
+        await self._shown()
         return sorted(found, key=lambda item: (item.due_ms, item.ref))
+
+    async def _shown(self) -> None:
+        """Wait until the decisions that an answer contains are synced: in memory they are taken at once."""
+        await self._synced(self._store.log.gather.records_end - 1)
 
     async def locate(self, targets: Sequence[DelayedTarget]) -> list[list[Entry]]:
         """Return the copies of each message: in the hour of its due time and where it was moved from there, otherwise anywhere."""
@@ -156,6 +168,11 @@ class Queries:
 
     async def page(self, query: ListDelayedRequest, bytes_max: int = PAGE_BYTES_MAX) -> tuple[list[Found], str]:
         """Messages by due time, up to the one that reaches `bytes_max`, and the next cursor. Raises BadQuery, LogError."""
+        page = await self._page(query, bytes_max)
+        await self._shown()
+        return page
+
+    async def _page(self, query: ListDelayedRequest, bytes_max: int) -> tuple[list[Found], str]:
         wanted = _states(query.states)
         limit = min(max(1, query.limit), PAGE_MAX)
         from_ms, after = _check_range(query.from_ms, query.to_ms), _cursor(query.cursor)

@@ -9,11 +9,13 @@ Records (big-endian; `qmq_node.log` adds envelope, commit and CRC):
     SCHEDULED   u16 subject bytes · subject · i64 received at · u32 count · count x i64 due · count x u32 number · entries
     CLAIMED, DELIVERED, CANCELLED, REFUSED    i64 at · u32 count · count x u64 ref
     MOVED       i64 at · u64 ref · i64 new due · u32 new number · entry
+    ENDED       i64 at · u32 count · count x u32 hour
 
-Times are milliseconds since the epoch. An entry is what a SEND carries: the CRC of a raw message, then the message.
+Times are milliseconds since the epoch. An entry is what a SEND carries: the CRC of a raw message, then the message. The highest bit
+of a ref says that the message was held until then (`HELD`): who applies the record counts exactly without a look at files.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from struct import Struct
@@ -23,6 +25,8 @@ from qmq.errors import LogError
 
 HOUR_MS = 3_600_000
 NUMBER_BITS = 32
+HELD = 1 << 63
+"""Of a ref in a record: the message was held before."""
 NUMBER_MAX = (1 << NUMBER_BITS) - 1
 """Messages of one hour; a further one is refused."""
 
@@ -41,10 +45,12 @@ class RecordKind(IntEnum):
     CANCELLED = 4
     MOVED = 5
     REFUSED = 6
+    ENDED = 8
+    """Hours that nothing can happen to any more: they are forgotten, and begin at number 0 when a message comes for one again."""
 
 
 class State(IntEnum):
-    """What became of a scheduled message; the numbers are those of the records that lead there."""
+    """What became of a scheduled message; the numbers are those of the records that lead there, 7 excepted."""
 
     PENDING = 0
     CLAIMED = 2
@@ -99,6 +105,8 @@ class Action:
     kind: RecordKind
     at_ms: int
     refs: Sequence[int]
+    held: Sequence[int] = ()
+    """Those of the refs that were held before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +118,18 @@ class Moved:
     due_ms: int
     number: int
     entry: memoryview
+    was_held: bool = False
 
 
-Record = Scheduled | Action | Moved
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """An ENDED record: numbers of hours."""
+
+    at_ms: int
+    hours: Sequence[int]
+
+
+Record = Scheduled | Action | Moved | Ended
 
 
 def encode_scheduled_head(subject: str, received_at_ms: int, dues_ms: Sequence[int], numbers: Sequence[int]) -> bytes:
@@ -123,13 +140,23 @@ def encode_scheduled_head(subject: str, received_at_ms: int, dues_ms: Sequence[i
     return b"".join((_U16.pack(len(name)), name, _COUNTED.pack(received_at_ms, count), lists))
 
 
-def encode_action(at_ms: int, refs: Sequence[int]) -> bytes:
-    return _COUNTED.pack(at_ms, len(refs)) + Struct(f">{len(refs)}Q").pack(*refs)
+def encode_action(at_ms: int, refs: Sequence[int], held: Collection[int] = ()) -> bytes:
+    """Encode an action.
+
+    Args:
+        held: those of the refs that were held before.
+    """
+    marked = [ref | HELD if ref in held else ref for ref in refs] if held else refs
+    return _COUNTED.pack(at_ms, len(marked)) + Struct(f">{len(marked)}Q").pack(*marked)
 
 
-def encode_moved_head(at_ms: int, ref: int, due_ms: int, number: int) -> bytes:
-    """A MOVED record up to its entry."""
-    return _MOVED.pack(at_ms, ref, due_ms, number)
+def encode_moved_head(at_ms: int, ref: int, due_ms: int, number: int, *, was_held: bool = False) -> bytes:
+    """Encode a MOVED record up to its entry."""
+    return _MOVED.pack(at_ms, ref | HELD if was_held else ref, due_ms, number)
+
+
+def encode_ended(at_ms: int, hours: Sequence[int]) -> bytes:
+    return _COUNTED.pack(at_ms, len(hours)) + Struct(f">{len(hours)}I").pack(*hours)
 
 
 def decode_record(offset: int, kind: int, payload: memoryview) -> Record:
@@ -139,10 +166,15 @@ def decode_record(offset: int, kind: int, payload: memoryview) -> Record:
             return _decode_scheduled(payload)
         if kind == RecordKind.MOVED:
             at_ms, ref, due_ms, number = _MOVED.unpack_from(payload)
-            return Moved(at_ms, ref, due_ms, number, payload[_MOVED.size :])
+            return Moved(at_ms, ref & ~HELD, due_ms, number, payload[_MOVED.size :], was_held=bool(ref & HELD))
         if kind in ACTIONS:
             at_ms, count = _COUNTED.unpack_from(payload)
-            return Action(RecordKind(kind), at_ms, Struct(f">{count}Q").unpack_from(payload, _COUNTED.size))
+            refs = Struct(f">{count}Q").unpack_from(payload, _COUNTED.size)
+            held = tuple(ref & ~HELD for ref in refs if ref & HELD)
+            return Action(RecordKind(kind), at_ms, tuple(ref & ~HELD for ref in refs) if held else refs, held)
+        if kind == RecordKind.ENDED:
+            at_ms, count = _COUNTED.unpack_from(payload)
+            return Ended(at_ms, Struct(f">{count}I").unpack_from(payload, _COUNTED.size))
     except (StructError, UnicodeDecodeError) as error:
         raise LogError(f"the record of kind {kind} at log offset {offset} can't be read: {error}") from error
     raise LogError(f"a record of kind {kind} at log offset {offset}: this version does not know it")

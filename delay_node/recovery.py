@@ -2,25 +2,30 @@
 
 The checkpoint contains how much of each hour's files counts; the replay writes what follows again. Below the checkpoint the
 schedule logs are the only copy of their messages, so they are never rebuilt or deleted: without any readable checkpoint each
-hour is used as far as its entries pass their checks, and the log is replayed over it.
+hour of a group's only member is used as far as its entries pass their checks, and the log is replayed over it. One of several
+members guesses nothing: its log takes nothing (`failed`), and it copies another member's.
 """
 
 import logging
+from collections.abc import Iterator
 
 import numpy as np
 
 from delay_node.checkpoint import CHECKPOINT_NAME, restore_state
 from delay_node.hour import Hour
 from delay_node.hour_reader import UNBOUNDED, read_states, slices
-from delay_node.records import GONE, Action, Moved, Scheduled, State, decode_record
+from delay_node.records import GONE, Action, Ended, Moved, Scheduled, State, decode_record
 from delay_node.schedule_log import DISPATCH_BYTES, INDEX_BYTES, checks_of, hour_number
 from delay_node.store import DelayStore, Subjects
 from qmq.errors import LogError
 from qmq.protocol.raw import RawView
 from qmq.protocol.scan import CRC_BYTES, walk_stored
+from qmq_node.commits.applying import SLICE_BYTES
 from qmq_node.log.checkpoint import CheckpointStore
 from qmq_node.log.disk import Disk
 from qmq_node.log.handles import HandleCache
+from qmq_node.log.opening import clear_folders, remove_log
+from qmq_node.log.recovery import Commit
 from qmq_node.log.replay import LogMemory, MemberOpening, RecoveryReport, Replay
 from qmq_node.log.segment import Segments
 from qmq_node.log.truncation import finish_truncation
@@ -30,9 +35,24 @@ logger = logging.getLogger("qmq.delay.recovery")
 
 
 class DelayReplay(Replay):
-    def __init__(self, store: DelayStore) -> None:
+    """Applies whole commits: what a record counts is counted once, so no checkpoint may stand between two of them."""
+
+    def __init__(self, store: DelayStore, unwritten_bytes_max: int) -> None:
         super().__init__()
         self._store = store
+        self._unwritten_bytes_max = unwritten_bytes_max
+
+    @property
+    def is_full(self) -> bool:
+        return self._store.hours.unwritten_bytes > self._unwritten_bytes_max
+
+    def steps(self, commit: Commit) -> Iterator[int]:
+        if self._store.checkpoint_waits:
+            # It has its turn before the next commit begins.
+            yield SLICE_BYTES
+        self._store.is_within_commit = True
+        yield from super().steps(commit)
+        self._store.is_within_commit = False
 
     def apply_record(self, offset: int, kind: int, payload: memoryview) -> None:
         record = decode_record(offset, kind, payload)
@@ -40,40 +60,56 @@ class DelayReplay(Replay):
             run = walk_stored(record.entries, record.subject)
             if run.count != len(record.dues_ms):
                 raise LogError(f"the record at offset {offset} holds {run.count} of {len(record.dues_ms)} messages")
-            self.messages += self._store.replay_scheduled(record, run)
+            self.messages += self._store.replay_scheduled(offset, record, run)
         elif isinstance(record, Moved):
-            self._store.replay_moved(record, RawView(record.entry, CRC_BYTES).subject)
+            self._store.replay_moved(offset, record, RawView(record.entry, CRC_BYTES).subject)
+        elif isinstance(record, Ended):
+            self._store.replay_ended(record)
         else:
             assert isinstance(record, Action)
             self._store.replay_action(record)
 
     def finish(self) -> None:
-        """Nothing waits, but counters of hours with held messages need `recount` before the node serves: a record does not say
-        whether its messages were held."""
+        """Nothing waits."""
 
 
 def open_store(
-    disk: Disk, root: str, *, segment_bytes: int, handles: HandleCache, member: MemberOpening | None = None
+    disk: Disk,
+    root: str,
+    *,
+    segment_bytes: int,
+    handles: HandleCache,
+    member: MemberOpening | None = None,
+    unwritten_bytes_max: int = 1 << 62,
 ) -> tuple[DelayStore, RecoveryReport]:
     """Open a delay node's data folder, new or used.
 
     Args:
         member: as `Replay.open_log` takes it.
+        unwritten_bytes_max: with more bytes of schedules and dispatch logs in memory only, a slave applies nothing more.
 
     Raises LogError for a log or checkpoint that is unreadable or of a newer version, or OSError.
     """
     finish_truncation(disk, f"{root}/log")
     for folder in ("schedule", "dispatch"):
         disk.make_dir(f"{root}/{folder}")
-    checkpoint = CheckpointStore(disk, f"{root}/checkpoint", CHECKPOINT_NAME).load()
-    store, memory = DelayStore(disk, root, handles), LogMemory()
+    store, memory, checkpoint = DelayStore(disk, root, handles), LogMemory(), None
+    if member is None or not member.is_log_only:
+        checkpoint = CheckpointStore(disk, f"{root}/checkpoint", CHECKPOINT_NAME).load()
+    problem = ""
     if checkpoint is not None:
         memory = restore_state(store, checkpoint)
-    elif _log_is_cut(disk, f"{root}/log"):
-        _salvage(store)
+    elif (member is None or not member.is_log_only) and _log_is_cut(disk, f"{root}/log"):
+        if member is None:
+            _salvage(store)
+        else:
+            problem = "no checkpoint can be read, and the log does not begin at offset 0"
     is_salvaged = checkpoint is None and bool(store.hours)
-    replay = DelayReplay(store)
+    replay = DelayReplay(store, unwritten_bytes_max)
     store.log = replay.open_log(disk, f"{root}/log", segment_bytes, checkpoint, memory, member=member)
+    if member is not None and (problem := problem or store.placer.gap):
+        store.log.refuse(problem)
+    store.placer.fills_gaps = False
     recount(store, all_hours=is_salvaged)
     if checkpoint is not None:
         _remove_strays(store)
@@ -87,6 +123,12 @@ def open_store(
         len(store.hours),
     )
     return store, report
+
+
+def clear_store(disk: Disk, root: str) -> None:
+    """Remove the log and all that is derived from it. Raises OSError: the next call continues."""
+    clear_folders(disk, f"{root}/checkpoint", f"{root}/schedule", f"{root}/dispatch")
+    remove_log(disk, f"{root}/log")
 
 
 def recount(store: DelayStore, *, all_hours: bool = False) -> None:

@@ -23,11 +23,13 @@ from delay_node.records import (
     HOUR_MS,
     NUMBER_MAX,
     Action,
+    Ended,
     Moved,
     RecordKind,
     Scheduled,
     State,
     encode_action,
+    encode_ended,
     encode_moved_head,
     encode_scheduled_head,
     hour_of,
@@ -55,21 +57,29 @@ class Subjects:
     """Subject names by number, from 0 in the order in which they came. None is ever removed."""
 
     names: list[str] = field(default_factory=list)
+    placed: int = field(init=False)
+    """How many of them have messages in schedules; those of the others are not synced yet."""
     _numbers: dict[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
+        self.placed = len(self.names)
         self._numbers = {name: number for number, name in enumerate(self.names)}
 
     def __len__(self) -> int:
         return len(self.names)
 
+    def next_number(self, name: str) -> int:
+        """Return the number that a subject has, or that `number` would give it. Raises LimitReached for more than SUBJECTS_MAX."""
+        number = self._numbers.get(name, len(self.names))
+        if number >= SUBJECTS_MAX:
+            raise LimitReached(f"this delay node holds {SUBJECTS_MAX} subjects, its limit")
+        return number
+
     def number(self, name: str) -> int:
-        """The number of a subject; a new one gets the next. Raises LimitReached for more than SUBJECTS_MAX."""
-        number = self._numbers.get(name)
-        if number is None:
-            if len(self.names) >= SUBJECTS_MAX:
-                raise LimitReached(f"this delay node holds {SUBJECTS_MAX} subjects, its limit")
-            number = self._numbers[name] = len(self.names)
+        """Return the number of a subject; a new one gets the next, so a record of it has to be in the log. Raises LimitReached."""
+        number = self.next_number(name)
+        if number == len(self.names):
+            self._numbers[name] = number
             self.names.append(name)
         return number
 
@@ -105,7 +115,7 @@ class Decision(NamedTuple):
     numbers: list[int]
     kind: RecordKind
     at_ms: int
-    was_refused: int = 0
+    held: int = 0
     """How many of them were held before."""
     to_hour: int = 0
     """Of a moved message: the number of the hour in which it is due now."""
@@ -133,6 +143,10 @@ class DelayStore:
         """Messages waiting for delivery, over all hours."""
         self.refused = 0
         """Held messages: those that brokers refuse."""
+        self.is_within_commit = False
+        """Whether a commit of another node is applied in part: files and counters are those of no log position."""
+        self.checkpoint_waits = False
+        """Whether a checkpoint waits for the end of the commit."""
 
     def recount(self) -> None:
         """Take the totals from the hours' counters; at the end of recovery."""
@@ -159,25 +173,28 @@ class DelayStore:
 
     def schedule(self, run: Run, data: memoryview, dues: NDArray[np.int64], received_at_ms: int) -> int:
         """Log a run's messages, scheduled once synced; the record's offset. Raises LimitReached, LogError."""
-        placement, numbers = self.placer.prepare(run, data, dues, self.subjects.number(run.subject))
+        placement, numbers = self.placer.prepare(run, data, dues, self.subjects.next_number(run.subject))
         head = encode_scheduled_head(run.subject, received_at_ms, dues.tolist(), numbers)
         try:
             offset = self.log.gather.append(RecordKind.SCHEDULED, head, data[run.begin : run.end])
         except LogError:
             placement.cancel()
             raise
-        self._effects.append((offset, partial(self._place, placement)))
+        # Only now: members number subjects in the order of the log.
+        subject = self.subjects.number(run.subject)
+        self._effects.append((offset, partial(self._place, placement, offset, subject)))
         return offset
 
-    def replay_scheduled(self, record: Scheduled, run: Run) -> int:
+    def replay_scheduled(self, offset: int, record: Scheduled, run: Run) -> int:
         """Apply a SCHEDULED record in recovery; return how many of its messages were not in the schedule yet."""
         dues, subject = np.array(record.dues_ms, dtype=np.int64), self.subjects.number(record.subject)
         placement, _ = self.placer.prepare(run, record.entries, dues, subject, record.numbers)
-        self._place(placement)
+        self._place(placement, offset, subject)
         return len(placement.dues_ms)
 
-    def _place(self, placement: Placement) -> None:
-        self.placer.place(placement)
+    def _place(self, placement: Placement, offset: int, subject: int) -> None:
+        self.placer.place(placement, offset)
+        self.subjects.placed = max(self.subjects.placed, subject + 1)
         count = len(placement.dues_ms)
         self.counters.scheduled += count
         self.pending += count
@@ -193,18 +210,25 @@ class DelayStore:
         offset = -1
         for begin in range(0, len(refs), ACTION_REFS_MAX):
             part = refs[begin : begin + ACTION_REFS_MAX]
-            offset = self.log.gather.append(kind, encode_action(at_ms, part))
-            for number, numbers in numbers_by_hour(part).items():
+            by_hour = numbers_by_hour(part)
+            held = {number: self._held(number, numbers) for number, numbers in by_hour.items()}
+            marked = {ref_of(number, n) for number, numbers in held.items() for n in numbers}
+            offset = self.log.gather.append(kind, encode_action(at_ms, part, marked))
+            for number, numbers in by_hour.items():
                 hour = self.hours[number]
                 assert hour.states is not None
-                was_refused = 0
                 for n in numbers:
-                    was_refused += hour.states[n] == State.REFUSED
                     hour.states[n] = kind
                 hour.undecided += 1
-                decision = Decision(hour, numbers, kind, at_ms, was_refused)
+                decision = Decision(hour, numbers, kind, at_ms, len(held[number]))
                 self._effects.append((offset, partial(self._decided, decision)))
         return offset
+
+    def _held(self, hour: int, numbers: Iterable[int]) -> list[int]:
+        """Return those of an open hour's messages that are held."""
+        states = self.hours[hour].states
+        assert states is not None
+        return [number for number in numbers if states[number] == State.REFUSED]
 
     def release(self, refs: Iterable[int]) -> None:
         """Make claimed messages that were certainly not delivered pending again. After a crash they count as claimed."""
@@ -222,33 +246,65 @@ class DelayStore:
         number = hour.schedule.next_number
         data = memoryview(entry)
         placement = self._moved(data, due_ms, subject)
+        old = self.hours[hour_of(ref)]
+        assert old.states is not None
+        was_held = old.states[number_of(ref)] == State.REFUSED
+        head = encode_moved_head(at_ms, ref, due_ms, number, was_held=was_held)
         try:
-            offset = self.log.gather.append(RecordKind.MOVED, encode_moved_head(at_ms, ref, due_ms, number), data)
+            offset = self.log.gather.append(RecordKind.MOVED, head, data)
         except LogError:
             placement.cancel()
             raise
-        old = self.hours[hour_of(ref)]
-        assert old.states is not None
-        was_refused = int(old.states[number_of(ref)] == State.REFUSED)
         old.states[number_of(ref)] = State.MOVED
         old.moved[number_of(ref)] = hour.number
         old.undecided += 1
-        decision = Decision(old, [number_of(ref)], RecordKind.MOVED, at_ms, was_refused, hour.number)
-        self._effects += (offset, partial(self._decided, decision)), (offset, partial(self._place, placement))
+        decision = Decision(old, [number_of(ref)], RecordKind.MOVED, at_ms, int(was_held), hour.number)
+        self._effects += (
+            (offset, partial(self._decided, decision)),
+            (offset, partial(self._place, placement, offset, subject)),
+        )
         return ref_of(hour.number, number)
 
     def _moved(self, data: memoryview, due_ms: int, subject: int, given: Sequence[int] | None = None) -> Placement:
         run = Run("", 0, len(data), [CRC_BYTES])
         return self.placer.prepare(run, data, np.array([due_ms], dtype=np.int64), subject, given)[0]
 
-    def replay_moved(self, record: Moved, subject_name: str) -> None:
+    def replay_moved(self, offset: int, record: Moved, subject_name: str) -> None:
         hour, to_hour = self.hours.make(hour_of(record.ref)), record.due_ms // HOUR_MS
-        self._note(Decision(hour, [number_of(record.ref)], RecordKind.MOVED, record.at_ms, to_hour=to_hour))
-        self._place(self._moved(record.entry, record.due_ms, self.subjects.number(subject_name), [record.number]))
+        numbers, held = [number_of(record.ref)], int(record.was_held)
+        self._note(Decision(hour, numbers, RecordKind.MOVED, record.at_ms, held, to_hour))
+        subject = self.subjects.number(subject_name)
+        self._place(self._moved(record.entry, record.due_ms, subject, [record.number]), offset, subject)
 
     def replay_action(self, record: Action) -> None:
+        held = numbers_by_hour(record.held)
         for number, numbers in numbers_by_hour(record.refs).items():
-            self._note(Decision(self.hours.make(number), numbers, record.kind, record.at_ms))
+            hour = self.hours.make(number)
+            self._note(Decision(hour, numbers, record.kind, record.at_ms, len(held.get(number, ()))))
+
+    def end_hours(self, hours: Sequence[Hour], at_ms: int) -> int:
+        """Forget complete hours that nothing uses, and have the next checkpoints remove their files; the record's offset.
+
+        A message that comes for one of them later begins it again, at number 0. Raises LogError; they are as before.
+        """
+        offset = self.log.gather.append(RecordKind.ENDED, encode_ended(at_ms, [hour.number for hour in hours]))
+        for hour in hours:
+            self._forget(hour)
+            self._effects.append((offset, partial(self.hours.ended.append, hour)))
+        return offset
+
+    def replay_ended(self, record: Ended) -> None:
+        for number in record.hours:
+            hour = self.hours.get(number)
+            if hour is not None:
+                self._forget(hour)
+                self.pending -= hour.pending
+                self.refused -= hour.refused
+                self.hours.ended.append(hour)
+
+    def _forget(self, hour: Hour) -> None:
+        self.hours.forget(hour)
+        self.bodies.forget(hour.number)
 
     def _decided(self, decision: Decision) -> None:
         """The record of a decision of an open hour is synced."""
@@ -257,18 +313,15 @@ class DelayStore:
 
     def _note(self, decision: Decision) -> None:
         """Update files and counters after a synced decision."""
-        hour, numbers, kind, at_ms, was_refused, to_hour = decision
+        hour, numbers, kind, at_ms, held, to_hour = decision
+        pending, refused = hour.pending, hour.refused
         hour.dispatch.append(numbers, kind, at_ms, to_hour)
         self.hours.unwritten_bytes += DISPATCH_BYTES * len(numbers)
         self.hours.dirty[hour] = None
         count = len(numbers)
         if State(kind) in GONE:
             hour.gone += count
-            self.pending -= count - was_refused
-        hour.refused -= was_refused
-        self.refused -= was_refused
-        if kind is RecordKind.REFUSED:
-            hour.refused += count
-            self.refused += count
-            self.pending -= count
+        hour.refused += (count if kind is RecordKind.REFUSED else 0) - held
+        self.pending += hour.pending - pending
+        self.refused += hour.refused - refused
         self.counters.decided(kind, count)

@@ -131,7 +131,7 @@ def all_members(now: datetime) -> list[Members]:
     found: dict[str, list[domain.Node]] = {}
     for row in approved_nodes():
         found.setdefault(row.broker_group.name, []).append(_node(row))
-    groups = [_broker_group(row) for row in approved_broker_groups().filter(kind=GroupKind.BROKER)]
+    groups = [_broker_group(row) for row in approved_broker_groups()]
     return [Members.of(group, found.get(group.name, []), _milliseconds(now)) for group in groups]
 
 

@@ -19,6 +19,7 @@ from qmq_node.log.checkpoint import Checkpoint, CheckpointStore
 from qmq_node.log.disk import Disk
 from qmq_node.log.handles import HandleCache
 from qmq_node.log.index_files import firsts_in
+from qmq_node.log.opening import clear_folders, remove_log
 from qmq_node.log.replay import LogMemory, MemberOpening, RecoveryReport
 from qmq_node.log.truncation import finish_truncation
 
@@ -26,8 +27,6 @@ logger = logging.getLogger("qmq.broker.recovery")
 
 RENEWED_CONSUMERS = 2_000
 """Consumers whose leases are renewed in one slice."""
-LOG_FILES = ("log.begin", "log.truncation")
-"""Files beside the log's folder that belong to the log."""
 
 
 def open_store(
@@ -128,16 +127,8 @@ def renew_leases(store: MessageStore) -> Generator[None, None, None]:
 def clear_store(disk: Disk, paths: StorePaths) -> None:
     """Remove the log and all that is derived from it. Raises OSError: the next call continues."""
     clear_derived(disk, paths)
-    folders = [paths.checkpoint, paths.log]
-    for folder in folders:
-        disk.make_dir(folder)
-        for name in disk.list_dir(folder):
-            disk.remove(f"{folder}/{name}")
-        disk.sync_dir(folder)
-    for name in disk.list_dir(paths.root):
-        if name in LOG_FILES:
-            disk.remove(f"{paths.root}/{name}")
-    disk.sync_dir(paths.root)
+    clear_folders(disk, paths.checkpoint)
+    remove_log(disk, paths.log)
 
 
 def clear_derived(disk: Disk, paths: StorePaths) -> None:

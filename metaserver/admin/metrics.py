@@ -5,7 +5,7 @@ from typing import Protocol
 
 from prometheus_client.core import Metric
 
-from metaserver.choices import GroupKind, GroupState
+from metaserver.choices import GroupState
 from metaserver.memory.directory import Directory
 from metaserver.replication.membership_changes import MembershipChanges
 from metaserver.requests.handlers import MetaHandlers
@@ -54,17 +54,17 @@ class MetaMetrics(DaemonMetrics):
         ):
             yield self.gauge(name, text, value)
         groups = meta.directory.groups
-        brokers = {name: live.membership for name, live in groups.items() if live.group.kind is GroupKind.BROKER}
+        memberships = {name: live.membership for name, live in groups.items()}
         is_live = {name: int(live.state is not GroupState.OFFLINE) for name, live in groups.items()}
         for name, text, values in (
             (
                 "broker_group_epoch",
                 "Epoch, which rises with each promotion",
-                {name: one.epoch for name, one in brokers.items()},
+                {name: one.epoch for name, one in memberships.items()},
             ),
-            ("broker_group_members", "Members", {name: len(one.members) for name, one in brokers.items()}),
-            ("broker_group_in_sync", "Members in sync", {name: len(one.in_sync) for name, one in brokers.items()}),
-            ("broker_group_copies", "Members that it should have", {name: one.copies for name, one in brokers.items()}),
+            ("broker_group_members", "Members", {name: len(one.members) for name, one in memberships.items()}),
+            ("broker_group_in_sync", "Members in sync", {name: len(one.in_sync) for name, one in memberships.items()}),
+            ("broker_group_copies", "Members that it should have", {name: one.copies for name, one in memberships.items()}),
             ("broker_group_live", "1 when the group is not offline", is_live),
         ):
             yield self.gauge_by(name, text, "broker_group", values)

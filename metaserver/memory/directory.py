@@ -229,13 +229,12 @@ class Directory(GroupTable):
         self, request: NodeRegisterRequest, state: GroupState, operator_state: OperatorState
     ) -> BrokerGroup:
         """A new group. Groups of nodes without replication have one copy, until an operator raises that."""
-        kind = GroupKind(request.kind)
-        copies = self._new_group_copies if kind is GroupKind.BROKER and is_replicating(request) else 1
+        copies = self._new_group_copies if is_replicating(request) else 1
         node = (request.node_id,)
         membership = Membership(
             request.broker_group, node, request.node_id, node, request.epoch, 0, request.promotion_id, copies=copies
         )
-        return BrokerGroup(kind, state, membership, operator_state)
+        return BrokerGroup(GroupKind(request.kind), state, membership, operator_state)
 
     def _refusal(
         self, request: NodeRegisterRequest, live: LiveGroup | None, known: Node | None, now: float

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from metaserver.choices import STATE_FROM_WIRE, GroupKind, GroupState, OperatorState, effective_state
+from metaserver.choices import STATE_FROM_WIRE, GroupState, OperatorState, effective_state
 from metaserver.domain import BrokerGroup, Node, Route
 from metaserver.memory.fitness import Fitness
 from metaserver.memory.membership_wishes import MembershipWish, is_replicating
@@ -139,7 +139,7 @@ class LiveGroup:
     @property
     def is_replicated(self) -> bool:
         """Whether another member can be promoted when the master fails."""
-        return self.group.kind is GroupKind.BROKER and len(self.membership.members) > 1
+        return len(self.membership.members) > 1
 
     @property
     def serving_incarnation(self) -> str:

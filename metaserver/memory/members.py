@@ -7,7 +7,6 @@ and alerts need no connection to metaservers or nodes.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from metaserver.choices import GroupKind
 from metaserver.domain import BrokerGroup, Node
 from metaserver.memory.live_groups import EXPIRY_SECONDS, STORED_LEASE_SECONDS
 from metaserver.reports import StoredReport, unfit_reason
@@ -167,30 +166,29 @@ class Members:
         group, membership, member = self.group, self.group.membership, self.find(node_id)
         if member is None or not member.is_member:
             return []
-        if group.kind is not GroupKind.BROKER or len(membership.members) == 1:
-            return [
-                f"node {node_id} is the only member of {group.kind} group {group.name}: no other node can serve its messages"
-            ]
+        shown = f"{group.kind} group {group.name}"
+        if len(membership.members) == 1:
+            return [f"node {node_id} is the only member of {shown}: no other node can serve its messages"]
         problems: list[str] = []
         if self.is_restored:
             problems.append(self.candidate_problem)
         in_sync = [name for name in membership.in_sync if name != node_id]
         if not in_sync:
-            problems.append(f"node {node_id} is the only member of broker group {group.name} that is in sync")
+            problems.append(f"node {node_id} is the only member of {shown} that is in sync")
         minimum = membership.in_sync_min_in_force
         if in_sync and len(in_sync) < minimum:
             problems.append(
-                f"broker group {group.name} would have {len(in_sync)} in-sync members, below its minimum of {minimum}: sends"
+                f"{shown} would have {len(in_sync)} in-sync members, below its minimum of {minimum}: sends"
                 " would be rejected until it is back"
             )
         if in_sync and not self.is_restored and not self._has_master_without(node_id):
             others = [
                 f"node {one.node_id}: {one.problem}" for one in self.nodes if one.node_id != node_id and one.problem
             ]
-            problems.append(f"no member of broker group {group.name} could be its master: {'; '.join(others)}")
+            problems.append(f"no member of {shown} could be its master: {'; '.join(others)}")
         elif member in self.candidates() and not self.candidates(without=node_id):
             problems.append(
-                f"no other member of broker group {group.name} could replace master {membership.master} if that failed"
+                f"no other member of {shown} could replace master {membership.master} if that failed"
             )
         return problems
 

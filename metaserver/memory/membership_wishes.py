@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from metaserver.choices import GroupKind, OperatorState
+from metaserver.choices import OperatorState
 from metaserver.domain import BrokerGroup
 from qmq.protocol.codes import BrokerRequestType
 from qmq.protocol.extensions import NodeRegisterRequest
@@ -162,8 +162,7 @@ def replacement(
 def may_join(group: BrokerGroup, request: NodeRegisterRequest) -> bool:
     """Whether the node becomes a member: the group lacks copies, and the node has no log that could differ."""
     return (
-        group.kind is GroupKind.BROKER
-        and is_replicating(request)
+        is_replicating(request)
         and len(group.membership.members) < group.membership.copies
         and request.log_end == 0
         and request.request_type != BrokerRequestType.OFFLINE
@@ -182,8 +181,6 @@ def joining(group: BrokerGroup, node_id: str, master_incarnation: str) -> Member
 def spare_reason(group: BrokerGroup, request: NodeRegisterRequest) -> Reason:
     """Why the node is not a member."""
     node, name = request.node_id, group.name
-    if group.kind is not GroupKind.BROKER:
-        return Reason.of(Code.SPARE, node=node, group=name, why=Reason.of(Code.DELAY_GROUP))
     if len(group.membership.members) >= group.membership.copies:
         return Reason.of(Code.SPARE_OF_FULL, node=node, group=name, copies=group.membership.copies)
     if request.log_end:

@@ -8,7 +8,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from metaserver import queries
-from metaserver.choices import GroupKind, OperatorState
+from metaserver.choices import OperatorState
 from metaserver.errors import Conflict, NotFound, Stale
 from metaserver.memory.members import Member, Members
 from metaserver.memory.membership_wishes import MembershipWish
@@ -63,9 +63,7 @@ def set_copies(name: str, values: Mapping[str, Any], **request: Unpack[Versioned
         _check_not_restored(name)
         edit.set(values)
         wrong: dict[str, str] = {}
-        if row.kind != GroupKind.BROKER and row.copies > 1:
-            wrong["copies"] = f"{row.copies}: a delay group has one member"
-        elif row.copies < len(row.members):
+        if row.copies < len(row.members):
             wrong["copies"] = f"{row.copies} is below the number of members, {len(row.members)}"
         if row.in_sync_min > row.copies and not values.keys().isdisjoint(("copies", "in_sync_min")):
             wrong["in_sync_min"] = f"{row.in_sync_min} is above the number of copies, {row.copies}"
@@ -197,8 +195,8 @@ def _check_promotable(found: Members, member: Member) -> None:
     """Raises Conflict if an operator can't promote a member."""
     group = found.group
     code = "broker_group.not_promoted"
-    if group.kind is not GroupKind.BROKER or group.operator_state is OperatorState.UNAPPROVED:
-        raise Conflict(f"{group.name} is a delay group, or pending approval: it has no slave to promote.", code=code)
+    if group.operator_state is OperatorState.UNAPPROVED:
+        raise Conflict(f"Broker group {group.name} is pending approval. Approve it first.", code=code)
     if not member.is_live or member.report is None:
         raise Conflict(
             f"Node {member.node_id} does not send heartbeats, or its version has no replication. Start it first.",

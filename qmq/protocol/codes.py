@@ -92,6 +92,8 @@ class Role(IntEnum):
 
 MASTER_ROLES = frozenset({Role.MASTER, Role.DELAY, Role.DELAY_MASTER})
 """Roles of nodes that serve clients. A delay node of QMQ registers DELAY or DELAY_MASTER."""
+SLAVE_ROLES = {Role.MASTER: Role.SLAVE, Role.DELAY_MASTER: Role.DELAY_SLAVE}
+"""By the role with which the nodes of a kind register as master: that of their slaves."""
 
 
 class BrokerGroupState(IntEnum):

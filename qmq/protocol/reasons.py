@@ -96,7 +96,6 @@ class Code(StrEnum):
         "node {node} is not a member of broker group {group}, and its data folder is not empty:"
         " only a node with an empty folder becomes a member",
     )
-    DELAY_GROUP = "delay_group", "a delay group has one member"
     MEMBERSHIP_NOT_STORED = "membership_not_stored", "the change of the group's membership is not stored yet"
     OLDER_FOLDER = (
         "older_folder",

@@ -38,6 +38,7 @@ class Applying:
     """Bytes of commits in memory that are not applied yet, and of their index entries."""
     _at_hand: deque[Commit] = field(default_factory=deque, init=False)
     _running: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _may_continue: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     def __post_init__(self) -> None:
         self.known_high_watermark = self._log.high_watermark
@@ -62,7 +63,8 @@ class Applying:
                 self.at_hand_bytes += size + len(copied.index_entries)
 
     async def advance(self, high_watermark: int) -> None:
-        """Apply what is below the high watermark and synced here; other work of the event loop has its turn in between.
+        """Apply what is below the high watermark and synced here; other work of the event loop has its turn in between. While the
+        store is full it waits for a checkpoint.
 
         A lower one than before is ignored: a new master may know less.
 
@@ -75,6 +77,10 @@ class Applying:
                     pass
             finally:
                 self._replay.finish()
+
+    def continue_applying(self) -> None:
+        """A checkpoint was made: the store may take more (`Replay.is_full`)."""
+        self._may_continue.set()
 
     async def apply_all(self) -> None:
         """Apply the whole log, also what is above the high watermark: the node was promoted, so nothing of it is truncated any more
@@ -124,6 +130,9 @@ class Applying:
         return True
 
     async def _apply(self, commit: Commit) -> None:
+        while self._replay.is_full:
+            self._may_continue.clear()
+            await self._may_continue.wait()
         for size in self._replay.steps(commit):
             await self._pacer.spend(size)
         header = commit.header

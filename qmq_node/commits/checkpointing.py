@@ -7,7 +7,7 @@ confirmed yet, so it is saved only after they are: it is then never ahead of wha
 
 import asyncio
 import logging
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import InitVar, dataclass, field
 from typing import Generic, Protocol, TypeVar
 
@@ -84,6 +84,8 @@ class Checkpointing(Generic[D]):
     is_suspended: bool = field(default=False, init=False)
     """Whether none is made, because the store may hold what is not confirmed, and nothing confirms it: a member was promoted, and
     does not write to its log yet."""
+    on_saved: Callable[[], None] = field(default_factory=lambda: lambda: None, init=False)
+    """Called after each checkpoint."""
     _has_failed: bool = False
     saved: int = 0
     failures: int = 0
@@ -148,6 +150,7 @@ class Checkpointing(Generic[D]):
         self.saved += 1
         self._has_failed = False
         self._last_at = self._clock.monotonic()
+        self.on_saved()
         logger.info(
             "checkpoint at log offset %d, %d bytes, %.3f s",
             draft.position.offset, sum(map(len, draft.state)), self._last_at - began,

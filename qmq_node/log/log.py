@@ -277,6 +277,10 @@ class SegmentedLog:
         self.writer.failed = LogError("the log was truncated: it has to be opened again", code="log.failed")
         finish_truncation(self._disk, self._segments.folder)
 
+    def refuse(self, why: str) -> None:
+        """Take nothing (`failed`): what was to be derived from the log can't be. To be called before anything is appended."""
+        self.writer.failed = LogError(why, code="log.damaged")
+
     def close(self) -> None:
         """Let go of all files."""
         self.writer.close()

@@ -165,3 +165,22 @@ def _damage_of(segments: Segments, info: SegmentInfo, tail: Position) -> tuple[D
         return found
     # Its commits are whole, but not those that were written: an older copy, a foreign file.
     return (Damage(info.base, info.end, "the segment is not as it was left"),)
+
+
+def clear_folders(disk: Disk, *folders: str) -> None:
+    """Remove all files of folders, which are made if they do not exist, durably. Raises OSError: the next call continues."""
+    for folder in folders:
+        disk.make_dir(folder)
+        for name in disk.list_dir(folder):
+            disk.remove(f"{folder}/{name}")
+        disk.sync_dir(folder)
+
+
+def remove_log(disk: Disk, folder: str) -> None:
+    """Remove a log, and the files beside its folder that belong to it. Raises OSError: the next call continues."""
+    clear_folders(disk, folder)
+    parent, _, own = folder.rpartition("/")
+    for name in disk.list_dir(parent or "."):
+        if name in (f"{own}.begin", f"{own}.truncation"):
+            disk.remove(f"{parent or '.'}/{name}")
+    disk.sync_dir(parent or ".")

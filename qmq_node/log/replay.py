@@ -98,6 +98,11 @@ class Replay(ABC):
     def apply_record(self, offset: int, kind: int, payload: memoryview) -> None:
         """Apply a record, whose payload is at this log offset; in order. Raises LogError for one that can't be read."""
 
+    @property
+    def is_full(self) -> bool:
+        """Whether a slave should apply nothing more before the next checkpoint, which frees memory."""
+        return False
+
     @abstractmethod
     def finish(self) -> None:
         """Bring up to date what is not kept so for each record; after the commits that were applied together."""

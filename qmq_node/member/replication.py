@@ -21,7 +21,7 @@ from aiohttp import web
 from qmq.errors import SettingError
 from qmq.net.node_secret import NodeSecret
 from qmq.net.open_files import FileBudget
-from qmq.protocol.codes import BrokerGroupState, ReplicaRole, Role
+from qmq.protocol.codes import SLAVE_ROLES, BrokerGroupState, ReplicaRole
 from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse, SlaveEnd
 from qmq.protocol.frames import Frame
 from qmq.protocol.reasons import NO_REASON, Code, Reason
@@ -111,6 +111,11 @@ class Replication(Part):
         return self.shell.boot_id
 
     @property
+    def is_no_master(self) -> bool:
+        """Whether the node was the master, and another one leads or will lead: what it writes to its log from now on is lost."""
+        return self.shell.has_ended or (self.shell.switch_overs is not None and self.shell.switch_overs.has_resigned)
+
+    @property
     def log(self) -> SegmentedLog:
         """The log of the node."""
         return self._storage.log
@@ -163,6 +168,7 @@ class Replication(Part):
         self.shell.log_problem = str(storage.log.failed or "")
         self.shell.applying = Applying(storage.log, self._store.replay)
         storage.make_checkpoints()
+        storage.checkpoints.on_saved = self.shell.applying.continue_applying
         storage.checkpoints.start()
         await node.server.bind()
         await self._open_sync_port()
@@ -303,7 +309,7 @@ class Replication(Part):
         silent = follower.silent_seconds if follower is not None else None
         return replace(
             request,
-            role=Role.MASTER if self.is_serving else Role.SLAVE,
+            role=self._node.role if self.is_serving else SLAVE_ROLES[self._node.role],
             state=request.state if self.is_serving else BrokerGroupState.OFFLINE,
             boot_id=self.boot_id,
             sync_address=f"{options.advertise_host or options.host}:{self.sync_port}",

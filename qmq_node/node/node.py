@@ -24,15 +24,13 @@ class Node(Daemon):
     role: ClassVar[Role]
     options: NodeOptions
 
-    def __init__(
-        self, options: NodeOptions, machine: Machine | None, store: NodeStore, *, has_log_id: bool = False
-    ) -> None:
+    def __init__(self, options: NodeOptions, machine: Machine | None, store: NodeStore) -> None:
         super().__init__(options, machine, bulk_bytes_per_second=options.read_bytes_per_second)
         self.node_id = options.node_id or f"{options.broker_group}-a"
         self.title = f"{self.kind} node {self.node_id} of group {options.broker_group}"
         self.port, self.admin_address = options.port, (options.admin_host, options.admin_port)
         self.folder = NodeFolder(self, options, self.node_id)
-        self.storage = Storage(self, store, has_log_id=has_log_id)
+        self.storage = Storage(self, store)
         self.registration = Registration(self)
 
     # What most of the program asks a node for.

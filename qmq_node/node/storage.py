@@ -51,11 +51,9 @@ class Storage(Part):
     committer: Committer
     checkpoints: Checkpointing[Any]
 
-    def __init__(self, node: "Node", store: NodeStore, *, has_log_id: bool) -> None:
+    def __init__(self, node: "Node", store: NodeStore) -> None:
         self._node, self._options, self._folder = node, node.options, node.folder
         self._store = store
-        self._has_log_id = has_log_id
-        """Whether the log gets an ID, which all members of a group share."""
         self.opening: MemberOpening | None = None
         """Set before the log is opened."""
         self.has_committer = False
@@ -89,7 +87,7 @@ class Storage(Part):
 
     def identify_log(self) -> None:
         """Give the log an ID if it has none, durably, before this node writes to it; in a thread."""
-        if self._has_log_id and not self._folder.replica.state.log_id:
+        if not self._folder.replica.state.log_id:
             self._folder.replica.set_log_id(self._node.machine.rng.randbytes(8).hex())
 
     def make_committer(self) -> None:

@@ -80,6 +80,8 @@ class SwitchOvers:
     _clock: Clock
     _supervisor: Supervisor
     _is_running: bool = field(default=False, init=False)
+    has_resigned: bool = field(default=False, init=False)
+    """Whether a slave was promoted."""
     is_done: bool = field(default=False, init=False)
     """Whether a slave was promoted at the request of an operator, after a checkpoint."""
 
@@ -146,6 +148,7 @@ class SwitchOvers:
         self._handlers().hold()
         try:
             membership = await self._resigned(to, is_leaving)
+            self.has_resigned = True
         except BaseException:
             self._is_running = False
             self._handlers().resume()
@@ -193,6 +196,7 @@ class SwitchOvers:
     async def _drain(self) -> None:
         """Wait until requests in progress are answered, and every in-sync member has everything."""
         log = self._leading.log
+        await self._handlers().drained(DRAIN_SECONDS)
         try:
             async with asyncio.timeout(DRAIN_SECONDS):
                 await self._server.answered()

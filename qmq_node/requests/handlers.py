@@ -103,7 +103,10 @@ class RequestHandlers:
             self.failed(connection, frame, error)
 
     def hold(self) -> None:
-        """Have requests that wait for something answered at once, until `resume`."""
+        """Have requests that wait for something answered at once, and begin nothing that is not requested, until `resume`."""
+
+    async def drained(self, seconds: float) -> None:
+        """Wait until what this node does by itself has come to an end since `hold`, for so long at most."""
 
     def resume(self) -> None:
         """Let requests wait again."""

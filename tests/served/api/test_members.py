@@ -43,9 +43,9 @@ def report(node_id: str, found: StoredReport, **values: Any) -> None:
     Node.objects.filter(node_id=node_id).update(**values)
 
 
-@pytest.fixture
-def admin(db: None) -> APIClient:
-    row = domain.BrokerGroup(GroupKind.BROKER, GroupState.READ_WRITE, ROW)
+@pytest.fixture(params=GroupKind)
+def admin(db: None, request: pytest.FixtureRequest) -> APIClient:
+    row = domain.BrokerGroup(request.param, GroupState.READ_WRITE, ROW)
     broker_groups.save_group(row, actor=METASERVER, reason="registered")
     report("a", MASTER)
     report("b", REPORT)

@@ -37,10 +37,10 @@ def report(node_id: str, found: StoredReport | None, *, seconds_ago: float = 0.0
     Node.objects.filter(node_id=node_id).update(leased_at=timezone.now() - timedelta(seconds=seconds_ago))
 
 
-@pytest.fixture(autouse=True)
-def group() -> None:
+@pytest.fixture(autouse=True, params=GroupKind)
+def group(request: pytest.FixtureRequest) -> None:
     """A group whose master is gone; b is in sync, c is not."""
-    stored = domain.BrokerGroup(GroupKind.BROKER, GroupState.READ_WRITE, MEMBERSHIP)
+    stored = domain.BrokerGroup(request.param, GroupState.READ_WRITE, MEMBERSHIP)
     broker_groups.save_group(stored, actor=METASERVER, reason="registered")
     report("a", MASTER, seconds_ago=60)
     report("b", REPORT)
@@ -113,10 +113,13 @@ def test_a_minimum_above_the_copies_is_refused_whichever_is_set() -> None:
     assert set_copies(copies=1, in_sync_min=1).is_change
 
 
-def test_a_delay_group_has_one_copy() -> None:
-    BrokerGroup.objects.filter(name="g1").update(kind=GroupKind.DELAY, members=["a"], copies=1)
-    with pytest.raises(ChangeRefused, match="a delay group has one member"):
-        set_copies(copies=2)
+def test_a_delay_group_that_was_announced_has_two_copies_and_may_have_up_to_three() -> None:
+    broker_groups.announce_group("d1", GroupKind.DELAY, actor=ACTOR)
+    row = BrokerGroup.objects.get(name="d1")
+    assert (row.copies, row.in_sync_min) == (2, 2)
+    for copies in (1, 3):
+        values = {"copies": copies, "in_sync_min": 1}
+        assert service.set_copies("d1", values, actor=ACTOR).after == {**values, "preferred": []}
 
 
 @pytest.mark.parametrize("is_reported", [True, False], ids=["reported", "recorded"])

@@ -1,19 +1,23 @@
 """A delay slave's store follows the high watermark, and is at every step what a replay of the same bytes gives."""
 
+import asyncio
 import random
-from typing import Any
 
 import pytest
 
-from delay_node.recovery import open_store, recount
+from delay_node.checkpoint import DelayCheckpoints
+from delay_node.records import RecordKind
+from delay_node.recovery import open_store
 from delay_node.store import DelayStore
 from qmq_node.commits.applying import Applying
 from qmq_node.log.copied_log import CopiedLog
 from qmq_node.log.handles import HandleCache
 from qmq_node.log.replay import MemberOpening, RecoveryReport
+from qmq_node.slices import run_in_slices
 from tests.support.disks.memory_disk import MemoryDisk
 from tests.support.drivers.copies import sent
 from tests.support.drivers.delay_driver import ROOT, DelayDriver
+from tests.support.drivers.delay_states import state_of
 from tests.support.promises import Check, judging
 
 
@@ -31,25 +35,6 @@ def replayed(disk: MemoryDisk, high_watermark: int) -> DelayStore:
         if path.startswith(f"{ROOT}/log"):
             fresh.create(path, 0).pwritev([bytes(inode.content)], 0)
     return opened(fresh, high_watermark)[0]
-
-
-def state_of(store: DelayStore) -> dict[str, Any]:
-    """Everything that follows from the log, after the counters were taken again as at a promotion."""
-    recount(store)
-    return {
-        "names": store.subjects.names,
-        "totals": (store.pending, store.refused),
-        "position": store.log.watermark.position,
-        "hours": {
-            number: (
-                hour.schedule.read_index(0, hour.schedule.count).tobytes(),
-                hour.schedule.data.read(0, hour.schedule.data.end),
-                hour.dispatch.read(0, hour.dispatch.count)[0].tobytes(),
-                (hour.gone, hour.refused, hour.lost, hour.schedule.next_number),
-            )
-            for number, hour in sorted(store.hours.items())
-        },
-    }
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -77,3 +62,43 @@ async def test_the_store_of_a_delay_slave_is_at_every_step_a_replay_of_its_log(s
         assert ours == state_of(replayed(disk, ends[-1]))
         assert (ours["names"], ours["totals"]) == (theirs["names"], theirs["totals"]), "as the master's own"
         assert ours["hours"] == theirs["hours"]
+
+
+async def test_a_checkpoint_of_a_slave_never_stands_within_a_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """T1: one that does counts deliveries again after a start, and messages that wait are never loaded."""
+    monkeypatch.setattr("qmq_node.commits.applying.SLICE_BYTES", 64)
+    master = DelayDriver(MemoryDisk(), 3)
+    master.checkpoint = lambda: None  # type: ignore[method-assign]
+    for _ in range(40):
+        master.send("orders", 4)
+    master.commit()
+    master._decide(RecordKind.CLAIMED, master.copies)
+    for begin in range(0, 80, 2):
+        master._decide(RecordKind.DELIVERED, master.copies[begin : begin + 2])
+    master.commit()
+    disk = MemoryDisk()
+    store, report = opened(disk, 0)
+    copied, applying = CopiedLog(store.log, epoch=1, is_copying=False), Applying(store.log, report.replay)
+    checkpoints = DelayCheckpoints(store)
+    for commits in sent(master.store.log, random.Random(1)):
+        headers = copied.write(commits)
+        copied.complete(headers)
+        applying.received(commits, headers)
+    made: list[int] = []
+
+    async def make() -> None:
+        while not made or made[-1] < store.log.synced_end:
+            await asyncio.sleep(0)
+            draft = await run_in_slices(checkpoints.draft())
+            checkpoints.save(draft)
+            checkpoints.saved(draft)
+            made.append(draft.position.offset)
+            again = opened(disk.after_kill(), 0)[0]
+            with judging(Check.APPLIED):
+                assert state_of(again) == state_of(replayed(disk, draft.position.offset))
+
+    task = asyncio.create_task(make())
+    await applying.advance(store.log.synced_end)
+    await task
+    assert len(set(made)) > 1, "one was made between commits"
+    assert store.pending == len(master.copies) - 80

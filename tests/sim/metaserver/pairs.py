@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from metaserver.choices import GroupKind
 from metaserver.server import Metaserver
 from qmq.protocol.codes import BrokerRequestType, Command, ResponseCode
 from qmq.protocol.group_memberships import (
@@ -31,9 +32,10 @@ class Pair:
     metaserver: Metaserver
     master: Peer
     slave: Peer
+    kind: GroupKind = GroupKind.BROKER
 
     async def heartbeat_of_slave(self) -> None:
-        await self.slave.register("g1", "g1-b", port=2, boot_id="b", state=4, request_type=HEARTBEAT)
+        await self.slave.register("g1", "g1-b", kind=self.kind, port=2, boot_id="b", state=4, request_type=HEARTBEAT)
 
     @property
     def membership(self) -> GroupMembership:
@@ -74,11 +76,11 @@ class Pair:
 
 
 @asynccontextmanager
-async def running_pair(folder: Path) -> AsyncIterator[Pair]:
+async def running_pair(folder: Path, kind: GroupKind = GroupKind.BROKER) -> AsyncIterator[Pair]:
     repository, clock = FaultyRepository(), ManualClock()
     async with running(folder, clock, repository) as metaserver, peer(metaserver) as master, peer(metaserver) as slave:
-        pair = Pair(repository, clock, metaserver, master, slave)
-        await master.register("g1", boot_id="a", sync_address="10.0.0.1:9")
+        pair = Pair(repository, clock, metaserver, master, slave, kind)
+        await master.register("g1", kind=kind, boot_id="a", sync_address="10.0.0.1:9")
         await eventually_async(lambda: "g1" in repository.groups)
         await pair.heartbeat_of_slave()
         yield pair

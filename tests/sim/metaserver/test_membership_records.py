@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from metaserver.choices import GroupKind
 from metaserver.memory.directory import Directory
 from metaserver.replication.membership_records import RECORD_SECONDS
 from metaserver.replication.restored_memberships import RESTORED_SECONDS
@@ -114,8 +115,11 @@ async def test_restarted_metaservers_notice_that_the_database_was_restored(tmp_p
         assert ("the database was restored from a backup" in answer.reason) == has_file
 
 
-async def test_the_last_master_brings_the_membership_of_a_restored_database_up_to_date(tmp_path: Path) -> None:
-    async with running_pair(tmp_path) as pair:
+@pytest.mark.parametrize("kind", GroupKind)
+async def test_the_last_master_brings_the_membership_of_a_restored_database_up_to_date(
+    tmp_path: Path, kind: GroupKind
+) -> None:
+    async with running_pair(tmp_path, kind) as pair:
         directory, metaserver = pair.metaserver.directory, pair.metaserver
         await pair.change(InSyncChange.ADD)
         backup = dict(pair.repository.groups)
@@ -134,7 +138,7 @@ async def test_the_last_master_brings_the_membership_of_a_restored_database_up_t
             assert f'qmq_meta_broker_group_{name}{{broker_group="g1"}} {value}.0' in metrics
         values = {"boot_id": "a", "sync_address": "10.0.0.1:9", "request_type": BrokerRequestType.HEARTBEAT}
         await pair.master.register(
-            "g1", led_membership=newest, counted=("g1-a",), replica_role=ReplicaRole.MASTER, **values
+            "g1", kind=kind, led_membership=newest, counted=("g1-a",), replica_role=ReplicaRole.MASTER, **values
         )
         version = newest.in_sync_version + 1
         await eventually_async(lambda: pair.repository.groups["g1"].membership.version == version)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from metaserver.choices import GroupState
+from metaserver.choices import GroupKind, GroupState
 from qmq.protocol.codes import Command, ReplicaRole, ResponseCode
 from qmq.protocol.group_memberships import ChangeInSyncRequest, InSyncChange, MembershipResponse, MembershipResult
 from tests.sim.metaserver.pairs import HEARTBEAT, running_pair
@@ -15,8 +15,11 @@ from tests.support.stored_groups import changed
 from tests.support.waiting import eventually_async
 
 
-async def test_a_master_changes_the_in_sync_set_and_all_nodes_are_sent_the_membership(tmp_path: Path) -> None:
-    async with running_pair(tmp_path) as pair:
+@pytest.mark.parametrize("kind", GroupKind)
+async def test_a_master_changes_the_in_sync_set_and_all_nodes_are_sent_the_membership(
+    tmp_path: Path, kind: GroupKind
+) -> None:
+    async with running_pair(tmp_path, kind) as pair:
         answer = await pair.change(InSyncChange.ADD)
         assert answer == MembershipResponse(MembershipResult.DONE, "", pair.membership)
         assert pair.membership.in_sync == pair.repository.groups["g1"].membership.in_sync == ("g1-a", "g1-b")
@@ -78,16 +81,18 @@ async def test_only_the_connection_of_a_node_changes_its_membership(tmp_path: Pa
         assert pair.membership.in_sync == ("g1-a",)
 
 
-async def test_a_master_that_stops_hands_over_and_leaves_the_in_sync_set(tmp_path: Path) -> None:
-    async with running_pair(tmp_path) as pair:
+@pytest.mark.parametrize("kind", GroupKind)
+async def test_a_master_that_stops_hands_over_and_leaves_the_in_sync_set(tmp_path: Path, kind: GroupKind) -> None:
+    async with running_pair(tmp_path, kind) as pair:
         await pair.change(InSyncChange.ADD)
         answer = await pair.resign(is_leaving=True)
         assert (answer.result, answer.membership) == (MembershipResult.DONE, pair.membership)
         assert (pair.membership.master, pair.membership.epoch, pair.membership.in_sync) == ("g1-b", 2, ("g1-b",))
 
 
-async def test_a_master_hands_over_and_stays_in_sync(tmp_path: Path) -> None:
-    async with running_pair(tmp_path) as pair:
+@pytest.mark.parametrize("kind", GroupKind)
+async def test_a_master_hands_over_and_stays_in_sync(tmp_path: Path, kind: GroupKind) -> None:
+    async with running_pair(tmp_path, kind) as pair:
         assert (await pair.resign()).result is MembershipResult.REFUSED, "the successor is not in sync"
         await pair.change(InSyncChange.ADD)
         answer = await pair.resign()
@@ -98,7 +103,7 @@ async def test_a_master_hands_over_and_stays_in_sync(tmp_path: Path) -> None:
         live = pair.metaserver.directory.groups["g1"]
         assert live.node is not None
         assert live.node.node_id == "g1-a", "clients are sent to the new master when it serves"
-        values = {"boot_id": "b", "epoch": 2, "request_type": HEARTBEAT}
+        values = {"kind": kind, "boot_id": "b", "epoch": 2, "request_type": HEARTBEAT}
         await pair.slave.register("g1", "g1-b", port=2, state=4, replica_role=ReplicaRole.PROMOTED, **values)
         assert live.seen_by_clients == ("g1-a", "10.0.0.1:1", GroupState.READ_WRITE)
         await pair.slave.register("g1", "g1-b", port=2, state=1, replica_role=ReplicaRole.MASTER, **values)

@@ -24,16 +24,21 @@ from tests.support.stored_groups import changed
 from tests.support.waiting import eventually_async
 
 PROMOTION = "00000000-0000-4000-8000-000000000003"
-PORTS = {"g1-a": 1, "g1-b": 2}
-NODES = ("g1-a", "g1-b")
-GROUP = BrokerGroup(
-    GroupKind.BROKER, GroupState.READ_WRITE, Membership("g1", NODES, "g1-a", NODES, 3, 7, PROMOTION, copies=2)
-)
+PORTS = {"g1-a": 1, "g1-b": 2, "g1-c": 3}
+
+
+def stored_group(kind: GroupKind = GroupKind.BROKER, members: int = 2) -> BrokerGroup:
+    nodes = tuple(PORTS)[:members]
+    membership = Membership("g1", nodes, "g1-a", nodes, 3, 7, PROMOTION, copies=members)
+    return BrokerGroup(kind, GroupState.READ_WRITE, membership)
+
+
+GROUP = stored_group()
 
 
 @dataclass
 class Scene:
-    """Metaservers over one database, and a group of a master and a slave that is in sync, with a connection to each of them."""
+    """Metaservers over one database, and a group of a master and slaves that are in sync, with a connection to each of them."""
 
     clock: ManualClock
     repository: FaultyRepository
@@ -46,10 +51,12 @@ class Scene:
         self.clock.advance(1.0)
         for node in nodes:
             for place, connection in enumerate(self.peers[node]):
-                is_master = self.metaservers[place].directory.groups["g1"].membership.master == node
+                group = self.metaservers[place].directory.groups["g1"].group
+                is_master = group.membership.master == node
                 role = ReplicaRole.MASTER if is_master else ReplicaRole.IN_SYNC
                 answer = await connection.register(
-                    "g1", node, port=PORTS[node], boot_id=node, request_type=BrokerRequestType.HEARTBEAT,
+                    "g1", node, kind=group.kind, port=PORTS[node], boot_id=node,
+                    request_type=BrokerRequestType.HEARTBEAT,
                     **{
                         "log_end": 500,
                         "epoch": 3, "promotion_id": PROMOTION, "log_epoch": 3, "replica_role": role, "state": 1 if is_master else 4,
@@ -69,9 +76,9 @@ class Scene:
         )
 
     async def until_promoted(self) -> None:
-        """Wait until all metaservers know that the slave is the master."""
+        """Wait until all metaservers know that the first slave is the master."""
         for _ in range(20):
-            await self.heartbeats("g1-b", silent_ms=3000, replica_role=ReplicaRole.IN_SYNC, state=4)
+            await self.heartbeats(*self.peers, silent_ms=3000, replica_role=ReplicaRole.IN_SYNC, state=4)
             await eventually_async(lambda: not any(meta.handlers.promotions._running for meta in self.metaservers))
             for metaserver in self.metaservers:
                 await metaserver.serving.reload()
@@ -86,18 +93,19 @@ class Scene:
 
 
 @asynccontextmanager
-async def scene(folder: Path, metaservers: int = 1) -> AsyncIterator[Scene]:
+async def scene(folder: Path, metaservers: int = 1, group: BrokerGroup = GROUP) -> AsyncIterator[Scene]:
     repository, clock = FaultyRepository(), ManualClock()
-    repository.groups["g1"] = GROUP
+    repository.groups["g1"] = group
     async with AsyncExitStack() as stack:
         metas = [
             await stack.enter_async_context(running(folder / str(number), clock, repository))
             for number in range(metaservers)
         ]
-        peers = {node: [await stack.enter_async_context(peer(meta)) for meta in metas] for node in PORTS}
+        nodes = group.membership.members
+        peers = {node: [await stack.enter_async_context(peer(meta)) for meta in metas] for node in nodes}
         found = Scene(clock, repository, metas, peers)
         for _ in range(8):
-            await found.heartbeats("g1-a", "g1-b")
+            await found.heartbeats(*nodes)
         assert found.masters == {"g1-a"}
         yield found
 
@@ -114,14 +122,25 @@ async def test_a_master_with_an_empty_data_folder_is_replaced_though_its_log_was
         assert found.repository.groups["g1"].membership.master == "g1-b"
 
 
-async def test_a_slave_is_promoted_and_clients_are_sent_to_it_once_it_serves(tmp_path: Path) -> None:
-    async with scene(tmp_path) as found, peer(found.metaservers[0]) as client:
-        client.ask("orders", ClientType.CONSUMER, "g")
+@pytest.mark.parametrize("members", [2, 3])
+@pytest.mark.parametrize(
+    ("kind", "client_type"),
+    [(GroupKind.BROKER, ClientType.CONSUMER), (GroupKind.DELAY, ClientType.DELAY_PRODUCER)],
+)
+async def test_a_slave_is_promoted_and_clients_are_sent_to_it_once_it_serves(
+    tmp_path: Path, kind: GroupKind, client_type: ClientType, members: int
+) -> None:
+    async with (
+        scene(tmp_path, group=stored_group(kind, members)) as found,
+        peer(found.metaservers[0]) as client,
+    ):
+        client.ask("orders", client_type, "g")
         await eventually_async(lambda: len(client.pushed) == 1)
         await found.fails()
         await found.until_promoted()
         stored = found.repository.groups["g1"].membership
-        assert (stored.master, stored.in_sync, stored.epoch, stored.version) == ("g1-b", ("g1-b",), 4, 8)
+        others = tuple(PORTS)[1:members]
+        assert (stored.master, stored.in_sync, stored.epoch, stored.version) == ("g1-b", others, 4, 8)
         (frame,) = [frame for frame in found.peers["g1-b"][0].pushed if frame.code == Command.ROLE][-1:]
         assert GroupMembership.decode(frame.body).master == "g1-b"
         await found.heartbeats("g1-b", epoch=4, replica_role=ReplicaRole.PROMOTED, state=4)
@@ -212,10 +231,12 @@ async def test_no_slave_is_promoted_by_a_membership_from_a_backup(tmp_path: Path
         assert "node g1-b is not in sync" in metaserver.handlers.promotions.blocked["g1"]
 
 
-async def test_no_membership_from_a_backup_is_changed(tmp_path: Path) -> None:
-    async with scene(tmp_path) as found:
+@pytest.mark.parametrize("kind", GroupKind)
+async def test_no_membership_from_a_backup_is_changed(tmp_path: Path, kind: GroupKind) -> None:
+    group = stored_group(kind)
+    async with scene(tmp_path, group=group) as found:
         (metaserver,) = found.metaservers
-        found.repository.groups["g1"] = changed(GROUP, in_sync_version=6)
+        found.repository.groups["g1"] = changed(group, in_sync_version=6)
         found.repository.changes_made += 1
         await metaserver.serving.reload()
         await found.fails()
@@ -236,7 +257,8 @@ async def test_a_metaserver_that_observes_another_one_promotes_as_fast_as_alone(
             await stack.enter_async_context(running(tmp_path / host, clock, SimulatedRepository(database, clock, host)))
             for host in ("meta", "meta2")
         ]
-        peers = {node: [await stack.enter_async_context(peer(meta)) for meta in metas] for node in PORTS}
+        nodes = GROUP.membership.members
+        peers = {node: [await stack.enter_async_context(peer(meta)) for meta in metas] for node in nodes}
         found = Scene(clock, FaultyRepository(), metas, peers)
 
         async def observe() -> None:

@@ -9,8 +9,12 @@ from typing import Any
 from broker_node.broker import Broker
 from broker_node.options import BrokerOptions
 from broker_node.storage.store import MessageStore
+from delay_node.delay_node import DelayNode
+from delay_node.options import DelayOptions
 from qmq.protocol.group_memberships import GroupMembership, MembershipResponse, MembershipResult
+from qmq_node.daemon.options import NodeOptions
 from qmq_node.log.atomic_file import replace_file
+from qmq_node.node.node import Node
 from qmq_node.process.machine import Machine
 from qmq_node.replication.replica_state import ReplicaStateFile
 from qmq_node.replication.rules.membership import ChangeInSync, ChangeRejected, Membership, Promotion, Resignation
@@ -21,6 +25,8 @@ from tests.support.drivers.in_process import Client, connected, message
 from tests.support.drivers.replicas import state_of
 from tests.support.waiting import eventually_async
 
+BROKERS = (Broker, BrokerOptions)
+DELAY_NODES = (DelayNode, DelayOptions)
 NAMES = ("g1-a", "g1-b", "g1-c")
 FIRST_PORT = 30_100
 HEARTBEAT_SECONDS = 0.5
@@ -97,8 +103,17 @@ class Row:
 class Members:
     """The nodes of one broker group."""
 
-    def __init__(self, cluster: Cluster, count: int = 2, in_sync_min: int = 2, **settings: Any) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        count: int = 2,
+        in_sync_min: int = 2,
+        *,
+        kind: tuple[type[Node], type[NodeOptions]] = BROKERS,
+        **settings: Any,
+    ) -> None:
         self._cluster = cluster
+        self._kind = kind
         self._settings = {**SMALL, **settings}
         self.membership = Row(NAMES[:count], in_sync_min)
         self.membership.sync_address = self._sync_address
@@ -110,32 +125,40 @@ class Members:
             self.hosts[name] = self._host(name, FIRST_PORT + 10 * number)
 
     def _host(self, name: str, port: int) -> Host:
-        options = BrokerOptions(
+        node_class, options_class = self._kind
+        options = options_class(
             broker_group="g1", node_id=name, data_dir=f"/{name}", port=port, admin_port=port + 1, sync_port=port + 2,
             sync_token=SYNC_SECRET, meta="", **self._settings,
         )  # fmt: skip
 
-        def make(host: Host, machine: Machine) -> Broker:
+        def make(host: Host, machine: Machine) -> Node:
             machine.disk.make_dir(options.data_dir)
             replace_file(machine.disk, f"{options.data_dir}/incarnation", [incarnation_of(name).encode()])
             state = ReplicaStateFile(machine.disk, options.data_dir)
             state.load()
             if state.state.is_only_member:
                 state.save(ReplicaState(is_only_member=False))
-            broker = Broker(options, machine)
+            node = node_class(options, machine)
+            assert isinstance(node, Broker | DelayNode)
             # The membership that a test sets by hand has it promoted whether it starts again or not.
-            broker.replication.shell.boot_id = name
-            client = broker.replication.shell.membership_client
+            node.replication.shell.boot_id = name
+            client = node.replication.shell.membership_client
             client.change_in_sync = self.membership.request  # type: ignore[method-assign]
             client.resign = self.membership.resign  # type: ignore[method-assign]
-            return broker
+            return node
 
         return Host(self._cluster, name, port, make)
 
     def broker(self, name: str) -> Broker:
-        """The node as it runs now."""
+        """The broker as it runs now."""
         server = self.hosts[name].server
         assert isinstance(server, Broker)
+        return server
+
+    def node(self, name: str) -> Broker | DelayNode:
+        """The node as it runs now."""
+        server = self.hosts[name].server
+        assert isinstance(server, Broker | DelayNode)
         return server
 
     def _sync_address(self, name: str) -> str:
@@ -160,7 +183,7 @@ class Members:
         for name, host in self.hosts.items():
             if name in self.uninformed or not membership.master:
                 continue
-            if host.server is not None and (member := self.broker(name).replication.member) is not None:
+            if host.server is not None and (member := self.node(name).replication.member) is not None:
                 member.learned(membership)
 
     async def promote(self, name: str) -> None:
@@ -172,23 +195,23 @@ class Members:
     def is_master(self, name: str) -> bool:
         """Whether a node serves clients."""
         host = self.hosts[name]
-        return host.server is not None and not self.broker(name).readiness()
+        return host.server is not None and not self.node(name).readiness()
 
     def master_knows_membership(self) -> bool:
         """Whether the master, if it leads, has acted on the present membership."""
         host, membership = self.hosts[self.membership.value.master], self.membership.value
-        leading = self.broker(membership.master).replication.member.leading if host.server is not None else None
+        leading = self.node(membership.master).replication.member.leading if host.server is not None else None
         return leading is None or leading.current_membership.place == membership.place
 
     async def all_equal(self) -> None:
         """Wait until all nodes that run have the master's log, applied."""
-        master = self.broker(self.membership.value.master)
+        master = self.node(self.membership.value.master)
 
         def equal() -> bool:
             end = master.log.synced_end
-            others = [self.broker(name) for name in self.hosts if self.hosts[name].server is not None]
+            others = [self.node(name) for name in self.hosts if self.hosts[name].server is not None]
             return master.log.high_watermark == master.log.gather.records_end == end and all(
-                broker.log.synced_end >= end and broker.log.high_watermark >= end for broker in others
+                node.log.synced_end >= end and node.log.high_watermark >= end for node in others
             )
 
         await eventually_async(equal, 60)
@@ -212,7 +235,13 @@ def comparable(store: MessageStore) -> dict[str, object]:
 
 @asynccontextmanager
 async def members(
-    loop: SimulatedLoop, count: int = 2, in_sync_min: int = 2, *, starts: Sequence[str] = (), **settings: Any
+    loop: SimulatedLoop,
+    count: int = 2,
+    in_sync_min: int = 2,
+    *,
+    starts: Sequence[str] = (),
+    kind: tuple[type[Node], type[NodeOptions]] = BROKERS,
+    **settings: Any,
 ) -> AsyncIterator[Members]:
     """Nodes of one group that wait for its membership.
 
@@ -220,7 +249,7 @@ async def members(
         starts: those that are started; default: all.
     """
     cluster = Cluster(loop, brokers=0, delays=0)
-    found = Members(cluster, count, in_sync_min, **settings)
+    found = Members(cluster, count, in_sync_min, kind=kind, **settings)
     await found.start(*starts)
     heartbeats = asyncio.create_task(found.heartbeats())
     try:
@@ -238,9 +267,9 @@ async def in_sync(group: Members, *names: str) -> None:
 
 
 @asynccontextmanager
-async def client_of(broker: Broker) -> AsyncIterator[Client]:
+async def client_of(node: Broker | DelayNode) -> AsyncIterator[Client]:
     """A client that is connected to a master."""
-    async with connected(broker) as client:
+    async with connected(node) as client:
         yield client
 
 

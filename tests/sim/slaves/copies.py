@@ -5,13 +5,12 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
-from broker_node.broker import Broker
 from qmq_node.replication.master import retention_holds, state_reads
 from qmq_node.replication.rules.roles import CopyPhase
 from qmq_node.replication.slave import slave_copy
 from tests.sim.slaves.member_logs import durable_state
 from tests.sim.slaves.restores import Restores
-from tests.sim.world.cluster import Host
+from tests.sim.world.cluster import Host, MemberNode
 
 HOLD_SECONDS = 4.0
 """In schedules with retention, a master keeps segments so long for a slave that does not get on."""
@@ -73,7 +72,7 @@ class CopyFaults(Restores):
 
     async def _fall_behind(self, host: Host) -> None:
         """Keep a slave away until retention has removed what it needs."""
-        end = host.server.log.written_end if isinstance(host.server, Broker) else 0
+        end = host.server.log.written_end if isinstance(host.server, MemberNode) else 0
         self.note(f"{host.name} is away until it has to copy")
         host.kill()
         await self._reached(lambda: self.watch.removed_to > end or host.process is not None, BEGINS_SECONDS)

@@ -4,12 +4,11 @@ import asyncio
 from dataclasses import replace
 from uuid import UUID
 
-from broker_node.broker import Broker
 from qmq.protocol.codes import ReplicaRole
 from qmq_node.replication.rules.membership import UncleanPromotion
 from tests.sim.slaves.disks import DiskFaults
 from tests.sim.slaves.member_logs import durable_incarnation, durable_state
-from tests.sim.world.cluster import Host
+from tests.sim.world.cluster import Host, MemberNode
 
 REMOVED_SECONDS = 8.0
 """A slave that does not run is removed from the in-sync set within this, if the master and a metaserver run."""
@@ -56,7 +55,7 @@ class Decisions(DiskFaults):
         """Whether the service would promote the node: the database can be reached and has it as a member, which it may not
         have after a restore, and the node reports and has no problem."""
         database, newest = self._cluster.database, self.watch.membership
-        if not isinstance(host.server, Broker) or database.is_away or newest is None:
+        if not isinstance(host.server, MemberNode) or database.is_away or newest is None:
             return False
         if self._node_id(host) not in database.stored.groups[newest.broker_group].membership.members:
             return False
@@ -80,7 +79,7 @@ class Decisions(DiskFaults):
         database, newest = self._cluster.database, self.watch.membership
         server = self.watch.hosts[node].server
         assert newest is not None
-        assert isinstance(server, Broker)
+        assert isinstance(server, MemberNode)
         stored = database.stored.groups[newest.broker_group]
         membership, end = stored.membership, server.log.written_end
         promotion_id = str(UUID(int=self._rng.getrandbits(128)))
@@ -103,7 +102,7 @@ class Decisions(DiskFaults):
         """Replace the disks of members that stopped with an alarm, or whose disk is damaged, once another member has everything."""
         for node, host in self.watch.hosts.items():
             server = host.server
-            has_failed = isinstance(server, Broker) and server.replication.member.role is ReplicaRole.FAILED
+            has_failed = isinstance(server, MemberNode) and server.replication.member.role is ReplicaRole.FAILED
             if (has_failed or node in self.watch.damaged) and self.may_lose(node):
                 await self.replace_disk(node)
                 await self._start_later(host, 0.1)
@@ -142,6 +141,6 @@ class Decisions(DiskFaults):
         if nodes:
             self.promote(max(nodes)[1])
 
-    def _brokers(self) -> dict[str, Broker]:
+    def _brokers(self) -> dict[str, MemberNode]:
         """The members that run."""
-        return {node: host.server for node, host in self.watch.hosts.items() if isinstance(host.server, Broker)}
+        return {node: host.server for node, host in self.watch.hosts.items() if isinstance(host.server, MemberNode)}

@@ -4,11 +4,10 @@ import asyncio
 from collections.abc import Callable
 from random import Random
 
-from broker_node.broker import Broker
 from qmq_node.log.segment import SegmentInfo
 from tests.sim.slaves.cuts import Cuts
 from tests.sim.slaves.member_logs import durable_state, folder_of
-from tests.sim.world.cluster import Host
+from tests.sim.world.cluster import Host, MemberNode
 from tests.sim.world.disk import SimulatedDisk
 from tests.support.disks.memory_disk import PAGE_BYTES, Inode
 
@@ -146,7 +145,11 @@ class DiskFaults(Cuts):
         followed from it stays lost.
         """
         node, server = self._node_id(host), host.server
-        if not isinstance(server, Broker) or server.folder.replica.state.is_only_member or node in self.watch.damaged:
+        if (
+            not isinstance(server, MemberNode)
+            or server.folder.replica.state.is_only_member
+            or node in self.watch.damaged
+        ):
             return
         copy, end, epoch, paths = (
             host.disk.after_kill(),
@@ -195,7 +198,7 @@ class DiskFaults(Cuts):
 
     def _old_segments(self, host: Host, size: int) -> list[tuple[SegmentInfo, int]]:
         limit = len(self.watch.committed) - UNDAMAGED_BYTES
-        infos = host.server.log.stored.segments() if isinstance(host.server, Broker) else ()
+        infos = host.server.log.stored.segments() if isinstance(host.server, MemberNode) else ()
         return [(info, old) for info in infos if (old := min(info.end, limit) - info.base) >= size]
 
     async def _within(self, is_so: Callable[[], bool]) -> bool:

@@ -12,7 +12,7 @@ from qmq_node.log.replay import MemberOpening
 from tests.sim.replication.copying import derived
 from tests.sim.slaves.watch import GroupWatch
 from tests.sim.swarm.history import Broken, History
-from tests.sim.world.cluster import Cluster, Host
+from tests.sim.world.cluster import Cluster, Host, MemberNode
 from tests.support.disks.disk_work import forget_removed, read_and_repair
 
 DERIVED = ("consume", "progress", "checkpoint/tails")
@@ -31,7 +31,7 @@ class FinalChecks:
     def _brokers(self) -> tuple[dict[str, Broker], Broker]:
         """All members, and of these the master."""
         hosts, membership = self._watch.hosts, self._watch.membership
-        brokers = {node: host.server for node, host in hosts.items() if isinstance(host.server, Broker)}
+        brokers = {node: host.server for node, host in hosts.items() if isinstance(host.server, MemberNode)}
         assert membership is not None
         return brokers, brokers[membership.master]
 

@@ -2,7 +2,7 @@
 
 import abc
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 
 from tests.sim.slaves.members import Members
@@ -33,8 +33,12 @@ class GroupsRun(abc.ABC):
         self.cluster = cluster
         self.history = History()
         self._mix = mix
-        self.groups = [Members(cluster, self.history, name) for name in cluster.brokers]
+        self.groups = [Members(cluster, self.history, name) for name in self.groups_of(cluster)]
         self._storms: list[SlavesStorm] = []
+
+    def groups_of(self, cluster: Cluster) -> Iterable[str]:
+        """The groups that have slaves."""
+        return cluster.brokers
 
     @property
     def storm(self) -> SlavesStorm:
@@ -63,9 +67,9 @@ class GroupsRun(abc.ABC):
         for host in [*self.cluster.metas.values(), *(hosts[0] for hosts in started.values())]:
             host.start()
         await self.until(BEGIN_SECONDS, lambda: all(group.is_stored for group in self.groups))
-        if members < self.cluster.copies:
-            for group in self.groups:
-                group.set(copies=members)
+        for group in self.groups:
+            if len(started[group.name]) != self.cluster.copies:
+                group.set(copies=len(started[group.name]))
         for hosts in started.values():
             for host in hosts[1:]:
                 host.start()

@@ -1,12 +1,12 @@
 """The members of one broker group in a schedule: whether they are as they should be, and a summary of them for failures."""
 
-from broker_node.broker import Broker
 from metaserver.choices import GroupState
 from metaserver.server import Metaserver
+from tests.sim.slaves.delay_group import DelayFinalChecks, DelayGroupWatch
 from tests.sim.slaves.final_checks import FinalChecks
 from tests.sim.slaves.watch import GroupWatch
 from tests.sim.swarm.history import History
-from tests.sim.world.cluster import Cluster, Host
+from tests.sim.world.cluster import Cluster, Host, MemberNode
 from tests.support.stored_groups import changed
 
 
@@ -15,8 +15,9 @@ class Members:
 
     def __init__(self, cluster: Cluster, history: History, name: str) -> None:
         self._cluster, self.name = cluster, name
-        self.watch = GroupWatch(cluster, history, name)
-        self.final = FinalChecks(cluster, history, self.watch)
+        is_delay = name in cluster.delays
+        self.watch = (DelayGroupWatch if is_delay else GroupWatch)(cluster, history, name)
+        self.final = (DelayFinalChecks if is_delay else FinalChecks)(cluster, history, self.watch)
 
     @property
     def is_stored(self) -> bool:
@@ -31,8 +32,8 @@ class Members:
         stored.groups[self.name] = changed(group, in_sync_version=version, **values)
         self._cluster.database.changed(group=self.name)
 
-    def _broker(self, host: Host) -> Broker | None:
-        return host.server if isinstance(host.server, Broker) else None
+    def _broker(self, host: Host) -> MemberNode | None:
+        return host.server if isinstance(host.server, MemberNode) else None
 
     def is_well(self, hosts: list[Host] | None = None) -> bool:
         """Whether the group accepts sends, all members are in sync, and all metaservers say so."""

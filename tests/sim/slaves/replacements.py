@@ -5,13 +5,12 @@ import asyncio
 from collections.abc import Callable
 from random import Random
 
-from broker_node.broker import Broker
 from tests.sim.slaves.schedule import SlavesMix, SlavesRun
 from tests.sim.slaves.storm import SlavesStorm
 from tests.sim.swarm.history import Broken
 from tests.sim.swarm.runs import Report, simulated
 from tests.sim.swarm.workload import true_ms
-from tests.sim.world.cluster import Host
+from tests.sim.world.cluster import Host, MemberNode
 from tests.sim.world.loop import rng_of
 from tests.sim.world.world import World
 
@@ -84,7 +83,7 @@ class LastingFault(SlavesStorm):
         may_stay = self._mix.faults == ("cut_from_slaves",) and (
             self._mix.in_sync_min == 1 or self._mix.copies <= self._mix.in_sync_min
         )
-        return (new is not old or may_stay) and isinstance(new.server, Broker) and new.server.replication.is_serving
+        return (new is not old or may_stay) and isinstance(new.server, MemberNode) and new.server.replication.is_serving
 
     def _accepts(self, since_ms: int) -> bool:
         """Whether the master accepts sends, and has acknowledged a message that was sent since the fault began; True if too few
@@ -93,13 +92,17 @@ class LastingFault(SlavesStorm):
             return True
         server = self._master().server
         is_open = (
-            isinstance(server, Broker) and server.replication.is_serving and not server.registration.refuse_sends()
+            isinstance(server, MemberNode) and server.replication.is_serving and not server.registration.refuse_sends()
         )
         return is_open and any(sent.is_acked and sent.at_ms > since_ms for sent in self._history.sent.values())
 
     def _check_refusal(self, host: Host) -> None:
         """A master whose sync does not return refuses sends."""
-        if self._mix.faults[0] != "hanging_disk" or host.weather.hang_seconds or not isinstance(host.server, Broker):
+        if (
+            self._mix.faults[0] != "hanging_disk"
+            or host.weather.hang_seconds
+            or not isinstance(host.server, MemberNode)
+        ):
             return
         now = self._cluster.loop.now
         self._hangs_since = self._hangs_since or now

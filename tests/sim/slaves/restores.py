@@ -2,12 +2,11 @@
 
 import asyncio
 
-from broker_node.broker import Broker
 from metaserver.server import Metaserver
 from qmq_node.replication.rules.membership import Membership
 from tests.sim.slaves.decisions import Decisions
 from tests.sim.slaves.member_logs import durable_state
-from tests.sim.world.cluster import Host
+from tests.sim.world.cluster import Host, MemberNode
 
 BACKUP_SECONDS = (1.0, 10.0)
 """How old the backup is."""
@@ -83,7 +82,7 @@ class Restores(Decisions):
                 and server.directory.newest_place(membership.broker_group) >= membership.place
                 and not is_cut
             )
-        if not isinstance(server, Broker) or host not in self.watch.hosts.values():
+        if not isinstance(server, MemberNode) or host not in self.watch.hosts.values():
             return False
         if self._node_id(host) not in restored.members:
             return False

@@ -8,11 +8,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-from broker_node.broker import Broker
 from qmq_node.replication.switch_overs import SwitchOverRejected, SwitchOverUnknown
 from tests.sim.slaves.copies import CopyFaults
 from tests.sim.slaves.cuts import SHAPES
-from tests.sim.world.cluster import Host
+from tests.sim.world.cluster import Host, MemberNode
 
 AWAY_SECONDS = (7.0, 14.0)
 """Longer than a master may be silent: another member is promoted."""
@@ -171,13 +170,13 @@ class SlavesStorm(CopyFaults):
         """An operator has the master switch over to a slave."""
         membership = self.watch.membership
         host = self.watch.hosts.get(membership.master) if membership is not None else None
-        if host is None or host.process is None or not isinstance(host.server, Broker):
+        if host is None or host.process is None or not isinstance(host.server, MemberNode):
             return
         self.note(f"switch-over of {host.name}")
         await asyncio.wait({host.process.start(_switch_over(host.server))}, timeout=SWITCH_OVER_SECONDS)
 
 
-async def _switch_over(broker: Broker) -> None:
+async def _switch_over(broker: MemberNode) -> None:
     with suppress(SwitchOverRejected, SwitchOverUnknown):
         await broker.replication.switch_over("")
 

@@ -16,7 +16,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from zlib import crc32
 
-from broker_node.broker import Broker
 from qmq.protocol.messages import decode_raw
 from qmq.protocol.replication import COMMITS_BYTES_MAX
 from qmq_node.commits.applying import AT_HAND_BYTES_MAX, Applying
@@ -31,7 +30,7 @@ from tests.sim.slaves.committed import MARK, CommittedLog
 from tests.sim.slaves.hooks import Hook, hooked
 from tests.sim.slaves.member_logs import durable_incarnation, durable_state, folder_of, log_begin, written
 from tests.sim.swarm.history import Broken, History
-from tests.sim.world.cluster import Cluster, Host
+from tests.sim.world.cluster import Cluster, Host, MemberNode
 from tests.support.disks.disk_work import forget_removed, read_and_repair
 
 
@@ -67,7 +66,7 @@ class GroupWatch(CommittedLog):
         self._logs: dict[Watermark, SegmentedLog] = {}
         self._numbers: dict[str, list[tuple[int, str]]] = defaultdict(list)
         """By subject: checksum and id of its messages by sequence, the same on all nodes."""
-        self._read: dict[tuple[Broker, str], int] = {}
+        self._read: dict[tuple[MemberNode, str], int] = {}
         """By node and subject: the first sequence that was not compared yet."""
         self._broken: set[str] = set()
         self.hooks: list[Hook] = []
@@ -135,7 +134,7 @@ class GroupWatch(CommittedLog):
             first = next((at for at, (_, message_id) in enumerate(numbers) if message_id in lost), len(numbers))
             del numbers[first:]
         server = self.hosts[node].server
-        if isinstance(server, Broker) and server.log.high_watermark > len(self.committed):
+        if isinstance(server, MemberNode) and server.log.high_watermark > len(self.committed):
             # An earlier decision lost what this member has: it is committed again.
             begin = len(self.committed)
             self._commit(written(self.hosts[node], begin, server.log.high_watermark), server.log.stored.segments())
@@ -200,7 +199,7 @@ class GroupWatch(CommittedLog):
     def _leads(self, leading: Leading) -> None:
         for node, host in self.hosts.items():
             broker = host.server
-            if isinstance(broker, Broker) and broker.log is leading.log:
+            if isinstance(broker, MemberNode) and broker.log is leading.log:
                 mine = node, broker.replication.boot_id
                 writer = self._masters.setdefault(leading.membership.epoch, mine)
                 if writer != mine:
@@ -268,7 +267,7 @@ class GroupWatch(CommittedLog):
             self.membership = stored.membership
         for node, host in self.hosts.items():
             self._look_at_disk(node, host)
-            if isinstance(host.server, Broker):
+            if isinstance(host.server, MemberNode):
                 self._look_at_node(node, host, host.server)
         self._compare_chains()
 
@@ -291,7 +290,7 @@ class GroupWatch(CommittedLog):
 
     def _follows_in_sync(self, node: str, host: Host) -> bool:
         """Whether a member in sync has a session with the master. Until then, earlier confirmations of it may arrive and count."""
-        follower = host.server.replication.member.follower if isinstance(host.server, Broker) else None
+        follower = host.server.replication.member.follower if isinstance(host.server, MemberNode) else None
         return (
             follower is not None
             and follower._slave is not None
@@ -299,7 +298,7 @@ class GroupWatch(CommittedLog):
             and node in self.membership.in_sync
         )
 
-    def _look_at_node(self, node: str, host: Host, broker: Broker) -> None:
+    def _look_at_node(self, node: str, host: Host, broker: MemberNode) -> None:
         log, member, applying = broker.log, broker.replication.member, broker.replication.shell.applying
         known = log.high_watermark if applying is None else max(applying.known_high_watermark, log.high_watermark)
         self._look_at_limits(node, broker)
@@ -332,7 +331,7 @@ class GroupWatch(CommittedLog):
         elif broker.checkpoints.last_position.offset > known + HEADER_BYTES:
             self.report("applied", f"{node} has a checkpoint above its high watermark {known}")
 
-    def _look_at_limits(self, node: str, broker: Broker) -> None:
+    def _look_at_limits(self, node: str, broker: MemberNode) -> None:
         follower, applying = broker.replication.member.follower, broker.replication.shell.applying
         if follower is not None and follower._thread.pending_bytes > WINDOW_BYTES + COMMITS_BYTES_MAX:
             self.report("bounds", f"{node} has {follower._thread.pending_bytes} bytes to write")
@@ -344,7 +343,7 @@ class GroupWatch(CommittedLog):
         if stored < epoch:
             self.report("epoch", f"{node} {how} epoch {epoch}, and its disk has epoch {stored}")
 
-    def _look_at_messages(self, node: str, broker: Broker) -> None:
+    def _look_at_messages(self, node: str, broker: MemberNode) -> None:
         """A sequence stands for one message on all nodes. What is not confirmed is not visible to clients."""
         if broker.storage.has_committer and not broker.replication.is_serving:
             return  # promoted, and its store has what is not confirmed yet; clients can't connect
@@ -378,7 +377,7 @@ class GroupWatch(CommittedLog):
         running = [
             (node, host, host.server)
             for node, host in self.hosts.items()
-            if isinstance(host.server, Broker)
+            if isinstance(host.server, MemberNode)
             and not host.server.replication.member.changes_log
             and node not in self.damaged
         ]

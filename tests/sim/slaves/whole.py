@@ -22,7 +22,7 @@ Faults that lose something by design, or of which an operator decides what is lo
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from random import Random
@@ -69,6 +69,7 @@ class WholeMix(Mix):
     """What one schedule has."""
 
     copies: int = 2
+    delay_copies: int = 1
     in_sync_min: int = 2
     segment_bytes: int = 256 << 10
 
@@ -101,6 +102,7 @@ class WholeMix(Mix):
             copies=rng.choice((2, 3)),
             in_sync_min=rng.choice((1, 2, 2)),
             segment_bytes=rng.choice((64 << 10, 256 << 10)),
+            delay_copies=rng.choice((1, 2, 3)),
         )
 
 
@@ -110,8 +112,9 @@ class WholeRun(GroupsRun):
     def __init__(self, world: World, mix: WholeMix) -> None:
         self.mix = mix
         cluster = Cluster(
-            world, brokers=mix.brokers, delays=1, metas=mix.metas, copies=mix.copies, broker_settings=mix.settings
-        )
+            world, brokers=mix.brokers, delays=1, metas=mix.metas, copies=mix.copies, delay_copies=mix.delay_copies,
+            broker_settings=mix.settings, delay_settings={"segment_bytes": mix.segment_bytes},
+        )  # fmt: skip
         super().__init__(cluster, mix)
         self._watches = {group.name: group.watch for group in self.groups}
         for watch in self._watches.values():
@@ -120,6 +123,9 @@ class WholeRun(GroupsRun):
         self._meetings = Meetings(cluster, self.history)
         self._clients = Clients(cluster, self.history, mix, sender=MarkedSender, raw_member=RoamingMember)
         self.make_storms(self._clients.actors)
+
+    def groups_of(self, cluster: Cluster) -> Iterable[str]:
+        return [*cluster.brokers, *(cluster.delays if self.mix.delay_copies > 1 else ())]
 
     def _seen(self, group: str, message_id: str, how: str) -> None:
         """A client saw a message. Of a delayed one, the receipt is the delay node's."""
@@ -138,14 +144,15 @@ class WholeRun(GroupsRun):
 
     async def _run(self) -> None:
         clients = self._clients
-        for host in self.cluster.delays.values():
-            host.start()
-        await self.begin(self.mix.copies, self.mix.in_sync_min)
+        if self.mix.delay_copies == 1:
+            for host in self.cluster.delays.values():
+                host.start()
+        await self.begin(max(self.mix.copies, self.mix.delay_copies), self.mix.in_sync_min)
         clients.start()
         with self.looking():
             await asyncio.sleep(2.0)
             await self.rage()
-            delays = self.cluster.delays.values()
+            delays = self.cluster.serving_delay_nodes().values()
             if not await self.healed() or not await self.within(
                 "the delay node serves", HEALED_SECONDS, lambda: all(host.is_serving for host in delays)
             ):
@@ -163,7 +170,7 @@ class WholeRun(GroupsRun):
             for group in self.groups:
                 group.watch.look()
                 group.final.check()
-            for host in self.cluster.delays.values():
+            for host in self.cluster.delays.values() if self.mix.delay_copies == 1 else ():
                 self.history.broken += checks.derived(host)
             self.check_servers()
 

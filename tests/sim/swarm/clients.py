@@ -125,7 +125,7 @@ class Clients:
     def undelivered(self) -> Iterator[str]:
         """What consumers still have to get: each acknowledged message, delivered and acked or given up."""
         history = self._history
-        for name, host in self._cluster.delays.items():
+        for name, host in self._cluster.serving_delay_nodes().items():
             if not isinstance(host.server, DelayNode) or host.server.store.pending > waiting_for_repair(host.server):
                 yield f"messages of delay node {name}"
         readable = self._readable() if history.damaged else None

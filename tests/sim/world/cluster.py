@@ -41,6 +41,10 @@ SMALL: dict[str, Any] = {
 """Settings of nodes that reach the limits of segments and checkpoints within a run."""
 
 
+MemberNode = Broker | DelayNode
+"""A node that can be one of several members of its group."""
+
+
 class LogLines(logging.Handler):
     """Keeps the newest log lines with virtual time."""
 
@@ -206,6 +210,7 @@ class Cluster:
         delays: int = 1,
         metas: int = 1,
         copies: int = 1,
+        delay_copies: int = 1,
         broker_settings: dict[str, Any] | None = None,
         delay_settings: dict[str, Any] | None = None,
     ) -> None:
@@ -235,10 +240,13 @@ class Cluster:
             for group in self.brokers
             for letter in "bc"[: copies - 1]
         }
-        """Further members of broker groups, by node id; the first one of each is in `brokers`."""
-        self.delays = {
-            f"d{number}": self._node(f"d{number}", DelayNode, DelayOptions, {**SMALL, **(delay_settings or {})})
-            for number in range(1, delays + 1)
+        """Further members of groups, by node id; the first one of each is in `brokers` or `delays`."""
+        settings = {**SMALL, **(delay_settings or {})}
+        self.delays = {f"d{number}": self.delay_node(f"d{number}", "a", settings) for number in range(1, delays + 1)}
+        self.other_members |= {
+            f"{group}-{letter}": self.delay_node(group, letter, settings)
+            for group in self.delays
+            for letter in "bc"[: delay_copies - 1]
         }
 
     @property
@@ -254,27 +262,47 @@ class Cluster:
     def members(self, group: str) -> dict[str, Host]:
         """The hosts of a broker group's members, by node id."""
         others = {name: host for name, host in self.other_members.items() if name.startswith(f"{group}-")}
-        return {f"{group}-a": self.brokers[group], **others}
+        return {f"{group}-a": self.nodes[group], **others}
+
+    @property
+    def delay_nodes(self) -> list[Host]:
+        """All members of delay groups."""
+        return [host for group in self.delays for host in self.members(group).values()]
 
     def serving(self) -> dict[str, Host]:
         """By broker group, the member that the stored membership has as its master; of a group without slaves, its only one."""
+        return self._serving(self.brokers)
+
+    def serving_delay_nodes(self) -> dict[str, Host]:
+        """As `serving`, by delay group."""
+        return self._serving(self.delays)
+
+    def _serving(self, groups: dict[str, Host]) -> dict[str, Host]:
         stored = self.database.stored.groups
         return {
             group: self.members(group).get(stored[group].membership.master if group in stored else "", first)
-            for group, first in self.brokers.items()
+            for group, first in groups.items()
         }
 
     async def confirm_clocks(self) -> None:
         """Confirm the clocks of delay nodes, as an operator does: one that was put right may have jumped ahead, and messages wait
         until then."""
-        for host in self.delays.values():
-            await http_post_json(f"http://127.0.0.1:{host.admin_port}/clock/confirm", b"{}", timeout_s=5)
+        for host in self.delay_nodes:
+            if isinstance(host.server, DelayNode) and host.server.is_ready:
+                await http_post_json(f"http://127.0.0.1:{host.admin_port}/clock/confirm", b"{}", timeout_s=5)
 
     def broker(self, group: str, letter: str, settings: dict[str, Any]) -> Host:
         """A host for a member of a broker group, which is not started."""
+        return self._member(group, letter, Broker, BrokerOptions, settings)
+
+    def delay_node(self, group: str, letter: str, settings: dict[str, Any]) -> Host:
+        """A host for a member of a delay group, which is not started."""
+        return self._member(group, letter, DelayNode, DelayOptions, settings)
+
+    def _member(self, group: str, letter: str, kind: Any, options: Any, settings: dict[str, Any]) -> Host:
         node = {"broker_group": group, "node_id": f"{group}-{letter}", "sync_token": SYNC_SECRET}
         name = group if letter == "a" else f"{group}-{letter}"
-        return self._node(name, Broker, BrokerOptions, {**node, **settings})
+        return self._node(name, kind, options, {**node, **settings})
 
     def _make_meta(self, host: Host, machine: Machine) -> Metaserver:
         http_port = META_PORTS[1] + host.port - META_PORTS[0]
@@ -286,9 +314,8 @@ class Cluster:
     def _node(self, name: str, kind: Any, options: Any, settings: dict[str, Any]) -> Host:
         port, admin_port = self._ports, self._ports + 1
         self._ports += 2
-        if kind is Broker:
-            settings = {"sync_port": self._ports, **settings}
-            self._ports += 1
+        settings = {"sync_port": self._ports, **settings}
+        self._ports += 1
 
         def make(host: Host, machine: Machine) -> Node:
             node: Node = kind(

@@ -66,6 +66,8 @@ class DelayDriver:
         self.segment_bytes = segment_bytes
         self.copies: list[Copy] = []
         self.by_ref: dict[int, Copy] = {}
+        self.ended: dict[int, list[Copy]] = {}
+        """Those of hours that ended, by ref: they are there as long as the record of the end is not."""
         self._number = 0
         self.store = self._open(disk)
         self.checkpoints = DelayCheckpoints(self.store)
@@ -93,6 +95,8 @@ class DelayDriver:
             self.decide(RecordKind.REFUSED, State.CLAIMED)
         elif choice < 0.82:
             self.move()
+        elif choice < 0.84:
+            self.end_hour()
         elif choice < 0.96:
             self.commit()
         else:
@@ -139,8 +143,10 @@ class DelayDriver:
     def decide(self, kind: RecordKind, state: State) -> None:
         """Claim, deliver, cancel or refuse a few."""
         chosen = self._some(state)
-        if not chosen:
-            return
+        if chosen:
+            self._decide(kind, chosen)
+
+    def _decide(self, kind: RecordKind, chosen: list[Copy]) -> None:
         for copy in chosen:
             self._open_hour(self.store.hours[copy.ref >> 32])
             assert self.store.state(copy.ref) is copy.decided
@@ -163,6 +169,26 @@ class DelayDriver:
             )
             self.copies.append(fresh)
             self.by_ref[fresh.ref] = fresh
+
+    def end_hour(self) -> None:
+        """Deliver all messages of an hour, and end it. It may be used again."""
+        self.commit()
+        if not self.store.hours:
+            return
+        hour = self.store.hours[self.rng.choice(self.store.hours.order)]
+        mine = [copy for copy in self.copies if copy.ref >> 32 == hour.number]
+        for kind in (RecordKind.CLAIMED, RecordKind.DELIVERED):
+            left = [copy for copy in mine if copy.decided in (State.PENDING, State.REFUSED, State.CLAIMED)]
+            if left:
+                self._decide(kind, left)
+        self.commit()
+        if not hour.is_complete:
+            return
+        self.store.end_hours([hour], 1_700_000_000_000)
+        for copy in mine:
+            self.copies.remove(copy)
+            del self.by_ref[copy.ref]
+            self.ended.setdefault(copy.ref, []).append(copy)
 
     def commit(self) -> None:
         """Write what is pending; then it is promised, and the totals are those of the hours."""
@@ -238,9 +264,9 @@ class DelayDriver:
         self._check_files(store, found, wheel)
         with judging(Check.KNOWN):
             for ref, (message_id, due_ms, _) in found.items():
-                copy = self.by_ref.get(ref)
-                assert copy is not None, f"{ref} was never scheduled"
-                assert (copy.message_id, copy.due_ms) == (message_id, due_ms)
+                copies = [*self.ended.get(ref, ()), *([self.by_ref[ref]] if ref in self.by_ref else ())]
+                assert copies, f"{ref} was never scheduled"
+                assert (message_id, due_ms) in [(copy.message_id, copy.due_ms) for copy in copies]
         for copy in self.copies:
             if copy.is_promised:
                 with judging(Check.KEPT):
@@ -301,6 +327,8 @@ class DelayDriver:
     def _check_moves(self, found: dict[int, tuple[str, int, State]]) -> None:
         """Of a message that was moved exactly one copy is alive, or none when it went out or was cancelled."""
         living: dict[str, int] = {}
+        ended = {copy.message_id for copies in self.ended.values() for copy in copies}
         for message_id, _, state in found.values():
-            living[message_id] = living.get(message_id, 0) + (state is not State.MOVED)
+            if message_id not in ended:
+                living[message_id] = living.get(message_id, 0) + (state is not State.MOVED)
         assert all(count == 1 for count in living.values()), "a moved message lives twice, or not at all"

@@ -11,7 +11,7 @@ from metaserver.options import MetaOptions
 from metaserver.server import Metaserver
 from metaserver.stored.write_behind import Repository
 from qmq.net.caller import Caller
-from qmq.protocol.codes import BrokerRequestType, ClientType, Command, ResponseCode
+from qmq.protocol.codes import SLAVE_ROLES, BrokerRequestType, ClientType, Command, ResponseCode, Role
 from qmq.protocol.commands import (
     ClientRegisterRequest,
     ClientRegisterResponse,
@@ -60,8 +60,9 @@ class Peer:
         if state == 1 and values.get("boot_id"):
             # It serves, and may have to be the master of slaves.
             values.setdefault("incarnation", "0123456789abcdef")
+        master = Role.DELAY_MASTER if kind == "delay" else Role.MASTER
         request = NodeRegisterRequest(
-            request_type, group, node_id or f"{group}-a", kind, 0, f"10.0.0.1:{port}", "", state, epoch, log_end, 0, "1",
+            request_type, group, node_id or f"{group}-a", kind, SLAVE_ROLES[master] if state == 4 else master, f"10.0.0.1:{port}", "", state, epoch, log_end, 0, "1",
             **values,
         )  # fmt: skip
         frame = await self.caller.call(Command.NODE_REGISTER, request.encode(), timeout_s=20)

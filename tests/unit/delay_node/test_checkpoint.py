@@ -13,6 +13,7 @@ def test_new_names_are_encoded_a_limited_number_at_a_time() -> None:
     assert encoder.encode_names()
     assert json.loads(f"[{encoder._names.decode()}]") == subjects.names[:SLICE_NAMES]
     subjects.number("one more")
+    subjects.placed += 1
     assert encoder.encode_names()
     assert not encoder.encode_names()
     assert json.loads(f"[{encoder._names.decode()}]") == subjects.names

@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 from delay_node import checkpoint
 from delay_node.records import (
     Action,
+    Ended,
     Moved,
     RecordKind,
     Scheduled,
     decode_record,
     encode_action,
+    encode_ended,
     encode_moved_head,
     encode_scheduled_head,
 )
@@ -33,7 +35,7 @@ from tests.support.drivers.delay_driver import DelayDriver
 from tests.support.drivers.wire import decode_entries
 
 times = st.integers(0, (1 << 62) - 1)
-refs = st.integers(0, (1 << 64) - 1)
+refs = st.integers(0, (1 << 63) - 1)
 
 
 @given(st.text(min_size=1, max_size=30), times, st.lists(st.tuples(times, st.integers(0, (1 << 32) - 1)), max_size=9))
@@ -50,19 +52,29 @@ def test_scheduled_records_come_back(subject: str, at_ms: int, places: list[tupl
     assert (list(record.dues_ms), list(record.numbers), bytes(record.entries)) == (dues, numbers, b"entries")
 
 
-@given(times, st.lists(refs, max_size=20))
-def test_actions_and_moves_come_back(at_ms: int, some: list[int]) -> None:
+@given(times, st.lists(st.tuples(refs, st.booleans()), max_size=20, unique_by=lambda one: one[0]))
+def test_actions_and_moves_come_back(at_ms: int, some: list[tuple[int, bool]]) -> None:
+    named, held = [ref for ref, _ in some], [ref for ref, was_held in some if was_held]
     for kind in (RecordKind.CLAIMED, RecordKind.DELIVERED, RecordKind.CANCELLED, RecordKind.REFUSED):
-        record = decode_record(0, kind, memoryview(encode_action(at_ms, some)))
-        assert record == Action(kind, at_ms, tuple(some))
-    for ref in some:
-        moved = decode_record(0, RecordKind.MOVED, memoryview(encode_moved_head(at_ms, ref, 5, 7) + b"entry"))
+        record = decode_record(0, kind, memoryview(encode_action(at_ms, named, set(held))))
+        assert record == Action(kind, at_ms, tuple(named), tuple(held))
+    for ref, was_held in some:
+        head = encode_moved_head(at_ms, ref, 5, 7, was_held=was_held)
+        moved = decode_record(0, RecordKind.MOVED, memoryview(head + b"entry"))
         assert isinstance(moved, Moved)
         assert (moved.at_ms, moved.ref, moved.due_ms, moved.number, bytes(moved.entry)) == (at_ms, ref, 5, 7, b"entry")
+        assert moved.was_held is was_held
+
+
+@given(times, st.lists(st.integers(0, (1 << 32) - 1), max_size=20))
+def test_ended_hours_come_back(at_ms: int, hours: list[int]) -> None:
+    record = decode_record(0, RecordKind.ENDED, memoryview(encode_ended(at_ms, hours)))
+    assert record == Ended(at_ms, tuple(hours))
 
 
 @pytest.mark.parametrize(
-    ("kind", "payload"), [(9, b""), (1, b"\0"), (2, b"\0" * 11), (5, b"x"), (3, b"\0" * 8 + b"\0\0\0\x05")]
+    ("kind", "payload"),
+    [(9, b""), (1, b"\0"), (2, b"\0" * 11), (5, b"x"), (3, b"\0" * 8 + b"\0\0\0\x05"), (8, b"\0" * 11 + b"\1")],
 )
 def test_what_is_no_record_says_so(kind: int, payload: bytes) -> None:
     with pytest.raises(LogError, match="log offset 77"):

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import Mapping
 from dataclasses import replace
 
 from metaserver.choices import GroupState
@@ -23,9 +24,14 @@ REQUEST = NodeRegisterRequest(ONLINE, "g1", "g1-a", "broker", 0, HOME, "10.0.0.1
 
 
 class Cluster:
-    """A metaserver's memory in which g1-a registered a second ago."""
+    """A metaserver's memory in which g1-a registered a second ago.
 
-    def __init__(self, **settings: object) -> None:
+    Args:
+        usual: in what its nodes differ from `REQUEST`.
+    """
+
+    def __init__(self, usual: Mapping[str, object] | None = None, **settings: object) -> None:
+        self.usual = replace(REQUEST, **(usual or {}))  # type: ignore[arg-type]
         self.clock = ManualClock()
         self.directory = Directory(self.clock, random.Random(1), **settings)  # type: ignore[arg-type]
         self.stored = StoredMetadata(self.directory, self.clock)
@@ -37,7 +43,7 @@ class Cluster:
     def send(self, **values: object) -> Registered:
         """A registration that differs from the usual one in these values, with the change of the membership that it
         asks for. A second passes."""
-        request = replace(REQUEST, **values)  # type: ignore[arg-type]
+        request = replace(self.usual, **values)  # type: ignore[arg-type]
         registered = self.directory.register(request)
         if registered.wish is not None:
             self.directory.learn_membership(registered.wish.change(self.directory.groups["g1"].membership))

@@ -18,6 +18,7 @@ from tests.support.stored_groups import changed
 NOW = 1_000_000
 MEMBERSHIP = Membership("g1", ("a", "b", "c"), "a", ("a", "b"), 3, 9, "p3")
 GROUP = BrokerGroup(GroupKind.BROKER, GroupState.READ_WRITE, replace(MEMBERSHIP, copies=3), preferred=("c",))
+DELAY_GROUP = replace(GROUP, kind=GroupKind.DELAY)
 REPORT = StoredReport("in_sync", 3, 3, 5000, 5000, 10, newest_place=(3, 9))
 
 
@@ -139,7 +140,11 @@ def test_a_restored_membership_has_no_candidates(newer: StoredReport) -> None:
         (changed(GROUP, in_sync=("a",), in_sync_min=1), {}, "b", []),
         (changed(GROUP, in_sync=("a", "b"), in_sync_min=1), {"a": None}, "b", ["no member of broker group g1 could be its master"]),
         (changed(GROUP, members=("a",), in_sync=("a",)), {}, "a", ["node a is the only member of broker group g1"]),
-        (replace(GROUP, kind=GroupKind.DELAY), {}, "a", ["node a is the only member of delay group g1"]),
+        (DELAY_GROUP, {}, "c", []),
+        (DELAY_GROUP, {}, "a", ["delay group g1 would have 1 in-sync members, below its minimum of 2"]),
+        (changed(DELAY_GROUP, in_sync=("a",)), {}, "a", ["node a is the only member of delay group g1 that is in sync"]),
+        (changed(DELAY_GROUP, in_sync_min=1), {"b": None}, "a", ["no member of delay group g1 could be its master: node b"]),
+        (changed(DELAY_GROUP, members=("a",), in_sync=("a",)), {}, "a", ["node a is the only member of delay group g1"]),
     ],
 )  # fmt: skip
 def test_whether_a_node_may_stop(

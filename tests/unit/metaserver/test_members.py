@@ -12,9 +12,8 @@ from metaserver.memory.registration_rules import NODES_PER_GROUP_MAX, check_valu
 from metaserver.requests.handlers import node_lines
 from qmq.errors import ProtocolError
 from qmq.protocol import group_memberships as wire
-from qmq.protocol.codes import BrokerRequestType, ReplicaRole
+from qmq.protocol.codes import BrokerRequestType, ReplicaRole, Role
 from qmq.protocol.extensions import NodeRegisterRequest
-from qmq.protocol.reasons import Code, Reason
 from qmq_node.replication.rules.membership import ChangeRejected, Membership
 from tests.support.stored_groups import changed
 from tests.unit.metaserver.clusters import REQUEST, Cluster
@@ -32,6 +31,7 @@ SLAVE = {
     "node_id": "g1-b", "address": "10.0.0.2:20881", "admin_address": "10.0.0.2:20981", "boot_id": "boot-b", "log_end": 0,
     "state": 4, "replica_role": ReplicaRole.WAITING,
 }  # fmt: skip
+DELAY = {"kind": GroupKind.DELAY, "role": Role.DELAY_MASTER}
 
 
 def membership_of(cluster: Cluster) -> Membership:
@@ -40,13 +40,13 @@ def membership_of(cluster: Cluster) -> Membership:
 
 def asked(cluster: Cluster, **values: object) -> Registered:
     """A registration of a slave, without the change that it asks for."""
-    return cluster.directory.register(replace(REQUEST, **{**SLAVE, **values}))  # type: ignore[arg-type]
+    return cluster.directory.register(replace(cluster.usual, **{**SLAVE, **values}))  # type: ignore[arg-type]
 
 
-@pytest.fixture
-def group() -> Cluster:
+@pytest.fixture(params=[{}, DELAY], ids=["broker", "delay"])
+def group(request: pytest.FixtureRequest) -> Cluster:
     """A group that wants two copies and has one."""
-    cluster = Cluster()
+    cluster = Cluster(request.param)
     cluster.send(**MASTER)
     assert cluster.directory.groups["g1"].membership.copies == 2
     return cluster
@@ -102,19 +102,6 @@ def test_a_node_beyond_the_copies_is_a_spare(pair: Cluster) -> None:
     assert "has all of its 2 copies" in registered.answer.reason
     assert registered.answer.membership is not None
     assert registered.answer.membership.members == ("g1-a", "g1-b")
-
-
-def test_a_delay_group_has_one_member() -> None:
-    cluster = Cluster()
-    cluster.send(**MASTER, kind="delay", role=5)
-    assert cluster.directory.groups["g1"].membership.copies == 1
-    live = cluster.directory.groups["g1"]
-    cluster.load(Metadata((changed(live.group, copies=2),)))
-    registered = asked(cluster, kind="delay", role=6)
-    assert (registered.wish, registered.answer.accepted) == (None, True)
-    reason = registered.answer.reason
-    assert reason == "node g1-b is not a member of broker group g1: a delay group has one member"
-    assert (reason.code, reason.values["why"]) == (Code.SPARE, Reason.of(Code.DELAY_GROUP))
 
 
 def test_a_silent_master_of_two_members_is_replaced_by_no_registration(pair: Cluster) -> None:
@@ -194,9 +181,10 @@ def test_a_replacement_that_waited_for_the_database_is_not_made_if_the_old_membe
         wish.change(group.membership)
 
 
-def test_the_first_node_of_an_announced_group_is_its_only_member() -> None:
-    cluster = Cluster()
-    announced = BrokerGroup(GroupKind.BROKER, GroupState.OFFLINE, Membership("g1", (), "", (), 0, 0, "", copies=2))
+@pytest.mark.parametrize("kind", GroupKind)
+def test_the_first_node_of_an_announced_group_is_its_only_member(kind: GroupKind) -> None:
+    cluster = Cluster({"kind": kind})
+    announced = BrokerGroup(kind, GroupState.OFFLINE, Membership("g1", (), "", (), 0, 0, "", copies=2))
     cluster.load(Metadata((announced,)))
     registered = cluster.send(**MASTER, promotion_id="")
     assert registered.group is not None

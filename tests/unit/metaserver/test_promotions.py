@@ -68,7 +68,7 @@ class Groups:
     def send(self, name: str, node: str, **values: object) -> None:
         is_master = self.directory.groups[name].membership.master == f"{name}-{node}"
         request = NodeRegisterRequest(
-            HEARTBEAT, name, f"{name}-{node}", "broker", 0, f"10.0.0.{ord(node)}:1", "", 1 if is_master else 4, 3, 5000, 1, "1",
+            HEARTBEAT, name, f"{name}-{node}", self.directory.groups[name].group.kind, 0, f"10.0.0.{ord(node)}:1", "", 1 if is_master else 4, 3, 5000, 1, "1",
             boot_id=node, promotion_id="p3", log_epoch=3, replica_role=MASTER if is_master else IN_SYNC,
             master_silent_ms=-1 if is_master else 10,
         )  # fmt: skip
@@ -99,8 +99,9 @@ def seconds_until_promotion(groups: Groups, **heartbeats: dict[str, object]) -> 
     return seconds
 
 
-def test_a_slave_is_promoted_when_its_master_is_silent_and_the_group_is_not_announced_offline() -> None:
-    groups = Groups()
+@pytest.mark.parametrize("kind", GroupKind)
+def test_a_slave_is_promoted_when_its_master_is_silent_and_the_group_is_not_announced_offline(kind: GroupKind) -> None:
+    groups = Groups(kind=kind)
     seconds = seconds_until_promotion(groups, b=DEAF, c={**DEAF, "log_end": 5001})
     assert EXPIRY_SECONDS <= seconds <= EXPIRY_SECONDS + 1
     node, reason = groups.promoted()
@@ -353,7 +354,6 @@ def test_a_promotion_with_an_unknown_outcome_is_tried_again() -> None:
 @pytest.mark.parametrize(
     "values",
     [
-        {"kind": GroupKind.DELAY},
         {"members": ("g1-a",), "in_sync": ("g1-a",)},
         {"operator_state": OperatorState.UNAPPROVED},
     ],

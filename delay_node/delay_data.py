@@ -1,0 +1,88 @@
+"""class DelayData: what a delay node derives from its log, and the clock that its messages are due by."""
+
+import logging
+from typing import Any
+
+from delay_node.checkpoint import CHECKPOINT_NAME, DelayCheckpoints, save_copied
+from delay_node.options import DelayOptions
+from delay_node.recovery import clear_store, open_store
+from delay_node.store import DelayStore
+from delay_node.trusted_clock import HeldStepFile, TrustedClock
+from qmq.net.open_files import FileBudget
+from qmq_node.commits.checkpointing import CheckpointWriter
+from qmq_node.log.checkpoint import CheckpointStore
+from qmq_node.log.handles import HandleCache
+from qmq_node.log.log import SegmentedLog
+from qmq_node.log.replay import MemberOpening, RecoveryReport, Replay
+from qmq_node.node.storage import Storage
+from qmq_node.process.machine import Machine
+
+logger = logging.getLogger("qmq.delay")
+
+UNWRITTEN_FACTOR = 4
+"""With more than this many times `checkpoint_bytes` of the schedule in memory only, a master answers sends busy, a slave applies
+nothing more until a checkpoint was made."""
+
+
+class DelayData:
+    """The store of a delay node, and what other members copy of it."""
+
+    store: DelayStore
+    recovery: RecoveryReport
+    trusted: TrustedClock
+    step_file: HeldStepFile
+
+    def __init__(self, options: DelayOptions, machine: Machine) -> None:
+        self._options = options
+        self._machine = machine
+        self.unwritten_bytes_max = UNWRITTEN_FACTOR * options.checkpoint_bytes
+
+    def open(self, budget: FileBudget, opening: MemberOpening | None) -> SegmentedLog:
+        options = self._options
+        self.step_file = HeldStepFile(self._machine.disk, options.data_dir)
+        try:
+            held = self.step_file.load()
+        except OSError as error:
+            logger.error("it is not known whether a step of the wall clock was held, the clock is accepted: %s", error)
+            held = None
+        self.trusted = TrustedClock(self._machine.clock, held)
+        self.store, self.recovery = open_store(
+            self._machine.disk,
+            options.data_dir,
+            segment_bytes=options.segment_bytes,
+            handles=HandleCache(self._machine.disk, budget.index_files, self._machine.clock),
+            member=opening,
+            unwritten_bytes_max=self.unwritten_bytes_max,
+        )
+        return self.store.log
+
+    @property
+    def loaded_offset(self) -> int:
+        return self.recovery.loaded_offset
+
+    def checkpoint_writer(self) -> CheckpointWriter[Any]:
+        return DelayCheckpoints(self.store)
+
+    @property
+    def log_folder(self) -> str:
+        return f"{self._options.data_dir}/log"
+
+    @property
+    def replay(self) -> Replay:
+        return self.recovery.replay
+
+    @property
+    def checkpoint_store(self) -> CheckpointStore:
+        return CheckpointStore(self._machine.disk, f"{self._options.data_dir}/checkpoint", CHECKPOINT_NAME)
+
+    def clear(self) -> None:
+        clear_store(self._machine.disk, self._options.data_dir)
+
+    def save_copied_state(self, data: bytes) -> tuple[int, int]:
+        return save_copied(self.checkpoint_store, data)
+
+    async def prepare_to_lead(self) -> None:
+        """Nothing is missing: near hours are loaded while the node serves already."""
+
+    async def retain_as_slave(self, storage: Storage, master_begin: int) -> None:
+        storage.segment_removal.drop_before(min(master_begin, storage.checkpoints.floor))
