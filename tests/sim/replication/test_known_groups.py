@@ -17,9 +17,8 @@ from qmq.protocol.extensions import KNOWN_GROUPS_MAX, KnownGroupsRequest, KnownG
 from qmq.protocol.names import retry_subject
 from qmq_node.replication.replica_state import ReplicaStateFile
 from qmq_node.replication.rules.roles import NEW_FOLDER
-from tests.sim.replication.groups import Group, cluster_of
+from tests.sim.replication.groups import Group, cluster_of, promoted_by_operator
 from tests.sim.replication.pair import client_of, send
-from tests.sim.replication.test_restored_database import promoted_by_operator
 from tests.sim.world.cluster import Cluster, Host
 from tests.sim.world.loop import running_loop
 from tests.support.drivers.in_process import Client, message

@@ -4,8 +4,7 @@ import asyncio
 
 from metaserver.choices import OperatorState
 from metaserver.server import Metaserver
-from tests.sim.replication.groups import Group, begun, cluster_of, received
-from tests.sim.replication.test_restored_database import promoted_by_operator
+from tests.sim.replication.groups import Group, begun, cluster_of, promoted_by_operator, received
 from tests.sim.world.cluster import Cluster
 from tests.sim.world.loop import running_loop
 from tests.support.drivers.in_process import connected, message
