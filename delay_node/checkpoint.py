@@ -1,11 +1,12 @@
 """Checkpoints of a delay store: a line of JSON, then a fixed row for each hour."""
 
 import json
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from struct import Struct
 from struct import error as StructError
+from typing import Any, NamedTuple
 
 from delay_node.hour import Hour, Hours
 from delay_node.store import DelayStore, Subjects
@@ -23,7 +24,6 @@ SLICE_NAMES = 2_000
 """New names of subjects that are encoded before other work has its turn: some 5 ms."""
 _HOUR = Struct(">IIQIIIIQ")
 """hour, count, data bytes, dispatch entries, gone, refused, lost, log offset of its first record."""
-_LOST = 6
 _HOUR_1 = Struct(">IIQIIII")
 """In format 1, which had no log offset."""
 
@@ -82,8 +82,34 @@ class StateEncoder:
         ]
 
 
-def restore_state(store: DelayStore, checkpoint: Checkpoint) -> LogMemory:
-    """Fill an empty store from a checkpoint; what it remembers of the log. Raises LogError for one of another version."""
+class HourRow(NamedTuple):
+    """What a checkpoint counts of an hour."""
+
+    hour: int
+    messages: int
+    data_bytes: int
+    dispatch_count: int
+    gone: int
+    refused: int
+    lost: int
+    begins_at: int = 0
+
+    def encode(self) -> bytes:
+        """Return the row as a checkpoint of the present format has it."""
+        return _HOUR.pack(*self)
+
+
+class DelayState(NamedTuple):
+    """The state of a checkpoint, decoded."""
+
+    head: dict[str, Any]
+    subjects: list[str]
+    hours: list[HourRow]
+    memory: LogMemory
+
+
+def decode_state(checkpoint: Checkpoint) -> DelayState:
+    """Return the state of a checkpoint. Raises LogError for one of another version."""
     line, _, rows = checkpoint.state.partition(b"\n")
     try:
         head = json.loads(line)
@@ -96,14 +122,23 @@ def restore_state(store: DelayStore, checkpoint: Checkpoint) -> LogMemory:
         row = _HOUR_1 if found == 1 else _HOUR
         if head["hours"] * row.size != len(rows):
             raise ValueError(f"{len(rows)} bytes for {head['hours']} hours")
-        store.subjects = Subjects(list(map(as_text, head["subjects"])))
-        for hour, *counters in row.iter_unpack(rows):
-            store.hours.make(hour, *counters)
         memory = LogMemory.decode(head)
-        return memory if found == 1 else replace(memory, records_end=as_number(head["records_end"]))
+        if found != 1:
+            memory = replace(memory, records_end=as_number(head["records_end"]))
+        hours = [HourRow(*counters) for counters in row.iter_unpack(rows)]
+        return DelayState(head, list(map(as_text, head["subjects"])), hours, memory)
     except (ValueError, LookupError, TypeError, RecursionError, StructError) as error:
         # Its CRC matched: another program wrote it.
         raise LogError(f"the checkpoint's state can't be read: {error}", code="log.format_unknown") from error
+
+
+def restore_state(store: DelayStore, checkpoint: Checkpoint) -> LogMemory:
+    """Fill an empty store from a checkpoint; what it remembers of the log. Raises LogError for one of another version."""
+    state = decode_state(checkpoint)
+    store.subjects = Subjects(state.subjects)
+    for row in state.hours:
+        store.hours.make(*row)
+    return state.memory
 
 
 def save_copied(files: CheckpointStore, data: bytes) -> tuple[int, int]:
@@ -118,14 +153,13 @@ def save_copied(files: CheckpointStore, data: bytes) -> tuple[int, int]:
     found = decode_checkpoint(data)
     if not isinstance(found, Checkpoint):
         raise LogError(f"the checkpoint of the master: {found}", code="log.damaged")
-    line, _, rows = found.state.partition(b"\n")
-    try:
-        records_end = as_number(json.loads(line)["records_end"])
-        counted = [_HOUR.pack(*row[:_LOST], 0, *row[_LOST + 1 :]) for row in _HOUR.iter_unpack(rows)]
-    except (ValueError, LookupError, TypeError, RecursionError, StructError) as error:
-        raise LogError(f"the checkpoint of the master can't be read: {error}", code="log.format_unknown") from error
-    files.save([line, b"\n", *counted], found.log_position, found.synced_to)
-    return found.log_position.offset, records_end
+    state, offset = decode_state(found), found.log_position.offset
+    # Those of format 1 are of a commit's end.
+    records_end = state.memory.records_end or offset
+    head = {**state.head, "format": CHECKPOINT_FORMAT, "records_end": records_end}
+    rows = b"".join(row._replace(lost=0).encode() for row in state.hours)
+    files.save([json.dumps(head).encode(), b"\n", rows], found.log_position, found.synced_to)
+    return offset, records_end
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +172,15 @@ class DelayDraft(CheckpointDraft):
 
 
 class DelayCheckpoints:
-    """Takes a delay store's state and writes it, the hours' files first."""
+    """Takes a delay store's state and writes it, the hours' files first.
 
-    def __init__(self, store: DelayStore) -> None:
+    Args:
+        holds_files: returns whether a slave copies files that an earlier checkpoint counts: then none are removed.
+    """
+
+    def __init__(self, store: DelayStore, holds_files: Callable[[], bool] = lambda: False) -> None:
         self._hours: Hours = store.hours
+        self._holds_files = holds_files
         self._store = store
         self._files = CheckpointStore(store.disk, f"{store.root}/checkpoint", CHECKPOINT_NAME)
         self._encoder = StateEncoder(store)
@@ -151,7 +190,7 @@ class DelayCheckpoints:
     @property
     def has_removals(self) -> bool:
         """Whether files of ended hours have to be removed."""
-        return bool(self._hours.ended or self._removed)
+        return bool(self._hours.ended or (self._removed and not self._holds_files()))
 
     def draft(self) -> Generator[None, None, DelayDraft]:
         """Encode new names in slices, take the state at the end of a commit, then set aside what is in memory of the hours.
@@ -179,7 +218,7 @@ class DelayCheckpoints:
         draft = DelayDraft(
             self._encoder.encode(), log.watermark.position, min(log.synced_end, log.high_watermark),
             log.watermark.position.offset,
-            list(hours.dirty), list(hours.ended), list(self._removed),
+            list(hours.dirty), list(hours.ended), [] if self._holds_files() else list(self._removed),
         )  # fmt: skip
         self._taken_bytes = 0
         yield

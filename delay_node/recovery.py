@@ -17,6 +17,7 @@ from delay_node.hour_reader import UNBOUNDED, read_states, slices
 from delay_node.records import GONE, Action, Ended, Moved, Scheduled, State, decode_record
 from delay_node.schedule_log import DISPATCH_BYTES, INDEX_BYTES, checks_of, hour_number
 from delay_node.store import DelayStore, Subjects
+from delay_node.whole_files import WholeFiles
 from qmq.errors import LogError
 from qmq.protocol.raw import RawView
 from qmq.protocol.scan import CRC_BYTES, walk_stored
@@ -95,6 +96,8 @@ def open_store(
         disk.make_dir(f"{root}/{folder}")
     store, memory, checkpoint = DelayStore(disk, root, handles), LogMemory(), None
     if member is None or not member.is_log_only:
+        # Its files change from now on.
+        WholeFiles(disk, root).remove()
         checkpoint = CheckpointStore(disk, f"{root}/checkpoint", CHECKPOINT_NAME).load()
     problem = ""
     if checkpoint is not None:
@@ -126,8 +129,8 @@ def open_store(
 
 
 def clear_store(disk: Disk, root: str) -> None:
-    """Remove the log and all that is derived from it. Raises OSError: the next call continues."""
-    clear_folders(disk, f"{root}/checkpoint", f"{root}/schedule", f"{root}/dispatch")
+    """Remove the log and the checkpoints, durably; the files of hours stay. Raises OSError: the next call continues."""
+    clear_folders(disk, f"{root}/checkpoint")
     remove_log(disk, f"{root}/log")
 
 

@@ -137,7 +137,7 @@ class Replication(Part):
             raise SettingError(problem)
         copying = state.copying
         if copying is not None and copying.phase is CopyPhase.CLEARING:
-            await asyncio.to_thread(self._clear)
+            await asyncio.to_thread(self._clear, copying.end)
             copying = self._folder.replica.state.copying
         if copying is None:
             self._storage.opening = MemberOpening(0)
@@ -172,7 +172,7 @@ class Replication(Part):
         storage.checkpoints.start()
         await node.server.bind()
         await self._open_sync_port()
-        metrics = MemberMetrics(node, self, storage, f"qmq_{node.kind}")
+        metrics = MemberMetrics(node, self, storage, self._store, f"qmq_{node.kind}")
         node.admin = node.admin_server(AdminPages({"/stats": self._stats}, self.posts()), metrics.families)
         await node.start_admin()
         storage.run()
@@ -189,8 +189,10 @@ class Replication(Part):
         if follower is not None and not self.is_serving:
             await self._store.retain_as_slave(self._storage, follower.master_begin)
 
-    def _clear(self) -> None:
+    def _clear(self, log_end: int) -> None:
         """Remove the log that a copy replaces, and what was derived from it; a crash is completed by the next start."""
+        if (files := self._store.state_files) is not None:
+            files.keep(log_end)
         self._store.clear()
         self._folder.replica.set_copying(Copying(0, 0, CopyPhase.STATE))
 
@@ -238,6 +240,12 @@ class Replication(Part):
         leading = self.member.leading
         return leading.retained_from if leading is not None else self._storage.log.written_end
 
+    @property
+    def holds_files(self) -> bool:
+        """As `qmq_node.replication.master.state_reads.StateReads` has it; not of a node that has no slaves."""
+        leading = self.member.leading
+        return leading is not None and leading.holds_files
+
     def _write_under_way(self) -> Hashable | None:
         follower = self.member.follower
         if follower is not None and (copied := follower.write_under_way) is not None:
@@ -266,8 +274,7 @@ class Replication(Part):
         """Sends may be accepted again, or no longer: handle those that wait for slaves, and let metaservers know."""
         if not self.is_serving:
             return
-        if self._storage.committer.on_confirmed is not None:
-            self._storage.committer.on_confirmed()
+        self._storage.committer.resume_sends()
         leading = self.member.leading
         reported = not self._registration.refuse_sends(), leading.in_sync.unreachable if leading is not None else ()
         if reported != self._reported:
@@ -301,7 +308,8 @@ class Replication(Part):
     async def _stats(self, _: Any) -> dict[str, Any]:
         role = {"role": self.member.role.name.lower(), **state_reason(self._node.readiness())}
         log = log_report(self._storage.log)
-        return {**self._node.stats_head(), **role, "log": log, "replication": self.report()}
+        own = self._store.slave_stats()
+        return {**self._node.stats_head(), **role, **own, "log": log, "replication": self.report()}
 
     def _with_role(self, request: NodeRegisterRequest) -> NodeRegisterRequest:
         options, log, state = self._options, self._storage.log, self._folder.replica.state

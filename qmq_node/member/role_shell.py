@@ -105,6 +105,7 @@ class MemberShell:
                 self._node.clock,
                 self._store.save_copied_state,
                 why_kept,
+                self._store.state_files,
             ),
             self._identity(),
             self.applying,
@@ -112,6 +113,7 @@ class MemberShell:
             self._node.supervisor,
             self._node.machine.start_thread,
             self.end,
+            self._store.group_time,
         )
 
     async def begin_epoch(self, membership: Membership) -> tuple[Leading, int]:
@@ -190,11 +192,13 @@ class MemberShell:
             self._node.machine.rng,
             self._change_in_sync,
             self._store.checkpoint_store,
+            self._store.state_files,
             self._options.copy_bytes_per_second,
             self._folder.replica.state.log_id,
             self.member.newer_epoch,
             on_checked=self.sends_checked,
             database_responds=self.membership_client.database_responds,
+            group_time=self._store.group_time,
         )
         self.switch_overs = SwitchOvers(
             leading,
@@ -240,9 +244,11 @@ class MemberShell:
 
     async def discard_log(self) -> None:
         """Record that the log, which is not used any more, is replaced by a copy of the master's. Raises OSError."""
+        # What a log lost at its end may have been applied.
+        end = 0 if self.log_problem else self._storage.log.written_end
         await self._storage.segment_removal.close()
         async with self._storage.checkpoints.lock:
-            await asyncio.to_thread(self._folder.replica.set_copying, Copying(0, 0, CopyPhase.CLEARING))
+            await asyncio.to_thread(self._folder.replica.set_copying, Copying(0, end, CopyPhase.CLEARING))
 
     def end(self, error: BaseException) -> None:
         """End this node with an error; after LifeEnded, the process makes a new one."""

@@ -21,6 +21,7 @@ from qmq_node.commits.committer import Committer
 from qmq_node.log.checkpoint import CheckpointStore
 from qmq_node.log.log import SegmentedLog
 from qmq_node.replication.counters import ReplicationCounters
+from qmq_node.replication.group_time import GroupTime
 from qmq_node.replication.master.candidates import Candidates
 from qmq_node.replication.master.feed import Feed
 from qmq_node.replication.master.following_slaves import FollowRejected, FollowRules
@@ -34,6 +35,7 @@ from qmq_node.replication.master.slave_report import SlaveReport
 from qmq_node.replication.master.state_reads import StateReads
 from qmq_node.replication.rules.master import Master, SessionRejected
 from qmq_node.replication.rules.membership import Membership
+from qmq_node.replication.state_files import StateFiles
 from qmq_node.server.connection import Connection
 
 if TYPE_CHECKING:
@@ -64,6 +66,8 @@ class Leading:
     request: RequestChange
     checkpoints: CheckpointStore
     """Of the state that belongs to the log."""
+    files: StateFiles | None
+    """As `StateReads` takes them."""
     copy_bytes_per_second: int
     """As `CommitSource` and `StateReads` take it."""
     log_id: str
@@ -75,6 +79,8 @@ class Leading:
     """Called every CHECK_SECONDS: what `master.send_refusal` returns may have changed."""
     database_responds: Callable[[], bool] = lambda: True
     """As `MembershipChanges` takes it."""
+    group_time: GroupTime | None = None
+    """As `CommitSource` takes it."""
     _checks: "asyncio.Task[None] | None" = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -93,11 +99,11 @@ class Leading:
         self.candidates = Candidates(follow_rules, self.counters, self.clock, self.on_newer_epoch)
         self._source = CommitSource(
             self.membership.epoch, self.membership.promotion_id, log, self._feed, self.clock, self.supervisor, self.counters,
-            lambda: self.master.value.high_watermark, self.copy_bytes_per_second,
+            lambda: self.master.value.high_watermark, self.copy_bytes_per_second, self.group_time,
         )  # fmt: skip
         self._holds = RetentionHolds()
         self._state_reads = StateReads(
-            self.checkpoints, follow_rules, self._holds, self.clock, self.copy_bytes_per_second
+            self.checkpoints, self.files, follow_rules, self._holds, self.clock, self.copy_bytes_per_second, self.log_id
         )
         # Sessions of an earlier process, or an earlier epoch, have other numbers.
         number = self.rng.randrange(1, 1 << 62)
@@ -149,6 +155,11 @@ class Leading:
         behind = [sender.confirmed_end for sender in self._sessions if self.in_sync.makes_progress(sender.slave)]
         return min([self.master.value.high_watermark, *behind, *self._holds.offsets(self.clock.monotonic())])
 
+    @property
+    def holds_files(self) -> bool:
+        """As `StateReads` has it."""
+        return self._state_reads.holds_files
+
     def slaves(self) -> list[SlaveReport]:
         """Return the slaves that follow, in the order of the membership's members."""
         # A seal behind the last record is not synced, so no slave has to confirm it.
@@ -183,7 +194,7 @@ class Leading:
         high_watermark = self.master.value.high_watermark
         return FollowResponse(
             FollowResult.ACCEPTED, "", number, keep_to.offset, keep_to.chain, self.log.begin, high_watermark, segments,
-            self.log_id,
+            self.log_id, sender.states_time,
         )  # fmt: skip
 
     async def read_copy(self, request: ReadCopyRequest) -> ReadCopyResponse:

@@ -19,15 +19,16 @@ class RetentionHolds:
 
     _held: dict[str, tuple[int, float]] = field(default_factory=dict)
 
-    def hold(self, slave: str, offset: int, now: float, *, to_rebuild: int = 0) -> None:
+    def hold(self, slave: str, offset: int, now: float, *, to_rebuild: int = 0, is_further: bool = False) -> None:
         """A slave needs the log from `offset` on. A lower one than before is no progress.
 
         Args:
             to_rebuild: bytes of log that the slave has copied and may not have opened yet.
+            is_further: whether the slave made progress although it needs the same log as before: it copies files.
         """
         known = self._held.get(slave)
         end = now + HOLD_SECONDS + min(to_rebuild / REBUILD_BYTES_PER_SECOND, REBUILD_SECONDS_MAX)
-        self._held[slave] = offset, end if known is None or offset > known[0] else known[1]
+        self._held[slave] = offset, end if is_further or known is None or offset > known[0] else known[1]
 
     def keep_only(self, slaves: Iterable[str]) -> None:
         """Drop the holds of all other slaves."""

@@ -1,26 +1,54 @@
-"""class StateReads: answers READ_COPY with the newest checkpoint of this node.
+"""class StateReads: answers READ_COPY with the newest checkpoint of this node, and with the files that it counts.
 
 A checkpoint has all that the log does not hold any more: each subject with its sequences, each consumer group with its positions.
 It is on disk, it holds nothing above the high watermark, and it has a CRC. So a copying slave gets its file as it is: no state is
-made for it, and none is in memory.
+made for it, and none is in memory. Beside it a delay node has files that only grow, of which a checkpoint counts the first bytes.
 """
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from qmq.clock import Clock
-from qmq.errors import ReadRefused
-from qmq.protocol.replication import COPY_BUSY, COPY_REMOVED, ReadCopyRequest, ReadCopyResponse
+from qmq.errors import LogError, ReadRefused
+from qmq.protocol.replication import (
+    COPY_BEYOND,
+    COPY_BUSY,
+    COPY_NO_FILE,
+    COPY_REMOVED,
+    ReadCopyRequest,
+    ReadCopyResponse,
+)
 from qmq_node.log.checkpoint import CheckpointFile, CheckpointStore
 from qmq_node.replication.master.following_slaves import FollowRules
 from qmq_node.replication.master.retention_holds import RetentionHolds
+from qmq_node.replication.state_files import StateFile, StateFiles
 
 STATE_SECONDS = 60.0
-"""A checkpoint that no slave reads for so long is closed, so that its disk space can be used."""
+"""A checkpoint that no slave reads for so long is closed, so that its disk space can be used. Reads of files count when they get
+further than before."""
 READS_MAX = 4
 """Reads in progress; a further one is rejected as busy."""
 PIECE_BYTES = 1 << 20
 """Most bytes of an answer."""
+
+
+@dataclass(eq=False, slots=True)
+class _Kept:
+    """The state that slaves read."""
+
+    checkpoint: CheckpointFile
+    files: Mapping[str, StateFile]
+    used_at: float
+    furthest: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """By slave: the place of the last file that it read, and up to where."""
+
+    def got_further(self, slave: str, file: StateFile, end: int) -> bool:
+        """Note a read of a file; whether the slave has read none as far."""
+        if self.furthest.get(slave, (-1, 0)) >= (file.place, end):
+            return False
+        self.furthest[slave] = file.place, end
+        return True
 
 
 @dataclass(eq=False, repr=False)
@@ -28,19 +56,26 @@ class StateReads:
     """Keeps one checkpoint open for the slaves that read it. Newer ones are made meanwhile."""
 
     _checkpoints: CheckpointStore
+    _files: StateFiles | None
+    """None: this kind of node has no files beside its checkpoint that slaves need."""
     _rules: FollowRules
     _holds: RetentionHolds
     _clock: Clock
     _bytes_per_second: int
     """For all slaves together; 0: no limit."""
-    _open: CheckpointFile | None = field(default=None, init=False)
-    _used_at: float = field(default=0.0, init=False)
+    _log_id: str
+    _kept: _Kept | None = field(default=None, init=False)
     _free_at: float = field(default=0.0, init=False)
     """When the next read may begin."""
     _reads: int = field(default=0, init=False)
 
+    @property
+    def holds_files(self) -> bool:
+        """Whether a slave copies files: none of them may be removed, and what they belong to may not begin again."""
+        return self._kept is not None and bool(self._kept.files)
+
     async def read(self, request: ReadCopyRequest) -> ReadCopyResponse:
-        """Return a piece of the checkpoint.
+        """Return a piece of the checkpoint, or of a file that it counts.
 
         Raises:
             ReadRefused: with one of the codes of READ_COPY.
@@ -51,38 +86,92 @@ class StateReads:
             raise ReadRefused(f"{READS_MAX} reads of the state are in progress, the maximum", code=COPY_BUSY)
         self._reads += 1
         try:
-            return await self._read(request)
-        except OSError as error:
+            kept = await self._kept_for(request)
+            position = kept.checkpoint.position.offset
+            total, data = await (self._read_file(kept, request) if request.file else self._read_state(kept, request))
+            return ReadCopyResponse(position, total, data, self._log_id)
+        except (LogError, OSError) as error:
             raise ReadRefused(f"the checkpoint can't be read: {error}", code=COPY_BUSY) from error
         finally:
             self._reads -= 1
 
-    async def _read(self, request: ReadCopyRequest) -> ReadCopyResponse:
+    async def _kept_for(self, request: ReadCopyRequest) -> _Kept:
+        kept, slave = self._kept, request.node_id
+        if request.position == 0:
+            if kept is not None and any(other != slave for other in kept.furthest):
+                # Another slave copies its files: it would have to begin again.
+                return kept
+            self._kept = kept = await asyncio.to_thread(self._open_newest)
+        if kept is None or request.position not in (0, kept.checkpoint.position.offset):
+            raise ReadRefused(f"the state at log offset {request.position} is not kept any more", code=COPY_REMOVED)
+        return kept
+
+    def _open_newest(self) -> _Kept:
+        newest = self._checkpoints.open_newest()
+        if newest is None:
+            raise ReadRefused("this node has no checkpoint yet", code=COPY_BUSY)
+        files = self._files.counted(newest) if self._files is not None else {}
+        return _Kept(newest, files, self._clock.monotonic())
+
+    async def _read_state(self, kept: _Kept, request: ReadCopyRequest) -> tuple[int, bytes]:
+        size, begin = kept.checkpoint.size, request.begin
+        if begin > size:
+            raise ReadRefused(
+                f"the state at log offset {request.position} has {size} bytes, not {begin}", code=COPY_REMOVED
+            )
+        wanted = await self._when_allowed(min(request.bytes_max, size - begin))
+        kept.used_at = self._clock.monotonic()
+        self._holds.hold(request.node_id, kept.checkpoint.position.offset, kept.used_at)
+        return size, await asyncio.to_thread(kept.checkpoint.read, begin, wanted)
+
+    async def _read_file(self, kept: _Kept, request: ReadCopyRequest) -> tuple[int, bytes]:
+        # A name is looked up, and never becomes a part of a path.
+        file, begin, position = kept.files.get(request.file), request.begin, kept.checkpoint.position.offset
+        if file is None:
+            raise ReadRefused(
+                f"the state at log offset {position} counts no file {request.file[:100]!r}", code=COPY_NO_FILE
+            )
+        if begin > file.bytes:
+            raise ReadRefused(
+                f"the state at log offset {position} counts {file.bytes} bytes of {request.file}, not {begin}",
+                code=COPY_BEYOND,
+            )
+        wanted = await self._when_allowed(min(request.bytes_max, file.bytes - begin))
+        assert self._files is not None
+        self._check_current(kept, file, request.file)
         now = self._clock.monotonic()
+        is_further = kept.got_further(request.node_id, file, begin + wanted)
+        if is_further:
+            kept.used_at = now
+        self._holds.hold(request.node_id, position, now, is_further=is_further)
+        data = await asyncio.to_thread(self._files.read, file, begin, wanted)
+        # Meanwhile other bytes may have been written there.
+        self._check_current(kept, file, request.file)
+        return file.bytes, data
+
+    def _check_current(self, kept: _Kept, file: StateFile, name: str) -> None:
+        assert self._files is not None
+        if self._kept is kept and self._files.is_current(file):
+            return
+        if self._kept is kept:
+            # Slaves need a newer one, also those that have not come to this file yet.
+            self._kept = None
+        raise ReadRefused(
+            f"{name} is not what the state at log offset {kept.checkpoint.position.offset} counts any more",
+            code=COPY_REMOVED,
+        )
+
+    async def _when_allowed(self, size: int) -> int:
+        """Wait for the rate limit; return the bytes of the next answer, at most `size`."""
+        now, size = self._clock.monotonic(), min(size, PIECE_BYTES)
         delay, self._free_at = self._free_at - now, max(self._free_at, now)
         if self._bytes_per_second:
-            self._free_at += min(request.bytes_max, PIECE_BYTES) / self._bytes_per_second
+            self._free_at += size / self._bytes_per_second
         if delay > 0:
             await asyncio.sleep(delay)
-        if request.position == 0:
-            newest = await asyncio.to_thread(self._checkpoints.open_newest)
-            if newest is None:
-                raise ReadRefused("this node has no checkpoint yet", code=COPY_BUSY)
-            self._open = newest
-        found = self._open
-        if found is None or request.position not in (0, found.position.offset):
-            raise ReadRefused(f"the state at log offset {request.position} is not kept any more", code=COPY_REMOVED)
-        if request.begin > found.size:
-            raise ReadRefused(
-                f"the state at log offset {request.position} has {found.size} bytes, not {request.begin}",
-                code=COPY_REMOVED,
-            )
-        self._used_at = self._clock.monotonic()
-        self._holds.hold(request.node_id, found.position.offset, self._used_at)
-        data = await asyncio.to_thread(found.read, request.begin, min(request.bytes_max, PIECE_BYTES))
-        return ReadCopyResponse(found.position.offset, found.size, data)
+        return size
 
     def expire(self) -> None:
         """Let go of the checkpoint if no slave reads it any more. To be called periodically."""
-        if self._open is not None and self._clock.monotonic() - self._used_at >= STATE_SECONDS:
-            self._open = None
+        if self._kept is not None and self._clock.monotonic() - self._kept.used_at >= STATE_SECONDS:
+            self._kept = None

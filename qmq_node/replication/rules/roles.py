@@ -11,12 +11,15 @@ NEW_FOLDER, OLDER_FOLDER = "new folder", "older folder"
 
 
 class CopyPhase(Enum):
-    """What a copying slave does. The first three replace its log, and follow one another; the last one continues it."""
+    """What a copying slave does. All but the last replace its log, and follow one another; the last one continues it."""
 
     CLEARING = "clearing"
-    """The log and all that is derived from it are being removed: the master has no longer what follows on them."""
+    """The log and all that is derived from it are being removed: the master has no longer what follows on them. Files that the
+    master's state has, too, stay."""
     STATE = "state"
     """There is no log. The master's state is read, and stored as a checkpoint."""
+    FILES = "files"
+    """The state is stored. The files that it counts are copied; not of brokers, which make them from the log."""
     LOG = "log"
     """The state is stored. The log is copied from the master's begin on, at least up to `Copying.end`. Nothing is applied."""
     CATCHING_UP = "catching_up"
@@ -33,13 +36,14 @@ class Copying:
 
     begin: int
     end: int
-    """When the copy began, the master had this much. In phase LOG: the state holds nothing behind it."""
+    """When the copy began, the master had this much. In phases FILES and LOG: the state holds nothing behind it. In phase CLEARING:
+    where this log ended, up to which it may have been applied to files; 0: that is not known."""
     phase: CopyPhase = CopyPhase.CATCHING_UP
     state_offset: int = 0
-    """In phase LOG: the log offset of the state. The master's log must not begin behind it."""
+    """In phases FILES and LOG: the log offset of the state. The master's log must not begin behind it."""
     state_epoch: int = 0
-    """In phase LOG: the epoch of the master whose state it is. Another master may lack what it holds, if an operator accepted that,
-    so its own state is read before the log is copied from it."""
+    """In phases FILES and LOG: the epoch of the master whose state it is. Another master may lack what it holds, if an operator
+    accepted that, so its own state is read before the log is copied from it."""
 
     @property
     def is_usable(self) -> bool:

@@ -2,15 +2,20 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
 
 from qmq.errors import LogError
 from qmq.net.caller import Caller
 from qmq_node.replication.slave.copy_thread import CopyThread
 from qmq_node.replication.slave.follow_outcomes import FollowerIdentity
 from qmq_node.replication.slave.slave_copy import SlaveCopy
-from qmq_node.replication.slave.state_copy import read_state
+from qmq_node.replication.slave.state_copy import StateRemoved, read_file, read_state
+from qmq_node.replication.state_files import WantedBytes
+
+T = TypeVar("T")
 
 logger = logging.getLogger("qmq_node.replication.rules")
 
@@ -34,21 +39,46 @@ class CopySteps:
 
     async def read_state(self, caller: Caller, identity: FollowerIdentity) -> int:
         """Read the master's state, and store it. Return its size in bytes. Raises QmqError."""
-        data = await read_state(caller, identity, self._copy.read)
-        stored, errors = asyncio.Event(), list[LogError]()
+        data, log_id = await read_state(caller, identity, self._copy.read)
+        await self._in_thread(partial(self._copy.store_state, data, identity.epoch, log_id))
+        return len(data)
 
-        def store() -> None:
+    async def copy_files(self, caller: Caller, identity: FollowerIdentity, on_read: Callable[[int], None]) -> None:
+        """Copy the files that the stored state counts.
+
+        Args:
+            on_read: called with the size of each piece in bytes.
+
+        Raises QmqError: another session continues.
+        """
+        copy = self._copy
+        steps, data = copy.copy_files(), b""
+        try:
+            while (wanted := await self._in_thread(partial(_advance, steps, data))) is not None:
+                copy.read(wanted.done_bytes, wanted.total_bytes)
+                data = await read_file(caller, identity, copy.state_offset, wanted)
+                on_read(len(data))
+        except StateRemoved:
+            copy.state_removed()
+            raise
+        await self._in_thread(copy.store_files)
+
+    async def _in_thread(self, job: Callable[[], T]) -> T:
+        """Return what a job returns in the thread that writes. It is done before those of another follower. Raises LogError."""
+        done = asyncio.Event()
+        results, errors = list[T](), list[LogError]()
+
+        def work() -> None:
             try:
-                self._copy.store_state(data, identity.epoch)
+                results.append(job())
             except LogError as error:
                 errors.append(error)
 
-        # In this thread: it has ended before another follower begins.
-        self._thread.then(store, stored.set)
-        await stored.wait()
+        self._thread.then(work, done.set)
+        await done.wait()
         if errors:
             raise errors[0]
-        return len(data)
+        return results[0]
 
     def advance(self, received_end: int, applied_end: int) -> bool:
         """Begin or end copying when it is time; whether the slave copies now, so that nothing may be confirmed.
@@ -83,3 +113,11 @@ class CopySteps:
         self._copy.ended()
         self.on_change()
         self._on_ended()
+
+
+def _advance(steps: Generator[WantedBytes, bytes, None], data: bytes) -> WantedBytes | None:
+    """Return what comes next after what was wanted before is here; None: all is complete."""
+    try:
+        return steps.send(data) if data else next(steps)
+    except StopIteration:
+        return None

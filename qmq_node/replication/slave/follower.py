@@ -24,6 +24,7 @@ from qmq.protocol.replication import (
     COMMITS_BYTES_MAX,
     Commits,
     FollowResponse,
+    TimedCommits,
 )
 from qmq.supervisor import Supervisor
 from qmq_node.commits.applying import Applying
@@ -31,6 +32,7 @@ from qmq_node.log.copied_log import CopiedCommits, CopyRejected
 from qmq_node.log.log import SegmentedLog
 from qmq_node.log.record import CommitHeader
 from qmq_node.process.job_thread import StartThread
+from qmq_node.replication.group_time import GroupTime
 from qmq_node.replication.rules.slave import CommitsRejected, Slave
 from qmq_node.replication.slave.apply_task import ApplyTask
 from qmq_node.replication.slave.confirmations import Confirmations, FollowerCounters
@@ -71,11 +73,15 @@ class Follower:
     _start_thread: StartThread
     _on_failed: Callable[[BaseException], None]
     """Called when the log takes no more, or a commit can't be applied: the node has to end."""
+    _group_time: GroupTime | None = None
+    """What the master is requested to state; None: nothing."""
     counters: FollowerCounters = field(default_factory=FollowerCounters)
     retries: FollowRetries = field(init=False)
     _slave: Slave | None = field(default=None, init=False)
     """None between sessions."""
     _caller: Caller | None = field(default=None, init=False)
+    _states_time: bool = field(default=False, init=False)
+    """Whether the master has agreed to state the time."""
     _early: deque[Frame] = field(default_factory=deque, init=False)
     """Frames that arrived together with the answer to FOLLOW."""
     _segment: tuple[int, int] | None = field(default=None, init=False)
@@ -92,7 +98,7 @@ class Follower:
         self._thread = CopyThread(self.copy.copied, self._start_thread, self._failed, self._synced)
         self.steps = CopySteps(self.copy, self._thread, self._copy_ended)
         self._confirmations = Confirmations(self._log, self._applying, self.counters)
-        self._joining = Joining(self._log, self._identity, self._applying, self.copy)
+        self._joining = Joining(self._log, self._identity, self._applying, self.copy, self._group_time is not None)
         self._apply = ApplyTask(self.copy, self._applying, self._high_watermark, self._applied, self._end)
 
     @property
@@ -120,7 +126,8 @@ class Follower:
         applier = self._supervisor.critical("applying", self._apply.run())
         try:
             while not self.copy.is_log_copied and self._apply.alarm is None:
-                received = self.counters.received_bytes
+                counters = self.counters
+                received = counters.received_bytes, counters.copied_bytes
                 try:
                     await self._session(address)
                 except (QmqError, OSError, MustCopy) as error:
@@ -129,7 +136,7 @@ class Follower:
                     return
                 if self.copy.is_log_copied or self._apply.alarm is not None:
                     break
-                has_received = self.counters.received_bytes > received
+                has_received = (counters.received_bytes, counters.copied_bytes) != received
                 await asyncio.sleep(self.retries.pause(address, self.problem, has_received=has_received))
             raise self._apply.alarm or LogCopied()
         finally:
@@ -166,7 +173,9 @@ class Follower:
             await prove(caller, self._identity.secret, self._identity.claim)
             caller.on_push = self._pushed
             if self.copy.needs_state(self._identity.epoch):
-                self.counters.copied_bytes += await self.steps.read_state(caller, self._identity)
+                self._copied(await self.steps.read_state(caller, self._identity))
+            if self.copy.needs_files:
+                await self.steps.copy_files(caller, self._identity, self._copied)
             answer = await self._joining.follow(caller)
             if self._ended.is_set():
                 raise ConnectionLost(self.problem)
@@ -179,6 +188,9 @@ class Follower:
             await self._thread.drained()
         self.problem = self.problem or "the connection ended"
 
+    def _copied(self, size: int) -> None:
+        self.counters.copied_bytes += size
+
     async def _begin(self, caller: Caller, answer: FollowResponse) -> None:
         """Take commits from the end of the log on."""
         await self._joining.check(answer)
@@ -187,6 +199,9 @@ class Follower:
         self._confirmations.begin(synced_end, await self._joining.crc_at(synced_end))
         self._segment = answer.segment_of(answer.keep_to)
         self._slave = self._joining.slave(answer)
+        self._states_time = answer.states_time
+        if self._group_time is not None:
+            self._group_time.session_began()
         self.copy.goal = max(self.copy.goal, answer.high_watermark)
         self._caller, self.problem = caller, ""
         self.counters.sessions += 1
@@ -209,9 +224,19 @@ class Follower:
         try:
             if frame.code != Command.COMMITS:
                 raise ProtocolError(f"the master sent command {frame.code} to a slave")
-            self._take(Commits.decode(frame.body))
+            if self._states_time:
+                self._take_timed(TimedCommits.decode(frame.body))
+            else:
+                self._take(Commits.decode(frame.body))
         except (ProtocolError, CommitsRejected) as error:
             self._reject(error)
+
+    def _take_timed(self, timed: TimedCommits) -> None:
+        """As `_take`, and the time of the group with them."""
+        assert self._group_time is not None
+        received_at = self._clock.monotonic()
+        self._take(timed.commits)
+        self._group_time.stated(timed.time, received_at)
 
     def _take(self, commits: Commits) -> None:
         """Have commits written. Raises ProtocolError or CommitsRejected for those that can't follow."""
@@ -238,7 +263,7 @@ class Follower:
         if size:
             assert self._segment is not None
             self.counters.received_bytes += size
-            self.counters.copied_bytes += size if self.copy.is_copying else 0
+            self._copied(size if self.copy.is_copying else 0)
             session = self._slave.session
             data, entries = memoryview(commits.commits), commits.index_entries
             copied = CopiedCommits(base, self._segment[1], commits.offset, data, entries)

@@ -1,8 +1,9 @@
 """class SlaveCopy: what a slave copies, as it is on its disk, and how far it is."""
 
+import logging
 from collections import deque
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Generator
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from qmq.clock import Clock
@@ -10,6 +11,7 @@ from qmq_node.log.copied_log import CopiedLog
 from qmq_node.log.log import SegmentedLog
 from qmq_node.replication.replica_state import ReplicaStateFile
 from qmq_node.replication.rules.roles import Copying, CopyPhase
+from qmq_node.replication.state_files import StateFiles, WantedBytes
 
 COPY_BYTES_MIN = 64 << 20
 """A slave that lacks at least this much of what is below the high watermark copies instead of following: it does not sync each
@@ -18,6 +20,8 @@ FOLLOW_BYTES_MAX = 8 << 20
 """A copying slave follows when it lacks, and has not applied, at most this much."""
 RATE_SECONDS = 10.0
 """The rate of a copy is measured over this time."""
+
+logger = logging.getLogger("qmq_node.replication.rules")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,8 @@ class SlaveCopy:
     why_kept: Callable[[], str] = lambda: ""
     """Returns why the log may be neither replaced nor copied, whatever the master says; "" if the membership confirms it. A slave
     that counts as in sync does not begin to copy: it would confirm nothing any more."""
+    files: StateFiles | None = None
+    """What this kind of node copies beside the checkpoint; None: nothing."""
     is_copying: bool = field(init=False)
     """From the decision to copy until the end of the copy is on disk. What is on disk follows, in the thread that writes."""
     goal: int = field(default=0, init=False)
@@ -65,13 +71,15 @@ class SlaveCopy:
     _begin: int = field(default=0, init=False)
     """Where the log ended when the copy was begun or resumed."""
     _state_bytes: tuple[int, int] = field(default=(0, 0), init=False)
-    """Of the master's state: how many were read, of how many."""
+    """Of the master's state, or its files: how many are here, of how many."""
+    _is_state_removed: bool = field(default=False, init=False)
+    """Whether the master does not keep the state any more that was read."""
     _samples: deque[tuple[float, int]] = field(default_factory=deque, init=False)
-    """Monotonic times, and the end of the log then."""
+    """Monotonic times, and how far the copy was then."""
 
     def __post_init__(self) -> None:
         self.is_copying = self._replica.state.copying is not None
-        self.applies = self._phase not in (CopyPhase.STATE, CopyPhase.LOG)
+        self.applies = self._phase not in (CopyPhase.STATE, CopyPhase.FILES, CopyPhase.LOG)
         self._begin = self._log.written_end
 
     @property
@@ -80,15 +88,21 @@ class SlaveCopy:
         return copying.phase if copying is not None else None
 
     def needs_state(self, epoch: int) -> bool:
-        """Whether the state of the master of `epoch` has to be read first: there is none, or only that of another epoch."""
+        """Whether the state of the master of `epoch` has to be read first: there is none, or that of another epoch, or one that the
+        master does not keep."""
         copying = self._replica.state.copying
-        return copying is not None and (
-            copying.phase is CopyPhase.STATE or (copying.phase is CopyPhase.LOG and copying.state_epoch != epoch)
-        )
+        if copying is None or copying.phase not in (CopyPhase.STATE, CopyPhase.FILES, CopyPhase.LOG):
+            return False
+        return copying.phase is CopyPhase.STATE or copying.state_epoch != epoch or self._is_state_removed
+
+    @property
+    def needs_files(self) -> bool:
+        """Whether the files that the stored state counts are not all here."""
+        return self._phase is CopyPhase.FILES
 
     @property
     def state_offset(self) -> int:
-        """The log offset of the state that is stored; 0 unless the log is copied from its begin on."""
+        """The log offset of the state that is stored; 0 unless files and log are copied from their begin on."""
         copying = self._replica.state.copying
         return copying.state_offset if copying is not None else 0
 
@@ -126,13 +140,39 @@ class SlaveCopy:
         self._replica.set_copying(Copying(self._log.writer.end, self.goal))
         self.copied.is_copying = True
 
-    def store_state(self, data: bytes, epoch: int) -> None:
-        """Make the state of the master of `epoch` durable, then that the log is copied next, or further; in the writing thread.
+    def store_state(self, data: bytes, epoch: int, log_id: str) -> None:
+        """Make the state of the master of `epoch` durable, then that its files, or the log, are copied next, or further; in the
+        writing thread.
 
         After a crash in between, the state is read again. Raises LogError, OSError.
         """
+        if self.files is not None:
+            if self._replica.state.log_id not in ("", log_id):
+                self.files.discard()
+            self.store_log_id(log_id)
         offset, records_end = self._save_state(data)
-        self._replica.set_copying(Copying(0, records_end, CopyPhase.LOG, offset, epoch))
+        phase = CopyPhase.FILES if self.files is not None else CopyPhase.LOG
+        self._replica.set_copying(Copying(0, records_end, phase, offset, epoch))
+        self._is_state_removed = False
+
+    def state_removed(self) -> None:
+        """The master does not keep the state any more: the next session reads another one."""
+        self._is_state_removed = True
+
+    def copy_files(self) -> Generator[WantedBytes, bytes, None]:
+        """As `StateFiles.copy`."""
+        assert self.files is not None
+        self._samples.clear()
+        damaged = yield from self.files.copy()
+        if damaged:
+            logger.error("%d entries of files are copied as they are: they are damaged at the master, too", damaged)
+
+    def store_files(self) -> None:
+        """Make durable that the files are complete, and the log is copied next; in the writing thread. Raises OSError."""
+        copying = self._replica.state.copying
+        assert copying is not None
+        self._replica.set_copying(replace(copying, phase=CopyPhase.LOG))
+        self._samples.clear()
 
     def store_log(self) -> None:
         """Make durable that log and state fit each other; in the writing thread. Raises OSError."""
@@ -151,7 +191,7 @@ class SlaveCopy:
         self.is_copying = False
 
     def read(self, done: int, total: int) -> None:
-        """So much of the master's state was read."""
+        """So much of the master's state, or its files, is here."""
         self._state_bytes = done, total
 
     # --- progress --------------------------------------------------------------------------------------------------
@@ -159,7 +199,7 @@ class SlaveCopy:
     def sample(self) -> None:
         """Note how far the copy is; to be called periodically."""
         now = self._clock.monotonic()
-        self._samples.append((now, self._log.written_end))
+        self._samples.append((now, self._state_bytes[0] if self.needs_files else self._log.written_end))
         while now - self._samples[0][0] > RATE_SECONDS:
             self._samples.popleft()
 
@@ -172,6 +212,9 @@ class SlaveCopy:
         if phase is CopyPhase.STATE:
             return CopyProgress(phase, *self._state_bytes, 0.0, None)
         end, rate = self._log.written_end, self._rate
+        if phase is CopyPhase.FILES:
+            done, total = self._state_bytes
+            return CopyProgress(phase, done, total, rate, (total - done) / rate if rate > 0 else None)
         left = max(0, self.goal - end)
         begin = max(self._begin, self._log.begin)
         done = max(0, end - begin)

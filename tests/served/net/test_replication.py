@@ -57,6 +57,7 @@ async def test_a_slave_follows_over_real_sockets(tmp_path: Path) -> None:
         on.rng,
         request,
         CheckpointStore(on.disk, str(tmp_path / "checkpoint"), "test"),
+        None,
         0,
         "0123456789abcdef",
         lambda epoch: failures.append(ValueError(epoch)),

@@ -101,7 +101,7 @@ class Slave:
         if copying.phase is CopyPhase.STATE:
             with judging(Check.COPIED):
                 assert (store.log.begin, store.log.written_end, store.subjects) == (0, 0, {})
-            copy.store_state(self._state, 1)
+            copy.store_state(self._state, 1, "")
             return
         with judging(Check.COPIED):
             assert not store.log.stored.damaged

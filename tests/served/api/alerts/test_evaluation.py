@@ -253,6 +253,21 @@ def test_damage_by_node():
     assert sorted(states()) == [("damaged", "resolved"), ("unreadable", "resolved")]
 
 
+def test_the_clock_of_delay_nodes():
+    AlertRule.objects.filter(builtin="clock").update(is_enabled=True)
+    nodes = {
+        "ahead": node(clock_ahead_ms=3_000, clock_behind_ms=0),
+        "behind": node(clock_ahead_ms=0, clock_behind_ms=60_000),
+        "fine": node(clock_ahead_ms=0, clock_behind_ms=0),
+        "broker": node(),
+        "away": node("no answer"),
+    }
+    evaluate(snapshot(nodes=nodes), at(0))
+    assert sorted(states()) == [("ahead", "firing"), ("behind", "firing")]
+    evaluate(snapshot(nodes={name: node(clock_ahead_ms=0, clock_behind_ms=0) for name in nodes}), at(1))
+    assert sorted(states()) == [("ahead", "resolved"), ("behind", "resolved")]
+
+
 def test_the_state_of_broker_groups():
     rule(kind="group_state", threshold=1, clear_threshold=1)
     for name, state in (("g1", "offline"), ("g2", "read_only"), ("g3", "read_write")):
@@ -264,10 +279,16 @@ def test_the_state_of_broker_groups():
     assert states() == [("g1", "resolved")]
 
 
-def store_members(*, master: str = "master", slave: str = "in_sync", in_sync: tuple[str, ...] = ("a", "b")) -> None:
+def store_members(
+    of: GroupKind = GroupKind.BROKER,
+    *,
+    master: str = "master",
+    slave: str = "in_sync",
+    in_sync: tuple[str, ...] = ("a", "b"),
+) -> None:
     """A group that should have three copies, and has two members with these roles."""
     row = Membership("g1", ("a", "b"), "a", in_sync, 3, 9, "00000000-0000-4000-8000-000000000003")
-    group = domain.BrokerGroup(GroupKind.BROKER, GroupState.READ_WRITE, replace(row, copies=3))
+    group = domain.BrokerGroup(of, GroupState.READ_WRITE, replace(row, copies=3))
     BrokerGroup.objects.all().delete()
     broker_groups.save_group(group, actor=ACTOR, reason="test")
     for node_id, role in (("a", master), ("b", slave)):
@@ -276,6 +297,7 @@ def store_members(*, master: str = "master", slave: str = "in_sync", in_sync: tu
         Node.objects.filter(node_id=node_id).update(leased_at=at(0))
 
 
+@pytest.mark.parametrize("of", GroupKind)
 @pytest.mark.parametrize(
     ("kind", "threshold", "bad", "target"),
     [
@@ -285,17 +307,17 @@ def store_members(*, master: str = "master", slave: str = "in_sync", in_sync: tu
         ("replication", 0, {"slave": "failed"}, "b"),
     ],
 )
-def test_members_of_broker_groups(kind: str, threshold: int, bad: dict[str, Any], target: str) -> None:
+def test_members_of_broker_groups(kind: str, threshold: int, bad: dict[str, Any], target: str, of: GroupKind) -> None:
     rule(kind=kind, threshold=threshold, clear_threshold=threshold)
-    store_members()
+    store_members(of)
     evaluate(None, at(0))
     assert states() == []
     Node.objects.all().delete()
-    store_members(**bad)
+    store_members(of, **bad)
     evaluate(None, at(1))
     assert states() == [(target, "firing")]
     Node.objects.all().delete()
-    store_members()
+    store_members(of)
     evaluate(None, at(2))
     assert states() == [(target, "resolved")]
 
