@@ -67,7 +67,10 @@ PERIODIC = {
         *NODE, "rates", "retention", "retention_clock", "subject_retention", "history_retention", "subject_removal",
         "consumer_leases", "long_poll_deadlines", "interval_sync",
     ),
-    "delay": (*NODE, "hour_loading", "hour_closing", "clock", "clock_file", "lateness", "retention", "rates"),
+    "delay": (
+        *NODE, "hour_loading", "hour_closing", "clock", "clock_file", "lateness", "retention", "rates",
+        "replication_connections", "slave_retention",
+    ),
     "metaserver": (*SERVED, "leases", "reload", "route_file"),
 }  # fmt: skip
 """Every periodic job, by process."""
@@ -82,7 +85,7 @@ REPLICATION = {
 CRITICAL = {
     "broker": ("metaservers", "member"),
     "broker flushing by interval": ("member",),
-    "delay": ("metaservers", "meta_session", "delivery"),
+    "delay": ("metaservers", "member", "meta_session", "delivery"),
     "metaserver": ("write_behind",),
 }
 """Every task that ends its process when it ends."""
