@@ -67,6 +67,10 @@ class BatchSender:
         hour = self._store.hours.get(hour_of(ref))
         return hour is not None and hour.states is not None and self._store.state(ref) in (State.PENDING, State.CLAIMED)
 
+    def disconnect(self, master: str) -> None:
+        """End the connection to the former master of a broker group. What is in flight to it is uncertain, and is sent again."""
+        self._pool.disconnect(master)
+
     def start(self, items: list[Item], lanes: list[Lane], route: BrokerGroupRoute, group: BrokerGroupQueue) -> None:
         """Send messages of these lanes in one batch."""
         group.in_flight += 1
@@ -136,7 +140,6 @@ class BatchSender:
             self.counters.unknown += len(items)
             self._failed(items, route, str(error))
             return
-        self._lanes.breaker.succeeded(route.master)
         self._apply_results(items, failures, route, claimed)
 
     async def _claim(self, items: list[Item]) -> set[int]:
@@ -166,6 +169,8 @@ class BatchSender:
                 problem = f"{route.name}: {failure.remark or 'not stored'} (result {failure.result})"
                 is_group_fine = is_group_fine and is_subject_refusal(failure.remark)
                 again.append(item)
+        if stored or is_group_fine:
+            self._lanes.succeeded(route, stored)
         if stored:
             now_ms = self._clock.now_ms()
             self._store.act(RecordKind.DELIVERED, [item.ref for item in stored], now_ms)
@@ -177,11 +182,12 @@ class BatchSender:
             self._failed(again, route, problem, is_group_fine=is_group_fine)
 
     def _failed(self, items: list[Item], route: BrokerGroupRoute, problem: str, *, is_group_fine: bool = False) -> None:
-        """Return messages to the front of their lanes, and pause the broker group, or those lanes if `is_group_fine`."""
+        """Return messages to the front of their lanes. Pause the broker group, or those lanes if `is_group_fine`; then one message
+        probes whether they are accepted again: each claim is a record and a sync."""
         now = asyncio.get_running_loop().time()
         self.counters.failed_batches += 1
         if not is_group_fine:
-            self._lanes.breaker.failed(route.master, now)
+            self._lanes.failed(route, now)
         self._lanes.return_failed(items, route.name, problem, now, SUBJECT_REFUSED_SECONDS if is_group_fine else 0.0)
 
     async def _refused_whole(self, items: list[Item], route: BrokerGroupRoute) -> None:

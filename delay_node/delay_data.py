@@ -1,15 +1,17 @@
 """class DelayData: what a delay node derives from its log, and the clock that its messages are due by."""
 
-import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from prometheus_client.core import Metric
+
 from delay_node.checkpoint import CHECKPOINT_NAME, DelayCheckpoints, save_copied
+from delay_node.group_clock import GroupClock
 from delay_node.options import DelayOptions
 from delay_node.recovery import clear_store, open_store
 from delay_node.state_files import DelayStateFiles
 from delay_node.store import DelayStore
-from delay_node.trusted_clock import HeldStepFile, TrustedClock
+from delay_node.trusted_clock import TrustedClock
 from qmq.net.open_files import FileBudget
 from qmq_node.commits.checkpointing import CheckpointWriter
 from qmq_node.log.checkpoint import CheckpointStore
@@ -17,9 +19,8 @@ from qmq_node.log.handles import HandleCache
 from qmq_node.log.log import SegmentedLog
 from qmq_node.log.replay import MemberOpening, RecoveryReport, Replay
 from qmq_node.node.storage import Storage
+from qmq_node.process.counters import MetricFamilies
 from qmq_node.process.machine import Machine
-
-logger = logging.getLogger("qmq.delay")
 
 UNWRITTEN_FACTOR = 4
 """With more than this many times `checkpoint_bytes` of the schedule in memory only, a master answers sends busy, a slave applies
@@ -31,26 +32,24 @@ class DelayData:
 
     store: DelayStore
     recovery: RecoveryReport
-    trusted: TrustedClock
-    step_file: HeldStepFile
 
     def __init__(self, options: DelayOptions, machine: Machine) -> None:
         self._options = options
         self._machine = machine
         self.unwritten_bytes_max = UNWRITTEN_FACTOR * options.checkpoint_bytes
+        self.group_time = GroupClock(machine.clock, machine.disk, options.data_dir)
         self.holds_files: Callable[[], bool] = lambda: False
         """Whether a slave copies files of hours."""
         self.state_files = DelayStateFiles(machine.disk, options.data_dir, lambda: self.store.hours)
 
+    @property
+    def trusted(self) -> TrustedClock:
+        """The clock that messages are due by."""
+        return self.group_time.trusted
+
     def open(self, budget: FileBudget, opening: MemberOpening | None) -> SegmentedLog:
         options = self._options
-        self.step_file = HeldStepFile(self._machine.disk, options.data_dir)
-        try:
-            held = self.step_file.load()
-        except OSError as error:
-            logger.error("it is not known whether a step of the wall clock was held, the clock is accepted: %s", error)
-            held = None
-        self.trusted = TrustedClock(self._machine.clock, held)
+        self.group_time.open()
         self.store, self.recovery = open_store(
             self._machine.disk,
             options.data_dir,
@@ -79,6 +78,12 @@ class DelayData:
     @property
     def checkpoint_store(self) -> CheckpointStore:
         return CheckpointStore(self._machine.disk, f"{self._options.data_dir}/checkpoint", CHECKPOINT_NAME)
+
+    def slave_stats(self) -> dict[str, Any]:
+        return {"clock": self.group_time.report()}
+
+    def slave_metrics(self, families: MetricFamilies) -> Iterable[Metric]:
+        return self.group_time.metrics(families)
 
     def clear(self) -> None:
         clear_store(self._machine.disk, self._options.data_dir)

@@ -14,6 +14,7 @@ from delay_node.delay_data import DelayData
 from delay_node.dispatcher import Dispatcher
 from delay_node.due_lanes import DueLanes
 from delay_node.errors import LimitReached
+from delay_node.group_clock import ClockWatch
 from delay_node.handlers import HandlerCounters, Handlers
 from delay_node.hour import Hour
 from delay_node.metrics import DelayMetrics
@@ -60,16 +61,13 @@ class DelayServing(NodeServing):
         self._replication = replication
         self._data = data
         self._is_built = False
-        self._clock_change = asyncio.Lock()
-        """Of the file of the held step."""
         self._delivering: asyncio.Task[None] | None = None
-        self._has_logged_alarm = False
         self._delivered_before = 0
         self.delivered_per_s = 0.0
 
     def build(self) -> AdminPages:
         options = self._options
-        self.metrics = DelayMetrics(self._node, self._replication, self._data.store, self._data.trusted)
+        self.metrics = DelayMetrics(self._node, self._replication, self._data.store, self._data.group_time)
         delay_max_ms = round(options.delay_max_days * DAY_MS)
         self.queries = Queries(self._data.store, self._storage.committer.synced)
         self.changes = Changes(
@@ -98,6 +96,7 @@ class DelayServing(NodeServing):
         self.dispatcher = self.metrics.dispatcher = Dispatcher(self._data.store, self._data.trusted, lanes, sender)
         self._data.store.placer.on_near = self.dispatcher.due_added
         self.session.on_change = self.dispatcher.routes_changed
+        self.session.on_master_changed = self.dispatcher.master_changed
         self.handlers = self.metrics.handlers = Handlers(
             rejections, counters, sends, self.queries, self.changes, bulk_reads, self.dispatcher, self._node.supervisor
         )
@@ -127,10 +126,6 @@ class DelayServing(NodeServing):
             await self._node.supervisor.cancel(self._delivering)
         await self.session.close()
         await self._pool.close()
-        try:
-            await self._keep_step()
-        except OSError as error:
-            logger.error("the next start accepts the wall clock: the held step can't be written: %s", error)
         await self._data.store.io.close()
 
     def run(self) -> None:
@@ -139,7 +134,6 @@ class DelayServing(NodeServing):
         self._delivering = self._node.supervisor.critical("delivery", self.dispatcher.run())
         every = self._node.supervisor.every
         every(JOB_SECONDS, "clock", self._check_clock, is_vital=True)
-        every(JOB_SECONDS, "clock_file", self._keep_step)
         every(JOB_SECONDS, "lateness", lambda: self.metrics.last_minute.tick(self._node.clock.monotonic()))
         every(JOB_SECONDS, "hour_closing", self._close_hours)
         every(JOB_SECONDS, "retention", self._drop_segments)
@@ -155,38 +149,16 @@ class DelayServing(NodeServing):
         self.delivered_per_s, self._delivered_before = delivered - self._delivered_before, delivered
 
     def _check_clock(self) -> None:
-        """Move the time before which hours belong into the wheel; log when the clock's alarm starts and ends."""
+        """Move the time before which hours belong into the wheel."""
         self._data.store.placer.near_before_ms = self._data.trusted.now_ms() + round(
             self._options.load_ahead_minutes * 60_000
         )
-        alarm = self._data.trusted.held
-        if (alarm is not None) == self._has_logged_alarm:
-            return
-        self._has_logged_alarm = alarm is not None
-        if alarm is not None:
-            logger.error(
-                "the wall clock jumped ahead by %d ms; messages are delivered by the previous time until an operator"
-                " confirms the new one (POST /clock/confirm) or the clock returns", alarm.ahead_ms,
-            )  # fmt: skip
-        else:
-            logger.warning("the wall clock is trusted again")
-
-    async def _keep_step(self) -> None:
-        """Write the step that is not accepted, for a restart. Raises OSError."""
-        async with self._clock_change:
-            self._data.trusted.now_ms()
-            held = self._data.trusted.held
-            if not self._data.step_file.is_kept(held):
-                await asyncio.to_thread(self._data.step_file.keep, held)
 
     async def confirm_clock(self) -> HeldStep | None:
-        """Accept the wall clock, also after a restart; return the step that was held. Raises OSError; it is held as before."""
-        async with self._clock_change:
-            await asyncio.to_thread(self._data.step_file.keep, None)
-            alarm = self._data.trusted.held
-            self._data.trusted.confirm()
+        """As `GroupClock.confirm`."""
+        held = await self._data.group_time.confirm()
         self.dispatcher.wake()
-        return alarm
+        return held
 
     async def _load_hours(self) -> None:
         """Load hours that begin soon into the wheel, oldest first; nothing newer is delivered before. Raises LogError."""
@@ -218,23 +190,9 @@ class DelayServing(NodeServing):
                 self._data.store.end_hours(ended[:ENDED_HOURS_MAX], now_ms)
                 self._storage.committer.kick()
 
-    def restrictions(self) -> dict[str, str]:
-        """`clock` while a step of the wall clock is not accepted: a restart would change nothing."""
-        alarm = self._data.trusted.held
-        if alarm is None:
-            return {}
-        return {
-            "clock": f"the wall clock jumped ahead by {alarm.ahead_ms} ms; messages are delivered by the previous time"
-        }
-
     def describe(self) -> dict[str, Any]:
         """Return the content of `/stats`: the fields of every node and those of a delay node."""
-        store, lanes, now_ms, held = (
-            self._data.store,
-            self.dispatcher.lanes,
-            self._data.trusted.now_ms(),
-            self._data.trusted.held,
-        )
+        store, lanes = self._data.store, self.dispatcher.lanes
         return self._node.serving_stats() | {
             "replication": self._replication.report(),
             "pending": store.pending,
@@ -259,11 +217,7 @@ class DelayServing(NodeServing):
                 for name, rules in islice(self._node.policy.subjects.items(), RULES_SHOWN_MAX)
                 if rules.closed or rules.has_quota
             ],
-            "clock": {
-                "now_ms": now_ms,
-                "ahead_ms": held.ahead_ms if held is not None else 0,
-                "held_since_ms": held.since_ms if held is not None else None,
-            },
+            "clock": self._data.group_time.report(),
         }
 
 
@@ -282,7 +236,8 @@ class DelayNode(Node):
         self.replication = Replication(self, self.data)
         self.data.holds_files = lambda: self.replication.holds_files
         self.serving = DelayServing(self, options, self.replication, self.data)
-        self.parts = (self.folder, self.replication, self.storage, self.registration, self.serving)
+        clock = ClockWatch(self, self.data.group_time)
+        self.parts = (self.folder, self.replication, self.storage, clock, self.registration, self.serving)
 
     @property
     def store(self) -> DelayStore:

@@ -12,7 +12,7 @@ import logging
 from contextlib import suppress
 
 from delay_node.batches import BatchSender
-from delay_node.due_lanes import FRAMES_IN_FLIGHT, BrokerGroupQueue, DueLanes
+from delay_node.due_lanes import BrokerGroupQueue, DueLanes
 from delay_node.hour_reader import READ_BYTES_MAX
 from delay_node.lanes import Lane, Verdict
 from delay_node.store import DelayStore
@@ -57,6 +57,8 @@ class Dispatcher:
         self.frontier_ms: int | None = None
         """Nothing due from here on is delivered yet: an hour that begins here is still being read."""
         self._next_at_ms: int | None = None
+        self._former_masters: dict[str, None] = {}
+        """Addresses whose broker groups have another master, until the next pass."""
 
     def due_added(self, due_ms: int) -> None:
         """Continue in time for a message that was added to the wheel."""
@@ -65,6 +67,12 @@ class Dispatcher:
 
     def wake(self) -> None:
         """Continue after a change: an hour was read, the clock was confirmed, a batch ended."""
+        self._wake.set()
+
+    def master_changed(self, subject: str, client_type: int, former: str) -> None:
+        """A broker group has another master: send what is in flight to the former one again. It may hang, and never answer."""
+        # Not here: answers that arrived before are read first.
+        self._former_masters[former] = None
         self._wake.set()
 
     def routes_changed(self, subject: str, client_type: int) -> None:
@@ -86,6 +94,8 @@ class Dispatcher:
             began = loop.time()
             if self.sender.failure is not None:
                 raise self.sender.failure
+            while self._former_masters:
+                self.sender.disconnect(self._former_masters.popitem()[0])
             has_more = self.lanes.resume(began)
             # Overdue messages in lanes get memory before those that the wheel still holds.
             has_more = await self._refill() or has_more
@@ -216,7 +226,7 @@ class Dispatcher:
         while has_sent:
             has_sent = False
             for group in list(self.lanes.groups.values()):
-                if group.in_flight < FRAMES_IN_FLIGHT and group.queue and (formed := self._send_frame(group)):
+                if group.may_send and group.queue and (formed := self._send_frame(group)):
                     sent, has_sent = sent + formed, True
                     if sent >= SLICE_MESSAGES:
                         sent = 0
@@ -232,7 +242,7 @@ class Dispatcher:
             nonlocal route
             routes = lanes.routes(lane, now)
             mine = next((known for known in routes if known.name == group.name), None)
-            if mine is None or not group.has_room(lane):
+            if mine is None or not group.has_room(lane) or (lane.is_probing and lane in served):
                 return Verdict.LEAVE
             if len(routes) > 1 and (preferred := lanes.preferred(lane, routes)) is not group:
                 if preferred.queue.add(lane):
@@ -240,9 +250,9 @@ class Dispatcher:
                 return Verdict.SKIP
             route = route or mine
             served[lane] = None
-            return Verdict.SERVE
+            return Verdict.PROBE if lane.is_probing or group.is_probing else Verdict.SERVE
 
-        items = group.queue.take(judge)
+        items = group.queue.take_probe(judge, group.rejections) if group.is_probing else group.queue.take(judge)
         if route is None or not items:
             if served:
                 # Their turns are used up by large messages; the next pass gives them new ones.

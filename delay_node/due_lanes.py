@@ -35,10 +35,24 @@ class BrokerGroupQueue:
     queue: FairQueue = field(default_factory=FairQueue)
     in_flight: int = 0
     """Unanswered SENDs."""
+    rejections: int = 0
+    """Frames in a row that failed, or were rejected for no reason of their own."""
+
+    @property
+    def is_probing(self) -> bool:
+        """Whether one message is sent at a time, until the broker group stores one."""
+        return self.rejections > 0
+
+    @property
+    def may_send(self) -> bool:
+        """Whether another frame may leave."""
+        return self.in_flight < (1 if self.is_probing else FRAMES_IN_FLIGHT)
 
     def has_room(self, lane: Lane) -> bool:
         """Whether another frame with messages of the lane may leave."""
-        return self.in_flight < FRAMES_IN_FLIGHT and lane.frames[self.name] < LANE_FRAMES_IN_FLIGHT
+        if lane.is_probing and lane.frames.total():
+            return False
+        return self.may_send and lane.frames[self.name] < LANE_FRAMES_IN_FLIGHT
 
 
 FIRST_ROTATIONS = 1 << 16
@@ -138,14 +152,28 @@ class DueLanes:
         self.ready_bytes -= sum(len(item.data) for item in items)
         self._waiting -= len(items)
 
+    def failed(self, route: BrokerGroupRoute, now: float) -> None:
+        """A broker group failed, or rejects everything: pause it, then probe with one message."""
+        self.breaker.failed(route.master, now)
+        self.group(route.name).rejections += 1
+
+    def succeeded(self, route: BrokerGroupRoute, stored: Sequence[Item]) -> None:
+        """A broker group accepts messages, and stored these."""
+        self.breaker.succeeded(route.master)
+        self.group(route.name).rejections = 0
+        for subject in {item.subject for item in stored}:
+            self.lane(subject).rejections = 0
+
     def return_failed(self, items: Sequence[Item], avoid: str, problem: str, now: float, pause: float) -> None:
-        """Put messages of a failed batch to the front of their lanes; park these when `pause` seconds are given."""
+        """Put messages of a failed batch to the front of their lanes. With a `pause` in seconds the lanes failed, and not the
+        broker group: they are parked, then probe with one message."""
         by_subject: dict[int, list[Item]] = {}
         for item in items:
             by_subject.setdefault(item.subject, []).append(item)
         for subject, mine in by_subject.items():
             lane = self.lane(subject)
             lane.problem, lane.avoid = problem, avoid
+            lane.rejections += pause > 0
             self._session.refresh(lane.name, ClientType.PRODUCER)
             self._waiting += len(mine)
             if lane.is_parked:

@@ -164,6 +164,8 @@ class Lane:
     """Waits for the bytes of its overdue messages, or they are being read."""
     routes: list[BrokerGroupRoute] = field(default_factory=list)
     """Writable broker groups of the subject, as last read from the metaserver session."""
+    rejections: int = 0
+    """Frames in a row whose messages of this lane were rejected because of their subject."""
     rotation: int = 0
     avoid: str = ""
     problem: str = ""
@@ -172,6 +174,11 @@ class Lane:
     def ready(self) -> int:
         """Messages with their bytes in memory."""
         return len(self.old) + len(self.fresh)
+
+    @property
+    def is_probing(self) -> bool:
+        """Whether one message is sent at a time, until a broker stores one."""
+        return self.rejections > 0
 
     @property
     def waiting(self) -> int:
@@ -188,6 +195,8 @@ class Verdict(Enum):
     """Whether a lane may be served by a broker group now."""
 
     SERVE = "serve"
+    PROBE = "probe"
+    """With one message, then the lane leaves the queue."""
     SKIP = "skip"
     """Not this time: another broker group is to serve it."""
     LEAVE = "leave"
@@ -217,10 +226,15 @@ class Rotation:
         self._credits[lane] = 0
         return True
 
-    def take(self, room: int, judge: Judge, taken: list[Item]) -> int:
-        """Move messages of a total cost of at most `room`, or a single large one, to `taken`; the total."""
+    def take(self, room: int, judge: Judge, taken: list[Item], probe: int = 0) -> int:
+        """Move messages of a total cost of at most `room`, or a single large one, to `taken`; the total.
+
+        `probe` varies which lane comes first, and which message of a probed lane is taken: one that brokers never store must not
+        be the only one that they are probed with.
+        """
         ring, credits = self._ring, self._credits
         used = skipped = visits = 0
+        ring.rotate(-probe)
         while ring and used < room and skipped < len(ring) and visits < VISITS_MAX:
             lane = ring[0]
             visits += 1
@@ -230,10 +244,15 @@ class Rotation:
                 ring.rotate(-1)
                 skipped += 1
                 continue
-            if verdict is Verdict.SERVE:
+            if verdict is not Verdict.LEAVE:
                 skipped = 0
                 credit = credits[lane]
-                if credit <= 0:
+                if verdict is Verdict.PROBE:
+                    credit = 1
+                    index = (probe + lane.rejections) % len(messages)
+                    messages.appendleft(messages[index])
+                    del messages[index + 1]
+                elif credit <= 0:
                     credit += max(QUANTUM_MIN, FRAME_COST // len(ring))
                 while messages and credit > 0:
                     size = len(messages[0].data)
@@ -245,7 +264,7 @@ class Rotation:
                     used += cost
                     credit -= cost
                 credits[lane] = credit
-            if verdict is Verdict.LEAVE or not messages:
+            if verdict is not Verdict.SERVE or not messages:
                 ring.popleft()
                 del credits[lane]
             elif credits[lane] <= 0:
@@ -280,4 +299,12 @@ class FairQueue:
         self._old_debt = max(0, self._old_debt - share) + max(0, used - for_old) if self._fresh else 0
         used += self._fresh.take(FRAME_COST - used, judge, taken)
         self._old.take(FRAME_COST - used, judge, taken)
+        return taken
+
+    def take_probe(self, judge: Judge, number: int) -> list[Item]:
+        """One message, another one for each number."""
+        taken: list[Item] = []
+        # A room of 1 is room for a single message, whatever it costs.
+        if not self._old.take(1, judge, taken, number):
+            self._fresh.take(1, judge, taken, number)
         return taken

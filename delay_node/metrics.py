@@ -7,9 +7,9 @@ from itertools import accumulate
 from prometheus_client.core import Metric
 
 from delay_node.dispatcher import Dispatcher
+from delay_node.group_clock import GroupClock
 from delay_node.handlers import Handlers
 from delay_node.store import DelayStore
-from delay_node.trusted_clock import TrustedClock
 from qmq_node.member.replication import Replication
 from qmq_node.member.role_metrics import role_metrics
 from qmq_node.node.metrics import NodeMetrics
@@ -54,7 +54,7 @@ class DelayMetrics(NodeMetrics):
     dispatcher: Dispatcher
     handlers: Handlers
 
-    def __init__(self, node: Node, replication: Replication, store: DelayStore, clock: TrustedClock) -> None:
+    def __init__(self, node: Node, replication: Replication, store: DelayStore, clock: GroupClock) -> None:
         super().__init__(node, "qmq_delay")
         self._replication = replication
         self._store = store
@@ -74,8 +74,7 @@ class DelayMetrics(NodeMetrics):
         text = "Time from a message's due time until a broker has stored it (delayTime)"
         yield self.lateness_seconds.family("qmq_delay_lateness_seconds", text)
         yield self.counter("unreadable_messages", "Corrupted messages", store.bodies.unreadable)
-        text = "Forward steps of the wall clock that were not accepted"
-        yield self.counter("clock_steps_refused", text, self._clock.steps_refused)
+        yield from self._clock.metrics(self)
         for name, text, value in (
             ("pending_messages", "Pending messages", store.pending),
             ("due_soon_messages", "Messages due within the next minute", dispatcher.due_soon),
@@ -85,7 +84,6 @@ class DelayMetrics(NodeMetrics):
             ("wheel_memory_bytes", "Memory of the timer wheel", store.wheel.memory_bytes),
             ("hours_memory_bytes", "Memory of states and IDs of loaded hours", store.hours.memory_bytes),
             ("unwritten_bytes", "Schedule and dispatch logs not written to disk yet", store.hours.unwritten_bytes),
-            ("clock_held", "1 while the wall clock is ahead by an unconfirmed step", self._clock.held is not None),
         ):
             yield self.gauge(name, text, value)
         yield self.gauge_by(

@@ -10,6 +10,7 @@ when it began, u32 CRC of both. Without the file there is nothing to compare wit
 """
 
 from dataclasses import dataclass
+from math import ceil
 from struct import Struct
 
 from qmq.clock import Clock
@@ -71,7 +72,7 @@ class HeldStepFile:
 
 
 STEP_ACCEPTED_MS = 5_000
-"""Forward steps up to this much, in all, are followed at once."""
+"""Forward steps up to this much, in all, are followed at once. A wall clock that is behind by more is reported."""
 REGAIN_MS_PER_S = 1.0
 """How fast that allowance grows again: twice what NTP slews at most (500 ppm)."""
 CORRECTED_SECONDS = 600.0
@@ -95,6 +96,15 @@ class TrustedClock:
             self._allowance_ms = 0.0
             self.held = held
         self.steps_refused = 0
+        self.behind_ms = 0
+        """By how much the wall clock is behind the time that was trusted before, as of the last `now_ms`. 0 up to STEP_ACCEPTED_MS,
+        and once the clock counts as corrected."""
+
+    def follow(self, time_ms: float, at: float) -> None:
+        """Continue from a time that was `time_ms` at a moment of the monotonic clock: steps are judged from there."""
+        self._anchor_wall_ms, self._anchor_at = time_ms, at
+        self._allowance_ms = float(STEP_ACCEPTED_MS)
+        self._behind_since = None
 
     def now_ms(self) -> int:
         """The time that due messages are judged by."""
@@ -104,10 +114,14 @@ class TrustedClock:
         self._allowance_ms = min(STEP_ACCEPTED_MS, self._allowance_ms + elapsed * REGAIN_MS_PER_S)
         self._anchor_wall_ms, self._anchor_at = vouched_ms, at
         ahead_ms = wall_ms - vouched_ms
+        self.behind_ms = int(-ahead_ms) if ahead_ms < -STEP_ACCEPTED_MS else 0
         if ahead_ms > self._allowance_ms:
             if self.held is None:
                 self.steps_refused += 1
-            self.held = HeldStep(int(ahead_ms), int(vouched_ms) if self.held is None else self.held.since_ms)
+            # The time of a group may step back below it; a restart would take that for a clock that has returned.
+            since_ms = int(vouched_ms) if self.held is None else min(self.held.since_ms, int(vouched_ms))
+            # Rounded up: the next process may be late by the rest, not early.
+            self.held = HeldStep(ceil(ahead_ms), since_ms)
             self._behind_since = None
             return int(vouched_ms)
         self.held = None

@@ -30,8 +30,8 @@ class MetaOptions(DaemonOptions):
     subject_groups_min: int = option(2, help="number of broker groups of a new subject", minimum=1, maximum=100)
     copies: int = option(
         2,
-        help="number of members that a new broker group should have; further nodes that start with an empty folder become members"
-        " up to this number",
+        help="number of members that a new broker or delay group should have; further nodes that start with an empty folder"
+        " become members up to this number",
         minimum=1,
         maximum=MEMBERS_MAX,
     )

@@ -1,8 +1,10 @@
 """class BrokerData: what a broker derives from its log."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+from prometheus_client.core import Metric
 
 from broker_node.options import BrokerOptions
 from broker_node.recovery.checkpoint import CHECKPOINT_NAME, BrokerCheckpoints
@@ -20,6 +22,7 @@ from qmq_node.log.handles import HandleCache
 from qmq_node.log.log import SegmentedLog
 from qmq_node.log.replay import MemberOpening, RecoveryReport, Replay
 from qmq_node.node.storage import Storage
+from qmq_node.process.counters import MetricFamilies
 from qmq_node.process.machine import Machine
 from qmq_node.slices import run_in_slices
 
@@ -35,6 +38,7 @@ class BrokerData:
     retention_clock: RetentionClock
     history_retention: HistoryRetention
     changes: SubjectChanges
+    group_time = None
 
     def __init__(self, options: BrokerOptions, machine: Machine) -> None:
         self._options = options
@@ -84,6 +88,12 @@ class BrokerData:
     @property
     def checkpoint_store(self) -> CheckpointStore:
         return CheckpointStore(self._machine.disk, self._paths.checkpoint, CHECKPOINT_NAME)
+
+    def slave_stats(self) -> dict[str, Any]:
+        return {}
+
+    def slave_metrics(self, families: MetricFamilies) -> Iterable[Metric]:
+        return ()
 
     @property
     def state_files(self) -> None:

@@ -18,10 +18,11 @@ WORKERS = "2"
 
 
 COPIES = 2
-"""How many members each broker group has, unless `--copies` says otherwise."""
-BROKER_GROUPS = ("g1", "g2")
+"""How many members each broker or delay group has, unless `--copies` says otherwise."""
+BROKER_GROUPS, DELAY_GROUP = ("g1", "g2"), "d1"
+GROUPS = (*BROKER_GROUPS, DELAY_GROUP)
 SUFFIXES = "abc"
-"""Of the members of a broker group, as ends of their node IDs."""
+"""Of the members of a group, as ends of their node IDs."""
 _CLIENTS, _BROKERS, _SERVICES = 1, 2, 3
 """Stages of a stop: what uses brokers; brokers, which register with the metaserver; the metaserver and Redis."""
 
@@ -33,10 +34,8 @@ class Ports:
     console: int
     meta_http: int
     meta_tcp: int
-    brokers: Mapping[str, tuple[int, int, int]]
-    """By node ID of a broker: (clients, admin, sync). Fixed sync ports: no other program gets that of a node which starts again."""
-    delay: tuple[int, int]
-    """(clients, admin) of the delay node."""
+    nodes: Mapping[str, tuple[int, int, int]]
+    """By node ID: (clients, admin, sync). Fixed sync ports: no other program gets that of a node which starts again."""
     redis: int
 
     @classmethod
@@ -44,33 +43,35 @@ class Ports:
         """QMQ's defaults, or from `base` on in a row.
 
         Args:
-            copies: how many members each broker group has; those that are left out have COPIES.
+            copies: how many members each group has; those that are left out have COPIES.
         """
         if base is None:
-            fixed, brokers, delay, redis = (8000, 8080, 20880), [(20881, 20981), (20883, 20983)], (20885, 20985), 6390
+            fixed, brokers, redis = (8000, 8080, 20880), [(20881, 20981), (20883, 20983)], 6390
             clients, admin = 20887, 20987
             sync = [20882, 20884, 20888, 20890, 20892, 20894]
+            delays = [(20885, 20985, 20886), (20895, 20995, 20896), (20897, 20997, 20898)]
         else:
-            fixed, brokers = (base, base + 1, base + 2), [(base + 3, base + 4), (base + 5, base + 6)]
-            delay, redis = (base + 7, base + 8), base + 9
+            fixed, brokers, redis = (base, base + 1, base + 2), [(base + 3, base + 4), (base + 5, base + 6)], base + 9
             clients, admin = base + 10, base + 11
             sync = list(range(base + 18, base + 24))
-        # In the order of this list, all of them have a place, so that a node's ports do not depend on `copies`.
-        nodes = [(group, suffix) for suffix in SUFFIXES for group in BROKER_GROUPS]
-        brokers += [(clients + 2 * place, admin + 2 * place) for place in range(len(nodes) - len(brokers))]
-        wanted = {
-            f"{group}-{suffix}": (*ports, sync_port)
-            for (group, suffix), ports, sync_port in zip(nodes, brokers, sync, strict=True)
-            if SUFFIXES.index(suffix) < (copies or {}).get(group, COPIES)
-        }
-        return cls(*fixed, wanted, delay, redis)
+            delays = [
+                (base + 7, base + 8, base + 24),
+                (base + 25, base + 26, base + 27),
+                (base + 28, base + 29, base + 30),
+            ]
+        # All members have a place in this order, so that a node's ports do not depend on `copies`.
+        members = [f"{group}-{suffix}" for suffix in SUFFIXES for group in BROKER_GROUPS]
+        brokers += [(clients + 2 * place, admin + 2 * place) for place in range(len(members) - len(brokers))]
+        places = {node: (*ports, sync_port) for node, ports, sync_port in zip(members, brokers, sync, strict=True)}
+        places |= zip((f"{DELAY_GROUP}-{suffix}" for suffix in SUFFIXES), delays, strict=True)
+        wanted = [f"{group}-{suffix}" for group in GROUPS for suffix in SUFFIXES[: (copies or {}).get(group, COPIES)]]
+        return cls(*fixed, {node: places[node] for node in wanted}, redis)
 
     def named(self) -> dict[str, int]:
         """Ports with what they are for."""
         names = {"console": self.console, "metaserver HTTP": self.meta_http, "metaserver TCP": self.meta_tcp}
-        for node, (clients, admin, *sync) in (*sorted(self.brokers.items()), ("d1-a", self.delay)):
-            names |= {f"node {node}": clients, f"node {node} admin": admin}
-            names |= {f"node {node} sync": port for port in sync}
+        for node, (clients, admin, sync) in self.nodes.items():
+            names |= {f"node {node}": clients, f"node {node} admin": admin, f"node {node} sync": sync}
         return names if "QMQ_REDIS_URL" in os.environ else names | {"Redis": self.redis}
 
 
@@ -86,11 +87,11 @@ class Program:
     is_node: bool = False
     """A broker or delay node: the system works without it."""
     other_ready_urls: tuple[str, ...] = ()
-    """It counts as ready, too, once one of these pages answers 200: another member serves the clients of its broker group."""
+    """It counts as ready, too, once one of these pages answers 200: another member serves the clients of its group."""
     stop_stage: int = _CLIENTS
     """Stages stop one after the other, the programs of a stage at the same time: a process ends well while what it uses runs."""
     broker_group: str = ""
-    """Members of a broker group stop one after the other, so that a master switches over to a slave that still runs."""
+    """Members of a group stop one after the other, so that a master switches over to a slave that still runs."""
 
     @property
     def is_service(self) -> bool:
@@ -103,7 +104,7 @@ def programs(data_dir: str, ports: Ports, password: str, copies: int = COPIES) -
 
     Args:
         password: of the Redis started here.
-        copies: how many members a new broker group gets.
+        copies: how many members a new group gets.
     """
     python = sys.executable
     meta = f"http://127.0.0.1:{ports.meta_http}/meta/address"
@@ -136,25 +137,23 @@ def programs(data_dir: str, ports: Ports, password: str, copies: int = COPIES) -
             stop_stage=_SERVICES,
         )
     )  # fmt: skip
-    for node, (clients, admin, *sync) in (*sorted(ports.brokers.items()), ("d1-a", ports.delay)):
+    for node, (clients, admin, sync) in ports.nodes.items():
         group = node.rpartition("-")[0]
-        is_broker = node in ports.brokers
-        members = [
-            page for name, (_, page, _) in ports.brokers.items() if name.startswith(f"{group}-") and name != node
-        ]
+        is_broker = group != DELAY_GROUP
+        members = [page for name, (_, page, _) in ports.nodes.items() if name.startswith(f"{group}-") and name != node]
         found.append(
             Program(
                 node,
                 (
                     python, "-m", "broker_node" if is_broker else "delay_node", "--broker-group", group, "--node-id", node,
                     "--data-dir", f"{data_dir}/{node}", "--port", str(clients), "--admin-port", str(admin), "--meta", meta,
-                    *(word for port in sync for word in ("--sync-port", str(port))),
+                    "--sync-port", str(sync),
                 ),
                 f"http://127.0.0.1:{admin}/readyz",
                 secret,
                 is_node=True,
                 stop_stage=_BROKERS if is_broker else _CLIENTS,
-                broker_group=group if is_broker else "",
+                broker_group=group,
                 other_ready_urls=tuple(f"http://127.0.0.1:{page}/readyz" for page in members),
             )
         )  # fmt: skip

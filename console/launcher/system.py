@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from console.launcher.child import Child, GaveUp
-from console.launcher.programs import BROKER_GROUPS, COPIES, Ports, node_secret_of, programs
+from console.launcher.programs import COPIES, GROUPS, Ports, node_secret_of, programs
 from console.launcher.redis_server import redis_password, write_redis_config
 from qmq.errors import SettingError
 from qmq.net import node_secret
@@ -134,7 +134,7 @@ class Launcher:
             ("console", f"http://127.0.0.1:{ports.console}/"),
             ("metaserver", f"http://127.0.0.1:{ports.meta_http}/meta/address (TCP {ports.meta_tcp})"),
         ]
-        for node, (clients, admin, *_) in (*sorted(ports.brokers.items()), ("d1-a", ports.delay)):
+        for node, (clients, admin, _) in ports.nodes.items():
             rows.append((f"node {node}", f"127.0.0.1:{clients}, admin http://127.0.0.1:{admin}/stats"))
         rows.append(("data", self._data_dir))
         print()
@@ -152,11 +152,11 @@ def main(data_dir: str, port_base: int | None, copies: int, stored_copies: Mappi
     """Run a system until Ctrl-C; the exit code.
 
     Args:
-        copies: how many members a new broker group gets.
-        stored_copies: how many the broker groups have that exist already.
+        copies: how many members a new group gets.
+        stored_copies: how many the groups have that exist already.
     """
     try:
-        members = dict.fromkeys(BROKER_GROUPS, copies) | dict(stored_copies)
+        members = dict.fromkeys(GROUPS, copies) | dict(stored_copies)
         launcher = Launcher(data_dir, Ports.choose(port_base, members), copies)
         launcher.check()
     except SettingError as error:
@@ -166,7 +166,7 @@ def main(data_dir: str, port_base: int | None, copies: int, stored_copies: Mappi
 
 
 async def stop_in_stages(children: Sequence[Child]) -> None:
-    """Stop processes by the stages of their programs, the last started of a broker group first."""
+    """Stop processes by the stages of their programs, the last started of a group first."""
     for stage in sorted({child.program.stop_stage for child in children}):
         chains: dict[str, list[Child]] = {}
         for child in reversed(children):

@@ -64,7 +64,11 @@ class MetaMetrics(DaemonMetrics):
             ),
             ("broker_group_members", "Members", {name: len(one.members) for name, one in memberships.items()}),
             ("broker_group_in_sync", "Members in sync", {name: len(one.in_sync) for name, one in memberships.items()}),
-            ("broker_group_copies", "Members that it should have", {name: one.copies for name, one in memberships.items()}),
+            (
+                "broker_group_copies",
+                "Members that it should have",
+                {name: one.copies for name, one in memberships.items()},
+            ),
             ("broker_group_live", "1 when the group is not offline", is_live),
         ):
             yield self.gauge_by(name, text, "broker_group", values)

@@ -39,7 +39,11 @@ class MetaPages:
         """What clients need to look up and change delayed messages; routes give them the same addresses."""
         return {
             "delay_groups": [
-                {"name": name, "address": live.node.address if live.node is not None else ""}
+                {
+                    "name": name,
+                    "address": live.node.address if live.node is not None else "",
+                    "members": len(live.group.membership.members),
+                }
                 for name, live in sorted(self._directory.groups.items())
                 if live.group.kind is GroupKind.DELAY
             ]

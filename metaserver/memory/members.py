@@ -187,9 +187,7 @@ class Members:
             ]
             problems.append(f"no member of {shown} could be its master: {'; '.join(others)}")
         elif member in self.candidates() and not self.candidates(without=node_id):
-            problems.append(
-                f"no other member of {shown} could replace master {membership.master} if that failed"
-            )
+            problems.append(f"no other member of {shown} could replace master {membership.master} if that failed")
         return problems
 
     def _has_master_without(self, node_id: str) -> bool:

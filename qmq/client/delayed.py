@@ -1,5 +1,6 @@
 """Find, list, cancel, reschedule and deliver delayed messages, over all delay groups of a system."""
 
+import asyncio
 import heapq
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -197,7 +198,10 @@ class DelayedMessages:
     ) -> DelayedChange:
         """Cancel a message. If the outcome is `done` or `unchanged`, it is never delivered.
 
-        Raises QmqError if a delay group can't be reached: the outcome is unknown, and nothing was changed there.
+        If a delay group gets another master meanwhile, the request is repeated there for up to 10 s. A message that the first
+        request cancelled is then `unchanged`, with the state `cancelled`.
+
+        Raises QmqError if a delay group can't be reached: the outcome is unknown.
         """
         return await self._change(Operation.CANCEL, -1, _target(message_id, subject, due), delay_group)
 
@@ -234,7 +238,14 @@ class DelayedMessages:
     async def _change(
         self, operation: Operation, due_ms: int, target: DelayedTarget, delay_group: str, *, delay_ms: int = -1
     ) -> DelayedChange:
-        body = ChangeDelayedRequest(operation, due_ms, (target,), delay_ms).encode()
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+
+        def body() -> bytes:
+            # A repeated request states what is left of the delay: the time of the first one counts.
+            left_ms = max(0, delay_ms - round((loop.time() - began) * 1000)) if delay_ms >= 0 else -1
+            return ChangeDelayedRequest(operation, due_ms, (target,), left_ms).encode()
+
         command, decode = Command.CHANGE_DELAYED, ChangeDelayedResponse.decode
         if delay_group:
             return (await self._groups.call(delay_group, command, body, decode)).changes[0]
@@ -264,6 +275,8 @@ class DelayedMessages:
         Args:
             expected: the number of messages that match, as a dry run returned it. They are counted again first.
 
+        A request without an answer is not repeated at another master: it would not count what was cancelled before.
+
         Raises:
             CountDiffers: another number of messages matches; nothing was cancelled.
         """
@@ -282,7 +295,10 @@ class DelayedMessages:
             while True:
                 query = ListDelayedRequest(subject, from_ms, to_ms, (), match or {}, PAGE_MAX, cursor)
                 body = CancelDelayedRequest(query, dry_run).encode()
-                step = await self._groups.call(group, Command.CANCEL_DELAYED, body, CancelDelayedResponse.decode)
+                # Sent twice, a page would not count what the first request has cancelled.
+                step = await self._groups.call(
+                    group, Command.CANCEL_DELAYED, body, CancelDelayedResponse.decode, is_repeatable=dry_run
+                )
                 matched, cancelled = matched + step.matched, cancelled + step.cancelled
                 too_late, cursor = too_late + step.too_late, step.cursor
                 if not cursor:

@@ -3,7 +3,8 @@
 AUTHENTICATE comes first, with the purpose of `qmq_node.replication.slave_claim`. FOLLOW and READ_COPY are requests of the slave.
 Their bodies are maps of strings, as those of all own commands, so that fields can
 be added. COMMITS and CONFIRM are one-way requests, of the master and of the slave. There is one for each commit, so their fields
-have fixed places. If a later version needs more of them, both sides can agree on that with a new entry of FOLLOW.
+have fixed places. Both sides agree on more of them with entries of FOLLOW: with `requests_time` and `states_time`, on those of
+`TimedCommits`.
 
 The CRC beside an offset is that of the commit that ends there, or 0 at the beginning of a log. Each commit names the CRC of the
 commit before it, so logs that have the same CRC at an offset are equal below it. This module checks sizes, ranges and whether
@@ -16,7 +17,7 @@ from typing import Annotated
 
 from qmq.errors import LocalProtocolError, ProtocolError
 from qmq.protocol.codes import FollowResult, FollowState
-from qmq.protocol.kinds import Block, Choice, Rest
+from qmq.protocol.kinds import Block, Choice, MapFlag, Rest
 from qmq.protocol.limited_kinds import (
     I64_MAX,
     Count,
@@ -34,7 +35,8 @@ from qmq.protocol.limited_kinds import (
     Uuid,
 )
 from qmq.protocol.primitives import I32
-from qmq.protocol.structures import Counted, Row, Structure
+from qmq.protocol.structures import Counted, Nested, Row, Structure
+from qmq.protocol.values import TIME_MS_MAX
 
 EPOCHS_MAX = 1_000
 """Most epochs of a FOLLOW. A slave whose log has more sends the newest ones."""
@@ -72,6 +74,8 @@ class FollowRequest(Structure):
 
     A slave that copies states with `state_offset` the log offset of the state that it has read, 0 without one. While its log is
     empty, it takes the master's log from its begin on, if that is at or below `state_offset`.
+
+    With `requests_time` it requests that COMMITS be `TimedCommits`.
     """
 
     broker_group: Annotated[str, MapName()]
@@ -88,6 +92,7 @@ class FollowRequest(Structure):
         Counted("i", Row(Ranged("q", 0, I64_MAX), Ranged("q", 0, I64_MAX)), "epochs", EPOCHS_MAX),
     ]
     incarnation: Annotated[str, MapIncarnation()] = ""
+    requests_time: Annotated[bool, MapFlag(is_optional=True)] = False
 
     def check(self) -> None:
         """Reject epochs that are not in order, and an epoch that begins at the log's end. Raises ProtocolError."""
@@ -112,7 +117,8 @@ class FollowResponse(Structure):
     `keep_to_crc` there: the slave then truncates its log to `keep_to`, and the first COMMITS begins there. A slave with an empty
     log that has the master's state gets the begin of the master's log as `keep_to`. The master's log begins
     at `begin`. `segments` has a pair (base, bytes) for each of its segments, the oldest first. `log_id` identifies the log on all
-    members. If the slave is not accepted, these fields are 0 or empty.
+    members. If the slave is not accepted, these fields are 0 or empty. With `states_time` all COMMITS of the session are
+    `TimedCommits`; a master does so only if the slave has requested it.
     """
 
     result: Annotated[FollowResult, MapChoice(FollowResult)]
@@ -127,6 +133,7 @@ class FollowResponse(Structure):
         Counted("i", Row(Ranged("q", 0, I64_MAX), Ranged("q", 1, I64_MAX)), "segments", SEGMENTS_MAX),
     ]
     log_id: Annotated[str, MapLogId()] = ""
+    states_time: Annotated[bool, MapFlag(is_optional=True)] = False
 
     @classmethod
     def rejection(cls, result: FollowResult, reason: str) -> "FollowResponse":
@@ -194,12 +201,32 @@ class Commits(CommitsHead):
             )
 
 
+@dataclass(frozen=True, slots=True)
+class StatedTime(Structure):
+    """The time of a group as its master states it: what its trusted clock showed (milliseconds since the epoch) when its monotonic
+    clock showed `monotonic_us` (microseconds since any moment)."""
+
+    time_ms: Annotated[int, Ranged("q", 1, TIME_MS_MAX)]
+    monotonic_us: Count
+
+
+@dataclass(frozen=True, slots=True)
+class TimedCommits(Structure):
+    """A COMMITS with the time at which it was sent, where both sides have agreed on that."""
+
+    time: Annotated[StatedTime, Nested(StatedTime)]
+    commits: Annotated[Commits, Nested(Commits)]
+
+
 def commits_parts(
-    head: CommitsHead, buffers: Sequence[Buffer] = (), index_entries: Sequence[Buffer] = ()
+    head: CommitsHead,
+    buffers: Sequence[Buffer] = (),
+    index_entries: Sequence[Buffer] = (),
+    time: StatedTime | None = None,
 ) -> list[Buffer]:
     """Return the body of a COMMITS in parts. `buffers` hold its commits; like `index_entries`, they are not copied.
 
-    Index entries that a slave would reject, because they are too large, are left out.
+    Index entries that a slave would reject, because they are too large, are left out. With a `time` they are `TimedCommits`.
 
     Raises:
         LocalProtocolError: the buffers hold more than COMMITS_BYTES_MAX, or the head has a value that the wire can't carry.
@@ -209,7 +236,8 @@ def commits_parts(
         raise LocalProtocolError(f"{size} bytes of commits, at most {COMMITS_BYTES_MAX}")
     if index_bytes > _index_bytes_max(size):
         index_entries, index_bytes = (), 0
-    return [head.encode() + I32.pack(index_bytes), *index_entries, *buffers]
+    stated = b"" if time is None else time.encode()
+    return [stated + head.encode() + I32.pack(index_bytes), *index_entries, *buffers]
 
 
 def _index_bytes_max(commits_bytes: int) -> int:

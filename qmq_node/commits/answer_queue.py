@@ -36,8 +36,8 @@ class AnswerQueue(ABC):
     """Futures of pending calls of `synced`, in the order of the calls; a failure ends them."""
     _in_flight: bool = field(default=False, init=False)
     on_confirmed: Callable[[], None] | None = field(default=None, init=False)
-    """Called after `confirm` has moved the high watermark and called back what waited for it. A master also calls it when its group
-    may have begun or ceased to accept sends."""
+    """Called by `resume_sends`: when the high watermark moved and what waited for it was called back, when the next segment exists,
+    and when the node may have begun or ceased to accept sends."""
     failed: BaseException | None = field(default=None, init=False)
 
     @abstractmethod
@@ -120,6 +120,10 @@ class AnswerQueue(ABC):
             self._fail(not_applied(before, error))
             return
         self._release()
+        self.resume_sends()
+
+    def resume_sends(self) -> None:
+        """Handle sends that wait, as far as they may continue or are rejected now."""
         if self.on_confirmed is not None:
             self.on_confirmed()
 

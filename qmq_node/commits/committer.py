@@ -64,7 +64,7 @@ class Committer(AnswerQueue):
 
     def __post_init__(self) -> None:
         self._group = GroupCommit(self._clock)
-        self.segments = SegmentPreparation(self._log, self._supervisor)
+        self.segments = SegmentPreparation(self._log, self._supervisor, self.resume_sends)
         self._idle.set()
 
     def start(self) -> None:
@@ -233,6 +233,8 @@ class Committer(AnswerQueue):
         self._release()
         if self._policy is FlushPolicy.ALWAYS and not self.is_replicated:
             self._group.completed(requests, len(self._waiting), commit.end - commit.offset)
+        if not self.is_replicated:
+            self.resume_sends()
         self.segments.soon()
         if (
             self._waiting

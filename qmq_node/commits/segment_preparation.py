@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from qmq.supervisor import Supervisor
@@ -19,6 +20,8 @@ class SegmentPreparation:
 
     _log: SegmentedLog
     _supervisor: Supervisor
+    on_prepared: Callable[[], None] = lambda: None
+    """Called when a segment was created, or could not be."""
 
     def start(self) -> None:
         """Start the periodic job."""
@@ -38,4 +41,7 @@ class SegmentPreparation:
 
     async def _prepare(self) -> None:
         if self._log.gather.needs_segment or self._log.gather.is_out_of_space:
-            await asyncio.get_running_loop().run_in_executor(None, self._log.prepare_next)
+            try:
+                await asyncio.get_running_loop().run_in_executor(None, self._log.prepare_next)
+            finally:
+                self.on_prepared()

@@ -37,7 +37,10 @@ class NodeOptions(DaemonOptions):
     broker_group: str = option("", help="broker group of this node")
     node_id: str = option("", help="name of this node, unique in the system; default: <broker group>-a")
     port: int = option(0, help="TCP port for clients; 0: any free port", minimum=0, maximum=65535)
-    admin_host: str = option("127.0.0.1", help="address of the admin HTTP server")
+    admin_host: str = option(
+        "127.0.0.1",
+        help="address of the admin HTTP server; 0.0.0.0 and :: mean all, and advertise-host is registered with the metaserver",
+    )
     admin_port: int = option(0, help="port of the admin HTTP server; 0: any free port", minimum=0, maximum=65535)
     sync_port: int = option(
         0, help="TCP port for slaves of the broker group; 0: any free port", minimum=0, maximum=65535

@@ -4,6 +4,7 @@ One thread (the event loop) appends, `take`s and calls `written`; any thread rea
 look at one tuple that is replaced whole, never changed, so they need no lock.
 """
 
+import logging
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -11,6 +12,9 @@ from contextlib import closing
 from qmq.errors import LogError
 from qmq_node.log.disk import Buffer
 from qmq_node.log.handles import HandleCache
+from qmq_node.log.whole_pages import end_file
+
+logger = logging.getLogger("qmq_node.log.append_file")
 
 ROOM_BYTES_MIN = 256
 """First room for what waits to be written."""
@@ -153,14 +157,24 @@ class AppendFile(Tail):
         return bytes(parts[0]) if len(parts) == 1 else b"".join(parts)
 
     def write(self) -> None:
-        """Write what was taken; in another thread. `HandleCache.sync` makes it durable. After OSError it can be tried again."""
+        """Write what was taken; in another thread. `HandleCache.sync` makes it durable. After OSError it can be tried again.
+
+        If the disk can't read the page that the file ends in, what was in it is lost and named in the log; the rest is written.
+        """
         written, taken = self.taken
         if not taken:
             return
         path = self.path()
         # Not kept open: most hours are written once in a while, and read late.
         with closing(self._handles.open(path, create=True)) as file:
-            file.pwritev(taken, written)
+            try:
+                file.pwritev(taken, written)
+            except OSError as error:
+                if lost := end_file(file, taken, written, error):
+                    logger.error(
+                        "%s: bytes [%d, %d) can't be read and are lost; their page was written whole, with zeros in their place",
+                        path, written - lost, written,
+                    )  # fmt: skip
         self._handles.unsynced.add(path)
 
     def forget(self) -> None:

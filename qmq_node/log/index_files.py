@@ -10,6 +10,7 @@ from qmq.errors import LogError
 from qmq_node.log.disk import Buffer, Disk
 from qmq_node.log.handles import HandleCache
 from qmq_node.log.unreadable_pages import PAGE_BYTES, is_read_error
+from qmq_node.log.whole_pages import end_file, write_whole_pages
 
 logger = logging.getLogger("qmq_node.log.index")
 
@@ -184,15 +185,12 @@ class IndexFiles:
         self.firsts.append(first)
 
     def _write_pages(self, path: str, data: bytes, offset: int) -> None:
-        """Write from the begin of a page on, without reading what the last page holds; nothing in use lies behind `data`.
+        """As `write_whole_pages`. The next start cuts off zeros behind the last entry."""
+        write_whole_pages(self._handles.get(path), [data], offset)
+        self._pages_written(path, offset, offset + len(data))
 
-        A kill between write and truncation leaves zeros behind the last entry: the next start cuts them off.
-        """
-        file, end, spare = self._handles.get(path), offset + len(data), -len(data) % PAGE_BYTES
-        file.pwritev([data, bytes(spare)], offset)
-        if spare:
-            file.truncate(end)
-        for page in range(offset // PAGE_BYTES, (end + spare) // PAGE_BYTES):
+    def _pages_written(self, path: str, begin: int, end: int) -> None:
+        for page in pages_of(begin, end):
             self._handles.unreadable.remove(path, page)
         self._handles.unsynced.add(path)
 
@@ -202,22 +200,13 @@ class IndexFiles:
         The page's other entries become zeros: they fail their checks, as they did unreadable. Raises OSError: `error` if the
         page can be read, or the error of writing.
         """
-        begin = offset // PAGE_BYTES * PAGE_BYTES
-        if begin == offset or not is_read_error(error) or self._is_page_readable(path, begin):
-            raise error
-        self._write_pages(path, bytes(offset - begin) + data, begin)
+        lost = end_file(self._handles.get(path), [data], offset, error)
+        self._pages_written(path, offset - lost, offset + len(data))
         logger.error(
             "index %s: page %d is unreadable; it was rewritten, and its entries are to be repaired",
             path,
-            begin // PAGE_BYTES,
+            offset // PAGE_BYTES,
         )
-
-    def _is_page_readable(self, path: str, offset: int) -> bool:
-        try:
-            self._handles.get(path).pread(PAGE_BYTES, offset)
-        except OSError as error:
-            return not is_read_error(error)
-        return True
 
     def _truncate_files(self, end: int) -> None:
         """Delete files that begin at or behind `end`, and cut the one before there."""

@@ -1,10 +1,15 @@
 """class MemberStore: what a kind of node does with its log and its store so that other members can have them, too."""
 
-from typing import Protocol
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from prometheus_client.core import Metric
 
 from qmq_node.log.checkpoint import CheckpointStore
 from qmq_node.log.replay import Replay
 from qmq_node.node.storage import NodeStore, Storage
+from qmq_node.process.counters import MetricFamilies
+from qmq_node.replication.group_time import GroupTime
 from qmq_node.replication.state_files import StateFiles
 
 
@@ -22,6 +27,16 @@ class MemberStore(NodeStore, Protocol):
     @property
     def checkpoint_store(self) -> CheckpointStore:
         """The checkpoints of the store."""
+
+    @property
+    def group_time(self) -> GroupTime | None:
+        """The time that the members of the group agree on; None: this kind of node has none. Used from `open` on."""
+
+    def slave_stats(self) -> dict[str, Any]:
+        """Return the fields of the page /stats of a slave that only this kind of node has."""
+
+    def slave_metrics(self, families: MetricFamilies) -> Iterable[Metric]:
+        """The metrics of a slave that only this kind of node has."""
 
     @property
     def state_files(self) -> StateFiles | None:

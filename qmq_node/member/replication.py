@@ -172,7 +172,7 @@ class Replication(Part):
         storage.checkpoints.start()
         await node.server.bind()
         await self._open_sync_port()
-        metrics = MemberMetrics(node, self, storage, f"qmq_{node.kind}")
+        metrics = MemberMetrics(node, self, storage, self._store, f"qmq_{node.kind}")
         node.admin = node.admin_server(AdminPages({"/stats": self._stats}, self.posts()), metrics.families)
         await node.start_admin()
         storage.run()
@@ -274,8 +274,7 @@ class Replication(Part):
         """Sends may be accepted again, or no longer: handle those that wait for slaves, and let metaservers know."""
         if not self.is_serving:
             return
-        if self._storage.committer.on_confirmed is not None:
-            self._storage.committer.on_confirmed()
+        self._storage.committer.resume_sends()
         leading = self.member.leading
         reported = not self._registration.refuse_sends(), leading.in_sync.unreachable if leading is not None else ()
         if reported != self._reported:
@@ -309,7 +308,8 @@ class Replication(Part):
     async def _stats(self, _: Any) -> dict[str, Any]:
         role = {"role": self.member.role.name.lower(), **state_reason(self._node.readiness())}
         log = log_report(self._storage.log)
-        return {**self._node.stats_head(), **role, "log": log, "replication": self.report()}
+        own = self._store.slave_stats()
+        return {**self._node.stats_head(), **role, **own, "log": log, "replication": self.report()}
 
     def _with_role(self, request: NodeRegisterRequest) -> NodeRegisterRequest:
         options, log, state = self._options, self._storage.log, self._folder.replica.state

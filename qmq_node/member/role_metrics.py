@@ -7,6 +7,7 @@ from prometheus_client.core import Metric
 
 from qmq.protocol.codes import ReplicaRole
 from qmq_node.daemon.metrics import DaemonMetrics
+from qmq_node.member.member_store import MemberStore
 from qmq_node.node.metrics import log_metrics
 from qmq_node.node.node import Node
 from qmq_node.node.storage import Storage
@@ -53,12 +54,14 @@ def _master_metrics(families: MetricFamilies, leading: Leading) -> Iterable[Metr
 class MemberMetrics(DaemonMetrics):
     """The metrics of a member that does not serve clients."""
 
-    def __init__(self, node: Node, role: "Replication", storage: Storage, prefix: str) -> None:
+    def __init__(self, node: Node, role: "Replication", storage: Storage, store: MemberStore, prefix: str) -> None:
         super().__init__(node, prefix, {"broker_group": node.options.broker_group})
         self._role = role
         self._storage = storage
+        self._store = store
 
     def collect(self) -> Iterable[Metric]:
         yield from super().collect()
         yield from log_metrics(self, self._storage)
         yield from role_metrics(self, self._role)
+        yield from self._store.slave_metrics(self)

@@ -113,6 +113,7 @@ class MemberShell:
             self._node.supervisor,
             self._node.machine.start_thread,
             self.end,
+            self._store.group_time,
         )
 
     async def begin_epoch(self, membership: Membership) -> tuple[Leading, int]:
@@ -197,6 +198,7 @@ class MemberShell:
             self.member.newer_epoch,
             on_checked=self.sends_checked,
             database_responds=self.membership_client.database_responds,
+            group_time=self._store.group_time,
         )
         self.switch_overs = SwitchOvers(
             leading,

@@ -1,6 +1,7 @@
 """class Registration: a node's registrations with metaservers, their policy, and whether it takes sends."""
 
 import asyncio
+import ipaddress
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -103,10 +104,17 @@ class Registration(Part):
         option = self._options.message_bytes_max
         bytes_max = self._storage.log.gather.record_bytes_max - RECORD_HEAD_BYTES_MAX
         limits = EntryLimits(min(option, bytes_max), min(option + SENT_BACK_BYTES, bytes_max))
-        return Admission(self.refuse_sends, self.send_gate, limits, lambda: self.may_answer_sends())
+        return Admission(
+            self._refuse_sends, self.send_gate, limits, lambda: self.may_answer_sends(), self._storage.awaits_segment
+        )
 
     def refuse_sends(self) -> Reason:
         """Why sends are refused now; "" when they are accepted. Stored messages are processed in either case."""
+        refused = self._refuse_sends()
+        return NO_REASON if self._storage.awaits_segment(refused) else refused
+
+    def _refuse_sends(self) -> Reason:
+        """As `refuse_sends`, also while sends only wait."""
         storage = self._storage
         if refused := self.role_refuses():
             return _refused(refused)
@@ -137,7 +145,7 @@ class Registration(Part):
             kind=node.kind,
             role=node.role,
             address=f"{host}:{node.server.address[1]}",
-            admin_address=f"{options.admin_host}:{node.admin_address[1]}",
+            admin_address=self._admin_address(),
             state=BrokerGroupState.OFFLINE if request_type is BrokerRequestType.OFFLINE else self.state,
             epoch=node.folder.replica.state.epoch,
             log_end=log.synced_end,
@@ -146,6 +154,15 @@ class Registration(Part):
             policy_version=self.policy.version,
         )
         return self.with_role(request)
+
+    def _admin_address(self) -> str:
+        """Host and port of the admin pages, as they are part of a URL. An address that stands for all of the machine's is no place
+        to connect to: then it is the host that clients connect to."""
+        options, port = self._options, self._node.admin_address[1]
+        host = options.admin_host
+        if _is_any(host):
+            host = options.advertise_host or options.host
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     def registered(self, answer: NodeRegisterResponse) -> None:
         """Apply the metaserver's decision. Read only lasts until another answer ends it."""
@@ -156,6 +173,14 @@ class Registration(Part):
         else:
             self.metaserver_read_only = NO_REASON
         self.on_answer(answer)
+
+
+def _is_any(host: str) -> bool:
+    """Whether it means all addresses of the machine, as 0.0.0.0 and :: do."""
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return not host
 
 
 def _refused(why: Reason) -> Reason:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from qmq.errors import CommitNotApplied
 from qmq.net.open_files import FileBudget
+from qmq.protocol.reasons import Code, Reason
 from qmq_node.commits.checkpointing import Checkpointing, CheckpointWriter
 from qmq_node.commits.committer import Committer
 from qmq_node.commits.log_space import LogSpace, SegmentRemoval
@@ -64,6 +65,7 @@ class Storage(Part):
         self.other_write: Callable[[], Hashable | None] = lambda: None
         """Identifies a write that is under way beside commits; None: none is."""
         self.write_watch = WriteWatch(node.clock, self._write_under_way, lambda: self.report())
+        self._segment_watch = WriteWatch(node.clock, self._awaited_segment, self._segment_overdue)
         self.report: Callable[[], None] = lambda: None
         """Lets metaservers know what has changed before the next heartbeat is due."""
         self._is_running = False
@@ -129,7 +131,7 @@ class Storage(Part):
         self._is_running = True
         every = self._node.supervisor.every
         every(JOB_SECONDS, "disk_space", self.space.measure, is_vital=True)
-        every(CHECK_SECONDS, "write_watch", self.write_watch.check)
+        every(CHECK_SECONDS, "write_watch", self._check_writes)
 
     async def stop(self) -> None:
         if self.has_committer:
@@ -159,6 +161,25 @@ class Storage(Part):
         if self.has_committer and self.committer.failed is not None:
             return f"the message log failed: {self.committer.failed}"
         return ""
+
+    def awaits_segment(self, reason: Reason) -> bool:
+        """Whether sends that are refused for this reason wait instead, because the next segment is being created. After
+        STUCK_SECONDS they are rejected, so that producers use other broker groups."""
+        return reason.code == Code.NO_SEGMENT and not self._segment_watch.is_stuck
+
+    def _awaited_segment(self) -> int | None:
+        """The base of the segment behind the last one, if sends can't continue without it and there may be space for it."""
+        if self.has_committer and self.space.lacks_space().code == Code.NO_SEGMENT:
+            return self.log.gather.appended_end + self.log.gather.room_bytes
+        return None
+
+    def _segment_overdue(self) -> None:
+        self.report()
+        self.committer.resume_sends()
+
+    def _check_writes(self) -> None:
+        self.write_watch.check()
+        self._segment_watch.check()
 
     def _write_under_way(self) -> Hashable | None:
         if self.has_committer and (commit := self.committer.write_under_way) is not None:

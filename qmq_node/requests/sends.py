@@ -10,6 +10,7 @@ from qmq.protocol.codes import ResponseCode, SendResult
 from qmq.protocol.commands import SendFailure, encode_send_response
 from qmq.protocol.frames import Frame
 from qmq.protocol.raw import RawView
+from qmq.protocol.reasons import Reason
 from qmq.protocol.scan import BatchScanner, EntryLimits, Run
 from qmq_node.commits.committer import Committer
 from qmq_node.log.log import SegmentedLog
@@ -45,13 +46,15 @@ class SendCounters(RequestCounters):
 class Admission:
     """What decides whether messages are accepted."""
 
-    refuse_sends: Callable[[], str]
+    refuse_sends: Callable[[], Reason]
     """Why all sends are refused at the moment (read only, disk full); "" when they are accepted."""
     send_gate: SendGate
     """Which subjects' messages are refused though."""
     bytes_max: EntryLimits
     may_answer: Callable[[], bool] = lambda: True
     """Whether a send that every in-sync member has stored may be answered: enough members are in sync."""
+    awaits_segment: Callable[[Reason], bool] = lambda reason: False
+    """Whether sends that are refused for this reason wait instead, because the log's next segment is being created."""
 
 
 @dataclass(eq=False, repr=False)
@@ -77,6 +80,7 @@ class SendHandler(ABC):
         self._refuse_sends = admission.refuse_sends
         self._send_gate = admission.send_gate
         self._may_answer = admission.may_answer
+        self._awaits_segment = admission.awaits_segment
         self._scanner = BatchScanner(admission.bytes_max)
         self._waiting: dict[Connection, deque[Frame]] = {}
         """Sends that wait, by connection; those of a closed connection are dropped."""
@@ -99,14 +103,20 @@ class SendHandler(ABC):
         committer = self._committer
         return committer.is_replicated and committer.unconfirmed_bytes > UNCONFIRMED_BYTES_MAX
 
+    def _may_continue(self) -> bool:
+        """Whether sends that wait can be stored, or are refused."""
+        refused = self._refuse_sends()
+        return not self._awaits_segment(refused) and (bool(refused) or not self._is_over())
+
     def resume(self) -> None:
-        """Handle sends that wait, those of each connection in order, as far as the high watermark allows, or as sends are refused.
+        """Handle sends that wait, those of each connection in order, as far as the high watermark and the log's space allow, or as
+        sends are refused.
 
         To be called when either has changed.
         """
         waiting, left = self._waiting, RESUMED_PER_CONFIRMATION
         # Without anything unconfirmed no further call would come.
-        while waiting and (left > 0 or not self._committer.waiting) and (not self._is_over() or self._refuse_sends()):
+        while waiting and (left > 0 or not self._committer.waiting) and self._may_continue():
             connection, frames = next(iter(waiting.items()))
             frame = frames.popleft()
             left -= 1
@@ -133,8 +143,11 @@ class SendHandler(ABC):
             self._handle_now(connection, frame)
 
     def _handle_now(self, connection: Connection, frame: Frame) -> None:
-        runs, failures = self._scanner.scan(frame.buffer, frame.body_at, frame.body_at + len(frame.body))
         refused = self._refuse_sends()
+        if refused and self._awaits_segment(refused):
+            self._wait(connection, frame)
+            return
+        runs, failures = self._scanner.scan(frame.buffer, frame.body_at, frame.body_at + len(frame.body))
         if refused or self.is_busy():
             result = SendResult.STORE_ERROR if refused else SendResult.BROKER_BUSY
             for run in runs:

@@ -21,6 +21,7 @@ from qmq_node.commits.committer import Committer
 from qmq_node.log.checkpoint import CheckpointStore
 from qmq_node.log.log import SegmentedLog
 from qmq_node.replication.counters import ReplicationCounters
+from qmq_node.replication.group_time import GroupTime
 from qmq_node.replication.master.candidates import Candidates
 from qmq_node.replication.master.feed import Feed
 from qmq_node.replication.master.following_slaves import FollowRejected, FollowRules
@@ -78,6 +79,8 @@ class Leading:
     """Called every CHECK_SECONDS: what `master.send_refusal` returns may have changed."""
     database_responds: Callable[[], bool] = lambda: True
     """As `MembershipChanges` takes it."""
+    group_time: GroupTime | None = None
+    """As `CommitSource` takes it."""
     _checks: "asyncio.Task[None] | None" = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -96,7 +99,7 @@ class Leading:
         self.candidates = Candidates(follow_rules, self.counters, self.clock, self.on_newer_epoch)
         self._source = CommitSource(
             self.membership.epoch, self.membership.promotion_id, log, self._feed, self.clock, self.supervisor, self.counters,
-            lambda: self.master.value.high_watermark, self.copy_bytes_per_second,
+            lambda: self.master.value.high_watermark, self.copy_bytes_per_second, self.group_time,
         )  # fmt: skip
         self._holds = RetentionHolds()
         self._state_reads = StateReads(
@@ -192,7 +195,7 @@ class Leading:
         high_watermark = self.master.value.high_watermark
         return FollowResponse(
             FollowResult.ACCEPTED, "", number, keep_to.offset, keep_to.chain, self.log.begin, high_watermark, segments,
-            self.log_id,
+            self.log_id, sender.states_time,
         )  # fmt: skip
 
     async def read_copy(self, request: ReadCopyRequest) -> ReadCopyResponse:

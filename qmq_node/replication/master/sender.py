@@ -14,6 +14,7 @@ from qmq.supervisor import Supervisor
 from qmq_node.log.log import SegmentedLog
 from qmq_node.log.record import Position
 from qmq_node.replication.counters import ReplicationCounters
+from qmq_node.replication.group_time import GroupTime
 from qmq_node.replication.master.commit_batch import CommitBatch
 from qmq_node.replication.master.feed import Feed
 from qmq_node.replication.master.log_reader import read_batch
@@ -45,6 +46,8 @@ class CommitSource:
     high_watermark: Callable[[], int]
     copy_bytes_per_second: int
     """How fast a slave may catch up by reads of the disk: by so much more than what is written meanwhile. 0: no limit."""
+    group_time: GroupTime | None
+    """What is stated to slaves that request it; None: nothing."""
 
 
 class Sender:
@@ -73,6 +76,7 @@ class Sender:
         """Of the slave's data folder."""
         self.connection = connection
         self._source = source
+        self._group_time = source.group_time if request.requests_time else None
         self._window_bytes = min(request.window_bytes, WINDOW_BYTES_MAX)
         self._on_failed = on_failed
         self._sent = keep_to
@@ -100,6 +104,11 @@ class Sender:
         self._sent_at = source.clock.monotonic()
         self._stated_high_watermark = source.high_watermark()
         self.is_open = True
+
+    @property
+    def states_time(self) -> bool:
+        """Whether each frame states the time of the group."""
+        return self._group_time is not None
 
     @property
     def sent_end(self) -> int:
@@ -234,7 +243,9 @@ class Sender:
             segment_base,
             segment_bytes,
         )
-        body = commits_parts(head, batch.buffers, batch.index_entries) if batch is not None else commits_parts(head)
+        time = self._group_time.statement() if self._group_time is not None else None
+        buffers, index_entries = (batch.buffers, batch.index_entries) if batch is not None else ((), ())
+        body = commits_parts(head, buffers, index_entries, time)
         self.connection.push(request_header(Command.COMMITS, 0, sum(map(len, body)), flag=FLAG_ONE_WAY), *body)
 
     @property

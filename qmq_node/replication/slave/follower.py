@@ -24,6 +24,7 @@ from qmq.protocol.replication import (
     COMMITS_BYTES_MAX,
     Commits,
     FollowResponse,
+    TimedCommits,
 )
 from qmq.supervisor import Supervisor
 from qmq_node.commits.applying import Applying
@@ -31,6 +32,7 @@ from qmq_node.log.copied_log import CopiedCommits, CopyRejected
 from qmq_node.log.log import SegmentedLog
 from qmq_node.log.record import CommitHeader
 from qmq_node.process.job_thread import StartThread
+from qmq_node.replication.group_time import GroupTime
 from qmq_node.replication.rules.slave import CommitsRejected, Slave
 from qmq_node.replication.slave.apply_task import ApplyTask
 from qmq_node.replication.slave.confirmations import Confirmations, FollowerCounters
@@ -71,11 +73,15 @@ class Follower:
     _start_thread: StartThread
     _on_failed: Callable[[BaseException], None]
     """Called when the log takes no more, or a commit can't be applied: the node has to end."""
+    _group_time: GroupTime | None = None
+    """What the master is requested to state; None: nothing."""
     counters: FollowerCounters = field(default_factory=FollowerCounters)
     retries: FollowRetries = field(init=False)
     _slave: Slave | None = field(default=None, init=False)
     """None between sessions."""
     _caller: Caller | None = field(default=None, init=False)
+    _states_time: bool = field(default=False, init=False)
+    """Whether the master has agreed to state the time."""
     _early: deque[Frame] = field(default_factory=deque, init=False)
     """Frames that arrived together with the answer to FOLLOW."""
     _segment: tuple[int, int] | None = field(default=None, init=False)
@@ -92,7 +98,7 @@ class Follower:
         self._thread = CopyThread(self.copy.copied, self._start_thread, self._failed, self._synced)
         self.steps = CopySteps(self.copy, self._thread, self._copy_ended)
         self._confirmations = Confirmations(self._log, self._applying, self.counters)
-        self._joining = Joining(self._log, self._identity, self._applying, self.copy)
+        self._joining = Joining(self._log, self._identity, self._applying, self.copy, self._group_time is not None)
         self._apply = ApplyTask(self.copy, self._applying, self._high_watermark, self._applied, self._end)
 
     @property
@@ -193,6 +199,9 @@ class Follower:
         self._confirmations.begin(synced_end, await self._joining.crc_at(synced_end))
         self._segment = answer.segment_of(answer.keep_to)
         self._slave = self._joining.slave(answer)
+        self._states_time = answer.states_time
+        if self._group_time is not None:
+            self._group_time.session_began()
         self.copy.goal = max(self.copy.goal, answer.high_watermark)
         self._caller, self.problem = caller, ""
         self.counters.sessions += 1
@@ -215,9 +224,19 @@ class Follower:
         try:
             if frame.code != Command.COMMITS:
                 raise ProtocolError(f"the master sent command {frame.code} to a slave")
-            self._take(Commits.decode(frame.body))
+            if self._states_time:
+                self._take_timed(TimedCommits.decode(frame.body))
+            else:
+                self._take(Commits.decode(frame.body))
         except (ProtocolError, CommitsRejected) as error:
             self._reject(error)
+
+    def _take_timed(self, timed: TimedCommits) -> None:
+        """As `_take`, and the time of the group with them."""
+        assert self._group_time is not None
+        received_at = self._clock.monotonic()
+        self._take(timed.commits)
+        self._group_time.stated(timed.time, received_at)
 
     def _take(self, commits: Commits) -> None:
         """Have commits written. Raises ProtocolError or CommitsRejected for those that can't follow."""

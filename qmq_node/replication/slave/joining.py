@@ -32,6 +32,8 @@ class Joining:
     _identity: FollowerIdentity
     _applying: Applying
     _copy: SlaveCopy
+    _requests_time: bool
+    """Whether the master is requested to state the time of the group."""
 
     async def follow(self, caller: Caller) -> FollowResponse:
         """Return the answer of a master that accepts this slave.
@@ -54,6 +56,7 @@ class Joining:
             self._copy.state_offset,
             tuple(log.epochs)[-EPOCHS_MAX:],
             identity.incarnation,
+            requests_time=self._requests_time,
         )
         frame = await caller.call(Command.FOLLOW, request.encode(), timeout_s=FOLLOW_SECONDS)
         if frame.code != ResponseCode.SUCCESS:
@@ -66,6 +69,8 @@ class Joining:
             raise MustCopy(answer.reason)
         if answer.result is not FollowResult.ACCEPTED:
             raise ConnectionLost(f"the master does not accept this slave: {answer.result.name}: {answer.reason}")
+        if answer.states_time and not self._requests_time:
+            raise ProtocolError("FollowResponse.states_time: the master states times that were not requested")
         return answer
 
     async def check(self, answer: FollowResponse) -> None:

@@ -6,10 +6,11 @@ from uuid import UUID
 
 import pytest
 
+from console.management.commands.up import announce_delay_group
 from metaserver import domain, queries
 from metaserver.choices import GroupKind, GroupState, OperatorState
 from metaserver.errors import ChangeRefused, Conflict, NotFound, Stale
-from metaserver.models import BrokerGroup, Node
+from metaserver.models import AuditEntry, BrokerGroup, Node
 from metaserver.services import audit
 from metaserver.services import broker_groups as service
 from metaserver.services.changes import METASERVER
@@ -24,6 +25,19 @@ READ_ONLY, DRAINING, NORMAL = OperatorState.READ_ONLY, OperatorState.DRAINING, O
 
 def row(name: str = "g1") -> BrokerGroup:
     return BrokerGroup.objects.get(name=name)
+
+
+def test_the_delay_group_of_make_up_is_announced_with_a_minimum_of_one_and_then_left_as_it_is() -> None:
+    announce_delay_group(3)
+    (announced,) = BrokerGroup.objects.all()
+    assert (announced.name, announced.kind, announced.copies, announced.in_sync_min) == ("d1", GroupKind.DELAY, 3, 1)
+    assert {(entry.action, entry.actor) for entry in AuditEntry.objects.all()} == {
+        ("broker_group.announce", "system"),
+        ("broker_group.set_copies", "system"),
+    }
+    before = everything()
+    announce_delay_group(2)
+    assert everything() == before
 
 
 def decide(state: OperatorState, name: str = "g1", **options: Any) -> Any:

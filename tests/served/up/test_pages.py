@@ -100,8 +100,8 @@ def _documented_metrics() -> set[str]:
 
 
 def _metrics(up: Up, token: str) -> set[str]:
-    """Names that the console, the metaserver, a master, its slave and the delay node serve."""
-    ports = (up.base, up.base + 1, up.base + 4, up.base + 11, up.base + 8)
+    """Names that the console, the metaserver, and masters and slaves of a broker and a delay group serve."""
+    ports = (up.base, up.base + 1, up.base + 4, up.base + 11, up.base + 8, up.base + 26)
     names: set[str] = set()
     for port in ports:
         request = urllib.request.Request(

@@ -14,6 +14,7 @@ from broker_node.delivery import consumer_connections
 from broker_node.delivery.retry_writer import Moved
 from broker_node.storage.progress_log import PROGRESS_ENTRY_BYTES
 from qmq.node_admin import NodeAdmin, NodeRefused
+from qmq.protocol.codes import BrokerRequestType
 from qmq.protocol.commands import TagFilter
 from qmq.protocol.messages import Message
 from tests.sim.broker.admin import DEAD, RETRY, admin_of
@@ -716,3 +717,23 @@ async def test_odd_names_reach_their_pages(tmp_path: Path, subject: str, group: 
         assert (await group_trace(admin, 0, group, subject))["state"] == "waiting"
         assert (await admin.reset(subject, group, "latest"))["skipped"] == 1
         assert (await admin.stats(subject))["subjects"][0]["groups"][0]["group"] == group
+
+
+@pytest.mark.parametrize(
+    ("settings", "host"),
+    [
+        ({"admin_host": "0.0.0.0", "advertise_host": "broker1"}, "broker1"),
+        ({"admin_host": "::", "advertise_host": "fd00::1"}, "[fd00::1]"),
+        ({"admin_host": "", "advertise_host": "broker1"}, "broker1"),
+        ({"admin_host": "0.0.0.0"}, "127.0.0.1"),
+        ({"admin_host": "::1", "advertise_host": "broker1"}, "[::1]"),
+        ({"advertise_host": "broker1"}, "127.0.0.1"),
+    ],
+)
+async def test_a_node_registers_an_admin_address_that_can_be_connected_to(
+    tmp_path: Path, settings: dict[str, str], host: str
+) -> None:
+    async with running_broker(tmp_path, **settings) as broker:
+        address = broker.registration.request(BrokerRequestType.HEARTBEAT).admin_address
+        assert address == f"{host}:{broker.admin_address[1]}"
+        NodeAdmin(address, 1.0)

@@ -15,6 +15,10 @@ from broker_node.storage.actions import StartReason
 from qmq.errors import NoSpace
 from qmq.protocol.codes import Command, ResponseCode, SendResult
 from qmq.protocol.extensions import LeaveGroupRequest
+from qmq.protocol.reasons import Code
+from qmq_node.commits.write_watch import CHECK_SECONDS, STUCK_SECONDS
+from qmq_node.requests import sends
+from tests.sim.world.loop import running_loop
 from tests.support.disks.memory_disk import MemoryDisk
 from tests.support.drivers.in_process import Client, connected, message, running_broker
 from tests.support.waiting import eventually_async
@@ -182,3 +186,67 @@ async def test_without_any_space_acks_are_refused_and_the_broker_stays_and_start
         disk.capacity_bytes = 128 << 20
         await eventually_async(lambda: not broker.registration.refuse_sends(), 20)
         assert await client.ack(acked, acked) == ResponseCode.SUCCESS
+
+
+@pytest.mark.parametrize("at_once", [1, 200])
+async def test_sends_wait_for_the_next_segment_and_are_not_rejected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr(sends, "RESUMED_PER_CONFIRMATION", at_once)
+    disk, loop, created_at = MemoryDisk(), running_loop(), []
+
+    def slow(what: str, path: str) -> None:
+        if what == "create" and "/log/" in path:
+            loop.block(1.0)
+            created_at.append(loop.time())
+
+    disk.observe = slow
+    async with small_broker(tmp_path, disk) as broker, connected(broker) as client, connected(broker) as other:
+        disk.capacity_bytes = 64 << 20
+        await client.begin()
+        longest = 0.0
+
+        async def send_all(sender: Client, first: int) -> None:
+            nonlocal longest
+            for number in range(first, first + 400, 10):
+                began = loop.time()
+                batches = [[message(number + i, size=SIZE)] for i in range(10)]
+                answers = await asyncio.gather(*(sender.send(*batch) for batch in batches))
+                assert answers == [{}] * 10, "a send was rejected"
+                longest = max(longest, loop.time() - began)
+
+        before = len(created_at)
+        await asyncio.gather(send_all(client, 0), send_all(other, 1_000))
+        assert len(created_at) - before >= 3
+        assert 0.5 < longest < STUCK_SECONDS, "no send waited"
+        assert not broker.registration.refuse_sends()
+        assert broker.handlers.counters.send_failures.total() == 0
+        assert len(await all_of(client, "orders", "g")) == 800
+
+
+async def test_sends_wait_a_limited_time_for_a_segment_that_is_not_created(tmp_path: Path) -> None:
+    disk, loop, hold = MemoryDisk(), running_loop(), False
+
+    def hanging(what: str, path: str) -> None:
+        if hold and what == "create" and "/log/" in path:
+            loop.block(10.0)
+
+    disk.observe = hanging
+    async with small_broker(tmp_path, disk) as broker, connected(broker) as client:
+        disk.capacity_bytes = 64 << 20
+        assert not await client.send(message(0, size=SIZE))
+        await eventually_async(lambda: broker.log.gather.prepared_bytes > 0)
+        hold, stored = True, 1
+        while broker.storage.space.lacks_space().code != Code.NO_SEGMENT:
+            assert not await client.send(message(stored, size=SIZE))
+            stored += 1
+        began = loop.time()
+        answers = await asyncio.gather(*(client.send(message(stored + i, size=SIZE)) for i in range(5)))
+        assert STUCK_SECONDS - CHECK_SECONDS <= loop.time() - began <= STUCK_SECONDS + 2 * CHECK_SECONDS
+        remarks = {failure.remark for failures in answers for failure in failures.values()}
+        assert [len(failures) for failures in answers] == [1] * 5
+        assert all("the next segment is not created yet: " in remark for remark in remarks)
+        assert "the next segment is not created yet: " in broker.registration.refuse_sends(), "metaservers know"
+        hold = False
+        await eventually_async(lambda: not broker.registration.refuse_sends(), 20)
+        assert not await client.send(message(stored, size=SIZE))

@@ -14,12 +14,12 @@ import pytest
 from delay_node import checkpoint
 from delay_node.checkpoint import CHECKPOINT_NAME
 from delay_node.hour_reader import read_hour
-from delay_node.records import RecordKind, State
+from delay_node.records import RecordKind, State, ref_of
 from delay_node.store import DelayStore
 from qmq_node.log.append_file import AppendFile
 from qmq_node.log.handles import HandleCache
 from qmq_node.slices import run_to_end
-from tests.support.disks.memory_disk import MemoryDisk, SimulatedCrash
+from tests.support.disks.memory_disk import PAGE_BYTES, MemoryDisk, SimulatedCrash
 from tests.support.drivers.delay_driver import DelayDriver
 from tests.support.drivers.logs import drop_before
 from tests.support.promises import CaughtBy, Check
@@ -181,6 +181,41 @@ def test_f10_flipped_bits_of_schedule_files_are_said_and_never_delivered(part: i
             assert unreadable == 1, f"{path}: a flipped bit was not noticed"
         else:
             assert damaged == 1, f"{path}: a flipped bit was not noticed"
+
+
+@pytest.mark.parametrize("files", [".data", ".index", "/dispatch/"])
+def test_f10_an_unreadable_last_page_of_hour_files_stops_no_checkpoint_and_takes_only_what_was_in_it(
+    files: str,
+) -> None:
+    driver = run_until_crash(3, None, 400)
+    driver.commit()
+    driver.checkpoint()
+    before = {copy.ref: copy.decided for copy in driver.copies}
+    ends = {path: len(driver.disk.names[path].content) for path in driver.disk.names if files in path}
+    for path, end in ends.items():
+        assert end % PAGE_BYTES
+        driver.disk.break_pages(path, end - 1, end)
+    for _ in range(20):
+        driver.send("orders", 3)
+        if files == "/dispatch/":
+            driver.decide(RecordKind.CANCELLED, State.PENDING)
+    driver.commit()
+    driver.checkpoint()
+    store = driver._open(driver.disk.after_kill())
+    lost_count = damaged = 0
+    for hour in store.hours.values():
+        opened = run_to_end(read_hour(hour, hour.schedule.count, hour.dispatch.count, for_wheel=True))
+        damaged += opened.damaged
+        for number, state in enumerate(opened.states):
+            copy = driver.by_ref[ref_of(hour.number, number)]
+            (entry,) = store.bodies.read_now([copy.ref])
+            if entry.data is None:
+                lost_count += 1
+                assert copy.ref in before, f"{copy.message_id} came after the page was lost"
+            elif files != "/dispatch/" or copy.decided != before.get(copy.ref):
+                assert state == copy.decided
+    assert (damaged if files == "/dispatch/" else lost_count) > 0
+    assert not driver.disk.unreadable_pages
 
 
 def test_a_message_log_damaged_in_the_middle_keeps_the_numbers_of_the_others() -> None:

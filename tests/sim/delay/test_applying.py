@@ -102,3 +102,33 @@ async def test_a_checkpoint_of_a_slave_never_stands_within_a_commit(monkeypatch:
     await task
     assert len(set(made)) > 1, "one was made between commits"
     assert store.pending == len(master.copies) - 80
+
+
+async def test_a_slave_applies_no_more_than_checkpoints_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """T15: only a master's senders are answered busy; a slave would fill its memory."""
+    master = DelayDriver(MemoryDisk(), 5)
+    master.checkpoint = lambda: None  # type: ignore[method-assign]
+    for _ in range(40):
+        master.send("orders", 5)
+        master.commit()
+    disk = MemoryDisk()
+    store, report = open_store(
+        disk, ROOT, segment_bytes=32 * 1024, handles=HandleCache(disk), member=MemberOpening(0),
+        unwritten_bytes_max=10_000,
+    )  # fmt: skip
+    copied, applying = CopiedLog(store.log, epoch=1, is_copying=False), Applying(store.log, report.replay)
+    for commits in sent(master.store.log, random.Random(1)):
+        copied.complete(copied.write(commits))
+    checkpoints, most = DelayCheckpoints(store), 0
+    task = asyncio.create_task(applying.advance(store.log.synced_end))
+    while not task.done():
+        await asyncio.sleep(1.0)  # of virtual time
+        most = max(most, store.hours.unwritten_bytes)
+        draft = await run_in_slices(checkpoints.draft())
+        checkpoints.save(draft)
+        checkpoints.saved(draft)
+        applying.continue_applying()
+    await task
+    assert 10_000 < most < 20_000, "one commit more than the limit at most"
+    with judging(Check.APPLIED):
+        assert state_of(store) == state_of(master.store)

@@ -29,7 +29,7 @@ from qmq.protocol.delayed import (
 )
 from qmq.protocol.extensions import Refusal
 from qmq.protocol.frames import Frame
-from qmq.protocol.names import is_subject_refusal
+from qmq.protocol.names import SUBJECT_OVER_LIMIT, is_subject_refusal
 from qmq_node.log.commit import RECORD_HEAD_BYTES_MAX, SealedCommit
 from qmq_node.server.connection import Connection
 from qmq_node.server.server import FrameServer
@@ -53,6 +53,7 @@ class OddBroker:
         self.got: Counter[str] = Counter()
         self.order: list[str] = []
         self.refused: dict[str, SendResult] = {}
+        self.remark = "told to"
         self.unreadable: set[str] = set()
         self.code = ResponseCode.SUCCESS
         self.is_silent = False
@@ -75,7 +76,7 @@ class OddBroker:
         if self.code != ResponseCode.SUCCESS:
             connection.reply(frame, self.code)
             return
-        failures = [SendFailure(m, self.refused[m], "told to") for m in ids if m in self.refused]
+        failures = [SendFailure(m, self.refused[m], self.remark) for m in ids if m in self.refused]
         stored = [m for m in ids if m not in self.refused]
         self.got.update(stored)
         self.order += stored
@@ -161,6 +162,42 @@ async def test_what_passes_is_tried_again_and_can_be_cancelled_meanwhile(tmp_pat
         broker.refused = {}
         await eventually_async(lambda: system.delay.store.pending == 0)
         assert broker.got == {"m0": 1, "m1": 1, "m3": 1, "m4": 1}
+
+
+@pytest.mark.parametrize("is_subject", [False, True], ids=["full", "subject"])
+async def test_brokers_that_reject_everything_are_probed_with_one_message(tmp_path: Path, is_subject: bool) -> None:
+    async with odd(tmp_path) as (system, broker), connected(system.delay) as client:
+        broker.remark = SUBJECT_OVER_LIMIT if is_subject else "no space"
+        broker.refused = {f"m{i}": SendResult.STORE_ERROR for i in range(5_000)}
+        for begin in range(0, 5_000, 500):
+            assert not await client.send(*[delayed(i, now_ms(), f"s{i % 3}") for i in range(begin, begin + 500)])
+        counters = system.delay.store.counters
+        await eventually_async(lambda: counters.claimed > 0)
+        await asyncio.sleep(10)
+        claimed, records = counters.claimed, system.delay.store.log.gather.records_end
+        lanes = system.delay.serving.dispatcher.lanes
+        await asyncio.sleep(60)
+        tries = 3 * 60 if is_subject else 60 / lanes.breaker.backoff.longest
+        assert 0 < counters.claimed - claimed <= tries
+        assert system.delay.store.log.gather.records_end - records <= tries * 256
+        assert not broker.got
+
+        broker.refused = {}
+        began, claims = running_loop().time(), system.delay.serving.dispatcher.sender.counters.batches
+        await eventually_async(lambda: len(broker.got) == 5_000)
+        assert running_loop().time() - began <= lanes.breaker.backoff.longest + 1
+        assert system.delay.serving.dispatcher.sender.counters.batches - claims < 100, "batches again"
+        assert set(broker.got.values()) == {1}
+
+
+async def test_a_message_that_no_broker_stores_is_not_the_only_probe(tmp_path: Path) -> None:
+    async with odd(tmp_path) as (system, broker), connected(system.delay) as client:
+        broker.refused = {f"m{i}": SendResult.STORE_ERROR for i in range(100)}
+        await client.send(*[delayed(i, now_ms() - 100 + i, f"s{i % 2}") for i in range(100)])
+        await eventually_async(lambda: system.delay.serving.dispatcher.lanes.group("odd0").rejections > 2)
+        broker.refused = {"m0": SendResult.STORE_ERROR}
+        await eventually_async(lambda: set(broker.got) == {f"m{i}" for i in range(1, 100)}, 60)
+        assert system.delay.store.pending == 1
 
 
 async def test_what_may_have_arrived_is_sent_again_and_can_t_be_cancelled(tmp_path: Path) -> None:
@@ -276,8 +313,7 @@ async def test_messages_larger_than_a_segment_are_refused_alone_and_long_runs_be
         assert {failure.result for failure in failures.values()} == {SendResult.BLOCK}, "no retry can help"
         assert str(system.delay.store.log.gather.record_bytes_max - RECORD_HEAD_BYTES_MAX) in failures["m2"].remark
         assert system.delay.store.pending == 102
-        while await client.send(delayed(105, due, "a")):
-            """The next segment is not created yet."""
+        assert not await client.send(delayed(105, due, "a"))
         await system.delay.close()
         await system.start_delay(segment_bytes=1 << 20)
         assert system.delay.store.pending == 103

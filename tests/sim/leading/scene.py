@@ -13,7 +13,7 @@ from qmq.net.node_secret import NodeSecret
 from qmq.protocol.codes import Command, FollowResult, FollowState
 from qmq.protocol.frames import FLAG_ONE_WAY, Frame, encode_request
 from qmq.protocol.group_memberships import MembershipResult
-from qmq.protocol.replication import Commits, Confirm, FollowRequest, FollowResponse
+from qmq.protocol.replication import Commits, Confirm, FollowRequest, FollowResponse, StatedTime, TimedCommits
 from qmq.supervisor import Job, Supervisor
 from qmq_node.commits.committer import Committer
 from qmq_node.log.checkpoint import CheckpointStore
@@ -109,6 +109,8 @@ class ScriptedSlave:
         self.confirmed_ends: list[int] = []
         self.heads: list[Commits] = []
         """The frames of this session."""
+        self.times: list[StatedTime] = []
+        """The times of this session, with each frame one, if the master has agreed on that."""
         self.answer: FollowResponse | None = None
         self.caller: Caller | None = None
         self.is_stalled = False
@@ -116,7 +118,7 @@ class ScriptedSlave:
         self.sync_seconds = 0.002
         self.state = FollowState.FOLLOWING
         self.secret = scene.secret
-        self._early: list[Commits] = []
+        self._early: list[Frame] = []
         """Frames that arrived together with the answer."""
         self._syncing: asyncio.TimerHandle | None = None
 
@@ -173,6 +175,7 @@ class ScriptedSlave:
         # Frames behind the answer may arrive with it.
         self.answer, self._early = None, []
         self.heads.clear()
+        self.times.clear()
         caller, request = await self.connect(), self.request(**changes)
         try:
             await prove(caller, self.secret, SlaveClaim.of(request))
@@ -191,8 +194,8 @@ class ScriptedSlave:
         self.answer = answer
         self._truncate(answer)
         held, self._early = self._early, []
-        for commits in held:
-            self._take(commits)
+        for frame in held:
+            self._received(frame)
         self._sync_soon()
         return answer
 
@@ -205,11 +208,14 @@ class ScriptedSlave:
     def _received(self, frame: Frame) -> None:
         assert frame.code == Command.COMMITS
         assert frame.flag == FLAG_ONE_WAY
-        commits = Commits.decode(frame.body)
         if self.answer is None:
-            self._early = [*self._early, commits]
+            self._early = [*self._early, frame]
+        elif self.answer.states_time:
+            timed = TimedCommits.decode(frame.body)
+            self.times.append(timed.time)
+            self._take(timed.commits)
         else:
-            self._take(commits)
+            self._take(Commits.decode(frame.body))
 
     def _take(self, commits: Commits) -> None:
         assert self.answer is not None

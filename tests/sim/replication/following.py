@@ -12,13 +12,14 @@ from qmq.errors import LogError
 from qmq.net.node_secret import NodeSecret
 from qmq.protocol.codes import Command, FollowResult, ResponseCode
 from qmq.protocol.frames import FLAG_ONE_WAY, Frame, encode_request
-from qmq.protocol.replication import Commits, Confirm, FollowRequest, FollowResponse
+from qmq.protocol.replication import Commits, Confirm, FollowRequest, FollowResponse, StatedTime, TimedCommits
 from qmq.supervisor import Supervisor
 from qmq_node.commits.applying import Applying
 from qmq_node.log.copied_log import CopiedCommits
 from qmq_node.log.log import SegmentedLog
 from qmq_node.log.record import HEADER_BYTES, iter_records
 from qmq_node.log.replay import Replay
+from qmq_node.replication.group_time import GroupTime
 from qmq_node.replication.rules.roles import Copying
 from qmq_node.replication.slave.follow_outcomes import (
     FollowerIdentity,
@@ -57,6 +58,8 @@ class ScriptedMaster:
         self.on_confirm: Callable[[], None] = lambda: None
         self.connection: Connection | None = None
         self.session = 0
+        self.time: StatedTime | None = None
+        """What is stated in each frame; None: nothing, as by a master that has no such time, or does not know of it."""
         self._sessions = count(100)
         self.answer: Callable[[FollowRequest, FollowResponse], FollowResponse] = lambda request, answer: answer
         self.auth = ConnectionAuth(SECRET, check=lambda connection, purpose: "")
@@ -81,8 +84,9 @@ class ScriptedMaster:
         keep_to = min(request.end, self.log.written_end)
         segments = tuple((info.base, info.bytes) for info in self.log.stored.segments())
         answer = FollowResponse(
-            FollowResult.ACCEPTED, "", self.session, keep_to, self.crc_at(keep_to), 0, self.log.written_end, segments
-        )
+            FollowResult.ACCEPTED, "", self.session, keep_to, self.crc_at(keep_to), 0, self.log.written_end, segments,
+            states_time=request.requests_time and self.time is not None,
+        )  # fmt: skip
         connection.reply(frame, ResponseCode.SUCCESS, self.answer(request, answer).encode())
 
     def crc_at(self, end: int) -> int:
@@ -101,7 +105,7 @@ class ScriptedMaster:
         self.push(Commits(self.session, EPOCH, PROMOTION, high_watermark, 0, offset, 0, 0, b"", b""))
 
     def push(self, commits: Commits) -> None:
-        self.push_body(commits.encode())
+        self.push_body(commits.encode() if self.time is None else TimedCommits(self.time, commits).encode())
 
     def push_body(self, body: bytes, command: Command = Command.COMMITS) -> None:
         """Send a frame with any body."""
@@ -133,7 +137,13 @@ class Payloads(Replay):
 class Slave:
     """A follower with its log."""
 
-    def __init__(self, master: ScriptedMaster, log: SegmentedLog, copying: Copying | None = None) -> None:
+    def __init__(
+        self,
+        master: ScriptedMaster,
+        log: SegmentedLog,
+        copying: Copying | None = None,
+        group_time: GroupTime | None = None,
+    ) -> None:
         self.log = log
         self.store = Payloads()
         self.failures: list[BaseException] = []
@@ -150,6 +160,7 @@ class Slave:
             self.supervisor,
             machine().start_thread,
             self.failures.append,
+            group_time,
         )
         self.task = asyncio.create_task(self.follower.run(master.address))
 
@@ -166,11 +177,16 @@ class Slave:
 
 @asynccontextmanager
 async def following(
-    master: ScriptedMaster, log: SegmentedLog | None = None, *, waits: bool = True, copying: Copying | None = None
+    master: ScriptedMaster,
+    log: SegmentedLog | None = None,
+    *,
+    waits: bool = True,
+    copying: Copying | None = None,
+    group_time: GroupTime | None = None,
 ) -> AsyncIterator[Slave]:
     """A slave that has sent FOLLOW, and if it `waits`, is in a session."""
     await master.server.start()
-    slave = Slave(master, log or opened_copy(MemoryDisk())[0], copying)
+    slave = Slave(master, log or opened_copy(MemoryDisk())[0], copying, group_time)
     try:
         if waits:
             await eventually_async(lambda: bool(master.confirmed))

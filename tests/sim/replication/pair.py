@@ -112,7 +112,7 @@ class Members:
         kind: tuple[type[Node], type[NodeOptions]] = BROKERS,
         **settings: Any,
     ) -> None:
-        self._cluster = cluster
+        self.cluster = cluster
         self._kind = kind
         self._settings = {**SMALL, **settings}
         self.membership = Row(NAMES[:count], in_sync_min)
@@ -147,7 +147,7 @@ class Members:
             client.resign = self.membership.resign  # type: ignore[method-assign]
             return node
 
-        return Host(self._cluster, name, port, make)
+        return Host(self.cluster, name, port, make)
 
     def broker(self, name: str) -> Broker:
         """The broker as it runs now."""

@@ -12,27 +12,16 @@ from qmq import Backoff, Consumer, Delivery, Limits, Producer, Timeouts
 from qmq.net.caller import Caller
 from qmq.net.failure_log import BRIEF_SECONDS
 from qmq.protocol.codes import Command
+from tests.sim.replication.failures import FAILURES, address_of, fail
 from tests.sim.replication.groups import Group, cluster_of
-from tests.sim.world.cluster import Cluster, Host
+from tests.sim.world.cluster import Cluster
 from tests.sim.world.loop import running_loop
 from tests.sim.world.network import TEST_HOST
 from tests.support.waiting import eventually_async
 
 BATCH = 3
-FAILURES = ["killed", "hangs", "without power"]
 ROUTE_SECONDS = 0.2
 """Within so long of the start of service of the new master, clients use it: the push of a route, and a few round trips."""
-
-
-def fail(host: Host, failure: str) -> None:
-    """Let a node fail. One that hangs accepts connections and answers nothing; one without power answers no packet."""
-    if failure == "killed":
-        host.kill()
-    elif failure == "hangs":
-        assert host.process is not None
-        host.process.pause()
-    else:
-        host.cut_power()
 
 
 @asynccontextmanager
@@ -46,10 +35,6 @@ async def failed_over(group: Group) -> float:
     """Wait until another member serves, and return the time of the loop."""
     await group.serves("g1-b", "g1-c")
     return running_loop().now
-
-
-def address_of(host: Host) -> str:
-    return f"127.0.0.1:{host.port}"
 
 
 @pytest.mark.parametrize("failure", FAILURES)

@@ -1,5 +1,6 @@
 """Delay nodes of one group that follow and are promoted by a membership that the test sets."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -112,3 +113,25 @@ async def test_an_hour_ends_on_all_members_and_begins_again_at_number_0() -> Non
         await group.promote("g1-b")
         store = delay_node(group, "g1-b").store
         assert (store.hours[number].schedule.count, store.pending) == (1, 1)
+
+
+async def test_a_lookup_shows_a_cancel_once_all_members_have_it() -> None:
+    """T8: in memory it is decided at once, and a failover would undo what was shown."""
+    async with members(running_loop(), kind=DELAY_NODES) as group:
+        await group.promote("g1-a")
+        await in_sync(group, "g1-a", "g1-b")
+        due = now_ms() + 3 * HOUR
+        async with client_of(delay_node(group, "g1-a")) as client:
+            assert await client.send(delayed(1, due)) == {}
+            group.cluster.network.cut("g1-a", "g1-b")
+            target = DelayedTarget("m1", "orders", due)
+            cancel = asyncio.create_task(client.change(Operation.CANCEL, target))
+            await asyncio.sleep(0.1)
+            found = asyncio.create_task(client.find("m1"))
+            listed = asyncio.create_task(client.listed(ListDelayedRequest("orders", 0, 1 << 47)))
+            await asyncio.sleep(1.0)
+            assert not any(task.done() for task in (cancel, found, listed))
+            group.cluster.network.heal()
+            assert (await cancel)[0].outcome is Outcome.DONE
+            assert [item.state for item in (await found).items] == ["cancelled"]
+            assert not (await listed).items

@@ -60,9 +60,10 @@ class Peer:
         if state == 1 and values.get("boot_id"):
             # It serves, and may have to be the master of slaves.
             values.setdefault("incarnation", "0123456789abcdef")
-        master = Role.DELAY_MASTER if kind == "delay" else Role.MASTER
+        role = Role.DELAY_MASTER if kind == "delay" else Role.MASTER
+        role = SLAVE_ROLES[role] if state == 4 else role
         request = NodeRegisterRequest(
-            request_type, group, node_id or f"{group}-a", kind, SLAVE_ROLES[master] if state == 4 else master, f"10.0.0.1:{port}", "", state, epoch, log_end, 0, "1",
+            request_type, group, node_id or f"{group}-a", kind, role, f"10.0.0.1:{port}", "", state, epoch, log_end, 0, "1",
             **values,
         )  # fmt: skip
         frame = await self.caller.call(Command.NODE_REGISTER, request.encode(), timeout_s=20)

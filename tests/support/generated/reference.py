@@ -22,6 +22,7 @@ from qmq.options import flag_of, variable_of
 from qmq.protocol import codes, kinds, structures
 from qmq.protocol.codes import Command
 from qmq.protocol.extensions import Refusal
+from qmq.protocol.replication import TimedCommits
 from qmq.protocol.structures import Structure
 from tests.support.generated import error_codes
 from tests.support.generated.command_table import COMMANDS, reachable
@@ -281,7 +282,9 @@ def _linked(kind: type[Structure]) -> str:
 
 def _wire_structures() -> str:
     lines: list[str] = []
-    for kind in reachable((Refusal, *(kind for info in COMMANDS.values() for kind in (info.request, info.response)))):
+    for kind in reachable(
+        (Refusal, *(kind for info in COMMANDS.values() for kind in (info.request, info.response)), TimedCommits)
+    ):
         rows = [_wire_row(field) for field in structures.fields_of(kind)]
         lines += [f"### {kind.__name__}", "", *_described(kind.__doc__).splitlines(), ""]
         for entries, head in ((True, "| Map key | Value | When missing |"), (False, "| Field | Kind | |")):

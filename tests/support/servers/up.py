@@ -14,7 +14,7 @@ from tests.support.servers.ports import free_ports
 from tests.support.servers.processes import PROJECT
 from tests.support.waiting import eventually
 
-PORTS = 24
+PORTS = 31
 """That it takes, in a row."""
 STOP_SECONDS = 40.0
 ANSWER_SECONDS = 30.0

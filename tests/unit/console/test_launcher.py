@@ -13,7 +13,7 @@ from django.core.management import CommandError
 from console.jobs import jobs
 from console.launcher import child
 from console.launcher.child import CRASHES_MAX, NODE_PAUSE_SECONDS, Child, GaveUp
-from console.launcher.programs import Ports, Program, programs
+from console.launcher.programs import GROUPS, Ports, Program, programs
 from console.launcher.system import Launcher, stop_in_stages
 from console.management.commands.up import Command
 from console.management.passwords import command
@@ -24,8 +24,7 @@ from tests.support.waiting import eventually, eventually_async
 
 PASSWORD = "a password of Redis"
 WITHOUT_ANALYTICS = [
-    "redis", "meta", "g1-a", "g1-b", "g2-a", "g2-b", "d1-a", "console", "collector", "worker", "outbox",
-    "beat",
+    "redis", "meta", "g1-a", "g1-b", "g2-a", "g2-b", "d1-a", "d1-b", "console", "collector", "worker", "outbox", "beat",
 ]  # fmt: skip
 
 
@@ -75,22 +74,24 @@ def test_another_redis_is_used_as_it_is(monkeypatch: Any, tmp_path: Path) -> Non
     assert not (tmp_path / "data/redis_password").exists()
 
 
-def test_broker_groups_have_as_many_members_as_they_are_to_have() -> None:
-    assert Ports.choose(None, {"g1": 3, "g2": 1}).brokers == {
+def test_groups_have_as_many_members_as_they_are_to_have() -> None:
+    assert Ports.choose(None, {"g1": 3, "g2": 1, "d1": 1}).nodes == {
         "g1-a": (20881, 20981, 20882),
-        "g2-a": (20883, 20983, 20884),
         "g1-b": (20887, 20987, 20888),
         "g1-c": (20891, 20991, 20892),
+        "g2-a": (20883, 20983, 20884),
+        "d1-a": (20885, 20985, 20886),
     }
-    by_default = [*Ports.choose(None, {"g1": 3, "g2": 3}).named().values()]
+    three = dict.fromkeys(GROUPS, 3)
+    by_default = [*Ports.choose(None, three).named().values()]
     assert len(set(by_default)) == len(by_default) == PORTS, "all different"
-    every = Ports.choose(9000, {"g1": 3, "g2": 3})
+    every = Ports.choose(9000, three)
     used = [*every.named().values()]
     assert sorted(used) == list(range(9000, 9000 + PORTS)), "all different, in a row"
     assert option(started()["meta"], "--copies") == "2"
     slave = started()["g1-b"]
     assert option(slave, "--sync-port") == "9020"
-    assert "--sync-port" not in started()["d1-a"].command
+    assert option(started()["d1-b"], "--sync-port") == "9027"
     assert (slave.ready_url, slave.other_ready_urls) == (
         "http://127.0.0.1:9011/readyz",
         ("http://127.0.0.1:9004/readyz",),
@@ -204,8 +205,10 @@ async def test_any_other_process_that_keeps_ending_stops_the_system() -> None:
         await watched(Program("console", ENDS, ""), 100)
 
 
-def test_nodes_are_the_brokers_and_the_delay_node() -> None:
-    assert [name for name, program in started().items() if program.is_node] == ["g1-a", "g1-b", "g2-a", "g2-b", "d1-a"]
+def test_nodes_are_the_brokers_and_the_delay_nodes() -> None:
+    assert [name for name, program in started().items() if program.is_node] == [
+        "g1-a", "g1-b", "g2-a", "g2-b", "d1-a", "d1-b",
+    ]  # fmt: skip
 
 
 def test_the_groups_of_up_need_no_approval() -> None:
@@ -220,7 +223,7 @@ def test_programs_stop_in_stages(monkeypatch: Any) -> None:
     assert stages == {
         3: ["redis", "meta"],
         2: ["g1-a", "g1-b", "g2-a", "g2-b"],
-        1: ["d1-a", "console", "collector", "worker", "outbox", "analytics", "beat"],
+        1: ["d1-a", "d1-b", "console", "collector", "worker", "outbox", "analytics", "beat"],
     }
 
 

@@ -1,5 +1,6 @@
 """Formats: records of the log, schedule and dispatch entries, files that grow."""
 
+import errno
 import random
 from pathlib import Path
 
@@ -30,7 +31,7 @@ from qmq_node.log.append_file import AppendFile
 from qmq_node.log.disk import SystemDisk
 from qmq_node.log.handles import HandleCache
 from qmq_node.slices import run_to_end
-from tests.support.disks.memory_disk import MemoryDisk
+from tests.support.disks.memory_disk import PAGE_BYTES, MemoryDisk
 from tests.support.drivers.delay_driver import DelayDriver
 from tests.support.drivers.wire import decode_entries
 
@@ -156,6 +157,45 @@ def test_a_file_that_grows_reads_the_same_before_during_and_after_a_write(
     file.written()
     again = AppendFile(HandleCache(disk), lambda: str(tmp_path / "file"), file.written_end)
     assert again.read(0, len(expected)) == expected
+
+
+@pytest.mark.parametrize(("bad", "stale"), [(0, 0), (0, 3 * PAGE_BYTES), (1, 3 * PAGE_BYTES)])
+def test_an_unreadable_page_that_a_file_ends_in_is_written_whole(
+    bad: int, stale: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The page where it ended, or the one where it ends, which a process before a crash wrote."""
+    disk = MemoryDisk()
+    first, second = b"a" * (PAGE_BYTES // 2), b"b" * PAGE_BYTES
+    disk.create("file", 0).pwritev([first + b"s" * stale], 0)
+    file = AppendFile(HandleCache(disk), lambda: "file", len(first))
+    file.append(second)
+    file.take()
+    disk.break_pages("file", bad * PAGE_BYTES, bad * PAGE_BYTES + 1)
+    file.write()
+    file.written()
+    is_lost = bad == 0
+    assert file.read(0, file.end) == (bytes(len(first)) if is_lost else first) + second
+    assert (f"file: bytes [0, {len(first)}) can't be read and are lost" in caplog.text) is is_lost
+    file.append(second)
+    file.take()
+    file.write()
+    file.written()
+    assert file.read(len(first), file.end) == 2 * second
+
+
+def test_a_write_that_fails_for_another_reason_changes_nothing_and_can_be_tried_again() -> None:
+    disk = MemoryDisk()
+    file = AppendFile(HandleCache(disk), lambda: "file")
+    for part in (b"first", b"second"):
+        file.append(part)
+        file.take()
+        disk.fail = lambda what, path: OSError(errno.EIO, "bad", path) if what == "write" else None
+        with pytest.raises(OSError, match="bad"):
+            file.write()
+        disk.fail = None
+        file.write()
+        file.written()
+    assert file.read(0, file.end) == b"firstsecond"
 
 
 def test_what_waits_to_be_written_is_not_moved_to_larger_and_larger_rooms(

@@ -66,9 +66,10 @@ class Groups:
         self.promotions.check(self.clock.monotonic())
 
     def send(self, name: str, node: str, **values: object) -> None:
-        is_master = self.directory.groups[name].membership.master == f"{name}-{node}"
+        group = self.directory.groups[name].group
+        is_master = group.membership.master == f"{name}-{node}"
         request = NodeRegisterRequest(
-            HEARTBEAT, name, f"{name}-{node}", self.directory.groups[name].group.kind, 0, f"10.0.0.{ord(node)}:1", "", 1 if is_master else 4, 3, 5000, 1, "1",
+            HEARTBEAT, name, f"{name}-{node}", group.kind, 0, f"10.0.0.{ord(node)}:1", "", 1 if is_master else 4, 3, 5000, 1, "1",
             boot_id=node, promotion_id="p3", log_epoch=3, replica_role=MASTER if is_master else IN_SYNC,
             master_silent_ms=-1 if is_master else 10,
         )  # fmt: skip

@@ -12,6 +12,7 @@ from metaserver.memory import fitness, live_groups
 from metaserver.models import BrokerGroup
 from metaserver.options import MetaOptions
 from qmq import Consumer, Timeouts
+from qmq.client.delay_groups import REPEAT_SECONDS
 from qmq.client.message import CAUSE_CHARS_MAX
 from qmq.protocol.group_memberships import MEMBERS_MAX
 from qmq.protocol.limited_kinds import NAME_CHARS_MAX
@@ -47,6 +48,8 @@ def _doubling(first: float, last: float) -> str:
         ("retention", f"{BROKER.retention_hours:g} h"),
         ("unacknowledged messages", f"{BROKER.consumer_in_flight_max:,}"),
         ("time in which a send", f"{Timeouts().delivery:g} s"),
+        ("sends that wait for the next segment", f"{STUCK_SECONDS:g} s"),
+        ("repeated lookups and changes", f"{REPEAT_SECONDS:g} s"),
         ("lease of a node", f"{live_groups.LEASE_SECONDS:g} s"),
         ("heartbeats of a master", f"{live_groups.EXPIRY_SECONDS:g} s"),
         ("the same, until", f"{live_groups.offline_seconds(MEMBERS_MAX):g} s"),
@@ -75,7 +78,7 @@ def test_the_page_of_limits_has_the_limit_of_the_code(row: str, value: str) -> N
     [
         ("README.md", f"one that fails {ATTEMPTS_MAX} times"),
         ("README.md", f"Messages are kept for {BROKER.retention_hours:g} hours by default"),
-        ("README.md", f"in-sync members of a broker group (one to {WORDS[MEMBERS_MAX]})"),
+        ("README.md", f"in-sync members of a broker or delay group (one to {WORDS[MEMBERS_MAX]})"),
         ("docs/client.md", f"After {ATTEMPTS_MAX} attempts"),
         ("docs/client.md", f"again {BROKER.retry_delay_seconds:g} seconds later"),
         ("docs/client.md", f"until retention deletes it, {BROKER.retention_hours:g} hours by default"),

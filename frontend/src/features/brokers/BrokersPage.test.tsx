@@ -95,6 +95,22 @@ test("a node that goes away is seen going and coming back, and its numbers are u
   expect(row?.querySelector("[data-cell=nodes]")).toHaveTextContent("1 of 1");
 });
 
+test("the master of a delay group has rates, and a slave, which delivers nothing, has none", async () => {
+  answer({
+    "GET /api/v1/me/": ME,
+    "GET /api/v1/broker-groups/": page(brokerGroup("g1", { kind: "delay", nodes: [] })),
+  });
+  await mount(BrokersPage, "/brokers");
+  const group = await card();
+  const node = { kind: "delay", pending: 7, delivered_per_second: 2 };
+  const slave = { kind: "delay", is_master: false, state: null, pending: null, delivered_per_second: null };
+  snapshot({ ...AT_WORK, nodes: { "g1-a": liveNode("g1-a", "g1", node), "g1-b": liveNode("g1-b", "g1", slave) } });
+  const rates = (id: string) =>
+    [...group.querySelectorAll(`[data-node=${id}] [data-rate]`)].map((rate) => rate.getAttribute("data-rate"));
+  expect(rates("g1-a")).toEqual(["delivered_per_second", "pending"]);
+  expect(rates("g1-b")).toEqual([]);
+});
+
 test("why a node accepts no sends is shown in the language of the page", async () => {
   answer({ "GET /api/v1/me/": ME, "GET /api/v1/broker-groups/": page(brokerGroup("g1")) });
   await mount(BrokersPage, "/brokers");
@@ -165,7 +181,8 @@ test("each broker group has its copies in sync, with a warning when some are mis
       brokerGroup("g1", two),
       brokerGroup("g2", { ...two, in_sync: ["a"], in_sync_min: 1 }),
       brokerGroup("g3", { ...two, in_sync: ["a"] }),
-      brokerGroup("d1", { kind: "delay" }),
+      brokerGroup("g4", { members: [], in_sync: [] }),
+      brokerGroup("d1", { ...two, kind: "delay", in_sync: ["a"] }),
     ),
   });
   await mount(BrokersPage, "/brokers");
@@ -181,5 +198,6 @@ test("each broker group has its copies in sync, with a warning when some are mis
   expect((await cell("g1")).querySelector("[data-copies]")).toHaveAttribute("data-copies", "complete");
   expect(await cell("g2")).toHaveTextContent("1 of 2 · copies missing");
   expect(await cell("g3")).toHaveTextContent("1 of 2 · below minimum");
-  expect(await cell("d1")).toHaveTextContent("—");
+  expect(await cell("g4")).toHaveTextContent("—");
+  expect(await cell("d1")).toHaveTextContent("1 of 2 · below minimum");
 });

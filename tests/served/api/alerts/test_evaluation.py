@@ -264,10 +264,16 @@ def test_the_state_of_broker_groups():
     assert states() == [("g1", "resolved")]
 
 
-def store_members(*, master: str = "master", slave: str = "in_sync", in_sync: tuple[str, ...] = ("a", "b")) -> None:
+def store_members(
+    of: GroupKind = GroupKind.BROKER,
+    *,
+    master: str = "master",
+    slave: str = "in_sync",
+    in_sync: tuple[str, ...] = ("a", "b"),
+) -> None:
     """A group that should have three copies, and has two members with these roles."""
     row = Membership("g1", ("a", "b"), "a", in_sync, 3, 9, "00000000-0000-4000-8000-000000000003")
-    group = domain.BrokerGroup(GroupKind.BROKER, GroupState.READ_WRITE, replace(row, copies=3))
+    group = domain.BrokerGroup(of, GroupState.READ_WRITE, replace(row, copies=3))
     BrokerGroup.objects.all().delete()
     broker_groups.save_group(group, actor=ACTOR, reason="test")
     for node_id, role in (("a", master), ("b", slave)):
@@ -276,6 +282,7 @@ def store_members(*, master: str = "master", slave: str = "in_sync", in_sync: tu
         Node.objects.filter(node_id=node_id).update(leased_at=at(0))
 
 
+@pytest.mark.parametrize("of", GroupKind)
 @pytest.mark.parametrize(
     ("kind", "threshold", "bad", "target"),
     [
@@ -285,17 +292,17 @@ def store_members(*, master: str = "master", slave: str = "in_sync", in_sync: tu
         ("replication", 0, {"slave": "failed"}, "b"),
     ],
 )
-def test_members_of_broker_groups(kind: str, threshold: int, bad: dict[str, Any], target: str) -> None:
+def test_members_of_broker_groups(kind: str, threshold: int, bad: dict[str, Any], target: str, of: GroupKind) -> None:
     rule(kind=kind, threshold=threshold, clear_threshold=threshold)
-    store_members()
+    store_members(of)
     evaluate(None, at(0))
     assert states() == []
     Node.objects.all().delete()
-    store_members(**bad)
+    store_members(of, **bad)
     evaluate(None, at(1))
     assert states() == [(target, "firing")]
     Node.objects.all().delete()
-    store_members()
+    store_members(of)
     evaluate(None, at(2))
     assert states() == [(target, "resolved")]
 

@@ -25,8 +25,9 @@ django.setup()
 from console.launcher.programs import Ports
 from console.launcher.system import Launcher
 from tests.support.servers.ports import free_ports
+from tests.support.servers.up import PORTS
 with tempfile.TemporaryDirectory() as folder:
-    Launcher(folder, Ports.choose(free_ports(18))).check()
+    Launcher(folder, Ports.choose(free_ports(PORTS))).check()
 """
 
 

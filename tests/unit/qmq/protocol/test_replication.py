@@ -31,9 +31,12 @@ from qmq.protocol.replication import (
     FollowRequest,
     FollowResponse,
     ReadCopyResponse,
+    StatedTime,
+    TimedCommits,
     commits_parts,
 )
 from qmq.protocol.structures import Structure, fields_of
+from qmq.protocol.values import TIME_MS_MAX
 from qmq_node.log.epochs import EpochChain
 from qmq_node.log.record import COMMIT_BODY_BYTES_MAX, HEADER_BYTES
 from tests.support.servers.processes import PROJECT
@@ -211,6 +214,40 @@ def test_index_entries_that_a_slave_would_reject_are_left_out() -> None:
     over = head.encode() + (32).to_bytes(4, "big") + bytes(32) + largest
     with pytest.raises(ProtocolError, match=r"^Commits\.index_entries: 32 bytes for 67108928 bytes of commits"):
         Commits.decode(over)
+
+
+# --- times ---------------------------------------------------------------------------------------------------------
+
+
+def test_timed_commits_begin_with_the_time_and_are_not_copied() -> None:
+    time, buffer = StatedTime(1_600_000_000_000, 86_400_000_000), memoryview(bytearray(b"two whole commits"))
+    head, *parts = commits_parts(HEAD, [buffer], (), time)
+    assert parts == [buffer]
+    assert parts[0] is buffer
+    body = b"".join([head, *parts])
+    assert body == (1_600_000_000_000).to_bytes(8, "big") + (86_400_000_000).to_bytes(8, "big") + BODIES["commits"]
+    assert TimedCommits.decode(body) == TimedCommits(time, COMMITS)
+    assert TimedCommits(time, COMMITS).encode() == body
+    for end in range(len(body) - len(buffer)):
+        with pytest.raises(ProtocolError, match=r"^TimedCommits\.(time: StatedTime|commits: Commits)\."):
+            TimedCommits.decode(body[:end])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "legal"),
+    [
+        ("time_ms", -1, f"1 to {TIME_MS_MAX}"), ("time_ms", 0, f"1 to {TIME_MS_MAX}"),
+        ("time_ms", TIME_MS_MAX + 1, f"1 to {TIME_MS_MAX}"), ("time_ms", 2**63 - 1, f"1 to {TIME_MS_MAX}"),
+        ("monotonic_us", -1, "0 or more"), ("monotonic_us", -(2**63), "0 or more"),
+    ],
+)  # fmt: skip
+def test_a_time_out_of_its_range_is_rejected(name: str, value: int, legal: str) -> None:
+    numbers = {"time_ms": 1, "monotonic_us": 0} | {name: value}
+    body = b"".join(number.to_bytes(8, "big", signed=True) for number in numbers.values()) + BODIES["heartbeat"]
+    with pytest.raises(ProtocolError, match=rf"^TimedCommits\.time: StatedTime\.{name}: {value}; must be {legal}"):
+        TimedCommits.decode(body)
+    with pytest.raises(LocalProtocolError, match=rf"{value}: must be {legal}"):
+        commits_parts(HEAD, time=StatedTime(**numbers))
 
 
 # --- cut ------------------------------------------------------------------------------------------------------------

@@ -19,10 +19,19 @@ from qmq.protocol.extensions import Refusal
 from qmq.protocol.group_memberships import GroupMembership
 from qmq.protocol.messages import Message, encode_raw
 from qmq.protocol.primitives import encode_strmap
-from qmq.protocol.replication import Commits, FollowRequest, FollowResponse, ReadCopyRequest, ReadCopyResponse
+from qmq.protocol.replication import (
+    Commits,
+    FollowRequest,
+    FollowResponse,
+    ReadCopyRequest,
+    ReadCopyResponse,
+    TimedCommits,
+)
 from tests.support.generated.command_table import COMMANDS, reachable
 
-STRUCTURES = reachable((Refusal, *(kind for info in COMMANDS.values() for kind in (info.request, info.response))))
+STRUCTURES = reachable(
+    (Refusal, *(kind for info in COMMANDS.values() for kind in (info.request, info.response)), TimedCommits)
+)
 text = st.text("abcdé,.=:%漢", max_size=8)
 RAW = encode_raw(Message("orders", "m1", {"a": "b"}))
 

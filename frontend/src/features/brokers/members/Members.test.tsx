@@ -48,9 +48,9 @@ function row(nodeId: string) {
   return within(found);
 }
 
-test("members have their role, lag, place, and whether they can be promoted", async () => {
+test.each(["broker", "delay"] as const)("members of a %s group have role, lag, place, and may lead", async (kind) => {
   const slaves = [{ node_id: "g1-b", lag_bytes: 2048, lag_seconds: 1.5 }];
-  const { section } = await opened(replicatedGroup("g1", { preferred: ["g1-b"] }), {
+  const { section } = await opened(replicatedGroup("g1", { kind, preferred: ["g1-b"] }), {
     "GET /api/v1/nodes/g1-a/": stats("g1-a", { slaves }),
   });
   expect(screen.getByText("2 of 2 in sync")).toBeInTheDocument();

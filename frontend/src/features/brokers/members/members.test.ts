@@ -29,8 +29,7 @@ test.each([
   expect(copiesOf(brokerGroup("g1", more))).toEqual(expected);
 });
 
-test("a delay group, and a group without members, have no copies to show", () => {
-  expect(copiesOf(brokerGroup("d1", { kind: "delay" }))).toBeNull();
+test("a group without members has no copies to show", () => {
   expect(copiesOf(brokerGroup("g1", { members: [], in_sync: [] }))).toBeNull();
 });
 

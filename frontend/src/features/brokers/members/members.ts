@@ -24,12 +24,10 @@ export interface Copies {
   isBelowMinimum: boolean;
 }
 
-/** Return the copies of a broker group; null for a delay group, and before its first member has registered. */
-export function copiesOf(
-  group: Pick<BrokerGroup, "kind" | "in_sync" | "in_sync_min" | "members" | "copies">,
-): Copies | null {
+/** Return the copies of a broker group; null before its first member has registered. */
+export function copiesOf(group: Pick<BrokerGroup, "in_sync" | "in_sync_min" | "members" | "copies">): Copies | null {
   const members = group.members.length;
-  if (group.kind !== "broker" || members === 0) return null;
+  if (members === 0) return null;
   const inSync = group.in_sync.length;
   const minimum = Math.min(group.in_sync_min, members);
   return { inSync, wanted: Math.max(group.copies, members), minimum, isBelowMinimum: inSync < minimum };

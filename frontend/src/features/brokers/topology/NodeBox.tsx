@@ -88,13 +88,15 @@ export function NodeBox({ node, group, isWhole = false }: { node: NodeView; grou
           </Text>
         )}
         <DiskBar numbers={numbers} label={t("disk")} />
-        <Group gap="md">
-          {RATES[node.kind].map(([field, as]) => (
-            <Fact key={field} label={t(`number.${field}`)} data-rate={field}>
-              <Measured {...measured(numbers, field)} as={as} />
-            </Fact>
-          ))}
-        </Group>
+        {verdict !== "standby" && (
+          <Group gap="md">
+            {RATES[node.kind].map(([field, as]) => (
+              <Fact key={field} label={t(`number.${field}`)} data-rate={field}>
+                <Measured {...measured(numbers, field)} as={as} />
+              </Fact>
+            ))}
+          </Group>
+        )}
         {isWhole && <Whole numbers={numbers} />}
       </Stack>
     </Paper>
