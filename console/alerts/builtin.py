@@ -29,6 +29,7 @@ BUILTIN: dict[str, dict[str, Any]] = {
     "dead_letters": _warning("New dead letters", 0.0, window_seconds=600),
     "duplicate_ids": _warning("Duplicate consumer IDs", 0.0, for_seconds=120, clear_for_seconds=60),
     "lateness": _warning("Delayed messages more than 5 seconds late", 5.0, for_seconds=10, clear_for_seconds=60),
+    "clock": _critical("Wrong clock on a delay node", 0.0),
     "job_late": _warning("Background job overdue", 3.0),
     "outbox_age": _warning("Outbox more than 5 minutes behind", 300.0),
     "outbox_failed": _warning("Outbox rows wait for an operator", 0.0),

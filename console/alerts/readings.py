@@ -59,7 +59,7 @@ COLLECTOR = "collector"
 
 
 def of_snapshot(snapshot: Mapping[str, Any] | None) -> Iterator[Reading]:
-    """Lag, time lag, duplicate ids, disk, damage, lateness, and for each consumer group and node whether it could be measured."""
+    """Lag, time lag, duplicate ids, disk, damage, lateness, clock, and for each consumer group and node if it could be measured."""
     if snapshot is None:
         yield Reading(Kind.UNKNOWN, COLLECTOR, 1.0, "no live data")
         return
@@ -189,6 +189,7 @@ def _of_node(node_id: str, entry: Mapping[str, Any]) -> Iterator[Reading]:
         Kind.DISK: _used_percent(entry),
         Kind.DAMAGE: _damaged_places(entry),
         Kind.LATENESS: _number(entry.get("lateness_p99_seconds")),
+        Kind.CLOCK: _clock_seconds(entry),
     }
     for kind, value in numbers.items():
         # A node that was asked and has no such number (a broker has no lateness) is no target of the kind.
@@ -206,6 +207,11 @@ def _used_percent(entry: Mapping[str, Any]) -> float | None:
 def _damaged_places(entry: Mapping[str, Any]) -> float | None:
     ranges = _number(entry.get("damaged_ranges"))
     return None if ranges is None else ranges + (_number(entry.get("unreadable_messages")) or 0.0)
+
+
+def _clock_seconds(entry: Mapping[str, Any]) -> float | None:
+    ahead, behind = _number(entry.get("clock_ahead_ms")), _number(entry.get("clock_behind_ms"))
+    return None if ahead is None else max(ahead, behind or 0.0) / 1000
 
 
 def _number(value: Any) -> float | None:

@@ -47,6 +47,8 @@ class Kind(StrEnum):
     """Damaged ranges of the log and messages that the disk can't read; of a node."""
     LATENESS = "lateness"
     """Seconds, the 99th percentile; of a delay node."""
+    CLOCK = "clock"
+    """Seconds by which the wall clock is ahead of the group's time or behind it, where that matters, else 0; of a delay node."""
     JOB_LATE = "job_late"
     """Intervals since the last success; of a background job."""
     OUTBOX_AGE = "outbox_age"

@@ -320,7 +320,7 @@ def _node(place: NodePlace, answer: Measured[dict[str, Any]] | None, before: Ent
     }
     is_broker = place.kind == KIND_BROKER
     fields = _NODE_FIELDS if is_broker else (*_NODE_FIELDS, *_DELAY_FIELDS)
-    numbers = _BROKER_NUMBERS if is_broker else ("clock_ahead_ms",)
+    numbers = _BROKER_NUMBERS if is_broker else ("clock_ahead_ms", "clock_behind_ms")
     stats = answer.value if answer is not None else None
     if stats is None:
         unknown = (*fields, *numbers, "uptime_seconds", "log_begin", "log_end", "synced_end", "damaged_ranges")
@@ -334,8 +334,9 @@ def _node(place: NodePlace, answer: Measured[dict[str, Any]] | None, before: Ent
         entry["pull_rate"] = total("pull_rate", [group for item in subjects for group in item["groups"]], 2)
         entry["withheld"] = total("withheld", subjects)
     else:
-        # How far the wall clock is ahead of the time that the node delivers by; 0: they agree.
-        entry["clock_ahead_ms"] = stats.get("clock", {}).get("ahead_ms", 0)
+        # How far the wall clock is ahead of the group's time, by which messages are delivered, or behind it; 0: they agree.
+        clock = stats.get("clock", {})
+        entry["clock_ahead_ms"], entry["clock_behind_ms"] = clock.get("ahead_ms", 0), clock.get("behind_ms", 0)
     return {
         **entry,
         **{name: stats.get(name) for name in fields},

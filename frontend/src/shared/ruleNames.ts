@@ -18,6 +18,7 @@ export const BUILTIN: Readonly<Record<string, string>> = {
   "New dead letters": "dead_letters",
   "Duplicate consumer IDs": "duplicate_ids",
   "Delayed messages more than 5 seconds late": "lateness",
+  "Wrong clock on a delay node": "clock",
   "Background job overdue": "job_late",
   "Outbox more than 5 minutes behind": "outbox_age",
   "Outbox rows wait for an operator": "outbox_failed",

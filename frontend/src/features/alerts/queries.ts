@@ -27,6 +27,7 @@ export const KINDS: readonly AlertKind[] = [
   "disk",
   "damage",
   "lateness",
+  "clock",
   "job_late",
   "outbox_age",
   "outbox_failed",

@@ -28,6 +28,7 @@ export function valueText(kind: AlertKind, value: number, language: string, t: T
       return count(value, language);
     case "time_lag":
     case "lateness":
+    case "clock":
     case "outbox_age":
       return duration(value, language);
     case "disk":

@@ -95,6 +95,13 @@ test("read only by an operator's will is no news; by itself it is", () => {
   expect(at("normal")).toEqual(["warning group_read_only"]);
 });
 
+test("a delay node whose wall clock is behind its group's time needs attention", () => {
+  const nodes = { d1: { ...node, node_id: "d1", broker_group: "delay1", clock_ahead_ms: 0, clock_behind_ms: 60_400 } };
+  const [item, ...others] = attention(calm, { nodes });
+  expect([item?.text, item?.values]).toEqual(["clock_behind", { node: "d1", seconds: 60 }]);
+  expect(others).toEqual([]);
+});
+
 test("a delay node whose wall clock jumped ahead needs attention until the clocks agree", () => {
   const at = (clock_ahead_ms: number | null) =>
     attention(calm, { nodes: { d1: { ...node, node_id: "d1", broker_group: "delay1", clock_ahead_ms } } });

@@ -24,7 +24,13 @@ function of(level: Item["level"], text: string, values: Item["values"], target: 
 }
 
 function nodeItems(node: Entry): (Item | false)[] {
-  const { disk_free_bytes: free, disk_total_bytes: total, clock_ahead_ms: ahead, damaged_ranges: damaged } = node;
+  const {
+    disk_free_bytes: free,
+    disk_total_bytes: total,
+    clock_ahead_ms: ahead,
+    clock_behind_ms: behind,
+    damaged_ranges: damaged,
+  } = node;
   const name = textOf(node.node_id);
   const group = groupOf(node);
   const share = typeof free === "number" && typeof total === "number" && total > 0 ? free / total : 1;
@@ -36,6 +42,9 @@ function nodeItems(node: Entry): (Item | false)[] {
     typeof ahead === "number" &&
       ahead > 0 &&
       of("critical", "clock", { node: name, seconds: Math.round(ahead / 1_000) }, group),
+    typeof behind === "number" &&
+      behind > 0 &&
+      of("critical", "clock_behind", { node: name, seconds: Math.round(behind / 1_000) }, group),
     share <= DISK_WARN &&
       of(
         share <= DISK_BAD ? "critical" : "warning",

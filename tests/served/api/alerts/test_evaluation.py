@@ -253,6 +253,21 @@ def test_damage_by_node():
     assert sorted(states()) == [("damaged", "resolved"), ("unreadable", "resolved")]
 
 
+def test_the_clock_of_delay_nodes():
+    AlertRule.objects.filter(builtin="clock").update(is_enabled=True)
+    nodes = {
+        "ahead": node(clock_ahead_ms=3_000, clock_behind_ms=0),
+        "behind": node(clock_ahead_ms=0, clock_behind_ms=60_000),
+        "fine": node(clock_ahead_ms=0, clock_behind_ms=0),
+        "broker": node(),
+        "away": node("no answer"),
+    }
+    evaluate(snapshot(nodes=nodes), at(0))
+    assert sorted(states()) == [("ahead", "firing"), ("behind", "firing")]
+    evaluate(snapshot(nodes={name: node(clock_ahead_ms=0, clock_behind_ms=0) for name in nodes}), at(1))
+    assert sorted(states()) == [("ahead", "resolved"), ("behind", "resolved")]
+
+
 def test_the_state_of_broker_groups():
     rule(kind="group_state", threshold=1, clear_threshold=1)
     for name, state in (("g1", "offline"), ("g2", "read_only"), ("g3", "read_write")):

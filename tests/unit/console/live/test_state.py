@@ -136,11 +136,12 @@ def test_a_clock_that_a_delay_node_does_not_follow_is_in_its_numbers() -> None:
     numbers = {"subjects": 0, "pending": 1, "overdue": 0, "put_aside": 0, "delivered_per_second": 0.0}
     answers = {
         "d1-a": stats(**numbers, clock={"now_ms": 5, "ahead_ms": 3_600_000, "held_since_ms": 4}),
-        "d2-a": stats(**numbers, clock={"now_ms": 5, "ahead_ms": 0, "held_since_ms": None}),
+        "d2-a": stats(**numbers, clock={"now_ms": 5, "ahead_ms": 0, "held_since_ms": None, "behind_ms": 6_000}),
         "d3-a": AWAY,
     }
     found = summed(empty(), None, places, answers, {})["nodes"]
     assert [found[f"d{n}-a"]["clock_ahead_ms"] for n in (1, 2, 3)] == [3_600_000, 0, None]
+    assert [found[f"d{n}-a"]["clock_behind_ms"] for n in (1, 2, 3)] == [0, 6_000, None]
 
 
 def test_lag_is_the_sum_and_time_lag_the_longest() -> None:

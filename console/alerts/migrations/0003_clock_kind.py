@@ -1,0 +1,25 @@
+"""A kind of alert about clocks of delay nodes. The choices of a field are nothing that a database knows."""
+
+from django.db import migrations, models
+
+KINDS = [
+    (kind, kind)
+    for kind in (
+        "lag", "time_lag", "dead_letters", "duplicate_ids", "group_state", "copies", "below_minimum", "no_candidate",
+        "role_changes", "replication", "disk", "damage", "lateness", "clock", "job_late", "outbox_age", "outbox_failed",
+        "outbox_unreachable", "unknown",
+    )
+]  # fmt: skip
+
+
+class Migration(migrations.Migration):
+    dependencies = [("alerts", "0002_outbox_kinds")]
+
+    operations = [
+        migrations.SeparateDatabaseAndState(
+            state_operations=[
+                migrations.AlterField("alertrule", "kind", models.CharField(max_length=20, choices=KINDS)),
+                migrations.AlterField("alert", "kind", models.CharField(max_length=20, choices=KINDS, db_index=True)),
+            ]
+        )
+    ]
