@@ -237,3 +237,15 @@ def test_files_that_were_overwritten_do_not_count_for_an_older_state() -> None:
             slave.replica.set_copying(Copying(0, 0, CopyPhase.CLEARING))
         slave.run()
         assert_equal(slave)
+
+
+@pytest.mark.parametrize("at", [0, -1])
+def test_without_readable_progress_everything_is_copied_again(at: int) -> None:
+    slave = Slave(MemoryDisk(), master(), 1).begin()
+    total = sum(file.bytes for file in master().counted.values())
+    stop_after(slave, total // 2)
+    slave.disk.names[f"{ROOT}/copied"].content[at] ^= 1
+    slave = Slave(slave.disk, master(), 2)
+    slave.run()
+    assert_equal(slave)
+    assert slave.read_bytes == total

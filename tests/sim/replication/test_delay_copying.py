@@ -235,3 +235,26 @@ async def test_no_hour_ends_while_a_slave_copies() -> None:
         await eventually_async(lambda: number not in master.store.hours, 120)
         await group.all_equal()
         assert number not in delay_node(group, "g1-b").store.hours
+
+
+async def test_a_slave_continues_with_a_newer_state_when_its_master_keeps_the_older_one_no_more() -> None:
+    async with ahead(running_loop(), settings=SLOW) as (group, schedule):
+        master = delay_node(group, "g1-a")
+        group.hosts["g1-b"].start()
+        await copies(group, "g1-b", CopyPhase.FILES)
+        follower = delay_node(group, "g1-b").replication.member.follower
+        assert follower is not None
+        first = follower.copy.state_offset
+        saved = master.checkpoints.saved
+        async with client_of(master) as client:
+            await schedule.send(client, 10)
+        await eventually_async(lambda: master.checkpoints.saved > saved)
+        assert master.replication.member.leading is not None
+        # As after a read of an hour that was used again.
+        master.replication.member.leading._state_reads._kept = None
+        await eventually_async(lambda: follower.copy.state_offset > first, 60)
+        progress = follower.copy.progress
+        assert progress is not None
+        assert progress.phase is CopyPhase.FILES
+        await in_sync(group, "g1-a", "g1-b")
+        await check_promoted(group, schedule)
