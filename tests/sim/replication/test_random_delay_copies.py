@@ -4,6 +4,7 @@ acknowledged is lost or undone."""
 import asyncio
 import os
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -56,7 +57,7 @@ class DelayStorm(Storm):
             await asyncio.sleep(self.rng.uniform(0, 0.5))
         await super().step()
 
-    async def _send(self, client: Client) -> None:  # type: ignore[override]
+    async def _send(self, client: Client) -> None:
         self._number += 1
         name, due = f"m{self._number}", self.begin_ms + self.rng.randrange(HOURS * HOUR_MS)
         self.due[name] = due
@@ -138,7 +139,7 @@ async def test_nothing_acknowledged_is_lost(seed: int, count: int, monkeypatch: 
     monkeypatch.setattr(state_reads, "PIECE_BYTES", 16 << 10)
     monkeypatch.setattr(files_copy, "FILES_PER_SYNC", 3)
     monkeypatch.setattr(files_copy, "BYTES_PER_SYNC", 64 << 10)
-    settings = {"checkpoint_seconds": 1.0, "copy_bytes_per_second": 2 << 20}
+    settings: dict[str, Any] = {"checkpoint_seconds": 1.0, "copy_bytes_per_second": 2 << 20}
     async with members(running_loop(), count, in_sync_min=1, kind=DELAY_NODES, **settings) as group:
         storm = DelayStorm(group, Random(seed))
         await group.promote("g1-a")
