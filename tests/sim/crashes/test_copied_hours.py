@@ -10,9 +10,9 @@ from delay_node.whole_files import Whole, WholeFiles
 from qmq_node.log.epochs import EpochChain
 from qmq_node.replication.rules.roles import Copying, CopyPhase, ReplicaState
 from qmq_node.replication.state_files import WantedBytes
-from tests.sim.delay.test_applying import state_of
 from tests.support.disks.memory_disk import MemoryDisk, SimulatedCrash
 from tests.support.drivers.delay_driver import ROOT, DelayDriver
+from tests.support.drivers.delay_states import state_of
 from tests.support.drivers.hour_copies import SEGMENT_BYTES, Master, Slave, applied, assert_equal
 from tests.support.promises import Check, judging
 

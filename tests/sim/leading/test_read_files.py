@@ -13,8 +13,8 @@ from qmq_node.log.checkpoint import CheckpointFile
 from qmq_node.replication.master.retention_holds import HOLD_SECONDS
 from qmq_node.replication.master.state_reads import PIECE_BYTES, STATE_SECONDS
 from qmq_node.replication.state_files import StateFile, WantedBytes
+from tests.sim.leading.reading import REQUEST, connected, read, save
 from tests.sim.leading.scene import EPOCH, PROMOTION, leading, membership
-from tests.sim.leading.test_read_copy import REQUEST, connected, read, save
 from tests.support.drivers.logs import drop_before
 
 NAME = "schedule/2026112913.data"

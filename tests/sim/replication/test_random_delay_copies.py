@@ -15,9 +15,9 @@ from qmq.protocol.delayed import DelayedTarget, ListDelayedRequest, Operation, O
 from qmq_node.replication.master import retention_holds, state_reads
 from qmq_node.replication.rules.roles import CopyPhase
 from tests.sim.replication.copying import assert_no_failures, make_copies_small
+from tests.sim.replication.delay_copying import all_equal, delay_node
 from tests.sim.replication.pair import DELAY_NODES, Members, client_of, members
 from tests.sim.replication.storms import Storm, settle
-from tests.sim.replication.test_delay_copying import all_equal, delay_node
 from tests.sim.world.loop import running_loop
 from tests.support.drivers.in_process import Client, delayed, now_ms
 
