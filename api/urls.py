@@ -56,6 +56,7 @@ cluster_urls = [
     path(f"{_broker_group}copies/", broker_groups.CopiesView.as_view(), name="broker-group-copies"),
     path(f"{_broker_group}switch-over/", broker_groups.SwitchOverView.as_view(), name="broker-group-switch-over"),
     path(f"{_broker_group}promote/", broker_groups.PromoteView.as_view(), name="broker-group-promote"),
+    path(f"{_broker_group}remove-lost/", broker_groups.RemoveLostView.as_view(), name="broker-group-remove-lost"),
     path("nodes/", broker_groups.NodesView.as_view(), name="nodes"),
     path(_node, broker_groups.NodeView.as_view(), name="node"),
     path(f"{_node}accept-log-loss/", broker_groups.AcceptLogLossView.as_view(), name="node-accept-log-loss"),

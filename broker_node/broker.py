@@ -2,6 +2,7 @@
 
 from broker_node.delivery.delivery import Delivery
 from broker_node.handlers import Handlers
+from broker_node.known_groups import KnownGroups
 from broker_node.options import BrokerOptions
 from broker_node.recovery.broker_data import BrokerData
 from broker_node.serving import BrokerServing
@@ -27,7 +28,8 @@ class Broker(Node):
         self.replication = Replication(self, self.data)
         self.serving = BrokerServing(self, options, self.replication, self.data)
         self.registration.on_policy = self.serving.apply_policy
-        self.parts = (self.folder, self.replication, self.storage, self.registration, self.serving)
+        known_groups = KnownGroups(self, self.replication, self.data)
+        self.parts = (self.folder, self.replication, self.storage, self.registration, self.serving, known_groups)
 
     @property
     def store(self) -> MessageStore:

@@ -139,6 +139,16 @@ class Route:
         return tuple(name for name in self.broker_groups if self.phases.get(name) in (None, Phase.JOINING))
 
 
+class StoredConsumerGroup(NamedTuple):
+    """A consumer group that consumers registered for, and the broker groups that serve its subject."""
+
+    number: int
+    """It rises with each consumer group that becomes known."""
+    subject: str
+    name: str
+    broker_groups: tuple[str, ...]
+
+
 class ClientSeen(NamedTuple):
     """A client that registered for a subject."""
 
@@ -173,6 +183,8 @@ class Metadata:
     """(subject, consumer group, consumer id or "" for all) whose pulls are held."""
     has_peers: bool = False
     """In the route file: whether other metaservers ran when it was saved."""
+    removed_folders: frozenset[tuple[str, str]] = field(default_factory=frozenset)
+    """(broker group, incarnation) of the data folders of groups that were removed with the loss of their messages."""
 
 
 class MetadataVersion(NamedTuple):

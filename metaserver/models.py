@@ -120,6 +120,8 @@ class BrokerGroup(Named):
     master_boot_id = models.CharField(max_length=100, blank=True, default="")
     """Of the process that was promoted; empty if the master never was."""
     promotion_id = models.UUIDField(null=True)
+    loss_id = models.CharField(max_length=36, blank=True, default="")
+    """Identifies the newest loss of acknowledged messages that an operator accepted; empty: there was none."""
     known_epoch = models.BigIntegerField(default=0)
     known_version = models.BigIntegerField(default=0)
     """With `known_epoch`, the highest place of this row that a metaserver knew when it read an older one. While the row is older,
@@ -156,6 +158,22 @@ class Node(models.Model):
 
     def __str__(self) -> str:
         return self.node_id
+
+
+class RemovedGroup(models.Model):
+    """A broker group that was removed with the loss of its messages. A node that returns with one of its data folders needs an
+    operator's approval."""
+
+    name = models.CharField(max_length=100, db_index=True)
+    incarnations = models.JSONField(default=list)
+    """Of the data folders of its nodes."""
+    removed_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ("-id",)
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class ClientSeen(models.Model):

@@ -17,6 +17,8 @@ from qmq.protocol.names import real_subject
 CHANGES_MAX = 5_000
 """Changes whose rows are loaded one by one; behind by more, a reader loads everything."""
 NAMES_PER_QUERY = 500
+METASERVER_FRESH_SECONDS = 4.0
+"""A metaserver that has stored nothing for longer does not run, for `hearing_since`."""
 ROLE_HISTORY_MAX = 50
 """Role changes of a broker group that are shown."""
 SWITCH_OVER, RESIGN = "broker_group.switch_over", "broker_group.resign"
@@ -36,12 +38,15 @@ ROLE_ACTIONS = (
 
 def metadata() -> domain.Metadata:
     """Everything a metaserver starts from."""
+    # Before the groups: what an operator accepts of a node is a loss of its group, whose nodes have to know that with it.
+    all_nodes = tuple(_node(row) for row in nodes())
     return domain.Metadata(
         tuple(_broker_group(row) for row in models.BrokerGroup.objects.all()),
-        tuple(_node(row) for row in nodes()),
+        all_nodes,
         tuple(route_snapshots()),
         _rules(models.Subject.objects.all()),
         _paused(models.ConsumerGroup.objects.all()),
+        removed_folders=_removed_folders(models.RemovedGroup.objects.all()),
     )
 
 
@@ -69,8 +74,9 @@ def changed_metadata(since: domain.MetadataVersion, until: domain.MetadataVersio
         return None
     subjects = frozenset(subject for subject, _ in changed if subject)
     names = frozenset(name for _, name in changed if name)
-    groups = [_broker_group(row) for row in models.BrokerGroup.objects.filter(name__in=names)] if names else []
+    # As in `metadata`: the nodes first.
     of_groups = [_node(row) for row in nodes().filter(broker_group__name__in=names)] if names else []
+    groups = [_broker_group(row) for row in models.BrokerGroup.objects.filter(name__in=names)] if names else []
     rules: dict[str, domain.SubjectRule] = {}
     existing: set[str] = set()
     paused: frozenset[tuple[str, str, str]] = frozenset()
@@ -80,7 +86,9 @@ def changed_metadata(since: domain.MetadataVersion, until: domain.MetadataVersio
         rules |= _rules(models.Subject.objects.filter(name__in=some))
         existing.update(models.Subject.objects.filter(name__in=some).values_list("name", flat=True))
         paused |= _paused(models.ConsumerGroup.objects.filter(subject__name__in=some))
-    stored = domain.Metadata(tuple(groups), tuple(of_groups), tuple(route_snapshots(subjects=subjects)), rules, paused)
+    removed = _removed_folders(models.RemovedGroup.objects.filter(name__in=names)) if names else frozenset()
+    routes = tuple(route_snapshots(subjects=subjects))
+    stored = domain.Metadata(tuple(groups), tuple(of_groups), routes, rules, paused, removed_folders=removed)
     return domain.MetadataChanges(subjects, subjects - existing, names, stored)
 
 
@@ -182,6 +190,17 @@ def _rules(subjects: QuerySet[models.Subject]) -> dict[str, domain.SubjectRule]:
     }
 
 
+def _removed_folders(rows: QuerySet[models.RemovedGroup]) -> frozenset[tuple[str, str]]:
+    return frozenset((row.name, incarnation) for row in rows for incarnation in row.incarnations)
+
+
+def lost_groups() -> set[str]:
+    """Broker groups that were removed with the loss of their messages, and that no node registered again. Subjects may name them
+    until another group has joined."""
+    present = models.BrokerGroup.objects.values("name")
+    return set(models.RemovedGroup.objects.exclude(name__in=present).values_list("name", flat=True))
+
+
 def _paused(groups: QuerySet[models.ConsumerGroup]) -> frozenset[tuple[str, str, str]]:
     found = set()
     for row in groups.filter(has_pauses=True).select_related("subject"):
@@ -209,6 +228,16 @@ def longest_retention_hours() -> float | None:
 def consumer_groups() -> QuerySet[models.ConsumerGroup]:
     """Consumer groups with their subject and its owner."""
     return models.ConsumerGroup.objects.select_related("subject__owner")
+
+
+def stored_consumer_groups(after: int, count: int) -> list[domain.StoredConsumerGroup]:
+    """The next `count` consumer groups after the one of this number, with the broker groups of their subjects."""
+    rows = models.ConsumerGroup.objects.filter(id__gt=after).order_by("id")
+    found = rows.values_list("id", "subject__name", "name", "subject__route__broker_groups")[:count]
+    return [
+        domain.StoredConsumerGroup(number, subject, name, tuple(groups or ()))
+        for number, subject, name, groups in found
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ UNFIT_ROLES = tuple(role.name.lower() for role in (ReplicaRole.SPARE, ReplicaRol
 
 @dataclass(frozen=True, slots=True)
 class StoredReport:
-    """The last heartbeat of a node with replication. Offsets are in bytes."""
+    """The last heartbeat of a node with replication, or of a delay node. Offsets are in bytes."""
 
     role: str
     """A `ReplicaRole` in lower case; "none" for a node that serves as the only member."""
@@ -44,6 +44,8 @@ class StoredReport:
     """
     limitations: tuple[Reason, ...] = ()
     """Why another node should be promoted if one can be."""
+    pending_messages: int = -1
+    """Of a delay node: messages that are not delivered, held ones included; -1: it is none."""
 
     @classmethod
     def of(cls, request: NodeRegisterRequest, newest_place: tuple[int, int]) -> Self:

@@ -13,9 +13,11 @@ from metaserver.domain import (
     MetadataVersion,
     Node,
     Route,
+    StoredConsumerGroup,
 )
 from metaserver.memory.membership_wishes import MembershipWish
 from qmq.errors import QmqError
+from qmq.protocol.codes import ClientType
 from qmq_node.replication.rules.membership import Membership
 
 
@@ -69,6 +71,17 @@ class MemoryRepository:
 
     def save_clients(self, clients: list[ClientSeen]) -> None:
         self.clients.update(clients)
+
+    def consumer_groups(self, after: int, count: int) -> list[StoredConsumerGroup]:
+        found = sorted(
+            {(one.subject, one.group) for one in self.clients if one.client_type == ClientType.CONSUMER and one.group}
+        )
+        groups = [(subject, name, self.routes.get(subject)) for subject, name in found]
+        return [
+            StoredConsumerGroup(number, subject, name, route.broker_groups if route is not None else ())
+            for number, (subject, name, route) in enumerate(groups, 1)
+            if after < number <= after + count
+        ]
 
     def membership_store(self) -> "MemoryMembershipStore":
         return MemoryMembershipStore(self)

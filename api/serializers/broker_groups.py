@@ -230,6 +230,15 @@ class Promotion(Reason):
     reason = serializers.CharField(max_length=500)
 
 
+class LostGroup(Reason):
+    """A broker group to remove although it has messages, and the loss that is accepted."""
+
+    accept_loss = SequenceField(
+        default=None, allow_null=True, help_text="exactly the loss that a dry run returns as `at_risk`"
+    )
+    reason = serializers.CharField(max_length=500)
+
+
 class MayStop(serializers.Serializer):  # type: ignore[type-arg]
     """Whether a node may be stopped now."""
 

@@ -24,7 +24,7 @@ from metaserver import queries
 from metaserver.choices import GroupKind, GroupState, OperatorState
 from metaserver.errors import NotFound
 from metaserver.services import broker_groups as service
-from metaserver.services import members
+from metaserver.services import members, removals
 from metaserver.services.changes import Change
 
 _BY_NUMBER = LivePages(("node_id",), overview.NODE_NUMBERS)
@@ -137,6 +137,15 @@ PromoteView = action(
     "Promote a member of a broker group that may lack acknowledged messages, or after the database was restored from a backup."
     " The bytes at risk have to be stated exactly; a dry run returns them in `after`.",
     body=shapes.Promotion,
+)
+
+
+RemoveLostView = action(
+    Right.CHANGE_CLUSTER,
+    lambda view, name: removals.remove_lost_group(name, view.body()["accept_loss"], **view.versioned_arguments),
+    "Remove a broker group whose nodes have sent no heartbeat for a minute, although it serves subjects or has messages. The loss"
+    " has to be stated exactly; a dry run returns it in `after`: pending messages of a delay group, bytes of a broker group.",
+    body=shapes.LostGroup,
 )
 
 

@@ -16,7 +16,6 @@ from django.utils import timezone
 from console.alerts import queries as alert_queries
 from console.cluster.places import NodePlace
 from console.jobs import jobs
-from console.jobs.heartbeats import METASERVER_FRESH_SECONDS
 from console.placement.route_cache import RouteCache
 from console.snapshot.state import RECENT_MAX, Entry
 from console.times import rfc3339
@@ -107,7 +106,7 @@ class MetadataReader:
 
     def _metaservers(self) -> dict[str, Entry]:
         now = timezone.now()
-        fresh_after = now - timedelta(seconds=METASERVER_FRESH_SECONDS)
+        fresh_after = now - timedelta(seconds=queries.METASERVER_FRESH_SECONDS)
         return {
             row.name: {"address": row.name, "is_heard": row.seen_at > fresh_after, "seen_at": rfc3339(row.seen_at)}
             for row in queries.metaservers(now - timedelta(hours=METASERVER_FORGOTTEN_HOURS))

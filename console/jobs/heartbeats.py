@@ -15,8 +15,6 @@ from metaserver import queries
 from metaserver.memory.live_groups import STORED_LEASE_SECONDS, offline_seconds
 from metaserver.services import broker_groups
 
-METASERVER_FRESH_SECONDS = 4.0
-
 
 def silent_seconds(members: int) -> float:
     """Return how old the stored lease of a group of this size may become: metaservers announce it as offline before."""
@@ -26,7 +24,7 @@ def silent_seconds(members: int) -> float:
 def expire(context: Context) -> Result:
     """Mark groups without heartbeats as offline."""
     now = timezone.now()
-    since = queries.hearing_since(now, METASERVER_FRESH_SECONDS)
+    since = queries.hearing_since(now, queries.METASERVER_FRESH_SECONDS)
     if since is None:
         return result(Part("heartbeats.no_metaserver", "no metaserver is storing heartbeats; nodes are not checked"))
     if now - since < timedelta(seconds=silent_seconds(1)):

@@ -7,6 +7,7 @@ acknowledged, in two consecutive checks.
 
 import asyncio
 import logging
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -61,6 +62,7 @@ def rebalance(context: Context) -> Result:
         if group.state == GroupState.READ_WRITE and group.operator_state == OperatorState.NORMAL
     ]
     leaving = [group.name for group in groups if group.operator_state == OperatorState.DRAINING]
+    leaving += sorted(queries.lost_groups())
     moves = plan(found, taking, leaving, minimum=GROUPS_PER_SUBJECT_MIN, most=MOVING_MAX - moving)
     begun = 0
     for move in moves:
@@ -106,10 +108,11 @@ def take_steps(context: Context) -> Result:
         return result(Part("moves.none", "no moves in progress"))
     known = queries.groups_by_subject(route.subject for route in moving)
     places = {name: Place(name, row.address, row.admin_address) for name, row in queries.masters().items()}
+    lost = queries.lost_groups()
     joined_before = timezone.now() - timedelta(seconds=JOIN_SECONDS)
     old_enough = queries.moves_unchanged_since(joined_before)
     budget = min(context.seconds_left, 60.0) - 2.0
-    found = asyncio.run(_look(moving, known, places, old_enough, budget))
+    found = asyncio.run(_look(moving, known, places, old_enough, lost, budget))
     once = set(context.state.get("empty_once", []))
     stepped = 0
     waiting: dict[str, list[Part]] = {}
@@ -163,14 +166,19 @@ class Sight:
 
 
 async def _look(
-    moving: list[Route], known: dict[str, list[str]], places: dict[str, Place], old_enough: set[str], seconds: float
+    moving: list[Route],
+    known: dict[str, list[str]],
+    places: dict[str, Place],
+    old_enough: set[str],
+    lost: set[str],
+    seconds: float,
 ) -> list[Sight]:
     """Ask the nodes about every subject, a few at a time."""
     gate = asyncio.Semaphore(NODES_AT_A_TIME)
 
     async def one(route: Route) -> Sight:
         async with gate:
-            return await _look_at(route, known.get(route.subject, []), places, route.subject in old_enough)
+            return await _look_at(route, known.get(route.subject, []), places, route.subject in old_enough, lost)
 
     # Those that take too long wait for the next run; they don't take the others' answers with them.
     tasks = [asyncio.ensure_future(one(route)) for route in moving]
@@ -188,9 +196,15 @@ def _no_response(subject: str) -> Part:
     return Part("waiting.no_response", f"{subject}: no response in time", {"subject": subject})
 
 
-async def _look_at(route: Route, known: list[str], places: dict[str, Place], is_old_enough: bool) -> Sight:
+async def _look_at(
+    route: Route, known: list[str], places: dict[str, Place], is_old_enough: bool, lost: Collection[str] = ()
+) -> Sight:
     ready, empty, why = [], [], []
     for name, phase in route.phases.items():
+        if name in lost:
+            # An operator accepted the loss of what it had.
+            empty.append(name)
+            continue
         where = {"subject": route.subject, "broker_group": name}
         prefix = f"{route.subject} on {name}: "
         place = places.get(name)
@@ -242,7 +256,10 @@ async def _make_ready(place: Place, route: Route, known: list[str], places: dict
 
 
 async def _not_empty(place: Place, subject: str, known: list[str]) -> Part | None:
-    """Return why a draining broker group can't leave yet; None when it has no messages left to read."""
+    """Return why a draining broker group can't leave yet; None when it has no messages left to read.
+
+    A group that the database knows and that has no position there has read none of them, also if it never pulls there.
+    """
     answer = await node_admin(place.admin_address, limits.NODE_SECONDS).stats(subject)
     if not answer["closed"]:
         return Part("waiting.not_received", "the node has not received the change yet")
@@ -253,11 +270,16 @@ async def _not_empty(place: Place, subject: str, known: list[str]) -> Part | Non
         return counting(
             "waiting.unsynced", stats["unsynced"], f"{counted(stats['unsynced'], 'message')} not synced yet"
         )
-    groups = {group["group"] for group in stats["groups"]} | set(known)
     for group in stats["groups"]:
         reason = _unread(group)
         if reason:
             return reason
+    positions = {group["group"] for group in stats["groups"]}
+    stored = stats["end_sequence"] - stats["begin_sequence"]
+    for name in sorted(set(known) - positions):
+        if stored:
+            return _lag(name, stored)
+    groups = positions | set(known)
     for name in sorted(groups):
         retries = await _subject_stats(place, retry_subject(subject, name))
         for group in (retries or {}).get("groups", []):
@@ -273,10 +295,11 @@ def _unread(group: dict[str, Any]) -> Part | None:
     if group["broadcast"] and not any(consumer["online"] for consumer in group["consumers"]):
         # Its consumers are gone, and their positions with them.
         return None
-    name, lag = group["group"], group["lag"]
-    if not lag:
-        return None
-    return Part("waiting.lag", f"group {name} has {counted(lag, 'message')} pending", {"group": name, "count": lag})
+    return _lag(group["group"], group["lag"]) if group["lag"] else None
+
+
+def _lag(name: str, count: int) -> Part:
+    return Part("waiting.lag", f"group {name} has {counted(count, 'message')} pending", {"group": name, "count": count})
 
 
 async def _subject_stats(place: Place, subject: str) -> dict[str, Any] | None:

@@ -60,6 +60,8 @@ class Directory(GroupTable):
         self.rules: Mapping[str, SubjectRule] = {}
         """Replaced, never changed: other code keeps references to it."""
         self.paused: frozenset[tuple[str, str, str]] = frozenset()
+        self.removed_folders: frozenset[tuple[str, str]] = frozenset()
+        """As in `Metadata`."""
         self.policies = Policies()
 
     def head(self) -> Metadata:
@@ -72,7 +74,9 @@ class Directory(GroupTable):
             )
             for name, live in self.groups.items()
         )
-        return Metadata(groups, tuple(self.nodes.values()), (), self.rules, self.paused, self._peers.has_live)
+        return Metadata(
+            groups, tuple(self.nodes.values()), (), self.rules, self.paused, self._peers.has_live, self.removed_folders
+        )
 
     def metadata(self) -> Metadata:
         """Everything, as it is to be stored."""
@@ -102,7 +106,7 @@ class Directory(GroupTable):
         reason = NO_REASON
         reported = GroupState.OFFLINE if is_goodbye else STATE_FROM_WIRE.get(request.state, GroupState.OFFLINE)
         answered: GroupState | None = None
-        first_state = self._first_operator_state(request.broker_group)
+        first_state = self._first_operator_state(request)
         operator_state = live.group.operator_state if live is not None else first_state
         node, is_older = self._reported_node(request, known)
         if is_older and live is not None and not live.is_replicated:
@@ -138,8 +142,13 @@ class Directory(GroupTable):
         changed_group = group if before != live.seen_by_clients else None
         live.policy_version = request.policy_version
         if operator_state is OperatorState.UNAPPROVED:
-            live.reason = reason = Reason.of(Code.PENDING_APPROVAL, group=group.name)
-            answer = self._answer(live, Reason.of(Code.APPROVE, why=reason), code=UNAPPROVED_CODE)
+            if self._is_of_removed(request):
+                why = reason = Reason.of(Code.FOLDER_OF_REMOVED, group=group.name)
+            else:
+                reason = Reason.of(Code.PENDING_APPROVAL, group=group.name)
+                why = Reason.of(Code.APPROVE, why=reason)
+            live.reason = reason
+            answer = self._answer(live, why, code=UNAPPROVED_CODE)
         else:
             answer = self._answer(live, reason, answered or reported)
         return Registered(answer, changed_group, node, reason or "registered")
@@ -189,7 +198,7 @@ class Directory(GroupTable):
 
     def _report(self, request: NodeRegisterRequest) -> dict[str, Any]:
         """What is stored of a node's part in replication."""
-        if not is_replicating(request):
+        if not is_replicating(request) and request.pending_messages < 0:
             return {}
         is_known = request.broker_group in self.groups
         place = self.newest_place(request.broker_group) if is_known else (request.epoch, 0)
@@ -252,7 +261,16 @@ class Directory(GroupTable):
                 )
             if own is not None and own.is_running(known.node_id, now):
                 return "node.id_taken", f"node id {known.node_id} has a running lease in group {known.broker_group}"
-        if live is None and self._first_operator_state(request.broker_group) is OperatorState.UNAPPROVED:
+        if (
+            live is not None
+            and live.group.operator_state is not OperatorState.UNAPPROVED
+            and self._is_of_removed(request)
+        ):
+            return "node.removed_folder", (
+                f"the data folder of node {request.node_id} belongs to a broker group {live.group.name} that was removed with the"
+                " loss of its messages, and there is another group of this name now; start the node with an empty data folder"
+            )
+        if live is None and self._first_operator_state(request) is OperatorState.UNAPPROVED:
             waiting = sum(live.group.operator_state is OperatorState.UNAPPROVED for live in self.groups.values())
             if waiting >= UNAPPROVED_GROUPS_MAX:
                 return "broker_group.too_many_unapproved", (
@@ -261,9 +279,14 @@ class Directory(GroupTable):
                 )
         return log_end_refusal(request.log_end, known, self._clock.wall_ms())
 
-    def _first_operator_state(self, broker_group: str) -> OperatorState:
+    def _first_operator_state(self, request: NodeRegisterRequest) -> OperatorState:
         """The operator state of a broker group that registers for the first time."""
-        return OperatorState.NORMAL if self._approves_new_groups(broker_group) else OperatorState.UNAPPROVED
+        may_serve = self._approves_new_groups(request.broker_group) and not self._is_of_removed(request)
+        return OperatorState.NORMAL if may_serve else OperatorState.UNAPPROVED
+
+    def _is_of_removed(self, request: NodeRegisterRequest) -> bool:
+        """Whether the node has a data folder of a group that was removed with the loss of its messages."""
+        return (request.broker_group, request.incarnation) in self.removed_folders
 
     def _answer(
         self, live: LiveGroup | None, reason: Reason, state: GroupState = GroupState.OFFLINE, *, code: str = ""

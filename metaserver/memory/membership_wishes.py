@@ -78,6 +78,7 @@ class Replacement:
             version=membership.version + 1,
             promotion_id=self.promotion_id,
             master_boot_id="",
+            loss_id=self.promotion_id,
         )
 
 

@@ -62,6 +62,7 @@ class Migration(migrations.Migration):
                 ('incarnations', models.JSONField(default=list)),
                 ('master_boot_id', models.CharField(blank=True, default='', max_length=100)),
                 ('promotion_id', models.UUIDField(null=True)),
+                ('loss_id', models.CharField(blank=True, default='', max_length=36)),
                 ('known_epoch', models.BigIntegerField(default=0)),
                 ('known_version', models.BigIntegerField(default=0)),
                 ('updated_at', models.DateTimeField(auto_now=True)),
@@ -69,6 +70,18 @@ class Migration(migrations.Migration):
             options={
                 'ordering': ('name',),
                 'abstract': False,
+            },
+        ),
+        migrations.CreateModel(
+            name='RemovedGroup',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('name', models.CharField(db_index=True, max_length=100)),
+                ('incarnations', models.JSONField(default=list)),
+                ('removed_at', models.DateTimeField(auto_now_add=True)),
+            ],
+            options={
+                'ordering': ('-id',),
             },
         ),
         migrations.CreateModel(

@@ -45,7 +45,7 @@ class MembershipRequests:
     def change_in_sync(self, connection: Connection, frame: Frame) -> None:
         """Answer a CHANGE_IN_SYNC of a master. Raises ProtocolError."""
         change = ChangeInSync.decode(frame.body)
-        self._check_sender(connection, change.broker_group, change.node_id)
+        self.check_sender(connection, change.broker_group, change.node_id)
         reason = (
             Reason.of(Code.NODE_WITH, node=change.member, why=change.reason)
             if change.reason
@@ -57,7 +57,7 @@ class MembershipRequests:
     def resign(self, connection: Connection, frame: Frame) -> None:
         """Answer a RESIGN of a master. It stays in sync unless it stops: its successor has all of its log. Raises ProtocolError."""
         request = Resignation.decode(frame.body)
-        self._check_sender(connection, request.broker_group, request.node_id)
+        self.check_sender(connection, request.broker_group, request.node_id)
         live = self._directory.groups[request.broker_group]
         if not live.is_running(request.successor, self._directory.now):
             reason = f"node {request.successor} does not send heartbeats"
@@ -75,7 +75,7 @@ class MembershipRequests:
         )
         self.make(request.broker_group, wish, connection, frame, lambda made: self._answer(connection, frame, made))
 
-    def _check_sender(self, connection: Connection, broker_group: str, node_id: str) -> None:
+    def check_sender(self, connection: Connection, broker_group: str, node_id: str) -> None:
         """Raises ProtocolError unless the node has registered for the group on this connection."""
         live = self._directory.groups.get(broker_group)
         if live is None or node_id not in live.reports or self._connections.get(node_id) is not connection:

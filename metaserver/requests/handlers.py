@@ -18,6 +18,7 @@ from metaserver.replication.membership_requests import MembershipRequests
 from metaserver.replication.promotions import Promotions
 from metaserver.replication.restored_memberships import RestoredMemberships
 from metaserver.requests.client_handlers import ClientHandlers
+from metaserver.requests.known_groups import KnownGroupsPages
 from metaserver.requests.official_nodes import OfficialNodes
 from metaserver.requests.registrations import RegistrationLimits
 from metaserver.requests.sliced_queue import CallSoon
@@ -28,7 +29,7 @@ from qmq.errors import ProtocolError
 from qmq.protocol.bulk_read import NODES_MAX, ListNodesRequest, NodeLine, NodesPage
 from qmq.protocol.codes import BrokerGroupState, BrokerRequestType, Command, ResponseCode, Role
 from qmq.protocol.commands import BrokerAcquireMetaRequest, BrokerAcquireMetaResponse, BrokerRegisterRequest
-from qmq.protocol.extensions import NodePolicyRequest, NodePolicyResponse, NodeRegisterRequest
+from qmq.protocol.extensions import KnownGroupsRequest, NodePolicyRequest, NodePolicyResponse, NodeRegisterRequest
 from qmq.protocol.frames import Frame
 from qmq.protocol.kinds import Part
 from qmq.protocol.names import hidden_text_problem
@@ -76,6 +77,7 @@ class MetaHandlers(ClientHandlers):
         self._membership_requests = MembershipRequests(
             directory, membership_changes, supervisor, self._node_connections, save_memberships
         )
+        self._known_group_pages = KnownGroupsPages(directory, write_behind, supervisor)
         write_behind.on_group = self._membership_requests.stored
         self.promotions = Promotions(directory, self._membership_requests.start)
         self.restored_memberships = RestoredMemberships(
@@ -88,6 +90,7 @@ class MetaHandlers(ClientHandlers):
             Command.NODE_POLICY: self._trusted(self._node_policy),
             Command.CHANGE_IN_SYNC: self._trusted(self._membership_requests.change_in_sync),
             Command.RESIGN: self._trusted(self._membership_requests.resign),
+            Command.KNOWN_GROUPS: self._trusted(self._known_groups),
             Command.BROKER_REGISTER: self._broker_register,
             Command.BROKER_ACQUIRE_META: self._acquire_meta,
             Command.LIST_NODES: bulk_reads.handler(ListNodesRequest, self._list_nodes),
@@ -209,6 +212,11 @@ class MetaHandlers(ClientHandlers):
         version, document = self._directory.policies.document(node.broker_group, request.policy_version)
         self.counters.policies_sent += 1 if document else 0
         connection.reply(frame, ResponseCode.SUCCESS, NodePolicyResponse(version, document).encode())
+
+    def _known_groups(self, connection: Connection, frame: Frame) -> None:
+        request = KnownGroupsRequest.decode(frame.body)
+        self._membership_requests.check_sender(connection, request.broker_group, request.node_id)
+        self._known_group_pages.answer(connection, frame, request)
 
     async def _list_nodes(self, _: ListNodesRequest) -> list[Part]:
         now_ms = self._clock.wall_ms()

@@ -2,16 +2,18 @@
 
 from datetime import datetime, timedelta
 from typing import Any, Unpack
+from uuid import uuid4
 
 from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from metaserver import domain
+from metaserver import domain, queries
 from metaserver.choices import GroupKind, GroupState, OperatorState
 from metaserver.errors import ChangeRefused, Conflict, NotFound
 from metaserver.memory.members import SILENT_MS
-from metaserver.models import BrokerGroup, MetaserverBeat, Node, SubjectRoute
+from metaserver.models import BrokerGroup, MetaserverBeat, Node, RemovedGroup, SubjectRoute
+from metaserver.reports import StoredReport
 from metaserver.services import audit, routes
 from metaserver.services.changes import Actor, Change, Request, VersionedRequest, changing, for_change, lock
 from metaserver.services.fields import Text
@@ -154,6 +156,8 @@ def approve_group(name: str, **request: Unpack[VersionedRequest]) -> Change:
         row = edit.row
         if row.operator_state == OperatorState.UNAPPROVED:
             row.operator_state, row.operator_since, row.operator_reason = OperatorState.NORMAL, timezone.now(), ""
+            # A node may have returned with a data folder of a removed group: it may serve that.
+            RemovedGroup.objects.filter(name=name).delete()
             nodes = Node.objects.filter(broker_group=row).order_by("node_id").values_list("node_id", "address")
             edit.notes = tuple(f"Node {node} at {address} serves with its next heartbeat." for node, address in nodes)
     return edit.change
@@ -208,7 +212,8 @@ def remove_group(name: str, **request: Unpack[VersionedRequest]) -> Change:
         if served:
             more = f" and {len(served) - 3} more" if len(served) > 3 else ""
             raise Conflict(
-                f"Broker group {name} still serves {', '.join(served[:3])}{more}. Drain it and wait until it is empty.",
+                f"Broker group {name} still serves {', '.join(served[:3])}{more}. Drain it and wait until it is empty, or, if its"
+                f" nodes are lost, accept the loss: qmq broker-groups remove {name} --accept-loss.",
                 code="broker_group.not_empty",
             )
         if row.state != GroupState.OFFLINE:
@@ -223,9 +228,22 @@ def remove_group(name: str, **request: Unpack[VersionedRequest]) -> Change:
                 f"Node {slave.node_id} of broker group {name} is running. Stop it first, and wait some seconds.",
                 code="broker_group.live",
             )
+        if row.operator_state != OperatorState.UNAPPROVED and (pending := pending_messages(row) or 0):
+            raise Conflict(
+                f"Broker group {name} has {pending} delayed messages that are not delivered. Start its nodes and wait until it has"
+                f" none, or accept the loss: qmq broker-groups remove {name} --accept-loss.",
+                code="broker_group.not_empty",
+            )
         Node.objects.filter(broker_group=row).delete()
         edit.delete()
     return edit.change
+
+
+def pending_messages(row: BrokerGroup) -> int | None:
+    """Return how many delayed messages a delay group has that are not delivered, as its nodes last reported; None: none did."""
+    reports = [StoredReport.decode(found) for found in row.nodes.values_list("report", flat=True)]
+    pending = [report.pending_messages for report in reports if report is not None and report.pending_messages >= 0]
+    return max(pending, default=None) if row.kind == GroupKind.DELAY else None
 
 
 def locked(name: str) -> BrokerGroup:
@@ -239,7 +257,8 @@ def accept_log_loss(node_id: str, *, log_end: int, actor: Actor, reason: str, dr
     Raises:
         NotFound: there is no such node.
         ChangeRefused: its log never reached this offset, so the node would still not serve.
-        Conflict: it is one of several members of its group, and could be promoted although others have what it lost.
+        Conflict: it is one of several members of its group, and could be promoted although others have what it lost; or the
+            group's membership was restored from a backup, which another version of it would hide.
     """
     with changing(dry_run=dry_run):
         row = lock(Node.objects.filter(node_id=node_id))
@@ -255,12 +274,22 @@ def accept_log_loss(node_id: str, *, log_end: int, actor: Actor, reason: str, dr
                 " the master, or promote it and accept the loss of the group.",
                 code="node.has_other_members",
             )
+        found = queries.group_members(row.broker_group.name, timezone.now())
+        if found is not None and found.is_restored:
+            raise Conflict(
+                f"The log loss of node {node_id} can't be accepted: {found.restored_problem}.",
+                code="broker_group.restored",
+            )
         before, after = {"log_end": str(row.log_end)}, {"log_end": str(log_end)}
         if before != after:
+            group = row.broker_group.name
+            # Before the node: a metaserver that reads the accepted end reads the loss with it.
+            BrokerGroup.objects.filter(name=group).update(
+                loss_id=str(uuid4()), in_sync_version=F("in_sync_version") + 1, updated_at=timezone.now()
+            )
             Node.objects.filter(node_id=node_id).update(
                 log_end=log_end, log_epoch=1, log_end_version=F("log_end_version") + 1
             )
-            group = row.broker_group.name
             audit.record(
                 actor, "node.accept_log_loss", node_id, reason=reason, before=before, after=after, broker_group=group
             )

@@ -119,6 +119,31 @@ def rejoin(broker_group: str, *, actor: Actor, reason: str) -> list[str]:
     return kept
 
 
+def leave_lost(broker_group: str, *, actor: Actor, reason: str) -> tuple[int, list[str]]:
+    """Take a broker group that is lost out of all routes, in the caller's transaction.
+
+    Subjects that no other group serves keep it until another one has joined. Returns how many left, and the names of those.
+    """
+    left, kept = 0, []
+    served = [route for route in queries.route_snapshots() if broker_group in route.broker_groups]
+    for subject in sorted(route.subject for route in served):
+        row, there = _locked(subject)
+        names = tuple(name for name in there.broker_groups if name != broker_group)
+        phases = {name: phase for name, phase in there.phases.items() if name != broker_group}
+        if not any(name not in phases for name in names):
+            # Groups that were leaving stay. Those that drain reject messages: consumer groups may have come that never read there.
+            phases = {name: Phase.JOINING for name, phase in phases.items() if phase in (Phase.JOINING, Phase.DRAINING)}
+        if any(name not in phases for name in names):
+            left += 1
+        else:
+            # Without any other group, the rebalance adds one: it plans only subjects that do not move.
+            phases = {**phases, broker_group: Phase.LEAVING} if names else {}
+            names = there.broker_groups
+            kept.append(subject)
+        _change(row, there, replace(there, broker_groups=names, phases=phases), "route.lost", actor, reason)
+    return left, kept
+
+
 @transaction.atomic
 def step(route: domain.Route, *, actor: Actor, reason: str, action: str = "route.step") -> Change:
     """Store the next step of a move. Raises NotFound without a route, Stale when it was changed in the meantime."""

@@ -78,6 +78,9 @@ class OrmRepository(_Connected):
     def save_clients(self, clients: list[domain.ClientSeen]) -> None:
         self._run(lambda: routes.save_clients(clients))
 
+    def consumer_groups(self, after: int, count: int) -> list[domain.StoredConsumerGroup]:
+        return self._run(lambda: queries.stored_consumer_groups(after, count))
+
     def membership_store(self) -> "OrmMembershipStore":
         return OrmMembershipStore()
 

@@ -85,6 +85,7 @@ class RouteFile:
             "rules": head.rules,
             "paused": head.paused,
             "has_peers": head.has_peers,
+            "removed_folders": head.removed_folders,
         }
         changed = [
             name for name, value in state.items() if (old := self._saved.get(name)) is not value and old != value
@@ -228,7 +229,7 @@ def _changes(lines: list[bytes]) -> Iterator[dict[str, Any]]:
 
 def encode(metadata: Metadata) -> Iterator[bytes]:
     """The file's content: a JSON object, in parts."""
-    names = ("broker_groups", "nodes", "paused", "has_peers")
+    names = ("broker_groups", "nodes", "paused", "has_peers", "removed_folders")
     head = {name: getattr(metadata, name) for name in names}
     yield json.dumps(head, default=_plain)[:-1].encode()
     yield b', "rules": {'
@@ -271,4 +272,5 @@ def decode(content: dict[str, Any]) -> Metadata:
         allowed = values["allowed_groups"]
         rules[subject] = SubjectRule(**values | {"allowed_groups": None if allowed is None else tuple(allowed)})
     paused = frozenset((subject, group, consumer) for subject, group, consumer in content["paused"])
-    return Metadata(groups, nodes, routes, rules, paused, content["has_peers"])
+    removed = frozenset((name, folder) for name, folder in content.get("removed_folders", ()))
+    return Metadata(groups, nodes, routes, rules, paused, content["has_peers"], removed)

@@ -42,6 +42,7 @@ class StoredMetadata:
         changed_subjects = await self._load_routes(metadata, self._routes - routes, None if from_file else to_store)
         self._groups = groups
         directory.rules, directory.paused = metadata.rules, metadata.paused
+        directory.removed_folders = metadata.removed_folders
         if metadata.has_peers:
             directory.assume_peers()
         if not from_file:
@@ -55,6 +56,8 @@ class StoredMetadata:
         groups = {group.name for group in stored.broker_groups}
         deleted_groups = changes.broker_groups - groups
         changed_groups, new_groups = self._load_groups(stored, deleted_groups)
+        others = {(name, folder) for name, folder in directory.removed_folders if name not in changes.broker_groups}
+        directory.removed_folders = stored.removed_folders | others
         self._groups = (self._groups - deleted_groups) | groups
         moved_before = directory.moving & subjects
         changed_subjects = await self._load_routes(stored, changes.deleted_subjects)

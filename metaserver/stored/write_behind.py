@@ -11,13 +11,23 @@ import asyncio
 import itertools
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Protocol, TypeVar
 
-from metaserver.domain import BrokerGroup, ClientSeen, Leases, Metadata, MetadataChanges, MetadataVersion, Node, Route
+from metaserver.domain import (
+    BrokerGroup,
+    ClientSeen,
+    Leases,
+    Metadata,
+    MetadataChanges,
+    MetadataVersion,
+    Node,
+    Route,
+    StoredConsumerGroup,
+)
 from metaserver.replication.membership_changes import MembershipStore
 from qmq.clock import Clock
 from qmq_node.process.counters import counted
@@ -57,6 +67,9 @@ class Repository(Protocol):
 
     def save_clients(self, clients: list[ClientSeen]) -> None:
         """Record that these clients registered."""
+
+    def consumer_groups(self, after: int, count: int) -> list[StoredConsumerGroup]:
+        """The next `count` consumer groups after one of this number, in the order in which they became known."""
 
     def membership_store(self) -> MembershipStore:
         """The rows of the same broker groups, to be changed from another thread. This method may be called from any thread."""
@@ -148,6 +161,18 @@ class WriteBehind:
         except Exception as error:  # noqa: BLE001 - as in `load`
             self._failed(error)
             return None
+
+    async def consumer_groups(self, after: int, count: int) -> list[StoredConsumerGroup] | None:
+        """As `Repository.consumer_groups`; None when the store is unavailable."""
+        try:
+            return await self._in_thread(lambda: self._repository.consumer_groups(after, count))
+        except Exception as error:  # noqa: BLE001 - as in `load`
+            self._failed(error)
+            return None
+
+    def unstored_clients(self) -> Iterator[ClientSeen]:
+        """The clients that registered and are not stored yet."""
+        return iter(self._clients)
 
     async def _in_thread(self, call: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call)

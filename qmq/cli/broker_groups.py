@@ -1,4 +1,4 @@
-"""`qmq broker-groups`: members of broker groups, switch-overs, and promotions that accept data loss."""
+"""`qmq broker-groups`: members of broker groups, switch-overs, and promotions and removals that accept data loss."""
 
 import argparse
 import json
@@ -51,7 +51,13 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
         " messages that it lacks are permanently lost. The bytes at risk, which --dry-run prints, have to be stated exactly.",
     )  # fmt: skip
     setting = add("set", set_copies, "set the number of copies, and how many of them have to be in sync")
-    for command in (shown, switching, promoting, setting):
+    removing = add(
+        "remove", remove, "remove a broker group that is lost",
+        "Removes a broker group whose nodes have sent no heartbeat for a minute, with the loss of its messages. Its subjects leave"
+        " it at once, those that no other group serves when another one has joined. The loss, which --dry-run prints, has to be"
+        " stated exactly: pending messages of a delay group, bytes of a broker group. A node that returns waits for approval.",
+    )  # fmt: skip
+    for command in (shown, switching, promoting, setting, removing):
         command.add_argument("group", help="name of the broker group")
     switching.add_argument("--to", default="", help="node ID of the slave; default: the one that has the most")
     stopping.add_argument("node", help="node ID")
@@ -59,14 +65,17 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     promoting.add_argument(
         "--accept-loss", type=_bytes, metavar="BYTES", help="bytes of acknowledged messages that may be lost; required"
     )
+    removing.add_argument(
+        "--accept-loss", type=_bytes, metavar="BYTES", help="the loss, as --dry-run prints it; required"
+    )
     setting.add_argument("--copies", type=whole, help="number of members that the group should have, 1 to 3")
     setting.add_argument("--min", type=whole, help="members that have to be in sync so that sends are accepted")
     setting.add_argument(
         "--preferred", metavar="NODES", help="node IDs, separated by commas: of equal members, the first is promoted"
     )
-    for command in (switching, promoting, setting):
+    for command in (switching, promoting, setting, removing):
         add_change(command)
-    for command in (listing, shown, switching, stopping, promoting, setting):
+    for command in (listing, shown, switching, stopping, promoting, setting, removing):
         console.add_arguments(command)
 
 
@@ -176,6 +185,11 @@ def may_stop(arguments: argparse.Namespace) -> int:
 def promote(arguments: argparse.Namespace) -> int:
     """Promote a member; the exit code."""
     return _change(arguments, "promote/", {"node": arguments.node, "accept_loss_bytes": arguments.accept_loss})
+
+
+def remove(arguments: argparse.Namespace) -> int:
+    """Remove a broker group with the loss of its messages; the exit code."""
+    return _change(arguments, "remove-lost/", {"accept_loss": arguments.accept_loss})
 
 
 def set_copies(arguments: argparse.Namespace) -> int:

@@ -51,6 +51,7 @@ class Command(IntEnum):
     RESIGN = 222
     ROLE = 223
     DELAY_CLOCK = 224
+    KNOWN_GROUPS = 225
 
 
 class ResponseCode(IntEnum):

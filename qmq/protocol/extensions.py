@@ -5,22 +5,25 @@ from typing import Annotated
 
 from qmq.protocol.codes import ReplicaRole
 from qmq.protocol.group_memberships import MEMBERS_MAX, GroupMembership
-from qmq.protocol.kinds import Block, Flag, Float, Int, MapFlag, MapHex, MapInt, MapText, Text
+from qmq.protocol.kinds import Block, Flag, Float, Int, MapFlag, MapHex, MapInt, MapText, String, Text
 from qmq.protocol.limited_kinds import (
     I64_MAX,
     MapChoice,
     MapCount,
     MapIncarnation,
     MapName,
+    MapNote,
     MapRange,
     MapUuid,
     Name,
 )
 from qmq.protocol.reasons import MapReason, Reason, ReasonNote
-from qmq.protocol.structures import Counted, Maybe, Structure
+from qmq.protocol.structures import Counted, Maybe, Row, Structure
 
 PROBLEMS_MAX = 16
 """Most problems of a NODE_REGISTER."""
+KNOWN_GROUPS_MAX = 2_000
+"""Most consumer groups of one KNOWN_GROUPS."""
 
 State = Annotated[int, MapInt(missing=1)]
 """A `BrokerGroupState`; a node that reports none reads and writes."""
@@ -69,6 +72,8 @@ class NodeRegisterRequest(Structure):
     `limitations` are the reasons why another node should be promoted if one can be. `stuck_ms` is for how long the disk has not
     completed a write that is under way, 0 if there is none. `unreachable` are slaves that a master counts and can't reach: without
     them fewer members than the minimum would be in sync.
+
+    `pending_messages` is how many delayed messages a delay node has that are not delivered, held ones included; -1 from others.
     """
 
     request_type: Int
@@ -103,6 +108,7 @@ class NodeRegisterRequest(Structure):
     stuck_ms: MapCount = 0
     limitations: Annotated[tuple[Reason, ...], Counted("h", ReasonNote(), "limitations", PROBLEMS_MAX)] = ()
     unreachable: Annotated[tuple[str, ...], Counted("b", Name(), "unreachable slaves", MEMBERS_MAX)] = ()
+    pending_messages: Annotated[int, MapRange(-1, I64_MAX, is_optional=True)] = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +151,33 @@ class NodePolicyResponse(Structure):
 
     policy_version: Text
     document: Annotated[bytes, Block(is_copied=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownGroupsRequest(Structure):
+    """A broker requests the consumer groups of the subjects that its broker group serves, because it may have lost some.
+
+    `after` is `next` of the answer before, 0 in the first request.
+    """
+
+    broker_group: Annotated[str, MapName()]
+    node_id: Annotated[str, MapName()]
+    after: MapCount = 0
+
+
+@dataclass(frozen=True, slots=True)
+class KnownGroupsResponse(Structure):
+    """Subjects and names of consumer groups. More of them follow after `next`, unless it is 0.
+
+    `problem` is why the metaserver can't answer, such as a database that does not respond; "" if it can. It names no groups then.
+    """
+
+    broker_group: Annotated[str, MapName()]
+    next: MapCount = 0
+    problem: Annotated[str, MapNote()] = ""
+    groups: Annotated[
+        tuple[tuple[str, str], ...], Counted("i", Row(String(), String()), "consumer groups", KNOWN_GROUPS_MAX)
+    ] = ()
 
 
 @dataclass(frozen=True, slots=True)

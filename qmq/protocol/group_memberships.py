@@ -43,6 +43,10 @@ class GroupMembership(Structure):
     `incarnations` has, for each of the first members, that of the data folder with which the member was last added to the in-sync
     set, "" if it never was. `master_boot_id` identifies the process that was promoted, "" if the master was never promoted since
     the group has several members: no other process leads the epoch.
+
+    `loss_id` identifies the newest loss of acknowledged messages that the group may have had and an operator accepted, "" if there
+    was none. A master that has not created the consumer groups of its subjects since then does so before it accepts sends
+    (KNOWN_GROUPS).
     """
 
     broker_group: Annotated[str, MapName()]
@@ -57,6 +61,7 @@ class GroupMembership(Structure):
     joining: Annotated[int, MapRange(0, (1 << MEMBERS_MAX) - 1)] = 0
     incarnations: Annotated[tuple[str, ...], MapIncarnations(MEMBERS_MAX)] = ()
     master_boot_id: Annotated[str, MapName(may_be_empty=True)] = ""
+    loss_id: Annotated[str, MapUuid(is_optional=True)] = ""
 
     def check(self) -> None:
         """Reject a node that is listed twice, and a master or an in-sync member that is not a member. Raises ProtocolError."""

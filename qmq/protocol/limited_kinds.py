@@ -49,8 +49,8 @@ class MapRange(MapInt):
 
     zero = UNSET
 
-    def __init__(self, least: int, most: int) -> None:
-        super().__init__()
+    def __init__(self, least: int, most: int, *, is_optional: bool = False) -> None:
+        super().__init__(is_optional=is_optional)
         self.least, self.most = least, most
         self.legal = f"a whole number, {_range_text(least, most)}"
         self.label = f"integer ({_range_text(least, most)})"

@@ -78,6 +78,11 @@ class Code(StrEnum):
     SET_READ_ONLY = "set_read_only", "set to read-only by an operator"
     REJECTED = "rejected", "the metaserver rejected this node: {why}"
     PENDING_APPROVAL = "pending_approval", "broker group {group} is pending approval"
+    FOLDER_OF_REMOVED = (
+        "folder_of_removed",
+        "broker group {group} was removed with the loss of its messages, and this node has a data folder of it: empty the folder,"
+        " or approve the group to serve these messages again",
+    )
     GROUP_DRAINS = "group_drains", "the group is draining"
     APPROVE = "approve", "{why}: approve it in the console or with the API"
     SPARE = "spare", "node {node} is not a member of broker group {group}: {why}"
@@ -97,6 +102,12 @@ class Code(StrEnum):
         "its log ends at {end} but had reached {highest}: its data folder is an older copy, or"
         " empty; acknowledged messages are missing",
     )
+    LACKS_GROUPS = (
+        "lacks_groups",
+        "consumer groups that were known before data was lost are not created yet: {why}",
+    )
+    GROUPS_REQUESTED = "groups_requested", "they are requested from a metaserver"
+    LOSS_UNDECIDED = "loss_undecided", "no operator has accepted the loss yet, as far as this node knows"
     LOG_CORRUPTED = "log_corrupted", "the message log is corrupted; see the node's log"
     WRITE_WAITS = "write_waits", "the disk has not completed a write for {seconds} s"
     DISK_SPACE = "disk_space", "no space: {free} bytes free on disk, the reserve is {reserve}"

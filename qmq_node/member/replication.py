@@ -99,7 +99,7 @@ class Replication(Part):
         self._storage.other_write = self._write_under_way
         self._storage.is_handed_over = lambda: self.shell.switch_overs is not None and self.shell.switch_overs.is_done
         self._registration.with_role = self._with_role
-        self._registration.on_answer = self._answered
+        self._registration.on_answer.append(self._answered)
         self._registration.pushed = self._pushed
         self._registration.role_refuses = lambda: self.member.refusal
         self._registration.slaves_refuse = self._slaves_refuse
@@ -331,7 +331,6 @@ class Replication(Part):
             slaves=tuple(SlaveEnd(one.node_id, one.confirmed_end) for one in leading.slaves()) if leading else (),
             led_membership=leading.current_membership.sent("") if leading else None,
             counted=leading.counted if leading else (),
-            incarnation=self._folder.incarnation,
             membership_version=state.version,
             membership_in_sync=state.in_sync,
             stuck_ms=round(self._storage.write_watch.stuck_seconds * 1000),

@@ -44,16 +44,20 @@ class Registration(Part):
         self.metaservers: Metaservers | None = None
         self.with_role: Callable[[NodeRegisterRequest], NodeRegisterRequest] = lambda request: request
         """Adds what a member of a broker group reports of its role."""
-        self.on_answer: Callable[[NodeRegisterResponse], None] = lambda answer: None
-        """Called with each answer of the metaserver that is followed, once it was applied."""
+        self.on_answer: list[Callable[[NodeRegisterResponse], None]] = []
+        """Called in this order with each answer of the metaserver that is followed, once it was applied."""
         self.pushed: Callable[[Frame], None] = lambda frame: None
         """Called with each request of a metaserver."""
         self.role_refuses: Callable[[], Reason] = lambda: NO_REASON
         """Why the role of the node in its group does not let it take sends; "" if it does."""
         self.slaves_refuse: Callable[[], Reason] = lambda: NO_REASON
         """Why too few slaves are in sync for sends; "" if there are enough."""
+        self.groups_refuse: Callable[[], Reason] = lambda: NO_REASON
+        """Why consumer groups may be missing, which would not get what is sent; "" if none is."""
         self.may_answer_sends: Callable[[], bool] = lambda: True
         """Whether enough members of the broker group are in sync for sends to be answered."""
+        self.pending_messages: Callable[[], int] = lambda: -1
+        """How many messages are not delivered, where the node knows it."""
         node.storage.report = self.report_soon
 
     async def open(self, budget: FileBudget) -> None:
@@ -122,6 +126,8 @@ class Registration(Part):
             return self.operator_read_only or self.metaserver_read_only
         if self.policies.policy.read_only:
             return _refused(self.policies.policy.read_only)
+        if refused := self.groups_refuse():
+            return _refused(refused)
         if storage.log.stored.damaged:
             return _refused(Reason.of(Code.LOG_CORRUPTED))
         if storage.write_watch.is_stuck:
@@ -152,6 +158,8 @@ class Registration(Part):
             started_at_ms=node.started_at_ms,
             version=__version__,
             policy_version=self.policy.version,
+            incarnation=node.folder.incarnation,
+            pending_messages=self.pending_messages(),
         )
         return self.with_role(request)
 
@@ -172,7 +180,8 @@ class Registration(Part):
             self.metaserver_read_only = _refused(answer.reason)
         else:
             self.metaserver_read_only = NO_REASON
-        self.on_answer(answer)
+        for call in self.on_answer:
+            call(answer)
 
 
 def _is_any(host: str) -> bool:

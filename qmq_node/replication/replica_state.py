@@ -13,7 +13,7 @@ from qmq_node.log.copied_log import CopiedLog
 from qmq_node.log.disk import Disk
 from qmq_node.log.log import SegmentedLog
 from qmq_node.log.record import FIRST_EPOCH
-from qmq_node.replication.rules.roles import Copying, CopyPhase, ReplicaState
+from qmq_node.replication.rules.roles import OLDER_FOLDER, Copying, CopyPhase, ReplicaState
 
 FILE_NAME = "replica"
 FILE_BYTES_MAX = 4 << 10
@@ -42,6 +42,9 @@ def decode_state(data: bytes) -> ReplicaState:
         as_number(fields["version"]),
         _as_names(fields["in_sync"]),
         as_text(fields["log_id"]),
+        # Files from before an operator's loss was noticed there have neither.
+        as_text(fields.get("loss_id", "")),
+        as_text(fields.get("groups_loss_id", "")),
     )
 
 
@@ -141,10 +144,30 @@ class ReplicaStateFile:
 
     def save_role(self, state: ReplicaState) -> None:
         """As `save`, but what is being copied, and the log's ID, stay as they are on disk: both change while a slave follows. A
-        later membership of the same epoch stays, too: memberships arrive from metaservers and as answers at the same time."""
+        later membership of the same epoch stays, too: memberships arrive from metaservers and as answers at the same time. That
+        consumer groups may be missing stays until `groups_created`."""
         with self._lock:
-            state = replace(state, copying=self.state.copying, log_id=self.state.log_id)
-            self._save(state.with_newest_membership(self.state))
+            there = self.state
+            state = replace(
+                state, copying=there.copying, log_id=there.log_id, groups_loss_id=there.groups_loss_id
+            ).with_newest_membership(there)
+            if there.lacks_groups and not state.lacks_groups:
+                state = replace(state, loss_id=there.loss_id)
+            self._save(state)
+
+    def note_loss(self, loss_id: str) -> None:
+        """Record durably that consumer groups may be missing since a loss. Raises OSError as `save`."""
+        with self._lock:
+            state = self.state
+            if state.lacks_groups if loss_id == OLDER_FOLDER else state.loss_id == loss_id:
+                return
+            groups_loss_id = "" if state.groups_loss_id == loss_id else state.groups_loss_id
+            self._save(replace(state, loss_id=loss_id, groups_loss_id=groups_loss_id))
+
+    def groups_created(self, loss_id: str) -> None:
+        """Record durably that the consumer groups that were known exist since a loss. Raises OSError as `save`."""
+        with self._lock:
+            self._save(replace(self.state, groups_loss_id=loss_id))
 
     def set_log_id(self, log_id: str) -> None:
         """Record durably which log this is, before anything of it is written. Raises OSError as `save`."""

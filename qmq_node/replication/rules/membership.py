@@ -48,6 +48,9 @@ class Membership:
     master_boot_id: str = ""
     """Identifies the process of the master that was promoted. No other leads the epoch: after a restart, the node may have lost
     what it had not synced, or have an older copy of its data folder. "": the master began the epoch as the only member."""
+    loss_id: str = ""
+    """Identifies the newest loss of acknowledged messages that an operator accepted, or that was possible when another node
+    replaced the only member; "": there was none. Consumer groups may have been lost, too (`ReplicaState.lacks_groups`)."""
     copies: int = 1
     """How many members the group should have, where the membership was read from the database. Nodes do not get it."""
     known_place: tuple[int, int] = (0, 0)
@@ -247,6 +250,7 @@ class UncleanPromotion:
             master_boot_id=self.boot_id,
             epoch=epoch + 1,
             promotion_id=self.promotion_id,
+            loss_id=self.promotion_id,
         )
 
 

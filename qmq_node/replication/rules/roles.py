@@ -6,6 +6,9 @@ from enum import Enum, auto
 from qmq_node.log.record import FIRST_EPOCH
 from qmq_node.replication.rules.membership import Membership
 
+NEW_FOLDER, OLDER_FOLDER = "new folder", "older folder"
+"""As `ReplicaState.loss_id`: what the data folder may lack although no operator has accepted the loss of anything."""
+
 
 class CopyPhase(Enum):
     """What a copying slave does. All but the last replace its log, and follow one another; the last one continues it."""
@@ -70,6 +73,21 @@ class ReplicaState:
     log_id: str = ""
     """Identifies the log, the same on all members: its first master makes it, and slaves take it from the master that they
     follow. A log that begins again from nothing, after an operator accepted that, has another one. "": there is no log yet."""
+    loss_id: str = ""
+    """Identifies the newest possible loss of acknowledged messages that it knows of: `Membership.loss_id`, NEW_FOLDER or
+    OLDER_FOLDER; "": none."""
+    groups_loss_id: str = ""
+    """`loss_id` when this node last created, as master, the consumer groups that were known."""
+
+    @property
+    def lacks_groups(self) -> bool:
+        """Whether consumer groups that were known may be missing. As master it accepts no messages then: a group that is created
+        later begins behind them."""
+        return self.loss_id != self.groups_loss_id
+
+    def has_unknown_loss(self, loss_id: str) -> bool:
+        """Whether the loss that a membership names is another one than those of this state."""
+        return loss_id not in ("", self.loss_id, self.groups_loss_id)
 
     def for_membership(self, membership: Membership) -> "ReplicaState":
         """Return what a node has to have on disk before it acts on a membership of which it is a member."""
@@ -81,14 +99,22 @@ class ReplicaState:
             version=membership.version,
             in_sync=membership.in_sync,
             log_id=self.log_id,
+            loss_id=self._loss_after(membership),
+            groups_loss_id=self.groups_loss_id,
         )
         return state.with_newest_membership(self)
+
+    def _loss_after(self, membership: Membership) -> str:
+        if self.has_unknown_loss(membership.loss_id):
+            return membership.loss_id
+        # A slave gets all groups from its master; the only member has no one to get them from.
+        return NEW_FOLDER if self.is_new and len(membership.members) == 1 else self.loss_id
 
     def with_newest_membership(self, known: "ReplicaState") -> "ReplicaState":
         """Return this state with the membership of another one if that is a later one of the same epoch."""
         if known.epoch != self.epoch or known.version <= self.version:
             return self
-        return replace(self, version=known.version, in_sync=known.in_sync)
+        return replace(self, version=known.version, in_sync=known.in_sync, loss_id=known.loss_id)
 
 
 class Step(Enum):

@@ -214,6 +214,26 @@ def test_a_promotion_needs_the_exact_loss_and_a_reason(admin: APIClient) -> None
     assert group.membership.place == (4, 11)
 
 
+def test_a_removal_with_a_loss_needs_the_exact_loss_and_a_reason(admin: APIClient) -> None:
+    path = f"{GROUP}remove-lost/"
+    assert refused(admin.post(path, {"accept_loss": "6000"}))[0] == 400
+    assert refused(admin.post(path, {"accept_loss": "6000", "reason": "x"})) == (409, "broker_group.live")
+    Node.objects.all().update(leased_at=timezone.now() - timedelta(minutes=2))
+    broker_groups.save_heartbeat("meta:1", 600, timezone.now())
+    planned = admin.post(f"{path}?dry_run=true", {"reason": "x"}).json()
+    assert planned["after"]["at_risk"] == "6000"
+    assert refused(admin.post(path, {"accept_loss": "1", "reason": "x"})) == (409, "broker_group.loss_not_accepted")
+    stale = admin.post(path, {"accept_loss": "6000", "reason": "x"}, HTTP_IF_MATCH='"v99"')
+    assert stale.status_code == 412
+    assert refused(admin.post(path, {"accept_loss": "6000", "reason": "x", "force": True}))[0] == 400
+    done = admin.post(path, {"accept_loss": "6000", "reason": "the building burned down"})
+    assert (done.status_code, done.json()["after"]) == (200, planned["after"])
+    assert queries.broker_group("g1") is None
+    entry = AuditEntry.objects.order_by("id").last()
+    assert entry is not None
+    assert (entry.action, entry.reason) == ("broker_group.remove_lost", "the building burned down")
+
+
 # --- switch-over ---
 
 

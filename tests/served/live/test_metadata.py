@@ -11,7 +11,7 @@ from django.utils import timezone
 from console.alerts.models import Alert, AlertRule
 from console.alerts.services import evaluate
 from console.collector.metadata import METASERVER_FORGOTTEN_HOURS, ROUTES_SECONDS, MetadataReader
-from console.jobs.heartbeats import METASERVER_FRESH_SECONDS
+from metaserver.queries import METASERVER_FRESH_SECONDS
 from metaserver.services import broker_groups, routes
 from qmq.clock import SystemClock
 from tests.support.console.metadata import ACTOR, broker_group, route

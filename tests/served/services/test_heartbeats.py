@@ -87,7 +87,7 @@ def test_a_group_whose_master_was_never_heard_is_taken_offline() -> None:
     "beats",
     [
         [],
-        [{"seen": heartbeats.METASERVER_FRESH_SECONDS + 1}],
+        [{"seen": queries.METASERVER_FRESH_SECONDS + 1}],
         [{"steady": heartbeats.silent_seconds(1) - 1}],
         [{"seen": 3600.0}, {"steady": 2.0}],
         [{"seen": -3600.0}],

@@ -29,7 +29,7 @@ from qmq.protocol.bulk_read import ListRangesRequest
 from qmq.protocol.codes import BrokerRequestType, Command, ResponseCode
 from qmq.protocol.commands import AckRequest, PullRequest
 from qmq.protocol.delayed import DelayedTarget, FindDelayedRequest
-from qmq.protocol.extensions import LeaveGroupRequest, NodeRegisterRequest
+from qmq.protocol.extensions import KnownGroupsRequest, LeaveGroupRequest, NodeRegisterRequest
 from qmq.supervisor import JobKind
 from qmq_node.admin.server import BadRequest
 from qmq_node.node.node import Node
@@ -61,7 +61,7 @@ NODE = (*SERVED, "segment_preparation", "disk_space", "write_watch", "checkpoint
 PERIODIC = {
     "broker": (
         *NODE, "rates", "retention", "retention_clock", "subject_retention", "history_retention", "subject_removal",
-        "consumer_leases", "long_poll_deadlines", "replication_connections", "slave_retention",
+        "consumer_leases", "long_poll_deadlines", "known_groups", "replication_connections", "slave_retention",
     ),
     "broker flushing by interval": (
         *NODE, "rates", "retention", "retention_clock", "subject_retention", "history_retention", "subject_removal",
@@ -353,6 +353,15 @@ async def _join_a_group(process: Process, supervisor: BreakingSupervisor, _: pyt
         assert frame.code == ResponseCode.BROKER_ERROR
 
 
+async def _request_groups(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
+    assert isinstance(process, Metaserver)
+    async with peer(process) as node:
+        await node.register("r1", boot_id="a")
+        supervisor.break_job("known_groups_page")
+        body = KnownGroupsRequest("r1", "r1-a").encode()
+        assert (await node.caller.call(Command.KNOWN_GROUPS, body, timeout_s=20)).code == ResponseCode.BROKER_ERROR
+
+
 async def _record_a_membership(process: Process, supervisor: BreakingSupervisor, job: str) -> None:
     assert isinstance(process, Metaserver)
     async with peer(process) as node:
@@ -546,6 +555,7 @@ ONE_SHOTS: dict[str, tuple[str, OneShot]] = {
     "query": ("delay", _ask_about_delayed),
     "delivery_batch": ("delay", _deliver),
     "membership_change": ("metaserver", _join_a_group),
+    "known_groups_page": ("metaserver", _request_groups),
     "membership_record": ("metaserver", _record_memberships),
     "first_membership": ("metaserver", _read_a_first_membership),
     "route_file_memberships": ("metaserver", _save_memberships),
@@ -626,6 +636,10 @@ ALLOWED = {
         "metaserver/replication/membership_changes.py",
         "add_done_callback",
     ): "learns the outcome; its failure reaches the loop's handler, which counts it",
+    (
+        "metaserver/requests/known_groups.py",
+        "add_done_callback",
+    ): "answers a request whose task failed; the supervisor reports the failure",
     ("qmq/net/caller.py", "call_soon"): "a method of the caller itself",
     ("broker_node/delivery/pulls.py", "to_thread"): "the supervisor starts it as `cold_read`",
     ("broker_node/delivery/settlement.py", "to_thread"): "the supervisor starts it as `settlement_read`",

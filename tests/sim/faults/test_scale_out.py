@@ -10,6 +10,7 @@ from console.placement.plan import Move, advance, plan
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
 from tests.sim.faults.scenario import NETWORK_SECONDS, Scenario, running
 from tests.sim.world.cluster import SMALL
+from tests.support.drivers.in_process import connected
 
 SUBJECTS = [f"subject{number}" for number in range(3)]
 PLAN_SECONDS, STEP_SECONDS = 10.0, 2.0
@@ -119,3 +120,28 @@ async def test_two_groups_more_and_one_drained_lose_and_double_nothing_under_loa
         await scenario.settle()
         assert not scenario.repeated()
         assert max(send.seconds for send in scenario.sends) < 1.0 + NETWORK_SECONDS
+
+
+async def test_a_drain_waits_for_a_group_that_has_no_position_there() -> None:
+    async with running(delays=0) as scenario:
+        database = scenario.cluster.database
+        scenario.add_producer("p", "orders", every=0.1)
+        await scenario.until(lambda: len(scenario.sends) > 20, 60, "messages are stored")
+        stored = database.stored
+        route = stored.routes["orders"]
+        draining = replace(route, version=route.version + 1, phases={"g1": Phase.DRAINING})
+        assert database.set_route(draining)
+        broker = scenario.cluster.brokers["g1"].server
+        assert isinstance(broker, Broker)
+        await scenario.until(lambda: "orders" in broker.policy.subjects, 60, "the node has the change")
+        places = {"g1": Place("g1", stored.nodes["g1-a"].address, stored.nodes["g1-a"].admin_address)}
+        subject = broker.store.subjects["orders"]
+        await scenario.until(lambda: subject.visible_end == subject.next_sequence, 60, "all is synced")
+        sight = await _look_at(draining, ["absent"], places, True)
+        assert sight.empty == ()
+        assert [(part.code, part.values["group"], part.values["count"]) for part in sight.why] == [
+            ("waiting.lag", "absent", subject.visible_end - subject.begin)
+        ]
+        async with connected(broker) as client:
+            await client.begin("orders", "absent", "latest")
+        assert (await _look_at(draining, ["absent"], places, True)).empty == ("g1",)

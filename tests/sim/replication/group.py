@@ -172,7 +172,7 @@ def begin(bounds: Bounds) -> Group:
 def _stored(state: ReplicaState, membership: Membership) -> ReplicaState:
     """What a node stores of a membership, without what only metaservers use: they know the newest membership here, and
     states would be more."""
-    return replace(state.for_membership(membership), version=0, in_sync=())
+    return replace(state.for_membership(membership), version=0, in_sync=(), loss_id="")
 
 
 class Rules:

@@ -2,15 +2,21 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from uuid import UUID
 
 from broker_node.broker import Broker
-from qmq_node.replication.rules.membership import Membership
+from metaserver.domain import columns
+from metaserver.server import Metaserver
+from qmq_node.replication.rules.membership import Membership, UncleanPromotion
 from tests.sim.replication.pair import client_of, comparable, send
 from tests.sim.world.cluster import Cluster
 from tests.sim.world.disk import SimulatedDisk
 from tests.sim.world.loop import running_loop
 from tests.support.stored_groups import changed
 from tests.support.waiting import eventually_async
+
+PROMOTION = "00000000-0000-4000-8000-000000000009"
 
 
 class Group:
@@ -89,6 +95,13 @@ class Group:
         memberships.groups[self.name] = changed(memberships.groups[self.name], **values)
         self.cluster.database.changed(group=self.name)
 
+    def accept_log_loss(self, node: str, log_end: int = 0) -> None:
+        """An operator accepts that the log of the only member ends here, as `metaserver.services.broker_groups` does."""
+        stored = self.cluster.database.stored
+        there = stored.nodes[node]
+        stored.nodes[node] = replace(there, log_end=log_end, log_epoch=1, log_end_version=there.log_end_version + 1)
+        self.set(loss_id=str(UUID(int=stored.nodes[node].log_end_version)), in_sync_version=self.membership.version + 1)
+
 
 @asynccontextmanager
 async def cluster_of(copies: int = 2, metas: int = 1, **settings: object) -> AsyncIterator[Group]:
@@ -117,3 +130,22 @@ async def received(group: Group) -> list[str]:
         while (pulled := await client.pull(group=reader, limit=1000, last=len(found) - 1))[1]:
             found += pulled[1]
     return found
+
+
+async def promoted_by_operator(group: Group, name: str) -> None:
+    """An operator promotes a member that runs, as `services.members.promote` does."""
+    await eventually_async(lambda: group.runs(name) and group.broker(name).replication.member.membership is not None)
+    meta = group.cluster.meta.server
+    assert isinstance(meta, Metaserver)
+    membership = group.membership
+    node, newest = group.broker(name), meta.directory.newest_place("g1")
+    change = UncleanPromotion(
+        *membership.place, name, node.folder.incarnation, node.replication.boot_id, newest, PROMOTION
+    )
+    stored = columns(change.applied_to(membership))
+    group.set(**{
+        name: stored[name]
+        for name in (
+            "epoch", "master", "in_sync", "in_sync_version", "promotion_id", "master_boot_id", "incarnations", "loss_id",
+        )
+    })  # fmt: skip

@@ -4,15 +4,11 @@ import asyncio
 
 import pytest
 
-from metaserver.domain import columns
 from metaserver.replication.restored_memberships import RESTORED_SECONDS
 from metaserver.server import ROUTE_FILE_SECONDS, Metaserver
-from qmq_node.replication.rules.membership import UncleanPromotion
-from tests.sim.replication.groups import Group, begun, cluster_of, received
+from tests.sim.replication.groups import Group, begun, cluster_of, promoted_by_operator, received
 from tests.sim.replication.pair import client_of, send
 from tests.support.waiting import eventually_async
-
-PROMOTION = "00000000-0000-4000-8000-000000000009"
 
 
 async def with_messages_that_the_slave_lacks(group: Group, *, away: str = "") -> list[str]:
@@ -49,23 +45,6 @@ def restore(group: Group, *, restarts: bool, files: str = "kept") -> None:
         if files != "kept":
             group.cluster.restore_route_file(host, is_emptied=files == "emptied")
         host.start()
-
-
-async def promoted_by_operator(group: Group, name: str) -> None:
-    """An operator promotes a member that runs, as `services.members.promote` does."""
-    await eventually_async(lambda: group.runs(name) and group.broker(name).replication.member.membership is not None)
-    meta = group.cluster.meta.server
-    assert isinstance(meta, Metaserver)
-    membership = group.membership
-    node, newest = group.broker(name), meta.directory.newest_place("g1")
-    change = UncleanPromotion(
-        *membership.place, name, node.folder.incarnation, node.replication.boot_id, newest, PROMOTION
-    )
-    stored = columns(change.applied_to(membership))
-    group.set(**{
-        name: stored[name]
-        for name in ("epoch", "master", "in_sync", "in_sync_version", "promotion_id", "master_boot_id", "incarnations")
-    })  # fmt: skip
 
 
 def membership_problems(group: Group) -> list[str]:

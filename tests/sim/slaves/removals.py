@@ -85,7 +85,7 @@ class RemovalWatch:
         watch.removed_ids |= removed
         watch.removed_to = end
 
-    def _discards(self, member: Replication) -> None:
+    def _discards(self, member: Replication, *_: object) -> None:
         """A member discards its log, and begins again with a copy."""
         watch, node = self._watch, member.member.node_id
         if node not in watch.hosts:

@@ -138,7 +138,7 @@ class Host:
         try:
             try:
                 await server.start()
-                if isinstance(server, Broker) and server.log.failed is not None and not self.has_damaged_log:
+                if isinstance(server, MemberNode) and server.log.failed is not None and not self.has_damaged_log:
                     raise server.log.failed
                 self.server = server
                 self.has_started.set()

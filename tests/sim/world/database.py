@@ -17,12 +17,14 @@ from metaserver.domain import (
     MetadataVersion,
     Node,
     Route,
+    StoredConsumerGroup,
     StoredLease,
     SubjectRule,
 )
 from metaserver.memory.membership_wishes import MembershipWish
 from qmq.clock import Clock
 from qmq.errors import QmqError
+from qmq.protocol.codes import ClientType
 from qmq_node.replication.rules.membership import ChangeRejected, Membership
 from tests.sim.world.loop import SimulatedLoop
 
@@ -42,6 +44,7 @@ class Stored:
     rules: dict[str, SubjectRule] = field(default_factory=dict)
     paused: frozenset[tuple[str, str, str]] = frozenset()
     clients: dict[ClientSeen, None] = field(default_factory=dict)
+    removed_folders: frozenset[tuple[str, str]] = frozenset()
     leases: dict[str, int] = field(default_factory=dict)
     """By node id, when its last heartbeat was stored, in microseconds of the wall clock of the metaserver that stored it."""
     heartbeats: dict[str, int] = field(default_factory=dict)
@@ -117,6 +120,21 @@ class Database:
         self.stored.groups[group] = replace(self.stored.groups[group], operator_state=state)
         self.changed(group=group)
 
+    def remove_lost_group(self, name: str, folders: frozenset[str]) -> None:
+        """Remove a broker group with the loss of what its data folders have, as the console does."""
+        stored = self.stored
+        del stored.groups[name]
+        for node_id in [node.node_id for node in stored.nodes.values() if node.broker_group == name]:
+            del stored.nodes[node_id]
+            stored.leases.pop(node_id, None)
+        stored.removed_folders |= {(name, folder) for folder in folders}
+        self.changed(group=name)
+
+    def approve(self, name: str) -> None:
+        """Let a broker group serve that registered for the first time, as the console does."""
+        self.stored.removed_folders = frozenset(one for one in self.stored.removed_folders if one[0] != name)
+        self.set_operator_state(name, OperatorState.NORMAL)
+
     def lift_restrictions(self) -> None:
         """End all that operators restricted, also what a backup brought back."""
         stored = self.stored
@@ -162,6 +180,7 @@ class SimulatedRepository:
             tuple(stored.routes.values()),
             dict(stored.rules),
             stored.paused,
+            removed_folders=stored.removed_folders,
         )
 
     def version(self) -> MetadataVersion:
@@ -185,6 +204,7 @@ class SimulatedRepository:
             tuple(route for name, route in stored.routes.items() if name in subjects),
             {name: rule for name, rule in stored.rules.items() if name in subjects},
             frozenset(pause for pause in stored.paused if pause[0] in subjects),
+            removed_folders=frozenset(one for one in stored.removed_folders if one[0] in names),
         )
         return MetadataChanges(subjects, subjects - stored.routes.keys() - stored.rules.keys(), names, changed)
 
@@ -246,6 +266,17 @@ class SimulatedRepository:
         self._database.query(self._host)
         self._stored.clients.update(dict.fromkeys(clients))
         self._database.reply()
+
+    def consumer_groups(self, after: int, count: int) -> list[StoredConsumerGroup]:
+        self._database.query(self._host)
+        consumers = [one for one in self._stored.clients if one.client_type == ClientType.CONSUMER and one.group]
+        groups = dict.fromkeys((one.subject, one.group) for one in consumers)
+        routes = self._stored.routes
+        return [
+            StoredConsumerGroup(number, subject, name, routes[subject].broker_groups if subject in routes else ())
+            for number, (subject, name) in enumerate(groups, 1)
+            if after < number <= after + count
+        ]
 
     def membership_store(self) -> "MembershipStore":
         return MembershipStore(self._database, self._host)

@@ -50,6 +50,8 @@ from qmq.protocol.extensions import (
     AuthenticateResponse,
     EnsureGroupRequest,
     EnsureGroupResponse,
+    KnownGroupsRequest,
+    KnownGroupsResponse,
     LeaveGroupRequest,
     NodePolicyRequest,
     NodePolicyResponse,
@@ -202,6 +204,9 @@ COMMANDS: dict[Command, CommandInfo] = {
     ),
     Command.DELAY_CLOCK: CommandInfo(
         None, DelayClockResponse, CLIENT, (DELAY,), FIRST, "Read the clock by which messages become due"
+    ),
+    Command.KNOWN_GROUPS: CommandInfo(
+        KnownGroupsRequest, KnownGroupsResponse, NODE, (META,), FIRST, "Read the consumer groups of a broker group's subjects"
     ),
 }  # fmt: skip
 """Every command, in the order of their codes."""

@@ -145,6 +145,33 @@ test("a group that runs can't be removed; one that is empty and stopped can", as
   expect(asked.filter(({ method }) => method === "DELETE")).toHaveLength(2);
 });
 
+test("a group whose nodes are lost is removed with the loss that the preview states", async () => {
+  const planned = {
+    ...CHANGE,
+    before: {},
+    after: { at_risk: "6000" },
+    version: "None",
+    notes: ["6000 bytes are lost."],
+  };
+  const { asked } = shown({ subjects: 3, reported_state: "offline" }, { [`POST ${AT}remove-lost/`]: planned });
+  const page = await open();
+  await userEvent.click(await screen.findByRole("button", { name: "Remove with data loss" }));
+  const dialog = within(await screen.findByRole("dialog"));
+  const preview = await dialog.findByRole("button", { name: "Preview" });
+  expect(preview).toBeDisabled();
+  await userEvent.type(dialog.getByLabelText(/audit log/), "the building burned down");
+  await userEvent.click(preview);
+  expect(await dialog.findByText("6000 bytes are lost.")).toBeInTheDocument();
+  await userEvent.type(await dialog.findByLabelText("Type 6000 to confirm"), "6000");
+  await userEvent.click(dialog.getByRole("button", { name: "Remove and accept loss" }));
+  await waitFor(() => expect(page.address()).toBe("/brokers"));
+  const body = { reason: "the building burned down" };
+  expect(asked.filter(({ method }) => method === "POST").map((one) => one.body)).toEqual([
+    body,
+    { ...body, accept_loss: "6000" },
+  ]);
+});
+
 test("a group that waits for approval can be approved or removed, and nothing else", async () => {
   const change = {
     ...CHANGE,

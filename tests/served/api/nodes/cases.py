@@ -94,6 +94,7 @@ CASES: dict[str, tuple[Case, ...]] = {
     "broker_groups_set_copies": (Case({"copies": 2, "in_sync_min": 1}),),
     "broker_groups_switch_over": (Case({"reason": "x"}, status=409),),
     "broker_groups_promote": (Case({"node": "g1-a", "reason": "x"}, status=409),),
+    "broker_groups_remove_lost": (Case({"reason": "x"}, status=409),),
     "broker_groups_writable": (Case({"reason": "x"}),),
     "consumer_groups_list": (Case(),),
     "consumer_groups_create": (Case({"subject": "orders", "name": "more"}),),

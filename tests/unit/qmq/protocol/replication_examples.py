@@ -1,9 +1,16 @@
 """Bodies of replication as facts: values, and the bytes that every version writes for them."""
 
+from dataclasses import replace
 from typing import Any
 
 from qmq.protocol.codes import BrokerRequestType, FollowResult, FollowState, ReplicaRole
-from qmq.protocol.extensions import NodeRegisterRequest, NodeRegisterResponse, SlaveEnd
+from qmq.protocol.extensions import (
+    KnownGroupsRequest,
+    KnownGroupsResponse,
+    NodeRegisterRequest,
+    NodeRegisterResponse,
+    SlaveEnd,
+)
 from qmq.protocol.group_memberships import (
     ChangeInSyncRequest,
     GroupMembership,
@@ -91,6 +98,10 @@ VALUES: dict[str, Any] = {
     "unavailable": MembershipResponse(MembershipResult.UNAVAILABLE, "the database does not respond"),
     "register": REGISTER,
     "registered": REGISTERED,
+    "after a loss": replace(NEW_MEMBERSHIP, loss_id=PROMOTION_ID),
+    "groups": KnownGroupsRequest("g1", "g1-a", 2000),
+    "known groups": KnownGroupsResponse("g1", 4000, groups=(("orders", "billing"), ("orders", "Größe"))),
+    "no groups": KnownGroupsResponse("g1", problem="the database does not respond"),
 }
 
 BODIES: dict[str, bytes] = {
@@ -237,5 +248,23 @@ BODIES: dict[str, bytes] = {
         "32000f696e5f73796e635f76657273696f6e00023132000b696e5f73796e635f6d696e00013200076a6f696e696e67000130"
         "000c696e6361726e6174696f6e730011303132333435363738396162636465662c000e6d61737465725f626f6f745f696400"
         "0002000467312d61000467312d6201000467312d61"
+    ),
+    "after a loss": bytes.fromhex(
+        "000b000c62726f6b65725f67726f757000026731000565706f6368000130000c70726f6d6f74696f6e5f6964000000066d61"
+        "73746572000000136d61737465725f73796e635f616464726573730000000f696e5f73796e635f76657273696f6e00013000"
+        "0b696e5f73796e635f6d696e00013100076a6f696e696e67000130000c696e6361726e6174696f6e730000000e6d61737465"
+        "725f626f6f745f6964000000076c6f73735f6964002430663866616435622d643963622d343639662d613136352d37303836"
+        "37373238393530650000"
+    ),
+    "groups": bytes.fromhex(
+        "0003000c62726f6b65725f67726f75700002673100076e6f64655f6964000467312d6100056166746572000432303030"
+    ),
+    "known groups": bytes.fromhex(
+        "0003000c62726f6b65725f67726f75700002673100046e657874000434303030000770726f626c656d00000000000200066f"
+        "7264657273000762696c6c696e6700066f726465727300074772c3b6c39f65"
+    ),
+    "no groups": bytes.fromhex(
+        "0003000c62726f6b65725f67726f75700002673100046e657874000130000770726f626c656d001d74686520646174616261"
+        "736520646f6573206e6f7420726573706f6e6400000000"
     ),
 }

@@ -9,6 +9,10 @@ import { whenDrawn } from "@/ui/dialog/whenOpened";
 /** Loaded when it opens. */
 const GroupDialog = whenDrawn(async () => (await import("@/features/brokers/actions/GroupDialog")).GroupDialog);
 
+const RemoveLostDialog = whenDrawn(
+  async () => (await import("@/features/brokers/actions/RemoveLostDialog")).RemoveLostDialog,
+);
+
 /** The buttons that change a group, for users with the permission. */
 export const GroupActions = memo(function GroupActions({
   group,
@@ -22,6 +26,7 @@ export const GroupActions = memo(function GroupActions({
   const { t } = useTranslation("brokers");
   const may = useMay();
   const [doing, setDoing] = useState<Doing | null>(null);
+  const [lostTag, setLostTag] = useState<{ etag: string | null } | null>(null);
   if (!may("change_cluster")) return null;
   const { operator_state: state, subjects } = group;
   const isApproved = state !== "unapproved";
@@ -48,6 +53,12 @@ export const GroupActions = memo(function GroupActions({
       >
         {t("action.remove.open")}
       </Button>
+      {isApproved && verdict === "offline" && (
+        <Button variant="default" c="red" onClick={() => setLostTag({ etag })} data-do="remove-lost">
+          {t("remove_lost.open")}
+        </Button>
+      )}
+      {lostTag && <RemoveLostDialog group={group} etag={lostTag.etag} onClose={() => setLostTag(null)} />}
       {doing && <GroupDialog group={group} doing={doing} onClose={() => setDoing(null)} />}
     </>
   );
