@@ -103,8 +103,9 @@ class Leading:
         )  # fmt: skip
         self._holds = RetentionHolds()
         self._state_reads = StateReads(
-            self.checkpoints, self.files, follow_rules, self._holds, self.clock, self.copy_bytes_per_second, self.log_id
-        )
+            self.checkpoints, self.files, follow_rules, self._holds, self.clock, self.copy_bytes_per_second, self.log_id,
+            lambda: log.begin,
+        )  # fmt: skip
         # Sessions of an earlier process, or an earlier epoch, have other numbers.
         number = self.rng.randrange(1, 1 << 62)
         self._sessions = Sessions(self.master, self.in_sync, self.counters, self.clock, number)

@@ -6,7 +6,7 @@ made for it, and none is in memory. Beside it a delay node has files that only g
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from qmq.clock import Clock
@@ -40,15 +40,19 @@ class _Kept:
     checkpoint: CheckpointFile
     files: Mapping[str, StateFile]
     used_at: float
-    furthest: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """By slave: the place of the last file that it read, and up to where."""
+    furthest: dict[str, tuple[int, int, float]] = field(default_factory=dict)
+    """By slave: the place of the last file that it read, up to where, and when."""
 
-    def got_further(self, slave: str, file: StateFile, end: int) -> bool:
+    def got_further(self, slave: str, file: StateFile, end: int, now: float) -> bool:
         """Note a read of a file; whether the slave has read none as far."""
-        if self.furthest.get(slave, (-1, 0)) >= (file.place, end):
+        if self.furthest.get(slave, (-1, 0, 0.0))[:2] >= (file.place, end):
             return False
-        self.furthest[slave] = file.place, end
+        self.furthest[slave] = file.place, end, now
         return True
+
+    def is_copied_without(self, slave: str, now: float) -> bool:
+        """Whether another slave copies its files."""
+        return any(other != slave and now - at < STATE_SECONDS for other, (_, _, at) in self.furthest.items())
 
 
 @dataclass(eq=False, repr=False)
@@ -64,6 +68,7 @@ class StateReads:
     _bytes_per_second: int
     """For all slaves together; 0: no limit."""
     _log_id: str
+    _log_begin: Callable[[], int]
     _kept: _Kept | None = field(default=None, init=False)
     _free_at: float = field(default=0.0, init=False)
     """When the next read may begin."""
@@ -98,13 +103,17 @@ class StateReads:
     async def _kept_for(self, request: ReadCopyRequest) -> _Kept:
         kept, slave = self._kept, request.node_id
         if request.position == 0:
-            if kept is not None and any(other != slave for other in kept.furthest):
-                # Another slave copies its files: it would have to begin again.
+            if kept is not None and kept.is_copied_without(slave, self._clock.monotonic()) and self._has_log(kept):
+                # The other one would have to begin again.
                 return kept
             self._kept = kept = await asyncio.to_thread(self._open_newest)
         if kept is None or request.position not in (0, kept.checkpoint.position.offset):
             raise ReadRefused(f"the state at log offset {request.position} is not kept any more", code=COPY_REMOVED)
         return kept
+
+    def _has_log(self, kept: _Kept) -> bool:
+        """Whether the log still has what follows on the state."""
+        return self._log_begin() <= kept.checkpoint.position.offset
 
     def _open_newest(self) -> _Kept:
         newest = self._checkpoints.open_newest()
@@ -140,7 +149,7 @@ class StateReads:
         assert self._files is not None
         self._check_current(kept, file, request.file)
         now = self._clock.monotonic()
-        is_further = kept.got_further(request.node_id, file, begin + wanted)
+        is_further = kept.got_further(request.node_id, file, begin + wanted, now)
         if is_further:
             kept.used_at = now
         self._holds.hold(request.node_id, position, now, is_further=is_further)

@@ -10,9 +10,9 @@ from delay_node.whole_files import Whole, WholeFiles
 from qmq_node.log.epochs import EpochChain
 from qmq_node.replication.rules.roles import Copying, CopyPhase, ReplicaState
 from qmq_node.replication.state_files import WantedBytes
-from tests.sim.delay.test_applying import state_of
 from tests.support.disks.memory_disk import MemoryDisk, SimulatedCrash
 from tests.support.drivers.delay_driver import ROOT, DelayDriver
+from tests.support.drivers.delay_states import state_of
 from tests.support.drivers.hour_copies import SEGMENT_BYTES, Master, Slave, applied, assert_equal
 from tests.support.promises import Check, judging
 
@@ -237,3 +237,15 @@ def test_files_that_were_overwritten_do_not_count_for_an_older_state() -> None:
             slave.replica.set_copying(Copying(0, 0, CopyPhase.CLEARING))
         slave.run()
         assert_equal(slave)
+
+
+@pytest.mark.parametrize("at", [0, -1])
+def test_without_readable_progress_everything_is_copied_again(at: int) -> None:
+    slave = Slave(MemoryDisk(), master(), 1).begin()
+    total = sum(file.bytes for file in master().counted.values())
+    stop_after(slave, total // 2)
+    slave.disk.names[f"{ROOT}/copied"].content[at] ^= 1
+    slave = Slave(slave.disk, master(), 2)
+    slave.run()
+    assert_equal(slave)
+    assert slave.read_bytes == total

@@ -148,7 +148,8 @@ def test_messages_are_checked_whatever_part_of_the_index_is_in_memory(
     count = master().counted[name.replace(".data", ".index")].bytes // INDEX_BYTES
 
     def index() -> File:
-        return disk.open(file.path.replace(".data", ".index"), writable=False)
+        opened: File = disk.open(file.path.replace(".data", ".index"), writable=False)
+        return opened
 
     places = [0]
     while places[-1] < file.bytes:

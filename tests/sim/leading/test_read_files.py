@@ -13,8 +13,9 @@ from qmq_node.log.checkpoint import CheckpointFile
 from qmq_node.replication.master.retention_holds import HOLD_SECONDS
 from qmq_node.replication.master.state_reads import PIECE_BYTES, STATE_SECONDS
 from qmq_node.replication.state_files import StateFile, WantedBytes
+from tests.sim.leading.reading import REQUEST, connected, read, save
 from tests.sim.leading.scene import EPOCH, PROMOTION, leading, membership
-from tests.sim.leading.test_read_copy import REQUEST, connected, read, save
+from tests.support.drivers.logs import drop_before
 
 NAME = "schedule/2026112913.data"
 SMALL = "dispatch/2026112913"
@@ -189,6 +190,42 @@ async def test_two_slaves_copy_the_files_of_one_checkpoint() -> None:
         own = await read(caller, REQUEST)
         assert isinstance(own, ReadCopyResponse)
         assert own.position == 400
+        await caller.close()
+
+
+async def test_a_state_whose_log_is_gone_is_not_given_to_another_slave() -> None:
+    """Two slaves would keep it for each other for ever."""
+    async with leading(membership("m"), commits_before=120, files=Files(), secret=None) as scene:
+        save(scene, 300)
+        caller = await connected(scene)
+        assert isinstance(await read(caller, REQUEST), ReadCopyResponse)
+        assert isinstance(await read(caller, FILE), ReadCopyResponse)
+        save(scene, 9_500)
+        await asyncio.to_thread(drop_before, scene.log, 9_000)
+        assert scene.log.begin == 8_192
+        other = await read(caller, replace(REQUEST, node_id="b"))
+        assert isinstance(other, ReadCopyResponse)
+        assert other.position == 9_500
+        assert await read(caller, replace(FILE, begin=100)) == "copy.removed"
+        await caller.close()
+
+
+async def test_a_state_that_a_slave_copied_long_ago_is_not_given_to_another_one() -> None:
+    async with leading(membership("m"), commits_before=3, files=Files(), secret=None) as scene:
+        save(scene, 300)
+        caller = await connected(scene)
+        assert isinstance(await read(caller, REQUEST), ReadCopyResponse)
+        assert isinstance(await read(caller, FILE), ReadCopyResponse)
+        save(scene, 400)
+        await scene.wait(STATE_SECONDS - 5)
+        caller = await connected(scene)
+        # The other one begins, and uses it from now on.
+        assert isinstance(await read(caller, replace(REQUEST, node_id="b")), ReadCopyResponse)
+        await scene.wait(6)
+        caller = await connected(scene)
+        third = await read(caller, replace(REQUEST, node_id="b"))
+        assert isinstance(third, ReadCopyResponse)
+        assert third.position == 400
         await caller.close()
 
 

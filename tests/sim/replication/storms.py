@@ -34,7 +34,7 @@ class Storm:
             if not master or not self.group.is_master(master):
                 continue
             with suppress(QmqError, AssertionError, OSError):
-                async with client_of(self.group.broker(master)) as client:
+                async with client_of(self.group.node(master)) as client:
                     while not client.caller.is_closed:
                         await self._send(client)
                         await asyncio.sleep(0.05)
@@ -66,7 +66,7 @@ class Storm:
     async def switch_over(self, name: str) -> None:
         """Request a switch-over of a node, which may end meanwhile."""
         with suppress(SwitchOverRejected, SwitchOverUnknown):
-            await self.group.broker(name).replication.switch_over("")
+            await self.group.node(name).replication.switch_over("")
             self.switched += 1
 
     async def step(self) -> None:
@@ -106,7 +106,7 @@ class Storm:
         waits = (
             master is not None
             and master.server is not None
-            and "it led epoch" in group.broker(membership.master).readiness()
+            and "it led epoch" in group.node(membership.master).readiness()
         )
         if master is None or master.server is None or waits:
             await self.promote()
@@ -126,7 +126,7 @@ async def settle(group: Members) -> None:
         if any(host.server is None for host in group.hosts.values()):
             return False
         if not group.is_master(membership.master):
-            if "it led epoch" in group.broker(membership.master).readiness():
+            if "it led epoch" in group.node(membership.master).readiness():
                 group.membership.promote(membership.master)
             return False
         return membership.in_sync == membership.members

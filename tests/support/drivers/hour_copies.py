@@ -60,7 +60,8 @@ class Master:
 
     @property
     def store(self) -> DelayStore:
-        return self.driver.store
+        store: DelayStore = self.driver.store
+        return store
 
     def keep(self) -> None:
         """Have slaves read the newest checkpoint from now on."""
