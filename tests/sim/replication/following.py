@@ -30,6 +30,7 @@ from qmq_node.server.connection_auth import ConnectionAuth
 from qmq_node.server.server import FrameServer
 from tests.support.disks.memory_disk import MemoryDisk
 from tests.support.drivers.copies import (
+    assert_prefix,
     commits_of,
     opened_copy,
     sent,
@@ -205,3 +206,14 @@ def payloads_of(log: SegmentedLog) -> list[bytes]:
         for commit in commits_of(log)
         for _, _, payload in iter_records(commit.data[HEADER_BYTES:], commit.offset + HEADER_BYTES)
     ]
+
+
+async def following_again(master: ScriptedMaster, slave: Slave) -> None:
+    """The slave has begun another session where its log ends, and gets the rest of the master's log."""
+    await eventually_async(lambda: len(master.requests) == 2)
+    assert master.requests[1].end == slave.log.written_end
+    await eventually_async(lambda: master.confirmed[-1].session == master.session)
+    master.send_all(Random(3), slave.log.written_end)
+    await eventually_async(lambda: slave.log.synced_end == master.log.synced_end)
+    assert_prefix(slave.log, master.log)
+    assert not slave.failures

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from random import Random
 
 import pytest
 
@@ -12,22 +11,11 @@ from qmq.protocol.replication import COMMITS_BYTES_MAX
 from qmq_node.log.copied_log import CopiedCommits
 from qmq_node.replication.slave import joining
 from qmq_node.replication.slave.follower import FRAME_BYTES_MAX
-from tests.sim.replication.following import EPOCH, PROMOTION, ScriptedMaster, Slave, following
-from tests.support.drivers.copies import assert_prefix, changed, commits_of, header_of, master_log, together
+from tests.sim.replication.following import EPOCH, PROMOTION, ScriptedMaster, following, following_again
+from tests.support.drivers.copies import changed, commits_of, header_of, master_log, together
 from tests.support.waiting import eventually_async
 
 Bad = Callable[[ScriptedMaster, list[CopiedCommits]], None]
-
-
-async def following_again(master: ScriptedMaster, slave: Slave) -> None:
-    """The slave has begun another session where its log ends, and gets the rest of the master's log."""
-    await eventually_async(lambda: len(master.requests) == 2)
-    assert master.requests[1].end == slave.log.written_end
-    await eventually_async(lambda: master.confirmed[-1].session == master.session)
-    master.send_all(Random(3), slave.log.written_end)
-    await eventually_async(lambda: slave.log.synced_end == master.log.synced_end)
-    assert_prefix(slave.log, master.log)
-    assert not slave.failures
 
 
 def bad_commits() -> Iterator[tuple[str, Bad, str]]:

@@ -11,8 +11,7 @@ from qmq.protocol.values import TIME_MS_MAX
 from qmq_node.replication.master.leading import CHECK_SECONDS
 from qmq_node.replication.master.sender import HEARTBEAT_SECONDS
 from tests.sim.leading.scene import leading
-from tests.sim.replication.following import EPOCH, PROMOTION, ScriptedMaster, following
-from tests.sim.replication.test_bad_commits import following_again
+from tests.sim.replication.following import EPOCH, PROMOTION, ScriptedMaster, following, following_again
 from tests.sim.world.loop import running_loop
 from tests.support.disks.memory_disk import MemoryDisk
 from tests.support.drivers.copies import assert_prefix, commits_of, master_log
