@@ -43,6 +43,9 @@ class GroupMembership(Structure):
     `incarnations` has, for each of the first members, that of the data folder with which the member was last added to the in-sync
     set, "" if it never was. `master_boot_id` identifies the process that was promoted, "" if the master was never promoted since
     the group has several members: no other process leads the epoch.
+
+    `replaced` is the member that `replacement` replaces, "" if no replacement is pending. Either may be a member or not. A master
+    that is replaced switches over before it leaves.
     """
 
     broker_group: Annotated[str, MapName()]
@@ -57,6 +60,8 @@ class GroupMembership(Structure):
     joining: Annotated[int, MapRange(0, (1 << MEMBERS_MAX) - 1)] = 0
     incarnations: Annotated[tuple[str, ...], MapIncarnations(MEMBERS_MAX)] = ()
     master_boot_id: Annotated[str, MapName(may_be_empty=True)] = ""
+    replaced: Annotated[str, MapName(may_be_empty=True)] = ""
+    replacement: Annotated[str, MapName(may_be_empty=True)] = ""
 
     def check(self) -> None:
         """Reject a node that is listed twice, and a master or an in-sync member that is not a member. Raises ProtocolError."""

@@ -119,10 +119,14 @@ class Leading:
         self._checked_at = self.clock.monotonic()
         self._checks = self.supervisor.every(CHECK_SECONDS, "replication_checks", self._check)
 
-    async def close(self) -> None:
-        """End all sessions. The high watermark stays where it is: what waits for it is not answered by this process."""
+    def stop(self) -> None:
+        """Send slaves nothing more. The high watermark stays where it is: what they confirm does not move it."""
         self.master.stop()
         self._feed.stop()
+
+    async def close(self) -> None:
+        """As `stop`, and end all sessions."""
+        self.stop()
         if self._checks is not None:
             await self.supervisor.cancel(self._checks)
         await self._changes.stop()
@@ -158,7 +162,9 @@ class Leading:
     def learned(self, membership: Membership) -> None:
         """A membership is stored: the answer to a request, or what a metaserver sent."""
         if membership.epoch > self.membership.epoch:
-            self.on_newer_epoch(membership.epoch)
+            # The only member continues: it learns that with the next heartbeat at the latest.
+            if membership.members != (self.node_id,):
+                self.on_newer_epoch(membership.epoch)
             return
         self.master.set(self.master.value.learned(membership))
         self.in_sync.members_changed()

@@ -120,7 +120,7 @@ class Members:
             replace_file(machine.disk, f"{options.data_dir}/incarnation", [incarnation_of(name).encode()])
             state = ReplicaStateFile(machine.disk, options.data_dir)
             state.load()
-            if state.state.is_only_member:
+            if not state.is_stored:
                 state.save(ReplicaState(is_only_member=False))
             broker = Broker(options, machine)
             # The membership that a test sets by hand has it promoted whether it starts again or not.
