@@ -79,7 +79,9 @@ class Leading:
 
     def __post_init__(self) -> None:
         log = self.log
-        value = Master(self.node_id, self.membership, log.written_end, log.synced_end, log.high_watermark)
+        # A seal behind the last record is not synced, so no slave confirms it.
+        begin = min(log.written_end, log.gather.records_end)
+        value = Master(self.node_id, self.membership, begin, log.synced_end, log.high_watermark)
         observe = self.counters.confirm_seconds.observe
         self.master = MasterState(value, self.committer, self.clock, self._high_watermark_rose, observe)
         """Every send asks it."""
