@@ -255,6 +255,11 @@ def accept_log_loss(node_id: str, *, log_end: int, actor: Actor, reason: str, dr
                 " the master, or promote it and accept the loss of the group.",
                 code="node.has_other_members",
             )
+        if members == [node_id] and row.broker_group.incarnations:
+            # The group was reduced to one member, and names the data folder that had everything. From now on it is any.
+            BrokerGroup.objects.filter(pk=row.broker_group.pk, in_sync_version=row.broker_group.in_sync_version).update(
+                incarnations=[], in_sync_version=F("in_sync_version") + 1
+            )
         before, after = {"log_end": str(row.log_end)}, {"log_end": str(log_end)}
         if before != after:
             Node.objects.filter(node_id=node_id).update(

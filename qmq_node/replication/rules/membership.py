@@ -136,6 +136,10 @@ class Membership:
         joining = tuple(member for member in self.joining if member not in in_sync)
         return replace(self, in_sync=ordered, version=self.version + 1, joining=joining)
 
+    def with_master(self, node_id: str) -> "Membership":
+        """Return this version of the membership as it would be if another member were the master."""
+        return replace(self, master=node_id)
+
     def without(self, node_id: str) -> "Membership":
         """Return the next version of the membership, without a member. A replacement that is complete by that is not pending any
         more, nor is one by the removed node."""
