@@ -24,13 +24,14 @@ def apply(group: Group, change: RemoveMember | ReplaceMember) -> None:
 
 def remove(group: Group, node: str) -> None:
     """Remove a member."""
-    place = group.membership.place
-    apply(group, RemoveMember(*place, node, f"00000000-0000-4000-8000-{place[0] + 1:012d}"))
+    epoch, version = group.membership.place
+    apply(group, RemoveMember(epoch, version, node, f"00000000-0000-4000-8000-{epoch + 1:012d}"))
 
 
 def have_replaced(group: Group, old: str, new: str) -> None:
     """Have a member replaced."""
-    apply(group, ReplaceMember(*group.membership.place, old, new))
+    epoch, version = group.membership.place
+    apply(group, ReplaceMember(epoch, version, old, new))
 
 
 async def start_node(cluster: Cluster, letter: str) -> Host:
@@ -77,7 +78,7 @@ async def test_three_members_become_one_while_clients_send() -> None:
         count = len(traffic.sent)
         await eventually_async(lambda: len(traffic.sent) > count + 100, 60)
         for node in ("g1-b", "g1-c"):
-            await eventually_async(lambda node=node: spare_reason(group.hosts[node]) != "", 10)  # type: ignore[misc]
+            await eventually_async(lambda node=node: spare_reason(group.hosts[node]) != "", 10)
             group.hosts[node].kill()
     assert traffic.longest < HELD_SECONDS
 
