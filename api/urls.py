@@ -54,6 +54,14 @@ cluster_urls = [
     path(f"{_broker_group}drain/", broker_groups.DrainView.as_view(), name="broker-group-drain"),
     path(f"{_broker_group}writable/", broker_groups.WritableView.as_view(), name="broker-group-writable"),
     path(f"{_broker_group}copies/", broker_groups.CopiesView.as_view(), name="broker-group-copies"),
+    path(
+        f"{_broker_group}members/remove/", broker_groups.RemoveMemberView.as_view(), name="broker-group-members-remove"
+    ),
+    path(
+        f"{_broker_group}members/replace/",
+        broker_groups.ReplaceMemberView.as_view(),
+        name="broker-group-members-replace",
+    ),
     path(f"{_broker_group}switch-over/", broker_groups.SwitchOverView.as_view(), name="broker-group-switch-over"),
     path(f"{_broker_group}promote/", broker_groups.PromoteView.as_view(), name="broker-group-promote"),
     path(f"{_broker_group}remove-lost/", broker_groups.RemoveLostView.as_view(), name="broker-group-remove-lost"),

@@ -122,6 +122,10 @@ class BrokerGroup(Named):
     promotion_id = models.UUIDField(null=True)
     loss_id = models.CharField(max_length=36, blank=True, default="")
     """Identifies the newest loss of acknowledged messages that an operator accepted; empty: there was none."""
+    replaced = models.CharField(max_length=100, blank=True, default="")
+    """The node ID of the member that `replacement` replaces; empty if no replacement is pending. It may have left already."""
+    replacement = models.CharField(max_length=100, blank=True, default="")
+    """The node ID of the node that becomes a member instead; it may be one already."""
     known_epoch = models.BigIntegerField(default=0)
     known_version = models.BigIntegerField(default=0)
     """With `known_epoch`, the highest place of this row that a metaserver knew when it read an older one. While the row is older,

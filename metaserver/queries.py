@@ -32,7 +32,10 @@ MASTER_ACTIONS = (
 """Audit entries of changes of a broker group's master."""
 ROLE_ACTIONS = (
     *MASTER_ACTIONS,
-    *(f"broker_group.{action}" for action in ("add_in_sync", "remove_in_sync", "add_member", "recover")),
+    *(
+        f"broker_group.{action}"
+        for action in ("add_in_sync", "remove_in_sync", "add_member", "remove_member", "request_replacement", "recover")
+    ),
 )
 
 

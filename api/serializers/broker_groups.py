@@ -11,6 +11,7 @@ from metaserver.choices import GroupKind, GroupState, OperatorState, effective_s
 from metaserver.services.broker_groups import BROKER_GROUP, NAME
 from metaserver.services.members import COPIES
 from qmq.protocol.codes import MASTER_ROLES
+from qmq.protocol.group_memberships import MEMBERS_MAX
 
 
 class NodeRow(Row):
@@ -83,6 +84,10 @@ class BrokerGroupRow(Row):
     )
     members = Strings(help_text="node IDs")
     copies = serializers.IntegerField(help_text="number of members that it should have")
+    replaced = serializers.CharField(
+        allow_blank=True, help_text="node ID of the member that another node is to replace; empty if none is pending"
+    )
+    replacement = serializers.CharField(allow_blank=True, help_text="node ID of that other node")
     preferred = Strings(help_text="node IDs; of members with equally long logs, the first is promoted")
     nodes = NodeRow(many=True)
     subjects = serializers.SerializerMethodField(
@@ -210,6 +215,29 @@ class Copies(Reason):
     """How many members a broker group should have."""
 
     rules = COPIES.fields
+    remove = Strings(
+        default=list,
+        max_length=MEMBERS_MAX - 1,
+        help_text="node IDs of members to remove; the master switches over first",
+    )
+
+
+class MemberToRemove(Reason):
+    """A member that leaves its broker group."""
+
+    node = serializers.CharField(
+        max_length=100, help_text="node ID of the member, or of the node of a replacement that is to be canceled"
+    )
+
+
+class MemberToReplace(Reason):
+    """A member, and the node that replaces it."""
+
+    node = serializers.CharField(max_length=100, help_text="node ID of the member")
+    replacement = serializers.CharField(
+        max_length=100,
+        help_text="node ID of a node of the same group with an empty data folder; it may be started later",
+    )
 
 
 class SwitchOver(Reason):

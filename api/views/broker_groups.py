@@ -15,6 +15,7 @@ from api.generics import ListView, action
 from api.live_pages import LivePages
 from api.serializers import broker_groups as shapes
 from console.accounts.roles import Right
+from console.cluster.members import remove_member, set_copies
 from console.cluster.stats import node_stats
 from console.cluster.switch_over import switch_over
 from console.jobs.rebalance import waiting_on
@@ -26,6 +27,7 @@ from metaserver.errors import NotFound
 from metaserver.services import broker_groups as service
 from metaserver.services import members, removals
 from metaserver.services.changes import Change
+from metaserver.services.member_changes import replace_member
 
 _BY_NUMBER = LivePages(("node_id",), overview.NODE_NUMBERS)
 
@@ -111,10 +113,33 @@ WritableView = action(
 )
 
 
+def _set_copies(view: ApiView, name: str) -> Change:
+    values = view.body()
+    return set_copies(name, values, values.pop("remove"), **view.versioned_arguments)
+
+
+def _replace_member(view: ApiView, name: str) -> Change:
+    values = view.body()
+    return replace_member(name, values["node"], values["replacement"], **view.versioned_arguments)
+
+
+RemoveMemberView = action(
+    Right.CHANGE_CLUSTER,
+    lambda view, name: remove_member(name, view.body()["node"], **view.versioned_arguments),
+    "Remove a member of a broker group. The master switches over first. The data folder of the node stays as it is.",
+    body=shapes.MemberToRemove,
+)
+ReplaceMemberView = action(
+    Right.CHANGE_CLUSTER,
+    _replace_member,
+    "Have a member of a broker group replaced by another node while the group serves. Metaservers complete it.",
+    body=shapes.MemberToReplace,
+)
 CopiesView = action(
     Right.CHANGE_CLUSTER,
-    lambda view, name: members.set_copies(name, view.body(), **view.versioned_arguments),
-    "Set how many members a broker group should have, how many of them have to be in sync, and which one is promoted first.",
+    _set_copies,
+    "Set how many members a broker group should have, how many of them have to be in sync, and which one is promoted first;"
+    " members can be removed by that.",
     body=shapes.Copies,
     operation_id="broker_groups_set_copies",
 )

@@ -143,13 +143,14 @@ class LiveGroup:
 
     @property
     def serving_incarnation(self) -> str:
-        """The incarnation of the data folder with which the master reported that it serves; "" if it did not, or its version has no
-        replication. Before, it has to learn that it is the only member, so no other one is added."""
+        """The incarnation of the data folder with which the master reported that it serves in the present epoch; "" if it did not,
+        or its version has no replication. Before, it has to learn that it is the only member, so no other one is added."""
         report = self.reports.get(self.membership.master)
         if report is None or not is_replicating(report.request):
             return ""
         state = STATE_FROM_WIRE.get(report.request.state, GroupState.OFFLINE)
-        return report.request.incarnation if state is not GroupState.OFFLINE else ""
+        serves = state is not GroupState.OFFLINE and report.request.epoch == self.membership.epoch
+        return report.request.incarnation if serves else ""
 
     @property
     def has_replicating_node(self) -> bool:

@@ -79,6 +79,8 @@ class Replacement:
             promotion_id=self.promotion_id,
             master_boot_id="",
             loss_id=self.promotion_id,
+            joining=(),
+            incarnations=(),
         )
 
 
@@ -120,13 +122,21 @@ def is_replicating(request: NodeRegisterRequest) -> bool:
     return request.boot_id != ""
 
 
+def has_data(request: NodeRegisterRequest) -> bool:
+    """Whether the data folder of the node is not empty: it has a log, or was that of a member, which may have been removed."""
+    return request.log_end > 0 or bool(request.membership_in_sync)
+
+
 def may_replace(group: BrokerGroup, request: NodeRegisterRequest) -> bool:
     """Whether the node may replace the only member of the group once the lease of that has expired.
 
-    A node without replication may also where more copies are wanted: the group has none until a node with replication joins.
+    A node without replication may also where more copies are wanted: the group has none until a node with replication joins. A node
+    that was a member may not: what it lacks was acknowledged since. Nor may any while another one is to replace the member.
     """
     return (
         len(group.membership.members) == 1
+        and not group.membership.replacement
+        and not request.membership_in_sync
         and (group.membership.copies == 1 or not is_replicating(request))
         and request.request_type != BrokerRequestType.OFFLINE
         and group.operator_state is not OperatorState.UNAPPROVED
@@ -160,29 +170,45 @@ def replacement(
 
 
 def may_join(group: BrokerGroup, request: NodeRegisterRequest) -> bool:
-    """Whether the node becomes a member: the group lacks copies, and the node has no log that could differ."""
+    """Whether the node becomes a member: the group lacks copies, or the node is to replace a member, and it has no data."""
     return (
         is_replicating(request)
-        and len(group.membership.members) < group.membership.copies
-        and request.log_end == 0
+        and _has_place(group.membership, request.node_id)
+        and not has_data(request)
         and request.request_type != BrokerRequestType.OFFLINE
         and group.operator_state is not OperatorState.UNAPPROVED
     )
+
+
+def _has_place(membership: Membership, node_id: str) -> bool:
+    """Whether the group has room for this node. While a replacement is pending, it has for no other one."""
+    if membership.replacement:
+        return node_id == membership.replacement and len(membership.members) < MEMBERS_MAX
+    return len(membership.members) < membership.copies
 
 
 def joining(group: BrokerGroup, node_id: str, master_incarnation: str) -> MembershipWish:
     """Return the change that makes the node a member of a group whose master serves with this data folder."""
     before = group.membership
     change = AddMember(before.epoch, before.version, node_id, master_incarnation)
-    reason = Reason.of(Code.COPIES_MISSING, members=len(before.members), copies=before.copies)
+    if before.replacement:
+        reason = Reason.of(Code.REPLACES, node=node_id, replaced=before.replaced)
+    else:
+        reason = Reason.of(Code.COPIES_MISSING, members=len(before.members), copies=before.copies)
     return MembershipWish(change.applied_to, "add_member", reason)
 
 
 def spare_reason(group: BrokerGroup, request: NodeRegisterRequest) -> Reason:
     """Why the node is not a member."""
     node, name = request.node_id, group.name
-    if len(group.membership.members) >= group.membership.copies:
-        return Reason.of(Code.SPARE_OF_FULL, node=node, group=name, copies=group.membership.copies)
-    if request.log_end:
+    membership = group.membership
+    if has_data(request):
         return Reason.of(Code.SPARE_WITH_DATA, node=node, group=name)
+    if node == membership.replacement and len(membership.members) >= MEMBERS_MAX:
+        return Reason.of(Code.SPARE, node=node, group=name, why=Reason.of(Code.LEAVES_FIRST, node=membership.replaced))
+    if membership.replacement not in ("", node):
+        why = Reason.of(Code.REPLACED_FIRST, node=membership.replacement, replaced=membership.replaced)
+        return Reason.of(Code.SPARE, node=node, group=name, why=why)
+    if not membership.replacement and len(membership.members) >= membership.copies:
+        return Reason.of(Code.SPARE_OF_FULL, node=node, group=name, copies=membership.copies)
     return Reason.of(Code.SPARE, node=node, group=name, why=Reason.of(Code.MEMBERSHIP_NOT_STORED))

@@ -63,6 +63,8 @@ class Migration(migrations.Migration):
                 ('master_boot_id', models.CharField(blank=True, default='', max_length=100)),
                 ('promotion_id', models.UUIDField(null=True)),
                 ('loss_id', models.CharField(blank=True, default='', max_length=36)),
+                ('replaced', models.CharField(blank=True, default='', max_length=100)),
+                ('replacement', models.CharField(blank=True, default='', max_length=100)),
                 ('known_epoch', models.BigIntegerField(default=0)),
                 ('known_version', models.BigIntegerField(default=0)),
                 ('updated_at', models.DateTimeField(auto_now=True)),

@@ -16,6 +16,7 @@ from metaserver.memory.route_table import OFFICIAL_VERSION
 from metaserver.replication.membership_changes import MembershipAnswer, MembershipChanges
 from metaserver.replication.membership_requests import MembershipRequests
 from metaserver.replication.promotions import Promotions
+from metaserver.replication.replacements import Replacements
 from metaserver.replication.restored_memberships import RestoredMemberships
 from metaserver.requests.client_handlers import ClientHandlers
 from metaserver.requests.known_groups import KnownGroupsPages
@@ -80,6 +81,7 @@ class MetaHandlers(ClientHandlers):
         self._known_group_pages = KnownGroupsPages(directory, write_behind, supervisor)
         write_behind.on_group = self._membership_requests.stored
         self.promotions = Promotions(directory, self._membership_requests.start)
+        self._replacements = Replacements(directory, self._membership_requests.start)
         self.restored_memberships = RestoredMemberships(
             directory, self._membership_requests.start, self._membership_requests.record_known
         )
@@ -162,6 +164,7 @@ class MetaHandlers(ClientHandlers):
         now = self._clock.monotonic()
         self.restored_memberships.check(now)
         self.promotions.check(now)
+        self._replacements.check(now)
 
     def reloaded(self, reloaded: Reloaded) -> None:
         super().reloaded(reloaded)

@@ -281,12 +281,19 @@ def accept_log_loss(node_id: str, *, log_end: int, actor: Actor, reason: str, dr
                 code="broker_group.restored",
             )
         before, after = {"log_end": str(row.log_end)}, {"log_end": str(log_end)}
-        if before != after:
+        names_folder = members == [node_id] and bool(row.broker_group.incarnations)
+        if before != after or names_folder:
             group = row.broker_group.name
+            change = {
+                "loss_id": str(uuid4()),
+                "in_sync_version": F("in_sync_version") + 1,
+                "updated_at": timezone.now(),
+            }
+            if names_folder:
+                # The group was reduced to one member, and names the data folder that had everything. From now on it is any.
+                change["incarnations"] = []
             # Before the node: a metaserver that reads the accepted end reads the loss with it.
-            BrokerGroup.objects.filter(name=group).update(
-                loss_id=str(uuid4()), in_sync_version=F("in_sync_version") + 1, updated_at=timezone.now()
-            )
+            BrokerGroup.objects.filter(name=group).update(**change)
             Node.objects.filter(node_id=node_id).update(
                 log_end=log_end, log_epoch=1, log_end_version=F("log_end_version") + 1
             )

@@ -60,11 +60,11 @@ def set_copies(name: str, values: Mapping[str, Any], **request: Unpack[Versioned
     """
     with COPIES.editing(lambda: locked(name), action="set_copies", **request) as edit:
         row = edit.row
-        _check_not_restored(name)
+        check_not_restored(name)
         edit.set(values)
         wrong: dict[str, str] = {}
-        if row.copies < len(row.members):
-            wrong["copies"] = f"{row.copies} is below the number of members, {len(row.members)}"
+        if row.copies < (count := _members_after_replacement(row)):
+            wrong["copies"] = f"{row.copies} is below the number of members, {count}. State which ones to remove"
         if row.in_sync_min > row.copies and not values.keys().isdisjoint(("copies", "in_sync_min")):
             wrong["in_sync_min"] = f"{row.in_sync_min} is above the number of copies, {row.copies}"
         strangers = [node for node in row.preferred if node not in row.members]
@@ -83,7 +83,12 @@ def set_copies(name: str, values: Mapping[str, Any], **request: Unpack[Versioned
     return edit.change
 
 
-def _check_not_restored(name: str) -> None:
+def _members_after_replacement(row: BrokerGroup) -> int:
+    both = row.replaced in row.members and row.replacement in row.members
+    return len(row.members) - both
+
+
+def check_not_restored(name: str) -> None:
     """Raises Conflict if a newer membership of a broker group is known than the stored one."""
     found = members(name)
     if found.is_restored:

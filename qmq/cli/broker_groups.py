@@ -51,13 +51,30 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
         " messages that it lacks are permanently lost. The bytes at risk, which --dry-run prints, have to be stated exactly.",
     )  # fmt: skip
     setting = add("set", set_copies, "set the number of copies, and how many of them have to be in sync")
-    removing = add(
+    removing_group = add(
         "remove", remove, "remove a broker group that is lost",
         "Removes a broker group whose nodes have sent no heartbeat for a minute, with the loss of its messages. Its subjects leave"
         " it at once, those that no other group serves when another one has joined. The loss, which --dry-run prints, has to be"
         " stated exactly: pending messages of a delay group, bytes of a broker group. A node that returns waits for approval.",
     )  # fmt: skip
-    for command in (shown, switching, promoting, setting, removing):
+    of_members = actions.add_parser("members", help="remove or replace members").add_subparsers(
+        dest="members_action", required=True
+    )
+    removing = of_members.add_parser(
+        "remove",
+        help="remove a member",
+        description="Removes a member of a broker group, without an error for clients; the master switches over first. The node is"
+        " a spare until its data folder is emptied. Of a replacement that is pending, removing the new node cancels it.",
+    )
+    removing.set_defaults(run=remove_member)
+    replacing = of_members.add_parser(
+        "replace",
+        help="replace a member by another node",
+        description="Has another node replace a member of a broker group, without an error for clients. The new node is to be"
+        " started with an empty data folder; metaservers complete the replacement.",
+    )
+    replacing.set_defaults(run=replace_member)
+    for command in (shown, switching, promoting, setting, removing_group, removing, replacing):
         command.add_argument("group", help="name of the broker group")
     switching.add_argument("--to", default="", help="node ID of the slave; default: the one that has the most")
     stopping.add_argument("node", help="node ID")
@@ -65,17 +82,33 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     promoting.add_argument(
         "--accept-loss", type=_bytes, metavar="BYTES", help="bytes of acknowledged messages that may be lost; required"
     )
-    removing.add_argument(
+    removing_group.add_argument(
         "--accept-loss", type=_bytes, metavar="BYTES", help="the loss, as --dry-run prints it; required"
     )
+    removing.add_argument("node", help="node ID of the member")
+    replacing.add_argument("node", metavar="old", help="node ID of the member")
+    replacing.add_argument("replacement", metavar="new", help="node ID of the other node")
     setting.add_argument("--copies", type=whole, help="number of members that the group should have, 1 to 3")
     setting.add_argument("--min", type=whole, help="members that have to be in sync so that sends are accepted")
     setting.add_argument(
         "--preferred", metavar="NODES", help="node IDs, separated by commas: of equal members, the first is promoted"
     )
-    for command in (switching, promoting, setting, removing):
+    setting.add_argument(
+        "--remove", metavar="NODES", default="", help="node IDs of members to remove, separated by commas"
+    )
+    for command in (switching, promoting, setting, removing_group, removing, replacing):
         add_change(command)
-    for command in (listing, shown, switching, stopping, promoting, setting, removing):
+    for command in (
+        listing,
+        shown,
+        switching,
+        stopping,
+        promoting,
+        setting,
+        removing_group,
+        removing,
+        replacing,
+    ):
         console.add_arguments(command)
 
 
@@ -147,6 +180,8 @@ def show(arguments: argparse.Namespace) -> int:
         return 0
     say(f"{group['kind']} group {group['name']}, {group['state']}, epoch {group['epoch']}")
     say(f"{_in_sync(group)} members in sync, minimum {group['in_sync_min']}, copies {group['copies']}")
+    if group["replacement"]:
+        say(f"node {group['replacement']} is to replace {group['replaced']}")
     if group["preferred"]:
         say(f"preferred as master: {', '.join(group['preferred'])}")
     if group["candidate_problem"]:
@@ -195,5 +230,16 @@ def remove(arguments: argparse.Namespace) -> int:
 def set_copies(arguments: argparse.Namespace) -> int:
     """Set copies, minimum and order; the exit code."""
     preferred = None if arguments.preferred is None else [name for name in arguments.preferred.split(",") if name]
-    values = {"copies": arguments.copies, "in_sync_min": arguments.min, "preferred": preferred}
+    removed = [name for name in arguments.remove.split(",") if name] or None
+    values = {"copies": arguments.copies, "in_sync_min": arguments.min, "preferred": preferred, "remove": removed}
     return _change(arguments, "copies/", {name: value for name, value in values.items() if value is not None})
+
+
+def remove_member(arguments: argparse.Namespace) -> int:
+    """Remove a member; the exit code."""
+    return _change(arguments, "members/remove/", {"node": arguments.node})
+
+
+def replace_member(arguments: argparse.Namespace) -> int:
+    """Have another node replace a member; the exit code."""
+    return _change(arguments, "members/replace/", {"node": arguments.node, "replacement": arguments.replacement})

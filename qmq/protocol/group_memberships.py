@@ -47,6 +47,9 @@ class GroupMembership(Structure):
     `loss_id` identifies the newest loss of acknowledged messages that the group may have had and an operator accepted, "" if there
     was none. A master that has not created the consumer groups of its subjects since then does so before it accepts sends
     (KNOWN_GROUPS).
+
+    `replaced` is the member that `replacement` replaces, "" if no replacement is pending. Either may be a member or not. A master
+    that is replaced switches over before it leaves.
     """
 
     broker_group: Annotated[str, MapName()]
@@ -62,6 +65,8 @@ class GroupMembership(Structure):
     incarnations: Annotated[tuple[str, ...], MapIncarnations(MEMBERS_MAX)] = ()
     master_boot_id: Annotated[str, MapName(may_be_empty=True)] = ""
     loss_id: Annotated[str, MapUuid(is_optional=True)] = ""
+    replaced: Annotated[str, MapName(may_be_empty=True)] = ""
+    replacement: Annotated[str, MapName(may_be_empty=True)] = ""
 
     def check(self) -> None:
         """Reject a node that is listed twice, and a master or an in-sync member that is not a member. Raises ProtocolError."""

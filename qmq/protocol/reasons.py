@@ -43,6 +43,9 @@ class Code(StrEnum):
     MASTER_CUT_OFF = "master_cut_off", "master {master} can't reach {slaves}, and {running} run"
     PROMOTED = "promoted", "{why}; node {node} is promoted"
     REPLACED = "replaced", "node {node} replaces {master}, which is silent"
+    REPLACES = "replaces", "node {node} is to replace {replaced}"
+    LEAVES = "leaves", "node {node} has replaced {replaced}"
+    LEAVES_FOR = "leaves_for", "node {replaced} leaves so that node {node} can replace it"
     COPIES_MISSING = "copies_missing", "the group has {members} of {copies} copies"
     RECOVERED = "recovered", "the database was restored from a backup; the membership is that of master {master}"
     SWITCHES_OVER = "switches_over", "{master} switches over to {node}"
@@ -94,8 +97,10 @@ class Code(StrEnum):
     SPARE_WITH_DATA = (
         "spare_with_data",
         "node {node} is not a member of broker group {group}, and its data folder is not empty:"
-        " only a node with an empty folder becomes a member",
+        " only a node with an empty folder becomes a member. Stop it, and empty its data folder if it is to be one",
     )
+    LEAVES_FIRST = "leaves_first", "node {node}, which it replaces, leaves first"
+    REPLACED_FIRST = "replaced_first", "node {node} is to replace {replaced} first"
     MEMBERSHIP_NOT_STORED = "membership_not_stored", "the change of the group's membership is not stored yet"
     OLDER_FOLDER = (
         "older_folder",

@@ -69,6 +69,11 @@ class Gather:
         return self._at + (HEADER_BYTES + self._body_bytes if self._record_count else 0)
 
     @property
+    def pending_begin(self) -> int:
+        """Where the next commit to be written begins."""
+        return self._sealed[0].offset if self._sealed else self._at
+
+    @property
     def records_end(self) -> int:
         """The end of the commit that the last appended record belongs to, so far; behind it there may only be a seal.
 

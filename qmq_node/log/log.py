@@ -172,15 +172,19 @@ class SegmentedLog:
 
     # --- growing -----------------------------------------------------------------------------------------------------
 
-    def begin_epoch(self, epoch: int) -> None:
+    def begin_epoch(self, epoch: int, *, keeps_records: bool = False) -> None:
         """Write further commits in this epoch, which must be on this disk already
         (`qmq_node.replication.replica_state`). A slave's log takes records from now on, and none of another node.
 
-        Raises ValueError if the epoch is lower than the last one, or records are waiting or being written.
+        Args:
+            keeps_records: records that are waiting are written in the new epoch.
+
+        Raises ValueError if the epoch is lower than the last one, or records are being written, or waiting without `keeps_records`.
         """
         if epoch < self.epoch:
             raise ValueError(f"the epoch is {self.epoch} and can't fall to {epoch}")
-        if not self.gather.appended_end == self.written_end == self.writer.end:
+        begin = self.gather.pending_begin if keeps_records else self.gather.appended_end
+        if not begin == self.written_end == self.writer.end:
             raise ValueError(
                 f"epoch {epoch} can't begin: records behind log offset {self.written_end} are not written yet"
             )

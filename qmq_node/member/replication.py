@@ -42,8 +42,15 @@ from qmq_node.node.storage import JOB_SECONDS
 from qmq_node.replication.flush_check import flush_problem
 from qmq_node.replication.master.listener import SYNC_VARIABLE, SyncListener, warn_if_open
 from qmq_node.replication.newest_membership import NewestMembership
+from qmq_node.replication.rules.growing_pause import GrowingPause
+from qmq_node.replication.rules.members import leaving
 from qmq_node.replication.rules.roles import Copying, CopyPhase, ReplicaState
 from qmq_node.replication.switch_overs import SwitchOverRejected, SwitchOverUnknown
+
+HAND_OVER_SECONDS = 0.5
+"""How often a master checks whether another node is to replace it, and has everything."""
+HAND_OVER_PAUSE_SECONDS, HAND_OVER_PAUSE_SECONDS_MAX = 5.0, 300.0
+"""Pause after a switch-over to the replacement was rejected, as clients are held meanwhile: at first, and at most. It doubles."""
 
 _WITHOUT_CLIENTS = {
     ReplicaRole.WAITING: Reason.of(Code.WAITS_FOR_MASTER),
@@ -91,6 +98,7 @@ class Replication(Part):
             listen=node.machine.listen,
         )
         self._following_membership: asyncio.Task[None] | None = None
+        self._hand_over_pause = GrowingPause(HAND_OVER_PAUSE_SECONDS, HAND_OVER_PAUSE_SECONDS_MAX)
         self.is_serving = False
         """Whether the node has begun to serve clients. From then on it applies each commit of its own."""
         self._reported: tuple[bool, tuple[str, ...]] = True, ()
@@ -162,6 +170,7 @@ class Replication(Part):
         else:
             await self._wait()
         self._following_membership = self._node.supervisor.critical("member", self.member.run())
+        self._node.supervisor.every(HAND_OVER_SECONDS, "hand_over", self._hand_over)
 
     async def _wait(self) -> None:
         node, storage = self._node, self._storage
@@ -298,6 +307,18 @@ class Replication(Part):
         if self.shell.switch_overs is None or not self.is_serving:
             raise SwitchOverRejected(f"node {self._node.node_id} is not a master with slaves")
         return await self.shell.switch_overs.now(to)
+
+    async def _hand_over(self) -> None:
+        """Have a slave promoted if another node replaces this master, which then is removed."""
+        leading, now = self.member.leading, self._node.clock.monotonic()
+        if leading is None or not self.is_serving or self._hand_over_pause.remaining(now):
+            return
+        if leaving(leading.current_membership) == self._node.node_id:
+            try:
+                await self.switch_over("")
+            except (SwitchOverRejected, SwitchOverUnknown) as error:
+                self._hand_over_pause.failed(self._node.clock.monotonic())
+                self._node.logger.warning("this master, which is replaced, can't switch over yet: %s", error)
 
     # --- reports and metaservers -----------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from qmq_node.process.role_changes import RoleChanges
 from qmq_node.replication.master.leading import Leading
 from qmq_node.replication.newest_membership import NewestMembership
 from qmq_node.replication.rules.membership import Membership
+from qmq_node.replication.rules.promotion import OTHER_FOLDER
 from qmq_node.replication.rules.roles import ReplicaState, Step, step_for
 from qmq_node.replication.slave.follow_outcomes import Diverged, LogCopied, MustCopy, ReplicationAlarm
 from qmq_node.replication.slave.follower import Follower
@@ -121,6 +122,9 @@ class Member:
             return
         if self.is_alone:
             await self._leave_alone(membership, step)
+            return
+        if self.leading is not None and step is Step.SERVE_ALONE:
+            await self._continue_alone(membership, self.leading)
             return
         if self.leading is not None:
             self._step_down(Reason.of(Code.OTHER_LEADS, node=membership.master, epoch=membership.epoch))
@@ -278,6 +282,13 @@ class Member:
         self.is_alone, self.reason = False, NO_REASON
         logger.info("node %s is the master of %s from now on", self.node_id, ", ".join(membership.members))
 
+    async def _continue_alone(self, membership: Membership, leading: Leading) -> None:
+        """All slaves were removed: this node has everything that was acknowledged, and leads the next epoch without a pause."""
+        await self._shell.store_replica_state(self._shell.replica_state.for_membership(membership))
+        await self._shell.continue_alone(leading)
+        self.leading, self.is_alone, self.reason = None, True, NO_REASON
+        logger.warning("node %s is the only member of its broker group from now on", self.node_id)
+
     async def _serve(self, offset: int) -> None:
         await self._shell.wait_confirmed(offset)
         await self._shell.serve_clients()
@@ -326,4 +337,6 @@ def _why_kept(node_id: str, membership: Membership | GroupMembership, master: st
 def _why_waiting(node_id: str, state: ReplicaState, membership: Membership) -> Reason:
     if membership.master != node_id:
         return Reason.of(Code.NO_MASTER)
+    if membership.members == (node_id,) and membership.epoch > state.epoch:
+        return OTHER_FOLDER
     return Reason.of(Code.LED if state.epoch == membership.epoch else Code.WAS_PROMOTED, epoch=membership.epoch)

@@ -149,6 +149,31 @@ class MemberShell:
         leading: Leading = await done
         return leading
 
+    async def continue_alone(self, leading: Leading) -> None:
+        """Lead the epoch on disk as the only member, while clients are connected. What waits for slaves is answered."""
+        done = asyncio.get_running_loop().create_future()
+        committer = self._storage.committer
+
+        def begin() -> None:
+            if done.cancelled() or self.has_ended:
+                return  # the node stops, or opens its log again
+            try:
+                leading.stop()
+                committer.on_stored = None
+                self._folder.replica.begin_epoch(self._storage.log, keeps_records=True)
+                # What waits to be written is written in the new epoch; what is written is on every disk that counts.
+                committer.confirm(leading.master.value.synced_end)
+                self.append_epoch()
+            except Exception as error:  # noqa: BLE001 - raised below
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+
+        committer.between_commits(begin)
+        await done
+        self.switch_overs = None
+        await leading.close()
+
     async def wait_for_state(self, address: str, on_problem: Callable[[str], None]) -> None:
         """As `qmq_node.replication.slave.state_copy.wait_for_state`."""
         await wait_for_state(address, self._identity(), on_problem)

@@ -214,6 +214,6 @@ class ReplicaStateFile:
         """Return what writes the master's commits to the log, as the state on disk allows."""
         return CopiedLog(log, epoch=self.state.epoch, is_copying=self.state.copying is not None)
 
-    def begin_epoch(self, log: SegmentedLog) -> None:
-        """Have further commits of the log written in the epoch that is on disk. Raises as `SegmentedLog.begin_epoch`."""
-        log.begin_epoch(self.state.epoch)
+    def begin_epoch(self, log: SegmentedLog, *, keeps_records: bool = False) -> None:
+        """Have further commits of the log written in the epoch that is on disk, as `SegmentedLog.begin_epoch`."""
+        log.begin_epoch(self.state.epoch, keeps_records=keeps_records)

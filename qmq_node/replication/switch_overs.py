@@ -178,6 +178,8 @@ class SwitchOvers:
             answer = await self._answer(resignation, deadline)
             if answer.membership is not None:
                 if answer.membership.epoch > membership.epoch:
+                    if answer.membership.master == leading.node_id:
+                        raise SwitchOverRejected("all slaves were removed from the broker group meanwhile")
                     # By this request, or by one before it.
                     return answer.membership
                 leading.learned(Membership.of(answer.membership))

@@ -78,24 +78,26 @@ def eventually(condition: Callable[[], T], what: str = "", *, every_s: float = L
     return value
 
 
-async def eventually_async(condition: Callable[[], T], within_s: float = VIRTUAL_SECONDS, what: str = "") -> T:
+async def eventually_async(
+    condition: Callable[[], T], within_s: float = VIRTUAL_SECONDS, what: str = "", every_s: float = LOOK_SECONDS
+) -> T:
     """As `eventually`; other tasks of the event loop run between two evaluations. `within_s` is the limit in virtual time only."""
     if isinstance(asyncio.get_running_loop(), SimulatedLoop):
-        return await _within(condition, within_s, what)
+        return await _within(condition, within_s, what, every_s)
     began, deadline = time.monotonic(), _deadline()
     while not (value := condition()):
         if time.monotonic() > deadline:
             raise AssertionError(f"not in {time.monotonic() - began:.0f} s: {what or condition}")
-        await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(every_s)
     return value
 
 
-async def _within(condition: Callable[[], T], seconds: float, what: str) -> T:
+async def _within(condition: Callable[[], T], seconds: float, what: str, every_s: float) -> T:
     """As `eventually_async`, by the clock of the event loop."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     while not (value := condition()):
         if loop.time() > deadline:
             raise AssertionError(f"not within {seconds:g} s: {what or condition}")
-        await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(every_s)
     return value

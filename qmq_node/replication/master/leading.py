@@ -85,7 +85,9 @@ class Leading:
 
     def __post_init__(self) -> None:
         log = self.log
-        value = Master(self.node_id, self.membership, log.written_end, log.synced_end, log.high_watermark)
+        # A seal behind the last record is not synced, so no slave confirms it.
+        begin = min(log.written_end, log.gather.records_end)
+        value = Master(self.node_id, self.membership, begin, log.synced_end, log.high_watermark)
         observe = self.counters.confirm_seconds.observe
         self.master = MasterState(value, self.committer, self.clock, self._high_watermark_rose, observe)
         """Every send asks it."""
@@ -126,10 +128,14 @@ class Leading:
         self._checked_at = self.clock.monotonic()
         self._checks = self.supervisor.every(CHECK_SECONDS, "replication_checks", self._check)
 
-    async def close(self) -> None:
-        """End all sessions. The high watermark stays where it is: what waits for it is not answered by this process."""
+    def stop(self) -> None:
+        """Send slaves nothing more. The high watermark stays where it is: what they confirm does not move it."""
         self.master.stop()
         self._feed.stop()
+
+    async def close(self) -> None:
+        """As `stop`, and end all sessions."""
+        self.stop()
         if self._checks is not None:
             await self.supervisor.cancel(self._checks)
         await self._changes.stop()
@@ -170,7 +176,9 @@ class Leading:
     def learned(self, membership: Membership) -> None:
         """A membership is stored: the answer to a request, or what a metaserver sent."""
         if membership.epoch > self.membership.epoch:
-            self.on_newer_epoch(membership.epoch)
+            # The only member continues: it learns that with the next heartbeat at the latest.
+            if membership.members != (self.node_id,):
+                self.on_newer_epoch(membership.epoch)
             return
         self.master.set(self.master.value.learned(membership))
         self.in_sync.members_changed()

@@ -55,6 +55,10 @@ class Membership:
     """How many members the group should have, where the membership was read from the database. Nodes do not get it."""
     known_place: tuple[int, int] = (0, 0)
     """As `copies`: the highest place of which a metaserver recorded that it is known although the stored membership is older."""
+    replaced: str = ""
+    """The member that `replacement` replaces; "": no replacement is pending. It may have left already."""
+    replacement: str = ""
+    """The node that becomes a member instead of `replaced`. It may be one already."""
 
     @classmethod
     def of(cls, sent: GroupMembership) -> "Membership":
@@ -135,6 +139,27 @@ class Membership:
         joining = tuple(member for member in self.joining if member not in in_sync)
         return replace(self, in_sync=ordered, version=self.version + 1, joining=joining)
 
+    def with_master(self, node_id: str) -> "Membership":
+        """Return this version of the membership as it would be if another member were the master."""
+        return replace(self, master=node_id)
+
+    def without(self, node_id: str) -> "Membership":
+        """Return the next version of the membership, without a member. A replacement that is complete by that is not pending any
+        more, nor is one by the removed node."""
+        members = tuple(member for member in self.members if member != node_id)
+        incarnations = tuple(self.incarnation_of(member) for member in members)
+        is_over = self.replacement == node_id or (self.replaced not in members and self.replacement in members)
+        return replace(
+            self,
+            members=members,
+            in_sync=tuple(member for member in self.in_sync if member in members),
+            version=self.version + 1,
+            joining=tuple(member for member in self.joining if member in members),
+            incarnations=incarnations if any(incarnations) else (),
+            replaced="" if is_over else self.replaced,
+            replacement="" if is_over else self.replacement,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class AddMember:
@@ -153,14 +178,26 @@ class AddMember:
             raise ChangeRejected(f"node {self.node_id!r} is a member of broker group {membership.broker_group} already")
         if len(membership.members) >= MEMBERS_MAX:
             raise ChangeRejected(f"broker group {membership.broker_group} has {MEMBERS_MAX} members, the maximum")
-        of_master = (
-            self.master_incarnation if len(membership.members) == 1 else membership.incarnation_of(membership.master)
-        )
+        if membership.replacement not in ("", self.node_id):
+            raise ChangeRejected(
+                f"node {membership.replacement!r} is to replace {membership.replaced!r} in broker group"
+                f" {membership.broker_group} first"
+            )
+        is_complete = membership.replaced not in membership.members
+        of_master = membership.incarnation_of(membership.master)
+        if len(membership.members) == 1:
+            if of_master not in ("", self.master_incarnation):
+                raise ChangeRejected(
+                    f"node {membership.master!r} has another data folder than the one that was in sync"
+                )
+            of_master = self.master_incarnation
         return replace(
             membership,
             members=(*membership.members, self.node_id),
             version=membership.version + 1,
             joining=(*membership.joining, self.node_id),
+            replaced="" if is_complete else membership.replaced,
+            replacement="" if is_complete else membership.replacement,
         ).with_incarnation(membership.master, of_master)
 
 

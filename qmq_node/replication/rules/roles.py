@@ -127,7 +127,8 @@ class Step(Enum):
     STAY = auto()
     """The node continues in its role; a master applies the in-sync set."""
     SERVE_ALONE = auto()
-    """The node is the only member: it stores that, then serves without slaves."""
+    """The node is the only member: it stores that, then serves without slaves. A group that was reduced to one member names the
+    data folder that has everything; with another one, the node waits."""
     LEAD = auto()
     """The node was promoted: it stores the epoch, then leads it."""
     FOLLOW = auto()
@@ -173,6 +174,7 @@ def step_for(node: Identity, state: ReplicaState, membership: Membership, *, lea
         membership.master == node.node_id
         and membership.members == (node.node_id,)
         and (state.is_new or membership.epoch > state.epoch)
+        and membership.incarnation_of(node.node_id) in ("", node.incarnation)
     ):
         return Step.SERVE_ALONE
     if membership.master == node.node_id:

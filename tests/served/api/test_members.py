@@ -1,10 +1,12 @@
 """/broker-groups/ of groups with several members: what is shown, and copies, switch-overs, promotions and stops."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.db import transaction
 from django.utils import timezone
 from rest_framework.test import APIClient
@@ -14,7 +16,7 @@ from console.cluster import switch_over as module
 from metaserver import domain, queries
 from metaserver.choices import GroupKind, GroupState
 from metaserver.memory.membership_wishes import MembershipWish
-from metaserver.models import AuditEntry, Node
+from metaserver.models import AuditEntry, BrokerGroup, Node
 from metaserver.reports import StoredReport
 from metaserver.services import audit, broker_groups
 from metaserver.services.changes import METASERVER, Actor
@@ -58,6 +60,8 @@ class FakeMaster:
     def __init__(self) -> None:
         self.answer: dict[str, Any] | QmqError = {"from": "a", "to": "b", "epoch": 4, "held_seconds": 0.25}
         self.requests: list[tuple[str, str]] = []
+        self.before: Callable[[], object] = lambda: None
+        """Called before it answers."""
 
     def at(self, address: str, seconds: float) -> "FakeMaster":
         self.address = address
@@ -65,6 +69,7 @@ class FakeMaster:
 
     async def switch_over(self, to: str) -> dict[str, Any]:
         self.requests.append((self.address, to))
+        await sync_to_async(self.before)()
         if isinstance(self.answer, QmqError):
             raise self.answer
         return self.answer
@@ -309,3 +314,77 @@ def test_whether_a_node_may_stop(admin: APIClient) -> None:
     assert "below its minimum of 2" in answer["reasons"][0]
     admin.post(f"{GROUP}copies/", {"copies": 3})
     assert refused(admin.get("/api/v1/nodes/z/may-stop/")) == (404, "node.unknown")
+
+
+@pytest.fixture
+def unbounded(admin: APIClient) -> APIClient:
+    """A group whose minimum is 1."""
+    BrokerGroup.objects.filter(name="g1").update(in_sync_min=1)
+    return admin
+
+
+def test_a_member_is_removed_and_the_version_is_compared(unbounded: APIClient) -> None:
+    before, tag = everything(), unbounded.get(GROUP).headers["ETag"]
+    planned = unbounded.post(f"{GROUP}members/remove/?dry_run=true", {"node": "b"})
+    assert everything() == before
+    done = unbounded.post(f"{GROUP}members/remove/", {"node": "b", "reason": "less"}, headers={"If-Match": tag})
+    assert planned.json()["after"] == done.json()["after"]
+    assert done.json()["after"]["members"] == ["a"]
+    assert unbounded.get(GROUP).json()["role_history"][0]["action"] == "broker_group.remove_member"
+    for path, body in (("remove", {"node": "b"}), ("replace", {"node": "a", "replacement": "d"})):
+        answer = unbounded.post(f"{GROUP}members/{path}/", body, headers={"If-Match": tag})
+        assert refused(answer) == (412, "change.stale")
+
+
+def test_the_master_switches_over_before_it_is_removed(unbounded: APIClient, master: FakeMaster) -> None:
+    before = everything()
+    planned = unbounded.post(f"{GROUP}members/remove/?dry_run=true", {"node": "a"})
+    assert everything() == before
+    assert master.requests == []
+    assert (planned.json()["after"]["members"], planned.json()["after"]["master"]) == (["b"], "b")
+    assert planned.json()["notes"][0] == "Node b leads the group before a is removed."
+
+    # As the metaserver does when the master resigns.
+    master.before = lambda: BrokerGroup.objects.filter(name="g1").update(master="b", epoch=4, in_sync_version=10)
+    done = unbounded.post(f"{GROUP}members/remove/", {"node": "a", "reason": "new machine"})
+    assert done.status_code == 200, done.json()
+    assert master.requests == [("a:2", "b")]
+    assert (done.json()["after"]["members"], done.json()["after"]["master"], done.json()["after"]["epoch"]) == (
+        ["b"],
+        "b",
+        "5",
+    )
+
+
+def test_a_master_without_a_successor_is_not_removed(unbounded: APIClient, master: FakeMaster) -> None:
+    report("b", REPORT, leased_at=timezone.now() - timedelta(seconds=60))
+    before = everything()
+    for query in ("", "?dry_run=true"):
+        answer = unbounded.post(f"{GROUP}members/remove/{query}", {"node": "a"})
+        assert refused(answer) == (409, "broker_group.not_removed")
+        assert "node b: it does not send heartbeats" in answer.json()["detail"]
+    assert (master.requests, everything()) == ([], before)
+
+
+def test_a_master_that_does_not_switch_over_is_not_removed(unbounded: APIClient, master: FakeMaster) -> None:
+    master.answer = NodeRefused("requests take too long", code="switch_over.rejected", status=409)
+    answer = unbounded.post(f"{GROUP}members/remove/", {"node": "a"})
+    assert refused(answer) == (409, "switch_over.rejected")
+    assert queries.broker_group("g1").membership.members == ("a", "b")  # type: ignore[union-attr]
+
+
+def test_copies_are_lowered_with_the_members_to_remove(admin: APIClient, master: FakeMaster) -> None:
+    body = {"copies": 1, "in_sync_min": 1, "remove": ["b"]}
+    done = admin.post(f"{GROUP}copies/", {**body, "reason": "less"})
+    assert (done.json()["after"]["copies"], done.json()["after"]["members"]) == (1, ["a"])
+    assert master.requests == []
+    assert admin.post(f"{GROUP}copies/", {**body, "remove": ["b", "c", "d"]}).status_code == 400
+
+
+def test_a_replacement_is_requested_and_shown(admin: APIClient) -> None:
+    done = admin.post(f"{GROUP}members/replace/", {"node": "b", "replacement": "d", "reason": "new machine"})
+    assert done.json()["after"]["replacement"] == "d"
+    found = admin.get(GROUP).json()
+    assert (found["replaced"], found["replacement"]) == ("b", "d")
+    again = admin.post(f"{GROUP}members/replace/", {"node": "b", "replacement": "e"})
+    assert refused(again) == (409, "broker_group.not_replaced")

@@ -90,7 +90,8 @@ def test_if_match_is_a_parameter_of_the_changes_that_compare_it() -> None:
                 expecting.add((method, operation["operationId"]))
     assert {name for method, name in expecting if method == "post"} == {
         "alerts_acknowledge", "broker_groups_approve", "broker_groups_drain", "broker_groups_read_only",
-        "broker_groups_promote", "broker_groups_remove_lost", "broker_groups_set_copies", "broker_groups_switch_over",
+        "broker_groups_members_remove", "broker_groups_members_replace", "broker_groups_promote", "broker_groups_remove_lost",
+        "broker_groups_set_copies", "broker_groups_switch_over",
         "broker_groups_writable", "consumer_groups_pause", "consumer_groups_reset", "consumer_groups_resume",
         "outbox_rows_discard", "outbox_rows_resend", "subjects_archive", "subjects_restore",
     }  # fmt: skip

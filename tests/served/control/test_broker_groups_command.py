@@ -41,6 +41,9 @@ def test_groups_are_listed_shown_and_set(console_only: System) -> None:
 def test_what_can_t_be_done_is_one_line(console_only: System) -> None:
     console_only.post("/broker-groups/", {"name": "g2"})
     for arguments, text in (
+        (("members", "remove", "g2", "g2-a"), "Node 'g2-a' is not a member of broker group g2."),
+        (("members", "replace", "g2", "g2-a", "g2-b"), "Node 'g2-a' is not a member of broker group g2."),
+        (("set", "g2", "--copies", "1", "--min", "1", "--remove", "g2-a"), "Node 'g2-a' is not a member"),
         (("show", "none"), "Broker group 'none' not found."),
         (("may-stop", "none"), "Node 'none' not found."),
         (("switch-over", "g2"), "Broker group g2 can't switch over: no node serves as its master."),
@@ -87,3 +90,9 @@ def test_a_group_of_two_members_is_shown_and_switched_over(new_system: NewSystem
     assert qmq(system, "may-stop", slave)[0] == 0, "the old master is in sync"
     code, _, problem = qmq(system, "promote", "g1", master, "--accept-loss", "0", "--reason", "x")
     assert (code, f"Node {slave} serves as master" in problem) == (1, True)
+    code, removed, problem = qmq(system, "members", "remove", "g1", slave, "--reason", "fewer machines")
+    assert (code, problem, f"Node {master} leads the group before {slave} is removed." in removed) == (0, "", True)
+    eventually(lambda: [one["role"] for one in shown()["member_states"]] == ["master", "spare"], every_s=0.5)
+    assert (shown()["members"], shown()["master"]) == ([master], master)
+    code, planned, _ = qmq(system, "members", "replace", "g1", master, "g1-z", "--dry-run")
+    assert (code, "Start node g1-z with an empty data folder" in planned) == (0, True)

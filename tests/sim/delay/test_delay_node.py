@@ -239,8 +239,7 @@ async def test_an_hour_is_loaded_before_it_begins_and_delivered_across_its_borde
                     seen.setdefault(item.message_id, clock.wall_ms())
                 return len(seen) == 19
 
-            while not look():
-                await asyncio.sleep(0.001)
+            await eventually_async(look, every_s=0.001)
             late = [seen[f"m{i}"] - due for i, due in enumerate(dues[:19])]
             assert min(late) >= 0
             assert max(late) < LATENESS_MS, "loaded in time"

@@ -13,6 +13,7 @@ SMALL = Bounds(values=3, epochs=4, crashes=3)
 THREE = replace(SMALL, members=3)
 NEW_DISKS = replace(SMALL, in_sync_min=1, new_disks=1, resigns=True)
 OPERATOR = replace(SMALL, in_sync_min=1, operator_promotions=1)
+REMOVALS = replace(SMALL, in_sync_min=1, removals=2, syncs_later=True)
 RULES = "qmq_node.replication.rules."
 
 
@@ -231,5 +232,54 @@ BREAKAGES = (
             ),
         ),
         (replace(OPERATOR, restores=1),),
+    ),
+    RuleBreakage(
+        "a removed member counts",
+        (
+            (
+                "membership:Membership.without",
+                "for member in self.in_sync if member in members",
+                "for member in self.in_sync",
+            ),
+        ),
+        (REMOVALS, replace(REMOVALS, members=3)),
+    ),
+    RuleBreakage(
+        "a removed member that is added again counts at once",
+        (
+            (
+                "membership:AddMember.applied_to",
+                "joining=(*membership.joining, self.node_id),",
+                "in_sync=(*membership.in_sync, self.node_id),",
+            ),
+        ),
+        (REMOVALS, replace(REMOVALS, members=3)),
+    ),
+    RuleBreakage(
+        "a group that is reduced to one member continues in its epoch",
+        (
+            (
+                "members:RemoveMember.applied_to",
+                'return replace(changed, epoch=membership.epoch + 1, promotion_id=self.promotion_id, master_boot_id="")',
+                "return changed",
+            ),
+        ),
+        (REMOVALS,),
+    ),
+    RuleBreakage(
+        "the master is removed",
+        (("members:RemoveMember.applied_to", "if node_id == membership.master:", "if False:"),),
+        (REMOVALS, replace(REMOVALS, members=3)),
+    ),
+    RuleBreakage(
+        "the only member serves with another data folder than the one that was in sync",
+        (
+            (
+                "roles:step_for",
+                'and membership.incarnation_of(node.node_id) in ("", node.incarnation)',
+                "",
+            ),
+        ),
+        (replace(REMOVALS, new_disks=1),),
     ),
 )

@@ -9,12 +9,14 @@ to change the membership, may arrive at any later time.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import permutations
 from typing import NamedTuple
 
 from qmq.protocol.codes import FollowResult
 from qmq_node.log.epochs import EpochChain
 from qmq_node.replication.rules.following import LogEnd, TruncationRejected, answer_follow, check_truncation
 from qmq_node.replication.rules.master import Master
+from qmq_node.replication.rules.members import RemoveMember, ReplaceMember, leaving
 from qmq_node.replication.rules.membership import (
     AddMember,
     ChangeInSync,
@@ -63,6 +65,12 @@ class Bounds:
     """How often an operator promotes a member and accepts the loss of what it lacks."""
     grows: bool = False
     """The group has one member at first, and the others are added."""
+    spares: int = 0
+    """Nodes that are no members at first."""
+    removals: int = 0
+    """How often an operator removes a member. It may be added again with the folder that it has, which no metaserver does."""
+    replacements: int = 0
+    """How often an operator has a member replaced."""
     resigns: bool = False
     syncs_later: bool = False
     """Nodes write first and sync later: slaves get bytes before the master syncs them, and a crash loses what is not synced."""
@@ -85,7 +93,7 @@ class Node(NamedTuple):
     """Where a truncation that it has begun ends the log."""
     known: int = 0
     """The highest high watermark that it knew in this process."""
-    incarnation: str = ""
+    incarnation: str = "0"
     """Of its data folder: another one for each disk."""
     boot: str = ""
     """Of its process: another one for each start."""
@@ -114,6 +122,8 @@ class Group(NamedTuple):
     operator_promotions: int = 0
     operator_epoch: int = 0
     """The epoch that an operator began last. What masters of older ones acknowledge from then on may be lost."""
+    removals: int = 0
+    replacements: int = 0
 
     @property
     def known_membership(self) -> Membership:
@@ -128,7 +138,7 @@ class Broken(Exception):
 Thunk = Callable[[], Group]
 
 
-NAMES = tuple(f"n{number}" for number in range(3))
+NAMES = tuple(f"n{number}" for number in range(4))
 name = NAMES.__getitem__
 """The node id of a member."""
 NUMBERS = {text: number for number, text in enumerate(NAMES)}
@@ -161,11 +171,13 @@ def common_length(one: Log, other: Log) -> int:
 def begin(bounds: Bounds) -> Group:
     """The first state: the first member was promoted, and all are in sync."""
     members = NAMES[: 1 if bounds.grows else bounds.members]
-    membership = Membership("g", members, members[0], members, 1, 1, "", bounds.in_sync_min)
+    incarnations = ("0",) * len(members) if len(members) > 1 else ()
+    membership = Membership("g", members, members[0], members, 1, 1, "", bounds.in_sync_min, incarnations=incarnations)
     state = _stored(ReplicaState(), membership)
     nodes = [Node(state, role=Master(members[0], membership, 0, 0, 0))]
     new = ReplicaState(is_only_member=False)
     nodes += [Node(new if bounds.grows else state) for _ in NAMES[1 : bounds.members]]
+    nodes += [Node(new)] * bounds.spares
     return Group(membership, tuple(nodes), older_membership=membership if bounds.restores else None)
 
 
@@ -201,6 +213,8 @@ class Rules:
                 yield f"{number} gets a new disk", partial(self._new_disk, group, number)
             if name(number) not in group.membership.members:
                 yield f"a metaserver adds {number} to the members", partial(self._add_member, group, number)
+            elif group.removals < bounds.removals:
+                yield f"an operator removes {number}", partial(self._remove_by_operator, group, number)
         for request in sorted(group.requests, key=repr):
             yield f"the database receives {_text(request)}", partial(self._change_membership, group, request)
         if group.membership.epoch < bounds.epochs:
@@ -209,6 +223,11 @@ class Rules:
         if group.operator_promotions < bounds.operator_promotions and group.known_membership.epoch < bounds.epochs:
             for number in range(len(group.nodes)):
                 yield f"an operator promotes {number}", partial(self._promote_by_operator, group, number)
+        if group.replacements < bounds.replacements:
+            for number, other in permutations(range(len(group.nodes)), 2):
+                yield f"an operator has {number} replaced by {other}", partial(self._replace, group, number, other)
+        if old := leaving(group.membership):
+            yield f"a metaserver removes {old}, which is replaced", partial(self._remove, group, NUMBERS[old])
         yield from self._database_steps(group)
 
     # --- a master --------------------------------------------------------------------------------------------------
@@ -397,8 +416,9 @@ class Rules:
         membership = membership_of_only_member(group.membership.broker_group, name(number), node.state)
         if membership is not None:
             yield f"{number} serves alone", partial(self._serve_alone, group, number, membership)
+        is_member = name(number) in group.known_membership.members
         for to, other in enumerate(group.nodes):
-            if to != number and isinstance(other.role, Master):
+            if is_member and to != number and isinstance(other.role, Master):
                 yield f"{number} requests to follow {to}", partial(self._follow, group, number, to)
 
     def _serve_alone(self, group: Group, number: int, membership: Membership) -> Group:
@@ -423,6 +443,26 @@ class Rules:
             yield f"{number} leads epoch {membership.epoch}", partial(self._lead, group, number)
         elif step is Step.FOLLOW and membership.epoch > node.state.epoch:
             yield f"{number} learns of epoch {membership.epoch}", partial(self._fence, group, number)
+        elif step is Step.SERVE_ALONE:
+            yield f"{number} serves alone in epoch {membership.epoch}", partial(self._begin_alone, group, number)
+        elif step is Step.SPARE and node.role is not None:
+            yield f"{number} learns that it is no member", partial(self._leave, group, number)
+
+    def _begin_alone(self, group: Group, number: int) -> Group:
+        """It continues if it leads: what was not acknowledged is, once it is on its own disk."""
+        node, membership = group.nodes[number], group.known_membership
+        state = _stored(node.state, membership)
+        watermark = node.role.high_watermark if isinstance(node.role, Master) else min(node.known, len(node.log))
+        master = Master(name(number), membership, len(node.log), node.synced, watermark)
+        node = node._replace(state=state, role=master.synced(node.synced))
+        if self.bounds.applies:
+            node = node._replace(applied=node.log)
+        return self._commit(group, number, node)
+
+    def _leave(self, group: Group, number: int) -> Group:
+        node = group.nodes[number]
+        applied = node.checkpoint if isinstance(node.role, Master) else node.applied
+        return _put(group, number, node._replace(role=None, applied=applied))
 
     def _lead(self, group: Group, number: int) -> Group:
         node, membership = group.nodes[number], group.known_membership
@@ -533,7 +573,12 @@ class Rules:
     def _is_in_sync(self, group: Group, number: int) -> bool:
         """Whether a node is in the in-sync set with the disk that it has."""
         membership = group.known_membership
-        is_named = membership.incarnation_of(name(number)) == group.nodes[number].incarnation
+        incarnation = membership.incarnation_of(name(number))
+        # A group that always had one member names no folder.
+        is_named = incarnation == group.nodes[number].incarnation or (membership.members, incarnation) == (
+            (name(number),),
+            "",
+        )
         return name(number) in membership.in_sync and is_named
 
     def _change_membership(self, group: Group, request: ChangeInSync | Resignation) -> Group:
@@ -555,9 +600,34 @@ class Rules:
             group.membership.check_not_restored(group.known_membership.place)
         except ChangeRejected as rejected:
             raise Impossible from rejected
-        return self._with_membership(
-            group, AddMember(*group.membership.place, name(number), master).applied_to(group.membership)
-        )
+        try:
+            changed = AddMember(*group.membership.place, name(number), master).applied_to(group.membership)
+        except ChangeRejected as rejected:
+            raise Impossible from rejected
+        return self._with_membership(group, changed)
+
+    def _remove_by_operator(self, group: Group, number: int) -> Group:
+        return self._remove(group, number)._replace(removals=group.removals + 1)
+
+    def _remove(self, group: Group, number: int) -> Group:
+        """The disks of those that are left may have been replaced, which nobody has noticed yet."""
+        membership = group.membership
+        change = RemoveMember(*membership.place, name(number), str(membership.epoch + 1))
+        try:
+            membership.check_not_restored(group.known_membership.place)
+            changed = change.applied_to(membership)
+        except ChangeRejected as rejected:
+            raise Impossible from rejected
+        return self._with_membership(group, changed)
+
+    def _replace(self, group: Group, number: int, other: int) -> Group:
+        membership = group.membership
+        try:
+            membership.check_not_restored(group.known_membership.place)
+            changed = ReplaceMember(*membership.place, name(number), name(other)).applied_to(membership)
+        except ChangeRejected as rejected:
+            raise Impossible from rejected
+        return self._with_membership(group, changed)._replace(replacements=group.replacements + 1)
 
     def _promote(self, group: Group, number: int) -> Group:
         """A metaserver may suspect a healthy master: any member of the set can be promoted at any time."""
@@ -641,6 +711,10 @@ class Rules:
             if lost:
                 raise Broken(f"{member} is in sync and lacks acknowledged values {sorted(lost)}")
         for number, node in enumerate(group.nodes):
+            if isinstance(node.role, Master) and node.state.epoch == group.known_membership.epoch:
+                lost = group.acknowledged - {value for _, value in node.log}
+                if lost:
+                    raise Broken(f"{number} serves and lacks acknowledged values {sorted(lost)}")
             if node.applied != node.log[: len(node.applied)] and node.intent is None:
                 raise Broken(f"the store of {number} was made from {node.applied}, its log is {node.log}")
         leaders = [node.state.epoch for node in group.nodes if isinstance(node.role, Master)]

@@ -60,12 +60,13 @@ class Group:
         """Wait until these members are in sync, and the master knows it."""
 
         def known() -> bool:
-            leading = self.master.replication.member.leading if self.runs(self.membership.master) else None
-            return (
-                set(self.membership.in_sync) == set(nodes)
-                and leading is not None
-                and leading.current_membership.in_sync == self.membership.in_sync
-            )
+            member = self.master.replication.member if self.runs(self.membership.master) else None
+            if member is None or set(self.membership.in_sync) != set(nodes):
+                return False
+            leading = member.leading
+            if leading is None:
+                return member.is_alone and len(nodes) == 1
+            return leading.current_membership.in_sync == self.membership.in_sync
 
         await eventually_async(known, 60)
 

@@ -136,7 +136,7 @@ class Members:
             replace_file(machine.disk, f"{options.data_dir}/incarnation", [incarnation_of(name).encode()])
             state = ReplicaStateFile(machine.disk, options.data_dir)
             state.load()
-            if state.state.is_only_member:
+            if not state.is_stored:
                 state.save(ReplicaState(is_only_member=False))
             node = node_class(options, machine)
             assert isinstance(node, Broker | DelayNode)

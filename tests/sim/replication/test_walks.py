@@ -23,6 +23,11 @@ WALKS = {
     "a second member is added": Bounds(grows=True, in_sync_min=1, epochs=2, crashes=1),
     "an operator promotes any member": Bounds(operator_promotions=1, in_sync_min=1, epochs=2, crashes=1),
     "a disk is replaced": Bounds(new_disks=1, resigns=True, values=1, epochs=2, crashes=0),
+    "a member is removed": Bounds(removals=1, in_sync_min=1, values=1, epochs=2, crashes=1),
+    "a group is reduced to one member": Bounds(removals=1, in_sync_min=1, syncs_later=True, epochs=1, crashes=1),
+    "the only member is replaced": Bounds(
+        members=1, replacements=1, spares=1, resigns=True, values=1, epochs=2, crashes=1
+    ),
 }
 """What `make test` walks, some 20 s."""
 LONG_WALKS = {
@@ -36,12 +41,17 @@ LONG_WALKS = {
         operator_promotions=1, in_sync_min=1, restores=1, values=1, epochs=3, crashes=1
     ),
     "a disk is replaced": Bounds(new_disks=1, resigns=True, in_sync_min=1, values=1, epochs=3, crashes=1),
+    "a member is removed": Bounds(removals=1, in_sync_min=1, epochs=2, crashes=1),
+    "a group is reduced to one member": Bounds(removals=1, in_sync_min=1, syncs_later=True, epochs=2, crashes=1),
+    "the only member is replaced": Bounds(members=1, replacements=1, spares=1, resigns=True, epochs=3, crashes=1),
+    "one of two members is replaced": Bounds(replacements=1, spares=1, in_sync_min=1, values=1, epochs=1, crashes=0),
     "three members": Bounds(members=3, values=1, epochs=2, crashes=1),
     "three members, two values": Bounds(members=3, epochs=2, crashes=0),
 }
 """What `make test-all` walks."""
 EVERYTHING = Bounds(
-    members=3, values=4, epochs=5, crashes=4, restores=1, new_disks=1, resigns=True, syncs_later=True, applies=True
+    members=3, spares=1, values=4, epochs=5, crashes=4, restores=1, new_disks=1, removals=2, replacements=1,
+    resigns=True, syncs_later=True, applies=True,
 )  # fmt: skip
 IS_FULL = os.environ.get("QMQ_SIM") == "full"
 SEEDS = 20_000 if IS_FULL else 600

@@ -19,6 +19,8 @@ export function brokerGroup(name: string, more: Partial<BrokerGroup> = {}): Brok
     in_sync_min: 1,
     members: [`${name}-a`],
     copies: 1,
+    replaced: "",
+    replacement: "",
     preferred: [],
     nodes: [
       {

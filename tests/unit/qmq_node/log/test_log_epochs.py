@@ -56,8 +56,9 @@ def test_an_epoch_does_not_fall_and_begins_between_commits_only() -> None:
         log.begin_epoch(4)
     taken = log.gather.take()
     assert taken is not None
-    with pytest.raises(ValueError, match="epoch 4 can't begin"):
-        log.begin_epoch(4)
+    for keeps_records in (False, True):
+        with pytest.raises(ValueError, match="epoch 4 can't begin"):
+            log.begin_epoch(4, keeps_records=keeps_records)
     log.writer.write(taken)
     log.complete(taken)
     log.begin_epoch(4)
@@ -149,3 +150,13 @@ def test_the_crc_at_the_end_of_a_commit_is_known_or_read() -> None:
     log.watermark._ends = CommitEnds()
     assert log.stored.read_crc_at(ends[2]) is None
     assert log.stored.read_crc_at(ends[3]) == again.stored.read_crc_at(ends[3]) is not None
+
+
+def test_records_that_wait_may_be_written_in_the_new_epoch() -> None:
+    disk = MemoryDisk()
+    log, _ = in_epochs(disk, 1)
+    end = log.written_end
+    log.gather.append(1, b"waits")
+    log.begin_epoch(2, keeps_records=True)
+    commit(log)
+    assert log.epochs == opened(disk)[0].epochs == EpochChain.of([(1, 0), (2, end)])

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from qmq.protocol.group_memberships import InSyncChange
+from qmq_node.replication.rules.members import RemoveMember, ReplaceMember, leaving
 from qmq_node.replication.rules.membership import (
     AddMember,
     ChangeInSync,
@@ -132,3 +133,121 @@ def test_a_membership_is_sent_with_the_sync_address_of_its_master() -> None:
     sent = replace(MEMBERSHIP, promotion_id="").sent("10.0.0.1:1")
     assert (sent.master, sent.master_sync_address, sent.in_sync_version) == ("a", "10.0.0.1:1", 7)
     assert Membership.of(type(sent).decode(memoryview(sent.encode()))) == replace(MEMBERSHIP, promotion_id="")
+
+
+PAIR = Membership("g", ("a", "b"), "a", ("a", "b"), 3, 7, "p3", 1, incarnations=("a1", "b1"), master_boot_id="boot a")
+ALONE = Membership("g", ("a",), "a", ("a",), 4, 8, "p4", 1, incarnations=("a1",))
+
+
+def test_a_removed_member_does_not_count() -> None:
+    membership = replace(MEMBERSHIP, joining=("c",), incarnations=("a1", "b1", "c1"))
+    changed = RemoveMember(3, 7, "c", "p4").applied_to(membership)
+    assert changed == replace(membership, members=("a", "b"), version=8, joining=(), incarnations=("a1", "b1"))
+    in_sync = replace(membership, in_sync_min=1)
+    removed = RemoveMember(3, 7, "b", "p4").applied_to(in_sync)
+    assert (removed.members, removed.in_sync, removed.epoch) == (("a", "c"), ("a",), 3)
+
+
+def test_a_group_that_is_reduced_to_one_member_begins_an_epoch_with_its_data_folder() -> None:
+    assert RemoveMember(3, 7, "b", "p4").applied_to(PAIR) == ALONE
+
+
+@pytest.mark.parametrize(
+    ("membership", "node_id", "problem"),
+    [
+        (PAIR, "x", "node 'x' is not a member"),
+        (PAIR, "a", "node 'a' is the master of broker group g: switch over first"),
+        (ALONE, "a", "is the master"),
+        (
+            replace(PAIR, master="", in_sync=("b",)),
+            "b",
+            "node 'b' is the only member of broker group g that is in sync",
+        ),
+        (replace(MEMBERSHIP, in_sync=("a", "b")), "b", "would have 1 members in sync, below its minimum of 2"),
+    ],
+)
+def test_members_that_are_not_removed(membership: Membership, node_id: str, problem: str) -> None:
+    with pytest.raises(ChangeRejected, match=problem) as rejected:
+        RemoveMember(*membership.place, node_id, "p4").applied_to(membership)
+    assert not rejected.value.is_stale
+
+
+@pytest.mark.parametrize("change", [RemoveMember(3, 7, "b", "p4"), ReplaceMember(3, 7, "b", "d")])
+def test_members_are_changed_in_one_version_only(change: RemoveMember | ReplaceMember) -> None:
+    changed = change.applied_to(PAIR)
+    for other in (changed, replace(PAIR, epoch=4), replace(PAIR, version=6)):
+        with pytest.raises(ChangeRejected) as rejected:
+            change.applied_to(other)
+        assert rejected.value.is_stale
+
+
+def test_a_member_that_is_replaced_leaves_when_the_other_one_is_in_sync() -> None:
+    pending = ReplaceMember(3, 7, "b", "c").applied_to(PAIR)
+    assert (pending.replaced, pending.replacement, pending.version, leaving(pending)) == ("b", "c", 8, "")
+    joined = AddMember(3, 8, "c", "a1").applied_to(pending)
+    assert (joined.members, joined.replacement, leaving(joined)) == (("a", "b", "c"), "c", "")
+    synced = ChangeInSync("g", "a", 3, "p3", 9, InSyncChange.ADD, "c", incarnation="c1").applied_to(joined)
+    assert leaving(synced) == "b"
+    left = RemoveMember(*synced.place, "b", "").applied_to(synced)
+    assert (left.members, left.in_sync, left.replaced, left.replacement) == (("a", "c"), ("a", "c"), "", "")
+    assert (left.epoch, left.incarnations, leaving(left)) == (3, ("a1", "c1"), "")
+
+
+def test_an_only_member_leaves_after_it_has_switched_over() -> None:
+    pending = ReplaceMember(4, 8, "a", "b").applied_to(ALONE)
+    joined = AddMember(4, 9, "b", "a1").applied_to(pending)
+    synced = ChangeInSync("g", "a", 4, "p4", 10, InSyncChange.ADD, "b", incarnation="b1").applied_to(joined)
+    assert leaving(synced) == "a"
+    with pytest.raises(ChangeRejected, match="switch over first"):
+        RemoveMember(*synced.place, "a", "p6").applied_to(synced)
+    led = Resignation("g", "a", 4, "p4", 11, "b", 900, 7).applied_to(synced, "boot b", "p5")
+    left = RemoveMember(*led.place, "a", "p6").applied_to(led)
+    assert (left.members, left.master, left.epoch, left.promotion_id) == (("b",), "b", 6, "p6")
+    assert (left.incarnations, left.replaced, left.replacement) == (("b1",), "", "")
+
+
+def test_one_of_three_members_leaves_first_if_enough_others_are_in_sync() -> None:
+    full = replace(MEMBERSHIP, in_sync=("a", "b", "c"))
+    pending = ReplaceMember(3, 7, "b", "d").applied_to(full)
+    assert leaving(pending) == "b"
+    assert leaving(replace(pending, in_sync=("a", "b"))) == ""
+    # One that is not in sync is not missed.
+    assert leaving(replace(pending, in_sync=("a", "c"))) == leaving(replace(pending, in_sync=("a",))) == "b"
+    left = RemoveMember(3, 8, "b", "").applied_to(pending)
+    assert (left.members, left.replaced, left.replacement, leaving(left)) == (("a", "c"), "b", "d", "")
+    with pytest.raises(ChangeRejected, match="node 'd' is to replace 'b' in broker group g first"):
+        AddMember(3, 9, "e", "").applied_to(left)
+    joined = AddMember(3, 9, "d", "").applied_to(left)
+    assert (joined.members, joined.replaced, joined.replacement) == (("a", "c", "d"), "", "")
+
+
+def test_a_replacement_ends_when_its_node_is_removed() -> None:
+    pending = ReplaceMember(3, 7, "b", "c").applied_to(PAIR)
+    cancelled = RemoveMember(3, 8, "c", "").applied_to(pending)
+    assert cancelled == replace(PAIR, version=9)
+    joined = AddMember(3, 8, "c", "a1").applied_to(pending)
+    assert RemoveMember(3, 9, "c", "").applied_to(joined) == replace(PAIR, version=10)
+
+
+@pytest.mark.parametrize(
+    ("node_id", "replacement", "problem"),
+    [
+        ("x", "c", "node 'x' is not a member"),
+        ("b", "a", "node 'a' is a member of broker group g already"),
+        ("b", "b", "node 'b' is a member of broker group g already"),
+    ],
+)
+def test_replacements_that_are_rejected(node_id: str, replacement: str, problem: str) -> None:
+    with pytest.raises(ChangeRejected, match=problem):
+        ReplaceMember(3, 7, node_id, replacement).applied_to(PAIR)
+
+
+def test_one_replacement_is_pending_at_a_time() -> None:
+    pending = ReplaceMember(3, 7, "b", "c").applied_to(PAIR)
+    with pytest.raises(ChangeRejected, match=r"node 'c' is to replace 'b'.* remove 'c' to cancel that"):
+        ReplaceMember(3, 8, "b", "d").applied_to(pending)
+
+
+def test_no_member_is_added_while_the_only_one_may_have_lost_its_data() -> None:
+    with pytest.raises(ChangeRejected, match="another data folder"):
+        AddMember(4, 8, "b", "a2").applied_to(ALONE)

@@ -35,6 +35,7 @@ SLAVE = Slave(3, "p3", 5, end=200, synced_end=100, high_watermark=100)
         ("a", NEW, replace(MEMBERSHIP, members=("a",)), Step.SERVE_ALONE),
         ("a", replace(STATE, epoch=2), replace(MEMBERSHIP, members=("a",)), Step.SERVE_ALONE),
         ("a", STATE, replace(MEMBERSHIP, members=("a",)), Step.WAIT),
+        ("a", NEW, replace(MEMBERSHIP, members=("a",), incarnations=("a1",)), Step.WAIT),
         ("b", NEW, MEMBERSHIP, Step.FOLLOW),
     ],
 )

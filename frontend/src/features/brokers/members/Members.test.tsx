@@ -355,3 +355,63 @@ test("reasons and limitations are in the language of the viewer", async () => {
   expect(screen.getByText("节点 g1-b：没有发送心跳")).toBeInTheDocument();
   expect(screen.getByText("主节点 g1-b 已有 1,234.5 秒没有发送心跳；节点 g1-a 被提升为主节点")).toBeInTheDocument();
 });
+
+test("a member is removed after its node ID was typed", async () => {
+  const { section, posts } = await opened(replicatedGroup("g1"), {
+    "GET /api/v1/nodes/g1-a/": stats("g1-a", { slaves: [] }),
+    [`POST ${AT}members/remove/`]: {
+      target: "g1",
+      is_change: true,
+      before: { members: ["g1-a", "g1-b"] },
+      after: { members: ["g1-a"] },
+      version: "8",
+      notes: ["Node g1-b is a spare until its data folder is emptied."],
+    },
+  });
+  await userEvent.click(await section.findByRole("button", { name: "Remove member" }));
+  const dialog = within(await screen.findByRole("dialog"));
+  expect(dialog.getByRole("button", { name: "Preview" })).toBeDisabled();
+  await userEvent.selectOptions(dialog.getByLabelText("Member"), "g1-b");
+  await userEvent.click(dialog.getByRole("button", { name: "Preview" }));
+  expect(await dialog.findByText(/Node g1-b is a spare/)).toBeInTheDocument();
+  expect(dialog.getByRole("button", { name: "Remove" })).toBeDisabled();
+  await userEvent.type(dialog.getByLabelText("Type g1-b to confirm"), "g1-b");
+  await userEvent.click(dialog.getByRole("button", { name: "Remove" }));
+  await waitFor(() => expect(screen.queryByRole("dialog")).toBeNull());
+  expect(posts().map(({ body }) => body)).toEqual([
+    { node: "g1-b", reason: "" },
+    { node: "g1-b", reason: "" },
+  ]);
+});
+
+test("the only member is replaced by a node that is named", async () => {
+  const { section, posts } = await opened(groupDetail("g1"), {
+    [`POST ${AT}members/replace/`]: {
+      target: "g1",
+      is_change: true,
+      before: { replacement: "" },
+      after: { replacement: "g1-d" },
+      version: "8",
+      notes: [],
+    },
+  });
+  await userEvent.click(await section.findByRole("button", { name: "Replace member" }));
+  const dialog = within(await screen.findByRole("dialog"));
+  await userEvent.type(dialog.getByLabelText("New node"), "g1-d");
+  await userEvent.click(dialog.getByRole("button", { name: "Preview" }));
+  await userEvent.click(await dialog.findByRole("button", { name: "Replace" }));
+  await waitFor(() => expect(screen.queryByRole("dialog")).toBeNull());
+  expect(posts().map(({ body }) => body)).toEqual([
+    { node: "g1-a", replacement: "g1-d", reason: "" },
+    { node: "g1-a", replacement: "g1-d", reason: "" },
+  ]);
+});
+
+test("a pending replacement is shown, and can be canceled", async () => {
+  const { section } = await opened(groupDetail("g1", { replaced: "g1-a", replacement: "g1-d" }), {});
+  expect(section.getByText("g1-d is to replace g1-a")).toBeInTheDocument();
+  expect(section.queryByRole("button", { name: "Replace member" })).toBeNull();
+  await userEvent.click(await section.findByRole("button", { name: "Remove member" }));
+  const dialog = within(await screen.findByRole("dialog"));
+  expect(dialog.getByRole("option", { name: "g1-d" })).toBeInTheDocument();
+});

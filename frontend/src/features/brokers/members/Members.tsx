@@ -16,6 +16,12 @@ import { whenDrawn } from "@/ui/dialog/whenOpened";
 const DIALOGS = {
   switch_over: whenDrawn(async () => (await import("@/features/brokers/members/SwitchOverDialog")).SwitchOverDialog),
   copies: whenDrawn(async () => (await import("@/features/brokers/members/CopiesDialog")).CopiesDialog),
+  remove_member: whenDrawn(
+    async () => (await import("@/features/brokers/members/RemoveMemberDialog")).RemoveMemberDialog,
+  ),
+  replace_member: whenDrawn(
+    async () => (await import("@/features/brokers/members/ReplaceMemberDialog")).ReplaceMemberDialog,
+  ),
   promote: whenDrawn(async () => (await import("@/features/brokers/members/PromoteDialog")).PromoteDialog),
 };
 
@@ -68,6 +74,16 @@ export function Members({ group, etag }: { group: BrokerGroupDetail; etag: strin
                     {t("switch_over.open")}
                   </Button>
                 )}
+                {group.members.length > 0 && !group.replacement && (
+                  <Button variant="default" data-do="replace_member" onClick={() => open("replace_member")}>
+                    {t("replace_member.open")}
+                  </Button>
+                )}
+                {(isReplicated || group.replacement) && (
+                  <Button variant="default" data-do="remove_member" onClick={() => open("remove_member")}>
+                    {t("remove_member.open")}
+                  </Button>
+                )}
                 <Button variant="default" data-do="copies" onClick={() => open("copies")}>
                   {t("copies.open")}
                 </Button>
@@ -106,6 +122,11 @@ function Warnings({ group, copies }: { group: BrokerGroupDetail; copies: Copies 
         >
           <Text size="sm">{t("members.below.what", { count: inSync, minimum })}</Text>
           <Text size="sm">{t("members.below.remedy")}</Text>
+        </Alert>
+      )}
+      {group.replacement && (
+        <Alert color="blue" title={t("replace_member.pending", group)} data-replacement={group.replacement}>
+          <Text size="sm">{t("replace_member.pending_next")}</Text>
         </Alert>
       )}
       {missing > 0 && (
