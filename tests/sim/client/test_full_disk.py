@@ -9,11 +9,12 @@ import pytest
 from metaserver.choices import GroupState
 from qmq import Producer
 from qmq.errors import SendFailed
+from qmq.protocol.reasons import Code, Reason
 from qmq_node.node.node import Node
 from tests.support.drivers.in_process import SmallSystem, small_system
 from tests.support.waiting import eventually_async
 
-FULL = "no space: 0 bytes free on disk, the reserve is 16777216"
+FULL = Reason.of(Code.DISK_SPACE, free=0, reserve=16777216)
 
 
 def fill(monkeypatch: pytest.MonkeyPatch, system: SmallSystem, *groups: str) -> None:

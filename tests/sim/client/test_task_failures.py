@@ -27,6 +27,7 @@ ALLOWED = {
     ("qmq/client/app.py", "run"): "a TaskGroup: it raises what its tasks raise",
     ("qmq/client/app.py", "_serve"): "a TaskGroup, as above",
     ("qmq/client/workers.py", "run"): "a TaskGroup, as above",
+    ("qmq/client/delay_groups.py", "_watched"): "the caller waits for it, and gets what it raises",
     ("qmq/client/lifecycle.py", "close_all"): "from another thread, which waits for the result",
     ("qmq_node/server/listener.py", "_accept"): "the nodes' server, not the client",
 }

@@ -2,6 +2,7 @@
 
 import pytest
 
+from qmq.protocol.reasons import NO_REASON
 from qmq_node.commits.log_space import LogSpace
 from qmq_node.node.storage import JOB_SECONDS
 from tests.sim.faults.scenario import NETWORK_SECONDS, Scenario, running
@@ -57,7 +58,7 @@ async def test_f13_a_full_disk_refuses_sends_at_once_and_takes_acks_and_writes_a
 
 
 async def test_a_disk_without_its_reserve_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LogSpace, "lacks_space", lambda self: "")
+    monkeypatch.setattr(LogSpace, "lacks_space", lambda self: NO_REASON)
     with CaughtBy(Check.RESERVE):
         async with running(brokers=1, delays=0) as scenario:
             await fill(scenario)

@@ -24,6 +24,7 @@ SLAVE = {
 GROUP = {
     "name": "g1", "kind": "broker", "state": "read_write", "master": "g1-a", "epoch": "3", "in_sync": ["g1-a"],
     "members": ["g1-a", "g1-b"], "copies": 2, "in_sync_min": 2, "preferred": ["g1-b"], "candidate_problem": "node g1-b: it is away",
+    "replaced": "", "replacement": "",
     "member_states": [MEMBER, SLAVE],
     "role_history": [
         {"at": "2026-01-31T12:00:00Z", "actor": "metaserver", "action": "broker_group.promote", "reason": "g1-b is silent",
