@@ -233,7 +233,8 @@ class DelayNode(Node):
         machine = machine or Machine()
         self.data = DelayData(options, machine)
         super().__init__(options, machine, self.data)
-        self.registration.pending_messages = lambda: self.store.pending + self.store.refused
+        # Damage of the log can make the counters negative, which must not keep the node from registering.
+        self.registration.pending_messages = lambda: max(0, self.store.pending + self.store.refused)
         self.replication = Replication(self, self.data)
         self.data.holds_files = lambda: self.replication.holds_files
         self.serving = DelayServing(self, options, self.replication, self.data)

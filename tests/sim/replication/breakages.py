@@ -245,17 +245,6 @@ BREAKAGES = (
         (REMOVALS, replace(REMOVALS, members=3)),
     ),
     RuleBreakage(
-        "a removed member that is added again counts at once",
-        (
-            (
-                "membership:AddMember.applied_to",
-                "joining=(*membership.joining, self.node_id),",
-                "in_sync=(*membership.in_sync, self.node_id),",
-            ),
-        ),
-        (REMOVALS, replace(REMOVALS, members=3)),
-    ),
-    RuleBreakage(
         "a group that is reduced to one member continues in its epoch",
         (
             (

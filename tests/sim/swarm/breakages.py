@@ -343,9 +343,12 @@ BREAKAGES = (
         "a message counts as delivered before a broker has it",
         "delay_node.batches:BatchSender._claim",
         "return set(fresh)",
-        "return self._store.act(RecordKind.DELIVERED, fresh, self._clock.now_ms()) and set(fresh)",
-        "progress",
-        replace(DELAYED, faults=("kill",), fault_seconds=0.5),
+        # They are counted twice: without the second part the node would report a negative number, and be refused.
+        "self._store.act(RecordKind.DELIVERED, fresh, self._clock.now_ms())\n"
+        "    self._store.pending += len(fresh)\n"
+        "    return set(fresh)",
+        "lost",
+        replace(DELAYED, faults=("kill",), fault_seconds=0.4, batches=0.9, slowness=60.0, brokers=1),
     ),
     Breakage(
         "an answer without a result counts as delivered",
@@ -366,8 +369,8 @@ BREAKAGES = (
     Breakage(
         "the count of pending messages is not reduced by a cancel",
         "delay_node.store:DelayStore._note",
-        "self.pending -= count - was_refused",
-        "self.pending -= (count - was_refused) * (kind != RecordKind.CANCELLED)",
+        "self.pending += hour.pending - pending",
+        "self.pending += (hour.pending - pending) * (kind != RecordKind.CANCELLED)",
         "progress",
         DELAYED,
     ),

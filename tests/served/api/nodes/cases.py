@@ -91,6 +91,8 @@ CASES: dict[str, tuple[Case, ...]] = {
     "broker_groups_approve": (Case({"reason": "x"}, arguments={"name": "waiting"}),),
     "broker_groups_drain": (Case({"reason": "x"}),),
     "broker_groups_read_only": (Case({"reason": "x"}),),
+    "broker_groups_members_remove": (Case({"node": "g1-a", "reason": "x"}, status=409),),
+    "broker_groups_members_replace": (Case({"node": "g1-a", "replacement": "g1-z", "reason": "x"}),),
     "broker_groups_set_copies": (Case({"copies": 2, "in_sync_min": 1}),),
     "broker_groups_switch_over": (Case({"reason": "x"}, status=409),),
     "broker_groups_promote": (Case({"node": "g1-a", "reason": "x"}, status=409),),
