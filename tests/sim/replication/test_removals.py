@@ -9,8 +9,8 @@ from qmq_node.member.replication import HAND_OVER_PAUSE_SECONDS
 from qmq_node.member.role import Member
 from qmq_node.replication.rules.members import RemoveMember
 from qmq_node.replication.rules.membership import Resignation
+from tests.sim.replication.node_traffic import traffic
 from tests.sim.replication.pair import PROMOTION, Members, client_of, in_sync, members, send, stored
-from tests.sim.replication.test_switch_over import traffic
 from tests.sim.world.loop import running_loop
 from tests.support.waiting import eventually_async
 

@@ -7,8 +7,8 @@ import pytest
 from broker_node.broker import Broker
 from qmq.protocol.codes import ReplicaRole
 from qmq_node.replication.rules.members import RemoveMember, ReplaceMember
+from tests.sim.replication.client_traffic import system
 from tests.sim.replication.groups import Group, begun, cluster_of, received
-from tests.sim.replication.test_rolling import system
 from tests.sim.world.cluster import SMALL, Cluster, Host
 from tests.support.waiting import eventually_async
 
