@@ -30,7 +30,12 @@ KILLS = replace(CALM, faults=("kill_member",))
 CRASHES = replace(CALM, faults=("crash_at_step",), slowness=50.0, fault_seconds=0.5)
 CUTS = replace(CALM, faults=("cut_off", "kill_member", "pause_member"))
 TRUNCATIONS = replace(
-    CALM, faults=("crash_at_truncation", "cut_master_off"), fault_seconds=3.0, storm_seconds=25.0, producers=3
+    CALM,
+    faults=("crash_at_truncation", "cut_master_off"),
+    fault_seconds=3.0,
+    storm_seconds=60.0,
+    producers=6,
+    slowness=60.0,
 )
 THREE = replace(CUTS, copies=3)
 OLDER_FOLDERS = replace(
@@ -318,7 +323,7 @@ BREAKAGES = (
             ),
         ),
         TRUNCATIONS,
-        seed=21,
+        seed=20,
     ),
     SlavesBreakage(
         "several commits are trusted after one sync",
@@ -336,7 +341,7 @@ BREAKAGES = (
             ),
         ),
         replace(CRASHES, producers=3),
-        seed=250,
+        seed=43,
     ),
     SlavesBreakage(
         "a master sends other index entries than its own",

@@ -51,6 +51,6 @@ COPY_BREAKAGES = (
         "failure",
         (("qmq_node.replication.slave.slave_copy:SlaveCopy.store_end", "self.copied.sync()", "pass"),),
         COPIES,
-        seed=5,
+        seed=15,
     ),
 )
