@@ -52,7 +52,7 @@ def _between() -> Master:
 
 @cache
 def later() -> Master:
-    """The same master later on: hours have ended, and begun anew."""
+    """The same master later: hours have ended, and are in use again."""
     found = _between()
     while len(found.driver.store.hours) == len(master().store.hours):
         found.driver.end_hour()

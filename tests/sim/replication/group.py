@@ -610,7 +610,7 @@ class Rules:
         return self._remove(group, number)._replace(removals=group.removals + 1)
 
     def _remove(self, group: Group, number: int) -> Group:
-        """The disks of those that are left may have been replaced, which nobody has noticed yet."""
+        """The disks of the remaining members may have been replaced, and the membership may not say so yet."""
         membership = group.membership
         change = RemoveMember(*membership.place, name(number), str(membership.epoch + 1))
         try:

@@ -20,7 +20,7 @@ from tests.support.waiting import eventually_async
 
 
 class Recorded:
-    """What a slave was told, and what a master states: one second more each time."""
+    """Records the times that a slave receives. As a master it states a time that is one second later at each call."""
 
     def __init__(self) -> None:
         self.statements = 0
