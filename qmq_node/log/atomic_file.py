@@ -6,13 +6,13 @@ import threading
 from collections.abc import Sequence
 from contextlib import closing
 from struct import Struct
+from typing import Any
 
 from qmq.checksum import crc32
 from qmq_node.log.disk import Buffer, Disk
 
 _CRC = Struct(">I")
-_SLOT = Struct(">qq")
-_SLOT_BYTES = 4096
+_PAGE_BYTES = 4096
 
 
 def replace_file(disk: Disk, path: str, parts: Sequence[Buffer], *, temporary: str = "") -> None:
@@ -85,54 +85,82 @@ class CheckedFile:
                 self._disk.sync_dir(folder)
 
 
-class BeginFile:
-    """The offset where a log begins, beside the log's folder: without it, a lost first segment looks like retention.
+class TwoPageFile:
+    """A small record that is replaced by one write and one sync; for one thread at a time.
 
-    A file of two pages, each i64 log offset, i64 number, u32 CRC of both. The page with the higher number counts. A write
-    replaces the other page, so a crash leaves one of them. The space is allocated once: retention works on a full disk. For one
-    thread at a time.
+    A file of two pages, each the record, an i64 number, and a u32 CRC of both. The page with the higher number counts. A write
+    replaces the other page, so a crash leaves one of them. The space is allocated once, so a write works on a full disk.
     """
 
-    def __init__(self, disk: Disk, folder: str) -> None:
+    def __init__(self, disk: Disk, path: str, record: Struct) -> None:
         self._disk = disk
-        self._path = f"{folder}.begin"
-        self._folder = folder.rpartition("/")[0] or "."
+        self.path = path
+        self._folder = path.rpartition("/")[0] or "."
+        self._record = record
+        self._page = Struct(f"{record.format}q")
         self._number = 0
+        self._is_there = False
 
-    def read(self) -> int | None:
-        """The recorded begin; None when there is none that can be read."""
-        try:
-            data = read_file(self._disk, self._path, 2 * _SLOT_BYTES) or b""
-        except OSError:
-            return None
-        found = [self._slot(data[at : at + _SLOT.size + _CRC.size]) for at in (0, _SLOT_BYTES)]
-        number, begin = max((slot for slot in found if slot is not None), default=(0, -1))
-        self._number = number
-        return begin if number else None
+    def read(self) -> tuple[Any, ...] | None:
+        """Return the record; None if there is none, or a crash interrupted the first write.
+
+        Raises OSError if the disk can't read the file, or both pages are damaged.
+        """
+        data = read_file(self._disk, self.path, 2 * _PAGE_BYTES)
+        self._is_there = data is not None
+        pages = [(data or b"")[at : at + self._page.size + _CRC.size] for at in (0, _PAGE_BYTES)]
+        found = max(filter(None, map(self._decoded, pages)), key=lambda values: values[-1], default=None)
+        if found is None and all(any(page) for page in pages):
+            raise OSError(f"{self.path} is damaged: the checks of both pages do not match")
+        self._number = found[-1] if found is not None else 0
+        return found[:-1] if found is not None else None
 
     @property
     def exists(self) -> bool:
-        """Whether a begin is recorded."""
+        """Whether there is a record."""
         return self._number > 0
 
-    @staticmethod
-    def _slot(data: bytes) -> tuple[int, int] | None:
-        if len(data) < _SLOT.size + _CRC.size or _CRC.unpack_from(data, _SLOT.size)[0] != crc32(data[: _SLOT.size]):
+    def _decoded(self, page: bytes) -> tuple[Any, ...] | None:
+        size = self._page.size
+        if len(page) < size + _CRC.size or _CRC.unpack_from(page, size)[0] != crc32(page[:size]):
             return None
-        begin, number = _SLOT.unpack_from(data)
-        return number, begin
+        values: tuple[Any, ...] = self._page.unpack_from(page)
+        return values if values[-1] else None
 
-    def write(self, begin: int) -> None:
-        """Record the begin, durably. Raises OSError."""
+    def write(self, *record: int) -> None:
+        """Replace the record, durably. Raises OSError: the old record is there, or the new one."""
         try:
-            file = self._disk.open(self._path, writable=True)
+            file = self._disk.open(self.path, writable=True)
         except FileNotFoundError:
-            file = self._disk.create(self._path, 2 * _SLOT_BYTES)
+            file = self._disk.create(self.path, 2 * _PAGE_BYTES)
+        self._is_there = True
         with closing(file):
             number = self._number + 1
-            slot = _SLOT.pack(begin, number)
-            file.pwritev([slot + _CRC.pack(crc32(slot))], number % 2 * _SLOT_BYTES)
+            page = self._page.pack(*record, number)
+            file.pwritev([page + _CRC.pack(crc32(page))], number % 2 * _PAGE_BYTES)
             file.datasync()
         if number == 1:
             self._disk.sync_dir(self._folder)
         self._number = number
+
+    def remove(self) -> None:
+        """Remove the file if there is one, durably. Raises OSError: it is there, or not."""
+        if self._is_there:
+            self._disk.remove(self.path)
+            self._disk.sync_dir(self._folder)
+            self._number, self._is_there = 0, False
+
+
+class BeginFile(TwoPageFile):
+    """The offset where a log begins, beside the log's folder: without it, a lost first segment looks like retention."""
+
+    def __init__(self, disk: Disk, folder: str) -> None:
+        super().__init__(disk, f"{folder}.begin", Struct(">q"))
+
+    def load(self) -> int | None:
+        """Return the recorded begin; None when there is none that can be read."""
+        try:
+            record = self.read()
+        except OSError:
+            return None
+        return record[0] if record is not None else None

@@ -4,6 +4,9 @@
 before it, and recovery takes that for a proof, but it was written about the master's disk: with one sync for several commits here,
 a power cut could lose the first and keep the second, which would look like damage of acknowledged data.
 
+**Following with shared syncs.** For a disk that syncs more slowly than the master writes: several commits are written with one sync,
+and a second one makes durable how far they are proven (`SyncProof`). Only then they count as synced.
+
 **Copying.** Many commits share a sync. Allowed only in that durable state of the replica: nothing is confirmed then, and recovery
 truncates at the first bad place, whatever follows it.
 """
@@ -101,7 +104,8 @@ class CopiedLog:
     def write(self, copied: CopiedCommits) -> Sequence[CommitHeader]:
         """Check commits, write them, and sync them; from a thread that may wait for the disk.
 
-        While the log is being copied, only every COPIED_BYTES_PER_SYNC bytes are synced; `sync` does the rest.
+        While the log is being copied, only every COPIED_BYTES_PER_SYNC bytes are synced; `sync` does the rest. While commits share
+        syncs, `sync` has to follow.
 
         Returns their headers, for `complete`.
 
@@ -117,7 +121,8 @@ class CopiedLog:
             raise LogError("the log takes no copies: this node writes it as the master", code="log.not_slave")
         self._check_segment(copied)
         headers = self._checked(copied)
-        log.writer.write_copied(copied.segment_bytes, headers, copied.data, sync_each=not self.is_copying)
+        sync_each = not self.is_copying and not self.shares_syncs
+        log.writer.write_copied(copied.segment_bytes, headers, copied.data, sync_each=sync_each)
         if self.is_copying:
             self._unsynced_bytes += len(copied.data)
             if self._unsynced_bytes >= COPIED_BYTES_PER_SYNC:
@@ -132,6 +137,19 @@ class CopiedLog:
         """Sync all that was written; from the thread that writes. Raises OSError: the log takes no more."""
         self._log.writer.sync()
         self._unsynced_bytes = 0
+
+    @property
+    def shares_syncs(self) -> bool:
+        """Whether commits are written without a sync of each, although the log is not being copied."""
+        return self._log.writer.shares_syncs
+
+    def share_syncs(self) -> None:
+        """Let commits share syncs from now on; from the thread that writes. Raises OSError: the log takes no more."""
+        self._log.writer.share_syncs()
+
+    def sync_each(self) -> None:
+        """Sync each commit again. It has to precede a copy, and whatever else writes to the log. Raises as `share_syncs`."""
+        self._log.writer.sync_each()
 
     # --- checks ----------------------------------------------------------------------------------------------------
 

@@ -119,6 +119,8 @@ class SegmentedLog:
         log.gather.is_slave = not is_only_member
         log._write_seals(walked.lost_seals)
         log._find_place(found, is_only_member)
+        # What is left of the log is synced.
+        found.proof.remove()
         log.stored.record_begin()
         return log
 

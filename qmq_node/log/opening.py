@@ -17,6 +17,7 @@ from qmq_node.log.epochs import NO_EPOCHS, EpochChain
 from qmq_node.log.record import UNKNOWN_CHAIN, Position
 from qmq_node.log.recovery import Commit, Damage, Walked, Walker
 from qmq_node.log.segment import SegmentInfo, Segments
+from qmq_node.log.sync_proof import SyncProof
 from qmq_node.log.truncation import TruncationFile
 
 logger = logging.getLogger("qmq_node.log")
@@ -35,6 +36,7 @@ class Inspection:
     """Segment base -> offset and CRC of its last commit with records that was not above the limit of visits."""
     ends: CommitEnds
     begin_file: BeginFile
+    proof: SyncProof
     missing_from: int | None
     """Where the log began before its first segments were lost; None: they are there."""
     continues_at: int | None
@@ -71,7 +73,7 @@ def inspect(
     Raises:
         ReadFailed: the disk can't read a place that recovery needs. It may be an acknowledged commit or a torn one, so it is
             neither cleared nor passed over.
-        LogError: a commit of an unknown format stands in the log, or a truncation of it is not complete.
+        LogError: a commit of an unknown format stands in the log, a truncation of it is not complete, or its proof is unusable.
         OSError: the disk refused.
     """
     if (truncation := TruncationFile(disk, folder).load()) is not None:
@@ -79,6 +81,10 @@ def inspect(
             f"the truncation of the log in {folder} to offset {truncation.end} is not complete: `finish_truncation` comes first",
             code="log.truncating",
         )
+    proof = SyncProof(disk, folder)
+    if (proven := proof.load()) is not None:
+        synced_to = max(synced_to, proven.offset)
+        copied_from = proven.offset if copied_from is None else min(copied_from, proven.offset)
     segments, ends = Segments(disk, folder), CommitEnds()
     infos = segments.infos()
     if start is not None and not any(s.base <= start.offset <= s.end for s in infos):
@@ -98,13 +104,22 @@ def inspect(
         epochs=NO_EPOCHS if start is None else epochs.truncated(start.offset),
     )
     walked = walker.walk(start)
+    if proven is not None and not _has_commit(proven, ends, walked):
+        raise proof.other_log(proven)
     begin_file = BeginFile(disk, folder)
-    lost, missing_from = _lost_segments(infos, walked, begin_file.read())
+    lost, missing_from = _lost_segments(infos, walked, begin_file.load())
     changed, known_tails = _changed_segments(segments, tails or {}, walked)
     damaged = added(added(walked.damaged, lost), changed)
     lacks_end = walked.position.offset < walked.synced_to
     continues_at = max(segments.end, walked.synced_to) if lacks_end else None
-    return Inspection(disk, segments, walked, damaged, known_tails, ends, begin_file, missing_from, continues_at)
+    return Inspection(disk, segments, walked, damaged, known_tails, ends, begin_file, proof, missing_from, continues_at)
+
+
+def _has_commit(proven: Position, ends: CommitEnds, walked: Walked) -> bool:
+    """Whether the last proven commit is in the log, or in a damaged place, or below the start of the walk."""
+    found = ends.at_or_below(proven.offset)
+    is_damaged = any(damage.begin < proven.offset <= damage.end for damage in walked.damaged)
+    return found is None or found == proven or is_damaged
 
 
 def added(known: tuple[Damage, ...], found: Iterable[Damage]) -> tuple[Damage, ...]:
@@ -181,6 +196,6 @@ def remove_log(disk: Disk, folder: str) -> None:
     clear_folders(disk, folder)
     parent, _, own = folder.rpartition("/")
     for name in disk.list_dir(parent or "."):
-        if name in (f"{own}.begin", f"{own}.truncation"):
+        if name in (f"{own}.begin", f"{own}.truncation", f"{own}.proof"):
             disk.remove(f"{parent or '.'}/{name}")
     disk.sync_dir(parent or ".")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from qmq_node.log.commit import SealedCommit
 from qmq_node.log.disk import File
 from qmq_node.log.opening import Inspection
-from qmq_node.log.record import FIRST_EPOCH, CommitHeader, commit_crc, encode_crc, encode_header
+from qmq_node.log.record import FIRST_EPOCH, CommitHeader, Position, commit_crc, encode_crc, encode_header
 from qmq_node.log.segment import NewSegments, SegmentInfo
 
 
@@ -20,6 +20,7 @@ class CommitWriter:
         self._segments = found.segments
         self._new_segments = new_segments
         self._begin_file = found.begin_file
+        self._proof = found.proof
         self.epoch = max(FIRST_EPOCH, walked.epochs.last_epoch)
         """Of the next commits; set between two of them."""
         self.failed: BaseException | None = None
@@ -35,6 +36,8 @@ class CommitWriter:
         """The end of what was written; the appending thread learns it from `SegmentedLog.written_end`."""
         self.copied_epoch = walked.epochs.last_epoch
         """Of the last commit that is there; 0: there is none. A copied commit may not be of an earlier one."""
+        self.shares_syncs = False
+        """Whether copied commits are written without a sync, and count as synced when `sync` has proven it (`SyncProof`)."""
         self.before_write: Callable[[SealedCommit, bytes], object] | None = None
         """Called in the writing thread with each commit and its encoded header, just before they are written: what stores them
         elsewhere can do so meanwhile. An error that it raises fails the log."""
@@ -98,7 +101,7 @@ class CommitWriter:
 
         Args:
             segment_bytes: size of the segment, which is created if it does not exist.
-            sync_each: sync each commit with records before the next is written.
+            sync_each: sync each commit with records before the next is written; otherwise `sync` has to follow.
         """
         first = headers[0]
         try:
@@ -150,16 +153,39 @@ class CommitWriter:
         return self._file
 
     def sync(self) -> None:
-        """Sync what was written without (flush by interval); in the writing thread, so between two writes."""
+        """Sync what was written without (flush by interval, copies); in the writing thread, so between two writes."""
         file = self._file
         if file is None or self.failed is not None:
             return
         try:
             file.datasync()
+            if self.shares_syncs:
+                self._proof.save(Position(self.end, self.chain))
             self.synced_end = self.end
         except BaseException as error:
             self.failed = error
             raise
+
+    def share_syncs(self) -> None:
+        """Let copied commits share syncs from now on; durable before the first of them is written. Raises OSError as `sync`."""
+        self._change_proof(lambda: self._proof.save(Position(self.end, self.chain)), shares_syncs=True)
+
+    def sync_each(self) -> None:
+        """Sync each copied commit before the next again; durable before the first of them is written. Raises OSError as `sync`."""
+        self._change_proof(self._proof.remove, shares_syncs=False)
+
+    def _change_proof(self, change: Callable[[], object], *, shares_syncs: bool) -> None:
+        if self.shares_syncs is shares_syncs or self.failed is not None:
+            return
+        if self.end > self.synced_end:
+            # A seal, or what was to be synced next.
+            self.sync()
+        try:
+            change()
+        except BaseException as error:
+            self.failed = error
+            raise
+        self.shares_syncs = shares_syncs
 
     def close(self) -> None:
         """Let go of the file."""

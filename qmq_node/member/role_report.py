@@ -54,6 +54,7 @@ def _of_slave(role: "Replication", follower: Follower) -> dict[str, Any]:
         "received_end": role.log.written_end,
         "confirmed_end": role.log.synced_end if not follower.copy.is_copying else None,
         "applied_end": role.shell.applying.applied_end if role.shell.applying is not None else None,
+        "shares_syncs": follower.shares_syncs,
         "master_silent_seconds": round(silent, 3) if silent is not None else None,
         "problem": follower.problem,
         "copy": progress.report() if progress is not None else None,

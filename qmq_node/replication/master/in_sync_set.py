@@ -24,6 +24,13 @@ SLOW_SECONDS, SLOW_SECONDS_MAX = 10.0, 600.0
 """How long a slave that was removed because it was slow stays outside of the set: at first, and at most. It doubles each time."""
 FAST_SECONDS = 1.5
 """Meanwhile it has to confirm within this time: a slower confirmation begins the time again."""
+NEAR_SECONDS = 0.5
+"""A slave is near the end of the log while it confirms what was written within this time."""
+JOIN_AFTER_SECONDS = 1.0
+"""A slave that has been near for so long and still lacks something below the high watermark, because its disk is slower than the
+master's, makes the high watermark wait for it."""
+JOIN_SECONDS = 1.0
+"""If it has not reached that within this time, it was slow."""
 
 
 @dataclass(slots=True)
@@ -41,6 +48,14 @@ class _Slave:
     all, it was slow; one that connects again was cut off."""
     slow: GrowingPause = field(default_factory=lambda: GrowingPause(SLOW_SECONDS, SLOW_SECONDS_MAX))
     """Its time outside of the set after it was slow."""
+    round_end: int = 0
+    """Where the log ended when the newest round began: the round ends with a confirmation of that."""
+    round_begun: float = float("-inf")
+    """None has begun in this session, with the default."""
+    near_since: float | None = None
+    """When the first of the rounds in a row ended that took at most NEAR_SECONDS; None: the last one took longer."""
+    joining_since: float | None = None
+    """Since when the high watermark waits for it although it does not count; None: it does not."""
 
 
 @dataclass(eq=False, repr=False)
@@ -79,6 +94,7 @@ class InSyncSet:
         """A session of a slave begins."""
         known = self._slaves[slave]
         known.gone_since, known.state, known.was_here, known.is_late = None, None, True, False
+        known.round_end, known.round_begun, known.near_since = 0, float("-inf"), None
 
     def session_ended(self, slave: str) -> None:
         """The session of a slave ended."""
@@ -95,6 +111,10 @@ class InSyncSet:
         elif state is FollowState.FOLLOWING and known.progress.waited_seconds(now) > FAST_SECONDS:
             known.slow.renew(now)
         known.progress.reach(end, now)
+        if end >= known.round_end:
+            is_near = state is FollowState.FOLLOWING and now - known.round_begun <= NEAR_SECONDS
+            known.near_since = (known.near_since or now) if is_near else None
+            known.round_end, known.round_begun = self._master.value.synced_end, now
 
     def skip(self, seconds: float) -> None:
         """The process stood still for so long: nothing was received from slaves."""
@@ -118,8 +138,10 @@ class InSyncSet:
     # --- what is due -----------------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Find out which slaves are unreachable. To be called several times a second."""
+        """Find out which slaves are unreachable, and which one the high watermark has to wait for. To be called several times a
+        second."""
         self._find_unreachable(self._removals())
+        self._end_joining()
 
     def due_change(self, *, may_add: bool = True) -> tuple[ChangeInSync, Reason] | None:
         """Return the change to request now, with its reason; None if none is due.
@@ -137,8 +159,10 @@ class InSyncSet:
             return master.remove(member), reason
         for member in self._additions() if may_add else ():
             changed, change = master.add(member)
-            self._master.set(changed)
+            self._master.set(changed.without_joining(member))
             return change, Reason.of(Code.CAUGHT_UP)
+        if may_add:
+            self._begin_joining()
         return None
 
     def is_current(self, change: ChangeInSync) -> bool:
@@ -156,15 +180,41 @@ class InSyncSet:
 
     def _additions(self) -> list[str]:
         """The slaves that may be added."""
-        master, now = self._master.value, self._clock.monotonic()
+        master = self._master.value
         return [
-            member
-            for member, slave in self._slaves.items()
-            if slave.state is FollowState.FOLLOWING
-            and master.may_add(member)
-            and not slave.slow.remaining(now)
-            and not self._removal_reason(slave)
+            member for member, slave in self._slaves.items() if self._is_fit(slave) and master.may_add(member)
         ]
+
+    def _is_fit(self, slave: _Slave) -> bool:
+        """Whether a slave may be in the in-sync set once it has caught up."""
+        return (
+            slave.state is FollowState.FOLLOWING
+            and not slave.slow.remaining(self._clock.monotonic())
+            and not self._removal_reason(slave)
+        )
+
+    def _begin_joining(self) -> None:
+        """Have the high watermark wait for a slave that is near, and never reaches it otherwise."""
+        now = self._clock.monotonic()
+        for member, slave in self._slaves.items():
+            was_near = slave.near_since is not None and now - slave.near_since >= JOIN_AFTER_SECONDS
+            is_near = was_near and now - slave.round_begun <= NEAR_SECONDS
+            if is_near and self._is_fit(slave) and self._master.value.may_join(member):
+                slave.joining_since = now
+                self._master.set(self._master.value.with_joining(member))
+
+    def _end_joining(self) -> None:
+        """Wait no longer for a slave that does not reach the high watermark in time."""
+        joining, now = self._master.value.joining, self._clock.monotonic()
+        for member, slave in self._slaves.items():
+            if slave.joining_since is None:
+                continue
+            if member != joining:
+                slave.joining_since = None
+            elif now - slave.joining_since >= JOIN_SECONDS:
+                slave.joining_since = slave.near_since = None
+                slave.slow.failed(now)
+                self._master.set(self._master.value.without_joining(member))
 
     def _find_unreachable(self, removals: Mapping[str, Reason]) -> None:
         membership = self._master.value.membership

@@ -44,12 +44,15 @@ class Master:
     """Where its log ended when it was promoted."""
     synced_end: int
     high_watermark: int
-    """The first log offset that some counted member may lack. It never falls."""
+    """The first log offset that some counted member, or the one that is joining, may lack. It never falls."""
     sessions: tuple[Session, ...] = ()
     """At most one for each slave."""
     requested: frozenset[tuple[str, str]] = frozenset()
     """Slaves, each with the incarnation of its data folder, whose addition it has requested for this version of the
     membership. The membership may contain them already."""
+    joining: str = ""
+    """A slave for which the high watermark waits until its addition may be requested. It does not count yet: the membership can't name
+    it. "": there is none."""
 
     @property
     def counted(self) -> frozenset[str]:
@@ -90,20 +93,22 @@ class Master:
             self._reached(end, self.sessions),
             self.sessions,
             self.requested,
+            self.joining,
         )
 
     def followed(self, slave: str, number: int, incarnation: str) -> "Master":
         """A slave for which `may_follow` holds begins a session, which ends any other that it has."""
         if not self.may_follow(slave, incarnation):
             raise ValueError(f"{slave!r} may not follow with data folder {incarnation!r}")
-        return replace(self, sessions=(*self._others(slave), Session(slave, number, incarnation)))
+        sessions = (*self._others(slave), Session(slave, number, incarnation))
+        return replace(self, sessions=sessions).without_joining(slave)
 
     def session_ended(self, slave: str, number: int) -> "Master":
         """A session ended. What the slave confirmed in it counts no longer, as its next process may have less."""
         session = self.session_of(slave)
         if session is None or session.number != number:
             return self
-        return replace(self, sessions=tuple(self._others(slave)))
+        return replace(self, sessions=tuple(self._others(slave))).without_joining(slave)
 
     def confirmed(self, slave: str, number: int, end: int, crc: int, own_crc: int | None) -> "Master":
         """A slave confirmed that everything below `end` is on its disk.
@@ -135,7 +140,7 @@ class Master:
         sessions = (*self._others(slave), Session(slave, number, session.incarnation, end))
         return Master(
             self.node_id, self.membership, self.begin, self.synced_end, self._reached(self.synced_end, sessions), sessions,
-            self.requested,
+            self.requested, self.joining,
         )  # fmt: skip
 
     def learned(self, membership: Membership) -> "Master":
@@ -148,7 +153,9 @@ class Master:
             return self
         learned = replace(self, membership=membership, requested=frozenset())
         kept = tuple(session for session in self.sessions if learned.may_follow(session.slave, session.incarnation))
-        return replace(learned, sessions=kept)._advanced()
+        learned = replace(learned, sessions=kept)
+        joining = learned.joining if learned._may_be_added(learned.joining) else ""
+        return replace(learned, joining=joining)._advanced()
 
     # --- the in-sync set -------------------------------------------------------------------------------------------
 
@@ -156,9 +163,32 @@ class Master:
         """Whether the addition of a slave may be requested: it has everything that is below the high watermark, and
         everything that was in the log when the epoch began."""
         session = self.session_of(slave)
-        if session is None or slave not in self.membership.members or slave in self.membership.in_sync:
-            return False
-        return session.confirmed >= max(self.high_watermark, self.begin)
+        return (
+            session is not None
+            and self._may_be_added(slave)
+            and session.confirmed >= max(self.high_watermark, self.begin)
+        )
+
+    def _may_be_added(self, slave: str) -> bool:
+        """Whether a slave that follows is a member that is not in sync."""
+        membership = self.membership
+        is_other = slave in membership.members and slave not in membership.in_sync
+        return is_other and self.session_of(slave) is not None
+
+    def may_join(self, slave: str) -> bool:
+        """Whether the high watermark may wait for a slave until its addition may be requested."""
+        return not self.joining and self._may_be_added(slave) and slave not in self.counted
+
+    def with_joining(self, slave: str) -> "Master":
+        """Let the high watermark wait for a slave for which `may_join` holds. One that always lacks what was written within the last
+        moments is never added otherwise."""
+        if not self.may_join(slave):
+            raise ValueError(f"the high watermark may not wait for {slave!r}")
+        return replace(self, joining=slave)
+
+    def without_joining(self, slave: str) -> "Master":
+        """Wait for a slave no longer, unless it counts."""
+        return replace(self, joining="")._advanced() if slave == self.joining else self
 
     def add(self, slave: str) -> tuple["Master", ChangeInSync]:
         """Request the addition of a slave for which `may_add` holds; it counts from now on."""
@@ -190,5 +220,6 @@ class Master:
     def _reached(self, synced_end: int, sessions: tuple[Session, ...]) -> int:
         """Return the high watermark when this node has synced what is below `synced_end`."""
         confirmed = {session.slave: session.confirmed for session in sessions}
-        ends = [confirmed.get(member, NOTHING_CONFIRMED) for member in self.counted if member != self.node_id]
+        waited_for = self.counted | {self.joining} if self.joining else self.counted
+        ends = [confirmed.get(member, NOTHING_CONFIRMED) for member in waited_for if member != self.node_id]
         return max(min([synced_end, *ends]), self.high_watermark)

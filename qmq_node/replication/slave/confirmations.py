@@ -20,6 +20,10 @@ class FollowerCounters:
         "replication_copied_bytes", "Bytes of the master's state and log that this slave received while it copied"
     )
     confirmations: int = counted("replication_confirmations_sent", "Confirmations sent to the master")
+    written_commits: int = counted(
+        "replication_written_commits", "Commits of the master that this slave has written while it did not copy"
+    )
+    commit_syncs: int = counted("replication_commit_syncs", "Syncs of the disk that these commits took")
     rejected_commits: int = counted("replication_rejected_commits", "Commits of the master that did not fit")
 
 

@@ -95,7 +95,9 @@ class Follower:
 
     def __post_init__(self) -> None:
         self.retries = FollowRetries(self._clock, self.copy.why_kept)
-        self._thread = CopyThread(self.copy.copied, self._start_thread, self._failed, self._synced)
+        self._thread = CopyThread(
+            self.copy.copied, self._clock, self._start_thread, self._failed, self._synced, self.counters
+        )
         self.steps = CopySteps(self.copy, self._thread, self._copy_ended)
         self._confirmations = Confirmations(self._log, self._applying, self.counters)
         self._joining = Joining(self._log, self._identity, self._applying, self.copy, self._group_time is not None)
@@ -110,6 +112,11 @@ class Follower:
     def write_under_way(self) -> int | None:
         """Identifies the write of commits that is under way; None: none is."""
         return self._thread.write_under_way
+
+    @property
+    def shares_syncs(self) -> bool:
+        """Whether commits share syncs now, because the disk syncs more slowly than the master writes."""
+        return self._thread.shares_syncs
 
     async def run(self, address: str) -> None:
         """Follow the master whose sync port is at `address`, session after session, until cancelled. No session follows `leave`.
@@ -264,24 +271,19 @@ class Follower:
             assert self._segment is not None
             self.counters.received_bytes += size
             self._copied(size if self.copy.is_copying else 0)
-            session = self._slave.session
             data, entries = memoryview(commits.commits), commits.index_entries
             copied = CopiedCommits(base, self._segment[1], commits.offset, data, entries)
-            self._thread.put(
-                copied, partial(self._written, session, copied), self._reject, is_copying=self.steps.is_copying
-            )
+            self._thread.put(copied, partial(self._written, copied), self._reject, is_copying=self.steps.is_copying)
         elif not self._confirmations.are_current:
             # Nothing else would tell the master of it while nothing is written.
             self._confirm()
         self._apply.soon()
 
-    def _written(self, session: int, copied: CopiedCommits, headers: Sequence[CommitHeader]) -> None:
-        """Commits are in the log: confirm them, if their session still runs."""
+    def _written(self, copied: CopiedCommits, headers: Sequence[CommitHeader]) -> None:
+        """Commits are in the log: have them applied."""
         if self.copy.applies:
             self._applying.received(copied, headers)
             self._apply.soon()
-        if self._slave is not None and self._slave.session == session:
-            self._synced()
 
     def _synced(self) -> None:
         """More of the log may be synced: confirm it."""

@@ -137,6 +137,7 @@ class SlaveCopy:
 
     def store_begin(self) -> None:
         """Make it durable; in the writing thread, behind all that is to be synced commit by commit. Raises OSError."""
+        self.copied.sync_each()
         self._replica.set_copying(Copying(self._log.writer.end, self.goal))
         self.copied.is_copying = True
 

@@ -19,6 +19,7 @@ from qmq_node.replication.master.master_state import STALLED_SECONDS
 from qmq_node.replication.rules.roles import Copying, CopyPhase
 from qmq_node.replication.slave import follower, slave_copy
 from qmq_node.replication.slave.copy_thread import COMMITS_PER_CONFIRMATION
+from qmq_node.replication.slave.sync_sharing import SHARING_SECONDS_MIN
 from qmq_node.replication.slave.follow_outcomes import (
     Diverged,
     LogCopied,
@@ -37,6 +38,7 @@ from tests.sim.world.loop import running_loop
 from tests.sim.world.world import World
 from tests.support.disks.memory_disk import MemoryDisk
 from tests.support.drivers.copies import (
+    FOLDER,
     assert_prefix,
     changed,
     commits_of,
@@ -45,8 +47,20 @@ from tests.support.drivers.copies import (
     sent,
     together,
 )
-from tests.support.drivers.logs import drop_before
+from tests.support.drivers.logs import drop_before, open_log
 from tests.support.waiting import eventually_async
+
+
+def log_of_one_epoch(commits: int) -> SegmentedLog:
+    """A log in one segment."""
+    log = open_log(MemoryDisk(), FOLDER, segment_bytes=1 << 20)
+    for number in range(commits):
+        log.gather.append(1, str(number).encode())
+        taken = log.gather.take()
+        assert taken is not None
+        log.writer.write(taken)
+        log.complete(taken)
+    return log
 
 
 def first_segment_end(log: SegmentedLog) -> int:
@@ -402,7 +416,7 @@ async def test_a_copy_ends_only_when_it_is_synced_and_applied(monkeypatch: pytes
         assert slave.log.synced_end == master.log.written_end
 
 
-async def test_a_slave_with_slow_syncs_confirms_before_it_has_written_all_that_arrived_together() -> None:
+async def test_a_slave_with_slow_syncs_confirms_often_enough_and_shares_syncs() -> None:
     """Otherwise its master would reject sends, and remove it from the in-sync set, although it makes progress."""
     loop = running_loop()
     assert isinstance(loop, World)
@@ -412,17 +426,64 @@ async def test_a_slave_with_slow_syncs_confirms_before_it_has_written_all_that_a
     with_records = sum(len(commit.data) > HEADER_BYTES for commit in commits)
     async with following(master, opened_copy(loop.disk)[0]) as slave:
         loop.weather.sync_seconds = 0.2
-        began, confirmed_at = loop.time(), [loop.time()]
-        master.on_confirm = lambda: confirmed_at.append(loop.time())
+        confirmed: list[tuple[float, int]] = [(loop.time(), 0)]
+        master.on_confirm = lambda: confirmed.append((loop.time(), master.confirmed[-1].synced_end))
         master.send(together(commits))
         while master.confirmed[-1].synced_end < end:
             await asyncio.sleep(0.5)
             master.heartbeat(end, 0)
         assert_prefix(slave.log, master.log)
+        counters = slave.follower.counters
+        assert slave.follower.shares_syncs
     assert with_records > 3 * COMMITS_PER_CONFIRMATION
-    assert loop.time() - began >= with_records * 0.2, "each commit has its own sync"
-    assert max(later - earlier for earlier, later in pairwise(confirmed_at)) < STALLED_SECONDS
-    assert len(confirmed_at) >= with_records / COMMITS_PER_CONFIRMATION
+    assert counters.written_commits == len(commits)
+    assert counters.commit_syncs <= COMMITS_PER_CONFIRMATION + 2, "the first ones had a sync each, the others share one"
+    assert max(later - earlier for (earlier, _), (later, _) in pairwise(confirmed)) < STALLED_SECONDS
+
+
+async def test_each_commit_has_its_own_sync_again_when_few_wait() -> None:
+    loop = running_loop()
+    assert isinstance(loop, World)
+    master = ScriptedMaster(log_of_one_epoch(200))
+    commits = list(commits_of(master.log))
+    arrived, rest = commits[:40], commits[40:]
+    async with following(master, opened_copy(loop.disk)[0]) as slave:
+        loop.weather.sync_seconds = 0.05
+        for commit in arrived:
+            master.send(commit)
+        await eventually_async(lambda: slave.log.written_end == rest[0].offset)
+        assert slave.follower.shares_syncs
+        assert "data/log.proof" in loop.disk.names
+        loop.weather.sync_seconds = 0.0
+        began = loop.time()
+        for commit in rest:
+            master.send(commit)
+            await asyncio.sleep(0.2)
+            assert slave.log.synced_end > commit.offset
+            if not slave.follower.shares_syncs:
+                break
+        assert SHARING_SECONDS_MIN - 1 < loop.time() - began < 2 * SHARING_SECONDS_MIN + 1
+        assert "data/log.proof" not in loop.disk.names
+        counters = slave.follower.counters
+        syncs = counters.commit_syncs
+        master.send(rest[rest.index(commit) + 1])
+        await eventually_async(lambda: slave.log.written_end > commit.offset + len(commit.data))
+        assert counters.commit_syncs == syncs + 1
+
+
+async def test_a_slave_with_a_fast_disk_never_shares_syncs() -> None:
+    loop = running_loop()
+    assert isinstance(loop, World)
+    master = ScriptedMaster(log_of_one_epoch(50))
+    commits = list(commits_of(master.log))
+    async with following(master, opened_copy(loop.disk)[0]) as slave:
+        for commit in commits:
+            master.send(commit)
+        await eventually_async(lambda: slave.log.written_end == master.log.written_end)
+        counters = slave.follower.counters
+        assert (counters.written_commits, counters.commit_syncs) == (50, 50)
+        assert not slave.follower.shares_syncs
+        assert not [path for path in loop.disk.names if path.endswith(".proof")]
 
 
 async def test_commits_that_share_a_sync_are_written_as_they_arrived(monkeypatch: pytest.MonkeyPatch) -> None:
