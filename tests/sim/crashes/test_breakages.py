@@ -14,6 +14,7 @@ from qmq_node.log import recovery
 from qmq_node.log.commit import SealedCommit
 from qmq_node.log.handles import HandleCache
 from qmq_node.log.log import SegmentedLog
+from qmq_node.log.opening import Inspection
 from qmq_node.log.record import Position
 from qmq_node.log.truncation import Truncation, TruncationFile, finish_truncation
 from qmq_node.log.writer import CommitWriter
@@ -186,7 +187,60 @@ def test_several_commits_trusted_after_one_sync_are_caught(monkeypatch: pytest.M
     monkeypatch.setattr(CommitWriter, "write_copied", trusting)
     with CaughtBy(Check.COPIED):
         for seed in range(3):
-            test_copies.crashes(seed, is_copying=False)
+            test_copies.crashes(seed, test_copies.Way.EACH)
+
+
+def test_a_shared_sync_without_a_proof_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unproven(self: CommitWriter) -> None:
+        self.shares_syncs = True
+
+    monkeypatch.setattr(CommitWriter, "share_syncs", unproven)
+    with CaughtBy(Check.COPIED):
+        for seed in range(6):
+            test_copies.crashes(seed, test_copies.Way.SHARED)
+
+
+def test_commits_that_count_before_they_are_proven_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def sync(self: CommitWriter) -> None:
+        if self._file is not None:
+            self._file.datasync()
+            self.synced_end = self.end
+
+    monkeypatch.setattr(CommitWriter, "sync", sync)
+    with CaughtBy(Check.COPIED):
+        for seed in range(3):
+            test_copies.damages(seed)
+
+
+def test_claims_of_commits_that_are_trusted_above_the_proof_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery.Walker, "_is_copied", lambda *_: False)
+    with CaughtBy(Check.COPIED):
+        for seed in range(6):
+            test_copies.crashes(seed, test_copies.Way.SHARED)
+
+
+def test_a_proof_that_is_removed_before_the_last_commits_are_synced_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def sync_each(self: CommitWriter) -> None:
+        self._proof.remove()
+        self.shares_syncs = False
+
+    monkeypatch.setattr(CommitWriter, "sync_each", sync_each)
+    with CaughtBy(Check.COPIED):
+        for seed in range(6):
+            test_copies.crashes(seed, test_copies.Way.SHARED)
+
+
+def test_a_proof_that_is_removed_before_the_log_is_opened_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    find_place = SegmentedLog._find_place
+
+    def early(self: SegmentedLog, found: Inspection, is_only_member: bool) -> None:
+        found.proof.remove()
+        find_place(self, found, is_only_member)
+
+    monkeypatch.setattr(SegmentedLog, "_find_place", early)
+    with CaughtBy(Check.COPIED):
+        for seed in range(2):
+            test_copies.crashes_at_opening(seed)
 
 
 def test_a_log_that_is_not_removed_before_another_is_copied_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
