@@ -181,9 +181,7 @@ class InSyncSet:
     def _additions(self) -> list[str]:
         """The slaves that may be added."""
         master = self._master.value
-        return [
-            member for member, slave in self._slaves.items() if self._is_fit(slave) and master.may_add(member)
-        ]
+        return [member for member, slave in self._slaves.items() if self._is_fit(slave) and master.may_add(member)]
 
     def _is_fit(self, slave: _Slave) -> bool:
         """Whether a slave may be in the in-sync set once it has caught up."""

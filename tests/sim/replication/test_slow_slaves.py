@@ -84,4 +84,3 @@ async def test_a_slave_with_slow_syncs_is_in_sync_soon_and_stays_while_its_maste
             assert copied > 10 * syncs
         await group.all_equal()
         assert group.states()[0] == group.states()[1]
-    print(began, stays_from, written_commits/(stays_from+10-began), sending.p99_since(stays_from), copied, syncs)

@@ -44,6 +44,7 @@ OLDER_FOLDERS = replace(
 LOSSES = replace(
     CALM, copies=3, subjects=2, faults=("accepted_loss", "cut_master_and_meta"), fault_seconds=1.5, producers=3
 )
+SHARED_SYNCS = replace(CRASHES, producers=3, shares_syncs=True)
 NEW_DISKS = replace(CALM, faults=("new_disk", "switch_over", "kill_member"), fault_seconds=0.3)
 
 
@@ -342,6 +343,27 @@ BREAKAGES = (
         ),
         replace(CRASHES, producers=3),
         seed=43,
+    ),
+    SlavesBreakage(
+        "an unproven shared sync",
+        "damage",
+        (
+            (
+                "qmq_node.log.writer:CommitWriter.share_syncs",
+                "lambda: self._proof.save(Position(self.end, self.chain))",
+                "lambda: None",
+            ),
+            ("qmq_node.log.writer:CommitWriter.sync", "if self.shares_syncs:", "if False:"),
+        ),
+        SHARED_SYNCS,
+        seed=38,
+    ),
+    SlavesBreakage(
+        "commits above the proof are trusted",
+        "damage",
+        (("qmq_node.log.recovery:Walker._is_copied", "self.copied_from is not None", "False"),),
+        SHARED_SYNCS,
+        seed=75,
     ),
     SlavesBreakage(
         "a master sends other index entries than its own",

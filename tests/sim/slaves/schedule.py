@@ -16,6 +16,7 @@ from tests.sim.slaves.clients import SlavesConsumer, SlavesSender
 from tests.sim.slaves.copies import COPY_BYTES_PER_SECOND, small_copies
 from tests.sim.slaves.group_runs import EQUAL_SECONDS, HEALED_SECONDS, GroupsRun
 from tests.sim.slaves.removals import RemovalWatch
+from tests.sim.slaves.sharing import early_sharing
 from tests.sim.slaves.storm import FAULTS
 from tests.sim.swarm.history import Broken
 from tests.sim.swarm.runs import Mix, Report, main, simulated
@@ -35,6 +36,8 @@ RETENTION_SEEDS, RETENTION_EVERY = 25, 5
 """So many seeds in a row have retention, of every so many times as many: seeds 26 to 50, 151 to 175, and so on."""
 RETENTION_STORM_SECONDS = (12.0, 20.0)
 RETENTION_SEGMENT_BYTES = 32 << 10
+SHARING_EVERY = 3
+"""Commits of slaves share syncs in the schedules of the seeds that this number divides."""
 COMMAND = "make sim-slaves"
 PAIRS = tuple(combinations(FAULTS, 2))
 PAIRS_STEP = 149
@@ -53,6 +56,8 @@ class SlavesMix(Mix):
     segment_bytes: int = 256 << 10
     retention_seconds: float = 0.0
     """Messages are kept for so long; 0.0: for all of the schedule."""
+    shares_syncs: bool = False
+    """Commits of slaves share syncs although their disks are fast enough."""
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -132,7 +137,8 @@ class SlavesRun(GroupsRun):
 
     async def run(self) -> None:
         """Do all phases; what is broken is in `history.broken`."""
-        with self.watch.hooked(), small_copies() if self.mix.retention_seconds else nullcontext():
+        copies = small_copies() if self.mix.retention_seconds else nullcontext()
+        with self.watch.hooked(), copies, early_sharing() if self.mix.shares_syncs else nullcontext():
             await self._run()
 
     async def _run(self) -> None:
@@ -205,7 +211,7 @@ def has_retention(seed: int) -> bool:
 
 def mix_of(seed: int) -> SlavesMix:
     """Return what the schedule of a seed has."""
-    mix = SlavesMix.draw(rng_of(seed, "mix"), pair_of(seed))
+    mix = replace(SlavesMix.draw(rng_of(seed, "mix"), pair_of(seed)), shares_syncs=seed % SHARING_EVERY == 0)
     return mix.with_retention(rng_of(seed, "retention")) if has_retention(seed) else mix
 
 
