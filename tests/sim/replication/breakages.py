@@ -141,6 +141,38 @@ BREAKAGES = (
         (replace(THREE, in_sync_min=1, resigns=True),),
     ),
     RuleBreakage(
+        "a slave for which the high watermark waits is added before it has everything",
+        (("master:Master.may_add", "session.confirmed >= max(self.high_watermark, self.begin)", "slave == self.joining"),),
+        (replace(SMALL, in_sync_min=1, joins=True), replace(THREE, in_sync_min=1, joins=True)),
+    ),
+    RuleBreakage(
+        "a slave counts no longer when the high watermark need not wait for it",
+        (
+            (
+                "master:Master.without_joining",
+                'replace(self, joining="")',
+                'replace(self, joining="", requested=frozenset(one for one in self.requested if one[0] != slave))',
+            ),
+        ),
+        (replace(SMALL, in_sync_min=1, joins=True), replace(THREE, in_sync_min=1, joins=True)),
+    ),
+    RuleBreakage(
+        "an unproven shared sync",
+        (
+            (
+                "tests.sim.replication.group:Rules._receive",
+                "if self.bounds.shares_syncs and node.proof is None and node.synced",
+                "if False and node.synced",
+            ),
+        ),
+        (replace(SMALL, syncs_later=True, shares_syncs=True), replace(THREE, syncs_later=True, shares_syncs=True)),
+    ),
+    RuleBreakage(
+        "commits above the proof are trusted",
+        (("tests.sim.replication.group:Rules._crash", "if has_gap and node.proof is None:", "if has_gap:"),),
+        (replace(SMALL, syncs_later=True, shares_syncs=True), replace(THREE, syncs_later=True, shares_syncs=True)),
+    ),
+    RuleBreakage(
         "a slave confirms what it has not synced",
         (("slave:Slave.confirmable_end", "None if self.is_copying else self.synced_end", "self.end"),),
         (replace(SMALL, syncs_later=True), replace(THREE, syncs_later=True)),

@@ -74,6 +74,10 @@ class Bounds:
     resigns: bool = False
     syncs_later: bool = False
     """Nodes write first and sync later: slaves get bytes before the master syncs them, and a crash loses what is not synced."""
+    shares_syncs: bool = False
+    """Slaves write several entries before they sync them, if they have a proof, and a crash loses any of them. With `syncs_later`."""
+    joins: bool = False
+    """Masters let their high watermark wait for slaves that are not in sync."""
     applies: bool = False
     """Nodes apply commits to a store and write checkpoints of it; truncations and epochs take several steps."""
 
@@ -97,6 +101,8 @@ class Node(NamedTuple):
     """Of its data folder: another one for each disk."""
     boot: str = ""
     """Of its process: another one for each start."""
+    proof: int | None = None
+    """On its disk: entries above it may be lost in any order. None: each is synced before the next is written."""
 
 
 class Group(NamedTuple):
@@ -208,7 +214,7 @@ class Rules:
             if bounds.applies:
                 yield from self._store_steps(group, number, node)
             if group.crashes < bounds.crashes:
-                yield f"{number} crashes", partial(self._crash, group, number)
+                yield from self._crash_steps(group, number, node)
             if group.new_disks < bounds.new_disks:
                 yield f"{number} gets a new disk", partial(self._new_disk, group, number)
             if name(number) not in group.membership.members:
@@ -255,6 +261,11 @@ class Rules:
                 continue
             if master.may_add(name(slave)) and name(slave) not in dict(master.requested):
                 yield f"{number} requests to add {slave}", partial(self._request, group, number, slave, adds=True)
+            if self.bounds.joins and master.may_join(name(slave)):
+                joined = node._replace(role=master.with_joining(name(slave)))
+                yield f"{number} waits for {slave}", partial(_put, group, number, joined)
+            if self.bounds.joins and master.joining == name(slave):
+                yield f"{number} waits for {slave} no longer", partial(self._wait_no_longer, group, number, slave)
             if name(slave) in master.membership.in_sync:
                 removal = master.remove(name(slave))
                 if removal not in group.requests:
@@ -270,6 +281,11 @@ class Rules:
                         )
         if group.known_membership.epoch == master.membership.epoch:
             yield f"{number} reads the membership", partial(self._learn, group, number)
+
+    def _wait_no_longer(self, group: Group, number: int, slave: int) -> Group:
+        node = group.nodes[number]
+        assert isinstance(node.role, Master)
+        return self._commit(group, number, node._replace(role=node.role.without_joining(name(slave))))
 
     def _write(self, group: Group, number: int) -> Group:
         node = group.nodes[number]
@@ -360,6 +376,10 @@ class Rules:
             yield f"{number} receives from {to}", partial(self._receive, group, number, to)
         if node.synced < len(node.log):
             yield f"{number} syncs {len(node.log)}", partial(self._slave_sync, group, number)
+        elif self.bounds.shares_syncs:
+            proof = node.synced if node.proof is None else None
+            what = "syncs each entry" if proof is None else "shares syncs"
+            yield f"{number} {what}", partial(_put, group, number, node._replace(proof=proof))
         end = slave.confirmable_end
         if end is not None and master is not None:
             key = (number, to, slave.epoch, slave.session)
@@ -384,6 +404,8 @@ class Rules:
         slave, role = node.role, master.role
         assert isinstance(slave, Slave)
         assert isinstance(role, Master)
+        if self.bounds.shares_syncs and node.proof is None and node.synced < len(node.log) < len(master.log):
+            raise Impossible
         end = min(slave.end + 1, len(master.log))
         watermark = role.high_watermark if self.bounds.applies else 0
         membership = role.membership
@@ -399,7 +421,8 @@ class Rules:
         node = group.nodes[number]
         assert isinstance(node.role, Slave)
         end = len(node.log)
-        return _put(group, number, node._replace(synced=end, role=node.role.synced(end)))
+        proof = None if node.proof is None else end
+        return _put(group, number, node._replace(synced=end, role=node.role.synced(end), proof=proof))
 
     def _confirm(self, group: Group, number: int, key: tuple[int, int, int, int], end: int) -> Group:
         crc = crc_at(group.nodes[number].log, end)
@@ -450,7 +473,7 @@ class Rules:
 
     def _begin_alone(self, group: Group, number: int) -> Group:
         """It continues if it leads: what was not acknowledged is, once it is on its own disk."""
-        node, membership = group.nodes[number], group.known_membership
+        node, membership = _following_ended(group.nodes[number]), group.known_membership
         state = _stored(node.state, membership)
         watermark = node.role.high_watermark if isinstance(node.role, Master) else min(node.known, len(node.log))
         master = Master(name(number), membership, len(node.log), node.synced, watermark)
@@ -460,12 +483,12 @@ class Rules:
         return self._commit(group, number, node)
 
     def _leave(self, group: Group, number: int) -> Group:
-        node = group.nodes[number]
+        node = _following_ended(group.nodes[number])
         applied = node.checkpoint if isinstance(node.role, Master) else node.applied
         return _put(group, number, node._replace(role=None, applied=applied))
 
     def _lead(self, group: Group, number: int) -> Group:
-        node, membership = group.nodes[number], group.known_membership
+        node, membership = _following_ended(group.nodes[number]), group.known_membership
         end = len(node.log)
         state = _stored(ReplicaState(), membership)
         watermark = min(node.known, end)
@@ -477,7 +500,7 @@ class Rules:
         return self._with_synced(group, number, node)
 
     def _fence(self, group: Group, number: int) -> Group:
-        node = group.nodes[number]
+        node = _following_ended(group.nodes[number])
         # A master's store may hold what its log will lose: it is opened again from the checkpoint.
         applied = node.checkpoint if isinstance(node.role, Master) else node.applied
         return _put(
@@ -510,6 +533,9 @@ class Rules:
             return self._begin_truncation(group, number, answer.keep_to)
         session = 1 + max(sessions_of(group), default=0)
         end = len(node.log)
+        if self.bounds.shares_syncs:
+            # Opening the log has synced what it keeps.
+            node = node._replace(synced=end)
         slave = Slave(node.state.epoch, node.state.promotion_id, session, end, node.synced, node.known)
         changed = _put(group, number, node._replace(role=slave))
         changed = _put(changed, to, other._replace(role=master.followed(name(number), session, node.incarnation)))
@@ -551,10 +577,27 @@ class Rules:
 
     # --- crashes, the database ---------------------------------------------------------------------------------------
 
-    def _crash(self, group: Group, number: int) -> Group:
+    def _crash_steps(self, group: Group, number: int, node: Node) -> Iterator[tuple[str, Thunk]]:
+        if not self.bounds.shares_syncs or not isinstance(node.role, Slave):
+            yield f"{number} crashes", partial(self._crash, group, number, node.synced)
+            return
+        for end in range(node.synced, len(node.log) + 1):
+            yield f"{number} crashes and keeps {end}", partial(self._crash, group, number, end)
+            if end + 1 < len(node.log):
+                yield (
+                    f"{number} crashes and keeps {end}, and something behind it",
+                    partial(self._crash, group, number, end, has_gap=True),
+                )
+
+    def _crash(self, group: Group, number: int, end: int, *, has_gap: bool = False) -> Group:
+        """A node that starts again has `end` entries. What it has behind a gap claims that what is before it was synced."""
         node = group.nodes[number]
-        log, boot = node.log[: node.synced], f"{group.crashes + 1}"
-        node = node._replace(log=log, role=None, applied=node.checkpoint, known=len(node.checkpoint), boot=boot)
+        if has_gap and node.proof is None:
+            raise Broken(f"{number} takes {node.log[end:]}, which was never acknowledged, for damage")
+        log, boot = node.log[:end], f"{group.crashes + 1}"
+        node = node._replace(
+            log=log, synced=end, role=None, applied=node.checkpoint, known=len(node.checkpoint), boot=boot, proof=None
+        )
         return _put(group._replace(crashes=group.crashes + 1), number, node)
 
     def _new_disk(self, group: Group, number: int) -> Group:
@@ -746,6 +789,11 @@ def sessions_of(group: Group) -> list[int]:
 
 class Impossible(Exception):
     """The step can't happen in this state."""
+
+
+def _following_ended(node: Node) -> Node:
+    """A slave that follows no longer has synced what it wrote if it had a proof, and has removed that."""
+    return node if node.proof is None else node._replace(synced=len(node.log), proof=None)
 
 
 def _put(group: Group, number: int, node: Node) -> Group:

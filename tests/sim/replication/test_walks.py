@@ -22,6 +22,8 @@ WALKS = {
     "stores, checkpoints, interrupted truncations": Bounds(applies=True, epochs=2, crashes=1),
     "a second member is added": Bounds(grows=True, in_sync_min=1, epochs=2, crashes=1),
     "an operator promotes any member": Bounds(operator_promotions=1, in_sync_min=1, epochs=2, crashes=1),
+    "commits of slaves share syncs": Bounds(shares_syncs=True, syncs_later=True, epochs=2, crashes=1),
+    "a master waits for a slave that lags": Bounds(joins=True, syncs_later=True, in_sync_min=1, values=1, epochs=2, crashes=1),
     "a disk is replaced": Bounds(new_disks=1, resigns=True, values=1, epochs=2, crashes=0),
     "a member is removed": Bounds(removals=1, in_sync_min=1, values=1, epochs=2, crashes=1),
     "a group is reduced to one member": Bounds(removals=1, in_sync_min=1, syncs_later=True, epochs=1, crashes=1),
@@ -40,6 +42,8 @@ LONG_WALKS = {
     "an operator promotes any member": Bounds(
         operator_promotions=1, in_sync_min=1, restores=1, values=1, epochs=3, crashes=1
     ),
+    "commits of slaves share syncs": Bounds(shares_syncs=True, syncs_later=True, values=3, epochs=2, crashes=1),
+    "a master waits for a slave that lags": Bounds(joins=True, syncs_later=True, in_sync_min=1, epochs=2, crashes=1),
     "a disk is replaced": Bounds(new_disks=1, resigns=True, in_sync_min=1, values=1, epochs=3, crashes=1),
     "a member is removed": Bounds(removals=1, in_sync_min=1, epochs=2, crashes=1),
     "a group is reduced to one member": Bounds(removals=1, in_sync_min=1, syncs_later=True, epochs=2, crashes=1),
@@ -51,7 +55,7 @@ LONG_WALKS = {
 """What `make test-all` walks."""
 EVERYTHING = Bounds(
     members=3, spares=1, values=4, epochs=5, crashes=4, restores=1, new_disks=1, removals=2, replacements=1,
-    resigns=True, syncs_later=True, applies=True,
+    resigns=True, syncs_later=True, shares_syncs=True, joins=True, applies=True,
 )  # fmt: skip
 IS_FULL = os.environ.get("QMQ_SIM") == "full"
 SEEDS = 20_000 if IS_FULL else 600

@@ -116,6 +116,7 @@ BREAKAGES = (
                 "return frozenset(session.slave for session in self.sessions) | {self.node_id}",
             ),
         ),
+        seed=2,
     ),
     SlavesBreakage(
         "a member that is not in sync is promoted",
@@ -221,7 +222,7 @@ BREAKAGES = (
             ),
         ),
         CUTS,
-        seed=85,
+        seed=92,
     ),
     # --- nodes
     SlavesBreakage(
@@ -324,7 +325,7 @@ BREAKAGES = (
             ),
         ),
         TRUNCATIONS,
-        seed=20,
+        seed=27,
     ),
     SlavesBreakage(
         "several commits are trusted after one sync",
@@ -356,7 +357,7 @@ BREAKAGES = (
             ("qmq_node.log.writer:CommitWriter.sync", "if self.shares_syncs:", "if False:"),
         ),
         SHARED_SYNCS,
-        seed=38,
+        seed=84,
     ),
     SlavesBreakage(
         "commits above the proof are trusted",
