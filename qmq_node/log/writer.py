@@ -36,6 +36,8 @@ class CommitWriter:
         """The end of what was written; the appending thread learns it from `SegmentedLog.written_end`."""
         self.copied_epoch = walked.epochs.last_epoch
         """Of the last commit that is there; 0: there is none. A copied commit may not be of an earlier one."""
+        self._records_end = 0
+        """The end of the last copied commit with records that was written; 0: there was none since the start."""
         self.shares_syncs = False
         """Whether copied commits are written without a sync, and count as synced when `sync` has proven it (`SyncProof`)."""
         self.before_write: Callable[[SealedCommit, bytes], object] | None = None
@@ -107,7 +109,8 @@ class CommitWriter:
         try:
             if not sync_each:
                 self._copied_file(first.segment_base, segment_bytes).pwritev([data], first.offset - first.segment_base)
-                self._written_copied(headers[-1])
+                for header in headers:
+                    self._written_copied(header)
                 return
             for header in headers:
                 if header.synced_to > self.synced_end:
@@ -126,6 +129,8 @@ class CommitWriter:
 
     def _written_copied(self, header: CommitHeader) -> None:
         self.end, self.chain, self.copied_epoch = header.end, header.crc, header.epoch
+        if header.record_count:
+            self._records_end = header.end
 
     def _copied_file(self, base: int, segment_bytes: int) -> File:
         """The file of a segment, of which the size is the master's; segments of another size that hold no commit are replaced."""
@@ -161,7 +166,9 @@ class CommitWriter:
             file.datasync()
             if self.shares_syncs:
                 self._proof.save(Position(self.end, self.chain))
-            self.synced_end = self.end
+                self._count_records()
+            else:
+                self.synced_end = self.end
         except BaseException as error:
             self.failed = error
             raise
@@ -177,15 +184,20 @@ class CommitWriter:
     def _change_proof(self, change: Callable[[], object], *, shares_syncs: bool) -> None:
         if self.shares_syncs is shares_syncs or self.failed is not None:
             return
-        if self.end > self.synced_end:
-            # A seal, or what was to be synced next.
-            self.sync()
         try:
+            if self._file is not None and self.end > self.synced_end:
+                # A seal, or what was to be synced next.
+                self._file.datasync()
             change()
         except BaseException as error:
             self.failed = error
             raise
         self.shares_syncs = shares_syncs
+        self._count_records()
+
+    def _count_records(self) -> None:
+        """All copied commits are synced. As if each had its own sync, a seal behind the last one with records does not count."""
+        self.synced_end = max(self.synced_end, self._records_end)
 
     def close(self) -> None:
         """Let go of the file."""

@@ -51,6 +51,16 @@ async def start(system: System, turns: int = TURNS) -> None:
         await in_sync(system, group)
 
 
+def set_minimum(system: System) -> None:
+    """Let g1 accept sends with one member in sync."""
+    (meta,) = system.metas.values()
+    meta.kill()
+    system.execute(
+        "UPDATE metaserver_brokergroup SET in_sync_min = 1, in_sync_version = in_sync_version + 1 WHERE name = 'g1'"
+    )
+    meta.start()
+
+
 def report_of(system: System, node: str) -> dict[str, Any]:
     """Return what a node reports of its role; {} while it does not answer."""
     try:

@@ -5,12 +5,14 @@ import os
 import shutil
 import subprocess
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.faults.replication.direct_sends import DirectSends
 from tests.faults.replication.disks import MODULE, Disks
 from tests.faults.replication.failover import consumed_again
 from tests.faults.replication.load import Load
@@ -27,6 +29,7 @@ from tests.faults.replication.scene import (
     repeated,
     report_of,
     role_of,
+    set_minimum,
     start,
 )
 from tests.support.servers.system import System
@@ -38,6 +41,10 @@ REPLACED_SECONDS = 12.0
 FULL_BYTES = 256 << 20
 """Size of the file system that is filled."""
 SLOW_SECONDS, HANGING_SECONDS = 0.2, 10.0 if IS_FULL else 5.0
+LASTING_SECONDS = 0.05
+"""A slave whose syncs take so much longer stays in the set of a master that writes COMMITS_PER_SECOND."""
+COMMITS_PER_SECOND = 1_000
+AWAY_SECONDS, STAYS_SECONDS = 3.0, 60.0 if IS_FULL else 10.0
 NORMAL_P99_SECONDS = 0.1
 """Sends are as before the fault when 99 % of them are answered within it, or within twice what it was before the fault."""
 WINDOW_SECONDS = 0.5
@@ -213,6 +220,59 @@ async def test_f17_a_slave_whose_disk_hangs_is_removed_and_returns(
     figures.report()
     assert not load.sends.errors, load.sends.errors[:5]
     await logs_are_equal(system)
+
+
+@repeated
+async def test_f17_a_slave_with_slow_syncs_catches_up_and_stays_in_the_set(new_system: Callable[..., System]) -> None:
+    system = new_system(groups=1, copies=2, broker_flags=NODE_FLAGS, broker_module=MODULE)
+    disks, figures = Disks(system), Figures(f"F17, syncs of {LASTING_SECONDS} s")
+    await start(system)
+    await asyncio.to_thread(set_minimum, system)
+    async with Load(system.meta_url, 1) as load:
+        master = await in_sync(system, "g1")
+        (slave,) = system.members("g1").keys() - {master}
+        disks.delay(slave, LASTING_SECONDS)
+        await asyncio.to_thread(process_of(system, slave).stop)
+        async with DirectSends(load, "127.0.0.1", system.port_of(master), "g1") as direct:
+            sending = asyncio.create_task(many_commits(direct))
+            await load.until(time.monotonic() + AWAY_SECONDS)
+            began_at, began = commits(system, master)
+            process_of(system, slave).start(wait=False)
+            await figures.timed("in sync", 60, lambda: role_of(system, slave) == "in_sync")
+            stays_from, version = time.monotonic(), report_of(system, master)["in_sync_version"]
+            await load.until(stays_from + STAYS_SECONDS)
+            ended_at, ended = commits(system, master)
+            assert report_of(system, master)["in_sync_version"] == version, "it stays in the set"
+            assert report_of(system, slave)["shares_syncs"]
+            figures.add("p99 of sends", p99(load.sends.seconds(stays_from, stays_from + STAYS_SECONDS)), 0.25)
+            print(f"figure: F17: {(ended - began) / (ended_at - began_at):.0f} commits a second on the master")
+            disks.delay(slave, 0)
+            sending.cancel()
+            await load.until(time.monotonic() + 1)
+    figures.report()
+    assert not load.sends.errors, load.sends.errors[:5]
+    assert not direct.not_acked, direct.not_acked[:5]
+    await logs_are_equal(system)
+
+
+async def many_commits(direct: DirectSends) -> None:
+    """Send single messages at a constant rate: a commit has one or a few of them."""
+    began, count = time.monotonic(), 0
+    while True:
+        while count < (time.monotonic() - began) * COMMITS_PER_SECOND:
+            direct.send()
+            count += 1
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.5 / COMMITS_PER_SECOND)
+
+
+def commits(system: System, node: str) -> tuple[float, float]:
+    """Return the time, and how many commits a node has written since its start."""
+    port = system.ports[node.removesuffix("-a")][1]
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as answer:
+        lines = answer.read().decode().splitlines()
+    line = next(line for line in lines if line.startswith("qmq_broker_commits_total"))
+    return time.monotonic(), float(line.split()[-1])
 
 
 def p99(seconds: list[float]) -> float:

@@ -21,6 +21,7 @@ from tests.faults.replication.scene import (
     repeated,
     report_of,
     role_of,
+    set_minimum,
     start,
 )
 from tests.support.servers.system import System
@@ -34,16 +35,6 @@ def replace_folder(system: System, source: Path, target: Path) -> None:
     meta.kill()
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(source, target)
-    meta.start()
-
-
-def set_minimum(system: System) -> None:
-    """Let g1 accept sends with one member in sync."""
-    (meta,) = system.metas.values()
-    meta.kill()
-    system.execute(
-        "UPDATE metaserver_brokergroup SET in_sync_min = 1, in_sync_version = in_sync_version + 1 WHERE name = 'g1'"
-    )
     meta.start()
 
 
