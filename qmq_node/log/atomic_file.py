@@ -86,11 +86,12 @@ class CheckedFile:
 
 
 class TwoPageFile:
-    """A small record that is replaced by one write and one sync; for one thread at a time. A file that may be there has to be read
-    before it is written.
+    """A small record that is replaced by one write and one sync; for one thread at a time. A file that may be there has
+    to be read before it is written.
 
-    A file of two pages, each the record, an i64 number, and a u32 CRC of both. The page with the higher number counts. A write
-    replaces the other page, so a crash leaves one of them. The space is allocated once, so a write works on a full disk.
+    A file of two pages, each the record, an i64 number, and a u32 CRC of both. The page with the higher number counts.
+    A write replaces the other page, so a crash leaves one of them. The space is allocated once, so a write works on a
+    full disk.
     """
 
     def __init__(self, disk: Disk, path: str, record: Struct) -> None:

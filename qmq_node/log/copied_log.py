@@ -4,8 +4,8 @@
 before it, and recovery takes that for a proof, but it was written about the master's disk: with one sync for several commits here,
 a power cut could lose the first and keep the second, which would look like damage of acknowledged data.
 
-**Following with shared syncs.** For a disk that syncs more slowly than the master writes: several commits are written with one sync,
-and a second one makes durable how far they are proven (`SyncProof`). Only then they count as synced.
+**Following with shared syncs.** For a disk that syncs more slowly than the master writes: several commits are written
+with one sync, and a second one makes durable how far they are proven (`SyncProof`). Only then they count as synced.
 
 **Copying.** Many commits share a sync. Allowed only in that durable state of the replica: nothing is confirmed then, and recovery
 truncates at the first bad place, whatever follows it.
@@ -104,8 +104,8 @@ class CopiedLog:
     def write(self, copied: CopiedCommits) -> Sequence[CommitHeader]:
         """Check commits, write them, and sync them; from a thread that may wait for the disk.
 
-        While the log is being copied, only every COPIED_BYTES_PER_SYNC bytes are synced; `sync` does the rest. While commits share
-        syncs, `sync` has to follow.
+        While the log is being copied, only every COPIED_BYTES_PER_SYNC bytes are synced; `sync` does the rest. While
+        commits share syncs, `sync` has to follow.
 
         Returns their headers, for `complete`.
 
@@ -148,7 +148,8 @@ class CopiedLog:
         self._log.writer.share_syncs()
 
     def sync_each(self) -> None:
-        """Sync each commit again. It has to precede a copy, and whatever else writes to the log. Raises as `share_syncs`."""
+        """Sync each commit again. It has to precede a copy, and whatever else writes to the log. Raises as
+        `share_syncs`."""
         self._log.writer.sync_each()
 
     # --- checks ----------------------------------------------------------------------------------------------------

@@ -73,7 +73,8 @@ def inspect(
     Raises:
         ReadFailed: the disk can't read a place that recovery needs. It may be an acknowledged commit or a torn one, so it is
             neither cleared nor passed over.
-        LogError: a commit of an unknown format stands in the log, a truncation of it is not complete, or its proof is unusable.
+        LogError: a commit of an unknown format stands in the log, a truncation of it is not complete, or its proof is
+            unusable.
         OSError: the disk refused.
     """
     if (truncation := TruncationFile(disk, folder).load()) is not None:

@@ -109,8 +109,8 @@ class Walker:
     visit_end: int | None = None
     """Commits that end above it are checked and not visited; None: all are visited."""
     copied_from: int | None = None
-    """From this log offset on, commits were written many at a time with one sync: the first bad place at or above `synced_to` is a torn
-    tail."""
+    """From this log offset on, commits were written many at a time with one sync: the first bad place at or above
+    `synced_to` is a torn tail."""
     ends: CommitEnds | None = None
     """Gets the ends of the commits."""
     epochs: EpochChain = NO_EPOCHS

@@ -1,19 +1,20 @@
 """class SyncProof: how far a slave's log is proven to be synced, while several of its commits share a sync.
 
-A commit names the end of what was synced before it, and recovery takes that for a proof. It was written about the master's disk, so
-it is true on a slave only if each commit is synced here before the next is written. Where several commits share a sync, a power
-cut can lose the first and keep the second, whose claim would make the torn tail look like damage of acknowledged data. So a log
-is in one of two states:
+A commit names the end of what was synced before it, and recovery takes that for a proof. It was written about the
+master's disk, so it is true on a slave only if each commit is synced here before the next is written. Where several
+commits share a sync, a power cut can lose the first and keep the second, whose claim would make the torn tail look like
+damage of acknowledged data. So a log is in one of two states:
 
 - **There is no proof.** All that is on the disk was synced commit by commit, and the claims of commits hold.
-- **There is a proof at P.** Everything below P is synced. Of what is above, nothing counts as synced: it was neither confirmed, nor
-  applied, nor is it in a checkpoint. Recovery takes the first bad place there for a torn tail, whatever follows it and whatever
-  commits claim. A bad place below P is damage, as is a log that ends below it.
+- **There is a proof at P.** Everything below P is synced. Of what is above, nothing counts as synced: it was neither
+  confirmed, nor
+  applied, nor is it in a checkpoint. Recovery takes the first bad place there for a torn tail, whatever follows it and
+  whatever commits claim. A bad place below P is damage, as is a log that ends below it.
 
-The first proof is durable before the first shared sync, the proof of a group of commits before they count as synced, and what the
-last group wrote is synced before the proof is removed, which is durable before a commit is written on its own. A crash between any
-two of these steps leaves one of the two states. A proof that a crash left is removed when the log was opened, because opening syncs
-what it keeps.
+The first proof is durable before the first shared sync, the proof of a group of commits before they count as synced,
+and what the last group wrote is synced before the proof is removed, which is durable before a commit is written on its
+own. A crash between any two of these steps leaves one of the two states. A proof that a crash left is removed when the
+log was opened, because opening syncs what it keeps.
 """
 
 from struct import Struct

@@ -39,7 +39,8 @@ class CommitWriter:
         self._records_end = 0
         """The end of the last copied commit with records that was written; 0: there was none since the start."""
         self.shares_syncs = False
-        """Whether copied commits are written without a sync, and count as synced when `sync` has proven it (`SyncProof`)."""
+        """Whether copied commits are written without a sync, and count as synced when `sync` has proven it
+        (`SyncProof`)."""
         self.before_write: Callable[[SealedCommit, bytes], object] | None = None
         """Called in the writing thread with each commit and its encoded header, just before they are written: what stores them
         elsewhere can do so meanwhile. An error that it raises fails the log."""
@@ -174,11 +175,13 @@ class CommitWriter:
             raise
 
     def share_syncs(self) -> None:
-        """Let copied commits share syncs from now on; durable before the first of them is written. Raises OSError as `sync`."""
+        """Let copied commits share syncs from now on; durable before the first of them is written. Raises OSError as
+        `sync`."""
         self._change_proof(lambda: self._proof.save(Position(self.end, self.chain)), shares_syncs=True)
 
     def sync_each(self) -> None:
-        """Sync each copied commit before the next again; durable before the first of them is written. Raises OSError as `sync`."""
+        """Sync each copied commit before the next again; durable before the first of them is written. Raises OSError as
+        `sync`."""
         self._change_proof(self._proof.remove, shares_syncs=False)
 
     def _change_proof(self, change: Callable[[], object], *, shares_syncs: bool) -> None:
@@ -196,7 +199,8 @@ class CommitWriter:
         self._count_records()
 
     def _count_records(self) -> None:
-        """All copied commits are synced. As if each had its own sync, a seal behind the last one with records does not count."""
+        """All copied commits are synced. As if each had its own sync, a seal behind the last one with records does not
+        count."""
         self.synced_end = max(self.synced_end, self._records_end)
 
     def close(self) -> None:

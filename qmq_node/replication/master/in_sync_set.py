@@ -27,8 +27,8 @@ FAST_SECONDS = 1.5
 NEAR_SECONDS = 0.5
 """A slave is near the end of the log while it confirms what was written within this time."""
 JOIN_AFTER_SECONDS = 1.0
-"""A slave that has been near for so long and still lacks something below the high watermark, because its disk is slower than the
-master's, makes the high watermark wait for it."""
+"""A slave that has been near for so long and still lacks something below the high watermark, because its disk is slower
+than the master's, makes the high watermark wait for it."""
 JOIN_SECONDS = 1.0
 """If it has not reached that within this time, it was slow."""
 
@@ -138,8 +138,8 @@ class InSyncSet:
     # --- what is due -----------------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Find out which slaves are unreachable, and which one the high watermark has to wait for. To be called several times a
-        second."""
+        """Find out which slaves are unreachable, and which one the high watermark has to wait for. To be called several
+        times a second."""
         self._find_unreachable(self._removals())
         self._end_joining()
 

@@ -51,8 +51,8 @@ class Master:
     """Slaves, each with the incarnation of its data folder, whose addition it has requested for this version of the
     membership. The membership may contain them already."""
     joining: str = ""
-    """A slave for which the high watermark waits until its addition may be requested. It does not count yet: the membership can't name
-    it. "": there is none."""
+    """A slave for which the high watermark waits until its addition may be requested. It does not count yet: the
+    membership can't name it. "": there is none."""
 
     @property
     def counted(self) -> frozenset[str]:
@@ -180,8 +180,8 @@ class Master:
         return not self.joining and self._may_be_added(slave) and slave not in self.counted
 
     def with_joining(self, slave: str) -> "Master":
-        """Let the high watermark wait for a slave for which `may_join` holds. One that always lacks what was written within the last
-        moments is never added otherwise."""
+        """Let the high watermark wait for a slave for which `may_join` holds. One that always lacks what was written
+        within the last moments is never added otherwise."""
         if not self.may_join(slave):
             raise ValueError(f"the high watermark may not wait for {slave!r}")
         return replace(self, joining=slave)

@@ -18,8 +18,9 @@ COMMITS_PER_CONFIRMATION = 4
 master rejects sends when stored messages have waited 2 s without progress. With syncs of 0.2 s there is a confirmation
 every 0.8 s, or every 1.2 s where a segment is created."""
 
-TURNS_MAX = 2
-"""While commits share syncs, so many jobs of the thread are on their way: each takes all commits that wait when it begins."""
+ROUNDS_MAX = 2
+"""Jobs of the thread that are on their way while commits share syncs: each takes all commits that wait when it
+begins."""
 
 Written = Callable[[Sequence[CommitHeader]], None]
 Rejected = Callable[[CopyRejected], None]
@@ -60,7 +61,7 @@ class CopyThread:
     _thread: JobThread | None = field(default=None, init=False)
     _waiting: deque[_Copy | _Other] = field(default_factory=deque, init=False)
     """What was put and not begun, in order. The event loop adds, the thread removes."""
-    _turns: int = field(default=0, init=False)
+    _rounds: int = field(default=0, init=False)
     """Jobs of the thread that are on their way."""
     _sharing: SyncSharing = field(default_factory=SyncSharing, init=False)
     _idle: asyncio.Event = field(default_factory=asyncio.Event, init=False)
@@ -113,26 +114,27 @@ class CopyThread:
         """Write and sync what is left, so that no commits share syncs any more, and end the thread."""
         if self._thread is not None:
             for _ in range(len(self._waiting)):
-                self._take_turn()
+                self._start_round()
             thread, self._thread = self._thread, None
             thread.put(self._copied.sync if self._copied.is_copying else self._copied.sync_each)
             await thread.stop()
 
     def _put(self, item: _Copy | _Other) -> None:
         self._waiting.append(item)
-        if not self._copied.shares_syncs or self._turns < TURNS_MAX:
-            self._take_turn()
+        if not self._copied.shares_syncs or self._rounds < ROUNDS_MAX:
+            self._start_round()
 
-    def _take_turn(self) -> None:
+    def _start_round(self) -> None:
         assert self._thread is not None
-        self._turns += 1
+        self._rounds += 1
         begun: list[_Copy | _Other] = []
         self._thread.put(partial(self._begin, begun), partial(self._done, begun))
 
     # --- in the thread ---------------------------------------------------------------------------------------------
 
     def _begin(self, begun: list[_Copy | _Other]) -> None:
-        """Do what comes next; nothing if that was done with what came before. Raises OSError or LogError if the log has failed.
+        """Do what comes next; nothing if that was done with what came before. Raises OSError or LogError if the log has
+        failed.
 
         Args:
             begun: gets what was done.
@@ -188,9 +190,9 @@ class CopyThread:
     # --- on the event loop -----------------------------------------------------------------------------------------
 
     def _done(self, begun: list[_Copy | _Other]) -> None:
-        self._turns -= 1
-        if self._thread is not None and self._turns < min(TURNS_MAX, len(self._waiting)):
-            self._take_turn()
+        self._rounds -= 1
+        if self._thread is not None and self._rounds < min(ROUNDS_MAX, len(self._waiting)):
+            self._start_round()
         has_written = False
         for item in begun:
             if isinstance(item, _Other):

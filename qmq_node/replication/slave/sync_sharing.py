@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 SHARING_WAITED_SECONDS = 0.1
 """Commits that waited so long to be written, while further ones arrived, share syncs from then on."""
 SHARING_WAITING_MIN = 4
-"""So many frames with commits have to wait then."""
+"""The number of frames with commits that have to wait then."""
 SHARED_COMMITS_MAX = 2_000
 """Commits that share one sync: checking them takes some 10 ms."""
 SHARED_BYTES_MAX = 8 << 20
@@ -16,7 +16,8 @@ SHARED_BYTES_MAX = 8 << 20
 SHARING_SECONDS_MIN = 10.0
 """Syncs are shared for at least so long."""
 SHARED_COMMITS_FEW = 1.5
-"""If syncs had this many commits on average for so long, or fewer, each commit gets its own sync again: these syncs are fewer."""
+"""If syncs had this many commits on average for so long, or fewer, each commit gets its own sync again: these syncs are
+fewer."""
 
 
 @dataclass(eq=False, repr=False, slots=True)
@@ -42,7 +43,7 @@ class SyncSharing:
         self._since, self._commits, self._syncs = now, 0, 0
 
     def shared(self, commits: int) -> None:
-        """So many commits have shared a sync."""
+        """A number of commits have shared a sync."""
         self._commits += commits
         self._syncs += 1
 

@@ -134,7 +134,8 @@ def test_a_crash_while_the_log_is_opened_after_shared_syncs(seed: int) -> None:
 
 
 def damages(seed: int) -> None:
-    """Flip a bit of what a slave confirmed whose commits share syncs, wherever it is, and whatever a power cut left behind it."""
+    """Flip a bit of what a slave confirmed whose commits share syncs, wherever it is, and whatever a power cut left
+    behind it."""
     total = Slave(seed, None, Way.SHARED).disk.steps
     rng = random.Random(seed)
     for crash_at in range(total // 4, total, 3):

@@ -142,7 +142,13 @@ BREAKAGES = (
     ),
     RuleBreakage(
         "a slave for which the high watermark waits is added before it has everything",
-        (("master:Master.may_add", "session.confirmed >= max(self.high_watermark, self.begin)", "slave == self.joining"),),
+        (
+            (
+                "master:Master.may_add",
+                "session.confirmed >= max(self.high_watermark, self.begin)",
+                "slave == self.joining",
+            ),
+        ),
         (replace(SMALL, in_sync_min=1, joins=True), replace(THREE, in_sync_min=1, joins=True)),
     ),
     RuleBreakage(

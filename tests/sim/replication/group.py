@@ -75,7 +75,8 @@ class Bounds:
     syncs_later: bool = False
     """Nodes write first and sync later: slaves get bytes before the master syncs them, and a crash loses what is not synced."""
     shares_syncs: bool = False
-    """Slaves write several entries before they sync them, if they have a proof, and a crash loses any of them. With `syncs_later`."""
+    """Slaves write several entries before they sync them, if they have a proof, and a crash loses any of them. With
+    `syncs_later`."""
     joins: bool = False
     """Masters let their high watermark wait for slaves that are not in sync."""
     applies: bool = False
@@ -590,7 +591,8 @@ class Rules:
                 )
 
     def _crash(self, group: Group, number: int, end: int, *, has_gap: bool = False) -> Group:
-        """A node that starts again has `end` entries. What it has behind a gap claims that what is before it was synced."""
+        """A node that starts again has `end` entries. What it has behind a gap claims that what is before it was
+        synced."""
         node = group.nodes[number]
         if has_gap and node.proof is None:
             raise Broken(f"{number} takes {node.log[end:]}, which was never acknowledged, for damage")

@@ -19,7 +19,6 @@ from qmq_node.replication.master.master_state import STALLED_SECONDS
 from qmq_node.replication.rules.roles import Copying, CopyPhase
 from qmq_node.replication.slave import follower, slave_copy
 from qmq_node.replication.slave.copy_thread import COMMITS_PER_CONFIRMATION
-from qmq_node.replication.slave.sync_sharing import SHARING_SECONDS_MIN
 from qmq_node.replication.slave.follow_outcomes import (
     Diverged,
     LogCopied,
@@ -27,6 +26,7 @@ from qmq_node.replication.slave.follow_outcomes import (
     ReplicationAlarm,
 )
 from qmq_node.replication.slave.follower import SILENCE_SECONDS
+from qmq_node.replication.slave.sync_sharing import SHARING_SECONDS_MIN
 from tests.sim.replication.following import (
     EPOCH,
     PROMOTION,

@@ -5,11 +5,9 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
-from qmq_node.replication.slave.sync_sharing import SHARING_SECONDS_MIN
 from tests.sim.replication.pair import Members, client_of, in_sync, members
 from tests.sim.world.loop import running_loop
 from tests.support.drivers.in_process import Client, message
-from tests.support.waiting import eventually_async
 
 SYNC_SECONDS = 0.05
 SENDS_PER_SECOND = 1_000

@@ -23,7 +23,9 @@ WALKS = {
     "a second member is added": Bounds(grows=True, in_sync_min=1, epochs=2, crashes=1),
     "an operator promotes any member": Bounds(operator_promotions=1, in_sync_min=1, epochs=2, crashes=1),
     "commits of slaves share syncs": Bounds(shares_syncs=True, syncs_later=True, epochs=2, crashes=1),
-    "a master waits for a slave that lags": Bounds(joins=True, syncs_later=True, in_sync_min=1, values=1, epochs=2, crashes=1),
+    "a master waits for a slave that lags": Bounds(
+        joins=True, syncs_later=True, in_sync_min=1, values=1, epochs=2, crashes=1
+    ),
     "a disk is replaced": Bounds(new_disks=1, resigns=True, values=1, epochs=2, crashes=0),
     "a member is removed": Bounds(removals=1, in_sync_min=1, values=1, epochs=2, crashes=1),
     "a group is reduced to one member": Bounds(removals=1, in_sync_min=1, syncs_later=True, epochs=1, crashes=1),

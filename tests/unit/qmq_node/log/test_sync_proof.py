@@ -127,11 +127,12 @@ def test_the_proof_of_another_log_is_an_error() -> None:
 
 
 def test_pages_that_can_not_be_used() -> None:
-    disk, log, copied = followed()
+    disk, _, copied = followed()
     newest = proven(disk)
     content = disk.names[PROOF].content
     pages = [bytes(content[:PAGE]), bytes(content[PAGE:])]
-    # One page is damaged, or was being written: the other one counts. Then nothing above the older proof counts as confirmed.
+    # One page is damaged, or was being written: the other one counts. Then nothing above the older proof counts as
+    # confirmed.
     found = set()
     for number in range(2):
         content[number * PAGE + 3] ^= 1
