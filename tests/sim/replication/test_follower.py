@@ -17,7 +17,7 @@ from qmq_node.log.truncation import Truncation
 from qmq_node.replication.master.in_sync_set import RECONNECT_SECONDS
 from qmq_node.replication.master.master_state import STALLED_SECONDS
 from qmq_node.replication.rules.roles import Copying, CopyPhase
-from qmq_node.replication.slave import follower, slave_copy
+from qmq_node.replication.slave import copy_thread, follower, slave_copy
 from qmq_node.replication.slave.copy_thread import COMMITS_PER_CONFIRMATION
 from qmq_node.replication.slave.follow_outcomes import (
     Diverged,
@@ -439,6 +439,26 @@ async def test_a_slave_with_slow_syncs_confirms_often_enough_and_shares_syncs() 
     assert counters.written_commits == len(commits)
     assert counters.commit_syncs <= COMMITS_PER_CONFIRMATION + 2, "the first ones had a sync each, the others share one"
     assert max(later - earlier for (earlier, _), (later, _) in pairwise(confirmed)) < STALLED_SECONDS
+
+
+@pytest.mark.parametrize(("limit", "value", "commits_max"), [("COMMITS", 5, 5), ("BYTES", 300, 5), ("BYTES", 146, 2)])
+async def test_commits_that_share_a_sync_are_limited(
+    monkeypatch: pytest.MonkeyPatch, limit: str, value: int, commits_max: int
+) -> None:
+    monkeypatch.setattr(copy_thread, f"SHARED_{limit}_MAX", value)
+    loop = running_loop()
+    assert isinstance(loop, World)
+    master = ScriptedMaster(log_of_one_epoch(40))
+    commits = list(commits_of(master.log))
+    async with following(master, opened_copy(loop.disk)[0]) as slave:
+        loop.weather.sync_seconds = 0.05
+        ends = [commit.offset + len(commit.data) for commit in commits]
+        for commit in commits:
+            master.send(commit)
+        await eventually_async(lambda: master.confirmed[-1].synced_end == ends[-1])
+        assert slave.follower.shares_syncs
+        confirmed = [ends.index(confirm.synced_end) for confirm in master.confirmed if confirm.synced_end]
+        assert max(later - earlier for earlier, later in pairwise(confirmed)) == commits_max
 
 
 async def test_each_commit_has_its_own_sync_again_when_few_wait() -> None:

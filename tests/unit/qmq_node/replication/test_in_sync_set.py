@@ -9,6 +9,9 @@ from qmq.protocol.group_memberships import InSyncChange
 from qmq_node.replication.master.in_sync_set import (
     CUT_OFF_SECONDS,
     FAST_SECONDS,
+    JOIN_AFTER_SECONDS,
+    JOIN_SECONDS,
+    NEAR_SECONDS,
     PROGRESS_SECONDS,
     RECONNECT_SECONDS,
     SLOW_SECONDS,
@@ -238,3 +241,100 @@ def test_no_slave_is_added_while_no_change_of_the_membership_can_be_made() -> No
     assert in_sync.due_change(may_add=False) is None
     assert state.value.counted == {"m", "a"}
     assert in_sync.due_change() is not None
+
+
+class Writing:
+    """A master that writes without a pause, with slave a in sync, and slave b, which is not."""
+
+    STEP_SECONDS = 0.1
+
+    def __init__(self, lag_steps: int) -> None:
+        self.clock = ManualClock()
+        self.in_sync, self.state = made(self.clock)
+        self.lag_steps: int | None = lag_steps
+        """How far slave b is behind what the master writes; None: it confirms nothing."""
+        self.end = 100
+        self.state.set(self.state.value.followed("b", 2, ""))
+        self.in_sync.followed("b")
+        self._confirm("b", 2, 100)
+
+    def _confirm(self, slave: str, session: int, end: int) -> None:
+        self.state.set(self.state.value.confirmed(slave, session, end, 1, 1))
+        self.in_sync.confirmed(slave, end, FollowState.FOLLOWING)
+
+    def write(self, seconds: float, *, may_add: bool = True) -> ChangeInSync | None:
+        """Write for some time; the first change that is due meanwhile."""
+        for _ in range(round(seconds / self.STEP_SECONDS)):
+            self.clock.advance(self.STEP_SECONDS)
+            self.end += 1
+            self.state.set(self.state.value.synced(self.end))
+            self.in_sync.stored(self.end)
+            self._confirm("a", 1, self.end)
+            if self.lag_steps is not None:
+                self._confirm("b", 2, max(100, self.end - self.lag_steps))
+            self.in_sync.check()
+            if (due := self.in_sync.due_change(may_add=may_add)) is not None:
+                return due[0]
+        return None
+
+    @property
+    def joining(self) -> str:
+        return self.state.value.joining
+
+
+def test_the_high_watermark_waits_for_a_slave_that_always_lags_a_little() -> None:
+    assert (NEAR_SECONDS, JOIN_AFTER_SECONDS) == (0.5, 1.0)
+    writing = Writing(lag_steps=2)
+    assert writing.write(1.0) is None
+    assert writing.joining == ""
+    assert writing.state.value.high_watermark == writing.end, "it does not wait yet"
+    change = writing.write(1.0)
+    assert change is not None
+    assert (change.change, change.member) == (InSyncChange.ADD, "b")
+    master = writing.state.value
+    assert (writing.joining, "b" in master.counted) == ("", True)
+    assert writing.end - 5 <= master.high_watermark < writing.end
+
+
+def test_a_slave_that_lags_too_much_is_not_waited_for() -> None:
+    writing = Writing(lag_steps=6)
+    assert writing.write(20.0) is None
+    assert writing.joining == ""
+    assert writing.state.value.high_watermark == writing.end
+
+
+def test_no_slave_is_waited_for_while_none_may_be_added() -> None:
+    writing = Writing(lag_steps=2)
+    assert writing.write(10.0, may_add=False) is None
+    assert (writing.joining, writing.state.value.high_watermark) == ("", writing.end)
+
+
+def test_a_slave_that_does_not_reach_the_high_watermark_was_slow() -> None:
+    assert JOIN_SECONDS == 1.0
+    writing = Writing(lag_steps=2)
+    while not writing.joining:
+        assert writing.write(writing.STEP_SECONDS) is None
+    writing.lag_steps, waits_at = None, writing.end
+    assert writing.write(0.8) is None
+    assert writing.joining == "b"
+    assert writing.state.value.high_watermark <= waits_at
+    assert writing.write(0.3) is None
+    assert (writing.joining, writing.state.value.high_watermark) == ("", writing.end)
+    assert writing.in_sync.slow == {"b": pytest.approx(SLOW_SECONDS, abs=0.2)}
+    writing.lag_steps = 2
+    assert writing.write(SLOW_SECONDS - 1) is None
+    assert writing.joining == ""
+    assert writing.write(3.0) is not None
+
+
+def test_a_slave_that_is_waited_for_and_disconnects_is_waited_for_no_longer() -> None:
+    writing = Writing(lag_steps=2)
+    while not writing.joining:
+        writing.write(writing.STEP_SECONDS)
+    writing.state.set(writing.state.value.session_ended("b", 2))
+    writing.in_sync.session_ended("b")
+    assert (writing.joining, writing.state.value.high_watermark) == ("", writing.end)
+    with pytest.raises(ValueError, match="may not wait for 'b'"):
+        writing.state.value.with_joining("b")
+    with pytest.raises(ValueError, match="may not wait for 'a'"):
+        writing.state.value.with_joining("a")
