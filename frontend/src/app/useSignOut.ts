@@ -15,7 +15,7 @@ export function useSignOut() {
       await client.cancelQueries({ predicate: ({ queryKey }) => queryKey[0] !== SIGN_IN });
       await signOut();
     },
-    // The session goes on, and with it what was canceled.
+    // The session continues, and so does what was canceled.
     onError: () => client.invalidateQueries(),
     onSuccess: async () => {
       await navigate({ to: "/sign-in" });
