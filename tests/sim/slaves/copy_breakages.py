@@ -45,6 +45,7 @@ COPY_BREAKAGES = (
             ),
         ),
         COPIES,
+        seed=2,
     ),
     SlavesBreakage(
         "a copy ends before it is synced",
