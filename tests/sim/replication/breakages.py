@@ -176,7 +176,7 @@ BREAKAGES = (
     RuleBreakage(
         "commits above the proof are trusted",
         (("tests.sim.replication.group:Rules._crash", "if has_gap and node.proof is None:", "if has_gap:"),),
-        (replace(SMALL, syncs_later=True, shares_syncs=True), replace(THREE, syncs_later=True, shares_syncs=True)),
+        (replace(THREE, syncs_later=True, shares_syncs=True),),
     ),
     RuleBreakage(
         "a slave confirms what it has not synced",
