@@ -52,6 +52,7 @@ class Command(IntEnum):
     ROLE = 223
     DELAY_CLOCK = 224
     KNOWN_GROUPS = 225
+    READ_RANGE = 226
 
 
 class ResponseCode(IntEnum):

@@ -116,7 +116,7 @@ def test_an_example_of_each_structure_and_of_each_kind_is_there() -> None:
     assert {type(value).__name__ for value in VALUES.values()} == {
         "GroupMembership", "FollowRequest", "FollowResponse", "Commits", "Confirm", "ReadCopyRequest", "ReadCopyResponse",
         "ChangeInSyncRequest", "ResignRequest", "MembershipResponse", "NodeRegisterRequest", "NodeRegisterResponse",
-        "KnownGroupsRequest", "KnownGroupsResponse",
+        "KnownGroupsRequest", "KnownGroupsResponse", "ReadRangeRequest", "ReadRangeResponse",
     }  # fmt: skip
 
 
