@@ -7,6 +7,8 @@ from prometheus_client.core import Metric
 
 from delay_node.checkpoint import CHECKPOINT_NAME, DelayCheckpoints, save_copied
 from delay_node.group_clock import GroupClock
+from delay_node.hour_damage import HourDamage
+from delay_node.hour_ranges import HourRanges
 from delay_node.options import DelayOptions
 from delay_node.recovery import clear_store, open_store
 from delay_node.state_files import DelayStateFiles
@@ -41,6 +43,10 @@ class DelayData:
         self.holds_files: Callable[[], bool] = lambda: False
         """Whether a slave copies files of hours."""
         self.state_files = DelayStateFiles(machine.disk, options.data_dir, lambda: self.store.hours)
+        self.is_alone: Callable[[], bool] = lambda: True
+        """Whether the group has no other member."""
+        self.damage = HourDamage(lambda: self.store, machine.clock, lambda: self.is_alone())
+        self.hour_files = HourRanges(lambda: self.store.hours, self.damage)
 
     @property
     def trusted(self) -> TrustedClock:
@@ -58,6 +64,7 @@ class DelayData:
             member=opening,
             unwritten_bytes_max=self.unwritten_bytes_max,
         )
+        self.damage.watch()
         return self.store.log
 
     @property
