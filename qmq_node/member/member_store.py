@@ -9,7 +9,6 @@ from qmq_node.log.checkpoint import CheckpointStore
 from qmq_node.log.replay import Replay
 from qmq_node.node.storage import NodeStore, Storage
 from qmq_node.process.counters import MetricFamilies
-from qmq_node.repair.ranges import RepairableFiles
 from qmq_node.replication.group_time import GroupTime
 from qmq_node.replication.state_files import StateFiles
 
@@ -42,10 +41,6 @@ class MemberStore(NodeStore, Protocol):
     @property
     def state_files(self) -> StateFiles | None:
         """Files that are a part of the state and are copied with a checkpoint; None: all files are made from the log."""
-
-    @property
-    def hour_files(self) -> RepairableFiles | None:
-        """Files that only grow, and that members repair from each other; None: this kind of node has none."""
 
     def clear(self) -> None:
         """Remove the log and all that is derived from it, durably; in a thread, before they are opened. Raises OSError.
