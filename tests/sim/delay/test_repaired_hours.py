@@ -69,6 +69,20 @@ async def test_a_message_that_was_lost_when_its_hour_was_loaded_is_delivered() -
     assert {ref_of(hour.number, first), ref_of(hour.number, last)} <= set(refs)
 
 
+async def test_a_repaired_message_is_found_by_its_id() -> None:
+    ours, other = members()
+    hour, theirs = (member.store.hours[largest(ours, ".index").hour.number] for member in (ours, other))
+    flip(ours, index_of(hour), 3 * INDEX_BYTES + 21)
+    digest = int(theirs.schedule.read_index(3, 4)["id"][0])
+    async with ours.store.open_hours.use(hour.number), other.store.open_hours.use(hour.number):
+        expected = (await other.store.open_hours.ids(theirs)).find(digest)
+        assert 3 in expected
+        assert 3 not in (await ours.store.open_hours.ids(hour)).find(digest)
+        await repaired(ours, other)
+        assert (await ours.store.open_hours.ids(hour)).find(digest) == expected
+    assert_as(ours, other)
+
+
 @pytest.mark.parametrize("damage", ["body", "index"])
 async def test_a_message_that_could_not_be_read_when_it_was_due_is_delivered(damage: str) -> None:
     ours, other = members()
