@@ -6,6 +6,7 @@ from typing import Any
 from prometheus_client.core import Metric
 
 from delay_node.checkpoint import CHECKPOINT_NAME, DelayCheckpoints, save_copied
+from delay_node.damaged_file import DamagedFile
 from delay_node.group_clock import GroupClock
 from delay_node.hour_damage import HourDamage
 from delay_node.hour_ranges import HourRanges
@@ -24,7 +25,6 @@ from qmq_node.log.replay import MemberOpening, RecoveryReport, Replay
 from qmq_node.node.storage import Storage
 from qmq_node.process.counters import MetricFamilies
 from qmq_node.process.machine import Machine
-from qmq_node.repair.ranges import RepairableFiles
 
 UNWRITTEN_FACTOR = 4
 """With more than this many times `checkpoint_bytes` of the schedule in memory only, a master answers sends busy, a slave applies
@@ -47,7 +47,8 @@ class DelayData:
         self.state_files = DelayStateFiles(machine.disk, options.data_dir, lambda: self.store.hours)
         self.is_alone: Callable[[], bool] = lambda: True
         """Whether the group has no other member."""
-        self.damage = HourDamage(lambda: self.store, machine.clock, lambda: self.is_alone())
+        file = DamagedFile(machine.disk, options.data_dir)
+        self.damage = HourDamage(lambda: self.store, file, machine.clock, lambda: self.is_alone())
         self.hour_ranges = HourRanges(lambda: self.store.hours, self.damage)
 
     @property
@@ -66,7 +67,8 @@ class DelayData:
             member=opening,
             unwritten_bytes_max=self.unwritten_bytes_max,
         )
-        self.damage.watch()
+        if opening is None or not opening.is_log_only:
+            self.damage.watch()
         return self.store.log
 
     @property
@@ -93,10 +95,6 @@ class DelayData:
 
     def slave_metrics(self, families: MetricFamilies) -> Iterable[Metric]:
         return self.group_time.metrics(families)
-
-    @property
-    def hour_ranges(self) -> RepairableFiles | None:
-        return None
 
     def unreadable_places(self) -> Iterable[tuple[int, int]]:
         # Only a start reads the log.

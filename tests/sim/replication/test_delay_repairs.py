@@ -1,6 +1,7 @@
 """Whole delay groups with damaged files of hours: members repair them from each other, and messages are delivered."""
 
 import asyncio
+import contextlib
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,10 +15,9 @@ from delay_node.records import RecordKind
 from delay_node.schedule_log import DISPATCH_BYTES, INDEX_BYTES
 from qmq.protocol.codes import ReplicaRole
 from qmq.protocol.delayed import ListDelayedRequest
-from qmq_node.replication.rules.roles import CopyPhase
 from qmq_node.slices import run_to_end
 from tests.sim.replication.copying import assert_no_failures, in_sync
-from tests.sim.replication.delay_copying import HOUR_MS, SETTINGS, Schedule, all_equal, copies, delay_node
+from tests.sim.replication.delay_copying import HOUR_MS, SETTINGS, Schedule, all_equal, delay_node
 from tests.sim.replication.pair import DELAY_NODES, Members, client_of, members
 from tests.sim.replication.test_delay_changes_of_master import delay_group
 from tests.sim.world.loop import running_loop
@@ -44,6 +44,7 @@ async def scheduled(count: int = 2, starts: tuple[str, ...] = ()) -> AsyncIterat
                 async with master.store.open_hours.use(hour.number):
                     refs = [hour.number << 32 | number for number in range(6)]
                     master.store.act(RecordKind.CLAIMED, refs, now_ms())
+            await master.committer.synced(master.log.gather.records_end - 1)
         await group.all_equal()
         await on_disk(group)
         yield group, schedule
@@ -138,7 +139,9 @@ async def test_a_master_that_reads_damage_has_its_slave_lead_and_repairs(kind: s
                 file.hour.close()
                 master.store.open_hours._far.pop(file.hour.number, None)
         async with client_of(master) as client:
-            await client.listed(EVERYTHING)
+            with contextlib.suppress(AssertionError):
+                # Not answered: what is listed can't be read.
+                await client.listed(EVERYTHING)
         await eventually_async(lambda: group.is_master("g1-b"), 60)
         async with client_of(delay_node(group, "g1-b")) as client:
             await schedule.check(client)
@@ -186,7 +189,7 @@ async def test_damage_in_200_places_of_one_member_is_repaired(name: str) -> None
 
 
 async def test_what_is_damaged_at_both_members_stays_and_is_named() -> None:
-    async with scheduled() as (group, schedule):
+    async with scheduled() as (group, _):
         nodes = {name: delay_node(group, name) for name in group.hosts}
         name = files(nodes["g1-a"], ".index")[0].name
         for member, node in nodes.items():
@@ -199,8 +202,8 @@ async def test_what_is_damaged_at_both_members_stays_and_is_named() -> None:
             return all(ranges and "damaged at this node, too" in ranges[0]["problem"] for ranges in pending)
 
         await eventually_async(tried, 60)
-        for node in nodes.values():
-            (damaged,) = node.data.hour_ranges.damaged()
+        for one in group.hosts:
+            (damaged,) = delay_node(group, one).data.hour_ranges.damaged()
             assert (damaged.file, damaged.begin, damaged.end) == (name, INDEX_BYTES, 2 * INDEX_BYTES)
         # The other messages are served.
         async with client_of(delay_node(group, group.membership.value.master)) as client:
@@ -238,7 +241,7 @@ async def test_an_hour_whose_lost_messages_were_repaired_ends_on_all_members() -
 async def test_due_messages_that_the_master_can_t_read_are_delivered() -> None:
     async with delay_group() as (cluster, master):
         begin = now_ms() + 60_000
-        from tests.support.drivers.in_process import connected, delayed  # noqa: PLC0415
+        from tests.support.drivers.in_process import connected, delayed
 
         sent = [delayed(number, begin + number * 10) for number in range(200)]
         async with connected(master) as client:
