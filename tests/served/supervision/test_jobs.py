@@ -68,7 +68,7 @@ PERIODIC = {
         "consumer_leases", "long_poll_deadlines", "interval_sync",
     ),
     "delay": (
-        *NODE, "hour_loading", "hour_closing", "clock", "clock_file", "lateness", "retention", "rates",
+        *NODE, "hour_loading", "hour_closing", "hour_damage", "clock", "clock_file", "lateness", "retention", "rates",
         "replication_connections", "slave_retention",
     ),
     "metaserver": (*SERVED, "leases", "reload", "route_file"),
