@@ -92,12 +92,12 @@ class MemberRepairs:
         for reader in self._others():
             data = b""
             try:
-                while len(data) < wanted.bytes:
+                while left := wanted.bytes - len(data):
                     at = wanted.begin + len(data)
-                    answer = await reader.read(WantedRange(wanted.file, wanted.since, at, wanted.begin + wanted.bytes))
-                    if answer.begin != at or len(answer.data) > wanted.bytes - len(data):
+                    answer = await reader.read(WantedRange(wanted.file, wanted.since, at, at + left))
+                    if answer.begin != at or len(answer.data) > left:
                         raise ProtocolError(
-                            f"{len(answer.data)} bytes from {answer.begin} on, requested were {wanted.bytes - len(data)} from {at} on"
+                            f"{len(answer.data)} bytes from {answer.begin} on, requested were {left} from {at} on"
                         )
                     data += answer.data
                 return data
