@@ -6,7 +6,10 @@ from typing import Any
 from prometheus_client.core import Metric
 
 from delay_node.checkpoint import CHECKPOINT_NAME, DelayCheckpoints, state_of_copy
+from delay_node.damaged_file import DamagedFile
 from delay_node.group_clock import GroupClock
+from delay_node.hour_damage import HourDamage
+from delay_node.hour_ranges import HourRanges
 from delay_node.options import DelayOptions
 from delay_node.recovery import clear_store, open_store
 from delay_node.state_files import DelayStateFiles
@@ -17,6 +20,7 @@ from qmq_node.commits.checkpointing import CheckpointWriter
 from qmq_node.log.checkpoint import CheckpointStore, save_copied
 from qmq_node.log.handles import HandleCache
 from qmq_node.log.log import SegmentedLog
+from qmq_node.log.recovery import Damage
 from qmq_node.log.replay import MemberOpening, RecoveryReport, Replay
 from qmq_node.node.storage import Storage
 from qmq_node.process.counters import MetricFamilies
@@ -41,6 +45,11 @@ class DelayData:
         self.holds_files: Callable[[], bool] = lambda: False
         """Whether a slave copies files of hours."""
         self.state_files = DelayStateFiles(machine.disk, options.data_dir, lambda: self.store.hours)
+        self.is_alone: Callable[[], bool] = lambda: True
+        """Whether the group has no other member."""
+        file = DamagedFile(machine.disk, options.data_dir)
+        self.damage = HourDamage(lambda: self.store, file, machine.clock, lambda: self.is_alone())
+        self.hour_ranges = HourRanges(lambda: self.store.hours, self.damage)
 
     @property
     def trusted(self) -> TrustedClock:
@@ -58,6 +67,8 @@ class DelayData:
             member=opening,
             unwritten_bytes_max=self.unwritten_bytes_max,
         )
+        if opening is None or not opening.is_log_only:
+            self.damage.watch()
         return self.store.log
 
     @property
@@ -84,6 +95,19 @@ class DelayData:
 
     def slave_metrics(self, families: MetricFamilies) -> Iterable[Metric]:
         return self.group_time.metrics(families)
+
+    def watch_repairs(self, is_soon: Callable[[], bool]) -> None:
+        """Readers of hours find no damage of the log."""
+
+    def unreadable_places(self) -> Iterable[tuple[int, int]]:
+        # Only a start reads the log.
+        return ()
+
+    def log_damaged(self, damage: Damage) -> None:
+        self.store.log.stored.add_damage([damage])
+
+    async def log_repaired(self, begin: int, end: int) -> None:
+        """Nothing was derived from what is repaired: hours are made from the log once, when it is applied."""
 
     def clear(self) -> None:
         clear_store(self._machine.disk, self._options.data_dir)

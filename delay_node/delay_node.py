@@ -3,6 +3,7 @@
 from delay_node.delay_data import DelayData
 from delay_node.group_clock import ClockWatch
 from delay_node.handlers import Handlers
+from delay_node.hour_damage import DamageWatch
 from delay_node.options import DelayOptions
 from delay_node.serving import DelayServing
 from delay_node.store import DelayStore
@@ -28,9 +29,10 @@ class DelayNode(Node):
         self.registration.pending_messages = lambda: max(0, self.store.pending + self.store.refused)
         self.replication = Replication(self, self.data)
         self.data.holds_files = lambda: self.replication.holds_files
+        self.data.is_alone = lambda: self.replication.member.is_alone
         self.serving = DelayServing(self, options, self.replication, self.data)
-        clock = ClockWatch(self, self.data.group_time)
-        self.parts = (self.folder, self.replication, self.storage, clock, self.registration, self.serving)
+        clock, damage = ClockWatch(self, self.data.group_time), DamageWatch(self, self.data.damage)
+        self.parts = (self.folder, self.replication, self.storage, clock, damage, self.registration, self.serving)
 
     @property
     def store(self) -> DelayStore:

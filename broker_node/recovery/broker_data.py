@@ -1,7 +1,7 @@
 """class BrokerData: what a broker derives from its log."""
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from prometheus_client.core import Metric
@@ -10,6 +10,7 @@ from broker_node.options import BrokerOptions
 from broker_node.recovery.checkpoint import CHECKPOINT_NAME, BrokerCheckpoints
 from broker_node.recovery.checkpoint_reading import state_of_copy
 from broker_node.recovery.open_store import clear_store, open_store, renew_leases
+from broker_node.recovery.repaired_log import serve_repaired
 from broker_node.retention.retention_clock import Gap, GapFile, RetentionClock
 from broker_node.retention.subject_retention import HistoryRetention
 from broker_node.storage.store import MessageStore
@@ -20,6 +21,7 @@ from qmq_node.commits.checkpointing import CheckpointWriter
 from qmq_node.log.checkpoint import CheckpointStore, save_copied
 from qmq_node.log.handles import HandleCache
 from qmq_node.log.log import SegmentedLog
+from qmq_node.log.recovery import Damage
 from qmq_node.log.replay import MemberOpening, RecoveryReport, Replay
 from qmq_node.node.storage import Storage
 from qmq_node.process.counters import MetricFamilies
@@ -98,6 +100,22 @@ class BrokerData:
     @property
     def state_files(self) -> None:
         return None
+
+    @property
+    def hour_ranges(self) -> None:
+        return None
+
+    def watch_repairs(self, is_soon: Callable[[], bool]) -> None:
+        self.store.repairs_soon = is_soon
+
+    def unreadable_places(self) -> Iterable[tuple[int, int]]:
+        return self.store.message_log.unreadable
+
+    def log_damaged(self, damage: Damage) -> None:
+        self.store.found_damage([damage])
+
+    async def log_repaired(self, begin: int, end: int) -> None:
+        await serve_repaired(self.store, begin, end)
 
     def clear(self) -> None:
         clear_store(self._machine.disk, self._paths)

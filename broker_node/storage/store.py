@@ -55,6 +55,8 @@ class MessageStore(SubjectTable):
     """Segment base -> wall time of the newest record in it, message or action; the age that retention uses."""
     replayed_end: int = 0
     """The end of the newest commit that was replayed, at least in part, here or before the checkpoint was made."""
+    repairs_soon: Callable[[], bool] = lambda: False
+    """Whether damage of the log is about to be read from another member: readers then wait, and don't pass over messages."""
     has_new_damage: bool = False
     """Damage was found that no checkpoint holds: one is due."""
     lacks_space_for_copy: Callable[[int], str] = field(default=lambda record_bytes: "")
@@ -262,6 +264,12 @@ class MessageStore(SubjectTable):
                     found.begin, found.end, found.why,
                 )  # fmt: skip
             self.has_new_damage = True
+
+    def repaired_log(self, begin: int, end: int) -> None:
+        """Log offsets [begin, end) were repaired: messages there can be read, and entries of the index be made again from them."""
+        self.message_log.unreadable.forget(begin, end)
+        self.withheld.clear()
+        self.has_new_damage = True
 
     # --- retention -------------------------------------------------------------------------------------------------
 

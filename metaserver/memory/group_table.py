@@ -68,11 +68,18 @@ class GroupTable(RouteTable):
         return str(UUID(int=self._rng.getrandbits(128), version=4))
 
     def membership_on_wire(self, live: LiveGroup, membership: Membership | None = None) -> wire.GroupMembership:
-        """The group's membership, or another membership of it, as nodes get it: with the address at which slaves follow
-        the master."""
+        """The group's membership, or another membership of it, as nodes get it: with the addresses at which they
+        reach each other."""
         membership = membership or live.membership
-        node = self.nodes.get(membership.master)
-        return membership.sent(node.sync_address if node is not None else "")
+        return membership.sent(
+            self._sync_address(membership.master), tuple(map(self._sync_address, membership.members))
+        )
+
+    def _sync_address(self, node_id: str) -> str:
+        """The address of a node's sync port; "" if it is not known."""
+        node = self.nodes.get(node_id)
+        # No host has a comma, and a wrong one must not keep the membership from others.
+        return node.sync_address if node is not None and "," not in node.sync_address else ""
 
     def take_changed_memberships(self) -> list[str]:
         """The groups whose membership changed since the last call, however it was learned."""

@@ -52,6 +52,7 @@ class Command(IntEnum):
     ROLE = 223
     DELAY_CLOCK = 224
     KNOWN_GROUPS = 225
+    READ_RANGE = 226
 
 
 class ResponseCode(IntEnum):
@@ -221,3 +222,10 @@ class FollowState(IntEnum):
     """It syncs each one; its confirmations count."""
     LEAVING = 3
     """As FOLLOWING, and its process is about to end: the master removes it from the in-sync set at once."""
+    DAMAGED = 4
+    """As FOLLOWING, and its disk has damage that is not repaired: a master that may choose has another slave promoted."""
+
+    @property
+    def is_following(self) -> bool:
+        """Whether it syncs each commit, and continues to."""
+        return self in (FollowState.FOLLOWING, FollowState.DAMAGED)

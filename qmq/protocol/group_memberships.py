@@ -14,6 +14,7 @@ from typing import Annotated
 from qmq.errors import ProtocolError
 from qmq.protocol.kinds import MapFlag, MapWord
 from qmq.protocol.limited_kinds import (
+    MapAddresses,
     MapCount,
     MapCrc,
     MapIncarnation,
@@ -50,6 +51,9 @@ class GroupMembership(Structure):
 
     `replaced` is the member that `replacement` replaces, "" if no replacement is pending. Either may be a member or not. A master
     that is replaced switches over before it leaves.
+
+    `sync_addresses` has, for each of the first members, the `host:port` of its sync port, "" if it is not known. Members read there
+    what is damaged on their own disks (READ_RANGE).
     """
 
     broker_group: Annotated[str, MapName()]
@@ -67,6 +71,7 @@ class GroupMembership(Structure):
     loss_id: Annotated[str, MapUuid(is_optional=True)] = ""
     replaced: Annotated[str, MapName(may_be_empty=True)] = ""
     replacement: Annotated[str, MapName(may_be_empty=True)] = ""
+    sync_addresses: Annotated[tuple[str, ...], MapAddresses(MEMBERS_MAX)] = ()
 
     def check(self) -> None:
         """Reject a node that is listed twice, and a master or an in-sync member that is not a member. Raises ProtocolError."""
@@ -77,6 +82,10 @@ class GroupMembership(Structure):
         if len(self.incarnations) > len(self.members):
             raise ProtocolError(
                 f"GroupMembership.incarnations: there are {len(self.incarnations)} for {len(self.members)} members"
+            )
+        if len(self.sync_addresses) > len(self.members):
+            raise ProtocolError(
+                f"GroupMembership.sync_addresses: there are {len(self.sync_addresses)} for {len(self.members)} members"
             )
         self._check_names("members", self.members)
         self._check_names("in_sync", self.in_sync)

@@ -21,6 +21,7 @@ UUID_BYTES = 16
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII)
 _INCARNATION = re.compile(r"(?:[0-9a-f]{16})?", re.ASCII)
+_ADDRESS = re.compile(rf"[^,]{{0,{NAME_CHARS_MAX}}}")
 _NO_UUID = bytes(UUID_BYTES)
 
 
@@ -173,13 +174,16 @@ class MapNote(MapName):
 # --- data folders ---------------------------------------------------------------------------------------------------
 
 
-class MapIncarnations(MapKind):
-    """The incarnations of up to `most` data folders, separated by commas: 16 hexadecimal digits each, "" where it is not known."""
+class _MapList(MapKind):
+    """Up to `most` texts of a fixed form, separated by commas; "" where one is not known."""
+
+    pattern: re.Pattern[str]
+    form: str
 
     def __init__(self, most: int) -> None:
         super().__init__(missing=())
         self.most = most
-        self.legal = f"up to {most} times 16 hexadecimal digits in lower case or nothing, separated by commas"
+        self.legal = f"up to {most} times {self.form} or nothing, separated by commas"
         self.label = f"text ({self.legal})"
 
     def parse(self, key: str, text: str) -> Any:
@@ -191,9 +195,23 @@ class MapIncarnations(MapKind):
     def _checked(
         self, values: tuple[str, ...], error: type[ProtocolError | LocalProtocolError], what: str
     ) -> tuple[str, ...]:
-        if len(values) > self.most or not all(_INCARNATION.fullmatch(one) for one in values):
+        if len(values) > self.most or not all(self.pattern.fullmatch(one) for one in values):
             raise error(f"{what}; must be {self.legal}")
         return values
+
+
+class MapIncarnations(_MapList):
+    """The incarnations of data folders."""
+
+    pattern = _INCARNATION
+    form = "16 hexadecimal digits in lower case"
+
+
+class MapAddresses(_MapList):
+    """Addresses."""
+
+    pattern = _ADDRESS
+    form = f"at most {NAME_CHARS_MAX} characters without a comma"
 
 
 class _MapPattern(MapKind):

@@ -1,6 +1,7 @@
-"""Commands between a slave and its master (217 to 220), on the connection that the slave opens to the master's sync port.
+"""Commands between a slave and its master (217 to 220), on the connection that the slave opens to the master's sync port, and
+between any two members (226), on one that either opens to the sync port of the other.
 
-AUTHENTICATE comes first, with the purpose of `qmq_node.replication.slave_claim`. FOLLOW and READ_COPY are requests of the slave.
+AUTHENTICATE comes first, with a purpose of `qmq_node.replication.slave_claim`. FOLLOW and READ_COPY are requests of the slave.
 Their bodies are maps of strings, as those of all own commands, so that fields can
 be added. COMMITS and CONFIRM are one-way requests, of the master and of the slave. There is one for each commit, so their fields
 have fixed places. Both sides agree on more of them with entries of FOLLOW: with `requests_time` and `states_time`, on those of
@@ -58,7 +59,11 @@ COPY_REMOVED = "copy.removed"
 COPY_NO_FILE = "copy.no_file"
 """The state does not count a file with this name."""
 COPY_BEYOND = "copy.beyond"
-"""The state counts fewer bytes of the file."""
+"""The state counts fewer bytes of the file. Of a range: the node does not know that all of it was acknowledged."""
+COPY_DAMAGED = "copy.damaged"
+"""The range is damaged at this node, too, or the disk can't read it."""
+LOG_FILE = "log"
+"""Names the log in a READ_RANGE."""
 
 Buffer = bytes | bytearray | memoryview
 
@@ -304,4 +309,59 @@ class ReadCopyResponse(Structure):
         if len(self.data) > self.total_bytes:
             raise ProtocolError(
                 f"ReadCopyResponse.total_bytes: {self.total_bytes}, with {len(self.data)} bytes of data"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRangeRequest(Structure):
+    """A member requests a range that is damaged on its own disk from another member, a master or a slave.
+
+    `epoch` and `promotion_id` are as in FOLLOW. `file` is "log", or names a file as READ_COPY does. `since` is 0 for the log, else
+    the log offset of the first record of the hour that the file belongs to: names are used again.
+
+    Of the log, the range begins behind a commit with CRC `crc` that ends at `begin`; the CRC is 0 at the beginning of the log, and
+    where the log of the sender begins. The answer has no commit that begins at or behind `end`. Of a file, `begin` and `end` are
+    bytes, and `crc` is 0. A refusal has one of the codes `copy.forbidden`, `copy.busy`, `copy.removed`, `copy.no_file`,
+    `copy.beyond`, `copy.damaged`.
+    """
+
+    broker_group: Annotated[str, MapName()]
+    node_id: Annotated[str, MapName()]
+    epoch: MapCount
+    promotion_id: Annotated[str, MapUuid()]
+    file: Annotated[str, MapName()]
+    since: MapCount
+    begin: MapCount
+    end: MapCount
+    crc: MapCrc = 0
+
+    def check(self) -> None:
+        """Reject an empty range. Raises ProtocolError."""
+        if self.begin >= self.end:
+            raise ProtocolError(f"ReadRangeRequest.end: {self.end} is not above its begin {self.begin}")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRangeResponse(Structure):
+    """Bytes of a range, checked by the member that sends them, from `begin` on; at least one.
+
+    Of the log they are whole commits of the segment at `segment_base`, which has `segment_bytes`, as many as READ_COPY_BYTES_MAX
+    bytes hold or a single larger one. `begin` is above that of the request if the rest of the segment before is unused. Of a file
+    both are 0, and there are at most READ_COPY_BYTES_MAX bytes.
+    """
+
+    begin: MapCount
+    segment_base: MapCount
+    segment_bytes: MapCount
+    data: Annotated[bytes | memoryview, Rest("bytes of data", COMMITS_BYTES_MAX)]
+
+    def check(self) -> None:
+        """Reject an answer without data, and data outside of its segment. Raises ProtocolError."""
+        end = self.begin + len(self.data)
+        if not self.data:
+            raise ProtocolError("ReadRangeResponse.data: there is none")
+        if self.segment_bytes and not self.segment_base <= self.begin < end <= self.segment_base + self.segment_bytes:
+            raise ProtocolError(
+                f"ReadRangeResponse.begin: {len(self.data)} bytes at {self.begin} are not in the segment of"
+                f" {self.segment_bytes} bytes at {self.segment_base}"
             )

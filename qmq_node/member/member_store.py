@@ -1,14 +1,16 @@
 """class MemberStore: what a kind of node does with its log and its store so that other members can have them, too."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from prometheus_client.core import Metric
 
 from qmq_node.log.checkpoint import CheckpointStore
+from qmq_node.log.recovery import Damage
 from qmq_node.log.replay import Replay
 from qmq_node.node.storage import NodeStore, Storage
 from qmq_node.process.counters import MetricFamilies
+from qmq_node.repair.ranges import RepairableFiles
 from qmq_node.replication.group_time import GroupTime
 from qmq_node.replication.state_files import StateFiles
 
@@ -53,6 +55,22 @@ class MemberStore(NodeStore, Protocol):
 
     async def retain_as_slave(self, storage: Storage, master_begin: int) -> None:
         """Remove what the master's retention has removed: it keeps its log from `master_begin` on. Called once a second."""
+
+    @property
+    def hour_ranges(self) -> RepairableFiles | None:
+        """The hour files, as other members repair them and this one its own; None: this kind of node has none."""
+
+    def watch_repairs(self, is_soon: Callable[[], bool]) -> None:
+        """Have readers ask whether damage that they find is about to be repaired. Called when the store is open."""
+
+    def unreadable_places(self) -> Iterable[tuple[int, int]]:
+        """Return log offset and size, in bytes, of what readers could not read from the disk."""
+
+    def log_damaged(self, damage: Damage) -> None:
+        """Damage of the log was found: add it to what is known, and withhold what it holds."""
+
+    async def log_repaired(self, begin: int, end: int) -> None:
+        """Log offsets [begin, end) were repaired: serve again what was withheld because of them."""
 
     async def prepare_to_lead(self) -> None:
         """Bring what a slave does not keep in its store up to date, now that the whole log is applied."""

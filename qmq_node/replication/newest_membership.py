@@ -23,7 +23,7 @@ class NewestMembership:
     value: GroupMembership | None = field(default=None, init=False)
     _log_limiter: LogLimiter = field(default_factory=LogLimiter, init=False)
     changed: asyncio.Event = field(default_factory=asyncio.Event, init=False)
-    """Set when there is a newer membership, or another address of its master. What acts on it clears it."""
+    """Set when there is a newer membership, or another address of a member. What acts on it clears it."""
 
     def learned(self, membership: GroupMembership) -> None:
         """A metaserver sent this membership."""
@@ -52,8 +52,9 @@ class NewestMembership:
 
 
 def _is_newer(membership: GroupMembership, known: GroupMembership) -> bool:
-    """Whether a membership replaces the known one: it is a later version, or states an address of the master that was not known."""
+    """Whether a membership replaces the known one: it is a later version, or states an address that was not known."""
     place, known_place = (membership.epoch, membership.in_sync_version), (known.epoch, known.in_sync_version)
     if place != known_place:
         return place > known_place
-    return membership.master_sync_address not in ("", known.master_sync_address)
+    known_addresses = {"", known.master_sync_address, *known.sync_addresses}
+    return not {membership.master_sync_address, *membership.sync_addresses} <= known_addresses

@@ -108,11 +108,11 @@ class InSyncSet:
         if known.is_late:
             known.slow.failed(now)
             known.is_late = False
-        elif state is FollowState.FOLLOWING and known.progress.waited_seconds(now) > FAST_SECONDS:
+        elif state.is_following and known.progress.waited_seconds(now) > FAST_SECONDS:
             known.slow.renew(now)
         known.progress.reach(end, now)
         if end >= known.round_end:
-            is_near = state is FollowState.FOLLOWING and now - known.round_begun <= NEAR_SECONDS
+            is_near = state.is_following and now - known.round_begun <= NEAR_SECONDS
             known.near_since = (known.near_since or now) if is_near else None
             known.round_end, known.round_begun = self._master.value.synced_end, now
 
@@ -186,7 +186,8 @@ class InSyncSet:
     def _is_fit(self, slave: _Slave) -> bool:
         """Whether a slave may be in the in-sync set once it has caught up."""
         return (
-            slave.state is FollowState.FOLLOWING
+            slave.state is not None
+            and slave.state.is_following
             and not slave.slow.remaining(self._clock.monotonic())
             and not self._removal_reason(slave)
         )
@@ -230,7 +231,7 @@ class InSyncSet:
     def _is_lost(self, slave: _Slave) -> bool:
         """Whether it may be the connection that keeps a slave from confirming. One that has never connected may not run."""
         is_gone = slave.gone_since is not None and slave.was_here
-        return is_gone or (slave.state is FollowState.FOLLOWING and self._is_late(slave))
+        return is_gone or (slave.state is not None and slave.state.is_following and self._is_late(slave))
 
     def _is_late(self, slave: _Slave) -> bool:
         return slave.progress.waited_seconds(self._clock.monotonic()) >= PROGRESS_SECONDS

@@ -66,13 +66,14 @@ class Membership:
         joining = tuple(member for place, member in enumerate(sent.members) if sent.joining >> place & 1)
         return convert(cls, sent, version=sent.in_sync_version, joining=joining, copies=1, known_place=(0, 0))
 
-    def sent(self, master_sync_address: str) -> GroupMembership:
-        """Return the membership to send to nodes; "" if the master's sync address is not known."""
+    def sent(self, master_sync_address: str, sync_addresses: tuple[str, ...] = ()) -> GroupMembership:
+        """Return the membership to send to nodes; "" for sync addresses that are not known."""
         joining = sum(1 << place for place, member in enumerate(self.members) if member in self.joining)
         return convert(
             GroupMembership,
             self,
             master_sync_address=master_sync_address,
+            sync_addresses=sync_addresses if any(sync_addresses) else (),
             in_sync_version=self.version,
             joining=joining,
         )

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
@@ -28,6 +28,8 @@ class CopySteps:
     _thread: CopyThread
     _on_ended: Callable[[], None]
     """Called when the copy is complete: what is synced may be confirmed, or the log has to be opened (`is_log_copied`)."""
+    _read_elsewhere: Callable[[WantedBytes], Awaitable[bytes]]
+    """Reads what is damaged at the master from another member, whole; nothing if none has it."""
     on_change: Callable[[], None] = field(default_factory=lambda: lambda: None, init=False)
     """Called when the slave begins or ends to copy."""
     _is_ending: bool = field(default=False, init=False)
@@ -52,11 +54,15 @@ class CopySteps:
         Raises QmqError: another session continues.
         """
         copy = self._copy
-        steps, data = copy.copy_files(), b""
+        steps = copy.copy_files()
+        data: bytes | None = None
         try:
             while (wanted := await self._in_thread(partial(_advance, steps, data))) is not None:
                 copy.read(wanted.done_bytes, wanted.total_bytes)
-                data = await read_file(caller, identity, copy.state_offset, wanted)
+                if wanted.is_damaged:
+                    data = await self._read_elsewhere(wanted)
+                else:
+                    data = await read_file(caller, identity, copy.state_offset, wanted)
                 on_read(len(data))
         except StateRemoved:
             copy.state_removed()
@@ -115,9 +121,9 @@ class CopySteps:
         self._on_ended()
 
 
-def _advance(steps: Generator[WantedBytes, bytes, None], data: bytes) -> WantedBytes | None:
-    """Return what comes next after what was wanted before is here; None: all is complete."""
+def _advance(steps: Generator[WantedBytes, bytes, None], data: bytes | None) -> WantedBytes | None:
+    """Return what comes next after what was wanted before is here, None at first; None: all is complete."""
     try:
-        return steps.send(data) if data else next(steps)
+        return next(steps) if data is None else steps.send(data)
     except StopIteration:
         return None

@@ -67,6 +67,8 @@ from qmq.protocol.replication import (
     FollowResponse,
     ReadCopyRequest,
     ReadCopyResponse,
+    ReadRangeRequest,
+    ReadRangeResponse,
 )
 from qmq.protocol.structures import Nested, Structure, fields_of
 
@@ -81,6 +83,7 @@ DELAY = "delay node"
 META = "metaserver"
 MASTER = "master"
 SLAVE = "slave"
+MEMBER = "member of the broker group"
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +195,9 @@ COMMANDS: dict[Command, CommandInfo] = {
     ),
     Command.READ_COPY: CommandInfo(
         ReadCopyRequest, ReadCopyResponse, SLAVE, (MASTER,), FIRST, "Read the master's state, to copy it"
+    ),
+    Command.READ_RANGE: CommandInfo(
+        ReadRangeRequest, ReadRangeResponse, MEMBER, (MEMBER,), FIRST, "Read what is damaged on the own disk from another member"
     ),
     Command.CHANGE_IN_SYNC: CommandInfo(
         ChangeInSyncRequest, MembershipResponse, MASTER, (META,), FIRST, "Add a member to the in-sync set, or remove it"
