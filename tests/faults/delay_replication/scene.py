@@ -3,7 +3,8 @@
 import asyncio
 import json
 
-from tests.faults.replication.scene import IS_FULL, NODE_FLAGS, SEGMENT, groups_of, in_sync
+from qmq.node_admin import NodeAdmin
+from tests.faults.replication.scene import IS_FULL, NODE_FLAGS, SEGMENT, becomes, groups_of, in_sync
 from tests.support.servers.system import System
 
 GROUP = "d1"
@@ -19,6 +20,8 @@ FLAGS = {"broker_flags": NODE_FLAGS, "delay_flags": DELAY_FLAGS}
 FAILED_SECONDS = 10.0
 """Limit of lateness after a kill."""
 RETURN_SECONDS = 30.0
+ANSWER_SECONDS = 20.0
+"""Of an operator's request."""
 
 
 async def start(system: System, near: int = NEAR) -> None:
@@ -44,3 +47,11 @@ def store_near(system: System, count: int) -> None:
 def others_of(system: System, node: str) -> list[str]:
     """Return the other members of a node's group."""
     return [other for other in system.members(node.rpartition("-")[0]) if other != node]
+
+
+async def switch_over(system: System, master: str) -> str:
+    """Have a slave lead the delay group, as an operator requests; return the new master."""
+    _, port = system.ports[master.removesuffix("-a")]
+    answer = await NodeAdmin(f"127.0.0.1:{port}", timeout_seconds=ANSWER_SECONDS).switch_over()
+    await becomes(system, "master", answer["to"])
+    return str(answer["to"])
