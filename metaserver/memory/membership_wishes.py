@@ -199,7 +199,8 @@ def joining(group: BrokerGroup, node_id: str, master_incarnation: str) -> Member
     def checked(membership: Membership) -> Membership:
         changed = change.applied_to(membership)
         if not _has_place(membership, node_id):
-            # An operator has lowered the number of copies, which this metaserver reads later than it learns the version of the group.
+            # An operator has lowered the number of copies, which this metaserver reads later than it learns the version
+            # of the group.
             raise ChangeRejected(
                 f"broker group {group.name} has {len(membership.members)} of {membership.copies} copies", is_stale=True
             )

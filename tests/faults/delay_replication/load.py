@@ -1,4 +1,5 @@
-"""Load on delay groups: delayed sends at a constant rate, changes of some, and a consumer whose deliveries are checked one by one."""
+"""Load on delay groups: delayed sends at a constant rate, changes of some, and a consumer whose deliveries are checked
+one by one."""
 
 import asyncio
 import random
@@ -20,7 +21,8 @@ from tests.support.servers.system import System
 from tests.support.waiting import ASK_SECONDS, eventually_async
 
 DUE_IN_MS = range(2_000, 6_000)
-"""From a send to its due time. Messages fall due at the rate of the sends, also for some seconds in which none is accepted."""
+"""From a send to its due time. Messages fall due at the rate of the sends, also for some seconds in which none is
+accepted."""
 CHANGES_PER_SECOND = 20
 CHANGED_BEFORE_MS = 1_000
 """A message is changed so long before its due time, or longer."""
@@ -36,11 +38,12 @@ def now_ms() -> int:
 
 
 class DelayLoad:
-    """A producer of a constant number of delayed messages a second, one that cancels and reschedules some, and a consumer of them.
-    Use it as `async with`.
+    """A producer of a constant number of delayed messages a second, one that cancels and reschedules some, and a
+    consumer of them. Use it as `async with`.
 
-    Leaving the block without an exception waits until everything that was accepted and not cancelled is received, and until nothing is
-    under way, else raises PromiseBroken. So does a message that arrives before its due time or after a confirmed cancel.
+    Leaving the block without an exception waits until everything that was accepted and not cancelled is received, and
+    until nothing is under way, else raises PromiseBroken. So does a message that arrives before its due time or after a
+    confirmed cancel.
 
     Args:
         subject: of the messages; no other load may have used it.
@@ -134,7 +137,8 @@ class DelayLoad:
         await eventually_async(has_come)
 
     def latest(self, since_ms: int) -> float:
-        """Return how late the latest message since a time was received, in seconds after it was due and its send confirmed."""
+        """Return how late the latest message since a time was received, in seconds after it was due and its send
+        confirmed."""
         return max(self._late_ms[bisect_left(self._arrived_ms, since_ms) :], default=0) / 1000
 
     def check_repeats(self, failovers: int) -> int:

@@ -25,7 +25,8 @@ ANSWER_SECONDS = 20.0
 
 
 async def start(system: System, near: int = NEAR) -> None:
-    """Start a system whose groups accept sends with one member in sync, wait until all members are, and store `near` messages."""
+    """Start a system whose groups accept sends with one member in sync, wait until all members are, and store `near`
+    messages."""
     await asyncio.to_thread(system.start)
     for group in groups_of(system):
         await in_sync(system, group)
@@ -38,7 +39,18 @@ def store_near(system: System, count: int) -> None:
     """Store so many messages that are due in NEAR_MINUTES."""
     due_from, due_to = (f"{minutes}m" for minutes in NEAR_MINUTES)
     done = system.qmq(
-        "bench", "delay", "near", "--count", str(count), "--due-from", due_from, "--due-to", due_to, "--batch", "500", "--json"
+        "bench",
+        "delay",
+        "near",
+        "--count",
+        str(count),
+        "--due-from",
+        due_from,
+        "--due-to",
+        due_to,
+        "--batch",
+        "500",
+        "--json",
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["messages"] == count

@@ -83,7 +83,9 @@ async def test_a_killed_master_of_a_broker_group_delays_its_messages_no_longer_t
             figures.add("failover of the broker group", failover, FAILED_SECONDS)
             await load.flows(PER_SECOND)
             await load.delivered(now_ms() - 1_000)
-            figures.add("latest message, beyond the failover", max(0.0, load.latest(killed_ms) - failover), BEYOND_SECONDS)
+            figures.add(
+                "latest message, beyond the failover", max(0.0, load.latest(killed_ms) - failover), BEYOND_SECONDS
+            )
             process_of(system, old).start(wait=False)
     figures.report()
     with judging():

@@ -1,6 +1,6 @@
-"""SIGSTOP of the master of a delay group for 12 s under load: what it stored is delivered by another one, and not early by both."""
+"""SIGSTOP of the master of a delay group for 12 s under load: what it stored is delivered by another one, and not early
+by both."""
 
-import asyncio
 import time
 from collections.abc import Callable
 

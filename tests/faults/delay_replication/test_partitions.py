@@ -1,6 +1,6 @@
-"""The master of a delay group loses the packets of metaserver and slaves, or they lose its packets, in network namespaces."""
+"""The master of a delay group loses the packets of metaserver and slaves, or they lose its packets, in network
+namespaces."""
 
-import asyncio
 import time
 from pathlib import Path
 
@@ -32,9 +32,7 @@ NAMES = {"d1-a": "d1", "d1-b": "d1-b", "d1-c": "d1-c"}
 
 @repeated
 @in_whole_fault_runs
-@pytest.mark.parametrize(
-    ("copies", "direction"), [(3, "both"), (2, "both"), (3, "to"), (3, "from")]
-)
+@pytest.mark.parametrize(("copies", "direction"), [(3, "both"), (2, "both"), (3, "to"), (3, "from")])
 async def test_a_delay_master_that_is_cut_off_from_metaserver_and_slaves_is_replaced(
     tmp_path: Path, copies: int, direction: str
 ) -> None:

@@ -1,4 +1,5 @@
-"""Planned changes of a delay group under load: SIGTERM of each node, switch-overs, and members removed, replaced and added.
+"""Planned changes of a delay group under load: SIGTERM of each node, switch-overs, and members removed, replaced and
+added.
 
 Nothing is repeated and no send fails.
 """

@@ -122,15 +122,13 @@ class System:
         groups: broker groups, g1 and so on.
         delays: delay groups, d1 and so on.
         metas: metaservers over one database.
-        copies, delay_copies: members of each broker and delay group: g1 is node g1-a, the others are in `other_members`.
-        console: the web process, with a Redis of the system's own unless `redis_url` is given.
-        collectors, workers, beats: processes of these kinds, for a system with a console.
-        people: who may sign in, beside FIRST_ADMIN; each has `credentials`: a session and a token.
-        broker_flags: of every broker.
-        delay_flags: of every delay node.
-        broker_module, delay_module: the program of every broker and delay node.
-        settings: environment variables of the console's processes.
-        database_url: of metaserver and console; "" for a SQLite file in the folder.
+        copies, delay_copies: members of each broker and delay group: g1 is node g1-a, the others are in
+            `other_members`. console: the web process, with a Redis of the system's own unless `redis_url` is given.
+            collectors, workers, beats: processes of these kinds, for a system with a console. people: who may sign in,
+            beside FIRST_ADMIN; each has `credentials`: a session and a token. broker_flags: of every broker.
+            delay_flags: of every delay node. broker_module, delay_module: the program of every broker and delay node.
+            settings: environment variables of the console's processes. database_url: of metaserver and console; "" for
+            a SQLite file in the folder.
     """
 
     def __init__(
@@ -447,7 +445,8 @@ class System:
         self.call_service("broker_groups.accept_log_loss", f"{group}-a", log_end=0)
 
     def call_service(self, name: str, *arguments: Any, **named: Any) -> None:
-        """Call a function of `metaserver.services`, "MODULE.FUNCTION", over the system's database, as an operator who gives a reason."""
+        """Call a function of `metaserver.services`, "MODULE.FUNCTION", over the system's database, as an operator who
+        gives a reason."""
         values = (json.dumps(arguments), json.dumps(named))
         command = [sys.executable, "-c", _CALL_SERVICE, str(self.folder / "meta"), name, *values]
         subprocess.run(command, cwd=PROJECT, check=True, timeout=COMMAND_SECONDS)
