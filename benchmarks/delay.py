@@ -90,9 +90,10 @@ class Lateness:
     def row(self) -> str:
         """A row of the table."""
         count = self.rate * self.seconds
+        p50, p99, p999 = (percentile(self.late, share) for share in (0.5, 0.99, 0.999))
         return (
-            f"| {self.rate:,}/s for {self.seconds} s | {len(self.late):,} of {count:,} | {self.early}"
-            f" | {percentile(self.late, 0.5):.1f} | {percentile(self.late, 0.99):.1f} | {percentile(self.late, 0.999):.1f} | {self.late[-1] * 1000:.0f} |"
+            f"| {self.rate:,}/s for {self.seconds} s | {len(self.late):,} of {count:,} | {self.early} | {p50:.1f}"
+            f" | {p99:.1f} | {p999:.1f} | {self.late[-1] * 1000:.0f} |"
         )
 
 

@@ -26,7 +26,6 @@ from benchmarks.compare import DELAY, Case, Version, start_in_order
 from benchmarks.delay import OVERDUE, Lateness, drain, lateness
 from benchmarks.slaves import RATES_HEAD, Rates, above, finish, full_load, in_turns, medians, on_new_groups, ratio
 from qmq.cli.bench import percentile
-from qmq_node.admin.shared_page import SHARED_SECONDS
 from tests.support.servers.processes import PROJECT
 from tests.support.servers.system import System
 
@@ -47,13 +46,13 @@ SLAVE_MAX = 1.0
 """Processor time of a slave, of that of an only member."""
 BEHIND_MAX_SECONDS = 2.0
 LATENESS_RATE, LATENESS_P99_MAX_MS = 2_000, 25.0
-LOOK_SECONDS = SHARED_SECONDS
-"""Between two looks at a slave: its page is the same for so long."""
+LOOK_SECONDS = 1.0
+"""Between two looks at the nodes. Pages are made anew: they are shared for less than that."""
 SETTLE_SECONDS = 8.0
 
 
 class Behind:
-    """How far what a slave has applied is behind what is committed."""
+    """How far what a slave has applied is behind what its master has committed."""
 
     def __init__(self) -> None:
         self._committed: list[tuple[float, int]] = []
@@ -62,7 +61,7 @@ class Behind:
         """The longest so far, and at most the time between two looks more than that."""
 
     def saw(self, now: float, high_watermark: int, applied_end: int) -> None:
-        """Add what a slave reports at a time."""
+        """Add what the master and the slave report at a time."""
         self._committed.append((now, high_watermark))
         applied = [at for at, end in self._committed if end <= applied_end]
         since = applied[-1] if applied else self._committed[0][0]
@@ -76,8 +75,9 @@ class Behind:
 
         def watch() -> None:
             while not ended.wait(LOOK_SECONDS):
-                report = system.admin(slave, "/stats")["replication"]
-                self.saw(time.monotonic(), report["high_watermark"], report["applied_end"])
+                now = time.monotonic()
+                committed, applied = (system.admin(name, "/stats")["replication"] for name in (DELAY, slave))
+                self.saw(now, committed["high_watermark"], applied["applied_end"])
 
         thread = threading.Thread(target=watch)
         thread.start()
