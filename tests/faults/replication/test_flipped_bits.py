@@ -34,7 +34,7 @@ PAGES_PART = 0.1
 MESSAGES = 300_000
 CHECKPOINT_SECONDS = 2
 FLAGS = (
-    *("--scrub-days", "0.0002", "--scrub-bytes-per-second", str(256 << 20)),
+    *("--scrub-days", "0.001", "--scrub-bytes-per-second", str(256 << 20)),
     *("--segment-bytes", str(8 << 20), "--checkpoint-seconds", str(CHECKPOINT_SECONDS), "--checkpoint-bytes", str(8 << 20)),
 )  # fmt: skip
 REPAIRED_SECONDS = 120.0
@@ -70,14 +70,14 @@ class Place:
 
 
 def stored_files(folder: Path, log_end: int) -> list[tuple[Path, int]]:
-    """Return the files of a member's folder that only its disk has, and how many bytes of each count."""
+    """Return the files of a member's folder that only its disk has, and how many bytes of each are in use."""
     segments = segments_of(folder / "log")
     ends = [begin for begin, _ in segments[1:]] + [log_end]
     files = [(path, end - begin) for (begin, path), end in zip(segments, ends, strict=True)]
-    hours = [path for name in ("schedule", "dispatch") for path in sorted((folder / name).glob("*"))]
-    return [(path, size) for path, size in files if size > 0] + [
-        (path, path.stat().st_size) for path in hours if path.stat().st_size
-    ]
+    files += [(path, path.stat().st_size) for name in ("schedule", "dispatch") for path in (folder / name).glob("*")]
+    # A segment ends with zeros if the next commit did not fit.
+    used = [(path, len(path.read_bytes()[: max(0, size)].rstrip(b"\0"))) for path, size in sorted(files)]
+    return [(path, size) for path, size in used if size]
 
 
 def damage(folder: Path, log_end: int, rng: random.Random) -> list[Place]:
