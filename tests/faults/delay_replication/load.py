@@ -16,17 +16,18 @@ from qmq.errors import QmqError, SendFailed
 from qmq.protocol.delayed import DelayedChange, Outcome
 from qmq.protocol.values import moment
 from tests.faults.replication.load import BATCH, LIMITS, TICK_SECONDS, Received, Sends
+from tests.faults.replication.scene import IS_FULL
 from tests.support.promises import PromiseBroken
 from tests.support.servers.system import System
 from tests.support.waiting import ASK_SECONDS, eventually_async
 
-DUE_IN_MS = range(2_000, 6_000)
+DUE_IN_MS = range(2_000, 6_000) if IS_FULL else range(1_500, 3_000)
 """From a send to its due time. Messages fall due at the rate of the sends, also for some seconds in which none is
 accepted."""
 CHANGES_PER_SECOND = 20
 CHANGED_BEFORE_MS = 1_000
 """A message is changed so long before its due time, or longer."""
-LATER_MS = range(1_000, 3_000)
+LATER_MS = range(200, 1_000)
 """By how much a message is rescheduled."""
 FLOW = 100
 ON_THE_WAY = FRAMES_IN_FLIGHT * 500

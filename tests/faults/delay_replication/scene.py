@@ -30,7 +30,8 @@ async def start(system: System, near: int = NEAR) -> None:
     await asyncio.to_thread(system.start)
     for group in groups_of(system):
         await in_sync(system, group)
-        await asyncio.to_thread(system.call_service, "members.set_copies", group, {"in_sync_min": 1})
+        if len(system.members(group)) > 1:
+            await asyncio.to_thread(system.call_service, "members.set_copies", group, {"in_sync_min": 1})
     if near:
         await asyncio.to_thread(store_near, system, near)
 

@@ -66,6 +66,7 @@ async def test_a_killed_master_of_a_delay_group_is_replaced_and_returns(
 
 
 @repeated
+@in_whole_fault_runs
 async def test_a_killed_master_of_a_broker_group_delays_its_messages_no_longer_than_its_failover(
     new_system: Callable[..., System],
 ) -> None:

@@ -75,6 +75,7 @@ async def test_all_nodes_of_a_delay_group_are_restarted_one_after_the_other(new_
 
 
 @repeated
+@in_whole_fault_runs
 async def test_a_switch_over_of_a_delay_group_repeats_nothing(new_system: Callable[..., System]) -> None:
     system, figures = new_system(groups=1, delays=1, delay_copies=2, **FLAGS), Figures("switch-over of a delay group")
     await start(system)
