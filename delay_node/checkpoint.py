@@ -13,7 +13,7 @@ from delay_node.store import DelayStore, Subjects
 from qmq.errors import LogError
 from qmq_node.commits.checkpointing import CheckpointDraft
 from qmq_node.log.append_file import AppendFile
-from qmq_node.log.checkpoint import Checkpoint, CheckpointStore, as_number, as_text, decode_checkpoint
+from qmq_node.log.checkpoint import Checkpoint, CheckpointStore, as_number, as_text
 from qmq_node.log.replay import LogMemory
 
 CHECKPOINT_NAME = "delay"
@@ -141,25 +141,15 @@ def restore_state(store: DelayStore, checkpoint: Checkpoint) -> LogMemory:
     return state.memory
 
 
-def save_copied(files: CheckpointStore, data: bytes) -> tuple[int, int]:
-    """Save the checkpoint of another member as the one of this node. What that member has lost is not lost here.
-
-    Returns the log offset where it stands, and the one up to which it may hold records.
-
-    Raises:
-        LogError: it can't be read.
-        OSError: nothing is lost, try again.
-    """
-    found = decode_checkpoint(data)
-    if not isinstance(found, Checkpoint):
-        raise LogError(f"the checkpoint of the master: {found}", code="log.damaged")
-    state, offset = decode_state(found), found.log_position.offset
+def state_of_copy(checkpoint: Checkpoint) -> tuple[list[bytes], int]:
+    """Return the state of another member's checkpoint as this node saves it, and the log offset up to which it may hold records.
+    What that member has lost is not lost here. Raises LogError."""
+    state = decode_state(checkpoint)
     # Those of format 1 are of a commit's end.
-    records_end = state.memory.records_end or offset
+    records_end = state.memory.records_end or checkpoint.log_position.offset
     head = {**state.head, "format": CHECKPOINT_FORMAT, "records_end": records_end}
     rows = b"".join(row._replace(lost=0).encode() for row in state.hours)
-    files.save([json.dumps(head).encode(), b"\n", rows], found.log_position, found.synced_to)
-    return offset, records_end
+    return [json.dumps(head).encode(), b"\n", rows], records_end
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 from prometheus_client.core import Metric
 
-from delay_node.checkpoint import CHECKPOINT_NAME, DelayCheckpoints, save_copied
+from delay_node.checkpoint import CHECKPOINT_NAME, DelayCheckpoints, state_of_copy
 from delay_node.group_clock import GroupClock
 from delay_node.options import DelayOptions
 from delay_node.recovery import clear_store, open_store
@@ -14,7 +14,7 @@ from delay_node.store import DelayStore
 from delay_node.trusted_clock import TrustedClock
 from qmq.net.open_files import FileBudget
 from qmq_node.commits.checkpointing import CheckpointWriter
-from qmq_node.log.checkpoint import CheckpointStore
+from qmq_node.log.checkpoint import CheckpointStore, save_copied
 from qmq_node.log.handles import HandleCache
 from qmq_node.log.log import SegmentedLog
 from qmq_node.log.replay import MemberOpening, RecoveryReport, Replay
@@ -89,7 +89,7 @@ class DelayData:
         clear_store(self._machine.disk, self._options.data_dir)
 
     def save_copied_state(self, data: bytes) -> tuple[int, int]:
-        return save_copied(self.checkpoint_store, data)
+        return save_copied(self.checkpoint_store, data, state_of_copy)
 
     async def prepare_to_lead(self) -> None:
         """Nothing is missing: near hours are loaded while the node serves already."""

@@ -11,6 +11,7 @@ runs all of them on both servers.
 import functools
 import gc
 import os
+import signal
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
@@ -77,8 +78,11 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_finish() -> None:
-    """Give tests the usual umask: importing console.asgi, as a web server does, restricts it."""
+    """Give tests the usual umask, since importing console.asgi, as a web server does, restricts it; and SIGINT its usual meaning: a
+    shell ignores it for jobs in its background, and so would all programs of the tests."""
     os.umask(0o022)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)

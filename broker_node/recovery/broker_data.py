@@ -8,7 +8,7 @@ from prometheus_client.core import Metric
 
 from broker_node.options import BrokerOptions
 from broker_node.recovery.checkpoint import CHECKPOINT_NAME, BrokerCheckpoints
-from broker_node.recovery.checkpoint_reading import save_copied
+from broker_node.recovery.checkpoint_reading import state_of_copy
 from broker_node.recovery.open_store import clear_store, open_store, renew_leases
 from broker_node.retention.retention_clock import Gap, GapFile, RetentionClock
 from broker_node.retention.subject_retention import HistoryRetention
@@ -17,7 +17,7 @@ from broker_node.storage.subject_changes import SubjectChanges
 from broker_node.storage.subject_table import StoreLimits, StorePaths
 from qmq.net.open_files import FileBudget
 from qmq_node.commits.checkpointing import CheckpointWriter
-from qmq_node.log.checkpoint import CheckpointStore
+from qmq_node.log.checkpoint import CheckpointStore, save_copied
 from qmq_node.log.handles import HandleCache
 from qmq_node.log.log import SegmentedLog
 from qmq_node.log.replay import MemberOpening, RecoveryReport, Replay
@@ -103,7 +103,7 @@ class BrokerData:
         clear_store(self._machine.disk, self._paths)
 
     def save_copied_state(self, data: bytes) -> tuple[int, int]:
-        return save_copied(self.checkpoint_store, data)
+        return save_copied(self.checkpoint_store, data, state_of_copy)
 
     async def prepare_to_lead(self) -> None:
         self.store.continue_times()

@@ -1,4 +1,4 @@
-"""Fills an empty store from a checkpoint, or saves another member's checkpoint as the one of this node.
+"""Fills an empty store from a checkpoint, or makes another member's checkpoint the one of this node.
 
 The format is in `broker_node.recovery.checkpoint`.
 """
@@ -14,7 +14,7 @@ from broker_node.recovery.known_state import KnownState
 from broker_node.storage.store import MessageStore
 from broker_node.storage.subject import restore_groups
 from qmq.errors import LogError
-from qmq_node.log.checkpoint import Checkpoint, CheckpointStore, as_number, as_text, decode_checkpoint
+from qmq_node.log.checkpoint import Checkpoint, as_number, as_text
 from qmq_node.log.index import DenseIndex
 from qmq_node.log.replay import LogMemory
 from qmq_node.log.tails_file import TailsPosition, TailsWrong
@@ -102,26 +102,16 @@ def restore_state(store: MessageStore, state: bytes) -> LogMemory:
         raise DerivedStateWrong(f"the checkpoint's state can't be read: {error}") from error
 
 
-def save_copied(files: CheckpointStore, data: bytes) -> tuple[int, int]:
-    """Save the checkpoint of another member as the one of this node, which has to make the derived files from the log.
-
-    Returns the log offset where it stands, and the one up to which it may hold records.
-
-    Raises:
-        LogError: it can't be read.
-        OSError: nothing is lost, try again.
-    """
-    found = decode_checkpoint(data)
-    if not isinstance(found, Checkpoint):
-        raise DerivedStateWrong(f"the checkpoint of the master: {found}")
-    head_bytes, _, rest = found.state.partition(b"\n")
+def state_of_copy(checkpoint: Checkpoint) -> tuple[list[bytes], int]:
+    """Return the state of another member's checkpoint as this node saves it, so that its derived files are made from the log, and
+    the log offset up to which it may hold records. Raises DerivedStateWrong."""
+    head_bytes, _, rest = checkpoint.state.partition(b"\n")
     try:
         head = json.loads(head_bytes)
         records_end = as_number(head["records_end"])
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise DerivedStateWrong(f"the checkpoint of the master can't be read: {error}") from error
-    files.save([json.dumps({**head, "is_copied": True}).encode() + b"\n", rest], found.log_position, found.synced_to)
-    return found.log_position.offset, records_end
+    return [json.dumps({**head, "is_copied": True}).encode() + b"\n", rest], records_end
 
 
 def restore_known(store: MessageStore, state: bytes, offset: int) -> KnownState | None:

@@ -120,7 +120,8 @@ def of_members(groups: Iterable[Members], role_changes: Mapping[str, int]) -> It
         yield Reading(Kind.COPIES, group.name, float(max(0, group.membership.copies - in_sync)))
         yield Reading(Kind.BELOW_MINIMUM, group.name, float(max(0, group.membership.in_sync_min_in_force - in_sync)))
         if len(group.membership.members) > 1:
-            yield Reading(Kind.NO_CANDIDATE, group.name, 1.0 if members.candidate_problem else 0.0)
+            is_blocked = bool(members.candidate_problem or members.hand_over_problem)
+            yield Reading(Kind.NO_CANDIDATE, group.name, float(is_blocked))
         yield Reading(Kind.ROLE_CHANGES, group.name, float(role_changes.get(group.name, 0)))
         for member in members.nodes:
             if member.report is not None:

@@ -36,7 +36,8 @@ class Kind(StrEnum):
     BELOW_MINIMUM = "below_minimum"
     """How many in-sync members a broker group lacks to its minimum: above 0 sends are rejected."""
     NO_CANDIDATE = "no_candidate"
-    """1 while no member of a broker group could replace its master, else 0; of groups with several members."""
+    """1 while no member of a broker group could replace its master, or did although another node is to replace it, else 0; of
+    groups with several members."""
     ROLE_CHANGES = "role_changes"
     """How often a broker group got another master within ROLE_CHANGES_SECONDS."""
     REPLICATION = "replication"

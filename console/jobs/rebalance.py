@@ -232,8 +232,9 @@ async def _look_at(
 async def _make_ready(place: Place, route: Route, known: list[str], places: dict[str, Place]) -> None:
     """Give every consumer group a position on a joining broker group, at its end: nothing is written there yet.
 
-    The groups are those the database knows and those that the subject's other nodes know. Those that exist stay where
-    they are. Broadcast consumers have a position each, which their first pull makes.
+    A retry subject that a returned broker group still has is read from its beginning, as by a first pull. The groups are
+    those the database knows and those that the subject's other nodes know. Those that exist stay where they are. Broadcast
+    consumers have a position each, which their first pull makes.
     """
     groups = set(known)
     for name in route.broker_groups:
@@ -246,8 +247,8 @@ async def _make_ready(place: Place, route: Route, known: list[str], places: dict
     await caller.connect()
     try:
         for group in sorted(groups):
-            for subject in (route.subject, retry_subject(route.subject, group)):
-                request = EnsureGroupRequest(subject, group, "latest", 0, only_if_new=True, broadcast=False)
+            for subject, start in ((route.subject, "latest"), (retry_subject(route.subject, group), "earliest")):
+                request = EnsureGroupRequest(subject, group, start, 0, only_if_new=True, broadcast=False)
                 frame = await caller.call(Command.ENSURE_GROUP, request.encode(), timeout_s=limits.NODE_SECONDS)
                 if frame.code != ResponseCode.SUCCESS:
                     raise QmqError(f"{place.name} answered {frame.code} when group {group} of {subject} was made")

@@ -102,6 +102,10 @@ class Child:
             f" {self._last_output()}"
         )
 
+    async def serves(self) -> bool:
+        """Whether it answers that it serves; of a group's members, only the master does."""
+        return await _answers(self.program.ready_url)
+
     def _last_output(self) -> str:
         return f"(last output: {' | '.join(self._last_lines)})" if self._last_lines else ""
 

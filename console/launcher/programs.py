@@ -91,7 +91,8 @@ class Program:
     stop_stage: int = _CLIENTS
     """Stages stop one after the other, the programs of a stage at the same time: a process ends well while what it uses runs."""
     broker_group: str = ""
-    """Members of a group stop one after the other, so that a master switches over to a slave that still runs."""
+    """Members of a group stop one after the other, the master last: a slave that has left costs nothing, while a switch-over would
+    begin an epoch and wait for the new master, which then stops as well."""
 
     @property
     def is_service(self) -> bool:

@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from console.launcher.child import Child, GaveUp
@@ -166,17 +166,19 @@ def main(data_dir: str, port_base: int | None, copies: int, stored_copies: Mappi
 
 
 async def stop_in_stages(children: Sequence[Child]) -> None:
-    """Stop processes by the stages of their programs, the last started of a group first."""
+    """Stop processes by the stages of their programs, and members of a group one after the other."""
     for stage in sorted({child.program.stop_stage for child in children}):
         chains: dict[str, list[Child]] = {}
-        for child in reversed(children):
+        for child in children:
             if child.program.stop_stage == stage:
                 chains.setdefault(child.program.broker_group or child.program.name, []).append(child)
         await asyncio.gather(*map(_stop_one_by_one, chains.values()))
 
 
-async def _stop_one_by_one(children: Iterable[Child]) -> None:
-    for child in children:
+async def _stop_one_by_one(members: Sequence[Child]) -> None:
+    """Stop the members of a group, slaves first."""
+    serving = await asyncio.gather(*(child.serves() for child in members)) if len(members) > 1 else [True]
+    for _, child in sorted(zip(serving, members, strict=True), key=lambda member: member[0]):
         await child.stop()
 
 

@@ -132,6 +132,13 @@ class Members:
         return sorted(able, key=rank)
 
     @property
+    def hand_over_problem(self) -> Reason:
+        """Why the master, which another node is to replace, could not switch over to a member yet; "" if it need not, or did."""
+        leading = self.leading
+        limitations = leading.report.limitations if leading is not None and leading.report is not None else ()
+        return next((one for one in limitations if one.code == Code.HANDS_OVER_LATER), Reason())
+
+    @property
     def candidate_problem(self) -> Reason:
         """Why no member could replace the master; "" if one could."""
         if self.is_restored:
@@ -228,6 +235,8 @@ def _problem(
     membership: Membership, node_id: str, node: Node | None, report: StoredReport | None, *, is_live: bool
 ) -> Reason:
     if node_id not in membership.members:
+        if node_id == membership.replacement and is_live and report is not None and report.log_end > 0:
+            return Reason.of(Code.SPARE_WITH_DATA, node=node_id, group=membership.broker_group)
         return Reason.of(Code.NOT_MEMBER)
     if node is None or not is_live:
         return Reason.of(Code.NO_HEARTBEATS)

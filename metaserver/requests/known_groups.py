@@ -1,7 +1,7 @@
 """class KnownGroupsPages: answers brokers that may have lost consumer groups with those of their subjects."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 
 from metaserver.memory.directory import Directory
@@ -12,6 +12,10 @@ from qmq.protocol.frames import Frame
 from qmq.supervisor import Supervisor
 from qmq_node.server.connection import Connection
 
+PAGES_MAX = 16
+"""Pages that are being read, queued ones included; a further request is refused as busy. The database is read in one thread, so
+more of them would make brokers wait for longer than they do, and hold up what is to be stored."""
+
 
 @dataclass(eq=False, repr=False)
 class KnownGroupsPages:
@@ -20,18 +24,25 @@ class KnownGroupsPages:
     _directory: Directory
     _write_behind: WriteBehind
     _supervisor: Supervisor
+    _under_way: int = field(default=0, init=False)
 
     def answer(self, connection: Connection, frame: Frame, request: KnownGroupsRequest) -> None:
-        """Answer a KNOWN_GROUPS of a node that has registered on the connection."""
+        """Answer a KNOWN_GROUPS of a node that has registered on the connection. Refused ones are repeated by the node."""
+        if self._under_way >= PAGES_MAX:
+            busy = KnownGroupsResponse(request.broker_group, problem=f"busy: it reads {PAGES_MAX} pages, the maximum")
+            connection.reply(frame, ResponseCode.SUCCESS, busy.encode())
+            return
 
         async def answer() -> None:
             response = await self._page(request)
             connection.reply(frame, ResponseCode.SUCCESS, response.encode())
 
         def ended(done: "asyncio.Task[None]") -> None:
+            self._under_way -= 1
             if not done.cancelled() and done.exception() is not None:
                 connection.reply(frame, ResponseCode.BROKER_ERROR)
 
+        self._under_way += 1
         self._supervisor.background("known_groups_page", answer()).add_done_callback(ended)
 
     async def _page(self, request: KnownGroupsRequest) -> KnownGroupsResponse:

@@ -188,6 +188,9 @@ def show(arguments: argparse.Namespace) -> int:
         say(f"no member could replace the master: {group['candidate_problem']}")
     heading = ["node", "role", "in sync", "epoch", "log end", "lag", "rack", "can't be promoted because"]
     table(heading, map(_member_row, group["member_states"]))
+    for member in group["member_states"]:
+        for limitation in member["limitations"]:
+            say(f"node {member['node_id']}: {limitation['text']}")
     for change in group["role_history"][:HISTORY_SHOWN]:
         master = (change["after"] or {}).get("master")
         what = change["action"].removeprefix("broker_group.").replace("_", " ")

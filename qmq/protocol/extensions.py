@@ -169,7 +169,8 @@ class KnownGroupsRequest(Structure):
 class KnownGroupsResponse(Structure):
     """Subjects and names of consumer groups. More of them follow after `next`, unless it is 0.
 
-    `problem` is why the metaserver can't answer, such as a database that does not respond; "" if it can. It names no groups then.
+    `problem` is why the metaserver can't answer, such as a database that does not respond, or too many requests at a time; "" if it
+    can. It names no groups then, and the node tries again.
     """
 
     broker_group: Annotated[str, MapName()]

@@ -53,7 +53,7 @@ class Frame:
     flag: int
     request_code: int
     body: memoryview
-    buffer: bytearray
+    buffer: bytearray = field(repr=False)
     """What `body` is a view into, from `body_at` on: for readers that are faster on bytes than on views."""
     body_at: int
     unanswered_bytes: int = 0

@@ -62,6 +62,7 @@ class Code(StrEnum):
 
     DISK_FULL = "disk_full", "its disk is full"
     FOLDER_EMPTY = "folder_empty", "its data folder is empty"
+    HANDS_OVER_LATER = "hands_over_later", "another node is to replace it, but it can't switch over yet: {why}"
     DISK_STUCK = "disk_stuck", "its disk does not complete a write"
     LOG_DAMAGED = "log_damaged", "its log is damaged between offsets {begin} and {end}"
 

@@ -5,12 +5,13 @@ it and of the state · state.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from struct import Struct
 
 from qmq.checksum import crc32
+from qmq.errors import LogError
 from qmq_node.log.atomic_file import replace_file
 from qmq_node.log.disk import Disk, File
 from qmq_node.log.record import Position
@@ -121,6 +122,31 @@ def decode_checkpoint(data: bytes) -> Checkpoint | str:
     if len(state) != size or crc32(state, crc32(data[: _HEAD.size])) != _CRC.unpack_from(data, _HEAD.size)[0]:
         return "its CRC does not match"
     return Checkpoint(state, Position(offset, chain), synced_to)
+
+
+def save_copied(
+    files: CheckpointStore, data: bytes, own_state: Callable[[Checkpoint], tuple[Sequence[bytes], int]]
+) -> tuple[int, int]:
+    """Save the checkpoint of another member as the one of this node.
+
+    Args:
+        data: the content of its file.
+        own_state: returns the state that this node is to have, in parts, and the log offset up to which that may hold records.
+            Raises LogError if the state of the other member can't be read.
+
+    Returns:
+        The log offset where the checkpoint stands, and the one up to which it may hold records.
+
+    Raises:
+        LogError: it can't be read.
+        OSError: nothing is lost, try again.
+    """
+    found = decode_checkpoint(data)
+    if not isinstance(found, Checkpoint):
+        raise LogError(f"the checkpoint of the master: {found}", code="log.damaged")
+    state, records_end = own_state(found)
+    files.save(state, found.log_position, found.synced_to)
+    return found.log_position.offset, records_end
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from qmq_node.commits.applying import Applying
 from qmq_node.daemon.part import Part
 from qmq_node.log.log import SegmentedLog
 from qmq_node.log.replay import MemberOpening
+from qmq_node.member.hand_over import HAND_OVER_SECONDS, HandOver
 from qmq_node.member.member_store import MemberStore
 from qmq_node.member.membership_client import MembershipClient
 from qmq_node.member.role import Member
@@ -40,17 +41,11 @@ from qmq_node.node.node import Node
 from qmq_node.node.reports import log_report, state_reason
 from qmq_node.node.storage import JOB_SECONDS
 from qmq_node.replication.flush_check import flush_problem
+from qmq_node.replication.master.leading import Leading
 from qmq_node.replication.master.listener import SYNC_VARIABLE, SyncListener, warn_if_open
 from qmq_node.replication.newest_membership import NewestMembership
-from qmq_node.replication.rules.growing_pause import GrowingPause
-from qmq_node.replication.rules.members import leaving
 from qmq_node.replication.rules.roles import Copying, CopyPhase, ReplicaState
 from qmq_node.replication.switch_overs import SwitchOverRejected, SwitchOverUnknown
-
-HAND_OVER_SECONDS = 0.5
-"""How often a master checks whether another node is to replace it, and has everything."""
-HAND_OVER_PAUSE_SECONDS, HAND_OVER_PAUSE_SECONDS_MAX = 5.0, 300.0
-"""Pause after a switch-over to the replacement was rejected, as clients are held meanwhile: at first, and at most. It doubles."""
 
 _WITHOUT_CLIENTS = {
     ReplicaRole.WAITING: Reason.of(Code.WAITS_FOR_MASTER),
@@ -98,7 +93,9 @@ class Replication(Part):
             listen=node.machine.listen,
         )
         self._following_membership: asyncio.Task[None] | None = None
-        self._hand_over_pause = GrowingPause(HAND_OVER_PAUSE_SECONDS, HAND_OVER_PAUSE_SECONDS_MAX)
+        self._hand_over = HandOver(
+            node.node_id, self._led_with_clients, lambda: self.switch_over(""), node.clock, node.logger
+        )
         self.is_serving = False
         """Whether the node has begun to serve clients. From then on it applies each commit of its own."""
         self._reported: tuple[bool, tuple[str, ...]] = True, ()
@@ -170,7 +167,7 @@ class Replication(Part):
         else:
             await self._wait()
         self._following_membership = self._node.supervisor.critical("member", self.member.run())
-        self._node.supervisor.every(HAND_OVER_SECONDS, "hand_over", self._hand_over)
+        self._node.supervisor.every(HAND_OVER_SECONDS, "hand_over", self._hand_over.check)
 
     async def _wait(self) -> None:
         node, storage = self._node, self._storage
@@ -308,17 +305,8 @@ class Replication(Part):
             raise SwitchOverRejected(f"node {self._node.node_id} is not a master with slaves")
         return await self.shell.switch_overs.now(to)
 
-    async def _hand_over(self) -> None:
-        """Have a slave promoted if another node replaces this master, which then is removed."""
-        leading, now = self.member.leading, self._node.clock.monotonic()
-        if leading is None or not self.is_serving or self._hand_over_pause.remaining(now):
-            return
-        if leaving(leading.current_membership) == self._node.node_id:
-            try:
-                await self.switch_over("")
-            except (SwitchOverRejected, SwitchOverUnknown) as error:
-                self._hand_over_pause.failed(self._node.clock.monotonic())
-                self._node.logger.warning("this master, which is replaced, can't switch over yet: %s", error)
+    def _led_with_clients(self) -> Leading | None:
+        return self.member.leading if self.is_serving else None
 
     # --- reports and metaservers -----------------------------------------------------------------------------------
 
@@ -355,9 +343,13 @@ class Replication(Part):
             membership_version=state.version,
             membership_in_sync=state.in_sync,
             stuck_ms=round(self._storage.write_watch.stuck_seconds * 1000),
-            limitations=(Reason.of(Code.DISK_FULL),) if self._storage.space.is_disk_full else (),
+            limitations=self._limitations(),
             unreachable=leading.in_sync.unreachable if leading else (),
         )
+
+    def _limitations(self) -> tuple[Reason, ...]:
+        disk_full = Reason.of(Code.DISK_FULL) if self._storage.space.is_disk_full else NO_REASON
+        return tuple(filter(None, (disk_full, self._hand_over.problem)))
 
     def _problems(self) -> tuple[Reason, ...]:
         member, log = self.member, self._storage.log

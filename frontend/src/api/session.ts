@@ -47,9 +47,10 @@ async function send(
  * Ask one of them. Throws a `Problem` when no such answer came: the network, a limit (429), the database or Redis away
  * (503).
  */
-export async function allauth(method: string, path: string, body?: unknown): Promise<Answer> {
+export async function allauth(method: string, path: string, body?: unknown, signal?: AbortSignal): Promise<Answer> {
   const [response, answered] = await send(path, {
     method,
+    signal,
     // Sign out also if the page is closed at once.
     keepalive: method === "DELETE",
     headers: { "Content-Type": "application/json" },

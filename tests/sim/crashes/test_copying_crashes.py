@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from broker_node.recovery.checkpoint import CHECKPOINT_NAME
-from broker_node.recovery.checkpoint_reading import save_copied
+from broker_node.recovery.checkpoint_reading import state_of_copy
 from broker_node.recovery.open_store import clear_store, open_store
 from broker_node.storage.store import MessageStore
 from broker_node.storage.subject_table import StoreLimits, StorePaths
-from qmq_node.log.checkpoint import CheckpointStore
+from qmq_node.log.checkpoint import CheckpointStore, save_copied
 from qmq_node.log.disk import SystemDisk
 from qmq_node.log.handles import HandleCache
 from qmq_node.log.replay import MemberOpening
@@ -78,7 +78,9 @@ class Slave:
         if store.log.failed is not None:
             raise store.log.failed
         copied = self.replica.copied_log(store.log)
-        return store, SlaveCopy(self.replica, store.log, copied, clock, lambda data: save_copied(self._files, data))
+        return store, SlaveCopy(
+            self.replica, store.log, copied, clock, lambda data: save_copied(self._files, data, state_of_copy)
+        )
 
     @property
     def _files(self) -> CheckpointStore:

@@ -1,6 +1,8 @@
 """Rebalancing under load: broker groups are added and drained, with the real plan and the real questions to the nodes."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from broker_node.broker import Broker
@@ -8,9 +10,10 @@ from broker_node.options import BrokerOptions
 from console.jobs.rebalance import JOIN_SECONDS, Place, _look_at
 from console.placement.plan import Move, advance, plan
 from metaserver.choices import GroupKind, GroupState, OperatorState, Phase
+from qmq.protocol.names import retry_subject
 from tests.sim.faults.scenario import NETWORK_SECONDS, Scenario, running
 from tests.sim.world.cluster import SMALL
-from tests.support.drivers.in_process import connected
+from tests.support.drivers.in_process import connected, message
 
 SUBJECTS = [f"subject{number}" for number in range(3)]
 PLAN_SECONDS, STEP_SECONDS = 10.0, 2.0
@@ -122,19 +125,38 @@ async def test_two_groups_more_and_one_drained_lose_and_double_nothing_under_loa
         assert max(send.seconds for send in scenario.sends) < 1.0 + NETWORK_SECONDS
 
 
-async def test_a_drain_waits_for_a_group_that_has_no_position_there() -> None:
+@asynccontextmanager
+async def with_messages() -> AsyncIterator[tuple[Scenario, Broker, dict[str, Place]]]:
+    """Messages of subject "orders" are stored at a broker, and more are sent."""
     async with running(delays=0) as scenario:
-        database = scenario.cluster.database
         scenario.add_producer("p", "orders", every=0.1)
         await scenario.until(lambda: len(scenario.sends) > 20, 60, "messages are stored")
-        stored = database.stored
-        route = stored.routes["orders"]
+        broker, node = scenario.cluster.brokers["g1"].server, scenario.cluster.database.stored.nodes["g1-a"]
+        assert isinstance(broker, Broker)
+        yield scenario, broker, {"g1": Place("g1", node.address, node.admin_address)}
+
+
+async def test_retries_that_a_group_never_pulled_on_a_joining_broker_group_reach_it() -> None:
+    """Such a broker group was removed with the loss of its messages, returned, and was approved."""
+    async with with_messages() as (scenario, broker, places):
+        stored = scenario.cluster.database.stored
+        async with connected(broker) as client:
+            assert await client.send(message(1, retry_subject("orders", "billing"))) == {}
+        joining = replace(stored.routes["orders"], phases={"g1": Phase.JOINING})
+        assert (await _look_at(joining, ["billing", "shipping"], places, True)).ready == ("g1",)
+        orders, retries = (broker.store.subjects[name] for name in ("orders", retry_subject("orders", "billing")))
+        assert retries.groups["billing"].progress.next_sequence == retries.begin < retries.visible_end
+        assert orders.begin < orders.groups["billing"].progress.next_sequence, "what is there was not sent for it"
+        assert retry_subject("orders", "shipping") not in broker.store.subjects
+
+
+async def test_a_drain_waits_for_a_group_that_has_no_position_there() -> None:
+    async with with_messages() as (scenario, broker, places):
+        database = scenario.cluster.database
+        route = database.stored.routes["orders"]
         draining = replace(route, version=route.version + 1, phases={"g1": Phase.DRAINING})
         assert database.set_route(draining)
-        broker = scenario.cluster.brokers["g1"].server
-        assert isinstance(broker, Broker)
         await scenario.until(lambda: "orders" in broker.policy.subjects, 60, "the node has the change")
-        places = {"g1": Place("g1", stored.nodes["g1-a"].address, stored.nodes["g1-a"].admin_address)}
         subject = broker.store.subjects["orders"]
         await scenario.until(lambda: subject.visible_end == subject.next_sequence, 60, "all is synced")
         sight = await _look_at(draining, ["absent"], places, True)

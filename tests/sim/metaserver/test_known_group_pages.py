@@ -1,8 +1,13 @@
 """Consumer groups that a broker requests from a metaserver."""
 
+import asyncio
 from pathlib import Path
 
-from metaserver.domain import ClientSeen, Route
+import pytest
+
+from metaserver.domain import ClientSeen, Route, StoredConsumerGroup
+from metaserver.requests.known_groups import PAGES_MAX
+from metaserver.stored.write_behind import WriteBehind
 from qmq.protocol.codes import ClientType, Command, ResponseCode
 from qmq.protocol.extensions import KnownGroupsRequest, KnownGroupsResponse
 from tests.sim.metaserver.repositories import FaultyRepository
@@ -69,3 +74,23 @@ async def test_registrations_that_are_not_stored_yet_count(tmp_path: Path) -> No
         queued |= {consumer("orders", "new"): None, consumer("orders", "billing"): None, consumer("parts", "x"): None}
         answer = await requested(node, "g1", "g1-a")
         assert answer == KnownGroupsResponse("g1", groups=(("orders", "billing"), ("orders", "new")))
+
+
+async def test_pages_under_way_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository, responds = FaultyRepository(), asyncio.Event()
+
+    async def slow(*_: int) -> list[StoredConsumerGroup]:
+        await responds.wait()
+        return []
+
+    monkeypatch.setattr(WriteBehind, "consumer_groups", slow)
+    async with running(tmp_path, ManualClock(), repository) as metaserver, peer(metaserver) as node:
+        await node.register("g1", boot_id="a")
+        await eventually_async(lambda: "g1" in repository.groups)
+        requests = [asyncio.create_task(requested(node, "g1", "g1-a")) for _ in range(PAGES_MAX + 1)]
+        refused, admitted = await asyncio.wait(requests, return_when=asyncio.FIRST_COMPLETED)
+        busy = KnownGroupsResponse("g1", problem=f"busy: it reads {PAGES_MAX} pages, the maximum")
+        assert [task.result() for task in refused] == [busy]
+        responds.set()
+        assert await asyncio.gather(*admitted) == [KnownGroupsResponse("g1")] * PAGES_MAX
+        assert await requested(node, "g1", "g1-a") == KnownGroupsResponse("g1"), "what has ended does not count"

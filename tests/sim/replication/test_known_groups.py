@@ -9,6 +9,7 @@ import pytest
 
 from broker_node.known_groups import KnownGroups
 from metaserver.domain import ClientSeen
+from metaserver.requests import known_groups
 from metaserver.requests.known_groups import KnownGroupsPages
 from qmq import Consumer
 from qmq.errors import QmqError
@@ -323,6 +324,17 @@ async def test_without_the_database_it_accepts_nothing_and_says_why() -> None:
         await asyncio.sleep(5.0)
         assert refusal(group), "also after a restart"
         database.is_away = False
+        sent = await accepted(group, 20)
+        await assert_all_received(group, sent)
+
+
+async def test_a_metaserver_that_is_busy_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with only_member() as group:
+        await restarted_with(group)
+        with monkeypatch.context() as patch:
+            patch.setattr(known_groups, "PAGES_MAX", 0)
+            group.accept_log_loss("g1-a")
+            await eventually_async(lambda: "busy: it reads 0 pages, the maximum" in refusal(group), 60)
         sent = await accepted(group, 20)
         await assert_all_received(group, sent)
 

@@ -2,46 +2,24 @@
 lost or delivered again."""
 
 import asyncio
-import os
 from random import Random
 
 import pytest
 
-from qmq_node.replication.master import retention_holds
-from tests.sim.replication.copying import BYTES, SETTINGS, all_equal, assert_no_failures, make_copies_small
+from tests.sim.replication.copy_storms import SEEDS, CopyStorm, endured, make_copies_frequent
+from tests.sim.replication.copying import BYTES, SETTINGS, all_equal, assert_no_failures
 from tests.sim.replication.pair import Members, client_of, members, stored
-from tests.sim.replication.storms import Storm, settle
 from tests.sim.world.loop import running_loop
 from tests.support.drivers.in_process import Client, message
 
-SEEDS = 100 if os.environ.get("QMQ_SIM") == "full" else 6
-STEPS = 6
-AWAY_SECONDS = 6.0
-"""In this time the master sends more than it retains."""
 
-
-class LargeStorm(Storm):
+class LargeStorm(CopyStorm):
     """Sends so much that the master soon removes what an absent slave needs, and consumes."""
 
     def __init__(self, group: Members, rng: Random) -> None:
         super().__init__(group, rng)
         self.acked: set[str] = set()
         self.copies = 0
-
-    async def step(self) -> None:
-        """A slave is away for too long, and while it copies, something else happens."""
-        names = [
-            name
-            for name, host in self.group.hosts.items()
-            if host.server and name != self.group.membership.value.master
-        ]
-        if names and self.rng.random() < 0.6:
-            host = self.group.hosts[self.rng.choice(names)]
-            host.kill()
-            await asyncio.sleep(AWAY_SECONDS)
-            host.start()
-            await asyncio.sleep(self.rng.uniform(0, 0.5))
-        await super().step()
 
     async def _send(self, client: Client) -> None:
         filler = [message(number, "large", size=BYTES) for number in range(20)]
@@ -70,22 +48,14 @@ async def count_copies(storm: LargeStorm) -> None:
 @pytest.mark.parametrize("count", [2, 3])
 @pytest.mark.parametrize("seed", range(SEEDS))
 async def test_nothing_acknowledged_is_lost(seed: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    make_copies_small(monkeypatch)
-    monkeypatch.setattr(retention_holds, "HOLD_SECONDS", 1.0)
+    make_copies_frequent(monkeypatch)
     settings = {**SETTINGS, "copy_bytes_per_second": 4 << 20}
     async with members(running_loop(), count, in_sync_min=1, **settings) as group:
         storm = LargeStorm(group, Random(seed))
         await group.promote("g1-a")
         async with client_of(group.broker("g1-a")) as client:
             await client.begin()
-        producing = [asyncio.create_task(storm.produce()), asyncio.create_task(count_copies(storm))]
-        for _ in range(STEPS):
-            await storm.step()
-        await settle(group)
-        for task in producing:
-            task.cancel()
-        await asyncio.wait(producing)
-        await settle(group)
+        await endured(storm, count_copies(storm))
         await all_equal(group)
         assert_no_failures(group)
         async with client_of(group.broker(group.membership.value.master)) as client:

@@ -2,7 +2,6 @@
 acknowledged is lost or undone."""
 
 import asyncio
-import os
 from random import Random
 from typing import Any
 
@@ -12,24 +11,20 @@ from delay_node import files_copy
 from delay_node.delay_node import DelayNode
 from delay_node.records import HOUR_MS, RecordKind, State
 from qmq.protocol.delayed import DelayedTarget, ListDelayedRequest, Operation, Outcome
-from qmq_node.replication.master import retention_holds, state_reads
+from qmq_node.replication.master import state_reads
 from qmq_node.replication.rules.roles import CopyPhase
-from tests.sim.replication.copying import assert_no_failures, make_copies_small
+from tests.sim.replication.copy_storms import SEEDS, CopyStorm, endured, make_copies_frequent
+from tests.sim.replication.copying import assert_no_failures
 from tests.sim.replication.delay_copying import all_equal, delay_node
 from tests.sim.replication.pair import DELAY_NODES, Members, client_of, members
-from tests.sim.replication.storms import Storm, settle
 from tests.sim.world.loop import running_loop
 from tests.support.drivers.in_process import Client, delayed, now_ms
 
-SEEDS = 100 if os.environ.get("QMQ_SIM") == "full" else 6
-STEPS = 6
 HOURS = 8
-AWAY_SECONDS = 6.0
-"""In this time the master appends more than it retains."""
 FILLER_BYTES = 8_000
 
 
-class DelayStorm(Storm):
+class DelayStorm(CopyStorm):
     """Schedules so much that the master soon removes what an absent slave needs; cancels, and ends hours, which are used again."""
 
     def __init__(self, group: Members, rng: Random) -> None:
@@ -41,21 +36,6 @@ class DelayStorm(Storm):
         self.begin_ms = (now_ms() // HOUR_MS + 24) * HOUR_MS
         self.phases: set[CopyPhase] = set()
         self.ended = 0
-
-    async def step(self) -> None:
-        """A slave is away for too long, and while it copies, something else happens."""
-        names = [
-            name
-            for name, host in self.group.hosts.items()
-            if host.server and name != self.group.membership.value.master
-        ]
-        if names and self.rng.random() < 0.6:
-            host = self.group.hosts[self.rng.choice(names)]
-            host.kill()
-            await asyncio.sleep(AWAY_SECONDS)
-            host.start()
-            await asyncio.sleep(self.rng.uniform(0, 0.5))
-        await super().step()
 
     async def _send(self, client: Client) -> None:
         self._number += 1
@@ -134,8 +114,7 @@ async def pending(client: Client) -> set[str]:
 @pytest.mark.parametrize("count", [2, 3])
 @pytest.mark.parametrize("seed", range(SEEDS))
 async def test_nothing_acknowledged_is_lost(seed: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    make_copies_small(monkeypatch)
-    monkeypatch.setattr(retention_holds, "HOLD_SECONDS", 1.0)
+    make_copies_frequent(monkeypatch)
     monkeypatch.setattr(state_reads, "PIECE_BYTES", 16 << 10)
     monkeypatch.setattr(files_copy, "FILES_PER_SYNC", 3)
     monkeypatch.setattr(files_copy, "BYTES_PER_SYNC", 64 << 10)
@@ -143,14 +122,7 @@ async def test_nothing_acknowledged_is_lost(seed: int, count: int, monkeypatch: 
     async with members(running_loop(), count, in_sync_min=1, kind=DELAY_NODES, **settings) as group:
         storm = DelayStorm(group, Random(seed))
         await group.promote("g1-a")
-        tasks = [asyncio.create_task(storm.produce()), asyncio.create_task(storm.watch_phases())]
-        for _ in range(STEPS):
-            await storm.step()
-        await settle(group)
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
-        await settle(group)
+        await endured(storm, storm.watch_phases())
         await all_equal(group)
         assert_no_failures(group)
         async with client_of(group.node(group.membership.value.master)) as client:

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from broker_node.recovery.checkpoint import CHECKPOINT_NAME
-from broker_node.recovery.checkpoint_reading import DerivedStateWrong, save_copied
-from qmq.errors import ConnectionLost, ProtocolError
+from broker_node.recovery.checkpoint_reading import DerivedStateWrong, state_of_copy
+from qmq.errors import ConnectionLost, LogError, ProtocolError
 from qmq.net.caller import Caller
 from qmq.protocol.codes import ResponseCode
 from qmq.protocol.extensions import Refusal
@@ -22,7 +22,7 @@ from qmq.protocol.replication import (
     ReadCopyRequest,
     ReadCopyResponse,
 )
-from qmq_node.log.checkpoint import CheckpointStore
+from qmq_node.log.checkpoint import CheckpointStore, save_copied
 from qmq_node.log.record import Position
 from qmq_node.replication.slave import state_copy
 from qmq_node.replication.slave.follow_outcomes import FollowerIdentity
@@ -110,12 +110,12 @@ def test_a_state_that_is_damaged_is_not_saved() -> None:
     assert newest is not None
     data = newest.read(0, newest.size)
     for at in range(len(data)):
-        with pytest.raises(DerivedStateWrong, match="the checkpoint of the master"):
-            save_copied(files, data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
-        with pytest.raises(DerivedStateWrong, match="the checkpoint of the master"):
-            save_copied(files, data[:at])
+        with pytest.raises(LogError, match="the checkpoint of the master"):
+            save_copied(files, data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :], state_of_copy)
+        with pytest.raises(LogError, match="the checkpoint of the master"):
+            save_copied(files, data[:at], state_of_copy)
     assert files.load() is None
-    assert save_copied(files, data) == (700, 900)
+    assert save_copied(files, data, state_of_copy) == (700, 900)
     found = files.load()
     assert found is not None
     assert (found.log_position, found.synced_to) == (Position(700, 5), 600)
@@ -124,7 +124,7 @@ def test_a_state_that_is_damaged_is_not_saved() -> None:
     newest = source.open_newest()
     assert newest is not None
     with pytest.raises(DerivedStateWrong, match="can't be read: 'records_end'"):
-        save_copied(files, newest.read(0, newest.size))
+        save_copied(files, newest.read(0, newest.size), state_of_copy)
 
 
 NAME = "schedule/2026112913.data"

@@ -3,9 +3,10 @@
 import asyncio
 from dataclasses import replace
 
-from qmq.protocol.codes import ReplicaRole
+from qmq.protocol.codes import BrokerRequestType, ReplicaRole
+from qmq.protocol.extensions import NodeRegisterRequest
 from qmq.protocol.group_memberships import MembershipResult
-from qmq_node.member.replication import HAND_OVER_PAUSE_SECONDS
+from qmq_node.member.hand_over import PAUSE_SECONDS
 from qmq_node.member.role import Member
 from qmq_node.replication.rules.members import RemoveMember
 from qmq_node.replication.rules.membership import Resignation
@@ -27,6 +28,13 @@ def role(group: Members, name: str) -> ReplicaRole:
     """The role of a node."""
     member: Member = group.broker(name).replication.member
     return member.role
+
+
+def limitations(group: Members, name: str) -> tuple[str, ...]:
+    """Why others are preferred to a node, as it reports."""
+    broker = group.broker(name)
+    request: NodeRegisterRequest = broker.registration.request(BrokerRequestType.HEARTBEAT)
+    return request.limitations
 
 
 async def test_a_master_whose_last_slave_is_removed_continues_alone() -> None:
@@ -139,7 +147,31 @@ async def test_a_master_that_can_not_hand_over_tries_again_after_a_pause() -> No
         row = group.membership
         row.outcomes = [MembershipResult.REFUSED] * 2
         row.value = replace(row.value, replaced="g1-a", replacement="g1-b", version=row.value.version + 1)
-        began = running_loop().now
-        await eventually_async(lambda: group.is_master("g1-b"), 60)
+        began, reported = running_loop().now, set[str]()
+
+        def is_replaced() -> bool:
+            if group.is_master("g1-a"):
+                reported.update(limitations(group, "g1-a"))
+            return group.is_master("g1-b")
+
+        await eventually_async(is_replaced, 60)
         assert len(row.resignations) == 3
-        assert running_loop().now - began >= 3 * HAND_OVER_PAUSE_SECONDS
+        assert running_loop().now - began >= 3 * PAUSE_SECONDS
+        (why,) = reported
+        assert why.startswith("another node is to replace it, but it can't switch over yet: ")
+        await in_sync(group, "g1-a", "g1-b")
+        assert limitations(group, "g1-a") == limitations(group, "g1-b") == ()
+
+
+async def test_a_master_that_is_not_to_be_replaced_any_more_has_no_problem() -> None:
+    async with members(running_loop()) as group:
+        await group.promote("g1-a")
+        await in_sync(group, "g1-a", "g1-b")
+        row = group.membership
+        row.outcomes = [MembershipResult.REFUSED]
+        row.value = replace(row.value, replaced="g1-a", replacement="g1-b", version=row.value.version + 1)
+        await eventually_async(lambda: limitations(group, "g1-a"), 60)
+        row.value = replace(row.value, replaced="", replacement="", version=row.value.version + 1)
+        group.announce()
+        await eventually_async(lambda: not limitations(group, "g1-a"), 60)
+        assert group.is_master("g1-a")

@@ -4,13 +4,13 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
-from delay_node.checkpoint import CHECKPOINT_NAME, save_copied
+from delay_node.checkpoint import CHECKPOINT_NAME, state_of_copy
 from delay_node.hour import Hours
 from delay_node.recovery import clear_store, open_store
 from delay_node.state_files import DelayStateFiles
 from delay_node.store import DelayStore
 from qmq_node.commits.applying import Applying
-from qmq_node.log.checkpoint import CheckpointFile, CheckpointStore
+from qmq_node.log.checkpoint import CheckpointFile, CheckpointStore, save_copied
 from qmq_node.log.handles import HandleCache
 from qmq_node.log.replay import MemberOpening, RecoveryReport
 from qmq_node.replication.replica_state import ReplicaStateFile
@@ -145,7 +145,7 @@ class Slave:
                 assert (dict(store.hours), store.pending) == ({}, 0), "the state is not usable yet"
         log = store.log
         checkpoints = CheckpointStore(self.disk, f"{ROOT}/checkpoint", CHECKPOINT_NAME)
-        save = partial(save_copied, checkpoints)
+        save = partial(save_copied, checkpoints, own_state=state_of_copy)
         copy = SlaveCopy(self.replica, log, self.replica.copied_log(log), ManualClock(), save, files=files)
         copy.goal = self.master.store.log.written_end
         if copy.needs_state(self.epoch):

@@ -13,12 +13,12 @@ from delay_node.checkpoint import (
     HourRow,
     StateEncoder,
     decode_state,
-    save_copied,
+    state_of_copy,
 )
 from delay_node.schedule_log import hour_name
 from delay_node.store import Subjects
 from qmq.errors import LogError
-from qmq_node.log.checkpoint import CheckpointStore
+from qmq_node.log.checkpoint import CheckpointStore, save_copied
 from qmq_node.log.record import Position
 from tests.support.disks.memory_disk import MemoryDisk
 from tests.support.drivers.delay_driver import ROOT, DelayDriver
@@ -68,7 +68,7 @@ def test_a_checkpoint_of_the_version_before_can_be_copied() -> None:
     old.save([json.dumps(head).encode(), b"\n", row], Position(4_096, 7), 4_096)
     newest = old.open_newest()
     assert newest is not None
-    assert save_copied(new, newest.read(0, newest.size)) == (4_096, 4_096)
+    assert save_copied(new, newest.read(0, newest.size), state_of_copy) == (4_096, 4_096)
     copied = new.load()
     assert copied is not None
     state = decode_state(copied)
@@ -90,5 +90,5 @@ def test_a_checkpoint_that_is_damaged_is_not_copied(damage: str) -> None:
         data[-2] ^= 1
     own = CheckpointStore(disk, "own", CHECKPOINT_NAME)
     with pytest.raises(LogError, match="checkpoint"):
-        save_copied(own, bytes(data))
+        save_copied(own, bytes(data), state_of_copy)
     assert own.load() is None

@@ -11,7 +11,7 @@ from metaserver.memory.members import SILENT_MS, Members
 from metaserver.reports import StoredReport
 from qmq.protocol.codes import ReplicaRole
 from qmq.protocol.extensions import NodeRegisterRequest, SlaveEnd
-from qmq.protocol.reasons import Reason
+from qmq.protocol.reasons import Code, Reason
 from qmq_node.replication.rules.membership import Membership
 from tests.support.stored_groups import changed
 
@@ -111,6 +111,26 @@ def test_the_longest_log_is_promoted_and_then_the_preferred_member() -> None:
     assert [one.node_id for one in members(group, b=longer, c=newer).candidates()] == ["c", "b"]
     full = node("c", replace(REPORT, log_epoch=4, limitations=(Reason("its disk is full"),)))
     assert [one.node_id for one in members(group, b=longer, c=full).candidates()] == ["b", "c"], "whatever its log is"
+
+
+def test_why_a_master_that_is_to_be_replaced_still_leads() -> None:
+    group = changed(GROUP, replaced="a", replacement="b")
+    why = Reason.of(Code.HANDS_OVER_LATER, why="it lacks older commits")
+    assert members(group, a=node("a", replace(MASTER, limitations=(why,)))).hand_over_problem == why
+    for other in (MASTER, replace(MASTER, limitations=(Reason.of(Code.DISK_FULL),)), replace(MASTER, role="in_sync")):
+        assert members(group, a=node("a", other)).hand_over_problem == ""
+
+
+def test_what_is_to_be_done_so_that_the_other_node_of_a_replacement_becomes_a_member() -> None:
+    group = changed(GROUP, replaced="a", replacement="d")
+    with_data = node("d", replace(REPORT, role="spare"))
+    problem = problems(members(group, d=with_data))["d"]
+    assert "its data folder is not empty" in problem
+    assert "empty its data folder if it is to be one" in problem
+    empty = replace(REPORT, role="spare", log_end=0)
+    for spare in (node("d", empty), node("d", replace(empty, log_end=1), age_ms=SILENT_MS + 1)):
+        assert problems(members(group, d=spare))["d"] == "it is not a member"
+    assert problems(members(d=with_data))["d"] == "it is not a member", "nothing is to be done"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from qmq.errors import QmqError
 
 MEMBER = {
     "node_id": "g1-a", "role": "master", "in_sync": True, "epoch": "3", "log_end": "6000", "lag_bytes": 0, "rack": "r1",
-    "problem": "",
+    "problem": "", "limitations": [{"code": "disk_full", "values": {}, "text": "its disk is full"}],
 }  # fmt: skip
 SLAVE = {
     **MEMBER,
@@ -20,6 +20,7 @@ SLAVE = {
     "lag_bytes": None,
     "rack": "",
     "problem": "it is not in sync",
+    "limitations": [],
 }
 GROUP = {
     "name": "g1", "kind": "broker", "state": "read_write", "master": "g1-a", "epoch": "3", "in_sync": ["g1-a"],
@@ -93,6 +94,7 @@ def test_a_group_is_shown_with_members_and_history(fake: Console, capsys: pytest
         ["g1-a", "master", "yes", "3", "6000", "0", "r1"],
         ["g1-b", "offline", "no", "3", "6000", "-", "-", "it", "is", "not", "in", "sync"],
     ]
+    assert "\nnode g1-a: its disk is full\n" in out
     assert "2026-01-31T12:00:00Z  promote, master g1-a: g1-b is silent" in out
     assert run("show", "g/1", "--json") == 0
     assert json.loads(capsys.readouterr().out) == GROUP

@@ -39,8 +39,8 @@ export function factorsOf(listed: readonly Authenticator[]): Factors {
 export function factorsOptions() {
   return queryOptions({
     queryKey: factorsKey,
-    queryFn: async () => {
-      const { data } = await allauth("GET", "account/authenticators");
+    queryFn: async ({ signal }) => {
+      const { data } = await allauth("GET", "account/authenticators", undefined, signal);
       return factorsOf(Array.isArray(data) ? (data as Authenticator[]) : []);
     },
   });

@@ -34,6 +34,7 @@ from metaserver.reports import StoredReport
 from metaserver.services import audit, broker_groups
 from metaserver.services.subjects import create_subject
 from metaserver.services.teams import create_team
+from qmq.protocol.reasons import Code, Reason
 from qmq_node.replication.rules.membership import Membership
 from tests.served.api.alerts.receiver import ACTOR
 from tests.served.api.alerts.system_state import at, group, lagging, node, snapshot
@@ -285,14 +286,16 @@ def store_members(
     master: str = "master",
     slave: str = "in_sync",
     in_sync: tuple[str, ...] = ("a", "b"),
+    limitations: tuple[Reason, ...] = (),
 ) -> None:
-    """A group that should have three copies, and has two members with these roles."""
+    """A group that should have three copies, and has two members with these roles. The limitations are the master's."""
     row = Membership("g1", ("a", "b"), "a", in_sync, 3, 9, "00000000-0000-4000-8000-000000000003")
     group = domain.BrokerGroup(of, GroupState.READ_WRITE, replace(row, copies=3))
     BrokerGroup.objects.all().delete()
     broker_groups.save_group(group, actor=ACTOR, reason="test")
     for node_id, role in (("a", master), ("b", slave)):
-        report = StoredReport(role, 3, 3, 5000, 5000, 10, newest_place=(3, 9)).encoded()
+        limits = limitations if node_id == "a" else ()
+        report = StoredReport(role, 3, 3, 5000, 5000, 10, newest_place=(3, 9), limitations=limits).encoded()
         broker_groups.save_node(domain.Node(node_id, "g1", 0, "h:1", "", "1", 5000, log_epoch=3, report=report))
         Node.objects.filter(node_id=node_id).update(leased_at=at(0))
 
@@ -304,6 +307,7 @@ def store_members(
         ("copies", 1, {"in_sync": ("a",)}, "g1"),
         ("below_minimum", 0, {"in_sync": ("a",)}, "g1"),
         ("no_candidate", 0, {"slave": "copying"}, "g1"),
+        ("no_candidate", 0, {"limitations": (Reason.of(Code.HANDS_OVER_LATER, why="it is far behind"),)}, "g1"),
         ("replication", 0, {"slave": "failed"}, "b"),
     ],
 )

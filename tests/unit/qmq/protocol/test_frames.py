@@ -98,6 +98,11 @@ def test_a_large_frame_grows_its_buffer_to_its_size() -> None:
     assert len(frame.body) == len(body)
 
 
+def test_a_frame_is_shown_without_its_buffer() -> None:
+    (frame,) = feed(FrameReader(), encode_request(10, 1, bytes(1 << 20)))
+    assert len(repr(frame)) < 200
+
+
 def test_an_answer_echoes_version_opaque_and_code() -> None:
     (request,) = feed(FrameReader(), request_header(11, 5, 0, version=8))
     (answer,) = feed(FrameReader(), encode_response(request, 4, b"x"))
