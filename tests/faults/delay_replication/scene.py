@@ -2,14 +2,17 @@
 
 import asyncio
 import json
+import os
 
 from qmq.node_admin import NodeAdmin
 from tests.faults.replication.scene import IS_FULL, NODE_FLAGS, SEGMENT, becomes, groups_of, in_sync
 from tests.support.servers.system import System
 
 GROUP = "d1"
-NEAR = 1_000_000 if IS_FULL else 20_000
+NEAR = int(os.environ.get("QMQ_FAULTS_NEAR") or (1_000_000 if IS_FULL else 20_000))
 """Messages in the wheel that do not fall due meanwhile."""
+STORE_SECONDS = 600.0
+"""Limit of storing them."""
 LOAD_AHEAD_MINUTES, NEAR_MINUTES = 300, (200, 210)
 DELAY_FLAGS = (
     *("--load-ahead-minutes", str(LOAD_AHEAD_MINUTES), "--copy-bytes-per-second", str(64 << 20)),
@@ -39,20 +42,8 @@ async def start(system: System, near: int = NEAR) -> None:
 def store_near(system: System, count: int) -> None:
     """Store so many messages that are due in NEAR_MINUTES."""
     due_from, due_to = (f"{minutes}m" for minutes in NEAR_MINUTES)
-    done = system.qmq(
-        "bench",
-        "delay",
-        "near",
-        "--count",
-        str(count),
-        "--due-from",
-        due_from,
-        "--due-to",
-        due_to,
-        "--batch",
-        "500",
-        "--json",
-    )
+    flags = (f"--count={count}", f"--due-from={due_from}", f"--due-to={due_to}", "--batch=500", "--json")
+    done = system.qmq("bench", "delay", "near", *flags, timeout=STORE_SECONDS)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["messages"] == count
 
