@@ -18,6 +18,7 @@ from benchmarks.load import bench
 from benchmarks.population_report import process_usage
 from tests.support.servers.processes import PROJECT, Process
 from tests.support.servers.system import System
+from tests.support.waiting import ASK_SECONDS, eventually
 
 BROKER, DELAY = "g1", "d1"
 ROUNDS = 12
@@ -35,6 +36,11 @@ class Case:
     messages: int
     connections: int
     flags: tuple[str, ...] = ()
+
+    @property
+    def group(self) -> str:
+        """Of the nodes that it uses."""
+        return DELAY if self.kind == "delay" else BROKER
 
     @property
     def name(self) -> str:
@@ -63,28 +69,33 @@ CASES = {
     "delay-500": Case("delay", 128, 500, 300_000, 2, _NEAR),
     "delay-far-500": Case("delay", 128, 500, 300_000, 2, _FAR),
     "delay-30": Case("delay", 128, 30, 150_000, 2, _NEAR),
+    "delay-far-30": Case("delay", 128, 30, 150_000, 2, _FAR),
 }
 
 
 class Version:
-    """A metaserver, the members of a broker group and a delay node of one source tree."""
+    """A metaserver, a broker group and a delay group of one source tree, with so many members."""
 
-    def __init__(self, folder: Path, tree: Path, copies: int = 1) -> None:
+    def __init__(self, folder: Path, tree: Path, *, copies: int = 1, delay_copies: int = 1) -> None:
         folder.mkdir()
-        self.system = System(folder, groups=1, copies=copies)
+        self.system = System(folder, groups=1, copies=copies, delay_copies=delay_copies)
         self.system.add_delay(DELAY)
-        self.slaves = list(self.system.other_members.values())
-        self.processes = {"broker": self.system.brokers[BROKER], "delay": self.system.delays[DELAY]}
-        for process in (self.system.meta, *self.processes.values(), *self.slaves):
-            process.run_from(tree)
-            process.start()
+        start_in_order(self.system, tree)
         self._measured = 0
+
+    def master(self, case: Case) -> Process:
+        """The node that clients of a case use."""
+        return next(iter(self.system.members(case.group).values()))
+
+    def slaves(self, case: Case) -> list[Process]:
+        """The other members of its group."""
+        return list(self.system.members(case.group).values())[1:]
 
     def measure(self, case: Case) -> tuple[float, float]:
         """Messages per second, and processor microseconds of the node per message."""
         self._measured += 1
         subject = f"{case.kind}-{case.size}"
-        node: Process = self.processes["delay" if case.kind == "delay" else "broker"]
+        node = self.master(case)
         flags = ["--count", str(case.messages), "--size", str(case.size), "--batch", str(case.batch), *case.flags,
                  "--connections", str(case.connections)]  # fmt: skip
         if case.kind == "consume":
@@ -101,6 +112,36 @@ class Version:
     def fill(self, case: Case) -> None:
         """Store what a case of pulls reads."""
         bench(self.system, "produce", f"consume-{case.size}", "--count", str(case.messages), "--size", str(case.size))
+
+
+def start_in_order(system: System, tree: Path = PROJECT) -> None:
+    """Start a system without a console, and return when all slaves are in sync. The first member of each group is its
+    master: the first one that registers is."""
+    slaves = list(system.other_members.values())
+    for process in (system.meta, *system.brokers.values(), *system.delays.values()):
+        process.run_from(tree)
+        process.start()
+    groups = [group for group in (*system.brokers, *system.delays) if len(system.members(group)) > 1]
+    _wait_in_sync(system, dict.fromkeys(groups, 1))
+    for process in slaves:
+        process.run_from(tree)
+        process.start()
+    _wait_in_sync(system, {group: len(system.members(group)) for group in groups})
+
+
+def _wait_in_sync(system: System, members: dict[str, int]) -> None:
+    """Wait until groups have so many members in sync."""
+
+    def are_in_sync() -> bool:
+        return all(len(in_sync(system, group)) == count for group, count in members.items())
+
+    eventually(are_in_sync, what=f"members are in sync: {members}", every_s=ASK_SECONDS)
+
+
+def in_sync(system: System, group: str) -> list[str]:
+    """Return the in-sync members of a group that its first member leads; [] if it does not."""
+    role = system.admin(group, "/stats?subject=-")["replication"]
+    return list(role["in_sync"]) if role["role"] == "master" else []
 
 
 def compare(case: Case, before: Version, now: Version, rounds: int) -> str:

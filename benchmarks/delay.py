@@ -13,22 +13,26 @@ import random
 import shutil
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks import disk
+from benchmarks.compare import start_in_order
 from qmq.cli.bench import encode_batch, percentile
 from qmq.net.caller import Caller
 from qmq.protocol.codes import Command, ResponseCode
 from qmq.protocol.commands import AckRequest, PullRequest, PullResponse
 from qmq.protocol.extensions import EnsureGroupRequest
 from qmq.protocol.messages import decode_raws
-from tests.support.servers.processes import Process
+from tests.support.servers.processes import PROJECT, Process
 from tests.support.servers.system import System
 from tests.support.waiting import eventually
 
 MIB = 1 << 20
-WAIT_SECONDS = 120.0
+LOOK_SECONDS = 0.05
+OVERDUE = 200_000
+"""Messages that are overdue when brokers return."""
 
 
 def resident_mib(process: Process) -> float:
@@ -73,9 +77,29 @@ async def consume(
     await caller.close()
 
 
-async def lateness(system: System, rate: int, seconds: int, kept_ms: int = 6_000) -> str:
+@dataclass(frozen=True, slots=True)
+class Lateness:
+    """How late messages came."""
+
+    rate: int
+    seconds: int
+    late: list[float]
+    """Seconds from the due time to the consumer, in order, of all that were not early."""
+    early: int
+
+    def row(self) -> str:
+        """A row of the table."""
+        count = self.rate * self.seconds
+        p50, p99, p999 = (percentile(self.late, share) for share in (0.5, 0.99, 0.999))
+        return (
+            f"| {self.rate:,}/s for {self.seconds} s | {len(self.late):,} of {count:,} | {self.early} | {p50:.1f}"
+            f" | {p99:.1f} | {p999:.1f} | {self.late[-1] * 1000:.0f} |"
+        )
+
+
+async def lateness(system: System, rate: int, seconds: int, kept_ms: int = 6_000, *, subject: str = "") -> Lateness:
     """`rate` messages a second fall due for so long; from due to pulled by a consumer."""
-    subject = f"lateness-{rate}"
+    subject = subject or f"lateness-{rate}"
     for group in system.brokers:
         caller = Caller("127.0.0.1", system.ports[group][0])
         await caller.connect()
@@ -107,19 +131,30 @@ async def lateness(system: System, rate: int, seconds: int, kept_ms: int = 6_000
     stop.set()
     await asyncio.gather(*pullers)
     await caller.close()
-    seen.sort()
-    return (
-        f"| {rate:,}/s for {seconds} s | {len(seen):,} of {count:,} | {len(early)} | {percentile(seen, 0.5):.1f}"
-        f" | {percentile(seen, 0.99):.1f} | {percentile(seen, 0.999):.1f} | {seen[-1] * 1000:.0f} |"
-    )
+    return Lateness(rate, seconds, sorted(seen), len(early))
 
 
-def drain(folder: Path, count: int) -> str:
-    """All brokers down while messages fall due: how fast the backlog goes once they are back."""
-    system = System(folder, groups=2)
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """How fast overdue messages went."""
+
+    per_second: float
+    resident_mib: float
+    """Of the delay node, before."""
+
+
+def drain(folder: Path, count: int, *, copies: int = 1, tree: Path = PROJECT) -> Drained:
+    """All brokers down while messages fall due: how fast the backlog goes once they are back.
+
+    Args:
+        copies: members of the delay group.
+        tree: the source tree of the nodes.
+    """
+    folder.mkdir()
+    system = System(folder, groups=2, delay_copies=copies)
     node = system.add_delay("d1")
     try:
-        system.start()
+        start_in_order(system, tree)
         for _ in range(2):
             fill_for_drain(system, 1)  # the route is known before the brokers go
         eventually(lambda: pending(system)["pending"] == 0, what="the first messages are delivered")
@@ -129,14 +164,20 @@ def drain(folder: Path, count: int) -> str:
         eventually(lambda: pending(system)["overdue"] >= count, what="everything is overdue")
         memory = resident_mib(node)
         for broker in system.brokers.values():
-            broker.start()
-        before = eventually(lambda: (n := pending(system)["pending"]) < count and n, what="the backlog moves")
-        began = time.monotonic()
-        eventually(lambda: pending(system)["pending"] == 0, what="the backlog is gone")
+            broker.start(wait=False)
+        eventually(lambda: left(system) < count, what="the backlog moves", every_s=LOOK_SECONDS)
+        began, before = time.monotonic(), left(system)
+        eventually(lambda: left(system) == 0, what="the backlog is gone", every_s=LOOK_SECONDS)
         seconds = time.monotonic() - began
-        return f"| {count:,} overdue, two brokers back | {before / seconds:,.0f}/s | resident {memory:.0f} MiB before |"
+        return Drained(before / seconds, memory)
     finally:
-        system.stop()
+        system.close()
+        shutil.rmtree(folder)
+
+
+def left(system: System) -> int:
+    """Messages that are not delivered; unlike /stats, the page is made anew for each request."""
+    return sum(hour["pending"] for hour in system.admin("d1", "/calendar")["hours"])
 
 
 def fill_for_drain(system: System, count: int) -> None:
@@ -242,13 +283,17 @@ def main() -> None:
             try:
                 system.start()
                 for rate in (200, 2_000, 10_000):
-                    print(asyncio.run(lateness(system, rate, arguments.seconds, 8_000 + rate)), flush=True)
+                    print(asyncio.run(lateness(system, rate, arguments.seconds, 8_000 + rate)).row(), flush=True)
             finally:
                 system.stop()
         if arguments.only in (None, "drain"):
-            (folder / "drain").mkdir()
             print("\n| what | drained | |\n|---|---|---|")
-            print(drain(folder / "drain", 200_000), flush=True)
+            drained = drain(folder / "drain", OVERDUE)
+            print(
+                f"| {OVERDUE:,} overdue, two brokers back | {drained.per_second:,.0f}/s"
+                f" | resident {drained.resident_mib:.0f} MiB before |",
+                flush=True,
+            )
         if arguments.only in (None, "pending"):
             print(
                 "\n| due | pending | sends/s | p99 ms | in the wheel | bytes each, wheel and states | resident MiB"

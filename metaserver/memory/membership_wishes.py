@@ -195,7 +195,18 @@ def joining(group: BrokerGroup, node_id: str, master_incarnation: str) -> Member
         reason = Reason.of(Code.REPLACES, node=node_id, replaced=before.replaced)
     else:
         reason = Reason.of(Code.COPIES_MISSING, members=len(before.members), copies=before.copies)
-    return MembershipWish(change.applied_to, "add_member", reason)
+
+    def checked(membership: Membership) -> Membership:
+        changed = change.applied_to(membership)
+        if not _has_place(membership, node_id):
+            # An operator has lowered the number of copies, which this metaserver reads later than it learns the version
+            # of the group.
+            raise ChangeRejected(
+                f"broker group {group.name} has {len(membership.members)} of {membership.copies} copies", is_stale=True
+            )
+        return changed
+
+    return MembershipWish(checked, "add_member", reason)
 
 
 def spare_reason(group: BrokerGroup, request: NodeRegisterRequest) -> Reason:

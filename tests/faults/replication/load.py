@@ -81,8 +81,8 @@ class Received:
         self.newest_ms = 0
         """When the newest delivery arrived at the client, in milliseconds since the epoch."""
 
-    def add(self, broker_group: str, sequence: int, number: int, at_ms: int) -> None:
-        """Check and store one delivery."""
+    def add(self, broker_group: str, sequence: int, number: int, at_ms: int) -> bool:
+        """Check and store one delivery; whether it is the first one of this pull sequence."""
         known = self._by_sequence[broker_group]
         known.extend([-1] * (sequence + 1 - len(known)))
         if known[sequence] not in (-1, number):
@@ -91,11 +91,12 @@ class Received:
             )
         if self._is_acked and known[sequence] >= 0:
             raise PromiseBroken(f"{broker_group}: pull sequence {sequence} was acknowledged and is delivered again")
-        known[sequence] = number
+        is_first, known[sequence] = known[sequence] < 0, number
         self.counts.extend(bytes(max(0, number + 1 - len(self.counts))))
         self.counts[number] = min(255, self.counts[number] + 1)
         self.total += 1
         self.newest_ms = at_ms
+        return is_first
 
     def missing(self, sends: Sends) -> list[int]:
         """Return the messages that were acknowledged to their producer and not received."""

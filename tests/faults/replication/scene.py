@@ -47,18 +47,18 @@ async def start(system: System, turns: int = TURNS) -> None:
     await asyncio.to_thread(start_group, "g1")
     await store_stock(system.meta_url, (turns + 1) * 15 * STOCK_PER_SECOND)
     await asyncio.to_thread(system.start)
-    for group in system.brokers:
+    for group in groups_of(system):
         await in_sync(system, group)
 
 
 def set_minimum(system: System) -> None:
     """Let g1 accept sends with one member in sync."""
-    (meta,) = system.metas.values()
-    meta.kill()
-    system.execute(
-        "UPDATE metaserver_brokergroup SET in_sync_min = 1, in_sync_version = in_sync_version + 1 WHERE name = 'g1'"
-    )
-    meta.start()
+    system.call_service("members.set_copies", "g1", {"in_sync_min": 1})
+
+
+def groups_of(system: System) -> list[str]:
+    """Return the names of all broker and delay groups."""
+    return [*system.brokers, *system.delays]
 
 
 def report_of(system: System, node: str) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def master_of(system: System, group: str) -> str:
     """Return the node that serves a group with all of its members in sync; "" while there is none."""
     for node in system.members(group):
         found = report_of(system, node)
-        if found.get("role") == "master" and len(found.get("in_sync") or ()) == system.copies:
+        if found.get("role") == "master" and len(found.get("in_sync") or ()) == len(system.members(group)):
             return node
     return ""
 
@@ -109,17 +109,19 @@ async def becomes(system: System, role: str, *nodes: str) -> str:
 
 
 def process_of(system: System, node: str) -> Process:
-    """Return the process of a broker node."""
+    """Return the process of a node."""
     return system.members(node.rpartition("-")[0])[node]
 
 
 async def logs_are_equal(system: System) -> None:
     """Wait until the members of each group have the same log, byte by byte, with no clients left.
 
+    Only what all of them still have is compared: each removes old segments by itself.
+
     Raises:
         PromiseBroken: They end at the same offset and differ.
     """
-    for group in system.brokers:
+    for group in groups_of(system):
         await asyncio.to_thread(_logs_are_equal, system, group)
 
 
@@ -137,7 +139,12 @@ def _logs_are_equal(system: System, group: str) -> None:
     def digests() -> dict[str, str] | None:
         if (end := common_end()) is None:
             return None
-        found = {node: digest(system.folder / node.removesuffix("-a") / "log", end) for node in members}
+        folders = {node: system.folder / node.removesuffix("-a") / "log" for node in members}
+        begin = max(begin_of(folder) for folder in folders.values())
+        try:
+            found = {node: digest(folder, begin, end) for node, folder in folders.items()}
+        except FileNotFoundError:
+            return None  # a segment was removed meanwhile
         return found if common_end() == end else None
 
     found = eventually(digests, what=f"the logs of {group} end at the same offset", every_s=0.2)
@@ -145,14 +152,25 @@ def _logs_are_equal(system: System, group: str) -> None:
         raise PromiseBroken(f"the members of {group} have different logs: {found}")
 
 
-def digest(folder: Path, end: int) -> str:
-    """Return a digest of a log below an offset."""
+def segments_of(folder: Path) -> list[tuple[int, Path]]:
+    """Return the segments of a log with their first offsets, in order."""
+    return sorted((int(path.name), path) for path in folder.iterdir() if path.name.isdigit())
+
+
+def begin_of(folder: Path) -> int:
+    """Return the first offset of a log."""
+    return segments_of(folder)[0][0]
+
+
+def digest(folder: Path, begin: int, end: int) -> str:
+    """Return a digest of a log between two offsets. Raises FileNotFoundError if a segment is removed meanwhile."""
     hashed = hashlib.sha1()
-    segments = sorted((int(path.name), path) for path in folder.iterdir() if path.name.isdigit())
-    ends = [begin for begin, _ in segments[1:]] + [end]
-    for (begin, path), next_begin in zip(segments, ends, strict=True):
+    segments = segments_of(folder)
+    ends = [first for first, _ in segments[1:]] + [end]
+    for (first, path), next_first in zip(segments, ends, strict=True):
         with open(path, "rb") as file:
-            hashed.update(file.read(max(0, min(end, next_begin) - begin)))
+            file.seek(max(0, begin - first))
+            hashed.update(file.read(max(0, min(end, next_first) - max(begin, first))))
     return hashed.hexdigest()
 
 

@@ -75,14 +75,15 @@ from metaserver.options import MetaOptions
 set_up_django(MetaOptions(data_dir=sys.argv[1]))
 migrate()
 """
-_ACCEPT_LOG_LOSS = """
-import sys
+_CALL_SERVICE = """
+import importlib, json, sys
 from metaserver.__main__ import set_up_django
 from metaserver.options import MetaOptions
 set_up_django(MetaOptions(data_dir=sys.argv[1]))
-from metaserver.services.broker_groups import accept_log_loss
 from metaserver.services.changes import Actor
-accept_log_loss(sys.argv[2], log_end=0, actor=Actor("a test"), reason="its folder was emptied")
+module, _, name = sys.argv[2].rpartition(".")
+service = getattr(importlib.import_module(f"metaserver.services.{module}"), name)
+service(*json.loads(sys.argv[3]), **json.loads(sys.argv[4]), actor=Actor("a test"), reason="a test")
 """
 
 
@@ -121,14 +122,13 @@ class System:
         groups: broker groups, g1 and so on.
         delays: delay groups, d1 and so on.
         metas: metaservers over one database.
-        copies: members of each broker group: g1 is node g1-a, the others are in `other_members`.
-        console: the web process, with a Redis of the system's own unless `redis_url` is given.
-        collectors, workers, beats: processes of these kinds, for a system with a console.
-        people: who may sign in, beside FIRST_ADMIN; each has `credentials`: a session and a token.
-        broker_flags: of every broker.
-        broker_module: the program of every broker.
-        settings: environment variables of the console's processes.
-        database_url: of metaserver and console; "" for a SQLite file in the folder.
+        copies, delay_copies: members of each broker and delay group: g1 is node g1-a, the others are in
+            `other_members`. console: the web process, with a Redis of the system's own unless `redis_url` is given.
+            collectors, workers, beats: processes of these kinds, for a system with a console. people: who may sign in,
+            beside FIRST_ADMIN; each has `credentials`: a session and a token. broker_flags: of every broker.
+            delay_flags: of every delay node. broker_module, delay_module: the program of every broker and delay node.
+            settings: environment variables of the console's processes. database_url: of metaserver and console; "" for
+            a SQLite file in the folder.
     """
 
     def __init__(
@@ -139,23 +139,29 @@ class System:
         delays: int = 0,
         metas: int = 1,
         copies: int = 1,
+        delay_copies: int = 1,
         console: bool = False,
         collectors: int = 1,
         workers: int = 0,
         beats: int = 0,
         people: Sequence[Person] = (),
         broker_flags: Sequence[str] = BROKER_FLAGS,
+        delay_flags: Sequence[str] = (),
         broker_module: str = "broker_node",
+        delay_module: str = "delay_node",
         settings: dict[str, str] | None = None,
         redis_url: str = "",
         database_url: str = "",
     ) -> None:
         self.folder = folder
         self.copies = copies
+        self.delay_copies = delay_copies
         self.people = tuple(people)
         self.credentials: dict[str, dict[str, str]] = {}
         self.broker_flags = tuple(broker_flags)
+        self.delay_flags = tuple(delay_flags)
         self._broker_module = broker_module
+        self._delay_module = delay_module
         self.ports: dict[str, tuple[int, int]] = {}
         """Of each node: for clients, and of its admin pages."""
         self._reserved: list[int] = []
@@ -173,7 +179,7 @@ class System:
             self.metas[http_port] = self._metaserver(f"meta{number}", http_port, self._port(), shared)
         self.brokers: dict[str, Process] = {}
         self.other_members: dict[str, Process] = {}
-        """Further members of broker groups, by node ID."""
+        """Further members of broker and delay groups, by node ID."""
         self.delays: dict[str, Process] = {}
         for number in range(1, groups + 1):
             self.add_broker(f"g{number}")
@@ -234,7 +240,7 @@ class System:
             self.folder,
             f"http://{self.host_of(name)}:{http_port}/readyz",
             # Not as an option: older versions, with which this one is compared, do not know it.
-            {"QMQ_META_COPIES": str(self.copies), **database},
+            {"QMQ_META_COPIES": str(max(self.copies, self.delay_copies)), **database},
         )  # fmt: skip
 
     def host_of(self, name: str) -> str:
@@ -254,16 +260,22 @@ class System:
         """Add a broker group; it is not started."""
         size = () if "--segment-bytes" in self.broker_flags else ("--segment-bytes", str(64 << 20))
         flags = (*size, *self.broker_flags, *flags)
-        self.brokers[group] = self._node(self._broker_module, group, flags)
-        for letter in "bc"[: self.copies - 1]:
-            node = f"{group}-{letter}"
-            self.other_members[node] = self._node(self._broker_module, group, (*flags, "--node-id", node), node)
+        self.brokers[group] = self._group(self._broker_module, group, flags, self.copies)
         return self.brokers[group]
 
     def add_delay(self, group: str, *flags: str) -> Process:
         """Add a delay group; it is not started."""
-        self.delays[group] = self._node("delay_node", group, flags)
+        self.delays[group] = self._group(self._delay_module, group, (*self.delay_flags, *flags), self.delay_copies)
         return self.delays[group]
+
+    def _group(self, module: str, group: str, flags: Sequence[str], copies: int) -> Process:
+        """Add the members of a group, and return the first one."""
+        # A member of a larger group may be a slave, which serves no clients.
+        page = "readyz" if copies == 1 else "healthz"
+        for letter in "bc"[: copies - 1]:
+            node = f"{group}-{letter}"
+            self.other_members[node] = self._node(module, group, (*flags, "--node-id", node), page, node)
+        return self._node(module, group, flags, page)
 
     def add_collector(self) -> Process:
         """Add a collector; it is not started."""
@@ -271,12 +283,10 @@ class System:
         self.collectors.append(self._console_process(name, [str(PROJECT / "manage.py"), "collect"]))
         return self.collectors[-1]
 
-    def _node(self, module: str, group: str, flags: Sequence[str], name: str = "") -> Process:
+    def _node(self, module: str, group: str, flags: Sequence[str], page: str, name: str = "") -> Process:
         name = name or group
         port, admin = self._port(), self._port()
         self.ports[name] = (port, admin)
-        # A member of a larger group may be a slave, which serves no clients.
-        page = "readyz" if self.copies == 1 else "healthz"
         return Process(
             name,
             [
@@ -289,12 +299,12 @@ class System:
         )  # fmt: skip
 
     def members(self, group: str) -> dict[str, Process]:
-        """The members of a broker group, by node ID."""
+        """The members of a broker or delay group, by node ID."""
         others = {name: process for name, process in self.other_members.items() if name.startswith(f"{group}-")}
-        return {f"{group}-a": self.brokers[group], **others}
+        return {f"{group}-a": (self.brokers | self.delays)[group], **others}
 
     def port_of(self, node: str) -> int:
-        """Return the port for clients of a member of a broker group."""
+        """Return the port for clients of a member of a broker or delay group."""
         return self.ports[node.removesuffix("-a")][0]
 
     def _console_process(self, name: str, command: Sequence[str], ready_url: str = "") -> Process:
@@ -432,7 +442,13 @@ class System:
 
     def accept_log_loss(self, group: str) -> None:
         """Accept the data loss of a broker group whose folder was emptied, so that its node serves again."""
-        command = [sys.executable, "-c", _ACCEPT_LOG_LOSS, str(self.folder / "meta"), f"{group}-a"]
+        self.call_service("broker_groups.accept_log_loss", f"{group}-a", log_end=0)
+
+    def call_service(self, name: str, *arguments: Any, **named: Any) -> None:
+        """Call a function of `metaserver.services`, "MODULE.FUNCTION", over the system's database, as an operator who
+        gives a reason."""
+        values = (json.dumps(arguments), json.dumps(named))
+        command = [sys.executable, "-c", _CALL_SERVICE, str(self.folder / "meta"), name, *values]
         subprocess.run(command, cwd=PROJECT, check=True, timeout=COMMAND_SECONDS)
 
     # --- nodes and metaserver -----------------------------------------------------------------------------------------

@@ -80,6 +80,15 @@ def test_an_empty_node_becomes_a_member_when_the_group_lacks_a_copy(group: Clust
     assert group.route == ("10.0.0.1:20881", GroupState.READ_WRITE)
 
 
+def test_a_group_whose_copies_were_lowered_gets_no_member(group: Cluster) -> None:
+    """Also by a metaserver that has not read the number of copies since."""
+    registered = asked(group)
+    assert registered.wish is not None
+    with pytest.raises(ChangeRejected, match="broker group g1 has 1 of 1 copies") as rejected:
+        registered.wish.change(replace(TWO_COPIES, copies=1))
+    assert rejected.value.is_stale
+
+
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
