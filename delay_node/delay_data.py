@@ -1,12 +1,13 @@
 """class DelayData: what a delay node derives from its log, and the clock that its messages are due by."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from prometheus_client.core import Metric
 
 from delay_node.checkpoint import CHECKPOINT_NAME, DelayCheckpoints, save_copied
 from delay_node.group_clock import GroupClock
+from delay_node.hour_scrub import ScrubbedHours
 from delay_node.options import DelayOptions
 from delay_node.recovery import clear_store, open_store
 from delay_node.state_files import DelayStateFiles
@@ -17,6 +18,7 @@ from qmq_node.commits.checkpointing import CheckpointWriter
 from qmq_node.log.checkpoint import CheckpointStore
 from qmq_node.log.handles import HandleCache
 from qmq_node.log.log import SegmentedLog
+from qmq_node.log.recovery import Damage
 from qmq_node.log.replay import MemberOpening, RecoveryReport, Replay
 from qmq_node.node.storage import Storage
 from qmq_node.process.counters import MetricFamilies
@@ -41,6 +43,7 @@ class DelayData:
         self.holds_files: Callable[[], bool] = lambda: False
         """Whether a slave copies files of hours."""
         self.state_files = DelayStateFiles(machine.disk, options.data_dir, lambda: self.store.hours)
+        self.scrubbed_files = ScrubbedHours(machine.disk, lambda: self.store.hours)
 
     @property
     def trusted(self) -> TrustedClock:
@@ -84,6 +87,9 @@ class DelayData:
 
     def slave_metrics(self, families: MetricFamilies) -> Iterable[Metric]:
         return self.group_time.metrics(families)
+
+    def found_damage(self, damage: Sequence[Damage]) -> None:
+        self.store.found_damage(damage)
 
     def clear(self) -> None:
         clear_store(self._machine.disk, self._options.data_dir)

@@ -34,6 +34,7 @@ from qmq_node.node.node import Node, NodeServing
 from qmq_node.node.storage import JOB_SECONDS
 from qmq_node.policy import sends_policy
 from qmq_node.process.machine import Machine
+from qmq_node.repair.scrubbing import Scrubbing
 from qmq_node.requests.handlers import Rejections
 
 logger = logging.getLogger("qmq.delay")
@@ -239,7 +240,10 @@ class DelayNode(Node):
         self.data.holds_files = lambda: self.replication.holds_files
         self.serving = DelayServing(self, options, self.replication, self.data)
         clock = ClockWatch(self, self.data.group_time)
-        self.parts = (self.folder, self.replication, self.storage, clock, self.registration, self.serving)
+        self.scrubbing = Scrubbing(self, self.data, self.replication.found_damage)
+        self.parts = (
+            self.folder, self.replication, self.storage, self.scrubbing, clock, self.registration, self.serving
+        )  # fmt: skip
 
     @property
     def store(self) -> DelayStore:

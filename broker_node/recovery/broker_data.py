@@ -20,6 +20,7 @@ from qmq_node.commits.checkpointing import CheckpointWriter
 from qmq_node.log.checkpoint import CheckpointStore
 from qmq_node.log.handles import HandleCache
 from qmq_node.log.log import SegmentedLog
+from qmq_node.log.recovery import Damage
 from qmq_node.log.replay import MemberOpening, RecoveryReport, Replay
 from qmq_node.node.storage import Storage
 from qmq_node.process.counters import MetricFamilies
@@ -98,6 +99,13 @@ class BrokerData:
     @property
     def state_files(self) -> None:
         return None
+
+    @property
+    def scrubbed_files(self) -> None:
+        return None
+
+    def found_damage(self, damage: Sequence[Damage]) -> None:
+        self.store.found_damage(damage)
 
     def clear(self) -> None:
         clear_store(self._machine.disk, self._paths)

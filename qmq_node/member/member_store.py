@@ -1,14 +1,16 @@
 """class MemberStore: what a kind of node does with its log and its store so that other members can have them, too."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 from prometheus_client.core import Metric
 
 from qmq_node.log.checkpoint import CheckpointStore
+from qmq_node.log.recovery import Damage
 from qmq_node.log.replay import Replay
 from qmq_node.node.storage import NodeStore, Storage
 from qmq_node.process.counters import MetricFamilies
+from qmq_node.repair.scrub import Scrubbed
 from qmq_node.replication.group_time import GroupTime
 from qmq_node.replication.state_files import StateFiles
 
@@ -41,6 +43,13 @@ class MemberStore(NodeStore, Protocol):
     @property
     def state_files(self) -> StateFiles | None:
         """Files that are a part of the state and are copied with a checkpoint; None: all files are made from the log."""
+
+    @property
+    def scrubbed_files(self) -> Scrubbed | None:
+        """Files beside the log that can't be made from it, and are read again with it; None: there are none."""
+
+    def found_damage(self, damage: Sequence[Damage]) -> None:
+        """A reader met damage of the log: sends are refused."""
 
     def clear(self) -> None:
         """Remove the log and all that is derived from it, durably; in a thread, before they are opened. Raises OSError.

@@ -39,6 +39,7 @@ from qmq_node.member.role_shell import MemberShell
 from qmq_node.node.node import Node
 from qmq_node.node.reports import log_report, state_reason
 from qmq_node.node.storage import JOB_SECONDS
+from qmq_node.repair.ranges import DamagedRange
 from qmq_node.replication.flush_check import flush_problem
 from qmq_node.replication.master.listener import SYNC_VARIABLE, SyncListener, warn_if_open
 from qmq_node.replication.newest_membership import NewestMembership
@@ -260,6 +261,10 @@ class Replication(Part):
         if follower is not None and (copied := follower.write_under_way) is not None:
             return "copy", copied
         return self.shell.write_under_way
+
+    def found_damage(self, damaged: DamagedRange) -> None:
+        """Have a damaged range repaired from another member."""
+        self._node.logger.error("damaged: %s", damaged)
 
     # --- roles -----------------------------------------------------------------------------------------------------
 
