@@ -252,7 +252,12 @@ class Walker:
             if info.base < base:
                 continue
             place = at + 1 - base if info.base == base else 0
-            window = self._window(info.base)
+            try:
+                window = self._window(info.base)
+            except ReadFailed:
+                if not self.skip_unreadable:
+                    raise
+                continue
             while place < info.bytes:
                 data_at = window.next_data(place)
                 if data_at is None:

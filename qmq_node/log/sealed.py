@@ -3,7 +3,6 @@
 from collections.abc import Generator
 from dataclasses import dataclass
 
-from qmq.errors import ReadFailed
 from qmq_node.log.record import UNKNOWN_CHAIN, Position
 from qmq_node.log.recovery import Damage, Walker
 from qmq_node.log.segment import SegmentInfo
@@ -36,7 +35,7 @@ def check_segment(
     Yields after each PIECE_BYTES how many bytes were read, and the damage in them that is not known. What looks damaged is read
     twice: a repair may be writing it.
 
-    Raises LogError for a commit of an unknown format.
+    Raises LogError for a commit of an unknown format, ReadFailed if the disk can't search a file.
     """
     walker, position = _walker(stored, high_watermark), Position(info.base, UNKNOWN_CHAIN)
     while position.offset < info.end:
@@ -67,14 +66,11 @@ def _walk(walker: Walker, begin: Position, info: SegmentInfo) -> tuple[list[Dama
     """
     stop = min(begin.offset + PIECE_BYTES, info.end)
     walker.stop = lambda offset: offset >= stop
+    walked = walker.walk(begin)
+    if walked.position.offset > begin.offset:
+        return list(walked.damaged), walked.position
     rest = Damage(begin.offset, info.end, "commits can't be read")
-    try:
-        walked = walker.walk(begin)
-    except ReadFailed as error:
-        return [Damage(begin.offset, info.end, str(error))], Position(info.end, UNKNOWN_CHAIN)
-    if walked.position.offset <= begin.offset:
-        return [*walked.damaged, rest], Position(info.end, UNKNOWN_CHAIN)
-    return list(walked.damaged), walked.position
+    return [*walked.damaged, rest], Position(info.end, UNKNOWN_CHAIN)
 
 
 def _is_known(found: Damage, known: tuple[Damage, ...], info: SegmentInfo) -> bool:

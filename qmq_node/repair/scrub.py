@@ -124,6 +124,8 @@ class Scrub:
     counters: ScrubCounters = field(default_factory=ScrubCounters, init=False)
     _progress: ScrubProgress | None = field(default=None, init=False)
     """None: not loaded yet."""
+    _saved: ScrubProgress | None = field(default=None, init=False)
+    """What is on disk; None: nothing that can be used."""
     _reading: _Reading | None = field(default=None, init=False)
     _free_at: float = field(default=0.0, init=False)
     """When the next piece may be read."""
@@ -135,7 +137,8 @@ class Scrub:
     async def run(self) -> None:
         """Read what is due now. Raises LogError, OSError; the next run continues with the next unit."""
         if self._progress is None:
-            self._progress = await asyncio.to_thread(self._file.load) or ScrubProgress(self._clock.wall_ms())
+            self._saved = await asyncio.to_thread(self._file.load)
+            self._progress = self._saved or ScrubProgress(self._clock.wall_ms())
         end = self._clock.monotonic() + RUN_SECONDS
         while (now := self._clock.monotonic()) < end and (delay := self._free_at - now) < SCRUB_SECONDS:
             if delay > 0:
@@ -145,7 +148,7 @@ class Scrub:
 
     async def close(self) -> None:
         """Make durable how far it is; nothing is read any more."""
-        if self._progress is not None:
+        if self._progress not in (None, self._saved):
             await self._save()
 
     async def _read_next(self) -> bool:
@@ -246,9 +249,10 @@ class Scrub:
             await self._save()
 
     async def _save(self) -> None:
-        self._saved_at = self._clock.monotonic()
+        self._saved_at, progress = self._clock.monotonic(), self._now
         try:
-            await asyncio.to_thread(self._file.save, self._now)
+            await asyncio.to_thread(self._file.save, progress)
+            self._saved = progress
         except OSError as error:
             logger.warning("a restart reads some stored data again that was read already: %s", error)
 
