@@ -11,7 +11,6 @@ from qmq.protocol.codes import Role
 from qmq_node.member.replication import Replication
 from qmq_node.node.node import Node
 from qmq_node.process.machine import Machine
-from qmq_node.repair.scrubbing import Scrubbing
 
 
 class Broker(Node):
@@ -30,9 +29,9 @@ class Broker(Node):
         self.serving = BrokerServing(self, options, self.replication, self.data)
         self.registration.on_policy = self.serving.apply_policy
         known_groups = KnownGroups(self, self.replication, self.data)
-        self.scrubbing = Scrubbing(self, self.data, self.replication.found_damage)
         self.parts = (
-            self.folder, self.replication, self.storage, self.scrubbing, self.registration, self.serving, known_groups
+            self.folder, self.replication, self.storage, self.replication.scrubbing, self.registration, self.serving,
+            known_groups,
         )  # fmt: skip
 
     @property

@@ -239,15 +239,17 @@ class DelayCheckpoints:
         """Make a draft durable; from any one thread. Raises OSError."""
         for hour in draft.hours:
             for file in hour.files:
-                if not file.written_end:
-                    # What an earlier use of the hour, or a crash, has left would look valid behind the end of this one.
-                    self._remove(file)
-                file.write()
+                with self._hours.writing:
+                    if not file.written_end:
+                        # What an earlier use of the hour, or a crash, has left would look valid behind the end of this one.
+                        self._remove(file)
+                    file.write()
         self._hours.handles.sync(self._store.root)
         self._files.save(draft.state, draft.position, draft.synced_to)
         for hour in draft.removed:
             for file in hour.files:
-                self._remove(file)
+                with self._hours.writing:
+                    self._remove(file)
 
     def _remove(self, file: AppendFile) -> None:
         """Remove a file, which may never have been written."""

@@ -1,12 +1,14 @@
 """class DelayData: what a delay node derives from its log, and the clock that its messages are due by."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from prometheus_client.core import Metric
 
 from delay_node.checkpoint import CHECKPOINT_NAME, DelayCheckpoints, save_copied
 from delay_node.group_clock import GroupClock
+from delay_node.hour_damage import HourDamage
+from delay_node.hour_ranges import HourRanges
 from delay_node.hour_scrub import ScrubbedHours
 from delay_node.options import DelayOptions
 from delay_node.recovery import clear_store, open_store
@@ -43,7 +45,11 @@ class DelayData:
         self.holds_files: Callable[[], bool] = lambda: False
         """Whether a slave copies files of hours."""
         self.state_files = DelayStateFiles(machine.disk, options.data_dir, lambda: self.store.hours)
-        self.scrubbed_files = ScrubbedHours(machine.disk, lambda: self.store.hours)
+        self.scrubbed_files = ScrubbedHours(lambda: self.store.hours)
+        self.is_alone: Callable[[], bool] = lambda: True
+        """Whether the group has no other member."""
+        self.damage = HourDamage(lambda: self.store, machine.clock, lambda: self.is_alone())
+        self.hour_files = HourRanges(lambda: self.store.hours, self.damage)
 
     @property
     def trusted(self) -> TrustedClock:
@@ -61,6 +67,7 @@ class DelayData:
             member=opening,
             unwritten_bytes_max=self.unwritten_bytes_max,
         )
+        self.damage.watch()
         return self.store.log
 
     @property
@@ -88,7 +95,7 @@ class DelayData:
     def slave_metrics(self, families: MetricFamilies) -> Iterable[Metric]:
         return self.group_time.metrics(families)
 
-    def found_damage(self, damage: Sequence[Damage]) -> None:
+    def log_damaged(self, damage: Damage) -> None:
         self.store.found_damage(damage)
 
     def clear(self) -> None:

@@ -17,6 +17,7 @@ from delay_node.errors import LimitReached
 from delay_node.group_clock import ClockWatch
 from delay_node.handlers import HandlerCounters, Handlers
 from delay_node.hour import Hour
+from delay_node.hour_damage import DamageWatch
 from delay_node.metrics import DelayMetrics
 from delay_node.options import DelayOptions
 from delay_node.queries import Queries
@@ -34,7 +35,6 @@ from qmq_node.node.node import Node, NodeServing
 from qmq_node.node.storage import JOB_SECONDS
 from qmq_node.policy import sends_policy
 from qmq_node.process.machine import Machine
-from qmq_node.repair.scrubbing import Scrubbing
 from qmq_node.requests.handlers import Rejections
 
 logger = logging.getLogger("qmq.delay")
@@ -238,11 +238,12 @@ class DelayNode(Node):
         self.registration.pending_messages = lambda: max(0, self.store.pending + self.store.refused)
         self.replication = Replication(self, self.data)
         self.data.holds_files = lambda: self.replication.holds_files
+        self.data.is_alone = lambda: self.replication.member.is_alone
         self.serving = DelayServing(self, options, self.replication, self.data)
-        clock = ClockWatch(self, self.data.group_time)
-        self.scrubbing = Scrubbing(self, self.data, self.replication.found_damage)
+        clock, damage = ClockWatch(self, self.data.group_time), DamageWatch(self, self.data.damage)
         self.parts = (
-            self.folder, self.replication, self.storage, self.scrubbing, clock, self.registration, self.serving
+            self.folder, self.replication, self.storage, self.replication.scrubbing, clock, damage, self.registration,
+            self.serving,
         )  # fmt: skip
 
     @property

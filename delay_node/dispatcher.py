@@ -149,8 +149,12 @@ class Dispatcher:
             return False
         lanes: dict[Lane, None] = {}
         for entry in entries:
-            if not self._store.subjects.name(entry.subject):
+            if entry.due_ms >= 0 and not self._store.subjects.name(entry.subject):
                 self._store.bodies.found_damage([entry.ref])
+                self._store.skip(entry)
+                continue
+            if entry.data is None and not entry.is_unread:
+                self._store.skip(entry)
                 continue
             lane = self.lanes.lane(entry.subject)
             lanes[lane] = None
@@ -215,7 +219,8 @@ class Dispatcher:
         unread: list[Lane] = []
         for lane, refs in chosen:
             mine = list(itertools.islice(entries, len(refs)))
-            self.lanes.refill(lane, refs, mine)
+            for entry in self.lanes.refill(lane, refs, mine):
+                self._store.skip(entry)
             if mine and mine[0].is_unread and not lane.is_parked:
                 unread.append(lane)
         return unread

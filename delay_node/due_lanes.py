@@ -135,17 +135,20 @@ class DueLanes:
         """Account for messages that need no delivery any more, or that can't be read."""
         self._waiting -= count
 
-    def refill(self, lane: Lane, refs: Sequence[tuple[int, int]], entries: Sequence[Entry]) -> None:
-        """Give a lane bodies of messages that were taken from its `late`; corrupted ones are dropped."""
+    def refill(self, lane: Lane, refs: Sequence[tuple[int, int]], entries: Sequence[Entry]) -> list[Entry]:
+        """Give a lane bodies of messages that were taken from its `late`; return corrupted ones, which are dropped."""
+        dropped: list[Entry] = []
         if lane.is_parked:
             lane.late.add(refs)
-            return
+            return dropped
         lane.late.add([(entry.due_ms, entry.ref) for entry in entries if entry.is_unread])
         for entry in entries:
             if entry.data is not None:
                 self._load(lane.old, Item(entry.ref, entry.due_ms, entry.subject, entry.data))
             elif not entry.is_unread:
-                self.drop(1)
+                dropped.append(entry)
+        self.drop(len(dropped))
+        return dropped
 
     def taken(self, items: Sequence[Item]) -> None:
         """Account for messages that leave in a frame."""

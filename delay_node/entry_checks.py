@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from delay_node.schedule_log import INDEX, INDEX_BYTES, checks_of, is_whole
 from qmq.protocol.replication import COMMITS_BYTES_MAX
+from qmq_node.log.disk import File
 
 ENTRY_BYTES_MAX = COMMITS_BYTES_MAX
 """Largest message: it was in one commit. An index entry that claims more is damaged, and its message is not checked."""
@@ -25,12 +26,6 @@ class Found(NamedTuple):
     """Where the first of these begins."""
     last: int
     """Where the last of these ends."""
-
-
-class ReadableFile(Protocol):
-    """What is read of an index; as `qmq_node.log.disk.File`."""
-
-    def pread(self, size: int, offset: int) -> bytes: ...
 
 
 class Check(Protocol):
@@ -69,7 +64,7 @@ class MessageCheck:
         data_bytes: how many bytes of the data file count.
     """
 
-    def __init__(self, index: ReadableFile, count: int, data_bytes: int) -> None:
+    def __init__(self, index: File, count: int, data_bytes: int) -> None:
         self._index = index
         self._count = count
         self._data_bytes = data_bytes

@@ -5,6 +5,7 @@ when it is loaded into the wheel, otherwise while a query or change uses it, and
 """
 
 import asyncio
+import threading
 from array import array
 from bisect import bisect_left, insort
 from dataclasses import dataclass, field
@@ -132,6 +133,8 @@ class Hours(dict[int, Hour]):
         """Hours with something that no checkpoint contains."""
         self.ended: list[Hour] = []
         """Hours that were forgotten: the next checkpoint leaves them out, and the one after that removes their files."""
+        self.writing = threading.Lock()
+        """Held while bytes of a file are written or a file is removed: a checkpoint does so in one thread, a repair in another."""
         self.unwritten_bytes = 0
         """Bytes of schedule and dispatch logs in memory only."""
 

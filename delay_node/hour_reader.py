@@ -60,7 +60,15 @@ class IoThreads:
 
 
 SLICE_ENTRIES = SLICE_BYTES // INDEX_BYTES
-_IS_GONE = np.array([state in GONE for state in range(max(State) + 1)])
+READ_ENTRIES = 1_000
+"""Index entries that one slice of a job reads one by one."""
+_WAITS = np.array([state in (State.PENDING, State.CLAIMED) for state in range(max(State) + 1)])
+_RANKS: dict[int, int] = {State.CLAIMED: 1, State.REFUSED: 2}
+RANKS = np.array(
+    [3 if state in GONE else _RANKS.get(state, 0) for state in range(max(State) + 1)],
+    dtype=np.uint8,
+)
+"""By state: decisions only lead to those with a higher number."""
 
 
 @dataclass(slots=True)
@@ -73,7 +81,7 @@ class Opened:
     seconds: list[tuple[int, "array[int]"]]
     """For the wheel: keys by second, of messages that wait for delivery."""
     lost: int
-    """Index entries that fail their check: their messages can't be found any more."""
+    """Index entries of waiting messages that fail their check: these can't be found any more."""
     damaged: int
     """Dispatch entries that fail their check: their messages may be delivered again."""
 
@@ -114,7 +122,7 @@ def read_hour(hour: Hour, count: int, dispatch_count: int, *, for_wheel: bool) -
     for begin, end in slices(count):
         index = hour.schedule.read_index(begin, end)
         here = states[begin:end]
-        lost = (index["check"] != checks_of(index)) & ~_IS_GONE[here]
+        lost = (index["check"] != checks_of(index)) & _WAITS[here]
         here[lost] = State.LOST
         lost_count += int(lost.sum())
         if for_wheel:
@@ -122,6 +130,18 @@ def read_hour(hour: Hour, count: int, dispatch_count: int, *, for_wheel: bool) -
         yield
     seconds = _by_second(hour.begin_ms // 1000, parts)
     return Opened(bytearray(states.tobytes()), moved, seconds, lost_count, damaged)
+
+
+def read_dues(hour: Hour, numbers: Sequence[int]) -> Generator[None, None, dict[int, int]]:
+    """Read the due times of messages by number, of those whose index entries pass their check. Raises LogError."""
+    dues_ms: dict[int, int] = {}
+    for place, number in enumerate(numbers):
+        entry = hour.schedule.read_index(number, number + 1)
+        if entry["check"] == checks_of(entry):
+            dues_ms[number] = int(entry["due"][0])
+        if place % READ_ENTRIES == READ_ENTRIES - 1:
+            yield
+    return dues_ms
 
 
 def _wheel_keys(index: EntryArray, states: NDArray[np.uint8], begin_ms: int, first: int) -> NDArray[np.uint64]:
@@ -172,15 +192,26 @@ class Bodies:
         self._io = io
         self._damaged: dict[int, set[int]] = {}
         """Numbers of corrupted messages by hour."""
+        self._skipped: dict[int, set[int]] = {}
+        """Numbers of due messages that are not delivered because they are corrupted, by hour; some of the above."""
+        self.on_damaged: Callable[[Hour, Iterable[int]], None] = lambda hour, numbers: None
+        """Called with the numbers of messages that were read, and fail the check of their index entry or of the body."""
         self.unreadable = 0
-        """Corrupted messages found since start."""
+        """Messages known to be corrupted."""
 
     async def read(self, refs: Sequence[int], bytes_max: int = READ_BYTES_MAX) -> list[Entry]:
         """As `read_now`, in a thread; corruption is recorded."""
         entries = await self._io.read(self.read_now, refs, bytes_max)
-        # A damaged index entry (no due time) is counted as lost when its hour is opened.
-        self.found_damage(e.ref for e in entries if e.data is None and not e.is_unread and e.due_ms >= 0)
+        damaged = [entry for entry in entries if entry.data is None and not entry.is_unread]
+        # One with a damaged index entry (no due time) is counted as lost when its hour is opened, or when it is due.
+        self._report(entry.ref for entry in damaged if entry.due_ms < 0)
+        self.found_damage(entry.ref for entry in damaged if entry.due_ms >= 0)
         return entries
+
+    def _report(self, refs: Iterable[int]) -> None:
+        for number, numbers in numbers_by_hour(refs).items():
+            if (hour := self._hours.get(number)) is not None:
+                self.on_damaged(hour, numbers)
 
     def read_now(self, refs: Sequence[int], bytes_max: int = READ_BYTES_MAX) -> list[Entry]:
         """Read messages by ref; from any thread. Unreadable ones have no data. Raises LogError.
@@ -208,6 +239,7 @@ class Bodies:
         for hour, found in numbers_by_hour(refs).items():
             if hour not in self._hours:
                 continue
+            self.on_damaged(self._hours[hour], found)
             known = self._damaged.setdefault(hour, set())
             room = DAMAGED_MAX - sum(map(len, self._damaged.values()))
             new = sorted(set(found) - known)[: max(0, room)]
@@ -217,6 +249,23 @@ class Bodies:
                 logger.error("hour %d: %d messages between numbers %d and %d fail their checks and can't be delivered",
                              hour, len(new), new[0], new[-1])  # fmt: skip
 
+    def skip(self, ref: int) -> None:
+        """Remember that a corrupted message was due, and is not delivered."""
+        hour, number = hour_of(ref), number_of(ref)
+        if number in self._damaged.get(hour, ()):
+            self._skipped.setdefault(hour, set()).add(number)
+
+    def repaired(self, hour: int, numbers: Iterable[int]) -> list[int]:
+        """Forget that messages were corrupted; return the numbers of those that were due and not delivered."""
+        known, skipped = self._damaged.get(hour, set()), self._skipped.get(hour, set())
+        again = sorted(skipped.intersection(numbers))
+        before = len(known)
+        known.difference_update(numbers)
+        self.unreadable -= before - len(known)
+        skipped.difference_update(again)
+        return again
+
     def forget(self, hour: int) -> None:
         """Forget the corrupted messages of an hour that is removed."""
-        self._damaged.pop(hour, None)
+        self.unreadable -= len(self._damaged.pop(hour, ()))
+        self._skipped.pop(hour, None)

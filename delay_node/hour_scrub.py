@@ -3,53 +3,25 @@
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
 
-from delay_node.entry_checks import Check, EntryCheck, Found, MessageCheck
 from delay_node.hour import Hour, Hours
-from delay_node.schedule_log import DISPATCH, INDEX, INDEX_BYTES
-from qmq_node.log.append_file import AppendFile
-from qmq_node.log.disk import Disk
-from qmq_node.log.uncached import UncachedFile
-from qmq_node.repair import scrub
+from delay_node.hour_checks import HourFile, files_of
+from delay_node.hour_damage import damage_of
+from qmq_node.log.uncached import from_disk
 from qmq_node.repair.ranges import DamagedRange
+from qmq_node.repair.scrub import Found, Step
+from qmq_node.slices import run_to_end
 
-PIECE_BYTES = 1 << 20
-"""Read of a file at a time, unless a message is larger."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """The bytes of a file that are written; what is in memory only is written by a checkpoint."""
-
-    path: str
-    bytes: int
-
-    @classmethod
-    def of(cls, file: AppendFile) -> "_Part":
-        return cls(file.path(), file.written_end)
-
-
-class _ReadableFile:
-    """A file with zeros in place of what the disk can't read: entries and messages there fail their checks."""
-
-    def __init__(self, file: UncachedFile) -> None:
-        self._file = file
-        self.is_readable = True
-        """Whether all reads since this was set succeeded."""
-
-    def pread(self, size: int, offset: int) -> bytes:
-        data, is_readable = self._file.pread_readable(size, offset)
-        self.is_readable = self.is_readable and is_readable
-        return data
+PIECE_BYTES = 12_288 * 85
+"""Read of a file at a time: about 1 MiB of whole pages and whole entries."""
 
 
 class ScrubbedHour:
-    """As `qmq_node.repair.scrub.Unit`. Only what is counted when it is made is read: the files may grow."""
+    """As `qmq_node.repair.scrub.Unit`. What is in the files when it is made is read: they may grow."""
 
-    def __init__(self, hours: Hours, hour: Hour, disk: Disk) -> None:
-        self._hours, self._hour, self._disk = hours, hour, disk
-        self._data, self._index, self._dispatch = map(_Part.of, hour.files)
+    def __init__(self, hours: Hours, hour: Hour) -> None:
+        self._hours, self._hour = hours, hour
+        self._ends = [(file, min(file.file.written_end, file.end)) for file in files_of(hour)]
 
     @property
     def key(self) -> int:
@@ -59,46 +31,29 @@ class ScrubbedHour:
         # It may have ended, and begun again with other files of the same names.
         return self._hours.get(self._hour.number) is self._hour
 
-    def steps(self) -> Iterator[scrub.Step]:
-        yield from self._read(self._index, EntryCheck(INDEX))
-        yield from self._read(self._dispatch, EntryCheck(DISPATCH))
-        if self._data.bytes:
-            with closing(UncachedFile.open(self._disk, self._index.path)) as index:
-                count = self._index.bytes // INDEX_BYTES
-                yield from self._read(self._data, MessageCheck(_ReadableFile(index), count, self._data.bytes))
+    def ended(self) -> None:
+        """Nothing is noted."""
 
-    def _read(self, part: _Part, check: Check) -> Iterator[scrub.Step]:
-        if not part.bytes:
-            return
+    def steps(self) -> Iterator[Step]:
+        for file, end in self._ends:
+            for begin in range(0, end, PIECE_BYTES):
+                stop = min(begin + PIECE_BYTES, end)
+                yield Step(stop - begin, [Found(damaged, is_readable=True) for damaged in self._damaged(file, begin, stop)])
+
+    def _damaged(self, file: HourFile, begin: int, end: int) -> list[DamagedRange]:
         try:
-            opened = UncachedFile.open(self._disk, part.path)
+            opened = self._hours.handles.disk.open(file.file.path(), writable=False)
         except FileNotFoundError:
-            yield scrub.Step(part.bytes, [self._damaged(part, 0, part.bytes, "the file is missing", is_readable=True)])
-            return
+            # All that is read of it is zeros.
+            return run_to_end(damage_of(file, begin, end))
         with closing(opened):
-            file, at, window = _ReadableFile(opened), 0, b""
-            while (begin := at + len(window)) < part.bytes:
-                piece = file.pread(min(PIECE_BYTES, part.bytes - begin), begin)
-                window += piece
-                found = check.check(at, window)
-                if found.damaged:
-                    # A repair may have been writing it.
-                    file.is_readable = True
-                    again = file.pread(found.last - found.first, found.first)
-                    window = window[: found.first - at] + again + window[found.last - at :]
-                    found = check.check(at, window)
-                window, at = window[found.end - at :], found.end
-                yield scrub.Step(len(piece), self._found(part, found, is_readable=file.is_readable))
-
-    def _found(self, part: _Part, found: Found, *, is_readable: bool) -> list[scrub.Found]:
-        if not found.damaged:
-            return []
-        why = f"{found.damaged} entries fail their check" if is_readable else "the disk can't read it"
-        return [self._damaged(part, found.first, found.last, why, is_readable=is_readable)]
-
-    def _damaged(self, part: _Part, begin: int, end: int, why: str, *, is_readable: bool) -> scrub.Found:
-        name = part.path.removeprefix(f"{self._hours.root}/")
-        return scrub.Found(DamagedRange(name, self._hour.begins_at, begin, end, why), is_readable)
+            for _ in range(2):
+                with from_disk(opened, begin, end - begin):
+                    found = run_to_end(damage_of(file, begin, end))
+                if not found:
+                    # At the first time a repair may have been writing it.
+                    break
+        return found
 
 
 class ScrubbedHours:
@@ -110,13 +65,13 @@ class ScrubbedHours:
 
     kind = "hours"
 
-    def __init__(self, disk: Disk, hours: Callable[[], Hours]) -> None:
-        self._disk, self._hours = disk, hours
+    def __init__(self, hours: Callable[[], Hours]) -> None:
+        self._hours = hours
 
     def next_unit(self, key: int) -> ScrubbedHour | None:
         hours = self._hours()
         at = bisect_left(hours.order, key)
-        return ScrubbedHour(hours, hours[hours.order[at]], self._disk) if at < len(hours.order) else None
+        return ScrubbedHour(hours, hours[hours.order[at]]) if at < len(hours.order) else None
 
     def bytes_from(self, key: int) -> int:
         hours = self._hours()

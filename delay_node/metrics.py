@@ -73,12 +73,13 @@ class DelayMetrics(NodeMetrics):
         yield from self.counters(handlers.counters, store.counters, dispatcher.sender.counters)
         text = "Time from a message's due time until a broker has stored it (delayTime)"
         yield self.lateness_seconds.family("qmq_delay_lateness_seconds", text)
-        yield self.counter("unreadable_messages", "Corrupted messages", store.bodies.unreadable)
         yield from self._clock.metrics(self)
         for name, text, value in (
             ("pending_messages", "Pending messages", store.pending),
             ("due_soon_messages", "Messages due within the next minute", dispatcher.due_soon),
             ("overdue_messages", "Due messages not delivered yet", dispatcher.lanes.overdue),
+            ("lost_messages", "Messages whose schedule entry is corrupted", store.counters.lost),
+            ("unreadable_messages", "Messages whose body is corrupted", store.bodies.unreadable),
             ("put_aside", "Held messages, which wait for an operator", store.refused),
             ("wheel_messages", "Messages in the timer wheel", store.wheel.count),
             ("wheel_memory_bytes", "Memory of the timer wheel", store.wheel.memory_bytes),

@@ -7,8 +7,13 @@ from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+import numpy as np
+from numpy.typing import NDArray
+
 from delay_node.hour import Hour, Hours, IdIndex
-from delay_node.hour_reader import IoThreads, Opened, read_hour, read_ids
+from delay_node.hour_reader import RANKS, IoThreads, Opened, read_dues, read_hour, read_ids
+from delay_node.records import State
+from qmq.errors import LogError
 
 logger = logging.getLogger("qmq.delay.hours")
 
@@ -22,7 +27,7 @@ TAIL_IDS_MAX = 200_000
 
 
 class OpenHours:
-    """Opens and closes hours. `on_lost` gets the number of messages whose index entries fail their check."""
+    """Opens and closes hours. `on_lost` gets by how many more messages, or fewer, index entries fail their check."""
 
     def __init__(self, hours: Hours, io: IoThreads, on_lost: Callable[[int], None]) -> None:
         self._hours = hours
@@ -32,6 +37,10 @@ class OpenHours:
         """Open hours that are not in the wheel, the longest unused first."""
         self._waiting: deque[tuple[Hour, asyncio.Future[None]]] = deque()
         """Users that wait for memory, in the order of arrival."""
+        self.on_damaged: Callable[[Hour], None] = lambda hour: None
+        """Called when entries of an hour fail their check."""
+        self.must_wait: Callable[[Hour], bool] = lambda hour: False
+        """Returns whether an hour some of whose decisions are damaged is not opened now, because they may be repaired soon."""
 
     def to_load(self, before_ms: int) -> list[Hour]:
         """Return the hours with pending messages that begin before a time and are not in the wheel, oldest first."""
@@ -117,6 +126,13 @@ class OpenHours:
             hour.states = bytearray(count)
         try:
             opened = await self._io.run(read_hour(hour, count, dispatch_count, for_wheel=for_wheel))
+            if opened.lost or opened.damaged:
+                self.on_damaged(hour)
+            if opened.damaged and known is None and self.must_wait(hour):
+                raise LogError(
+                    f"hour {hour.number}: {opened.damaged} dispatch entries fail their check; it is opened when they are repaired",
+                    code="log.damaged",
+                )
         except BaseException:
             if known is None:
                 hour.states = None
@@ -126,15 +142,54 @@ class OpenHours:
             hour.states[:count] = opened.states
             hour.moved = opened.moved | hour.moved
         if opened.lost > hour.lost:
-            self._on_lost(opened.lost - hour.lost)
-            hour.lost = opened.lost
-            self._hours.dirty[hour] = None
             logger.error("hour %d: %d schedule entries fail their check; their messages can't be found", hour.number,
                          opened.lost)  # fmt: skip
+        if known is not None:
+            # Those that were damaged since then are not in the wheel either.
+            states, found = _array(hour.states)[:count], np.frombuffer(opened.states, dtype=np.uint8)
+            states[(found == State.LOST) & (RANKS[states] < RANKS[State.REFUSED])] = State.LOST
+            del states
+        self._set_lost(hour, hour.states.count(State.LOST))
         if opened.damaged:
             logger.error("hour %d: %d dispatch entries fail their check; their messages may be delivered again",
                          hour.number, opened.damaged)  # fmt: skip
         return opened
+
+    def _set_lost(self, hour: Hour, lost: int) -> None:
+        if lost != hour.lost:
+            self._on_lost(lost - hour.lost)
+            hour.lost = lost
+            self._hours.dirty[hour] = None
+
+    async def reread(self, hour: Hour) -> dict[int, int]:
+        """Take in what was repaired of an hour's index and dispatch log. Raises LogError; the hour is as it was.
+
+        Returns the due times by number of messages that were lost and wait for delivery.
+        """
+        async with hour.opening:
+            lost = [] if hour.states is None else np.flatnonzero(_array(hour.states) == State.LOST).tolist()
+            count, dispatch_count = hour.schedule.count, hour.dispatch.count
+            opened = await self._io.run(read_hour(hour, count, dispatch_count, for_wheel=False))
+            dues_ms = await self._io.run(read_dues(hour, lost))
+            if self._hours.get(hour.number) is not hour:
+                return {}
+            found = np.frombuffer(opened.states, dtype=np.uint8)
+            if hour.states is None:
+                self._set_lost(hour, opened.lost)
+                return {}
+            known = _array(hour.states)
+            # Decisions of the meantime are in memory alone.
+            before = known[:count]
+            fresh = (found != State.LOST) & (RANKS[found] > RANKS[before]) & (before != State.LOST)
+            before[fresh] = found[fresh]
+            again = {number: due_ms for number, due_ms in dues_ms.items() if found[number] != State.LOST}
+            for number in again:
+                before[number] = found[number]
+            # Only without a view the states can grow.
+            del before, known
+            hour.moved = opened.moved | hour.moved
+            self._set_lost(hour, hour.states.count(State.LOST))
+            return {n: due_ms for n, due_ms in again.items() if found[n] in (State.PENDING, State.CLAIMED)}
 
     def _close_unused(self) -> None:
         """Close hours that nothing uses, the longest unused first, until the rest keeps to the limits."""
@@ -158,3 +213,8 @@ class OpenHours:
                     made.tail.extend(late["id"].tolist())
                 hour.ids = made
             return hour.ids
+
+
+def _array(states: bytearray) -> NDArray[np.uint8]:
+    """Return states as an array over the same memory. As long as it exists they can't grow."""
+    return np.frombuffer(states, dtype=np.uint8)

@@ -138,13 +138,21 @@ def recount(store: DelayStore, *, all_hours: bool = False) -> None:
     """Take the counters of hours with held messages, or of all, from their dispatch logs, then the totals from all hours."""
     for hour in list(store.hours.values()):
         if all_hours or hour.refused:
-            _recount(hour)
+            _recount(hour, despite_damage=all_hours)
     store.recount()
 
 
-def _recount(hour: Hour) -> None:
-    """Take the counters of an hour from its dispatch log."""
-    states, _ = run_to_end(read_states(hour, hour.schedule.count, hour.dispatch.count))
+def _recount(hour: Hour, *, despite_damage: bool) -> None:
+    """Take the counters of an hour from its dispatch log. If some of that is damaged, those of the checkpoint are better."""
+    try:
+        states, damaged = run_to_end(read_states(hour, hour.schedule.count, hour.dispatch.count))
+    except LogError as error:
+        if despite_damage:
+            raise
+        logger.error("hour %d: its held messages are not counted again: %s", hour.number, error)
+        return
+    if damaged and not despite_damage:
+        return
     hour.gone = int(np.isin(states, [int(state) for state in GONE]).sum())
     hour.refused = int((states == State.REFUSED).sum())
 

@@ -62,6 +62,7 @@ class DelayStateFiles:
                 data = opened.pread(size, begin)
             except OSError as error:
                 logger.error("a slave gets zeros in place of what can't be read: %s: %s", file.path, error)
+                self._hours().handles.on_unreadable(file.path, begin, begin + size)
                 data = _readable(opened, begin, size)
         return data.ljust(size, b"\0")
 

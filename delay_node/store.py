@@ -6,7 +6,7 @@ memory at once, so that exactly one wins; files and counters follow when its rec
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
@@ -38,7 +38,7 @@ from delay_node.records import (
     numbers_by_hour,
     ref_of,
 )
-from delay_node.schedule_log import DISPATCH_BYTES
+from delay_node.schedule_log import DISPATCH_BYTES, Entry
 from delay_node.wheel import Wheel
 from qmq.errors import LogError
 from qmq.protocol.scan import CRC_BYTES, Run
@@ -104,7 +104,8 @@ class StoreCounters:
     cancelled: int = counted("cancelled_messages", "Cancelled messages")
     moved: int = counted("moved_messages", "Rescheduled messages")
     refused: int = counted("put_aside_messages", "Messages held because all brokers rejected them")
-    lost: int = counted("lost_messages", "Corrupted schedule entries")
+    lost: int = 0
+    """Messages whose index entries are damaged."""
 
     def decided(self, kind: RecordKind, count: int) -> None:
         """Count messages of a decision. Its counter has the name of its kind."""
@@ -154,13 +155,13 @@ class DelayStore:
         self.checkpoint_waits = False
         """Whether a checkpoint waits for the end of the commit."""
 
-    def found_damage(self, damage: Sequence[Damage]) -> None:
-        """A reader met damage of the log: sends are refused, and the next checkpoint keeps it."""
-        if self.log.stored.add_damage(damage):
-            for found in damage:
-                logger.error(
-                    "the log is damaged between offsets %d and %d (%s): sends are refused", found.begin, found.end, found.why
-                )
+    def found_damage(self, damage: Damage) -> None:
+        """Damage of the log was found: sends are refused, and the next checkpoint keeps it."""
+        if self.log.stored.add_damage([damage]):
+            logger.error(
+                "the log is damaged between offsets %d and %d (%s): sends are refused",
+                damage.begin, damage.end, damage.why,
+            )  # fmt: skip
             self.has_new_damage = True
 
     def recount(self) -> None:
@@ -179,6 +180,41 @@ class DelayStore:
             self.wheel.add_second(second, keys)
         if seconds:
             self.placer.on_near(seconds[0][0] * 1000)
+
+    # --- damage ----------------------------------------------------------------------------------------------------
+
+    def skip(self, entry: Entry) -> None:
+        """Do not deliver a due message that fails its checks, until it is repaired."""
+        hour, number = self.hours.get(hour_of(entry.ref)), number_of(entry.ref)
+        if hour is None or hour.states is None:
+            return
+        if entry.due_ms >= 0:
+            self.bodies.skip(entry.ref)
+        elif hour.states[number] in (State.PENDING, State.CLAIMED):
+            hour.states[number] = State.LOST
+            hour.lost += 1
+            self.hours.dirty[hour] = None
+            self._lost(1)
+
+    def retry_repaired(self, hour: Hour, dues_ms: Mapping[int, int]) -> None:
+        """Deliver messages whose bodies were repaired, if they were skipped.
+
+        Args:
+            dues_ms: their due times by number.
+        """
+        self._to_wheel(hour, {number: dues_ms[number] for number in self.bodies.repaired(hour.number, dues_ms)})
+
+    async def reread(self, hour: Hour) -> None:
+        """Take in what was repaired of an hour's index and dispatch log. Raises LogError; the hour is as it was."""
+        self._to_wheel(hour, await self.open_hours.reread(hour))
+
+    def _to_wheel(self, hour: Hour, dues_ms: Mapping[int, int]) -> None:
+        if hour.is_near and dues_ms:
+            for number, due_ms in dues_ms.items():
+                self.wheel.add(due_ms, number)
+            self.placer.on_near(min(dues_ms.values()))
+
+    # --- records ---------------------------------------------------------------------------------------------------
 
     def synced(self, synced_end: int) -> None:
         """Apply the records below `synced_end` to files and counters."""

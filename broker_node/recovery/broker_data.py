@@ -97,6 +97,10 @@ class BrokerData:
         return ()
 
     @property
+    def hour_files(self) -> None:
+        """There are none."""
+
+    @property
     def state_files(self) -> None:
         return None
 
@@ -104,8 +108,8 @@ class BrokerData:
     def scrubbed_files(self) -> None:
         return None
 
-    def found_damage(self, damage: Sequence[Damage]) -> None:
-        self.store.found_damage(damage)
+    def log_damaged(self, damage: Damage) -> None:
+        self.store.found_damage([damage])
 
     def clear(self) -> None:
         clear_store(self._machine.disk, self._paths)

@@ -152,6 +152,7 @@ class AppendFile(Tail):
             except FileNotFoundError:
                 data = b""
             except OSError as error:
+                self._handles.on_unreadable(self.path(), begin, stop)
                 raise LogError(f"{self.path()}: {error}", code="log.unreadable") from error
             parts.insert(0, data.ljust(stop - begin, b"\0"))
         return bytes(parts[0]) if len(parts) == 1 else b"".join(parts)
@@ -175,6 +176,7 @@ class AppendFile(Tail):
                         "%s: bytes [%d, %d) can't be read and are lost; their page was written whole, with zeros in their place",
                         path, written - lost, written,
                     )  # fmt: skip
+                    self._handles.on_unreadable(path, written - lost, written)
         self._handles.unsynced.add(path)
 
     def forget(self) -> None:

@@ -2,6 +2,7 @@
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from contextlib import closing
 
 from qmq.clock import SYSTEM_CLOCK, Clock
@@ -25,6 +26,8 @@ class HandleCache:
         self.unreadable = UnreadablePages(clock)
         self.unsynced: set[str] = set()
         """Files written since `sync` last took them. Any thread may add one."""
+        self.on_unreadable: Callable[[str, int, int], None] = lambda path, begin, end: None
+        """Called from any thread when bytes [begin, end) of an `AppendFile` could not be read, or were lost because of that."""
         self._most = open_files_max
         self._open: OrderedDict[str, File] = OrderedDict()
         self._drops = 0

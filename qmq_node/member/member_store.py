@@ -1,6 +1,6 @@
 """class MemberStore: what a kind of node does with its log and its store so that other members can have them, too."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 from prometheus_client.core import Metric
@@ -11,6 +11,7 @@ from qmq_node.log.replay import Replay
 from qmq_node.node.storage import NodeStore, Storage
 from qmq_node.process.counters import MetricFamilies
 from qmq_node.repair.scrub import Scrubbed
+from qmq_node.repair.ranges import RepairableFiles
 from qmq_node.replication.group_time import GroupTime
 from qmq_node.replication.state_files import StateFiles
 
@@ -48,8 +49,12 @@ class MemberStore(NodeStore, Protocol):
     def scrubbed_files(self) -> Scrubbed | None:
         """Files beside the log that can't be made from it, and are read again with it; None: there are none."""
 
-    def found_damage(self, damage: Sequence[Damage]) -> None:
-        """A reader met damage of the log: sends are refused."""
+    def log_damaged(self, damage: Damage) -> None:
+        """Damage of the log was found: add it to what is known, and withhold what it holds."""
+
+    @property
+    def hour_files(self) -> RepairableFiles | None:
+        """Files that only grow, and that members repair from each other; None: this kind of node has none."""
 
     def clear(self) -> None:
         """Remove the log and all that is derived from it, durably; in a thread, before they are opened. Raises OSError.

@@ -59,6 +59,9 @@ class RepairableFiles(Protocol):
     def damaged(self) -> Iterable[DamagedRange]:
         """Return what is known to be damaged; on the event loop. `Repairs` requests it once a second."""
 
+    def add(self, damaged: DamagedRange) -> None:
+        """Add a range to what is known to be damaged, unless it is; on the event loop."""
+
     def read(self, request: ReadRangeRequest) -> ReadRangeResponse:
         """Return the first bytes of a range for another member, checked; from any thread that may wait for the disk.
 

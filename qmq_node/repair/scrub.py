@@ -58,6 +58,9 @@ class Unit(Protocol):
     def is_current(self) -> bool:
         """Whether it still is what it was; on the event loop. If not, it was removed, and what was found in it means nothing."""
 
+    def ended(self) -> None:
+        """All of it was read; on the event loop."""
+
 
 class Scrubbed(Protocol):
     """Data of one kind that is read again. On the event loop."""
@@ -78,7 +81,7 @@ class ScrubCounters:
     """Counts since the start."""
 
     read_bytes: int = counted("scrub_read_bytes", "Bytes of stored data that were read again to check them")
-    found: int = counted("scrub_found_ranges", "Damaged ranges that were met by reading stored data again")
+    found: int = counted("scrub_found_ranges", "Damaged ranges that were met by reading stored data again, once in each pass")
     passes: int = counted("scrub_passes", "Times that all stored data was read again")
 
 
@@ -172,6 +175,8 @@ class Scrub:
             if is_current:
                 self._report(step.found)
         if step is None or not is_current:
+            if is_current:
+                reading.unit.ended()
             self._leave(reading)
             await self._maybe_save()
         return True

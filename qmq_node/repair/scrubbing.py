@@ -1,6 +1,7 @@
 """class Scrubbing: the part of a node that reads its stored data again, whatever its role is."""
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from prometheus_client.core import Metric
 
@@ -49,10 +50,16 @@ class Scrubbing(Part):
 
     def _found(self, found: Found) -> None:
         damaged = found.damaged
-        if damaged.is_log and found.is_readable:
-            # As any other reader that meets it.
-            self._store.found_damage([Damage(damaged.begin, damaged.end, damaged.why)])
-        self._on_found(damaged)
+        if damaged.is_log and not found.is_readable:
+            # Sends continue: what can't be read may come back.
+            self._node.log.stored.add_unreadable(Damage(damaged.begin, damaged.end, damaged.why))
+        else:
+            self._on_found(damaged)
+
+    def report(self) -> dict[str, Any] | None:
+        """Return how far it is, for `/stats`; null while it is off, or has not begun."""
+        report = self.scrub.report() if self.scrub is not None else None
+        return report.as_json() if report is not None else None
 
     def metrics(self, families: MetricFamilies) -> Iterable[Metric]:
         """The metrics of reading; none while it is off."""

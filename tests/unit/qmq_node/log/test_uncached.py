@@ -54,12 +54,5 @@ def test_a_range_that_begins_and_ends_within_pages_is_read_from_the_disk_too() -
     begin, size = PAGE_BYTES + 10, 2 * PAGE_BYTES
     assert UncachedFile(file).pread(size, begin) == content[begin : begin + size]
     assert file.from_disk == {1, 2, 3}
+    assert file.cached == pages_of(0, SIZE)
 
-
-def test_pages_that_the_disk_can_not_read_are_zeros_and_what_is_missing_too() -> None:
-    disk, file, content = made(set())
-    disk.break_pages("file", PAGE_BYTES, PAGE_BYTES + 1)
-    data, is_readable = UncachedFile(file).pread_readable(3 * PAGE_BYTES, 100)
-    expected = content[100:PAGE_BYTES] + bytes(PAGE_BYTES) + content[2 * PAGE_BYTES : 3 * PAGE_BYTES + 100]
-    assert (data, is_readable) == (expected, False)
-    assert UncachedFile(file).pread_readable(200, SIZE - 100) == (content[-100:] + bytes(100), True)
