@@ -70,10 +70,13 @@ class ScrubbedHours:
 
     def next_unit(self, key: int) -> ScrubbedHour | None:
         hours = self._hours()
-        at = bisect_left(hours.order, key)
-        return ScrubbedHour(hours, hours[hours.order[at]]) if at < len(hours.order) else None
+        # One without a file may get some before the pass ends.
+        found = (hour for hour in self._from(key) if any(file.written_end for file in hour.files))
+        return next((ScrubbedHour(hours, hour) for hour in found), None)
 
     def bytes_from(self, key: int) -> int:
+        return sum(file.written_end for hour in self._from(key) for file in hour.files)
+
+    def _from(self, key: int) -> Iterator[Hour]:
         hours = self._hours()
-        numbers = hours.order[bisect_left(hours.order, key) :]
-        return sum(file.written_end for number in numbers for file in hours[number].files)
+        return (hours[number] for number in hours.order[bisect_left(hours.order, key) :])
