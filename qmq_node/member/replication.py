@@ -273,6 +273,11 @@ class Replication(Part):
             files.add(damaged)
 
     @property
+    def repaired_ranges(self) -> int:
+        """Ranges that were repaired from other members, in this life."""
+        return 0
+
+    @property
     def damaged_ranges(self) -> int:
         """Known ranges of the log, or of files of hours, that are damaged or can't be read."""
         stored, files = self._storage.log.stored, self._store.hour_files

@@ -4,7 +4,7 @@ import { isExplanation } from "@/shared/reasons";
 /** A node's own numbers as pages show them. */
 export type NodeStats = ReturnType<typeof readStats>;
 
-/** A range of the log, or of another file, that can't be read. `problem`: why it could not be repaired, "" if unknown. */
+/** A range of the log, or of another file, that can't be read. `problem`: why it was not repaired, "" if unknown. */
 export interface Damage {
   /** "log", or the name of a file. */
   file: string;
