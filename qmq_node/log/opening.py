@@ -19,6 +19,9 @@ from qmq_node.log.recovery import Commit, Damage, Walked, Walker
 from qmq_node.log.segment import SegmentInfo, Segments
 from qmq_node.log.truncation import TruncationFile
 
+OTHER_SEGMENT = "the segment is not as it was left"
+"""Why a segment is damaged whose commits are whole: an older copy of it, or a foreign file, took its place."""
+
 logger = logging.getLogger("qmq_node.log")
 
 
@@ -164,7 +167,7 @@ def _damage_of(segments: Segments, info: SegmentInfo, tail: Position) -> tuple[D
     if any(damage.begin <= tail.offset < damage.end for damage in found):
         return found
     # Its commits are whole, but not those that were written: an older copy, a foreign file.
-    return (Damage(info.base, info.end, "the segment is not as it was left"),)
+    return (Damage(info.base, info.end, OTHER_SEGMENT),)
 
 
 def clear_folders(disk: Disk, *folders: str) -> None:

@@ -165,6 +165,11 @@ class Replay(ABC):
             copied_from=member.copied_from if member is not None else None,
         )
         log = SegmentedLog.activate(found, segment_bytes=segment_bytes, is_only_member=member is None)
+        if member is not None and log.failed is None and (damaged := found.walked.damaged):
+            # What is behind would be applied without it. Other members have it.
+            log.refuse(
+                f"the log is damaged between offsets {damaged[0].begin} and {damaged[-1].end}, where it has to be applied"
+            )
         known = {damage.begin for damage in log.stored.damaged}
         log.stored.damaged += tuple(d for d in memory.damage if d.begin not in known and d.end > log.begin)
         return log

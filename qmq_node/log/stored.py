@@ -75,6 +75,13 @@ class StoredSegments:
             known for known in self.unreadable if known in kept or not begin <= known.begin < end
         )
 
+    def repaired(self, begin: int, end: int) -> None:
+        """Take what is in [begin, end) off what is known to be damaged or unreadable: it was repaired on the disk."""
+        self.damaged = tuple(known for known in self.damaged if not begin <= known.begin <= known.end <= end)
+        self.unreadable = tuple(known for known in self.unreadable if not begin <= known.begin <= known.end <= end)
+        if self._missing_from is not None and self.files.begin == self._missing_from:
+            self._missing_from = None
+
     # --- reading ---------------------------------------------------------------------------------------------------
 
     def read(self, offset: int, size: int) -> bytes:
@@ -145,7 +152,8 @@ class StoredSegments:
             is_stopped = offset >= end or stop(offset)
             return is_stopped
 
-        walked = Walker(self.files, visit, stop=stop_at, skip_unreadable=True).walk(Position(begin, UNKNOWN_CHAIN))
+        walker = Walker(self.files, visit, synced_to=end, stop=stop_at, skip_unreadable=True)
+        walked = walker.walk(Position(begin, UNKNOWN_CHAIN))
         if is_stopped:
             return walked.damaged
         return (*walked.damaged, Damage(walked.position.offset, end, "commits can't be read"))
@@ -170,7 +178,9 @@ class StoredSegments:
         info = self.files.holding(end - 1) if 0 < end <= self.written_end else None
         if info is None:
             return None
-        walker = Walker(self.files, lambda _: None, stop=lambda offset: offset >= end, skip_unreadable=True)
+        walker = Walker(
+            self.files, lambda _: None, synced_to=end, stop=lambda offset: offset >= end, skip_unreadable=True
+        )
         walked = walker.walk(Position(info.base, UNKNOWN_CHAIN))
         return walked.position.chain if walked.position.offset == end else None
 

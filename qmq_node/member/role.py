@@ -233,7 +233,11 @@ class Member:
         """
         self.role, kept = ReplicaRole.WAITING, _why_kept(self.node_id, membership, membership.master, address)
         self.reason = Reason.of(Code.BECAUSE, problem=problem, why=kept)
-        if not kept:
+        if membership.master != self.node_id and self._shell.may_be_repaired():
+            # Other members answer in the epoch that this one has on disk.
+            await self._shell.store_replica_state(self._shell.replica_state.for_membership(membership))
+            self.reason = Reason.of(Code.REPAIRS_LOG, problem=problem)
+        elif not kept:
             await self._shell.store_replica_state(self._shell.replica_state.for_membership(membership))
             self._task = self._supervisor.background("following", self._copy_when_possible(address, problem))
 

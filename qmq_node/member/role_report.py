@@ -26,6 +26,7 @@ def role_report(role: "Replication") -> dict[str, Any]:
         "damaged_ranges": role.damaged_ranges,
         "repaired_ranges": role.repaired_ranges,
         "scrub": role.scrubbing.report(),
+        "repairs": role.repairs.report(),
         "role_changes": dict(role.machine.role_changes.by_role),
     }
     if member.leading is not None:

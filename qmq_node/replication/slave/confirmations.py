@@ -1,5 +1,6 @@
 """class Confirmations: what a slave confirms to its master, and what it counts of a session."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from qmq.net.caller import Caller
@@ -30,6 +31,8 @@ class Confirmations:
     _log: SegmentedLog
     _applying: Applying
     _counters: FollowerCounters
+    _is_damaged: Callable[[], bool]
+    """Whether the disk of this node has damage that is not repaired."""
     is_leaving: bool = field(default=False, init=False)
     """Whether the node stops: further confirmations say so, and there is no further session."""
     _stated_applied_end: int = field(default=0, init=False)
@@ -51,7 +54,7 @@ class Confirmations:
         """Send what the slave may confirm, unless the connection is closed."""
         if caller.is_closed:
             return
-        end, state = slave.confirmable_end, FollowState.FOLLOWING
+        end, state = slave.confirmable_end, FollowState.DAMAGED if self._is_damaged() else FollowState.FOLLOWING
         if end is None:
             end, state = slave.synced_end, FollowState.COPYING
         crc = self._begin_crc if end == self._begin_end else self._log.crc_at(end)
