@@ -50,7 +50,7 @@ class DelayData:
         self.is_alone: Callable[[], bool] = lambda: True
         """Whether the group has no other member."""
         self.damage = HourDamage(lambda: self.store, machine.clock, lambda: self.is_alone())
-        self.hour_files = HourRanges(lambda: self.store.hours, self.damage)
+        self.hour_ranges = HourRanges(lambda: self.store.hours, self.damage)
 
     @property
     def trusted(self) -> TrustedClock:

@@ -1,5 +1,6 @@
 """Checks of bytes of an hour's files as they arrive from another member: entries of an index or a dispatch log, and messages."""
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -20,12 +21,23 @@ class Found(NamedTuple):
 
     end: int
     """Up to here, in bytes of the file, entries are whole or damaged; one that begins here is not here to its end."""
-    damaged: int
-    """How many of them fail their check."""
-    first: int
-    """Where the first of these begins."""
-    last: int
-    """Where the last of these ends."""
+    bad: Sequence[tuple[int, int]] = ()
+    """Where those of them are that fail their check, in order."""
+
+    @property
+    def damaged(self) -> int:
+        """How many fail their check."""
+        return len(self.bad)
+
+    @property
+    def first(self) -> int:
+        """Where the first of these begins."""
+        return self.bad[0][0]
+
+    @property
+    def last(self) -> int:
+        """Where the last of these ends."""
+        return self.bad[-1][1]
 
 
 class Check(Protocol):
@@ -50,9 +62,7 @@ class EntryCheck:
         count = len(data) // size
         entries = np.frombuffer(data, dtype=self._dtype, count=count)
         bad = np.flatnonzero(entries["check"] != checks_of(entries))
-        if not len(bad):
-            return Found(at + count * size, 0, 0, 0)
-        return Found(at + count * size, len(bad), at + int(bad[0]) * size, at + (int(bad[-1]) + 1) * size)
+        return Found(at + count * size, [(at + number * size, at + (number + 1) * size) for number in bad.tolist()])
 
 
 class MessageCheck:
@@ -87,7 +97,7 @@ class MessageCheck:
         ]
         if inside < len(places):
             end = min(end, int(places[inside]))
-        return Found(end, len(bad), bad[0][0], bad[-1][1]) if bad else Found(end, 0, 0, 0)
+        return Found(end, bad)
 
     def _read_index(self, at: int, end: int) -> None:
         """Know all messages from `at` on that begin before `end`."""

@@ -3,10 +3,11 @@
 import logging
 from collections.abc import Generator
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from delay_node.checkpoint import HourRow
 from delay_node.entry_checks import Check, EntryCheck, Found, MessageCheck
+from delay_node.hour_checks import merged
 from delay_node.schedule_log import DISPATCH, INDEX
 from delay_node.whole_files import Part, Whole, WholeBytes, WholeFiles, parts_of
 from qmq_node.log.handles import HandleCache
@@ -36,7 +37,7 @@ class FilesCopy:
     _done: int = field(default=0, init=False)
     _unsynced_bytes: int = field(default=0, init=False)
     damaged: int = field(default=0, init=False)
-    """Entries that failed their check twice, so they are damaged at the other member."""
+    """Entries that failed their check twice, so they are damaged at the master, and that no other member has."""
 
     def steps(self) -> Steps:
         """As `qmq_node.replication.state_files.StateFiles.copy`."""
@@ -59,7 +60,7 @@ class FilesCopy:
 
     def _copy(self, part: Part, whole: WholeBytes, check: Check) -> Steps:
         at: int = getattr(whole, part.field)
-        path, window, damaged = f"{self._root}/{part.name}", b"", list[Found]()
+        path, window, damaged, replaced = f"{self._root}/{part.name}", b"", list[Found](), 0
         if not at:
             # What another use of the hour has left would look valid behind the end of this one.
             with suppress(FileNotFoundError):
@@ -71,22 +72,33 @@ class FilesCopy:
                 begin = at + len(window)
                 window += yield self._wanted(part, begin, part.bytes - begin)
                 found = check.check(at, window)
-                if found.damaged:
+                if found.bad:
                     again = yield from self._read(part, found.first, found.last)
-                    window = window[: found.first - at] + again + window[found.last - at :]
+                    window = _replaced(window, found.first - at, again)
                     found = check.check(at, window)
-                    if found.damaged:
+                    before = found.damaged
+                    for first, last in merged(found.bad):
+                        wanted = self._wanted(part, first, last - first)
+                        other = yield replace(wanted, since=whole.begins_at, is_damaged=True)
+                        window = _replaced(window, first - at, other)
+                    found = check.check(at, window) if before else found
+                    replaced += before - found.damaged
+                    if found.bad:
                         damaged.append(found)
                 if size := found.end - at:
                     file.pwritev([memoryview(window)[:size]], at)
                     window, at = window[size:], found.end
                     self._handles.unsynced.add(path)
                     self._wrote(part, whole, at, size)
+        if replaced:
+            logger.warning(
+                "%s: %d entries fail their checks at the master, and come from another member", part.name, replaced
+            )
         if damaged:
             count = sum(found.damaged for found in damaged)
             self.damaged += count
             logger.error(
-                "%s: %d entries between bytes %d and %d fail their checks at the master, too: copied as they are",
+                "%s: %d entries between bytes %d and %d fail their checks at all members: copied as they are",
                 part.name, count, damaged[0].first, damaged[-1].last,
             )  # fmt: skip
 
@@ -112,3 +124,8 @@ class FilesCopy:
         self._handles.sync(self._root)
         self._file.save(self._whole)
         self._unsynced_bytes = 0
+
+
+def _replaced(window: bytes, at: int, data: bytes) -> bytes:
+    """Return a window with other bytes at a place."""
+    return window[:at] + data + window[at + len(data) :]

@@ -30,7 +30,7 @@ from qmq_node.log.unreadable_pages import PAGE_BYTES
 
 RANGE_BYTES = 12_288 * 64
 """Longest range of an index or a dispatch log that is repaired at a time, of whole pages and whole entries. Ranges of messages are
-no longer, unless one message is, or pages that can't be read belong together."""
+no longer, unless one message is."""
 SEARCHED_ENTRIES = 4_096
 """Index entries that are read at a time to find the next one that is not damaged."""
 
@@ -88,7 +88,7 @@ def file_named(hours: Hours, name: str) -> HourFile | None:
 def read_pages(file: AppendFile, begin: int, end: int) -> tuple[bytes, list[Range]]:
     """Return bytes [begin, end), zeros for those on pages that can't be read, and these pages as ranges; from any thread."""
     try:
-        return file.read(begin, end), []
+        return file.read(begin, end, is_check=True), []
     except LogError:
         pass
     pieces: list[bytes] = []
@@ -98,7 +98,7 @@ def read_pages(file: AppendFile, begin: int, end: int) -> tuple[bytes, list[Rang
         page = at // PAGE_BYTES * PAGE_BYTES
         stop = min(end, page + PAGE_BYTES)
         try:
-            pieces.append(file.read(at, stop))
+            pieces.append(file.read(at, stop, is_check=True))
         except LogError:
             pieces.append(bytes(stop - at))
             unreadable.append((page, page + PAGE_BYTES))
@@ -108,7 +108,8 @@ def read_pages(file: AppendFile, begin: int, end: int) -> tuple[bytes, list[Rang
 
 def are_whole(entries: EntryArray) -> NDArray[np.bool_]:
     """Return which entries of an index or a dispatch log pass their check."""
-    return entries["check"] == checks_of(entries)
+    good: NDArray[np.bool_] = entries["check"] == checks_of(entries)
+    return good
 
 
 def place_messages(hour: Hour, begin: int, end: int) -> Iterator[tuple[NDArray[np.int64], EntryArray]]:
@@ -191,18 +192,18 @@ def _damaged_messages(file: HourFile, begin: int, end: int) -> Generator[None, N
             for first, last in _slices(places, ends):
                 bad += _bad_messages(file, places[first:last], ends[first:last], unreadable)
                 yield
-        hull = (min(bad, default=(begin, end))[0], max((stop for _, stop in bad), default=end))
-        if hull[0] >= begin and hull[1] <= end:
+        # A page that can't be read is written as a whole, so all messages that have bytes in it are needed.
+        first_place = min((*(place for place, _ in bad), *(page * PAGE_BYTES for page in unreadable)), default=begin)
+        last_end = max((*(stop for _, stop in bad), *((page + 1) * PAGE_BYTES for page in unreadable)), default=end)
+        if (begin <= first_place and min(last_end, file.end) <= end) or end - begin >= 2 * RANGE_BYTES:
             break
-        # Pages that messages at the edges reach into may be unreadable, too.
-        begin, end = min(begin, hull[0]), max(end, hull[1])
+        more = end - begin
+        begin, end = max(0, min(begin, first_place - more)), min(max(end, last_end + more), file.end)
     ranges: list[Range] = []
     for place, stop in bad:
-        last = ranges[-1] if ranges else (0, -1)
-        # One page is not divided if it has to be written as a whole.
-        is_divided = place % PAGE_BYTES != 0 and place // PAGE_BYTES in unreadable
-        if last[1] == place and (stop - last[0] <= RANGE_BYTES or is_divided):
-            ranges[-1] = (last[0], stop)
+        before = ranges[-1] if ranges else (0, -1)
+        if before[1] == place and stop - before[0] <= RANGE_BYTES:
+            ranges[-1] = (before[0], stop)
         else:
             ranges.append((place, stop))
     return ranges

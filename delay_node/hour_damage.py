@@ -75,8 +75,9 @@ class HourDamage:
 
     @property
     def known(self) -> list[DamagedRange]:
-        """The ranges that are known to be damaged."""
-        return list(self._known.values())
+        """The ranges that are known to be damaged, of hours that have not ended."""
+        hours = self._store().hours
+        return [damaged for damaged in self._known.values() if current(hours, damaged) is not None]
 
     # --- reports ---------------------------------------------------------------------------------------------------
 
@@ -88,9 +89,12 @@ class HourDamage:
         store.open_hours.on_damaged = self._damaged_entries
         store.open_hours.must_wait = self._must_wait
 
+    def suspect(self, file: str, begin: int, end: int) -> None:
+        """Have bytes of a file checked; from any thread."""
+        self._suspects.append(_Suspect(file, begin, end))
+
     def _unreadable(self, path: str, begin: int, end: int) -> None:
-        """The disk could not read bytes of a file; from any thread."""
-        self._suspects.append(_Suspect(path.removeprefix(f"{self._store().root}/"), begin, end))
+        self.suspect(path.removeprefix(f"{self._store().root}/"), begin, end)
 
     def _damaged_messages(self, hour: Hour, numbers: Iterable[int]) -> None:
         """Messages, or their index entries, fail their checks."""
@@ -105,7 +109,7 @@ class HourDamage:
     def _damaged_entries(self, hour: Hour) -> None:
         """Entries of an hour's index or dispatch log fail their checks."""
         for file in (index_of(hour), dispatch_of(hour)):
-            self._suspects.append(_Suspect(file.name, 0, file.end))
+            self.suspect(file.name, 0, file.end)
 
     def _must_wait(self, hour: Hour) -> bool:
         """Whether an hour with damaged decisions is not to be opened now, because another member may repair it soon."""
@@ -115,8 +119,9 @@ class HourDamage:
         return now < self._waits_until.setdefault(hour, now + WAIT_SECONDS)
 
     def add(self, damaged: DamagedRange) -> None:
-        """A range is damaged."""
-        self._note([damaged])
+        """A range was found to be damaged."""
+        if len(self._known) < KNOWN_MAX:
+            self._known.setdefault(damaged.place, damaged)
 
     def repaired(self, damaged: DamagedRange) -> None:
         """A range is whole again, or its hour has ended."""
@@ -132,24 +137,19 @@ class HourDamage:
             file = file_named(hours, suspect.file)
             if file is not None:
                 await self._check(file, suspect.begin, suspect.end, with_messages=suspect.with_messages)
-        for damaged in self.known:
-            if current(hours, damaged) is None:
-                del self._known[damaged.place]
+        self._known = {damaged.place: damaged for damaged in self.known}
         for hour in [hour for hour in self._waits_until if hours.get(hour.number) is not hour]:
             del self._waits_until[hour]
         await self._take_in()
 
     async def _check(self, file: HourFile, begin: int, end: int, *, with_messages: bool) -> None:
         run = self._store().io.run
-        self._note(await run(damage_of(file, begin, end)))
+        found = await run(damage_of(file, begin, end))
         if with_messages:
             place, stop = await run(_place_of(file.hour, begin // INDEX_BYTES, end // INDEX_BYTES))
-            self._note(await run(damage_of(messages_of(file.hour), place, stop)))
-
-    def _note(self, found: Iterable[DamagedRange]) -> None:
+            found += await run(damage_of(messages_of(file.hour), place, stop))
         for damaged in found:
-            if len(self._known) < KNOWN_MAX:
-                self._known.setdefault(damaged.place, damaged)
+            self.add(damaged)
 
     async def _take_in(self) -> None:
         """Have hours take in what was repaired. If one can't be read, it does so later: what it lacks is reported by then."""

@@ -6,7 +6,7 @@ missing, in place: what passes its check on this disk stays, and has to be the s
 
 import errno
 from collections.abc import Callable, Generator, Iterable
-from contextlib import closing
+from contextlib import closing, suppress
 
 import numpy as np
 
@@ -63,7 +63,7 @@ class HourRanges:
     def add(self, damaged: DamagedRange) -> None:
         self._damage.add(damaged)
 
-    def repaired(self, damaged: DamagedRange) -> None:
+    async def repaired(self, damaged: DamagedRange) -> None:
         self._damage.repaired(damaged)
 
     # --- for another member ----------------------------------------------------------------------------------------
@@ -88,6 +88,7 @@ class HourRanges:
         if self._hours().get(file.hour.number) is not file.hour:
             raise ReadRefused(f"the hour of {file.name} has ended", code=COPY_REMOVED)
         if data is None:
+            self._damage.suspect(file.name, request.begin, stop)
             raise ReadRefused(
                 f"bytes {request.begin} to {stop} of {file.name} are damaged at this node, too", code=COPY_DAMAGED
             )
@@ -96,6 +97,7 @@ class HourRanges:
     # --- of this member --------------------------------------------------------------------------------------------
 
     def repair(self, damaged: DamagedRange) -> Generator[WantedRange, ReadRangeResponse, None]:
+        self._settle(damaged)
         # There is nothing to repair of an hour that has ended.
         while (file := current(self._hours(), damaged)) is not None:
             ranges = run_to_end(damaged_ranges(file, damaged.begin, damaged.end))
@@ -113,6 +115,20 @@ class HourRanges:
                 data += answer.data
             _check(file, begin, data)
             self._write(file, damaged, begin, data)
+
+    def _settle(self, damaged: DamagedRange) -> None:
+        """Have reads of the range return what the disk holds: what an attempt before has written may be in the page cache alone.
+
+        Raises OSError.
+        """
+        file = current(self._hours(), damaged)
+        if file is not None:
+            with (
+                suppress(FileNotFoundError),
+                closing(self._hours().handles.open(file.file.path(), create=False)) as opened,
+            ):
+                opened.datasync()
+                _drop_cached(opened, damaged.begin, damaged.end)
 
     def _write(self, file: HourFile, damaged: DamagedRange, begin: int, data: bytes) -> None:
         """Write what is missing of checked bytes, durably. Raises RepairRejected, OSError."""
@@ -138,9 +154,15 @@ class HourRanges:
 
 def _check_written(file: File, path: str, at: int, piece: bytes) -> None:
     """Raise OSError if the disk does not return what was written."""
-    file.drop_cached(at, len(piece))
+    _drop_cached(file, at, at + len(piece))
     if file.pread(len(piece), at) != piece:
         raise OSError(errno.EIO, f"bytes {at} to {at + len(piece)} read back as others than were written", path)
+
+
+def _drop_cached(file: File, begin: int, end: int) -> None:
+    """Have the next read of bytes [begin, end) come from the disk. Parts of pages would stay."""
+    begin = begin // PAGE_BYTES * PAGE_BYTES
+    file.drop_cached(begin, -(-(end - begin) // PAGE_BYTES) * PAGE_BYTES)
 
 
 def _checked(file: HourFile, begin: int, end: int) -> bytes | None:
@@ -244,6 +266,7 @@ def _missing(file: HourFile, begin: int, data: bytes) -> tuple[Pieces, Pieces]:
             raise RepairRejected(f"bytes {at} to {stop} of {file.name} differ although both pass their checks")
         bad.append((at, stop))
     pages = {at // PAGE_BYTES for at, _ in unreadable}
+    whole = [known for page in sorted(pages) if (known := _page(file, begin, data, page)) is not None]
     found: Pieces = []
     for at, stop in merged(bad):
         while at < stop:
@@ -251,17 +274,19 @@ def _missing(file: HourFile, begin: int, data: bytes) -> tuple[Pieces, Pieces]:
             if at // PAGE_BYTES not in pages:
                 found.append((at, data[at - begin : part - begin]))
             at = part
-    return [_page(file, begin, data, page) for page in sorted(pages)], found
+    if not whole and not found:
+        raise OSError(
+            errno.EIO, f"pages with bytes {begin} to {end} can't be read, and are not known as a whole", file.name
+        )
+    return whole, found
 
 
-def _page(file: HourFile, begin: int, data: bytes, page: int) -> tuple[int, bytes]:
-    """Return what belongs on a page that can't be read. Raises OSError if it is not all known."""
+def _page(file: HourFile, begin: int, data: bytes, page: int) -> tuple[int, bytes] | None:
+    """Return what belongs on a page that can't be read; None: not all of it is known."""
     at, end = page * PAGE_BYTES, begin + len(data)
     stop = min(at + PAGE_BYTES, file.file.end)
     if at < begin or (stop > end and end < file.file.written_end):
-        raise OSError(
-            errno.EIO, f"the page at {at} can't be read, and reaches beyond bytes {begin} to {end}", file.name
-        )
+        return None
     rest = file.file.read(end, stop) if stop > end else b""
     return at, data[at - begin : stop - begin] + rest
 

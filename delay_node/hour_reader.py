@@ -80,8 +80,10 @@ class Opened:
     """Number -> the hour the message was moved to."""
     seconds: list[tuple[int, "array[int]"]]
     """For the wheel: keys by second, of messages that wait for delivery."""
+    bad: int
+    """Index entries that fail their check."""
     lost: int
-    """Index entries of waiting messages that fail their check: these can't be found any more."""
+    """Those of them whose messages wait for delivery: these can't be found any more."""
     damaged: int
     """Dispatch entries that fail their check: their messages may be delivered again."""
 
@@ -117,19 +119,21 @@ def read_hour(hour: Hour, count: int, dispatch_count: int, *, for_wheel: bool) -
     """Read an hour's first `count` messages. Raises LogError."""
     moved: dict[int, int] = {}
     states, damaged = yield from read_states(hour, count, dispatch_count, moved)
-    lost_count = 0
+    lost_count = bad_count = 0
     parts: list[NDArray[np.uint64]] = []
     for begin, end in slices(count):
         index = hour.schedule.read_index(begin, end)
         here = states[begin:end]
-        lost = (index["check"] != checks_of(index)) & _WAITS[here]
+        bad = index["check"] != checks_of(index)
+        bad_count += int(bad.sum())
+        lost = bad & _WAITS[here]
         here[lost] = State.LOST
         lost_count += int(lost.sum())
         if for_wheel:
             parts.append(_wheel_keys(index, here, hour.begin_ms, begin))
         yield
     seconds = _by_second(hour.begin_ms // 1000, parts)
-    return Opened(bytearray(states.tobytes()), moved, seconds, lost_count, damaged)
+    return Opened(bytearray(states.tobytes()), moved, seconds, bad_count, lost_count, damaged)
 
 
 def read_dues(hour: Hour, numbers: Sequence[int]) -> Generator[None, None, dict[int, int]]:

@@ -126,7 +126,7 @@ class OpenHours:
             hour.states = bytearray(count)
         try:
             opened = await self._io.run(read_hour(hour, count, dispatch_count, for_wheel=for_wheel))
-            if opened.lost or opened.damaged:
+            if opened.bad or opened.damaged:
                 self.on_damaged(hour)
             if opened.damaged and known is None and self.must_wait(hour):
                 raise LogError(
@@ -171,6 +171,9 @@ class OpenHours:
             count, dispatch_count = hour.schedule.count, hour.dispatch.count
             opened = await self._io.run(read_hour(hour, count, dispatch_count, for_wheel=False))
             dues_ms = await self._io.run(read_dues(hour, lost))
+            async with hour.making_ids:
+                # Digests of entries that were damaged.
+                hour.ids = None
             if self._hours.get(hour.number) is not hour:
                 return {}
             found = np.frombuffer(opened.states, dtype=np.uint8)

@@ -61,7 +61,7 @@ class Queries:
     def __init__(self, store: DelayStore, synced: Callable[[int], Awaitable[None]]) -> None:
         self._store = store
         self._synced = synced
-        self._calendar: OrderedDict[int, tuple[tuple[int, int], dict[int, int]]] = OrderedDict()
+        self._calendar: OrderedDict[int, tuple[tuple[int, int, int], dict[int, int]]] = OrderedDict()
         self._calendar_entries = 0
 
     async def find(self, target: DelayedTarget) -> list[Found]:
@@ -264,14 +264,14 @@ class Queries:
 
     async def _by_subject(self, hour: Hour) -> dict[int, int]:
         """Return an hour's pending messages by subject; kept until the hour changes."""
-        version = (hour.schedule.count, hour.dispatch.count)
+        version = (hour.schedule.count, hour.dispatch.count, hour.lost)
         known = self._calendar.get(hour.number)
         if known is not None and known[0] == version:
             self._calendar.move_to_end(hour.number)
             return known[1]
 
         def count() -> Generator[None, None, dict[int, int]]:
-            states, _ = yield from read_states(hour, *version)
+            states, _ = yield from read_states(hour, *version[:2])
             found = np.zeros(len(self._store.subjects), dtype=np.int64)
             for begin, end in slices(len(states)):
                 here = np.isin(states[begin:end], [State.PENDING, State.CLAIMED])

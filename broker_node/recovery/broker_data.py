@@ -99,10 +99,6 @@ class BrokerData:
         return ()
 
     @property
-    def hour_files(self) -> None:
-        """There are none."""
-
-    @property
     def state_files(self) -> None:
         return None
 

@@ -142,8 +142,12 @@ class AppendFile(Tail):
         self._handles = handles
         self.path = path
 
-    def read(self, begin: int, end: int) -> bytes:
-        """Bytes [begin, end), zeros where the file is too short: such entries fail their check. Raises LogError."""
+    def read(self, begin: int, end: int, *, is_check: bool = False) -> bytes:
+        """Bytes [begin, end), zeros where the file is too short: such entries fail their check. Raises LogError.
+
+        Args:
+            is_check: an error is not reported to `HandleCache.on_unreadable`.
+        """
         written, parts = self.memory(begin, end)
         if begin < written:
             stop = min(end, written)
@@ -152,7 +156,8 @@ class AppendFile(Tail):
             except FileNotFoundError:
                 data = b""
             except OSError as error:
-                self._handles.on_unreadable(self.path(), begin, stop)
+                if not is_check:
+                    self._handles.on_unreadable(self.path(), begin, stop)
                 raise LogError(f"{self.path()}: {error}", code="log.unreadable") from error
             parts.insert(0, data.ljust(stop - begin, b"\0"))
         return bytes(parts[0]) if len(parts) == 1 else b"".join(parts)

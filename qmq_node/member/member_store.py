@@ -10,7 +10,6 @@ from qmq_node.log.recovery import Damage
 from qmq_node.log.replay import Replay
 from qmq_node.node.storage import NodeStore, Storage
 from qmq_node.process.counters import MetricFamilies
-from qmq_node.repair.ranges import RepairableFiles
 from qmq_node.replication.group_time import GroupTime
 from qmq_node.replication.state_files import StateFiles
 
@@ -47,13 +46,6 @@ class MemberStore(NodeStore, Protocol):
     @property
     def scrubbed_files(self) -> Scrubbed | None:
         """Files beside the log that can't be made from it, and are read again with it; None: there are none."""
-
-    def log_damaged(self, damage: Damage) -> None:
-        """Damage of the log was found: add it to what is known, and withhold what it holds."""
-
-    @property
-    def hour_files(self) -> RepairableFiles | None:
-        """Files that only grow, and that members repair from each other; None: this kind of node has none."""
 
     def clear(self) -> None:
         """Remove the log and all that is derived from it, durably; in a thread, before they are opened. Raises OSError.

@@ -29,7 +29,6 @@ from qmq_node.admin.server import AdminPages, BadRequest, JsonPost, Params
 from qmq_node.commits.applying import Applying
 from qmq_node.daemon.part import Part
 from qmq_node.log.log import SegmentedLog
-from qmq_node.log.recovery import Damage
 from qmq_node.log.replay import MemberOpening
 from qmq_node.member.member_store import MemberStore
 from qmq_node.member.membership_client import MembershipClient
@@ -41,7 +40,6 @@ from qmq_node.member.role_shell import MemberShell
 from qmq_node.node.node import Node
 from qmq_node.node.reports import log_report, state_reason
 from qmq_node.node.storage import JOB_SECONDS
-from qmq_node.repair.ranges import DamagedRange
 from qmq_node.repair.scrubbing import Scrubbing
 from qmq_node.replication.flush_check import flush_problem
 from qmq_node.replication.master.listener import SYNC_VARIABLE, SyncListener, warn_if_open
@@ -105,7 +103,7 @@ class Replication(Part):
             supervisor=node.supervisor,
             listen=node.machine.listen,
         )
-        self.scrubbing = Scrubbing(node, store, self.found_damage)
+        self.scrubbing = Scrubbing(node, store, self.repairs.found)
         self._following_membership: asyncio.Task[None] | None = None
         self._hand_over_pause = GrowingPause(HAND_OVER_PAUSE_SECONDS, HAND_OVER_PAUSE_SECONDS_MAX)
         self.is_serving = False
@@ -179,6 +177,7 @@ class Replication(Part):
         else:
             await self._wait()
         self.repairs.start(self._storage.log)
+        self.scrubbing.start()
         self._following_membership = self._node.supervisor.critical("member", self.member.run())
         self._node.supervisor.every(HAND_OVER_SECONDS, "hand_over", self._hand_over)
 
@@ -271,24 +270,12 @@ class Replication(Part):
             return "copy", copied
         return self.shell.write_under_way
 
-    def found_damage(self, damaged: DamagedRange) -> None:
-        """Have a damaged range repaired from another member."""
-        if damaged.is_log:
-            self._store.log_damaged(Damage(damaged.begin, damaged.end, damaged.why))
-        elif (files := self._store.hour_files) is not None:
-            files.add(damaged)
-
-    @property
-    def repaired_ranges(self) -> int:
-        """Ranges that were repaired from other members, in this life."""
-        return 0
-
     @property
     def damaged_ranges(self) -> int:
         """Known ranges of the log, or of files of hours, that are damaged or can't be read."""
-        stored, files = self._storage.log.stored, self._store.hour_files
-        of_files = sum(1 for _ in files.damaged()) if files is not None else 0
-        return len(stored.damaged) + len(stored.unreadable) + of_files
+        stored, hours = self._storage.log.stored, self._store.hour_ranges
+        of_hours = sum(1 for _ in hours.damaged()) if hours is not None else 0
+        return len(stored.damaged) + len(stored.unreadable) + of_hours
 
     # --- roles -----------------------------------------------------------------------------------------------------
 

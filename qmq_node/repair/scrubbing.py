@@ -18,7 +18,7 @@ from qmq_node.repair.scrub_progress import ScrubProgressFile
 
 
 class Scrubbing(Part):
-    """Reads from when the data is open, and keeps how far it is when the node stops.
+    """Keeps how far it is when the node stops.
 
     Args:
         found: is called with each damaged range, to have it repaired.
@@ -42,7 +42,11 @@ class Scrubbing(Part):
             options.scrub_bytes_per_second,
             options.scrub_days * DAY_SECONDS,
         )
-        node.supervisor.every(SCRUB_SECONDS, "scrub", self.scrub.run)
+
+    def start(self) -> None:
+        """Begin to read, now that damage can be repaired."""
+        if self.scrub is not None:
+            self._node.supervisor.every(SCRUB_SECONDS, "scrub", self.scrub.run)
 
     async def stop(self) -> None:
         if self.scrub is not None:

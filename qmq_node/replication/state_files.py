@@ -34,6 +34,10 @@ class WantedBytes:
     done_bytes: int
     """Of all files: how many are here, of `total_bytes`."""
     total_bytes: int
+    since: int = 0
+    """As `StateFile.since`, of bytes of another member."""
+    is_damaged: bool = False
+    """Whether they are damaged at the master: those of another member are wanted."""
 
 
 class StateFiles(Protocol):
@@ -65,6 +69,6 @@ class StateFiles(Protocol):
     def copy(self) -> Generator[WantedBytes, bytes, int]:
         """Copy what the checkpoint counts that was copied, from where an earlier call ended; each step in the writing thread.
 
-        Yields what it needs next, and is sent some of it, at least one byte. When it ends, all is checked and durable. Returns
-        the number of entries that are damaged at the master, too. Raises LogError, OSError.
+        Yields what it needs next, and is sent some of it, at least one byte; of what is damaged at the master, all or nothing. When
+        it ends, all is checked and durable. Returns the number of entries that are copied damaged. Raises LogError, OSError.
         """

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
@@ -20,6 +20,10 @@ T = TypeVar("T")
 logger = logging.getLogger("qmq_node.replication.rules")
 
 
+async def _nothing(wanted: WantedBytes) -> bytes:
+    return b""
+
+
 @dataclass(eq=False, repr=False)
 class CopySteps:
     """Each step is made durable in the thread that writes the log, so in order with what is written."""
@@ -30,6 +34,8 @@ class CopySteps:
     """Called when the copy is complete: what is synced may be confirmed, or the log has to be opened (`is_log_copied`)."""
     on_change: Callable[[], None] = field(default_factory=lambda: lambda: None, init=False)
     """Called when the slave begins or ends to copy."""
+    read_elsewhere: Callable[[WantedBytes], Awaitable[bytes]] = field(default=_nothing, init=False)
+    """Reads bytes that are damaged at the master from another member; nothing if none has them."""
     _is_ending: bool = field(default=False, init=False)
 
     @property
@@ -52,11 +58,15 @@ class CopySteps:
         Raises QmqError: another session continues.
         """
         copy = self._copy
-        steps, data = copy.copy_files(), b""
+        steps = copy.copy_files()
+        data: bytes | None = None
         try:
             while (wanted := await self._in_thread(partial(_advance, steps, data))) is not None:
                 copy.read(wanted.done_bytes, wanted.total_bytes)
-                data = await read_file(caller, identity, copy.state_offset, wanted)
+                if wanted.is_damaged:
+                    data = await self.read_elsewhere(wanted)
+                else:
+                    data = await read_file(caller, identity, copy.state_offset, wanted)
                 on_read(len(data))
         except StateRemoved:
             copy.state_removed()
@@ -115,9 +125,9 @@ class CopySteps:
         self._on_ended()
 
 
-def _advance(steps: Generator[WantedBytes, bytes, None], data: bytes) -> WantedBytes | None:
-    """Return what comes next after what was wanted before is here; None: all is complete."""
+def _advance(steps: Generator[WantedBytes, bytes, None], data: bytes | None) -> WantedBytes | None:
+    """Return what comes next after what was wanted before is here, None at first; None: all is complete."""
     try:
-        return steps.send(data) if data else next(steps)
+        return next(steps) if data is None else steps.send(data)
     except StopIteration:
         return None

@@ -168,7 +168,7 @@ class SlaveCopy:
         damaged = yield from self.files.copy()
         self.counters.damaged_entries += damaged
         if damaged:
-            logger.error("%d entries of files are copied as they are: they are damaged at the master, too", damaged)
+            logger.error("%d entries of files are copied as they are: they are damaged at all members", damaged)
 
     def store_files(self) -> None:
         """Make durable that the files are complete, and the log is copied next; in the writing thread. Raises OSError."""

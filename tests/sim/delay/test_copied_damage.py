@@ -14,7 +14,7 @@ from qmq_node.log.disk import File
 from qmq_node.replication.state_files import WantedBytes
 from tests.support.disks.memory_disk import PAGE_BYTES, MemoryDisk
 from tests.support.drivers.delay_driver import ROOT
-from tests.support.drivers.hour_copies import Master, Slave, applied, assert_equal
+from tests.support.drivers.hour_copies import Master, Slave, applied, assert_equal, counted_bytes
 
 
 def new_master() -> Master:
@@ -80,6 +80,36 @@ async def test_what_is_damaged_at_the_master_is_copied_as_it_is_counted_and_name
     assert slave.counters.damaged_entries == 2
     # What one disk has lost, each member counts for itself.
     assert not any(hour.lost for hour in (await applied(slave)).hours.values())
+
+
+@pytest.mark.parametrize("kind", [".index", ".data", "dispatch"])
+async def test_what_is_damaged_at_the_master_comes_from_a_third_member(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    of, third = new_master(), new_master()
+    name = max((n for n in of.counted if kind in n), key=lambda n: of.counted[n].bytes)
+    # The last one is damaged at the third member, too.
+    for at in (40, of.counted[name].bytes // 2, of.counted[name].bytes - 5):
+        flip(of, name, at)
+    flip(third, name, of.counted[name].bytes - 5)
+    slave = Slave(MemoryDisk(), of, 1).begin()
+    wanted_elsewhere: list[WantedBytes] = []
+
+    def other(wanted: WantedBytes) -> bytes:
+        wanted_elsewhere.append(wanted)
+        assert wanted.since == of.counted[name].since
+        return third.read(wanted.file, wanted.begin, wanted.bytes)
+
+    slave.other = other
+    with caplog.at_level(logging.WARNING):
+        slave.run()
+    assert {wanted.file for wanted in wanted_elsewhere} == {name}
+    assert sum(wanted.bytes for wanted in wanted_elsewhere) < of.counted[name].bytes // 2
+    files = third.counted
+    assert dict(counted_bytes(slave.disk, files)) == dict(counted_bytes(third.driver.disk, files))
+    named = [record.getMessage() for record in caplog.records if record.name == "qmq.delay.copying"]
+    assert f"{name}: 2 entries fail their checks at the master, and come from another member" in named
+    assert [text for text in named if text.startswith(f"{name}: 1 entries between bytes")]
 
 
 def test_what_the_master_lost_is_not_copied_with_its_checkpoint() -> None:

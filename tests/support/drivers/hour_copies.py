@@ -1,7 +1,7 @@
 """A delay node's state as another member copies it: a master that is driven step by step, and the lives of a slave."""
 
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from functools import partial
 
 from delay_node.checkpoint import CHECKPOINT_NAME, save_copied
@@ -105,6 +105,8 @@ class Slave:
         self.master = master
         self.epoch = epoch
         self.answer = answer or self._answer
+        self.other: Answer = lambda wanted: b""
+        """What a third member answers for what is damaged at the master."""
         self.read_bytes = 0
         """Of files."""
         self.has_read: list[tuple[str, int]] = []
@@ -174,14 +176,21 @@ class Slave:
         steps = copy.copy_files()
         wanted = next(steps, None)
         while wanted is not None:
+            if wanted.is_damaged:
+                wanted = _send(steps, self.other(wanted))
+                continue
             data = self.answer(wanted)
             self.read_bytes += len(data)
             self.has_read.append((wanted.file, wanted.begin))
-            try:
-                wanted = steps.send(data)
-            except StopIteration:
-                wanted = None
+            wanted = _send(steps, data)
         copy.store_files()
+
+
+def _send(steps: Generator[WantedBytes, bytes, None], data: bytes) -> WantedBytes | None:
+    try:
+        return steps.send(data)
+    except StopIteration:
+        return None
 
 
 def counted_bytes(disk: MemoryDisk, files: Mapping[str, StateFile]) -> Iterator[tuple[str, bytes]]:

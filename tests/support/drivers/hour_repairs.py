@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from contextlib import closing
+from functools import cache
 
 from delay_node.checkpoint import DelayCheckpoints
-from delay_node.hour_checks import files_of
+from delay_node.hour_checks import HourFile, files_of
 from delay_node.hour_damage import HourDamage, damage_of
 from delay_node.hour_ranges import HourRanges
 from delay_node.recovery import open_store
-from delay_node.store import DelayStore
 from qmq.protocol.replication import ReadRangeRequest, ReadRangeResponse
 from qmq_node.log.handles import HandleCache
 from qmq_node.log.replay import MemberOpening
@@ -35,11 +35,10 @@ Answer = Callable[[WantedRange], ReadRangeResponse]
 class RepairingMember:
     """A member that has applied its whole log, and what it repairs."""
 
-    def __init__(self, disk: MemoryDisk, store: DelayStore | None = None) -> None:
+    def __init__(self, disk: MemoryDisk) -> None:
         self.disk = disk
-        self.store = store or open_store(
-            disk, ROOT, segment_bytes=SEGMENT_BYTES, handles=HandleCache(disk), member=MemberOpening(1 << 60)
-        )[0]
+        handles, opening = HandleCache(disk), MemberOpening(1 << 60)
+        self.store, _ = open_store(disk, ROOT, segment_bytes=SEGMENT_BYTES, handles=handles, member=opening)
         self.clock = ManualClock()
         self.damage = HourDamage(lambda: self.store, self.clock, lambda: False)
         self.damage.watch()
@@ -75,7 +74,7 @@ class RepairingMember:
                     wanted = steps.send(answer(wanted))
                 except StopIteration:
                     wanted = None
-        self.ranges.repaired(damaged)
+        self.damage.repaired(damaged)
 
     def repair_all(self, answer: Answer) -> int:
         """Repair until nothing is damaged; messages can be checked when the index is whole. Returns the number of ranges."""
@@ -87,13 +86,34 @@ class RepairingMember:
         return count
 
 
-def two_members(seed: int = 3, steps: int = 400) -> tuple[RepairingMember, RepairingMember]:
-    """Two members with the same state, a part of it in memory only."""
-    driver = DelayDriver(MemoryDisk(), seed, segment_bytes=SEGMENT_BYTES)
+def break_pages(member: RepairingMember, file: HourFile, begin: int, end: int) -> None:
+    """Make pages of a file unreadable."""
+    member.disk.break_pages(file.file.path(), begin, min(end, file.file.written_end))
+
+
+def flip(member: RepairingMember, file: HourFile, at: int, bit: int = 3) -> None:
+    """Flip a bit of a file on the disk."""
+    for content in (member.disk.names[file.file.path()].content, member.disk.names[file.file.path()].synced):
+        content[at] ^= 1 << bit
+
+
+@cache
+def _disk(steps: int) -> MemoryDisk:
+    driver = DelayDriver(MemoryDisk(), 3, segment_bytes=SEGMENT_BYTES)
     driver.run(steps)
     driver.commit()
     driver.checkpoint()
     driver.run(60)
     driver.commit()
-    other = RepairingMember(driver.disk.after_kill())
-    return RepairingMember(driver.disk, driver.store), other
+    return driver.disk
+
+
+def members(count: int = 2, steps: int = 1_800) -> list[RepairingMember]:
+    """Members with the same state, the end of it in memory only."""
+    return [RepairingMember(_disk(steps).after_kill()) for _ in range(count)]
+
+
+def largest(member: RepairingMember, kind: str) -> HourFile:
+    """The file of this kind with most bytes on the disk."""
+    files = (file for hour in member.store.hours.values() for file in files_of(hour) if kind in file.name)
+    return max(files, key=lambda file: file.file.written_end)
