@@ -10,6 +10,8 @@ from qmq_node.log.recovery import Damage
 from qmq_node.log.replay import Replay
 from qmq_node.node.storage import NodeStore, Storage
 from qmq_node.process.counters import MetricFamilies
+from qmq_node.repair.ranges import RepairableFiles
+from qmq_node.repair.scrub import Scrubbed
 from qmq_node.replication.group_time import GroupTime
 from qmq_node.replication.state_files import StateFiles
 

@@ -177,7 +177,7 @@ class Replication(Part):
         else:
             await self._wait()
         self.repairs.start(self._storage.log)
-        self.scrubbing.start()
+        self.scrubbing.begin()
         self._following_membership = self._node.supervisor.critical("member", self.member.run())
         self._node.supervisor.every(HAND_OVER_SECONDS, "hand_over", self._hand_over)
 

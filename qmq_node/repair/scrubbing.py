@@ -43,8 +43,8 @@ class Scrubbing(Part):
             options.scrub_days * DAY_SECONDS,
         )
 
-    def start(self) -> None:
-        """Begin to read, now that damage can be repaired."""
+    def begin(self) -> None:
+        """Read from now on; damage can be repaired."""
         if self.scrub is not None:
             self._node.supervisor.every(SCRUB_SECONDS, "scrub", self.scrub.run)
 
