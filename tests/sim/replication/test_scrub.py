@@ -73,7 +73,6 @@ async def test_a_master_that_finds_damage_has_a_slave_lead_and_repairs_it() -> N
         await group.all_equal()
         info = sealed_segments(group.master.log.stored, group.master.log.high_watermark)[0]
         first, second = (host.disk.names[segment(host, info.base)] for host in group.hosts.values())
-        first, second = (group.hosts[name].disk.names[f"/{name}/log/{info.base:020d}"] for name in ("g1-a", "g1-b"))
         first.content[20_000] ^= 1
         await group.serves("g1-b")
         await group.in_sync("g1-a", "g1-b")
