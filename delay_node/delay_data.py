@@ -25,7 +25,6 @@ from qmq_node.log.replay import MemberOpening, RecoveryReport, Replay
 from qmq_node.node.storage import Storage
 from qmq_node.process.counters import MetricFamilies
 from qmq_node.process.machine import Machine
-from qmq_node.repair.ranges import RepairableFiles
 
 UNWRITTEN_FACTOR = 4
 """With more than this many times `checkpoint_bytes` of the schedule in memory only, a master answers sends busy, a slave applies

@@ -38,7 +38,9 @@ class ScrubbedHour:
         for file, end in self._ends:
             for begin in range(0, end, PIECE_BYTES):
                 stop = min(begin + PIECE_BYTES, end)
-                yield Step(stop - begin, [Found(damaged, is_readable=True) for damaged in self._damaged(file, begin, stop)])
+                yield Step(
+                    stop - begin, [Found(damaged, is_readable=True) for damaged in self._damaged(file, begin, stop)]
+                )
 
     def _damaged(self, file: HourFile, begin: int, end: int) -> list[DamagedRange]:
         try:

@@ -59,7 +59,7 @@ COLLECTOR = "collector"
 
 
 def of_snapshot(snapshot: Mapping[str, Any] | None) -> Iterator[Reading]:
-    """Lag, time lag, duplicate ids, disk, damage, scrub, lateness, clock, and for each consumer group and node if it could be measured."""
+    """What is read of consumer groups and nodes, and for each of them if it could be measured."""
     if snapshot is None:
         yield Reading(Kind.UNKNOWN, COLLECTOR, 1.0, "no live data")
         return

@@ -2,6 +2,7 @@
 
 from collections.abc import Generator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from qmq_node.log.record import UNKNOWN_CHAIN, Position
 from qmq_node.log.recovery import Damage, Walker
@@ -24,7 +25,7 @@ class FoundDamage:
 def sealed_segments(stored: StoredSegments, high_watermark: int) -> list[SegmentInfo]:
     """Return the segments in which nothing changes any more, oldest first: a later one has a commit below the high watermark."""
     infos = stored.segments()
-    return [info for info, following in zip(infos, infos[1:], strict=False) if following.base < high_watermark]
+    return [info for info, following in pairwise(infos) if following.base < high_watermark]
 
 
 def check_segment(

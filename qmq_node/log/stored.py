@@ -71,9 +71,7 @@ class StoredSegments:
     def read_again(self, begin: int, end: int, still: Iterable[Damage]) -> None:
         """Log offsets [begin, end) were read again: what was unreadable there is readable, except what is `still` not."""
         kept = set(still)
-        self.unreadable = tuple(
-            known for known in self.unreadable if known in kept or not begin <= known.begin < end
-        )
+        self.unreadable = tuple(known for known in self.unreadable if known in kept or not begin <= known.begin < end)
 
     def repaired(self, begin: int, end: int) -> None:
         """Take what is in [begin, end) off what is known to be damaged or unreadable: it was repaired on the disk."""

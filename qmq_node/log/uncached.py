@@ -49,9 +49,7 @@ class UncachedFile:
         """As `File.pread`."""
         end = offset + size
         with from_disk(self._file, offset, size):
-            return b"".join(
-                self._file.pread(min(READ_BYTES, end - at), at) for at in range(offset, end, READ_BYTES)
-            )
+            return b"".join(self._file.pread(min(READ_BYTES, end - at), at) for at in range(offset, end, READ_BYTES))
 
     def next_data(self, offset: int) -> int | None:
         """As `File.next_data`."""

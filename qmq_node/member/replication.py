@@ -37,10 +37,10 @@ from qmq_node.member.role import Member
 from qmq_node.member.role_metrics import MemberMetrics
 from qmq_node.member.role_report import role_report
 from qmq_node.member.role_shell import MemberShell
+from qmq_node.member.scrubbing import Scrubbing
 from qmq_node.node.node import Node
 from qmq_node.node.reports import log_report, state_reason
 from qmq_node.node.storage import JOB_SECONDS
-from qmq_node.repair.scrubbing import Scrubbing
 from qmq_node.replication.flush_check import flush_problem
 from qmq_node.replication.master.listener import SYNC_VARIABLE, SyncListener, warn_if_open
 from qmq_node.replication.newest_membership import NewestMembership

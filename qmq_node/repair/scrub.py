@@ -81,7 +81,9 @@ class ScrubCounters:
     """Counts since the start."""
 
     read_bytes: int = counted("scrub_read_bytes", "Bytes of stored data that were read again to check them")
-    found: int = counted("scrub_found_ranges", "Damaged ranges that were met by reading stored data again, once in each pass")
+    found: int = counted(
+        "scrub_found_ranges", "Damaged ranges that were met by reading stored data again, once in each pass"
+    )
     passes: int = counted("scrub_passes", "Times that all stored data was read again")
 
 

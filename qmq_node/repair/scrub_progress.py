@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from qmq_node.log.atomic_file import CheckedFile
-from qmq_node.log.disk import Disk
 
 FILE_NAME = "scrub"
 FILE_BYTES_MAX = 4 << 10
@@ -39,8 +38,8 @@ class ScrubProgressFile:
     """The file `scrub` in the data folder. A crash leaves the old content or the new one; both name data that was not read again
     since, so at most some of it is read twice."""
 
-    def __init__(self, disk: Disk, data_dir: str) -> None:
-        self._file = CheckedFile(disk, data_dir, FILE_NAME, FILE_BYTES_MAX)
+    def __init__(self, file: CheckedFile) -> None:
+        self._file = file
 
     def load(self) -> ScrubProgress | None:
         """Return what was saved; None: nothing, or it can't be read, so a pass begins. From a thread that may wait for the disk."""
@@ -48,7 +47,9 @@ class ScrubProgressFile:
             data = self._file.load()
             return None if data is None else _decode(json.loads(data))
         except (OSError, ValueError, LookupError, TypeError) as error:
-            logger.warning("reading stored data again begins at the first byte: %s can't be used: %s", self._file.path, error)
+            logger.warning(
+                "reading stored data again begins at the first byte: %s can't be used: %s", self._file.path, error
+            )
             return None
 
     def save(self, progress: ScrubProgress) -> None:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from qmq.protocol.delayed import DelayedTarget, Operation
 from qmq_node.log.sealed import sealed_segments
 from qmq_node.repair.scrub import DAY_SECONDS
-from qmq.protocol.delayed import DelayedTarget, Operation
 from tests.sim.replication.copying import Traffic, assert_no_failures, in_sync
 from tests.sim.replication.damaging import segment
 from tests.sim.replication.delay_copying import Schedule, delay_node

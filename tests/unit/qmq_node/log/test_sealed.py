@@ -57,7 +57,9 @@ def test_a_log_that_is_whole_has_no_damage() -> None:
     assert found_in(log) == []
 
 
-@pytest.mark.parametrize("at", [lambda commit: commit.offset + 9, lambda commit: commit.end - 3], ids=["header", "body"])
+@pytest.mark.parametrize(
+    "at", [lambda commit: commit.offset + 9, lambda commit: commit.end - 3], ids=["header", "body"]
+)
 def test_a_flipped_bit_is_found_with_the_range_of_its_commit(at: Callable[[Commit], int]) -> None:
     disk = MemoryDisk()
     log, _ = filled(disk, 40)
@@ -172,4 +174,3 @@ def test_a_gap_that_is_known_is_not_named_again() -> None:
     log, _ = logs.opened(disk)
     assert [(damage.begin, damage.end) for damage in log.stored.damaged] != []
     assert found_in(log) == []
-

@@ -55,4 +55,3 @@ def test_a_range_that_begins_and_ends_within_pages_is_read_from_the_disk_too() -
     assert UncachedFile(file).pread(size, begin) == content[begin : begin + size]
     assert file.from_disk == {1, 2, 3}
     assert file.cached == pages_of(0, SIZE)
-

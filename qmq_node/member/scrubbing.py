@@ -7,6 +7,7 @@ from prometheus_client.core import Metric
 
 from qmq.net.open_files import FileBudget
 from qmq_node.daemon.part import Part
+from qmq_node.log.atomic_file import CheckedFile
 from qmq_node.log.recovery import Damage
 from qmq_node.member.member_store import MemberStore
 from qmq_node.node.node import Node
@@ -14,7 +15,7 @@ from qmq_node.process.counters import MetricFamilies
 from qmq_node.repair.log_scrub import ScrubbedLog
 from qmq_node.repair.ranges import DamagedRange
 from qmq_node.repair.scrub import DAY_SECONDS, SCRUB_SECONDS, Found, Scrub
-from qmq_node.repair.scrub_progress import ScrubProgressFile
+from qmq_node.repair.scrub_progress import FILE_BYTES_MAX, FILE_NAME, ScrubProgressFile
 
 
 class Scrubbing(Part):
@@ -36,7 +37,7 @@ class Scrubbing(Part):
         hours = self._store.scrubbed_files
         self.scrub = Scrub(
             [ScrubbedLog(node.log), *([hours] if hours is not None else [])],
-            ScrubProgressFile(node.disk, options.data_dir),
+            ScrubProgressFile(CheckedFile(node.disk, options.data_dir, FILE_NAME, FILE_BYTES_MAX)),
             self._found,
             node.clock,
             options.scrub_bytes_per_second,
