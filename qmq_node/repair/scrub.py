@@ -6,7 +6,7 @@ be the last one.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -19,6 +19,8 @@ SCRUB_SECONDS = 1.0
 """How often the next read is due at the earliest; reads of less than that are made one after the other."""
 RUN_SECONDS = 10.0
 """A run of the job ends after this time; the next one continues."""
+PAUSE_SECONDS_MAX = 600.0
+"""Longest pause between two pieces, however little there is to read: more may be written meanwhile."""
 PLAN_SECONDS = 60.0
 """How long the number of bytes that are left is counted down before it is measured again."""
 SAVE_SECONDS = 600.0
@@ -126,6 +128,8 @@ class Scrub:
     _bytes_per_second_max: int
     _pass_seconds: float
     """In which all data is to be read once."""
+    _pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+    """Waits for this number of seconds."""
     counters: ScrubCounters = field(default_factory=ScrubCounters, init=False)
     _progress: ScrubProgress | None = field(default=None, init=False)
     """None: not loaded yet."""
@@ -147,7 +151,7 @@ class Scrub:
         end = self._clock.monotonic() + RUN_SECONDS
         while (now := self._clock.monotonic()) < end and (delay := self._free_at - now) < SCRUB_SECONDS:
             if delay > 0:
-                await asyncio.sleep(delay)
+                await self._pause(delay)
             if not await self._read_next():
                 return
 
@@ -234,7 +238,8 @@ class Scrub:
         rate, seconds_left = float(self._bytes_per_second_max), self._planned_seconds - self._elapsed_seconds
         if seconds_left > 0:
             rate = min(rate, max(size, self._left_bytes) / seconds_left)
-        self._free_at = max(self._free_at, self._clock.monotonic() - SCRUB_SECONDS) + size / rate
+        pause = min(size / rate, PAUSE_SECONDS_MAX) if seconds_left > 0 else size / rate
+        self._free_at = max(self._free_at, self._clock.monotonic() - SCRUB_SECONDS) + pause
 
     def _measure(self) -> None:
         """Measure how much data there is, if that was long ago."""

@@ -46,7 +46,7 @@ class ScrubProgressFile:
         try:
             data = self._file.load()
             return None if data is None else _decode(json.loads(data))
-        except (OSError, ValueError, LookupError, TypeError) as error:
+        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
             logger.warning(
                 "reading stored data again begins at the first byte: %s can't be used: %s", self._file.path, error
             )
