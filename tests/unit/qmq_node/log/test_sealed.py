@@ -6,7 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from qmq_node.log.log import SegmentedLog
-from qmq_node.log.recovery import Commit
+from qmq_node.log.record import Position
+from qmq_node.log.recovery import Commit, Walked, Walker
 from qmq_node.log.sealed import FoundDamage, check_segment, sealed_segments
 from tests.support.disks.memory_disk import PAGE_BYTES, MemoryDisk
 from tests.unit.qmq_node.log import logs
@@ -128,22 +129,23 @@ def test_an_old_copy_of_a_segment_is_found() -> None:
     assert last < found.damage.begin < found.damage.end == last + logs.SEGMENT
 
 
-def test_what_is_repaired_while_it_is_read_is_no_damage() -> None:
+def test_what_is_repaired_while_it_is_read_is_no_damage(monkeypatch: pytest.MonkeyPatch) -> None:
     disk = MemoryDisk()
     log, _ = filled(disk, 20)
     commit = commits_of(log)[3]
     change(log, disk, commit.end - 1, b"\0" if commit.body[-1] else b"\1")
-    reads = 0
+    walk, has_met = Walker.walk, []
 
-    def repair(path: str, offset: int, size: int) -> None:
-        nonlocal reads
-        reads += 1
-        if reads == 2:
+    def walk_and_repair(walker: Walker, start: Position | None) -> Walked:
+        walked = walk(walker, start)
+        if walked.damaged:
+            has_met.append(walked.damaged)
             change(log, disk, commit.end - 1, bytes(commit.body[-1:]))
+        return walked
 
-    disk.fail_read = repair  # type: ignore[assignment]
+    monkeypatch.setattr(Walker, "walk", walk_and_repair)
     assert found_in(log) == []
-    assert reads > 2
+    assert len(has_met) == 1
 
 
 def test_a_segment_that_can_not_be_opened_is_unreadable_as_a_whole() -> None:

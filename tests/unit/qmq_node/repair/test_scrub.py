@@ -38,6 +38,7 @@ class Data:
                 raise self.error
             self.kind.read.append((self.key, number))
             self.kind.was_read.set()
+            self.kind.may_continue.wait()
             yield Step(PIECE, [DAMAGED] if self.has_damage else [])
 
     def is_current(self) -> bool:
@@ -53,6 +54,10 @@ class Kind:
     units: dict[int, Data] = field(default_factory=dict)
     read: list[tuple[int, int]] = field(default_factory=list)
     was_read: threading.Event = field(default_factory=threading.Event)
+    may_continue: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self.may_continue.set()
 
     def add(self, key: int, pieces: int = 2, **values: object) -> Data:
         self.units[key] = Data(key, pieces, self, **values)  # type: ignore[arg-type]
@@ -202,10 +207,12 @@ async def test_data_that_can_not_be_read_is_an_error_and_what_follows_is_read() 
 async def test_a_run_that_is_cancelled_loses_no_data() -> None:
     scene = Scene()
     scene.log.add(0, 3)
+    scene.log.may_continue.clear()
     run = asyncio.create_task(scene.scrub.run())
     await asyncio.to_thread(scene.log.was_read.wait)
     run.cancel()
     await asyncio.gather(run, return_exceptions=True)
+    scene.log.may_continue.set()
     await scene.scrub.close()
     found = scene.file.load()
     assert found is not None
