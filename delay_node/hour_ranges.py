@@ -271,8 +271,10 @@ def _missing(file: HourFile, begin: int, data: bytes) -> tuple[Pieces, Pieces]:
     for at, stop in merged(bad):
         while at < stop:
             part = min(stop, (at // PAGE_BYTES + 1) * PAGE_BYTES)
-            if at // PAGE_BYTES not in pages:
-                found.append((at, data[at - begin : part - begin]))
+            here = slice(at - begin, part - begin)
+            # Of a message that reaches into an unreadable page the rest may be whole.
+            if at // PAGE_BYTES not in pages and current[here] != data[here]:
+                found.append((at, data[here]))
             at = part
     if not whole and not found:
         raise OSError(
@@ -283,12 +285,13 @@ def _missing(file: HourFile, begin: int, data: bytes) -> tuple[Pieces, Pieces]:
 
 def _page(file: HourFile, begin: int, data: bytes, page: int) -> tuple[int, bytes] | None:
     """Return what belongs on a page that can't be read; None: not all of it is known."""
-    at, end = page * PAGE_BYTES, begin + len(data)
-    stop = min(at + PAGE_BYTES, file.file.end)
-    if at < begin or (stop > end and end < file.file.written_end):
+    at = page * PAGE_BYTES
+    written, taken = file.file.taken
+    on_disk = written + sum(map(len, taken))
+    # What is in memory only is written by the next checkpoint.
+    if at < begin or begin + len(data) < min(at + PAGE_BYTES, on_disk):
         return None
-    rest = file.file.read(end, stop) if stop > end else b""
-    return at, data[at - begin : stop - begin] + rest
+    return at, data[at - begin : at - begin + PAGE_BYTES]
 
 
 def _parts(file: HourFile, begin: int, data: bytes) -> Iterable[Range]:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from delay_node import hour_checks, hour_ranges
+from delay_node.checkpoint import DelayCheckpoints, DelayDraft
 from delay_node.hour_checks import HourFile, file_named, files_of, messages_of, place_messages
 from delay_node.schedule_log import DISPATCH, DISPATCH_BYTES, INDEX, INDEX_BYTES, checks_of
 from qmq.checksum import crc32
@@ -23,6 +24,7 @@ from qmq.protocol.replication import (
 )
 from qmq.protocol.scan import CRC_BYTES
 from qmq_node.repair.ranges import RepairRejected, WantedRange
+from qmq_node.slices import run_to_end
 from tests.support.disks.memory_disk import PAGE_BYTES, SimulatedCrash
 from tests.support.drivers.delay_states import differences, state_of
 from tests.support.drivers.hour_repairs import RepairingMember, break_pages, flip, largest, members
@@ -92,12 +94,12 @@ def test_files_that_are_lost_or_cut_are_made_again(kind: str) -> None:
     path = file.file.path()
     ours.store.hours.handles.drop(path)
     ours.disk.remove(path)
+    ours.disk.sync_dir(path.rpartition("/")[0])
     others = [one for one in files_of(file.hour) if one.name != file.name]
     del ours.disk.names[others[0].file.path()].content[50:]
     ours.repair_all(other.answer)
+    assert not RepairingMember(ours.disk.after_power_cut()).damaged()
     assert_equal(ours, other)
-    ours.disk = ours.disk.after_power_cut()
-    assert path in ours.disk.names
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -427,6 +429,46 @@ def test_no_checkpoint_writes_a_page_while_it_is_repaired() -> None:
     ours.checkpoint()
     assert len(held) > 3
     assert all(held)
+
+
+@pytest.mark.parametrize("is_written", [False, True], ids=["in memory", "written by a checkpoint"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_checkpoint_writes_behind_a_range_is_kept(kind: str, is_written: bool) -> None:
+    """Messages and decisions that come while a range is read are in memory, or on the page that is written as a whole."""
+    ours, other = members()
+    file = largest(ours, kind)
+    ours.checkpoint()
+    break_pages(ours, file, file.file.written_end - 1, file.file.written_end)
+    before = file.file.end
+    # Entries that pass their check.
+    added = file.file.read(0, 4 * INDEX_BYTES * DISPATCH_BYTES)
+    checkpoints = DelayCheckpoints(ours.store)
+    drafts: list[DelayDraft] = []
+
+    def answer(wanted: WantedRange) -> ReadRangeResponse:
+        found = other.answer(wanted)
+        if file.file.end == before:
+            file.file.append(added)
+            ours.store.hours.dirty[file.hour] = None
+            if is_written:
+                # The disk can read the page for a moment.
+                broken, ours.disk.unreadable_pages = ours.disk.unreadable_pages, set()
+                drafts.append(run_to_end(checkpoints.draft()))
+                checkpoints.save(drafts[0])
+                ours.disk.unreadable_pages = broken
+        return found
+
+    damaged = next(one for one in ours.damaged() if one.file == file.name)
+    with contextlib.suppress(OSError):
+        ours.repair(damaged, answer)
+    if not drafts:
+        drafts.append(run_to_end(checkpoints.draft()))
+        checkpoints.save(drafts[0])
+    checkpoints.saved(drafts[0])
+    content = ours.disk.names[file.file.path()].content
+    assert content[before : before + len(added)] == added
+    if not is_written:
+        assert not ours.disk.unreadable_pages
 
 
 def test_a_file_is_found_by_its_name_alone() -> None:
