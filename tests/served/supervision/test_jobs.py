@@ -57,7 +57,7 @@ _numbers = itertools.count()
 Process = Broker | DelayNode | Metaserver
 
 SERVED = ("connection_deadlines", "admin_deadlines")
-NODE = (*SERVED, "segment_preparation", "disk_space", "write_watch", "checkpoint", "hand_over")
+NODE = (*SERVED, "segment_preparation", "disk_space", "write_watch", "checkpoint", "hand_over", "repairs", "scrub")
 PERIODIC = {
     "broker": (
         *NODE, "rates", "retention", "retention_clock", "subject_retention", "history_retention", "subject_removal",
@@ -68,7 +68,7 @@ PERIODIC = {
         "consumer_leases", "long_poll_deadlines", "interval_sync",
     ),
     "delay": (
-        *NODE, "hour_loading", "hour_closing", "clock", "clock_file", "lateness", "retention", "rates",
+        *NODE, "hour_loading", "hour_closing", "hour_damage", "clock", "clock_file", "lateness", "retention", "rates",
         "replication_connections", "slave_retention",
     ),
     "metaserver": (*SERVED, "leases", "reload", "route_file"),
