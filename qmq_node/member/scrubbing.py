@@ -74,9 +74,6 @@ class Scrubbing(Part):
         report = self.scrub.report()
         if report is None:
             return
-        text = "For how long the present pass over all stored data has run"
+        text = "For how long the present pass over all stored data has run: it began when the one before ended"
         yield families.gauge("scrub_pass_seconds", text, report.pass_seconds)
         yield families.gauge("scrub_pass_ratio", "Share of the data that the present pass has read", report.done_share)
-        if report.last_pass_age_seconds is not None:
-            text = "Time since the end of the last whole pass"
-            yield families.gauge("scrub_last_pass_age_seconds", text, report.last_pass_age_seconds)
