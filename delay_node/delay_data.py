@@ -6,6 +6,7 @@ from typing import Any
 from prometheus_client.core import Metric
 
 from delay_node.checkpoint import CHECKPOINT_NAME, DelayCheckpoints, save_copied
+from delay_node.damaged_file import DamagedFile
 from delay_node.group_clock import GroupClock
 from delay_node.hour_damage import HourDamage
 from delay_node.hour_ranges import HourRanges
@@ -48,7 +49,8 @@ class DelayData:
         self.scrubbed_files = ScrubbedHours(lambda: self.store.hours)
         self.is_alone: Callable[[], bool] = lambda: True
         """Whether the group has no other member."""
-        self.damage = HourDamage(lambda: self.store, machine.clock, lambda: self.is_alone())
+        file = DamagedFile(machine.disk, options.data_dir)
+        self.damage = HourDamage(lambda: self.store, file, machine.clock, lambda: self.is_alone())
         self.hour_ranges = HourRanges(lambda: self.store.hours, self.damage)
 
     @property
@@ -67,7 +69,8 @@ class DelayData:
             member=opening,
             unwritten_bytes_max=self.unwritten_bytes_max,
         )
-        self.damage.watch()
+        if opening is None or not opening.is_log_only:
+            self.damage.watch()
         return self.store.log
 
     @property

@@ -4,13 +4,16 @@ Reads report what failed, from any thread. A job checks those places, so that wh
 repaired: a master delivers a message then that it could not read before.
 """
 
+import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 
+from delay_node.damaged_file import DamagedFile
 from delay_node.hour import Hour, Hours
 from delay_node.hour_checks import (
     HourFile,
@@ -44,6 +47,10 @@ delivered although it was cancelled."""
 logger = logging.getLogger("qmq.delay.repair")
 
 
+Place = tuple[str, int, int, int]
+Ranges = dict[Place, DamagedRange]
+
+
 class _Suspect(NamedTuple):
     """A place that failed when it was read."""
 
@@ -59,31 +66,37 @@ class HourDamage:
 
     Args:
         store: returns the open store.
+        file: has the ranges over restarts: a master with damage ends its life, and repairs as a slave, which opens no hour.
         is_alone: whether no other member can repair anything.
     """
 
-    def __init__(self, store: Callable[[], DelayStore], clock: Clock, is_alone: Callable[[], bool]) -> None:
+    def __init__(
+        self, store: Callable[[], DelayStore], file: DamagedFile, clock: Clock, is_alone: Callable[[], bool]
+    ) -> None:
         self._store = store
+        self._file = file
         self._clock = clock
         self._is_alone = is_alone
         self._suspects: deque[_Suspect] = deque(maxlen=SUSPECTS_MAX)
-        self._known: dict[tuple[str, int, int, int], DamagedRange] = {}
-        self._repaired: dict[tuple[str, int, int, int], DamagedRange] = {}
+        self._known: Ranges = {}
+        self._is_watching = False
+        self._saved: Collection[Place] | None = None
+        """The places that the file has; None: it was not read yet."""
+        self._repaired: Ranges = {}
         """What was repaired and is not taken in yet."""
         self._waits_until: dict[Hour, float] = {}
         """Until when hours with damaged decisions are not opened."""
 
     @property
-    def known(self) -> list[DamagedRange]:
-        """The ranges that are known to be damaged, of hours that have not ended."""
-        hours = self._store().hours
-        return [damaged for damaged in self._known.values() if current(hours, damaged) is not None]
+    def known(self) -> Collection[DamagedRange]:
+        """The ranges that are known to be damaged; those of an hour that has ended are dropped within a second."""
+        return self._known.values()
 
     # --- reports ---------------------------------------------------------------------------------------------------
 
     def watch(self) -> None:
         """Receive what reads of the open store report."""
-        store = self._store()
+        store, self._is_watching = self._store(), True
         store.hours.handles.on_unreadable = self._unreadable
         store.bodies.on_damaged = self._damaged_messages
         store.open_hours.on_damaged = self._damaged_entries
@@ -118,11 +131,6 @@ class HourDamage:
         now = self._clock.monotonic()
         return now < self._waits_until.setdefault(hour, now + WAIT_SECONDS)
 
-    def add(self, damaged: DamagedRange) -> None:
-        """A range was found to be damaged."""
-        if len(self._known) < KNOWN_MAX:
-            self._known.setdefault(damaged.place, damaged)
-
     def repaired(self, damaged: DamagedRange) -> None:
         """A range is whole again, or its hour has ended."""
         self._known.pop(damaged.place, None)
@@ -132,24 +140,51 @@ class HourDamage:
 
     async def check(self) -> None:
         """Check the places that were reported, and take in what was repaired. To be called periodically."""
-        hours = self._store().hours
+        if not self._is_watching:
+            return
+        hours, found = self._store().hours, Ranges()
+        if self._saved is None:
+            await self._load()
         for suspect in dict.fromkeys(self._suspects.popleft() for _ in range(len(self._suspects))):
             file = file_named(hours, suspect.file)
             if file is not None:
-                await self._check(file, suspect.begin, suspect.end, with_messages=suspect.with_messages)
-        self._known = {damaged.place: damaged for damaged in self.known}
+                found.update({damaged.place: damaged for damaged in await self._check(file, suspect)})
+        # On disk before anything follows from it.
+        await self._save({**self._known, **found})
+        for place, damaged in found.items():
+            if len(self._known) < KNOWN_MAX:
+                self._known.setdefault(place, damaged)
+        for damaged in list(self._known.values()):
+            if current(hours, damaged) is None:
+                del self._known[damaged.place]
         for hour in [hour for hour in self._waits_until if hours.get(hour.number) is not hour]:
             del self._waits_until[hour]
         await self._take_in()
+        await self._save(self._known)
 
-    async def _check(self, file: HourFile, begin: int, end: int, *, with_messages: bool) -> None:
-        run = self._store().io.run
+    async def _load(self) -> None:
+        """Have what was known before the start checked."""
+        ranges = await asyncio.to_thread(self._file.load)
+        self._saved = {damaged.place for damaged in ranges}
+        for damaged in ranges:
+            if current(self._store().hours, damaged) is not None:
+                self.suspect(damaged.file, damaged.begin, damaged.end)
+
+    async def _save(self, ranges: Ranges) -> None:
+        if ranges.keys() != self._saved:
+            try:
+                await asyncio.to_thread(self._file.save, list(islice(ranges.values(), KNOWN_MAX)))
+            except OSError as error:
+                logger.error("a start will not know which hours are damaged: %s", error)
+            self._saved = set(ranges)
+
+    async def _check(self, file: HourFile, suspect: _Suspect) -> list[DamagedRange]:
+        begin, end, run = suspect.begin, suspect.end, self._store().io.run
         found = await run(damage_of(file, begin, end))
-        if with_messages:
+        if suspect.with_messages:
             place, stop = await run(_place_of(file.hour, begin // INDEX_BYTES, end // INDEX_BYTES))
             found += await run(damage_of(messages_of(file.hour), place, stop))
-        for damaged in found:
-            self.add(damaged)
+        return found
 
     async def _take_in(self) -> None:
         """Have hours take in what was repaired. If one can't be read, it does so later: what it lacks is reported by then."""

@@ -61,7 +61,8 @@ class HourRanges:
         return self._damage.known
 
     def add(self, damaged: DamagedRange) -> None:
-        self._damage.add(damaged)
+        # It is known within a second, when it is on disk.
+        self._damage.suspect(damaged.file, damaged.begin, damaged.end)
 
     async def repaired(self, damaged: DamagedRange) -> None:
         self._damage.repaired(damaged)

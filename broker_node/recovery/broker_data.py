@@ -1,6 +1,5 @@
 """class BrokerData: what a broker derives from its log."""
 
-import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -11,9 +10,9 @@ from broker_node.options import BrokerOptions
 from broker_node.recovery.checkpoint import CHECKPOINT_NAME, BrokerCheckpoints
 from broker_node.recovery.checkpoint_reading import save_copied
 from broker_node.recovery.open_store import clear_store, open_store, renew_leases
+from broker_node.recovery.repaired_log import serve_repaired
 from broker_node.retention.retention_clock import Gap, GapFile, RetentionClock
 from broker_node.retention.subject_retention import HistoryRetention
-from broker_node.storage.consume_log import withheld_ranges
 from broker_node.storage.store import MessageStore
 from broker_node.storage.subject_changes import SubjectChanges
 from broker_node.storage.subject_table import StoreLimits, StorePaths
@@ -117,12 +116,7 @@ class BrokerData:
         self.store.found_damage([damage])
 
     async def log_repaired(self, begin: int, end: int) -> None:
-        self.store.repaired_log(begin, end)
-        # Their entries say where they are, unless they were missing when the log was replayed.
-        for subject in [subject for subject in self.store.subjects.values() if subject.withheld]:
-            for first, last in list(subject.withheld):
-                left = await asyncio.to_thread(withheld_ranges, subject.consume_log.view(first, last))
-                subject.replace_withheld((first, last), left)
+        await serve_repaired(self.store, begin, end)
 
     def clear(self) -> None:
         clear_store(self._machine.disk, self._paths)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from prometheus_client.core import Metric
 
+from qmq.errors import ProtocolError, QmqError
 from qmq.net.node_secret import NodeSecret
 from qmq.protocol.codes import ReplicaRole
 from qmq.protocol.replication import LOG_FILE
@@ -16,11 +17,12 @@ from qmq_node.process.counters import MetricFamilies
 from qmq_node.process.life import LifeEnded
 from qmq_node.repair.log_ranges import LogRanges
 from qmq_node.repair.range_reader import RangeReader
-from qmq_node.repair.ranges import DamagedRange, RepairableFiles
+from qmq_node.repair.ranges import DamagedRange, RepairableFiles, WantedRange
 from qmq_node.repair.repairs import Repairs
 from qmq_node.repair.serving import RangeServing
 from qmq_node.replication.rate_limit import RateLimit
 from qmq_node.replication.slave_claim import RangeClaim
+from qmq_node.replication.state_files import WantedBytes
 from qmq_node.replication.switch_overs import SwitchOverRejected, SwitchOverUnknown
 
 if TYPE_CHECKING:
@@ -106,11 +108,36 @@ class MemberRepairs:
         """Return the table `repairs` of the page /stats."""
         return self.repairs.report() if self.repairs is not None else {}
 
+    async def read_elsewhere(self, wanted: WantedBytes) -> bytes:
+        """Read bytes of the master's state that are damaged there from another member; nothing if none has them."""
+        for reader in self._others():
+            data = b""
+            try:
+                while len(data) < wanted.bytes:
+                    at = wanted.begin + len(data)
+                    answer = await reader.read(WantedRange(wanted.file, wanted.since, at, wanted.begin + wanted.bytes))
+                    if answer.begin != at or len(answer.data) > wanted.bytes - len(data):
+                        raise ProtocolError(
+                            f"{len(answer.data)} bytes from {answer.begin} on, requested were {wanted.bytes - len(data)} from {at} on"
+                        )
+                    data += answer.data
+                return data
+            except QmqError as error:
+                self._node.logger.warning("%s is damaged at the master; from %s: %s", wanted.file, reader.name, error)
+            finally:
+                await reader.close()
+        return b""
+
     def _readers(self) -> Sequence[RangeReader]:
+        """Those of members that this node repairs from now."""
+        is_copying = self._node.folder.replica.state.copying is not None
+        return () if is_copying or self._role.member.role not in _REPAIRING_ROLES else self._others()
+
+    def _others(self) -> Sequence[RangeReader]:
         """One for each other member whose address is known, the master first."""
         member, state = self._role.member, self._node.folder.replica.state
         sent, own = member.membership, self._node.node_id
-        if sent is None or own not in sent.members or member.role not in _REPAIRING_ROLES or state.copying is not None:
+        if sent is None or own not in sent.members:
             return ()
         if (sent.epoch, sent.promotion_id) != (state.epoch, state.promotion_id):
             return ()

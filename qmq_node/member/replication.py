@@ -93,6 +93,7 @@ class Replication(Part):
         self.repairs = MemberRepairs(node, store, self, self.sync_secret)
         self.shell.is_damaged = lambda: self.repairs.is_damaged
         self.shell.may_be_repaired = lambda: self.repairs.has_untried
+        self.shell.read_elsewhere = self.repairs.read_elsewhere
         self._sync = SyncListener(
             self._options.host,
             self._options.sync_port,

@@ -1,7 +1,7 @@
 """class MemberShell: what a member does with its node when its role changes."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +19,10 @@ from qmq_node.replication.master.leading import Leading
 from qmq_node.replication.rules.membership import ChangeInSync, Membership
 from qmq_node.replication.rules.roles import Copying, CopyPhase, Identity, ReplicaState
 from qmq_node.replication.slave.follow_outcomes import FollowerIdentity
-from qmq_node.replication.slave.follower import Follower
+from qmq_node.replication.slave.follower import Follower, nothing_elsewhere
 from qmq_node.replication.slave.slave_copy import SlaveCopy
 from qmq_node.replication.slave.state_copy import wait_for_state
+from qmq_node.replication.state_files import WantedBytes
 from qmq_node.replication.switch_overs import SwitchOvers
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ class MemberShell:
     """Whether the disk has damage that is not repaired."""
     may_be_repaired: Callable[[], bool] = lambda: False
     """Whether damage is about to be repaired for the first time."""
+    read_elsewhere: Callable[[WantedBytes], Awaitable[bytes]] = nothing_elsewhere
+    """As `MemberRepairs.read_elsewhere`."""
     member: "Member" = field(init=False)
     """The role of the node, which this is the shell of."""
     applying: Applying | None = field(default=None, init=False)
@@ -120,6 +123,7 @@ class MemberShell:
             self.end,
             self._store.group_time,
             lambda: self.is_damaged(),
+            self.read_elsewhere,
         )
 
     async def begin_epoch(self, membership: Membership) -> tuple[Leading, int]:

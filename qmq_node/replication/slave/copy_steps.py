@@ -20,10 +20,6 @@ T = TypeVar("T")
 logger = logging.getLogger("qmq_node.replication.rules")
 
 
-async def _nothing(wanted: WantedBytes) -> bytes:
-    return b""
-
-
 @dataclass(eq=False, repr=False)
 class CopySteps:
     """Each step is made durable in the thread that writes the log, so in order with what is written."""
@@ -32,10 +28,10 @@ class CopySteps:
     _thread: CopyThread
     _on_ended: Callable[[], None]
     """Called when the copy is complete: what is synced may be confirmed, or the log has to be opened (`is_log_copied`)."""
+    _read_elsewhere: Callable[[WantedBytes], Awaitable[bytes]]
+    """Reads what is damaged at the master from another member, whole; nothing if none has it."""
     on_change: Callable[[], None] = field(default_factory=lambda: lambda: None, init=False)
     """Called when the slave begins or ends to copy."""
-    read_elsewhere: Callable[[WantedBytes], Awaitable[bytes]] = field(default=_nothing, init=False)
-    """Reads bytes that are damaged at the master from another member; nothing if none has them."""
     _is_ending: bool = field(default=False, init=False)
 
     @property
@@ -64,7 +60,7 @@ class CopySteps:
             while (wanted := await self._in_thread(partial(_advance, steps, data))) is not None:
                 copy.read(wanted.done_bytes, wanted.total_bytes)
                 if wanted.is_damaged:
-                    data = await self.read_elsewhere(wanted)
+                    data = await self._read_elsewhere(wanted)
                 else:
                     data = await read_file(caller, identity, copy.state_offset, wanted)
                 on_read(len(data))

@@ -8,7 +8,7 @@ truncated or copied, or a rule of replication was broken.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -43,6 +43,7 @@ from qmq_node.replication.slave.follow_retries import FollowRetries
 from qmq_node.replication.slave.joining import Joining, check_window
 from qmq_node.replication.slave.slave_copy import SlaveCopy
 from qmq_node.replication.slave_claim import prove
+from qmq_node.replication.state_files import WantedBytes
 
 SILENCE_SECONDS = 3.0
 """Without any frame of the master for this long, the connection is closed: the master sends one every 0.5 s."""
@@ -58,6 +59,11 @@ BUFFERS_BYTES_MAX = 32 << 20
 """Receive buffers that are kept after their commits were applied, to be used again."""
 
 logger = logging.getLogger("qmq_node.replication.rules")
+
+
+async def nothing_elsewhere(_: WantedBytes) -> bytes:
+    """Return nothing: no other member is asked."""
+    return b""
 
 
 @dataclass(eq=False, repr=False)
@@ -76,6 +82,7 @@ class Follower:
     _group_time: GroupTime | None = None
     """What the master is requested to state; None: nothing."""
     _is_damaged: Callable[[], bool] = lambda: False
+    _read_elsewhere: Callable[[WantedBytes], Awaitable[bytes]] = nothing_elsewhere
     """As `Confirmations` takes it."""
     counters: FollowerCounters = field(default_factory=FollowerCounters)
     retries: FollowRetries = field(init=False)
@@ -98,7 +105,7 @@ class Follower:
     def __post_init__(self) -> None:
         self.retries = FollowRetries(self._clock, self.copy.why_kept)
         self._thread = CopyThread(self.copy.copied, self._start_thread, self._failed, self._synced)
-        self.steps = CopySteps(self.copy, self._thread, self._copy_ended)
+        self.steps = CopySteps(self.copy, self._thread, self._copy_ended, self._read_elsewhere)
         self._confirmations = Confirmations(self._log, self._applying, self.counters, self._is_damaged)
         self._joining = Joining(self._log, self._identity, self._applying, self.copy, self._group_time is not None)
         self._apply = ApplyTask(self.copy, self._applying, self._high_watermark, self._applied, self._end)

@@ -1,13 +1,18 @@
 """What an open hour takes in when its files were repaired: lost messages are delivered, decisions count again."""
 
+import errno
+
 import pytest
 
+from delay_node.damaged_file import DamagedFile
 from delay_node.hour import Hour
 from delay_node.hour_checks import HourFile, dispatch_of, index_of, messages_of
 from delay_node.hour_damage import WAIT_SECONDS
 from delay_node.records import State, ref_of
 from delay_node.schedule_log import DISPATCH_BYTES, INDEX_BYTES
 from qmq.errors import LogError
+from qmq_node.repair.ranges import DamagedRange
+from tests.support.drivers.delay_driver import ROOT
 from tests.support.drivers.delay_states import differences, state_of
 from tests.support.drivers.hour_repairs import RepairingMember, break_pages, flip, largest, members
 
@@ -257,8 +262,52 @@ async def test_an_hour_that_ends_is_not_known_as_damaged_any_more() -> None:
     await ours.damage.check()
     (damaged,) = ours.ranges.damaged()
     ours.damage.repaired(damaged)
-    ours.damage.add(damaged)
+    ours.damage._known[damaged.place] = damaged
     ours.store._forget(file.hour)
-    assert list(ours.ranges.damaged()) == []
     await ours.damage.check()
+    assert list(ours.ranges.damaged()) == []
     assert ours.damage._repaired == {}
+
+
+@pytest.mark.parametrize("is_power_cut", [False, True])
+async def test_what_is_damaged_is_known_after_a_restart(is_power_cut: bool) -> None:
+    ours, other = members()
+    file = largest(ours, ".index")
+    flip(ours, file, 40)
+    ours.damage.suspect(file.name, 0, file.end)
+    await ours.damage.check()
+    (damaged,) = ours.ranges.damaged()
+    disk = ours.disk.after_power_cut() if is_power_cut else ours.disk.after_kill()
+    again = RepairingMember(disk)
+    await again.damage.check()
+    assert list(again.ranges.damaged()) == [damaged]
+    await repaired(again, other)
+    last = RepairingMember(again.disk.after_kill())
+    assert DamagedFile(last.disk, ROOT).load() == []
+    await last.damage.check()
+    assert list(last.ranges.damaged()) == []
+
+
+async def test_a_file_that_is_damaged_itself_or_of_other_uses_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+    ours, _ = members()
+    file = largest(ours, ".index")
+    DamagedFile(ours.disk, ROOT).save([DamagedRange(file.name, file.hour.begins_at + 1, 0, 64, "another use")])
+    reads = ours.disk.reads
+    await ours.damage.check()
+    assert ours.disk.reads <= reads + 1, "the file itself"
+    ours.disk.names[f"{ROOT}/damaged_hours"].content[1] ^= 1
+    again = RepairingMember(ours.disk.after_kill())
+    await again.damage.check()
+    assert list(again.ranges.damaged()) == []
+    assert "which hours are damaged is not known" in caplog.text
+
+
+async def test_a_full_disk_does_not_stop_a_repair(caplog: pytest.LogCaptureFixture) -> None:
+    ours, other = members()
+    file = largest(ours, ".index")
+    flip(ours, file, 40)
+    ours.damage.suspect(file.name, 0, file.end)
+    ours.disk.fail = lambda what, path: OSError(errno.ENOSPC, "full") if what == "create" else None
+    await repaired(ours, other)
+    assert "a start will not know which hours are damaged" in caplog.text
+    assert_as(ours, other)

@@ -5,9 +5,11 @@ from qmq_node.log.record import UNKNOWN_CHAIN, CommitHeader, Position
 from qmq_node.log.recovery import Walker
 from qmq_node.log.segment import Segments
 from qmq_node.repair.ranges import DamagedRange
+from qmq_node.repair.repairs import Repairs
 from tests.sim.replication.groups import Group
-from tests.sim.replication.pair import client_of, send
+from tests.sim.replication.pair import Members, client_of, send
 from tests.sim.world.cluster import Host
+from tests.sim.world.loop import running_loop
 from tests.support.waiting import eventually_async
 
 
@@ -51,17 +53,41 @@ def commits(host: Host) -> list[CommitHeader]:
     return headers
 
 
+def log_repairs(group: Group | Members, name: str) -> Repairs:
+    """The repairs of a node that runs."""
+    repairs = group.broker(name).replication.repairs.repairs
+    assert repairs is not None, f"the log of {name} is not open"
+    return repairs
+
+
 def found(group: Group, name: str, commit: CommitHeader) -> None:
     """Have a node find a commit damaged, as a reader of its log does."""
-    repairs = group.broker(name).replication.repairs.repairs
-    assert repairs is not None
-    repairs.found(DamagedRange(LOG_FILE, 0, commit.offset, commit.end, "commits can't be read"))
+    log_repairs(group, name).found(DamagedRange(LOG_FILE, 0, commit.offset, commit.end, "commits can't be read"))
 
 
-async def repaired(group: Group, *names: str) -> None:
+async def repaired(group: Group | Members, *names: str) -> None:
     """Wait until nothing of these nodes is damaged."""
 
-    def is_done() -> bool:
-        return all(group.runs(name) and not group.broker(name).log.stored.damaged for name in names)
+    def is_done(name: str) -> bool:
+        if group.hosts[name].server is None or group.broker(name).replication.repairs.repairs is None:
+            return False
+        repairs = log_repairs(group, name)
+        return not repairs.is_damaged and not repairs.pending
 
-    await eventually_async(is_done, 120)
+    await eventually_async(lambda: all(map(is_done, names)), 120)
+
+
+def stop_at_write(group: Group, host: Host, number: int, *, is_power_cut: bool) -> None:
+    """Kill a node, or cut its power, when it has changed its log this number of times."""
+    changes = 0
+
+    def observe(what: str, path: str) -> None:
+        nonlocal changes
+        if what == "read" or "/log/" not in path:
+            return
+        if changes == number:
+            stop = host.cut_power if is_power_cut else host.kill
+            running_loop().call_soon(stop, context=group.cluster.network.context)
+        changes += 1
+
+    host.disk.observe = observe

@@ -89,7 +89,8 @@ class Row:
 
     def sent(self) -> GroupMembership:
         """The membership as metaservers send it to nodes."""
-        return self.value.sent(self.sync_address(self.value.master))
+        membership = self.value
+        return membership.sent(self.sync_address(membership.master), tuple(map(self.sync_address, membership.members)))
 
     def promote(self, candidate: str) -> None:
         """Begin the next epoch."""

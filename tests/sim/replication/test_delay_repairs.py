@@ -1,7 +1,9 @@
 """Whole delay groups with damaged files of hours: members repair them from each other, and messages are delivered."""
 
-import asyncio
+import contextlib
+import logging
 import random
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -11,17 +13,17 @@ from delay_node.delay_node import DelayNode
 from delay_node.hour import Hour
 from delay_node.hour_checks import HourFile, damaged_ranges, files_of
 from delay_node.records import RecordKind
-from delay_node.schedule_log import DISPATCH_BYTES, INDEX_BYTES
+from delay_node.schedule_log import INDEX_BYTES
 from qmq.protocol.codes import ReplicaRole
 from qmq.protocol.delayed import ListDelayedRequest
 from qmq_node.replication.rules.roles import CopyPhase
 from qmq_node.slices import run_to_end
-from tests.sim.replication.copying import assert_no_failures, in_sync
-from tests.sim.replication.delay_copying import HOUR_MS, SETTINGS, Schedule, all_equal, copies, delay_node
+from tests.sim.replication.copying import assert_no_failures, in_sync, make_copies_small
+from tests.sim.replication.delay_copying import HOUR_MS, SETTINGS, SLOW, Schedule, ahead, all_equal, copies, delay_node
+from tests.sim.replication.delivering import arrived, delay_group, serving
 from tests.sim.replication.pair import DELAY_NODES, Members, client_of, members
-from tests.sim.replication.test_delay_changes_of_master import delay_group
 from tests.sim.world.loop import running_loop
-from tests.support.drivers.in_process import now_ms
+from tests.support.drivers.in_process import connected, delayed, now_ms
 from tests.support.waiting import eventually_async
 
 COUNT = 240
@@ -44,6 +46,7 @@ async def scheduled(count: int = 2, starts: tuple[str, ...] = ()) -> AsyncIterat
                 async with master.store.open_hours.use(hour.number):
                     refs = [hour.number << 32 | number for number in range(6)]
                     master.store.act(RecordKind.CLAIMED, refs, now_ms())
+            await master.committer.synced(master.log.gather.records_end - 1)
         await group.all_equal()
         await on_disk(group)
         yield group, schedule
@@ -138,10 +141,14 @@ async def test_a_master_that_reads_damage_has_its_slave_lead_and_repairs(kind: s
                 file.hour.close()
                 master.store.open_hours._far.pop(file.hour.number, None)
         async with client_of(master) as client:
-            await client.listed(EVERYTHING)
+            with contextlib.suppress(AssertionError):
+                # Not answered: what is listed can't be read.
+                await client.listed(EVERYTHING)
         await eventually_async(lambda: group.is_master("g1-b"), 60)
         async with client_of(delay_node(group, "g1-b")) as client:
             await schedule.check(client)
+        # The master did not come to all of it.
+        check(delay_node(group, "g1-a"))
         await repaired(group, "g1-a")
         await in_sync(group, "g1-a", "g1-b")
         await assert_equal(group)
@@ -186,7 +193,7 @@ async def test_damage_in_200_places_of_one_member_is_repaired(name: str) -> None
 
 
 async def test_what_is_damaged_at_both_members_stays_and_is_named() -> None:
-    async with scheduled() as (group, schedule):
+    async with scheduled() as (group, _):
         nodes = {name: delay_node(group, name) for name in group.hosts}
         name = files(nodes["g1-a"], ".index")[0].name
         for member, node in nodes.items():
@@ -195,12 +202,14 @@ async def test_what_is_damaged_at_both_members_stays_and_is_named() -> None:
             check(node)
 
         def tried() -> bool:
+            if any(host.server is None for host in group.hosts.values()):
+                return False
             pending = [delay_node(group, one).replication.repairs.report().get("pending") for one in group.hosts]
             return all(ranges and "damaged at this node, too" in ranges[0]["problem"] for ranges in pending)
 
         await eventually_async(tried, 60)
-        for node in nodes.values():
-            (damaged,) = node.data.hour_ranges.damaged()
+        for one in group.hosts:
+            (damaged,) = delay_node(group, one).data.hour_ranges.damaged()
             assert (damaged.file, damaged.begin, damaged.end) == (name, INDEX_BYTES, 2 * INDEX_BYTES)
         # The other messages are served.
         async with client_of(delay_node(group, group.membership.value.master)) as client:
@@ -235,19 +244,70 @@ async def test_an_hour_whose_lost_messages_were_repaired_ends_on_all_members() -
         assert hour.number not in delay_node(group, "g1-b").store.hours
 
 
-async def test_due_messages_that_the_master_can_t_read_are_delivered() -> None:
-    async with delay_group() as (cluster, master):
-        begin = now_ms() + 60_000
-        from tests.support.drivers.in_process import connected, delayed  # noqa: PLC0415
-
+@pytest.mark.parametrize("copies", [2, 3])
+async def test_due_messages_that_the_master_can_t_read_are_delivered(copies: int) -> None:
+    async with delay_group(copies) as (cluster, master):
+        begin = now_ms() + 30_000
         sent = [delayed(number, begin + number * 10) for number in range(200)]
         async with connected(master) as client:
             assert await client.send(*sent) == {}
-        await eventually_async(lambda: not master.store.hours.unwritten_bytes, 60)
-        host = next(host for host in cluster.members("d1").values() if host.server is master)
+        hosts = cluster.members("d1")
+        nodes = [host.server for host in hosts.values()]
+        stores = [node.store for node in nodes if isinstance(node, DelayNode)]
+        await eventually_async(lambda: not any(store.hours.unwritten_bytes for store in stores), 25)
+        host = serving(cluster)
         for file in files(master):
             inode = host.disk.names[file.file.path()]
-            size = {".index": INDEX_BYTES, ".data": 250}.get(file.name[-6:].strip("0123456789"), DISPATCH_BYTES)
-            for at in range(10, file.file.written_end, 7 * size):
+            for at in range(2_000, file.file.written_end, 700 if file.entries is None else 7 * INDEX_BYTES):
                 inode.content[at] ^= 8
-        await asyncio.sleep(65)
+                inode.synced[at] ^= 8
+        assert not is_whole(master)
+        await eventually_async(lambda: len({message.message_id for message in arrived(cluster)}) == 201, 90)
+        counts = Counter(message.message_id for message in arrived(cluster))
+        assert set(counts.values()) == {1}
+        due = {message.message_id: message.time_ms for message in sent}
+        assert serving(cluster) is not host
+        assert len(due) == 200
+
+        def is_repaired() -> bool:
+            node = host.server
+            return isinstance(node, DelayNode) and not node.data.hour_ranges.damaged() and node.store.hours != {}
+
+        await eventually_async(is_repaired, 120)
+        now = host.server
+        assert isinstance(now, DelayNode)
+        check(now)
+        await eventually_async(lambda: is_repaired() and is_whole(now), 120)
+
+
+async def test_a_copying_slave_gets_from_a_third_member_what_is_damaged_at_the_master(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_copies_small(monkeypatch)
+    async with ahead(running_loop(), 3, settings=SLOW) as (group, schedule):
+        await group.start("g1-b")
+        await in_sync(group, "g1-a", "g1-b")
+        await on_disk(group)
+        master = delay_node(group, "g1-a")
+        for file in files(master):
+            if file.end > 100:
+                flip(group, "g1-a", file, 40)
+                flip(group, "g1-a", file, file.end // 2)
+        # It repairs nothing itself, and leads.
+        master.replication.repairs.repairs._may_repair = never  # type: ignore[union-attr]
+        with caplog.at_level(logging.WARNING):
+            group.hosts["g1-c"].start()
+            await copies(group, "g1-c", CopyPhase.FILES)
+            await in_sync(group, "g1-a", "g1-b", "g1-c")
+        named = [record.getMessage() for record in caplog.records if record.name == "qmq.delay.copying"]
+        assert any("entries fail their checks at the master, and come from another member" in text for text in named)
+        assert not any("copied as they are" in text for text in named)
+        await on_disk(group)
+        assert is_whole(delay_node(group, "g1-c"))
+        await group.promote("g1-c")
+        async with client_of(delay_node(group, "g1-c")) as client:
+            await schedule.check(client)
+
+
+async def never() -> bool:
+    return False

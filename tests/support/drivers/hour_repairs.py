@@ -5,6 +5,7 @@ from contextlib import closing
 from functools import cache
 
 from delay_node.checkpoint import DelayCheckpoints
+from delay_node.damaged_file import DamagedFile
 from delay_node.hour_checks import HourFile, files_of
 from delay_node.hour_damage import HourDamage, damage_of
 from delay_node.hour_ranges import HourRanges
@@ -40,7 +41,7 @@ class RepairingMember:
         handles, opening = HandleCache(disk), MemberOpening(1 << 60)
         self.store, _ = open_store(disk, ROOT, segment_bytes=SEGMENT_BYTES, handles=handles, member=opening)
         self.clock = ManualClock()
-        self.damage = HourDamage(lambda: self.store, self.clock, lambda: False)
+        self.damage = HourDamage(lambda: self.store, DamagedFile(disk, ROOT), self.clock, lambda: False)
         self.damage.watch()
         self.ranges = HourRanges(lambda: self.store.hours, self.damage)
 
