@@ -98,6 +98,9 @@ class DelayData:
     def slave_metrics(self, families: MetricFamilies) -> Iterable[Metric]:
         return self.group_time.metrics(families)
 
+    def watch_repairs(self, is_soon: Callable[[], bool]) -> None:
+        """Readers of hours find no damage of the log."""
+
     def unreadable_places(self) -> Iterable[tuple[int, int]]:
         # Only a start reads the log.
         return ()

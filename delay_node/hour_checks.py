@@ -192,7 +192,7 @@ def _damaged_messages(file: HourFile, begin: int, end: int) -> Generator[None, N
             for first, last in _slices(places, ends):
                 bad += _bad_messages(file, places[first:last], ends[first:last], unreadable)
                 yield
-        # A page that can't be read is written as a whole, so all messages that have bytes in it are needed.
+        # A page that can't be read is written as a whole, with all messages that have bytes in it.
         first_place = min((*(place for place, _ in bad), *(page * PAGE_BYTES for page in unreadable)), default=begin)
         last_end = max((*(stop for _, stop in bad), *((page + 1) * PAGE_BYTES for page in unreadable)), default=end)
         if (begin <= first_place and min(last_end, file.end) <= end) or end - begin >= 2 * RANGE_BYTES:

@@ -168,6 +168,7 @@ class DelayStore:
         """Take the totals from the hours' counters; at the end of recovery."""
         self.pending = sum(hour.pending for hour in self.hours.values())
         self.refused = sum(hour.refused for hour in self.hours.values())
+        self.counters.lost = sum(hour.lost for hour in self.hours.values())
 
     def _lost(self, count: int) -> None:
         self.counters.lost += count
@@ -355,6 +356,7 @@ class DelayStore:
 
     def _forget(self, hour: Hour) -> None:
         self.hours.forget(hour)
+        self.counters.lost -= hour.lost
         self.bodies.forget(hour.number)
 
     def _decided(self, decision: Decision) -> None:

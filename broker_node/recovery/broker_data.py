@@ -1,7 +1,7 @@
 """class BrokerData: what a broker derives from its log."""
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from prometheus_client.core import Metric
@@ -108,6 +108,9 @@ class BrokerData:
     @property
     def hour_ranges(self) -> None:
         return None
+
+    def watch_repairs(self, is_soon: Callable[[], bool]) -> None:
+        self.store.repairs_soon = is_soon
 
     def unreadable_places(self) -> Iterable[tuple[int, int]]:
         return self.store.message_log.unreadable

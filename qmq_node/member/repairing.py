@@ -70,6 +70,7 @@ class MemberRepairs:
             self._attempted,
         )  # fmt: skip
         self.repairs.start()
+        store.watch_repairs(lambda: self.has_untried and bool(self._readers()))
 
     def found(self, damaged: DamagedRange) -> None:
         """Damage was found: have it repaired. Only once the log is open."""
@@ -102,7 +103,7 @@ class MemberRepairs:
     @property
     def has_untried(self) -> bool:
         """Whether a damaged range was not tried yet: its log need not be replaced."""
-        return self.repairs is not None and any(not pending.pause.failures for pending in self.repairs.pending)
+        return self.repairs is not None and self.repairs.has_untried
 
     def report(self) -> dict[str, Any]:
         """Return the table `repairs` of the page /stats."""
@@ -113,12 +114,12 @@ class MemberRepairs:
         for reader in self._others():
             data = b""
             try:
-                while len(data) < wanted.bytes:
+                while left := wanted.bytes - len(data):
                     at = wanted.begin + len(data)
-                    answer = await reader.read(WantedRange(wanted.file, wanted.since, at, wanted.begin + wanted.bytes))
-                    if answer.begin != at or len(answer.data) > wanted.bytes - len(data):
+                    answer = await reader.read(WantedRange(wanted.file, wanted.since, at, at + left))
+                    if answer.begin != at or len(answer.data) > left:
                         raise ProtocolError(
-                            f"{len(answer.data)} bytes from {answer.begin} on, requested were {wanted.bytes - len(data)} from {at} on"
+                            f"{len(answer.data)} bytes from {answer.begin} on, requested were {left} from {at} on"
                         )
                     data += answer.data
                 return data

@@ -254,6 +254,25 @@ async def test_an_hour_that_is_not_open_has_nothing_lost_when_it_is_repaired() -
     assert hour in ours.store.hours.dirty
 
 
+@pytest.mark.parametrize("ends", ["repaired", "ended"])
+async def test_what_a_checkpoint_counts_as_lost_is_not_lost_any_more(ends: str) -> None:
+    first, other = members()
+    hour = largest(first, ".index").hour
+    flip(first, index_of(hour), waiting(other, hour.number)[0] * INDEX_BYTES)
+    await first.store.load(hour)
+    await first.damage.check()
+    first.checkpoint()
+    ours = RepairingMember(first.disk.after_kill())
+    hour = ours.store.hours[hour.number]
+    assert (hour.lost, ours.store.counters.lost) == (1, 1)
+    if ends == "repaired":
+        await repaired(ours, other)
+        assert_as(ours, other)
+    else:
+        ours.store._forget(hour)
+        assert ours.store.counters.lost == 0
+
+
 async def test_an_hour_that_ends_is_not_known_as_damaged_any_more() -> None:
     ours, _ = members()
     file = largest(ours, ".index")

@@ -76,7 +76,9 @@ async def waits(group: Members, why: str) -> Broker:
 
 
 @pytest.mark.parametrize("place", [0, -2, -1])
-async def test_a_slave_that_lost_a_segment_gets_it_from_the_master(place: int, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_slave_that_lost_a_segment_gets_it_from_the_master(
+    place: int, caplog: pytest.LogCaptureFixture
+) -> None:
     async with damaged(place) as (group, traffic):
         await in_sync(group, "g1-a")
         await group.start("g1-b")

@@ -1,5 +1,6 @@
 """Whole delay groups with damaged files of hours: members repair them from each other, and messages are delivered."""
 
+import asyncio
 import contextlib
 import logging
 import random
@@ -89,6 +90,10 @@ async def repaired(group: Members, *names: str) -> None:
         )
 
     await eventually_async(done, 120)
+    await asyncio.sleep(2)
+    for name in names:
+        store = delay_node(group, name).store
+        assert (store.counters.lost, store.bodies.unreadable) == (0, 0)
 
 
 async def assert_equal(group: Members) -> None:
