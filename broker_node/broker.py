@@ -29,7 +29,10 @@ class Broker(Node):
         self.serving = BrokerServing(self, options, self.replication, self.data)
         self.registration.on_policy = self.serving.apply_policy
         known_groups = KnownGroups(self, self.replication, self.data)
-        self.parts = (self.folder, self.replication, self.storage, self.registration, self.serving, known_groups)
+        self.parts = (
+            self.folder, self.replication, self.storage, self.replication.scrubbing, self.registration, self.serving,
+            known_groups,
+        )  # fmt: skip
 
     @property
     def store(self) -> MessageStore:

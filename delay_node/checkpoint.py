@@ -14,6 +14,7 @@ from qmq.errors import LogError
 from qmq_node.commits.checkpointing import CheckpointDraft
 from qmq_node.log.append_file import AppendFile
 from qmq_node.log.checkpoint import Checkpoint, CheckpointStore, as_number, as_text
+from qmq_node.log.recovery import Damage
 from qmq_node.log.replay import LogMemory
 
 CHECKPOINT_NAME = "delay"
@@ -159,6 +160,8 @@ class DelayDraft(CheckpointDraft):
     """Hours that this checkpoint leaves out for the first time."""
     removed: list[Hour]
     """Hours that an earlier checkpoint left out: their files are removed."""
+    damaged: tuple[Damage, ...]
+    """Of the log."""
 
 
 class DelayCheckpoints:
@@ -179,8 +182,8 @@ class DelayCheckpoints:
 
     @property
     def has_removals(self) -> bool:
-        """Whether files of ended hours have to be removed."""
-        return bool(self._hours.ended or (self._removed and not self._holds_files()))
+        """Whether damage was found that no checkpoint holds, or files of ended hours have to be removed."""
+        return self._store.has_new_damage or bool(self._hours.ended or (self._removed and not self._holds_files()))
 
     def draft(self) -> Generator[None, None, DelayDraft]:
         """Encode new names in slices, take the state at the end of a commit, then set aside what is in memory of the hours.
@@ -209,6 +212,7 @@ class DelayCheckpoints:
             self._encoder.encode(), log.watermark.position, min(log.synced_end, log.high_watermark),
             log.watermark.position.offset,
             list(hours.dirty), list(hours.ended), [] if self._holds_files() else list(self._removed),
+            log.stored.damaged,
         )  # fmt: skip
         self._taken_bytes = 0
         yield
@@ -257,4 +261,6 @@ class DelayCheckpoints:
         hours.unwritten_bytes -= self._taken_bytes
         self._removed = [hour for hour in self._removed if hour not in draft.removed]
         del hours.ended[: len(draft.ended)]
+        if draft.damaged == self._store.log.stored.damaged:
+            self._store.has_new_damage = False
         self._removed += draft.ended

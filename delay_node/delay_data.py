@@ -10,6 +10,7 @@ from delay_node.damaged_file import DamagedFile
 from delay_node.group_clock import GroupClock
 from delay_node.hour_damage import HourDamage
 from delay_node.hour_ranges import HourRanges
+from delay_node.hour_scrub import ScrubbedHours
 from delay_node.options import DelayOptions
 from delay_node.recovery import clear_store, open_store
 from delay_node.state_files import DelayStateFiles
@@ -45,6 +46,7 @@ class DelayData:
         self.holds_files: Callable[[], bool] = lambda: False
         """Whether a slave copies files of hours."""
         self.state_files = DelayStateFiles(machine.disk, options.data_dir, lambda: self.store.hours)
+        self.scrubbed_files = ScrubbedHours(lambda: self.store.hours)
         self.is_alone: Callable[[], bool] = lambda: True
         """Whether the group has no other member."""
         file = DamagedFile(machine.disk, options.data_dir)
@@ -104,7 +106,7 @@ class DelayData:
         return ()
 
     def log_damaged(self, damage: Damage) -> None:
-        self.store.log.stored.add_damage([damage])
+        self.store.found_damage(damage)
 
     async def log_repaired(self, begin: int, end: int) -> None:
         """Nothing was derived from what is repaired: hours are made from the log once, when it is applied."""

@@ -32,7 +32,10 @@ class DelayNode(Node):
         self.data.is_alone = lambda: self.replication.member.is_alone
         self.serving = DelayServing(self, options, self.replication, self.data)
         clock, damage = ClockWatch(self, self.data.group_time), DamageWatch(self, self.data.damage)
-        self.parts = (self.folder, self.replication, self.storage, clock, damage, self.registration, self.serving)
+        self.parts = (
+            self.folder, self.replication, self.storage, self.replication.scrubbing, clock, damage, self.registration,
+            self.serving,
+        )  # fmt: skip
 
     @property
     def store(self) -> DelayStore:

@@ -4,6 +4,7 @@ The event loop calls everything here. A decision about a message (it is claimed,
 memory at once, so that exactly one wins; files and counters follow when its record is synced.
 """
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,7 +45,10 @@ from qmq.protocol.scan import CRC_BYTES, Run
 from qmq_node.log.disk import Disk
 from qmq_node.log.handles import HandleCache
 from qmq_node.log.log import SegmentedLog
+from qmq_node.log.recovery import Damage
 from qmq_node.process.counters import counted
+
+logger = logging.getLogger("qmq.delay")
 
 SUBJECTS_MAX = 200_000
 """Subjects of one node; a further one is rejected."""
@@ -146,8 +150,19 @@ class DelayStore:
         """Held messages: those that brokers refuse."""
         self.is_within_commit = False
         """Whether a commit of another node is applied in part: files and counters are those of no log position."""
+        self.has_new_damage = False
+        """Damage of the log was found that no checkpoint holds: one is due."""
         self.checkpoint_waits = False
         """Whether a checkpoint waits for the end of the commit."""
+
+    def found_damage(self, damage: Damage) -> None:
+        """Damage of the log was found: sends are refused, and the next checkpoint keeps it."""
+        if self.log.stored.add_damage([damage]):
+            logger.error(
+                "the log is damaged between offsets %d and %d (%s): sends are refused",
+                damage.begin, damage.end, damage.why,
+            )  # fmt: skip
+            self.has_new_damage = True
 
     def recount(self) -> None:
         """Take the totals from the hours' counters; at the end of recovery."""

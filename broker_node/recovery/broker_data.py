@@ -102,6 +102,10 @@ class BrokerData:
         return None
 
     @property
+    def scrubbed_files(self) -> None:
+        return None
+
+    @property
     def hour_ranges(self) -> None:
         return None
 

@@ -16,6 +16,9 @@ def _critical(name: str, above: float, **values: Any) -> dict[str, Any]:
     return _warning(name, above, **values) | {"severity": Severity.CRITICAL}
 
 
+SCRUB_SECONDS = 7 * 86_400.0
+"""In which a node reads all of its stored data again, by default."""
+
 BUILTIN: dict[str, dict[str, Any]] = {
     "group_offline": _critical("Broker group offline", 1.0, kind=Kind.GROUP_STATE, clear_threshold=1.0),
     "copies": _warning("Fewer copies than configured", 0.0, for_seconds=300),
@@ -25,6 +28,7 @@ BUILTIN: dict[str, dict[str, Any]] = {
     "replication": _critical("Replication alarm", 0.0),
     "disk": _warning("Disk usage above 85%", 85.0, clear_threshold=80.0, for_seconds=60),
     "damage": _critical("Corrupted messages", 0.0),
+    "scrub": _warning("Stored data not read again within 7 days", SCRUB_SECONDS),
     "time_lag": _warning("Consumer group 15 minutes behind", 900.0, clear_for_seconds=60),
     "dead_letters": _warning("New dead letters", 0.0, window_seconds=600),
     "duplicate_ids": _warning("Duplicate consumer IDs", 0.0, for_seconds=120, clear_for_seconds=60),

@@ -59,7 +59,7 @@ COLLECTOR = "collector"
 
 
 def of_snapshot(snapshot: Mapping[str, Any] | None) -> Iterator[Reading]:
-    """Lag, time lag, duplicate ids, disk, damage, lateness, clock, and for each consumer group and node if it could be measured."""
+    """What is read of consumer groups and nodes, and for each of them if it could be measured."""
     if snapshot is None:
         yield Reading(Kind.UNKNOWN, COLLECTOR, 1.0, "no live data")
         return
@@ -189,6 +189,7 @@ def _of_node(node_id: str, entry: Mapping[str, Any]) -> Iterator[Reading]:
     numbers = {
         Kind.DISK: _used_percent(entry),
         Kind.DAMAGE: _damaged_places(entry),
+        Kind.SCRUB: _number(entry.get("scrub_seconds")),
         Kind.LATENESS: _number(entry.get("lateness_p99_seconds")),
         Kind.CLOCK: _clock_seconds(entry),
     }

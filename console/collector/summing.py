@@ -309,6 +309,23 @@ _OPTIONAL_STATS = (
 """Fields that an entry has only when its node names them."""
 
 
+_REPAIR = ("damaged_ranges", "repaired_ranges", "scrub_seconds", "scrub_share")
+
+
+def _repair(replication: Mapping[str, Any]) -> Entry:
+    """What is damaged on a node's disk now, what was repaired since its start, and how far it has read its stored data again.
+
+    The last two are null if it does not. They are rounded, so that they do not change once a second."""
+    scrub = replication["scrub"]
+    values = (
+        replication["damaged_ranges"],
+        replication["repaired_ranges"],
+        None if scrub is None else int(scrub["pass_seconds"]) // 60 * 60,
+        None if scrub is None else round(scrub["done_share"], 2),
+    )
+    return dict(zip(_REPAIR, values, strict=True))
+
+
 def _node(place: NodePlace, answer: Measured[dict[str, Any]] | None, before: Entry | None) -> Entry:
     entry: Entry = {
         "node_id": place.node_id,
@@ -323,7 +340,7 @@ def _node(place: NodePlace, answer: Measured[dict[str, Any]] | None, before: Ent
     numbers = _BROKER_NUMBERS if is_broker else ("clock_ahead_ms", "clock_behind_ms")
     stats = answer.value if answer is not None else None
     if stats is None:
-        unknown = (*fields, *numbers, "uptime_seconds", "log_begin", "log_end", "synced_end", "damaged_ranges")
+        unknown = (*fields, *numbers, "uptime_seconds", "log_begin", "log_end", "synced_end", *_REPAIR)
         return {**entry, **dict.fromkeys(unknown), "reason": _why(answer), **_last(NODE_NUMBERS, before)}
     log = stats["log"]
     if is_broker and stats.get("subjects_reason"):
@@ -345,6 +362,6 @@ def _node(place: NodePlace, answer: Measured[dict[str, Any]] | None, before: Ent
         "log_begin": str(log["begin"]),
         "log_end": str(log["end"]),
         "synced_end": str(log["synced_end"]),
-        "damaged_ranges": len(log["damaged"]),
+        **_repair(stats["replication"]),
         "reason": None,
     }

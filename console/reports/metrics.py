@@ -62,7 +62,7 @@ _GROUP_TOTALS = {
 _NODE = {
     "disk_free_bytes": ("qmq_system_disk_free_bytes", "Free space on the disk of the master's log"),
     "connections": ("qmq_system_connections", "Client connections of the master"),
-    "damaged_ranges": ("qmq_system_damaged_ranges", "Corrupted ranges of the master's log"),
+    "damaged_ranges": ("qmq_system_damaged_ranges", "Corrupted ranges on the master's disk that are not repaired"),
     "uptime_seconds": ("qmq_system_uptime_seconds", "Time since the master started"),
     "pending": ("qmq_system_pending_messages", "Pending delayed messages"),
     "overdue": ("qmq_system_overdue_messages", "Delayed messages past their due time"),

@@ -58,6 +58,15 @@ class NodeOptions(DaemonOptions):
         unit="bytes/s",
         minimum=0,
     )
+    scrub_bytes_per_second: int = option(
+        16 * MIB,
+        help="maximum rate at which stored data is read again to find what the disk has damaged; 0: it is not read again",
+        unit="bytes/s",
+        minimum=0,
+    )
+    scrub_days: float = option(
+        7.0, help="time in which all stored data is read again once, evenly", unit="d", minimum=0.001
+    )
     rack: str = option("", help="where the node runs, for example a machine or data center; shown to operators")
     meta: str = option(
         "http://127.0.0.1:8080/meta/address",

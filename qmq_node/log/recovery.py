@@ -10,6 +10,7 @@ from its place, so that commit is recognised by its chain and nothing is wrong.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from qmq.errors import ReadFailed
 from qmq_node.log.commit_ends import CommitEnds
@@ -28,8 +29,18 @@ from qmq_node.log.record import (
     encode_header,
     is_whole,
 )
-from qmq_node.log.segment import SegmentInfo, Segments
-from qmq_node.log.window import READ_AHEAD_BYTES, SECTOR_BYTES, Window
+from qmq_node.log.segment import SegmentInfo
+from qmq_node.log.window import READ_AHEAD_BYTES, SECTOR_BYTES, ReadableFile, Window
+
+
+class ReadableSegments(Protocol):
+    """The segments of a log, of which a walk reads commits; as `qmq_node.log.segment.Segments`."""
+
+    def infos(self) -> list[SegmentInfo]: ...
+
+    def holding(self, offset: int) -> SegmentInfo | None: ...
+
+    def file(self, base: int) -> ReadableFile: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +112,7 @@ class Walker:
     A place that the disk can't read raises `ReadFailed`; with `skip_unreadable` it is passed over like damage.
     """
 
-    segments: Segments
+    segments: ReadableSegments
     visit: Callable[[Commit], None]
     synced_to: int = 0
     stop: Callable[[int], bool] | None = None
@@ -248,7 +259,12 @@ class Walker:
             if info.base < base:
                 continue
             place = at + 1 - base if info.base == base else 0
-            window = self._window(info.base)
+            try:
+                window = self._window(info.base)
+            except ReadFailed:
+                if not self.skip_unreadable:
+                    raise
+                continue
             while place < info.bytes:
                 data_at = window.next_data(place)
                 if data_at is None:

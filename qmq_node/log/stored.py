@@ -26,6 +26,8 @@ class StoredSegments:
         self.disk = found.disk
         self.files = found.segments
         self.damaged = found.damaged
+        self.unreadable: tuple[Damage, ...] = ()
+        """Ranges of sealed segments that the disk could not read when they were read again."""
         self.written_end = walked.position.offset
         """The first offset not yet written."""
         self._begin_file = found.begin_file
@@ -62,9 +64,19 @@ class StoredSegments:
         self.damaged = added(known, (d for d in found if d.end > begin or d.begin >= begin))
         return self.damaged is not known
 
+    def add_unreadable(self, found: Damage) -> None:
+        """Add a range that the disk can't read, unless it is known. It is no damage: a later read may succeed."""
+        self.unreadable = added(self.unreadable, [found])
+
+    def read_again(self, begin: int, end: int, still: Iterable[Damage]) -> None:
+        """Log offsets [begin, end) were read again: what was unreadable there is readable, except what is `still` not."""
+        kept = set(still)
+        self.unreadable = tuple(known for known in self.unreadable if known in kept or not begin <= known.begin < end)
+
     def repaired(self, begin: int, end: int) -> None:
-        """Take damage in [begin, end) off what is known: it was repaired on the disk."""
+        """Take what is in [begin, end) off what is known to be damaged or unreadable: it was repaired on the disk."""
         self.damaged = tuple(known for known in self.damaged if not begin <= known.begin <= known.end <= end)
+        self.unreadable = tuple(known for known in self.unreadable if not begin <= known.begin <= known.end <= end)
         if self._missing_from is not None and self.files.begin == self._missing_from:
             self._missing_from = None
 
@@ -205,6 +217,7 @@ class StoredSegments:
         if bases:
             self._missing_from = None
             self.damaged = tuple(damage for damage in self.damaged if damage.end > self.begin)
+            self.unreadable = tuple(range_ for range_ in self.unreadable if range_.end > self.begin)
         return bases
 
     @property

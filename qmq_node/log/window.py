@@ -1,19 +1,27 @@
 """class Window: reads one segment's file in large pieces, also around places that the disk can't read."""
 
 from contextlib import suppress
+from typing import Protocol
 
 from qmq.errors import ReadFailed
-from qmq_node.log.disk import File
 
 READ_AHEAD_BYTES = 1 << 20
 SECTOR_BYTES = 4096
 """The place at which reading continues after one that the disk cannot read."""
 
 
+class ReadableFile(Protocol):
+    """What is read of a segment's file; as `qmq_node.log.disk.File`."""
+
+    def pread(self, size: int, offset: int) -> bytes: ...
+
+    def next_data(self, offset: int) -> int | None: ...
+
+
 class Window:
     """Reads one segment's file in large pieces."""
 
-    def __init__(self, file: File, base: int) -> None:
+    def __init__(self, file: ReadableFile, base: int) -> None:
         self._file = file
         self._base = base
         self._data = memoryview(b"")

@@ -11,6 +11,7 @@ from qmq_node.log.replay import Replay
 from qmq_node.node.storage import NodeStore, Storage
 from qmq_node.process.counters import MetricFamilies
 from qmq_node.repair.ranges import RepairableFiles
+from qmq_node.repair.scrub import Scrubbed
 from qmq_node.replication.group_time import GroupTime
 from qmq_node.replication.state_files import StateFiles
 
@@ -43,6 +44,10 @@ class MemberStore(NodeStore, Protocol):
     @property
     def state_files(self) -> StateFiles | None:
         """Files that are a part of the state and are copied with a checkpoint; None: all files are made from the log."""
+
+    @property
+    def scrubbed_files(self) -> Scrubbed | None:
+        """Files beside the log that can't be made from it, and are read again with it; None: there are none."""
 
     def clear(self) -> None:
         """Remove the log and all that is derived from it, durably; in a thread, before they are opened. Raises OSError.

@@ -1,8 +1,10 @@
 """class MemberRepairs: from which members a node repairs what is damaged on its disk, and when."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from prometheus_client.core import Metric
 
 from qmq.errors import ProtocolError, QmqError
 from qmq.net.node_secret import NodeSecret
@@ -11,10 +13,11 @@ from qmq.protocol.replication import LOG_FILE
 from qmq_node.log.log import SegmentedLog
 from qmq_node.member.member_store import MemberStore
 from qmq_node.node.node import Node
+from qmq_node.process.counters import MetricFamilies
 from qmq_node.process.life import LifeEnded
 from qmq_node.repair.log_ranges import LogRanges
 from qmq_node.repair.range_reader import RangeReader
-from qmq_node.repair.ranges import RepairableFiles, WantedRange
+from qmq_node.repair.ranges import DamagedRange, RepairableFiles, WantedRange
 from qmq_node.repair.repairs import Repairs
 from qmq_node.repair.serving import RangeServing
 from qmq_node.replication.rate_limit import RateLimit
@@ -68,6 +71,24 @@ class MemberRepairs:
         )  # fmt: skip
         self.repairs.start()
         store.watch_repairs(lambda: self.has_untried and bool(self._readers()))
+
+    def found(self, damaged: DamagedRange) -> None:
+        """Damage was found: have it repaired. Only once the log is open."""
+        assert self.repairs is not None
+        self.repairs.found(damaged)
+
+    def metrics(self, families: MetricFamilies) -> Iterable[Metric]:
+        """The metrics of repairs, from when the log is open."""
+        if (repairs := self.repairs) is not None:
+            text = "Damaged ranges that were repaired from other members, by kind"
+            yield families.by("repaired_ranges", text, "kind", {"log": 0, "hour": 0, **repairs.repaired})
+            text = "Attempts to repair a damaged range that failed"
+            yield families.counter("failed_repairs", text, repairs.failed_attempts)
+
+    @property
+    def repaired_ranges(self) -> int:
+        """Ranges that were repaired."""
+        return self.repairs.repaired.total() if self.repairs is not None else 0
 
     def _files_of(self, name: str) -> RepairableFiles | None:
         if self.repairs is None:

@@ -38,6 +38,7 @@ from qmq_node.member.role import Member
 from qmq_node.member.role_metrics import MemberMetrics
 from qmq_node.member.role_report import role_report
 from qmq_node.member.role_shell import MemberShell
+from qmq_node.member.scrubbing import Scrubbing
 from qmq_node.node.node import Node
 from qmq_node.node.reports import log_report, state_reason
 from qmq_node.node.storage import JOB_SECONDS
@@ -98,6 +99,7 @@ class Replication(Part):
             supervisor=node.supervisor,
             listen=node.machine.listen,
         )
+        self.scrubbing = Scrubbing(node, store, self.repairs.found)
         self._following_membership: asyncio.Task[None] | None = None
         self._hand_over = HandOver(
             node.node_id, self._led_with_clients, lambda: self.switch_over(""), node.clock, node.logger
@@ -173,6 +175,7 @@ class Replication(Part):
         else:
             await self._wait()
         self.repairs.start(self._storage.log)
+        self.scrubbing.begin()
         self._following_membership = self._node.supervisor.critical("member", self.member.run())
         self._node.supervisor.every(HAND_OVER_SECONDS, "hand_over", self._hand_over.check)
 
@@ -264,6 +267,13 @@ class Replication(Part):
         if follower is not None and (copied := follower.write_under_way) is not None:
             return "copy", copied
         return self.shell.write_under_way
+
+    @property
+    def damaged_ranges(self) -> int:
+        """Known ranges of the log, or of files of hours, that are damaged or can't be read."""
+        stored, hours = self._storage.log.stored, self._store.hour_ranges
+        of_hours = sum(1 for _ in hours.damaged()) if hours is not None else 0
+        return len(stored.damaged) + len(stored.unreadable) + of_hours
 
     # --- roles -----------------------------------------------------------------------------------------------------
 

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 def role_metrics(families: MetricFamilies, role: "Replication") -> Iterable[Metric]:
     """The metrics of a node's role. Those of masters and slaves are there only while it is one."""
     member, gauge, gauge_by = role.member, families.gauge, families.gauge_by
+    text = "Ranges of the log and of files of hours that are corrupted or can't be read, and are not repaired"
+    yield gauge("damaged_ranges", text, role.damaged_ranges)
+    yield from role.repairs.metrics(families)
+    yield from role.scrubbing.metrics(families)
+    yield from families.counters(role.machine.copy_counters)
     roles = {one.name.lower(): float(one is member.role) for one in ReplicaRole if one is not ReplicaRole.NONE}
     yield gauge_by("replication_role", "1 for the role of this node in its broker group", "role", roles)
     changes = role.machine.role_changes.by_role

@@ -113,6 +113,7 @@ class MemberShell:
                 self._store.save_copied_state,
                 why_kept,
                 self._store.state_files,
+                self._node.machine.copy_counters,
             ),
             self._identity(),
             self.applying,

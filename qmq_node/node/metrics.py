@@ -15,7 +15,6 @@ def log_metrics(families: MetricFamilies, storage: Storage) -> Iterable[Metric]:
     log, space, write_watch = storage.log, storage.space, storage.write_watch
     yield families.gauge("log_end_bytes", "Log end offset", log.written_end)
     yield families.gauge("log_begin_bytes", "Log start offset", log.begin)
-    yield families.gauge("damaged_ranges", "Corrupted ranges of the log", len(log.stored.damaged))
     yield families.gauge("disk_free_bytes", "Free space on the disk of the log", space.disk_free_bytes)
     yield families.gauge("disk_total_bytes", "Size of the disk of the log", space.disk_total_bytes)
     text = "For how long the disk has not completed a write that is under way"

@@ -57,7 +57,8 @@ class LogRanges:
 
     def damaged(self) -> Iterable[DamagedRange]:
         """As `RepairableFiles`."""
-        found = [(damage.begin, damage.end, damage.why) for damage in self._log.stored.damaged]
+        stored = self._log.stored
+        found = [(damage.begin, damage.end, damage.why) for damage in (*stored.damaged, *stored.unreadable)]
         found += [(at, at + size, "the disk can't read it") for at, size in self._store.unreadable_places()]
         return [DamagedRange(LOG_FILE, 0, begin, end, why) for begin, end, why in found]
 

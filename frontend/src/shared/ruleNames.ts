@@ -14,6 +14,7 @@ export const BUILTIN: Readonly<Record<string, string>> = {
   "Replication alarm": "replication",
   "Disk usage above 85%": "disk",
   "Corrupted messages": "damage",
+  "Stored data not read again within 7 days": "scrub",
   "Consumer group 15 minutes behind": "time_lag",
   "New dead letters": "dead_letters",
   "Duplicate consumer IDs": "duplicate_ids",

@@ -9,6 +9,7 @@ from typing import Any
 from qmq.clock import Clock
 from qmq_node.log.copied_log import CopiedLog
 from qmq_node.log.log import SegmentedLog
+from qmq_node.process.copy_counters import CopyCounters
 from qmq_node.replication.replica_state import ReplicaStateFile
 from qmq_node.replication.rules.roles import Copying, CopyPhase
 from qmq_node.replication.state_files import StateFiles, WantedBytes
@@ -59,6 +60,7 @@ class SlaveCopy:
     that counts as in sync does not begin to copy: it would confirm nothing any more."""
     files: StateFiles | None = None
     """What this kind of node copies beside the checkpoint; None: nothing."""
+    counters: CopyCounters = field(default_factory=CopyCounters)
     is_copying: bool = field(init=False)
     """From the decision to copy until the end of the copy is on disk. What is on disk follows, in the thread that writes."""
     goal: int = field(default=0, init=False)
@@ -165,6 +167,7 @@ class SlaveCopy:
         assert self.files is not None
         self._samples.clear()
         damaged = yield from self.files.copy()
+        self.counters.damaged_entries += damaged
         if damaged:
             logger.error("%d entries of files are copied as they are: they are damaged at all members", damaged)
 

@@ -53,6 +53,7 @@ def test_what_changes_on_the_way_is_requested_again(kind: str) -> None:
     slave.run()
     assert changed
     assert_equal(slave)
+    assert slave.counters.damaged_entries == 0
 
 
 @pytest.mark.parametrize("kind", [".index", ".data", "dispatch"])
@@ -76,6 +77,7 @@ async def test_what_is_damaged_at_the_master_is_copied_as_it_is_counted_and_name
     assert [text.partition(": ")[0] for text in named] == [name]
     assert "2 entries between bytes" in named[0]
     assert any("2 entries of files are copied as they are" in record.getMessage() for record in caplog.records)
+    assert slave.counters.damaged_entries == 2
     # What one disk has lost, each member counts for itself.
     assert not any(hour.lost for hour in (await applied(slave)).hours.values())
 

@@ -36,5 +36,6 @@ def node_stats(*subjects: dict[str, Any], **values: Any) -> dict[str, Any]:
     head = {
         "state": "read_write", "state_reason": None, "state_why": None, "version": "1", "disk_free_bytes": 5, "connections": 1,
         "uptime_seconds": 7.3, "log": {"begin": 0, "end": 9, "synced_end": 9, "damaged": []},
+        "replication": {"damaged_ranges": 0, "repaired_ranges": 0, "scrub": None},
     }  # fmt: skip
     return {**head, "subjects": list(subjects), **values}

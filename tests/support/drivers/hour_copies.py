@@ -13,6 +13,7 @@ from qmq_node.commits.applying import Applying
 from qmq_node.log.checkpoint import CheckpointFile, CheckpointStore, save_copied
 from qmq_node.log.handles import HandleCache
 from qmq_node.log.replay import MemberOpening, RecoveryReport
+from qmq_node.process.copy_counters import CopyCounters
 from qmq_node.replication.replica_state import ReplicaStateFile
 from qmq_node.replication.rules.roles import Copying, CopyPhase, ReplicaState
 from qmq_node.replication.slave.slave_copy import SlaveCopy
@@ -110,6 +111,8 @@ class Slave:
         """Of files."""
         self.has_read: list[tuple[str, int]] = []
         """Names and begins."""
+        self.counters = CopyCounters()
+        """Of all lives."""
         disk.make_dir(ROOT)
         self.replica = ReplicaStateFile(disk, ROOT)
 
@@ -148,7 +151,8 @@ class Slave:
         log = store.log
         checkpoints = CheckpointStore(self.disk, f"{ROOT}/checkpoint", CHECKPOINT_NAME)
         save = partial(save_copied, checkpoints, own_state=state_of_copy)
-        copy = SlaveCopy(self.replica, log, self.replica.copied_log(log), ManualClock(), save, files=files)
+        copied = self.replica.copied_log(log)
+        copy = SlaveCopy(self.replica, log, copied, ManualClock(), save, files=files, counters=self.counters)
         copy.goal = self.master.store.log.written_end
         if copy.needs_state(self.epoch):
             copy.store_state(self.master.state, self.epoch, LOG_ID)

@@ -26,6 +26,7 @@ export const KINDS: readonly AlertKind[] = [
   "replication",
   "disk",
   "damage",
+  "scrub",
   "lateness",
   "clock",
   "job_late",

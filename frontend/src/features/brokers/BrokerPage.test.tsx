@@ -213,6 +213,46 @@ const NODE = {
   stats: { log: { begin: 0, end: 4000, synced_end: 4000, damaged: [] }, uptime_seconds: 5, connections: 0 },
 };
 
+test("a node's page names what is damaged, why it is not repaired, and how far stored data was read again", async () => {
+  const replication = {
+    damaged_ranges: 22,
+    repaired_ranges: 7,
+    repairs: {
+      pending: [{ file: "schedule/2026112913.data", begin: 0, end: 2048, why: "bad checksum", problem: "no answer" }],
+    },
+    scrub: { pass_seconds: 90_000, done_share: 0.4, last_pass_age_seconds: 7_200 },
+  };
+  const damaged = [{ begin: 200, end: 300, why: "commits can't be read" }];
+  const stats = { ...NODE.stats, log: { ...NODE.stats.log, damaged }, replication };
+  shown({}, { "GET /api/v1/nodes/g1-a/": { ...NODE, log_end: "4000", stats } });
+  await open("?node=g1-a");
+  const section = await screen.findByRole("region", { name: "22 corrupted ranges" });
+  const rows = within(section)
+    .getAllByRole("row")
+    .slice(1)
+    .map((row) =>
+      within(row)
+        .getAllByRole("cell")
+        .map(({ textContent }) => textContent),
+    );
+  expect(rows).toEqual([
+    ["log", "200 – 300", "100 B", "commits can't be read", "—"],
+    ["schedule/2026112913.data", "0 – 2,048", "2 KiB", "bad checksum", "no answer"],
+  ]);
+  expect(within(section).getByText("20 further ranges are not listed.")).toBeVisible();
+  const fact = (id: string) => document.querySelector(`[data-fact="${id}"] td`)?.textContent;
+  expect([fact("repaired"), fact("scrub"), fact("last_pass")]).toEqual(["7", "40%, after 1d 1h", "2h ago"]);
+});
+
+test("a node that does not read its stored data again says so", async () => {
+  const replication = { damaged_ranges: 0, repaired_ranges: 0, scrub: null };
+  shown({}, { "GET /api/v1/nodes/g1-a/": { ...NODE, stats: { ...NODE.stats, replication } } });
+  await open("?node=g1-a");
+  expect(await screen.findByText("Off, or not begun")).toBeVisible();
+  expect(screen.getByText("Not yet")).toBeVisible();
+  expect(screen.queryByRole("region", { name: /corrupted range/ })).toBeNull();
+});
+
 test("a log that ends too early can be given up, with a reason and the node's name", async () => {
   const { asked } = shown(
     {},

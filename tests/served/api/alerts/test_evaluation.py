@@ -254,6 +254,20 @@ def test_damage_by_node():
     assert sorted(states()) == [("damaged", "resolved"), ("unreadable", "resolved")]
 
 
+def test_a_pass_over_stored_data_that_takes_too_long():
+    AlertRule.objects.filter(builtin="scrub").update(is_enabled=True)
+    nodes = {
+        "late": node(scrub_seconds=7 * 86_400 + 60),
+        "in time": node(scrub_seconds=7 * 86_400),
+        "off": node(scrub_seconds=None),
+        "away": node("no answer"),
+    }
+    evaluate(snapshot(nodes=nodes), at(0))
+    assert states() == [("late", "firing")]
+    evaluate(snapshot(nodes={name: node(scrub_seconds=0) for name in nodes}), at(1))
+    assert states() == [("late", "resolved")]
+
+
 def test_the_clock_of_delay_nodes():
     AlertRule.objects.filter(builtin="clock").update(is_enabled=True)
     nodes = {

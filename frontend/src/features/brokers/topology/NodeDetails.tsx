@@ -7,8 +7,9 @@ import { limitsOf } from "@/api/limits";
 import { useMay } from "@/api/me";
 import { change } from "@/api/requests";
 import { nodeOptions, OUTDATED, type NodeDetail } from "@/features/brokers/queries";
-import { missingBytes, readStats, type Damage } from "@/features/brokers/topology/stats";
-import { bytes, sequence } from "@/format/numbers";
+import { missingBytes, readStats, type Damage, type Scrub } from "@/features/brokers/topology/stats";
+import { bytes, percent, sequence } from "@/format/numbers";
+import { duration } from "@/format/times";
 import { ChangeDialog } from "@/ui/dialog/ChangeDialog";
 import { Instant } from "@/ui/measure/Instant";
 import { loaded } from "@/ui/page/loaded";
@@ -51,6 +52,9 @@ function Facts({ node }: { node: NodeDetail }) {
         <Measured key="policy" value={null} reason={reason} />
       ),
     ],
+    ["repaired", <Measured key="repaired" value={stats?.repairedRanges} reason={reason} />],
+    ["scrub", stats ? <ScrubDone key="scrub" scrub={stats.scrub} /> : <Measured value={null} reason={reason} />],
+    ["last_pass", stats ? <LastPass key="last_pass" scrub={stats.scrub} /> : <Measured value={null} reason={reason} />],
   ];
   const warnings = [
     ["node_silent", "red", reason],
@@ -81,7 +85,9 @@ function Facts({ node }: { node: NodeDetail }) {
           ))}
         </Table.Tbody>
       </Table>
-      {stats && stats.damaged.length > 0 && <Damaged ranges={stats.damaged} />}
+      {stats && stats.damaged.length > 0 && (
+        <Damaged ranges={stats.damaged} count={Math.max(stats.damaged.length, stats.damagedRanges ?? 0)} />
+      )}
     </Stack>
   );
 }
@@ -109,13 +115,29 @@ function Missing({ node, missing, end }: { node: NodeDetail; missing: number | n
   );
 }
 
-function Damaged({ ranges }: { ranges: readonly Damage[] }) {
+/** How much of its stored data a node has read again in the present pass. */
+function ScrubDone({ scrub }: { scrub: Scrub | null }) {
+  const { t } = useTranslation("brokers");
+  const language = useLanguage();
+  if (!scrub) return t("scrub_off");
+  return t("scrub_done", { share: percent(scrub.share, language), time: duration(scrub.passSeconds, language) });
+}
+
+function LastPass({ scrub }: { scrub: Scrub | null }) {
+  const { t } = useTranslation("brokers");
+  const language = useLanguage();
+  const age = scrub?.lastPassAge ?? null;
+  return age === null ? t("last_pass_none") : t("last_pass_ago", { time: duration(age, language) });
+}
+
+/** `count`: how many there are; the node names the first ones. */
+function Damaged({ ranges, count }: { ranges: readonly Damage[]; count: number }) {
   const { t } = useTranslation("brokers");
   const language = useLanguage();
   return (
-    <section aria-label={t("damaged", { count: ranges.length })}>
+    <section aria-label={t("damaged", { count })}>
       <Title order={3} size="h5" mb="xs">
-        {t("damaged", { count: ranges.length })}
+        {t("damaged", { count })}
       </Title>
       <Text size="sm" c="dimmed" mb="xs">
         {t("damaged_means")}
@@ -124,14 +146,21 @@ function Damaged({ ranges }: { ranges: readonly Damage[] }) {
         columns={defineColumns<Damage>(
           (id) => t(`damage.${id}`),
           (column) => [
+            column("file", ({ file }) => <span className="break">{file === "log" ? t("damaged_log") : file}</span>),
             column("range", ({ begin, end }) => `${sequence(String(begin))} – ${sequence(String(end))}`),
             column("size", { align: "right" }, ({ begin, end }) => bytes(end - begin, language)),
             column("why", ({ why }) => <span className="break">{why}</span>),
+            column("problem", ({ problem }) => <span className="break">{problem || "—"}</span>),
           ],
         )}
         rows={ranges}
-        rowKey={({ begin }) => String(begin)}
+        rowKey={({ file, begin, end }) => `${file} ${begin} ${end}`}
       />
+      {count > ranges.length && (
+        <Text size="sm" c="dimmed" mt="xs">
+          {t("damaged_more", { count: count - ranges.length })}
+        </Text>
+      )}
     </section>
   );
 }

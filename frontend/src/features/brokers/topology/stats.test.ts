@@ -9,6 +9,17 @@ const said = {
   connections: 3,
   log: { begin: 100, end: 900, synced_end: 880, damaged: [{ begin: 200, end: 300, why: "bad checksum" }] },
   policy: { version: "ab12", problem: "" },
+  replication: {
+    damaged_ranges: 3,
+    repaired_ranges: 7,
+    repairs: {
+      pending: [
+        { file: "log", begin: 200, end: 300, why: "bad checksum", problem: "from g1-b: no answer" },
+        { file: "schedule/2026112913.data", begin: 0, end: 64, why: "messages fail their checks", problem: "" },
+      ],
+    },
+    scrub: { pass_seconds: 90_000, done_share: 0.4, last_pass_age_seconds: null, read_bytes: 5 },
+  },
 };
 
 test("what a node says of itself", () => {
@@ -21,7 +32,13 @@ test("what a node says of itself", () => {
     logBegin: 100,
     logEnd: 900,
     syncedEnd: 880,
-    damaged: [{ begin: 200, end: 300, why: "bad checksum" }],
+    damaged: [
+      { file: "log", begin: 200, end: 300, why: "bad checksum", problem: "from g1-b: no answer" },
+      { file: "schedule/2026112913.data", begin: 0, end: 64, why: "messages fail their checks", problem: "" },
+    ],
+    damagedRanges: 3,
+    repairedRanges: 7,
+    scrub: { passSeconds: 90_000, share: 0.4, lastPassAge: null },
     policyVersion: "ab12",
     policyProblem: "",
   });
@@ -30,6 +47,7 @@ test("what a node says of itself", () => {
 test("what a node of another version does not say is unknown, not zero", () => {
   const stats = readStats({ log: "?" });
   expect([stats.connections, stats.logEnd, stats.state]).toEqual([null, null, null]);
+  expect([stats.repairedRanges, stats.damagedRanges, stats.scrub, stats.damaged]).toEqual([null, null, null, []]);
   expect(missingBytes("500", stats)).toBeNull();
   expect(missingBytes("500", null)).toBeNull();
 });
