@@ -6,9 +6,9 @@ from contextlib import closing
 from qmq.errors import LogError
 from qmq_node.log.commit import SealedCommit
 from qmq_node.log.gather import Gather
-from qmq_node.log.opening import Inspection
+from qmq_node.log.opening import LOST, Inspection
 from qmq_node.log.record import CommitHeader
-from qmq_node.log.recovery import LostSeal
+from qmq_node.log.recovery import Damage, LostSeal
 from qmq_node.log.segment import NewSegments
 from qmq_node.log.stored import StoredSegments
 from qmq_node.log.truncation import Truncation, TruncationFile, finish_truncation
@@ -205,6 +205,7 @@ class SegmentedLog:
 
     def complete_copied(self, headers: Sequence[CommitHeader]) -> None:
         """Back on the event loop: `writer.write_copied` has written these commits."""
+        lost = [Damage(*one, LOST) for one in self.stored.lost.ranges if one[1] == headers[0].offset]
         for header in headers:
             if header.epoch != self.epochs.last_epoch:
                 # A copy may begin in the middle of the master's log.
@@ -215,6 +216,8 @@ class SegmentedLog:
             self.gather.follow(header)
         self.writer.epoch = max(self.epoch, header.epoch)
         self.gather.enter(header.segment_base)
+        if lost:
+            self.stored.add_damage(lost)
 
     def prepare_next(self) -> bool:
         """Create the segment behind the last one, so that a roll costs nothing and needs no space; False if none is missing.

@@ -3,7 +3,8 @@
 A bad place at log offset b is *damage of acknowledged data* when b lies below what is known to have been synced: the
 `synced_to` of any valid commit behind it, or of the checkpoint. It is never cut; the walk continues at the next valid commit.
 Otherwise it is a *torn tail*: bytes of a commit that was never answered, with whatever unsynced bytes lie behind.
-Where many commits were written with one sync, a valid commit behind a bad place proves nothing: everything is a torn tail there.
+Where many commits were written with one sync, a valid commit behind a bad place proves nothing: everything is a torn tail there,
+except exactly the ranges that the log is known to have lost (`qmq_node.log.lost_ranges`).
 A seal is written without a sync of its own, so a power cut may lose it and keep the commit behind it; a seal's bytes follow
 from its place, so that commit is recognised by its chain and nothing is wrong.
 """
@@ -15,6 +16,7 @@ from qmq.errors import ReadFailed
 from qmq_node.log.commit_ends import CommitEnds
 from qmq_node.log.disk import Buffer
 from qmq_node.log.epochs import NO_EPOCHS, EpochChain
+from qmq_node.log.lost_ranges import Range
 from qmq_node.log.record import (
     BEGINNING,
     HEADER_BYTES,
@@ -110,6 +112,8 @@ class Walker:
     """Commits that end above it are checked and not visited; None: all are visited."""
     copied_from: int | None = None
     """From this log offset on, commits were written many at a time with one sync: the first bad place is a torn tail."""
+    lost: tuple[Range, ...] = ()
+    """Exactly these are damage wherever they are met."""
     ends: CommitEnds | None = None
     """Gets the ends of the commits."""
     epochs: EpochChain = NO_EPOCHS
@@ -157,7 +161,7 @@ class Walker:
                     chain = commit.header.previous_crc
                 base = commit.header.segment_base
             if chain is not None and commit.header.previous_crc != chain:
-                if self._is_copied(at):
+                if self._is_copied(at) and (commit.offset, commit.offset) not in self.lost:
                     return self._end(at, chain, base, torn_at=at)
                 self._damaged.append(Damage(commit.offset, commit.offset, "a commit does not follow the one before it"))
                 after_damage = True
@@ -263,6 +267,17 @@ class Walker:
                     break
         return None
 
+    def commit_from(self, offset: int) -> Commit | None:
+        """Return the commit at a log offset, or the next whole one behind it; None if there is none. Raises ReadFailed."""
+        infos = self.segments.infos()
+        base = max((info.base for info in infos if info.base <= offset), default=offset)
+        return self._read(base, offset) or self._next_whole(infos, base, offset)
+
+    def is_whole_at(self, offset: int) -> bool:
+        """Whether a whole commit begins at a log offset. Raises ReadFailed."""
+        info = self.segments.holding(offset)
+        return info is not None and self._read(info.base, offset) is not None
+
     def holds(self, base: int, tail: Position) -> bool:
         """Whether a segment's last commit is where it was, and whole."""
         commit = self._read(base, tail.offset)
@@ -273,13 +288,15 @@ class Walker:
         if chain is not None and found.header.previous_crc == chain and found.header.segment_base != base:
             # The segment was full: the log continues in the next.
             return "clean"
+        if (at, found.offset) in self.lost:
+            return "damage"
         if self._is_copied(at):
             return "torn"
         if chain is not None and found.header.previous_crc == chain:
             return "damage"
         if chain is not None and self._finds_seal(at, chain, found, base):
             return "clean"
-        return "damage" if at < max(self.synced_to, self._synced_behind(found)) else "torn"
+        return "damage" if at < self.synced_to or at < self._synced_behind(found) else "torn"
 
     def _finds_seal(self, at: int, chain: int, found: Commit, base: int) -> bool:
         """Return whether the commit that was found follows a seal that is lost, and note it: its bytes follow from its place."""

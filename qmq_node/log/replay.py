@@ -9,6 +9,7 @@ from qmq_node.log.checkpoint import Checkpoint, as_number
 from qmq_node.log.disk import Disk
 from qmq_node.log.epochs import NO_EPOCHS, EpochChain
 from qmq_node.log.log import SegmentedLog
+from qmq_node.log.lost_ranges import LostRanges
 from qmq_node.log.opening import inspect
 from qmq_node.log.record import EPOCH_KIND, Position, iter_records
 from qmq_node.log.recovery import Commit, Damage, Walker
@@ -180,7 +181,8 @@ def _remove_without_commits(disk: Disk, folder: str) -> None:
     segments = Segments(disk, folder)
     begin = segments.begin or 0
     # The first commit is enough.
-    walker = Walker(segments, lambda _: None, copied_from=0, stop=lambda offset: offset > begin)
+    lost = LostRanges.load(disk, folder).ranges
+    walker = Walker(segments, lambda _: None, copied_from=0, lost=lost, stop=lambda offset: offset > begin)
     if not walker.walk(None).epochs.entries:
         disk.make_dir(folder)
         for info in segments.infos():

@@ -51,7 +51,7 @@ from tests.unit.qmq.protocol.replication_examples import (
 )
 
 COMMITS, HEARTBEAT, CONFIRM = VALUES["commits"], VALUES["heartbeat"], VALUES["confirm"]
-HEAD = CommitsHead(3, 7, PROMOTION_ID, 4800, 1024, 4900, 4096, 8192)
+HEAD = CommitsHead(3, 7, PROMOTION_ID, 4800, 1024, 4900, 4096, 8192, -1)
 HEAD_BYTES = 72
 COMPLETE = [name for name, value in VALUES.items() if value not in (REGISTER, REGISTERED)]
 """Examples whose bodies may not end before their last field; for the others see `test_node_register`."""
