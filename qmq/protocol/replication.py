@@ -157,7 +157,8 @@ class FollowResponse(Structure):
         return next(((base, size) for base, size in self.segments if base <= offset < base + size), None)
 
     def check(self) -> None:
-        """Reject a `keep_to` below the log's begin, and segments that overlap. Raises ProtocolError."""
+        """Reject a `keep_to` below the log's begin, segments that overlap, and ranges that end before they begin. Raises
+        ProtocolError."""
         if self.keep_to < self.begin:
             raise ProtocolError(f"FollowResponse.keep_to: {self.keep_to} is below the log's begin {self.begin}")
         for (base, size), (following, _) in zip(self.segments, self.segments[1:], strict=False):
@@ -165,6 +166,9 @@ class FollowResponse(Structure):
                 raise ProtocolError(
                     f"FollowResponse.segments: the segment of {size} bytes at {base} overlaps the one at {following}"
                 )
+        for begin, end in self.damaged:
+            if begin > end:
+                raise ProtocolError(f"FollowResponse.damaged: a range from {begin} to {end}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +207,8 @@ class Commits(CommitsHead):
     commits: Annotated[bytes | memoryview, Rest("bytes of commits", COMMITS_BYTES_MAX)]
 
     def check(self) -> None:
-        """Reject commits outside of their segment, and more index entries than they can have. Raises ProtocolError."""
+        """Reject commits outside of their segment, more index entries than they can have, and a lost range that does not end where
+        they begin. Raises ProtocolError."""
         index_bytes = len(self.index_entries)
         if index_bytes > _index_bytes_max(len(self.commits)):
             raise ProtocolError(f"Commits.index_entries: {index_bytes} bytes for {len(self.commits)} bytes of commits")

@@ -145,7 +145,7 @@ def _known_lost(segments: Segments, lost: LostRanges, start: Position | None) ->
     oldest = segments.begin or 0
     for begin, end in lost.ranges:
         is_below = start is not None and oldest < end <= start.offset
-        if is_below and (begin == end or not walker.is_whole_at(begin)):
+        if is_below and (begin == end or walker.commit_at(begin) is None):
             found.append(Damage(begin, end, LOST))
     return found
 

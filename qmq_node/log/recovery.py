@@ -267,16 +267,18 @@ class Walker:
                     break
         return None
 
-    def commit_from(self, offset: int) -> Commit | None:
-        """Return the commit at a log offset, or the next whole one behind it; None if there is none. Raises ReadFailed."""
-        infos = self.segments.infos()
-        base = max((info.base for info in infos if info.base <= offset), default=offset)
-        return self._read(base, offset) or self._next_whole(infos, base, offset)
-
-    def is_whole_at(self, offset: int) -> bool:
-        """Whether a whole commit begins at a log offset. Raises ReadFailed."""
+    def commit_at(self, offset: int) -> CommitHeader | None:
+        """Return the header of the whole commit at a log offset; None if there is none. Raises ReadFailed as `walk`."""
         info = self.segments.holding(offset)
-        return info is not None and self._read(info.base, offset) is not None
+        commit = self._read(info.base, offset) if info is not None else None
+        return commit.header if commit is not None else None
+
+    def next_commit(self, offset: int) -> CommitHeader | None:
+        """Return the header of the next whole commit at or behind a log offset, whatever it follows; None if there is none."""
+        infos = self.segments.infos()
+        base = max((info.base for info in infos if info.base <= offset), default=-1)
+        commit = self._read(base, offset) or self._next_whole(infos, base, offset)
+        return commit.header if commit is not None else None
 
     def holds(self, base: int, tail: Position) -> bool:
         """Whether a segment's last commit is where it was, and whole."""

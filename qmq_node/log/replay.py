@@ -10,7 +10,7 @@ from qmq_node.log.disk import Disk
 from qmq_node.log.epochs import NO_EPOCHS, EpochChain
 from qmq_node.log.log import SegmentedLog
 from qmq_node.log.lost_ranges import LostRanges
-from qmq_node.log.opening import inspect
+from qmq_node.log.opening import added, inspect
 from qmq_node.log.record import EPOCH_KIND, Position, iter_records
 from qmq_node.log.recovery import Commit, Damage, Walker
 from qmq_node.log.segment import Segments
@@ -167,7 +167,8 @@ class Replay(ABC):
         )
         log = SegmentedLog.activate(found, segment_bytes=segment_bytes, is_only_member=member is None)
         known = {damage.begin for damage in log.stored.damaged}
-        log.stored.damaged += tuple(d for d in memory.damage if d.begin not in known and d.end > log.begin)
+        remembered = (damage for damage in memory.damage if damage.begin not in known and damage.end > log.begin)
+        log.stored.damaged = added(log.stored.damaged, remembered)
         return log
 
     def report(self, log: SegmentedLog, checkpoint: Checkpoint | None, why_rebuilt: str) -> RecoveryReport:

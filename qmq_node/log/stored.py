@@ -154,8 +154,7 @@ class StoredSegments:
 
         In a thread that may wait. Raises ReadFailed when the disk can't read a place.
         """
-        commit = Walker(self.files, lambda _: None).commit_from(offset)
-        return None if commit is None else commit.header
+        return Walker(self.files, lambda _: None).next_commit(offset)
 
     def walk(self, begin: int, visit: Callable[[Commit], None], stop: Callable[[int], bool]) -> tuple[Damage, ...]:
         """Visit commits again from a segment's base on, until `stop(offset)`; the damage met on the way.

@@ -368,8 +368,8 @@ class Replication(Part):
             return (Reason(str(log.failed)),)
         if self._storage.write_watch.is_stuck:
             return (Reason.of(Code.DISK_STUCK),)
-        if damaged := log.stored.damaged:
-            # As a master it would have to reject sends, and slaves could not copy its log.
+        if damaged := log.stored.own_damage:
+            # Other members may have what is damaged here.
             return (Reason.of(Code.LOG_DAMAGED, begin=damaged[0].begin, end=damaged[-1].end),)
         is_reported = member.role is ReplicaRole.FAILED or (self.is_serving and member.reason)
         return (member.reason,) if is_reported else ()

@@ -1,7 +1,5 @@
 """Damage to the log of a node that does not run, and what must hold of logs and messages afterwards."""
 
-from collections.abc import Iterable
-
 from qmq_node.log.log import SegmentedLog
 from tests.sim.world.cluster import Host
 
@@ -17,6 +15,11 @@ def flip(host: Host, offset: int) -> None:
     inode.synced[offset - base] ^= 1
 
 
+def remove_segment(host: Host, base: int) -> None:
+    """Remove a segment of the log of a broker."""
+    host.disk.remove(f"/{host.name}/log/{base:020}")
+
+
 def commits(log: SegmentedLog, begin: int = 0) -> list[Range]:
     """Begin and end of each commit with records from a segment's base on."""
     found: list[Range] = []
@@ -29,12 +32,14 @@ def damage(log: SegmentedLog) -> list[Range]:
     return [(one.begin, one.end) for one in log.stored.damaged]
 
 
-def content(log: SegmentedLog, without: Iterable[Range]) -> dict[int, bytes]:
-    """Base and bytes of each segment, with zeros in some ranges and behind the end."""
+def content(log: SegmentedLog, lost: Range) -> dict[int, bytes]:
+    """Base and bytes of each segment that is not lost as a whole, with zeros where it is and behind the end."""
     found = {}
     for info in log.stored.segments():
+        if info.base >= log.written_end or (lost[0] <= info.base and info.end <= lost[1]):
+            continue
         data = bytearray(log.stored.read(info.base, info.bytes))
-        for begin, end in (*without, (log.written_end, info.end)):
+        for begin, end in (lost, (log.written_end, info.end)):
             low, high = max(begin, info.base), min(end, info.end)
             if low < high:
                 data[low - info.base : high - info.base] = bytes(high - low)
