@@ -149,6 +149,7 @@ class Members:
         That is from the end of its log to the highest end that any member, running or not, ever reported in the newest epoch: the
         log of an older epoch has nothing acknowledged that the master of the next one lacked. A member whose newest commit is
         of an older epoch may have other commits than the newest epoch, so only what is below its high watermark counts as its own.
+        What is damaged of its log counts, too, whether another member has it or not.
 
         The number can't include what a master acknowledged after its last stored heartbeat, some 3 s at most, and what it
         acknowledges if it still runs.
@@ -156,10 +157,12 @@ class Members:
         member = self.find(node_id)
         nodes = [one.node for one in self.nodes if one.node is not None and one.is_member]
         newest = max((node.log_epoch for node in nodes), default=0)
-        own = 0
-        if member is not None and member.report is not None:
-            own = member.report.log_end if member.report.log_epoch >= newest else member.report.high_watermark
-        return max([0, *(node.log_end - max(0, own) for node in nodes if node.log_epoch == newest)])
+        own = damaged = lacks_to = 0
+        if member is not None and (report := member.report) is not None:
+            own = max(0, report.log_end if report.log_epoch >= newest else report.high_watermark)
+            damaged, lacks_to = report.damaged_bytes, report.lacks_to
+        ends = [node.log_end for node in nodes if node.log_epoch == newest]
+        return damaged + max([0, *(end - own for end in (*ends, lacks_to))])
 
     def stop_problems(self, node_id: str) -> list[str]:
         """Return what would be lost or unavailable if a node were stopped now; empty if nothing."""

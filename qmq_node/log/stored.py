@@ -71,6 +71,16 @@ class StoredSegments:
             return ()
         return tuple(damage for damage in self.damaged if not self.lost.covers(damage.begin, damage.end))
 
+    @property
+    def damaged_bytes(self) -> int:
+        """Bytes of `own_damage` below the end of the log."""
+        end, size, counted = self.written_end, 0, 0
+        for damage in self.own_damage:
+            begin = max(damage.begin, counted)
+            counted = max(counted, min(damage.end, end))
+            size += max(0, counted - begin)
+        return size
+
     def note_lost(self, damaged: Iterable[Range]) -> None:
         """The master's log is damaged in these ranges: record that what is damaged there here, too, is lost to the group.
 
