@@ -1,0 +1,164 @@
+"""A member whose log is damaged, and no other one is left: an operator promotes it, and it serves what it has."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import pytest
+
+from metaserver.server import Metaserver
+from qmq.protocol.codes import ReplicaRole
+from tests.sim.replication.damaging import commits, damage, flip, remove_segment
+from tests.sim.replication.groups import Group, cluster_of, promoted_by_operator, received
+from tests.sim.replication.pair import client_of, send
+from tests.support.drivers.in_process import message
+from tests.support.waiting import eventually_async
+
+BYTES = 4_000
+COUNT = 200
+OVERDUE_SECONDS = 10.0
+"""After this time without a heartbeat of the master, another member would have been promoted."""
+
+
+@dataclass
+class Case:
+    group: Group
+    sent: list[str]
+    """All that was acknowledged."""
+    left: list[str]
+    """What the damaged member can have at most."""
+    lost: tuple[int, int]
+
+
+@asynccontextmanager
+async def damaged(kind: str) -> AsyncIterator[Case]:
+    """A group of which only g1-b runs, with damage; g1-a had everything.
+
+    Args:
+        kind: "above the checkpoint": g1-b has to apply what is damaged; "below the checkpoint"; "at the end".
+    """
+    async with cluster_of(checkpoint_seconds=1.0) as group:
+        group.set(in_sync_min=1, in_sync_version=group.membership.version + 1)
+        async with client_of(group.master) as client:
+            await client.begin()
+            for number in range(COUNT):
+                assert await client.send(message(number, size=BYTES)) == {}
+        await group.all_equal()
+        slave, host = group.broker("g1-b"), group.hosts["g1-b"]
+        watermark = slave.log.watermark
+        await eventually_async(lambda: slave.checkpoints.last_position.offset == watermark.position.offset)
+        found, end = commits(slave.log), slave.log.written_end
+        bases = [info.base for info in slave.log.stored.segments()]
+        group.hosts["g1-a"].kill()
+        host.kill()
+        if kind == "at the end":
+            last = max(base for base in bases if base < end)
+            numbers = [number for number, commit in enumerate(found) if commit[0] >= last]
+            for base in bases[bases.index(last) :]:
+                remove_segment(host, base)
+        else:
+            numbers = [40, 41]
+            for number in numbers:
+                flip(host, sum(found[number]) // 2)
+            for path in [path for path in host.disk.names if "/checkpoint/" in path and kind == "above the checkpoint"]:
+                host.disk.remove(path)
+        sent = [f"m{number}" for number in range(COUNT)]
+        first = COUNT - len(found)
+        left = [name for number, name in enumerate(sent) if number - first not in numbers]
+        host.has_damaged_log = True
+        host.start()
+        await host.has_started.wait()
+        yield Case(group, sent, left, (found[numbers[0]][0], found[numbers[-1]][1]))
+
+
+KINDS = ["above the checkpoint", "below the checkpoint", "at the end"]
+
+
+async def found_damage(case: Case) -> None:
+    """Have the damage found that lies below the checkpoint, as a reader would."""
+    log = case.group.broker("g1-b").log
+    log.stored.add_damage(log.stored.damage_before(case.lost[1]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_it_is_promoted_by_an_operator_only_and_serves_what_it_has(kind: str) -> None:
+    async with damaged(kind) as case:
+        group = case.group
+        await found_damage(case)
+        await asyncio.sleep(OVERDUE_SECONDS)
+        assert group.membership.master == "g1-a"
+        meta = group.cluster.meta.server
+        assert isinstance(meta, Metaserver)
+        assert "node g1-b: its log " in meta.handlers.promotions.blocked["g1"]
+        report = meta.directory.groups["g1"].reports["g1-b"].request
+        at_risk = max(0, report.lacks_to - report.log_end) + report.damaged_bytes
+        assert at_risk >= case.lost[1] - case.lost[0]
+        await promoted_by_operator(group, "g1-b")
+        await group.serves("g1-b")
+        assert await received(group) == case.left
+        log = group.master.log
+        assert log.stored.own_damage == ()
+        assert damage(log)[0][0] <= case.lost[0] < case.lost[1] <= damage(log)[-1][1]
+        async with client_of(group.master) as client:
+            case.left += await send(client, range(COUNT, COUNT + 5))
+        # It can have slaves, which are promoted as any other.
+        group.empty_disk("g1-a")
+        group.hosts["g1-a"].start()
+        await group.in_sync("g1-a", "g1-b")
+        assert damage(group.broker("g1-a").log)[-1][1] == damage(log)[-1][1]
+        group.hosts["g1-b"].kill()
+        await group.serves("g1-a")
+        assert await received(group) == case.left
+        async with client_of(group.master) as client:
+            case.left += await send(client, range(COUNT + 5, COUNT + 10))
+        group.hosts["g1-b"].start()
+        await group.in_sync("g1-a", "g1-b")
+        assert await received(group) == case.left
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seconds", [0.0, 0.005, 0.02, 0.1, 1.0])
+async def test_what_was_accepted_once_is_accepted_after_a_crash(kind: str, seconds: float) -> None:
+    async with damaged(kind) as case:
+        group, host = case.group, case.group.hosts["g1-b"]
+        await found_damage(case)
+        await promoted_by_operator(group, "g1-b")
+        leads = group.broker("g1-b").replication.member
+        await eventually_async(lambda: leads.role is ReplicaRole.PROMOTED)
+        await asyncio.sleep(seconds)
+        host.cut_power()
+        group.cluster.loop.network.power_on("g1-b")
+        host.start()
+        await group.serves("g1-b")
+        assert await received(group) == case.left
+        async with client_of(group.master) as client:
+            case.left += await send(client, range(COUNT, COUNT + 5))
+        assert await received(group) == case.left
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_member_returns_that_has_everything(kind: str) -> None:
+    async with damaged(kind) as case:
+        group = case.group
+        await found_damage(case)
+        await promoted_by_operator(group, "g1-b")
+        await group.serves("g1-b")
+        async with client_of(group.master) as client:
+            await send(client, range(COUNT, COUNT + 5))
+        group.hosts["g1-a"].has_damaged_log = True
+        group.hosts["g1-a"].start()
+        if kind != "at the end":
+            # What both have is equal, and it keeps what is damaged at the master.
+            await group.in_sync("g1-a", "g1-b")
+            assert damage(group.broker("g1-a").log) == []
+            group.hosts["g1-b"].kill()
+            await group.serves("g1-a")
+            assert await received(group) == [*case.sent, *(f"m{number}" for number in range(COUNT, COUNT + 5))]
+            return
+        # It has applied what was accepted as lost: an operator decides what becomes of its folder.
+        await eventually_async(
+            lambda: group.runs("g1-a") and group.broker("g1-a").replication.member.role is ReplicaRole.FAILED, 60
+        )
+        assert "acknowledged messages would be lost" in group.broker("g1-a").readiness()
+        assert await received(group) == [*case.left, *(f"m{number}" for number in range(COUNT, COUNT + 5))]
