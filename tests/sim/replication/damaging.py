@@ -16,8 +16,9 @@ def flip(host: Host, offset: int) -> None:
 
 
 def remove_segment(host: Host, base: int) -> None:
-    """Remove a segment of the log of a broker."""
+    """Remove a segment of the log of a broker, for good."""
     host.disk.remove(f"/{host.name}/log/{base:020}")
+    host.disk.sync_dir(f"/{host.name}/log")
 
 
 def commits(log: SegmentedLog, begin: int = 0) -> list[Range]:

@@ -10,6 +10,7 @@ import pytest
 
 from broker_node.storage.oldest_sequence import begin_adjusted
 from qmq.errors import ConnectionLost
+from qmq_node.log.record import HEADER_BYTES
 from qmq_node.replication.rules.roles import CopyPhase
 from tests.sim.replication.copying import SETTINGS, assert_no_failures, crash, in_sync, make_copies_small, phase_of
 from tests.sim.replication.damaging import commits, content, damage, flip, remove_segment
@@ -338,3 +339,47 @@ async def test_an_only_member_that_stepped_past_damage_gets_a_slave(is_at_the_en
         group.hosts["g1-b"].kill()
         await group.serves("g1-a")
         assert await received(group) == left
+
+
+async def test_sequences_of_lost_messages_are_not_used_again() -> None:
+    """Of one subject all messages are lost, of one the first ones, of one the last ones; a checkpoint knows them."""
+    async with members(running_loop(), in_sync_min=1, starts=["g1-a"], **KEPT) as group:
+        await group.promote("g1-a")
+        await in_sync(group, "g1-a")
+        master, host, lost = group.broker("g1-a"), group.hosts["g1-a"], list[int]()
+        async with client_of(master) as client:
+
+            async def sent(subject: str, number: int, *, is_lost: bool) -> None:
+                begin = master.log.gather.appended_end
+                assert await client.send(message(number, subject=subject, size=BYTES)) == {}
+                lost.extend([begin] if is_lost else [])
+
+            for number in range(COUNT):
+                await sent("orders", number, is_lost=False)
+                if number in (20, 21):
+                    await sent("all", number, is_lost=True)
+                if number in (30, 31, 32, 33):
+                    await sent("first", number, is_lost=number < 32)
+                    await sent("last", number, is_lost=number > 31)
+        await eventually_async(lambda: master.checkpoints.last_position.offset == master.log.watermark.position.offset)
+        host.kill()
+        for begin in lost:
+            flip(host, begin + HEADER_BYTES + 1_000)
+        await group.start("g1-a")
+        await group.promote("g1-a")
+        await group.start("g1-b")
+        await in_sync(group, "g1-a", "g1-b")
+        assert len(damage(group.broker("g1-b").log)) >= 4
+        host.kill()
+        await group.promote("g1-b")
+        slave = group.broker("g1-b")
+        ranges = {"all": (0, 2), "first": (0, 2), "last": (2, 4)}
+        for name, withheld in ranges.items():
+            subject = slave.store.subjects[name]
+            assert (subject.begin, subject.visible_end) == (0, withheld[1] if name == "all" else 4)
+            assert subject.withheld == [withheld]
+        async with client_of(slave) as client:
+            for name in ranges:
+                end = slave.store.subjects[name].visible_end
+                assert await client.send(message(1_000, subject=name)) == {}
+                await eventually_async(lambda name=name, end=end: slave.store.subjects[name].visible_end == end + 1)
