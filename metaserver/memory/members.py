@@ -57,6 +57,12 @@ class Member:
         return self.node.log_place if self.node is not None else (0, 0)
 
     @property
+    def damaged_bytes(self) -> int:
+        """Bytes of its log that are damaged, or missing at its end; the group is not known to have lost them."""
+        report = self.report
+        return 0 if report is None else report.damaged_bytes + max(0, report.lacks_to - report.log_end)
+
+    @property
     def has_lost_data(self) -> bool:
         """Whether its log had reached a higher place than it reported last."""
         return self.node is not None and self.log_place < self.node.log_place

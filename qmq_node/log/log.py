@@ -159,7 +159,7 @@ class SegmentedLog:
 
     def _begin_at(self, base: int) -> None:
         """Append to a new segment that continues nothing."""
-        self._new_segments.create_missing(base)
+        self._new_segments.create(base)
         self.stored.written_end = base
         self.gather.begin_at(base)
         self.writer.begin_at(base)

@@ -110,16 +110,10 @@ def inspect(
     changed, known_tails = _changed_segments(segments, tails or {}, walked)
     damaged = added(added(added(walked.damaged, known_lost), lost), changed)
     lacks_end = walked.position.offset < walked.synced_to
-    continues_at = _place_behind(segments, walked, lost_ranges) if lacks_end else None
+    continues_at = max(segments.end, walked.synced_to) if lacks_end else None
     return Inspection(
         disk, segments, walked, damaged, known_tails, ends, begin_file, lost_ranges, missing_from, continues_at
     )  # fmt: skip
-
-
-def _place_behind(segments: Segments, walked: Walked, lost: LostRanges) -> int:
-    """Return where a log continues that lacks its end: behind all segments, unless it was to continue there before."""
-    begun = (end for begin, end in lost.ranges if begin == walked.position.offset and end >= walked.synced_to)
-    return next(begun, max(segments.end, walked.synced_to))
 
 
 def added(known: tuple[Damage, ...], found: Iterable[Damage]) -> tuple[Damage, ...]:
