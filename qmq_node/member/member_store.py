@@ -54,5 +54,8 @@ class MemberStore(NodeStore, Protocol):
     async def retain_as_slave(self, storage: Storage, master_begin: int) -> None:
         """Remove what the master's retention has removed: it keeps its log from `master_begin` on. Called once a second."""
 
+    def accept_damage(self) -> None:
+        """The broker group has lost what is damaged in the log: apply what is behind it without that."""
+
     async def prepare_to_lead(self) -> None:
         """Bring what a slave does not keep in its store up to date, now that the whole log is applied."""

@@ -202,6 +202,7 @@ class MemberShell:
             self._storage.checkpoints.is_suspended = True
             if membership.accepts_loss or log.is_refused_for_damage:
                 await asyncio.to_thread(log.accept_damage)
+                self._store.accept_damage()
                 self.log_problem = ""
             await self.applying.apply_all()
             await asyncio.to_thread(log.continue_behind_damage)

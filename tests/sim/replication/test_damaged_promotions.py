@@ -10,10 +10,15 @@ import pytest
 from broker_node.broker import Broker
 from metaserver.server import Metaserver
 from qmq.protocol.codes import ReplicaRole
+from qmq.protocol.delayed import ListDelayedRequest
+from qmq_node.replication.rules.membership import UncleanPromotion
 from tests.sim.replication.damaging import commits, damage, flip, remove_segment
+from tests.sim.replication.delay_copying import HOUR_MS
 from tests.sim.replication.groups import Group, cluster_of, promoted_by_operator, received
-from tests.sim.replication.pair import client_of, send
-from tests.support.drivers.in_process import message
+from tests.sim.replication.pair import DELAY_NODES, client_of, in_sync, incarnation_of, members, send
+from tests.sim.world.disk import SimulatedDisk
+from tests.sim.world.loop import running_loop
+from tests.support.drivers.in_process import delayed, message, now_ms
 from tests.support.waiting import eventually_async
 
 BYTES = 4_000
@@ -196,3 +201,53 @@ async def test_a_member_returns_that_has_everything(kind: str) -> None:
         )
         assert "acknowledged messages would be lost" in group.broker("g1-a").readiness()
         assert await received(group) == [*case.left, *(f"m{number}" for number in range(COUNT, COUNT + 5))]
+
+
+@pytest.mark.parametrize("is_at_the_end", [False, True], ids=["in the middle", "at the end"])
+async def test_a_delay_node_is_promoted_without_what_is_damaged(is_at_the_end: bool) -> None:
+    async with members(running_loop(), in_sync_min=1, kind=DELAY_NODES, checkpoint_seconds=5.0) as group:
+        await group.promote("g1-a")
+        await in_sync(group, "g1-a", "g1-b")
+        due = {f"m{number}": now_ms() + HOUR_MS + number for number in range(30)}
+        async with client_of(group.node("g1-a")) as client:
+            for number, at in enumerate(due.values()):
+                assert await client.send(delayed(number, at, data="x" * 100)) == {}
+        await group.all_equal()
+        found, host = commits(group.node("g1-b").log), group.hosts["g1-b"]
+        # The first commit begins the epoch.
+        number = len(found) - 2 if is_at_the_end else 11
+        await group.hosts["g1-b"].stop()
+        await in_sync(group, "g1-a")
+        group.hosts["g1-a"].kill()
+        for path in [path for path in host.disk.names if "/checkpoint/" in path and not is_at_the_end]:
+            host.disk.remove(path)
+        for place in range(number, len(found) if is_at_the_end else number + 1):
+            flip(host, sum(found[place]) // 2)
+        host.has_damaged_log = True
+        await group.start("g1-b")
+        if is_at_the_end:
+            log = group.node("g1-b").log
+            log.stored.add_damage(log.stored.damage_before(found[-1][1]))
+        change = UncleanPromotion(
+            *group.membership.value.place, "g1-b", incarnation_of("g1-b"), "g1-b", group.membership.value.place, AGAIN
+        )
+        group.membership.value = change.applied_to(group.membership.value)
+        await eventually_async(lambda: group.is_master("g1-b"), 60)
+        node = group.node("g1-b")
+        assert node.log.stored.own_damage == ()
+        assert node.log.stored.damaged
+        left = due if is_at_the_end else {name: at for name, at in due.items() if name != f"m{number - 1}"}
+        for name in ("g1-b", "g1-a"):
+            async with client_of(group.node(name)) as client:
+                answer = await client.listed(ListDelayedRequest("orders", 0, 1 << 47))
+                assert {item.message.message_id: item.due_ms for item in answer.items} == left
+                number = 100 if name == "g1-b" else 101
+                left = left | {f"m{number}": now_ms() + HOUR_MS}
+                assert await client.send(delayed(number, left[f"m{number}"], data="y")) == {}
+            if name == "g1-b":
+                host = group.hosts["g1-a"]
+                host.disk = SimulatedDisk(running_loop(), host.name, running_loop().rng("new disk"), host.weather)
+                await group.start("g1-a")
+                await in_sync(group, "g1-a", "g1-b")
+                await group.all_equal()
+                await group.promote("g1-a")
