@@ -17,10 +17,12 @@ from qmq_node.commits.checkpointing import CheckpointWriter
 from qmq_node.log.checkpoint import CheckpointStore
 from qmq_node.log.handles import HandleCache
 from qmq_node.log.log import SegmentedLog
+from qmq_node.log.recovery import Damage
 from qmq_node.log.replay import MemberOpening, RecoveryReport, Replay
 from qmq_node.node.storage import Storage
 from qmq_node.process.counters import MetricFamilies
 from qmq_node.process.machine import Machine
+from qmq_node.repair.ranges import RepairableFiles
 
 UNWRITTEN_FACTOR = 4
 """With more than this many times `checkpoint_bytes` of the schedule in memory only, a master answers sends busy, a slave applies
@@ -84,6 +86,20 @@ class DelayData:
 
     def slave_metrics(self, families: MetricFamilies) -> Iterable[Metric]:
         return self.group_time.metrics(families)
+
+    @property
+    def hour_ranges(self) -> RepairableFiles | None:
+        return None
+
+    def unreadable_places(self) -> Iterable[tuple[int, int]]:
+        # Only a start reads the log.
+        return ()
+
+    def log_damaged(self, damage: Damage) -> None:
+        self.store.log.stored.add_damage([damage])
+
+    async def log_repaired(self, begin: int, end: int) -> None:
+        """Nothing was derived from what is repaired: hours are made from the log once, when it is applied."""
 
     def clear(self) -> None:
         clear_store(self._machine.disk, self._options.data_dir)

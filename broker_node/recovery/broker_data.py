@@ -1,5 +1,6 @@
 """class BrokerData: what a broker derives from its log."""
 
+import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from broker_node.recovery.checkpoint_reading import save_copied
 from broker_node.recovery.open_store import clear_store, open_store, renew_leases
 from broker_node.retention.retention_clock import Gap, GapFile, RetentionClock
 from broker_node.retention.subject_retention import HistoryRetention
+from broker_node.storage.consume_log import withheld_ranges
 from broker_node.storage.store import MessageStore
 from broker_node.storage.subject_changes import SubjectChanges
 from broker_node.storage.subject_table import StoreLimits, StorePaths
@@ -20,6 +22,7 @@ from qmq_node.commits.checkpointing import CheckpointWriter
 from qmq_node.log.checkpoint import CheckpointStore
 from qmq_node.log.handles import HandleCache
 from qmq_node.log.log import SegmentedLog
+from qmq_node.log.recovery import Damage
 from qmq_node.log.replay import MemberOpening, RecoveryReport, Replay
 from qmq_node.node.storage import Storage
 from qmq_node.process.counters import MetricFamilies
@@ -98,6 +101,24 @@ class BrokerData:
     @property
     def state_files(self) -> None:
         return None
+
+    @property
+    def hour_ranges(self) -> None:
+        return None
+
+    def unreadable_places(self) -> Iterable[tuple[int, int]]:
+        return self.store.message_log.unreadable
+
+    def log_damaged(self, damage: Damage) -> None:
+        self.store.found_damage([damage])
+
+    async def log_repaired(self, begin: int, end: int) -> None:
+        self.store.repaired_log(begin, end)
+        # Their entries say where they are, unless they were missing when the log was replayed.
+        for subject in [subject for subject in self.store.subjects.values() if subject.withheld]:
+            for first, last in list(subject.withheld):
+                left = await asyncio.to_thread(withheld_ranges, subject.consume_log.view(first, last))
+                subject.replace_withheld((first, last), left)
 
     def clear(self) -> None:
         clear_store(self._machine.disk, self._paths)

@@ -112,6 +112,19 @@ def encode_withheld(count: int) -> bytes:
     return (entry + _CHECK.pack(crc32(entry, 0))) * count
 
 
+def withheld_ranges(view: IndexView) -> list[tuple[int, int]]:
+    """The ranges [begin, end) of a view without an entry that says where the message is; from a thread. Raises LogError."""
+    found: list[tuple[int, int]] = []
+    for begin in range(view.begin, view.end, BLOCK_ENTRIES):
+        entries = view.read(begin, min(begin + BLOCK_ENTRIES, view.end))
+        for sequence, entry in enumerate(map(Entry._make, ENTRY.iter_unpack(entries)), begin):
+            if entry.is_withheld and found and found[-1][1] == sequence:
+                found[-1] = found[-1][0], sequence + 1
+            elif entry.is_withheld:
+                found.append((sequence, sequence + 1))
+    return found
+
+
 def _known(index: DenseIndex | IndexView, sequence: int) -> Entry | None:
     """The first entry from `sequence` on whose message is not withheld; None when there is none near."""
     for begin, end in ((sequence, sequence + KNOWN_LOOK), (sequence + KNOWN_LOOK, sequence + KNOWN_LOOK_MAX)):

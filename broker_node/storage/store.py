@@ -263,6 +263,12 @@ class MessageStore(SubjectTable):
                 )  # fmt: skip
             self.has_new_damage = True
 
+    def repaired_log(self, begin: int, end: int) -> None:
+        """Log offsets [begin, end) were repaired: messages there can be read, and entries of the index be made again from them."""
+        self.message_log.unreadable.forget(begin, end)
+        self.withheld.clear()
+        self.has_new_damage = True
+
     # --- retention -------------------------------------------------------------------------------------------------
 
     def segment_ages(self) -> list[SegmentAge]:

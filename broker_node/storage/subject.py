@@ -149,6 +149,12 @@ class Subject:
                 self.withheld.append((begin, end))
         self.changed()
 
+    def replace_withheld(self, withheld: tuple[int, int], left: Iterable[tuple[int, int]]) -> None:
+        """Record that of a range of `withheld` only some ranges are lost. One that has changed meanwhile stays."""
+        if withheld in self.withheld:
+            self.withheld.remove(withheld)
+            self.withhold(left)
+
     @property
     def withheld_count(self) -> int:
         """Messages that are stored and lost to damage: no group can consume them."""

@@ -68,6 +68,12 @@ class UnreadablePlaces:
         if place is not None:
             logger.warning("the message at log offset %d can be read again", offset)
 
+    def forget(self, begin: int, end: int) -> None:
+        """Drop places in [begin, end), which were repaired: the next read decides again."""
+        with self._lock:
+            for offset in [offset for offset in self._places if begin <= offset < end]:
+                del self._places[offset]
+
     def forget_before(self, log_begin: int) -> None:
         """Drop places that retention deleted."""
         with self._lock:

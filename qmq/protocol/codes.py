@@ -222,3 +222,10 @@ class FollowState(IntEnum):
     """It syncs each one; its confirmations count."""
     LEAVING = 3
     """As FOLLOWING, and its process is about to end: the master removes it from the in-sync set at once."""
+    DAMAGED = 4
+    """As FOLLOWING, and its disk has damage that is not repaired: a master that may choose has another slave promoted."""
+
+    @property
+    def is_following(self) -> bool:
+        """Whether it syncs each commit, and goes on."""
+        return self in (FollowState.FOLLOWING, FollowState.DAMAGED)

@@ -153,6 +153,7 @@ class Code(StrEnum):
     COPIES_LATER = "copies_later", "{problem}: it copies the log when the master's state can be read: {why}"
     NO_ANSWER = "no_answer", "the master has not answered yet"
     LOG_REPLACED = "log_replaced", "its log is replaced by a copy of the master's: {why}"
+    REPAIRS_LOG = "repairs_log", "{problem}: it is read from other members"
     FIRST_COMMIT = "first_commit", "the in-sync set has not stored the first commit of the epoch yet"
     NO_SLAVES = "no_slaves", "it has no slaves: {why}"
     OTHER_MASTER = "other_master", "node {node} is not the master any more"

@@ -201,44 +201,55 @@ class CopiedLog:
 
     def _checked(self, copied: CopiedCommits) -> list[CommitHeader]:
         """The headers of the commits, which follow on what the log has."""
-        log, base, at, data = self._log, copied.segment_base, copied.offset, copied.data
-        chain, epoch = log.writer.copied_chain, log.writer.copied_epoch
+        writer = self._log.writer
+        chain = writer.copied_chain
         if copied.lost_from is not None:
             # Nobody knows the commit before.
             chain = None
-        elif chain is None and base == 0:
+        elif chain is None and copied.segment_base == 0:
             # The first commit of all follows nothing.
             chain = 0
-        segment_end = base + copied.segment_bytes
-        headers: list[CommitHeader] = []
-        while place := len(data) - (at - copied.offset):
-            header = _header(data[-place:], at, base)
-            if header.end > segment_end:
-                raise CopyRejected(CopyCheck.SEGMENT, at, f"it ends at {header.end}, its segment at {segment_end}")
-            if HEADER_BYTES + header.body_bytes > place:
-                raise CopyRejected(
-                    CopyCheck.LENGTH, at, f"{place} bytes of {HEADER_BYTES + header.body_bytes} are here"
-                )
-            begin = at - copied.offset
-            _check_whole(header, data[begin : begin + HEADER_BYTES + header.body_bytes])
-            if chain is not None and header.previous_crc != chain:
-                raise CopyRejected(
-                    CopyCheck.CHAIN, at, f"it follows a commit with CRC {header.previous_crc}, the one here has {chain}"
-                )
-            if not epoch <= header.epoch <= self._epoch:
-                raise CopyRejected(
-                    CopyCheck.EPOCH, at, f"epoch {header.epoch} after {epoch}, in a session of {self._epoch}"
-                )
-            if header.synced_to > at:
-                raise CopyRejected(CopyCheck.SYNCED_TO, at, f"it names {header.synced_to} as synced, behind itself")
-            headers.append(header)
-            chain, epoch, at = header.crc, header.epoch, header.end
-        if not headers:
-            raise CopyRejected(CopyCheck.LENGTH, at, "there is no commit")
+        headers = checked_commits(copied, chain, writer.copied_epoch, self._epoch)
         if copied.index_entries and len(headers) > 1:
             why = f"{len(copied.index_entries)} bytes for {len(headers)} commits, only a single one may have any"
             raise CopyRejected(CopyCheck.INDEX_ENTRIES, copied.offset, why)
         return headers
+
+
+def checked_commits(copied: CopiedCommits, chain: int | None, epoch: int, epoch_max: int) -> list[CommitHeader]:
+    """Return the headers of commits of another member, after checking them.
+
+    Args:
+        chain: the CRC of the commit that the first one follows; None: it is not known.
+        epoch: of that commit; epochs never fall.
+        epoch_max: the highest that they may have.
+
+    Raises CopyRejected: one is not whole, does not follow on the one before, or does not fit into the segment; or there is none.
+    """
+    base, at, data = copied.segment_base, copied.offset, copied.data
+    segment_end = base + copied.segment_bytes
+    headers: list[CommitHeader] = []
+    while place := len(data) - (at - copied.offset):
+        header = _header(data[-place:], at, base)
+        if header.end > segment_end:
+            raise CopyRejected(CopyCheck.SEGMENT, at, f"it ends at {header.end}, its segment at {segment_end}")
+        if HEADER_BYTES + header.body_bytes > place:
+            raise CopyRejected(CopyCheck.LENGTH, at, f"{place} bytes of {HEADER_BYTES + header.body_bytes} are here")
+        begin = at - copied.offset
+        _check_whole(header, data[begin : begin + HEADER_BYTES + header.body_bytes])
+        if chain is not None and header.previous_crc != chain:
+            raise CopyRejected(
+                CopyCheck.CHAIN, at, f"it follows a commit with CRC {header.previous_crc}, the one here has {chain}"
+            )
+        if not epoch <= header.epoch <= epoch_max:
+            raise CopyRejected(CopyCheck.EPOCH, at, f"epoch {header.epoch} after {epoch}, in a session of {epoch_max}")
+        if header.synced_to > at:
+            raise CopyRejected(CopyCheck.SYNCED_TO, at, f"it names {header.synced_to} as synced, behind itself")
+        headers.append(header)
+        chain, epoch, at = header.crc, header.epoch, header.end
+    if not headers:
+        raise CopyRejected(CopyCheck.LENGTH, at, "there is no commit")
+    return headers
 
 
 def _header(data: memoryview, at: int, base: int) -> CommitHeader:

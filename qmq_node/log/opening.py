@@ -20,6 +20,9 @@ from qmq_node.log.recovery import Commit, Damage, Walked, Walker
 from qmq_node.log.segment import SegmentInfo, Segments
 from qmq_node.log.truncation import TruncationFile
 
+OTHER_SEGMENT = "the segment is not as it was left"
+"""Why a segment is damaged whose commits are whole: an older copy of it, or a foreign file, took its place."""
+
 logger = logging.getLogger("qmq_node.log")
 
 LOST = "the broker group has lost this"
@@ -185,7 +188,7 @@ def _damage_of(segments: Segments, info: SegmentInfo, tail: Position, log_end: i
         return found
     # Its commits are whole, but not those that were written: an older copy, a foreign file.
     end = min(info.end, log_end) if info.base < log_end else info.end
-    return (Damage(info.base, end, "the segment is not as it was left"),)
+    return (Damage(info.base, end, OTHER_SEGMENT),)
 
 
 def clear_folders(disk: Disk, *folders: str) -> None:

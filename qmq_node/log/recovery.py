@@ -108,6 +108,8 @@ class Walker:
     synced_to: int = 0
     stop: Callable[[int], bool] | None = None
     skip_unreadable: bool = False
+    stops_at_damage: bool = False
+    """End the walk at the first place at which no valid commit follows on the one before; with `stop`, that is no damage."""
     visit_end: int | None = None
     """Commits that end above it are checked and not visited; None: all are visited."""
     copied_from: int | None = None
@@ -155,6 +157,8 @@ class Walker:
                 if verdict == "torn":
                     return self._end(at, chain, base, torn_at=at)
                 if verdict == "damage":
+                    if self.stops_at_damage:
+                        break
                     self._damaged.append(Damage(at, commit.offset, "commits can't be read"))
                     chain, after_damage = None, True
                 else:
@@ -163,6 +167,8 @@ class Walker:
             if chain is not None and commit.header.previous_crc != chain:
                 if self._is_copied(at) and (commit.offset, commit.offset) not in self.lost:
                     return self._end(at, chain, base, torn_at=at)
+                if self.stops_at_damage:
+                    break
                 self._damaged.append(Damage(commit.offset, commit.offset, "a commit does not follow the one before it"))
                 after_damage = True
             if commit.header.epoch != self.epochs.last_epoch and not self._enter_epoch(commit, at):
@@ -298,7 +304,9 @@ class Walker:
             return "damage"
         if chain is not None and self._finds_seal(at, chain, found, base):
             return "clean"
-        return "damage" if at < self.synced_to or at < self._synced_behind(found) else "torn"
+        # What lies behind is read only if nothing else says so.
+        is_synced = self.stops_at_damage or at < self.synced_to or at < self._synced_behind(found)
+        return "damage" if is_synced else "torn"
 
     def _finds_seal(self, at: int, chain: int, found: Commit, base: int) -> bool:
         """Return whether the commit that was found follows a seal that is lost, and note it: its bytes follow from its place."""

@@ -166,6 +166,12 @@ class Replay(ABC):
             copied_from=member.copied_from if member is not None else None,
         )
         log = SegmentedLog.activate(found, segment_bytes=segment_bytes, is_only_member=member is None)
+        damaged = [one for one in found.walked.damaged if not found.lost.covers(one.begin, one.end)]
+        if member is not None and log.failed is None and damaged:
+            # What is behind would be applied without it. Other members have it.
+            log.refuse(
+                f"the log is damaged between offsets {damaged[0].begin} and {damaged[-1].end}, where it has to be applied"
+            )
         known = {damage.begin for damage in log.stored.damaged}
         remembered = (damage for damage in memory.damage if damage.begin not in known and damage.end > log.begin)
         log.stored.damaged = added(log.stored.damaged, remembered)

@@ -59,9 +59,11 @@ class Segments:
             self._disk.remove(self._unfinished.pop())
 
     def _add(self, info: SegmentInfo) -> None:
-        self._infos.append(info)
-        self._bases.append(info.base)
-        self.end = info.end
+        # Behind the others, unless one that was lost is created again.
+        place = bisect_right(self._bases, info.base)
+        self._infos.insert(place, info)
+        self._bases.insert(place, info.base)
+        self.end = self._infos[-1].end
 
     def infos(self) -> list[SegmentInfo]:
         """All segments, oldest first."""

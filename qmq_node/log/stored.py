@@ -64,6 +64,12 @@ class StoredSegments:
         self.damaged = added(known, (d for d in found if d.end > begin or d.begin >= begin))
         return self.damaged is not known
 
+    def repaired(self, begin: int, end: int) -> None:
+        """Take damage in [begin, end) off what is known: it was repaired on the disk."""
+        self.damaged = tuple(known for known in self.damaged if not begin <= known.begin <= known.end <= end)
+        if self._missing_from is not None and self.files.begin == self._missing_from:
+            self._missing_from = None
+
     @property
     def own_damage(self) -> tuple[Damage, ...]:
         """Damage that the broker group is not known to have lost: other members may have what was there."""
@@ -179,7 +185,8 @@ class StoredSegments:
             is_stopped = offset >= end or stop(offset)
             return is_stopped
 
-        walked = Walker(self.files, visit, stop=stop_at, skip_unreadable=True).walk(Position(begin, UNKNOWN_CHAIN))
+        walker = Walker(self.files, visit, synced_to=end, stop=stop_at, skip_unreadable=True)
+        walked = walker.walk(Position(begin, UNKNOWN_CHAIN))
         if is_stopped:
             return walked.damaged
         return (*walked.damaged, Damage(walked.position.offset, end, "commits can't be read"))
@@ -204,10 +211,9 @@ class StoredSegments:
         info = self.files.holding(end - 1) if 0 < end <= self.written_end else None
         if info is None:
             return None
-        # What is damaged before it does not matter.
         walker = Walker(
             self.files, lambda _: None, synced_to=end, stop=lambda offset: offset >= end, skip_unreadable=True
-        )  # fmt: skip
+        )
         walked = walker.walk(Position(info.base, UNKNOWN_CHAIN))
         return walked.position.chain if walked.position.offset == end else None
 

@@ -6,9 +6,11 @@ from typing import Any, Protocol
 from prometheus_client.core import Metric
 
 from qmq_node.log.checkpoint import CheckpointStore
+from qmq_node.log.recovery import Damage
 from qmq_node.log.replay import Replay
 from qmq_node.node.storage import NodeStore, Storage
 from qmq_node.process.counters import MetricFamilies
+from qmq_node.repair.ranges import RepairableFiles
 from qmq_node.replication.group_time import GroupTime
 from qmq_node.replication.state_files import StateFiles
 
@@ -56,6 +58,19 @@ class MemberStore(NodeStore, Protocol):
 
     def accept_damage(self) -> None:
         """The broker group has lost what is damaged in the log: apply what is behind it without that."""
+
+    @property
+    def hour_ranges(self) -> RepairableFiles | None:
+        """The hour files, as other members repair them and this one its own; None: this kind of node has none."""
+
+    def unreadable_places(self) -> Iterable[tuple[int, int]]:
+        """Return log offset and size, in bytes, of what readers could not read from the disk."""
+
+    def log_damaged(self, damage: Damage) -> None:
+        """Damage of the log was found: add it to what is known, and withhold what it holds."""
+
+    async def log_repaired(self, begin: int, end: int) -> None:
+        """Log offsets [begin, end) were repaired: serve again what was withheld because of them."""
 
     async def prepare_to_lead(self) -> None:
         """Bring what a slave does not keep in its store up to date, now that the whole log is applied."""

@@ -32,6 +32,7 @@ from qmq_node.log.log import SegmentedLog
 from qmq_node.log.replay import MemberOpening
 from qmq_node.member.member_store import MemberStore
 from qmq_node.member.membership_client import MembershipClient
+from qmq_node.member.repairing import MemberRepairs
 from qmq_node.member.role import Member
 from qmq_node.member.role_metrics import MemberMetrics
 from qmq_node.member.role_report import role_report
@@ -88,10 +89,14 @@ class Replication(Part):
         self.member = Member(node.node_id, memberships, self.shell, node.supervisor, node.machine.role_changes)
         self.member.on_role = self._registration.report_soon
         self.shell.member = self.member
+        self.repairs = MemberRepairs(node, store, self, self.sync_secret)
+        self.shell.is_damaged = lambda: self.repairs.is_damaged
+        self.shell.may_be_repaired = lambda: self.repairs.has_untried
         self._sync = SyncListener(
             self._options.host,
             self._options.sync_port,
             lambda: self.member.leading,
+            self.repairs.serving,
             self.sync_secret,
             clock=node.clock,
             supervisor=node.supervisor,
@@ -169,6 +174,7 @@ class Replication(Part):
             await self._node.begin_serving()
         else:
             await self._wait()
+        self.repairs.start(self._storage.log)
         self._following_membership = self._node.supervisor.critical("member", self.member.run())
         self._node.supervisor.every(HAND_OVER_SECONDS, "hand_over", self._hand_over)
 

@@ -103,7 +103,7 @@ class Member:
     def _is_promoted_with_loss(self) -> bool:
         """Whether an operator promoted this process, and accepted the loss of what its disk has damaged. It may have failed by that."""
         sent = self.membership
-        if sent is None or not self._shell.is_damaged:
+        if sent is None or not self._shell.has_own_damage:
             return False
         membership, identity = Membership.of(sent), self._shell.identity
         is_new = membership.epoch > self._shell.replica_state.epoch
@@ -245,7 +245,11 @@ class Member:
         """
         self.role, kept = ReplicaRole.WAITING, _why_kept(self.node_id, membership, membership.master, address)
         self.reason = Reason.of(Code.BECAUSE, problem=problem, why=kept)
-        if not kept:
+        if membership.master != self.node_id and self._shell.may_be_repaired():
+            # Other members answer in the epoch that this one has on disk.
+            await self._shell.store_replica_state(self._shell.replica_state.for_membership(membership))
+            self.reason = Reason.of(Code.REPAIRS_LOG, problem=problem)
+        elif not kept:
             await self._shell.store_replica_state(self._shell.replica_state.for_membership(membership))
             self._task = self._supervisor.background("following", self._copy_when_possible(address, problem))
 

@@ -23,6 +23,7 @@ def role_report(role: "Replication") -> dict[str, Any]:
         "in_sync_min": membership.in_sync_min if membership is not None else None,
         "in_sync_version": membership.in_sync_version if membership is not None else None,
         "high_watermark": role.log.high_watermark,
+        "repairs": role.repairs.report(),
         "role_changes": dict(role.machine.role_changes.by_role),
     }
     if member.leading is not None:

@@ -43,6 +43,10 @@ class MemberShell:
     """Lets clients connect."""
     sends_checked: Callable[[], None]
     """Called when sends may be accepted again, or no longer."""
+    is_damaged: Callable[[], bool] = lambda: False
+    """Whether the disk has damage that is not repaired."""
+    may_be_repaired: Callable[[], bool] = lambda: False
+    """Whether damage is about to be repaired for the first time."""
     member: "Member" = field(init=False)
     """The role of the node, which this is the shell of."""
     applying: Applying | None = field(default=None, init=False)
@@ -114,6 +118,7 @@ class MemberShell:
             self._node.machine.start_thread,
             self.end,
             self._store.group_time,
+            lambda: self.is_damaged(),
         )
 
     async def begin_epoch(self, membership: Membership) -> tuple[Leading, int]:
@@ -183,7 +188,7 @@ class MemberShell:
         return flush_problem(self._options.broker_group, self._options.flush)
 
     @property
-    def is_damaged(self) -> bool:
+    def has_own_damage(self) -> bool:
         """Whether the log has damage that the broker group is not known to have lost."""
         return bool(self._storage.log.stored.own_damage)
 

@@ -12,6 +12,8 @@ class RoleChanges:
 
     by_role: Counter[str] = field(default_factory=Counter, init=False)
     """How often the node took a role, by its name in lower case."""
+    resigned_at: float | None = field(default=None, init=False)
+    """When the node, as master, last had a slave promoted because its disk has damage, in monotonic seconds; None: never."""
     _role: ReplicaRole = field(default=ReplicaRole.NONE, init=False)
 
     def became(self, role: ReplicaRole) -> None:

@@ -57,7 +57,10 @@ class RepairableFiles(Protocol):
     """The log, or the hour files of a delay node."""
 
     def damaged(self) -> Iterable[DamagedRange]:
-        """Return what is known to be damaged; on the event loop. `Repairs` requests it once a second."""
+        """Return what is known to be damaged and still kept; on the event loop. `Repairs` requests it once a second."""
+
+    def add(self, damaged: DamagedRange) -> None:
+        """Add a range to what is known to be damaged, unless it is; on the event loop."""
 
     def read(self, request: ReadRangeRequest) -> ReadRangeResponse:
         """Return the first bytes of a range for another member, checked; from any thread that may wait for the disk.
@@ -77,5 +80,5 @@ class RepairableFiles(Protocol):
             OSError: the disk refused. The range stays damaged.
         """
 
-    def repaired(self, damaged: DamagedRange) -> None:
+    async def repaired(self, damaged: DamagedRange) -> None:
         """Take a range off what is known to be damaged, and correct what was derived from it; on the event loop."""

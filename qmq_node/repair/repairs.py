@@ -3,8 +3,9 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from qmq.clock import Clock
 from qmq.errors import LogError, QmqError
@@ -18,9 +19,11 @@ from qmq_node.replication.rules.growing_pause import GrowingPause
 CHECK_SECONDS = 1.0
 """How often a member looks for ranges to repair."""
 DAMAGED_RANGES_MAX = 1_000
-"""Ranges that wait to be repaired. Further ones are found again later."""
+"""Ranges that wait to be repaired. Further ones follow when some of these were repaired."""
 RETRY_SECONDS, RETRY_SECONDS_MAX = 5.0, 600.0
 """Pause before a range that could not be repaired is tried again: at first, and at most. It doubles."""
+REPORTED_MAX = 20
+"""Most ranges that /stats names."""
 
 logger = logging.getLogger("qmq_node.repair")
 
@@ -47,10 +50,10 @@ class Repairs:
     in which it repairs."""
     _clock: Clock
     _supervisor: Supervisor
-    before_repair: Callable[[], Awaitable[bool]] | None = None
+    _may_repair: Callable[[], Awaitable[bool]]
     """Called when there are ranges to repair. They wait if it returns False: another member leads first."""
-    on_repaired: Callable[[], None] = lambda: None
-    """Called after a range was repaired, when no further one waits."""
+    _attempted: Callable[[], None]
+    """Called when all ranges that were due were tried."""
     repaired: Counter[str] = field(default_factory=Counter, init=False)
     """Ranges that were repaired, by kind: "log" or "hour"."""
     failed_attempts: int = field(default=0, init=False)
@@ -66,29 +69,52 @@ class Repairs:
         """The ranges that wait to be repaired, in order."""
         return sorted(self._pending.values(), key=lambda pending: pending.damaged)
 
+    @property
+    def damaged(self) -> Iterator[DamagedRange]:
+        """What is damaged, and not repaired."""
+        return (damaged for files in self._kinds for damaged in files.damaged())
+
+    def report(self) -> dict[str, Any]:
+        """Return what /stats shows."""
+        return {
+            "repaired": dict(self.repaired),
+            "failed_attempts": self.failed_attempts,
+            "pending": [
+                {
+                    "file": pending.damaged.file,
+                    "begin": pending.damaged.begin,
+                    "end": pending.damaged.end,
+                    "why": pending.damaged.why,
+                    "problem": pending.problem,
+                }
+                for pending in self.pending[:REPORTED_MAX]
+            ],
+        }
+
     def found(self, damaged: DamagedRange) -> None:
-        """Have a range repaired, unless it is known, or DAMAGED_RANGES_MAX others wait."""
-        if damaged.place in self._pending:
-            return
-        if len(self._pending) >= DAMAGED_RANGES_MAX:
-            now = self._clock.monotonic()
-            text = f"{damaged} is not repaired yet: {DAMAGED_RANGES_MAX} ranges wait"
-            self._log_limiter.warning(logger, damaged.file, "full", text, now)
-            return
-        logger.error("damaged: %s", damaged)
-        self._pending[damaged.place] = PendingRepair(damaged)
+        """Damage was found: have it repaired."""
+        self._files_of(damaged).add(damaged)
+        self._gather()
+
+    def _gather(self) -> None:
+        """Take in what is known to be damaged, at most DAMAGED_RANGES_MAX ranges; what retention removed is dropped."""
+        known = {damaged.place: damaged for damaged in self.damaged}
+        self._pending = {place: pending for place, pending in self._pending.items() if place in known}
+        for place, damaged in known.items():
+            if place not in self._pending and len(self._pending) < DAMAGED_RANGES_MAX:
+                self._pending[place] = PendingRepair(damaged)
 
     async def check(self) -> None:
         """Repair the ranges whose turn it is, one after the other."""
-        for files in self._kinds:
-            for damaged in files.damaged():
-                self.found(damaged)
+        self._gather()
         now = self._clock.monotonic()
         due = [pending for pending in self.pending if not pending.pause.remaining(now)]
-        if not due or not self._readers() or (self.before_repair is not None and not await self.before_repair()):
+        if not due or not self._readers() or not await self._may_repair():
             return
         for pending in due:
             await self._repair(pending)
+        self._gather()
+        self._attempted()
 
     @property
     def _kinds(self) -> list[RepairableFiles]:
@@ -109,12 +135,9 @@ class Repairs:
             except (QmqError, LogError, OSError) as error:
                 problems.append(f"from {reader.name}: {error}")
                 continue
-            del self._pending[damaged.place]
-            files.repaired(damaged)
+            await files.repaired(damaged)
             self.repaired["log" if damaged.is_log else "hour"] += 1
             logger.warning("repaired from %s: %s", reader.name, damaged)
-            if not self._pending:
-                self.on_repaired()
             return
         self.failed_attempts += 1
         now = self._clock.monotonic()

@@ -92,7 +92,7 @@ class InSyncSet:
         if known.is_late:
             known.slow.failed(now)
             known.is_late = False
-        elif state is FollowState.FOLLOWING and known.progress.waited_seconds(now) > FAST_SECONDS:
+        elif state.is_following and known.progress.waited_seconds(now) > FAST_SECONDS:
             known.slow.renew(now)
         known.progress.reach(end, now)
 
@@ -160,7 +160,8 @@ class InSyncSet:
         return [
             member
             for member, slave in self._slaves.items()
-            if slave.state is FollowState.FOLLOWING
+            if slave.state is not None
+            and slave.state.is_following
             and master.may_add(member)
             and not slave.slow.remaining(now)
             and not self._removal_reason(slave)
@@ -182,7 +183,7 @@ class InSyncSet:
     def _is_lost(self, slave: _Slave) -> bool:
         """Whether it may be the connection that keeps a slave from confirming. One that has never connected may not run."""
         is_gone = slave.gone_since is not None and slave.was_here
-        return is_gone or (slave.state is FollowState.FOLLOWING and self._is_late(slave))
+        return is_gone or (slave.state is not None and slave.state.is_following and self._is_late(slave))
 
     def _is_late(self, slave: _Slave) -> bool:
         return slave.progress.waited_seconds(self._clock.monotonic()) >= PROGRESS_SECONDS

@@ -34,6 +34,7 @@ from qmq_node.replication.master.sender import CommitSource, Sender
 from qmq_node.replication.master.sessions import Sessions
 from qmq_node.replication.master.slave_report import SlaveReport
 from qmq_node.replication.master.state_reads import StateReads
+from qmq_node.replication.rate_limit import RateLimit
 from qmq_node.replication.rules.master import Master, SessionRejected
 from qmq_node.replication.rules.membership import Membership
 from qmq_node.replication.state_files import StateFiles
@@ -70,7 +71,7 @@ class Leading:
     files: StateFiles | None
     """As `StateReads` takes them."""
     copy_bytes_per_second: int
-    """As `CommitSource` and `StateReads` take it."""
+    """As `CommitSource` takes it; reads of the state have the same limit."""
     log_id: str
     """That slaves have to store."""
     on_newer_epoch: Callable[[int], None]
@@ -106,8 +107,9 @@ class Leading:
         )  # fmt: skip
         self._holds = RetentionHolds()
         self._state_reads = StateReads(
-            self.checkpoints, self.files, follow_rules, self._holds, self.clock, self.copy_bytes_per_second, self.log_id,
-            lambda: log.begin, lambda: log.stored.damaged_end,
+            self.checkpoints, self.files, follow_rules, self._holds, self.clock,
+            RateLimit(self.clock, self.copy_bytes_per_second), self.log_id, lambda: log.begin,
+            lambda: log.stored.damaged_end,
         )  # fmt: skip
         # Sessions of an earlier process, or an earlier epoch, have other numbers.
         number = self.rng.randrange(1, 1 << 62)
@@ -265,11 +267,7 @@ class Leading:
         self._holds.hold(slave, sender.confirmed_end, self.clock.monotonic(), to_rebuild=to_rebuild)
         if state is FollowState.LEAVING:
             self._sessions.end_of_leaving()
-        if (
-            state is not FollowState.FOLLOWING
-            or end < changed.high_watermark
-            or slave not in changed.membership.in_sync
-        ):
+        if not state.is_following or end < changed.high_watermark or slave not in changed.membership.in_sync:
             self._changes.advance()
 
     def _log_unreadable(self, sender: Sender, error: LogError) -> None:

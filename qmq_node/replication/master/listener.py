@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Callable
+from typing import Protocol
 
 from qmq.clock import Clock
 from qmq.errors import ProtocolError, ReadRefused
@@ -18,12 +19,15 @@ from qmq.protocol.replication import (
     FollowRequest,
     FollowResponse,
     ReadCopyRequest,
+    ReadCopyResponse,
+    ReadRangeRequest,
+    ReadRangeResponse,
 )
 from qmq.supervisor import Supervisor
 from qmq_node.admin.auth import is_loopback
 from qmq_node.replication.master.leading import Leading
 from qmq_node.replication.master.sender import WINDOW_BYTES_MAX
-from qmq_node.replication.slave_claim import PROOF_SECONDS, SlaveClaim
+from qmq_node.replication.slave_claim import PROOF_SECONDS, RangeClaim, SlaveClaim
 from qmq_node.requests.handlers import Rejections, RequestCounters, RequestHandlers
 from qmq_node.server.connection import Connection
 from qmq_node.server.connection_auth import ConnectionAuth
@@ -78,11 +82,25 @@ def warn_if_open(logger: logging.Logger, host: str, secret: NodeSecret | None) -
         )
 
 
+class Ranges(Protocol):
+    """What answers READ_RANGE: `qmq_node.repair.serving.RangeServing`."""
+
+    node_id: str
+
+    def problem_of(self, claim: RangeClaim) -> str:
+        """Return why this node answers no requests of a node; "" if it does."""
+
+    async def read(self, request: ReadRangeRequest) -> ReadRangeResponse:
+        """Return the first bytes of a range. Raises ReadRefused."""
+
+
 class SyncListener(RequestHandlers):
-    """Serves AUTHENTICATE, FOLLOW, CONFIRM and READ_COPY. Every other command is answered as unknown.
+    """Serves AUTHENTICATE, FOLLOW, CONFIRM and READ_COPY of slaves, and READ_RANGE of all members. Every other command is
+    answered as unknown.
 
     Args:
         leading: returns what the node runs as master; None while it is not.
+        ranges: answers READ_RANGE, whatever the role of the node is.
         secret: what slaves have to prove that they know; None: they prove nothing.
     """
 
@@ -91,6 +109,7 @@ class SyncListener(RequestHandlers):
         host: str,
         port: int,
         leading: Callable[[], Leading | None],
+        ranges: Ranges,
         secret: NodeSecret | None,
         *,
         clock: Clock,
@@ -104,8 +123,10 @@ class SyncListener(RequestHandlers):
             Command.FOLLOW: self._follow,
             Command.CONFIRM: self._confirm,
             Command.READ_COPY: self._read_copy,
+            Command.READ_RANGE: self._read_range,
         }
         self._leading = leading
+        self._ranges = ranges
         self._needs_proof = secret is not None
         self._clock = clock
         self._supervisor = supervisor
@@ -183,9 +204,11 @@ class SyncListener(RequestHandlers):
 
     def _problem_of(self, connection: Connection, purpose: str) -> str:
         """Return why this node does not prove itself to one that knows the secret; "" if it does."""
+        if (range_claim := RangeClaim.parse(purpose)) is not None:
+            return self._ranges.problem_of(range_claim)
         claim, leading = SlaveClaim.parse(purpose), self._leading()
         if claim is None:
-            return "this port is for slaves"
+            return "this port is for members of the broker group"
         return (
             "NOT_MASTER: this node does not lead a broker group"
             if leading is None
@@ -193,13 +216,17 @@ class SyncListener(RequestHandlers):
         )
 
     def _accepted(self, connection: Connection) -> None:
-        """A connection belongs to a slave."""
+        """A connection belongs to a member."""
         if connection not in self._proven:
             connection.on_close(lambda: self._proven.pop(connection, None))
         self._proven[connection] = self._clock.monotonic()
 
-    def _has_proved(self, connection: Connection, request: FollowRequest | ReadCopyRequest) -> bool:
-        if not self._needs_proof or self.auth.purpose_of(connection) == SlaveClaim.of(request).purpose:
+    def _has_proved(self, connection: Connection, request: FollowRequest | ReadCopyRequest | ReadRangeRequest) -> bool:
+        if isinstance(request, ReadRangeRequest):
+            purpose = RangeClaim.of(request, self._ranges.node_id).purpose
+        else:
+            purpose = SlaveClaim.of(request).purpose
+        if not self._needs_proof or self.auth.purpose_of(connection) == purpose:
             return True
         self.rejections.count("unauthenticated", connection, f"node {request.node_id} has not proved what it states")
         return False
@@ -247,21 +274,31 @@ class SyncListener(RequestHandlers):
         request = ReadCopyRequest.decode(frame.body)
         self._supervisor.background("replication_copy", self._answer_read(connection, frame, request))
 
-    async def _answer_read(self, connection: Connection, frame: Frame, request: ReadCopyRequest) -> None:
-        leading = self._leading()
+    def _read_range(self, connection: Connection, frame: Frame) -> None:
+        request = ReadRangeRequest.decode(frame.body)
+        self._supervisor.background("replication_range", self._answer_read(connection, frame, request))
+
+    async def _answer_read(
+        self, connection: Connection, frame: Frame, request: ReadCopyRequest | ReadRangeRequest
+    ) -> None:
         try:
             if not self._has_proved(connection, request):
                 raise ReadRefused(f"UNPROVEN: {UNPROVEN}", code=COPY_FORBIDDEN)
-            if leading is None:
-                raise ReadRefused("NOT_MASTER: this node does not lead a broker group", code=COPY_FORBIDDEN)
-            answer = await leading.read_copy(request)
+            answer = await self._read(request)
         except ReadRefused as error:
-            self.rejections.count(error.code, connection, f"the state is not read: {error}")
+            self.rejections.count(error.code, connection, f"nothing is read for node {request.node_id}: {error}")
             connection.reply(frame, ResponseCode.PARAM_ERROR, Refusal(error.code, str(error)).encode())
             return
-        # FOLLOW comes next.
+        # Another request comes next, or FOLLOW.
         self._accepted(connection)
         connection.reply(frame, ResponseCode.SUCCESS, answer.encode())
+
+    async def _read(self, request: ReadCopyRequest | ReadRangeRequest) -> ReadCopyResponse | ReadRangeResponse:
+        if isinstance(request, ReadRangeRequest):
+            return await self._ranges.read(request)
+        if (leading := self._leading()) is None:
+            raise ReadRefused("NOT_MASTER: this node does not lead a broker group", code=COPY_FORBIDDEN)
+        return await leading.read_copy(request)
 
     def failed(self, connection: Connection, frame: Frame, error: Exception) -> None:
         super().failed(connection, frame, error)

@@ -22,6 +22,7 @@ from qmq.protocol.replication import (
 from qmq_node.log.checkpoint import CheckpointFile, CheckpointStore
 from qmq_node.replication.master.following_slaves import FollowRules
 from qmq_node.replication.master.retention_holds import RetentionHolds
+from qmq_node.replication.rate_limit import RateLimit
 from qmq_node.replication.state_files import StateFile, StateFiles
 
 STATE_SECONDS = 60.0
@@ -65,15 +66,13 @@ class StateReads:
     _rules: FollowRules
     _holds: RetentionHolds
     _clock: Clock
-    _bytes_per_second: int
-    """For all slaves together; 0: no limit."""
+    _rate: RateLimit
+    """For all slaves together."""
     _log_id: str
     _log_begin: Callable[[], int]
     _damaged_end: Callable[[], int]
     """Where the last damage of the log ends: slaves get no state below it, because they could not follow from there."""
     _kept: _Kept | None = field(default=None, init=False)
-    _free_at: float = field(default=0.0, init=False)
-    """When the next read may begin."""
     _reads: int = field(default=0, init=False)
 
     @property
@@ -179,12 +178,8 @@ class StateReads:
 
     async def _when_allowed(self, size: int) -> int:
         """Wait for the rate limit; return the bytes of the next answer, at most `size`."""
-        now, size = self._clock.monotonic(), min(size, PIECE_BYTES)
-        delay, self._free_at = self._free_at - now, max(self._free_at, now)
-        if self._bytes_per_second:
-            self._free_at += size / self._bytes_per_second
-        if delay > 0:
-            await asyncio.sleep(delay)
+        size = min(size, PIECE_BYTES)
+        await self._rate.wait(size)
         return size
 
     def expire(self) -> None:

@@ -42,7 +42,14 @@ def check_slave(membership: Membership, slave: str, epoch: int, promotion_id: st
     Args:
         epoch: the highest that the slave has on disk, with its promotion id.
     """
-    if slave not in membership.members or slave == membership.master:
+    if slave == membership.master:
+        return FollowResult.NOT_MEMBER
+    return check_member(membership, slave, epoch, promotion_id)
+
+
+def check_member(membership: Membership, node: str, epoch: int, promotion_id: str) -> FollowResult:
+    """As `check_slave`, of a node that may also be the master."""
+    if node not in membership.members:
         return FollowResult.NOT_MEMBER
     if epoch != membership.epoch:
         return FollowResult.OLDER_EPOCH if epoch < membership.epoch else FollowResult.NEWER_EPOCH

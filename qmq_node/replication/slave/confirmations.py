@@ -1,5 +1,6 @@
 """class Confirmations: what a slave confirms to its master, and what it counts of a session."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from qmq.net.caller import Caller
@@ -30,10 +31,12 @@ class Confirmations:
     _log: SegmentedLog
     _applying: Applying
     _counters: FollowerCounters
+    _is_damaged: Callable[[], bool]
+    """Whether the disk of this node has damage that is not repaired."""
     is_leaving: bool = field(default=False, init=False)
     """Whether the node stops: further confirmations say so, and there is no further session."""
-    _stated_applied_end: int = field(default=0, init=False)
-    """The newest one that a confirmation stated."""
+    _stated: tuple[int, bool] = field(default=(0, False), init=False)
+    """What the newest confirmation stated: up to where commits are applied, and whether the disk has damage."""
     _begin_end: int = field(default=0, init=False)
     _begin_crc: int = field(default=0, init=False)
     """Where the log was synced to when the session began, and the CRC of the commit that ends there."""
@@ -44,14 +47,15 @@ class Confirmations:
 
     @property
     def are_current(self) -> bool:
-        """Whether the newest confirmation stated all that is applied."""
-        return self._applying.applied_end == self._stated_applied_end
+        """Whether the newest confirmation stated all that is applied, and whether the disk has damage."""
+        return self._stated == (self._applying.applied_end, self._is_damaged())
 
     def send(self, slave: Slave, caller: Caller) -> None:
         """Send what the slave may confirm, unless the connection is closed."""
         if caller.is_closed:
             return
-        end, state = slave.confirmable_end, FollowState.FOLLOWING
+        stated = self._applying.applied_end, self._is_damaged()
+        end, state = slave.confirmable_end, FollowState.DAMAGED if stated[1] else FollowState.FOLLOWING
         if end is None:
             end, state = slave.synced_end, FollowState.COPYING
         crc = self._begin_crc if end == self._begin_end else self._log.crc_at(end)
@@ -60,7 +64,7 @@ class Confirmations:
             return
         if self.is_leaving:
             state = FollowState.LEAVING
-        self._stated_applied_end = self._applying.applied_end
-        confirm = Confirm(slave.session, slave.epoch, end, crc, self._stated_applied_end, state)
+        self._stated = stated
+        confirm = Confirm(slave.session, slave.epoch, end, crc, stated[0], state)
         caller.send_frame(encode_request(Command.CONFIRM, 0, confirm.encode(), flag=FLAG_ONE_WAY))
         self._counters.confirmations += 1

@@ -75,6 +75,8 @@ class Follower:
     """Called when the log takes no more, or a commit can't be applied: the node has to end."""
     _group_time: GroupTime | None = None
     """What the master is requested to state; None: nothing."""
+    _is_damaged: Callable[[], bool] = lambda: False
+    """As `Confirmations` takes it."""
     counters: FollowerCounters = field(default_factory=FollowerCounters)
     retries: FollowRetries = field(init=False)
     _slave: Slave | None = field(default=None, init=False)
@@ -97,7 +99,7 @@ class Follower:
         self.retries = FollowRetries(self._clock, self.copy.why_kept)
         self._thread = CopyThread(self.copy.copied, self._start_thread, self._failed, self._synced)
         self.steps = CopySteps(self.copy, self._thread, self._copy_ended)
-        self._confirmations = Confirmations(self._log, self._applying, self.counters)
+        self._confirmations = Confirmations(self._log, self._applying, self.counters, self._is_damaged)
         self._joining = Joining(self._log, self._identity, self._applying, self.copy, self._group_time is not None)
         self._apply = ApplyTask(self.copy, self._applying, self._high_watermark, self._applied, self._end)
 

@@ -21,6 +21,7 @@ from tests.sim.replication.following import SECRET, Payloads
 from tests.support.drivers.copies import assert_prefix, slave_copy_of
 from tests.support.drivers.in_process import machine
 from tests.support.drivers.logs import open_log
+from tests.support.drivers.no_ranges import no_ranges
 from tests.support.waiting import eventually_async
 
 PROMOTION = "00000000-0000-4000-8000-000000000001"
@@ -64,7 +65,14 @@ async def test_a_slave_follows_over_real_sockets(tmp_path: Path) -> None:
     )
     leading.start()
     listener = SyncListener(
-        "127.0.0.1", 0, lambda: leading, SECRET, clock=on.clock, supervisor=supervisors[0], listen=on.listen
+        "127.0.0.1",
+        0,
+        lambda: leading,
+        no_ranges(on.clock),
+        SECRET,
+        clock=on.clock,
+        supervisor=supervisors[0],
+        listen=on.listen,
     )
     await listener.start()
     copy = SegmentedLog.activate(

@@ -30,6 +30,7 @@ from tests.support.disks.memory_disk import MemoryDisk
 from tests.support.drivers.breaking import Injected
 from tests.support.drivers.in_process import machine
 from tests.support.drivers.logs import open_log
+from tests.support.drivers.no_ranges import no_ranges
 from tests.support.waiting import eventually_async
 
 SEGMENT_BYTES = 8 << 10
@@ -406,7 +407,14 @@ async def leading(
     store.on_change = lambda: scene.applied(committer.high_watermark)
     scene.leading.start()
     scene.listener = SyncListener(
-        "127.0.0.1", 0, lambda: scene.leading, secret, clock=clock, supervisor=supervisor, listen=on.listen
+        "127.0.0.1",
+        0,
+        lambda: scene.leading,
+        no_ranges(clock),
+        secret,
+        clock=clock,
+        supervisor=supervisor,
+        listen=on.listen,
     )
     await scene.listener.start()
     try:

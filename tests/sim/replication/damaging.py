@@ -1,48 +1,90 @@
-"""Damage to the log of a node that does not run, and what must hold of logs and messages afterwards."""
+"""Damage on the disk of one member of a broker group, as a test of repairs makes it."""
 
-from qmq_node.log.log import SegmentedLog
+from qmq.protocol.replication import LOG_FILE
+from qmq_node.log.record import UNKNOWN_CHAIN, CommitHeader, Position
+from qmq_node.log.recovery import Walker
+from qmq_node.log.segment import Segments
+from qmq_node.repair.ranges import DamagedRange
+from qmq_node.repair.repairs import Repairs
+from tests.sim.replication.groups import Group
+from tests.sim.replication.pair import client_of, send
 from tests.sim.world.cluster import Host
-
-Range = tuple[int, int]
-
-
-def flip(host: Host, offset: int) -> None:
-    """Change a byte of the log of a broker at a log offset, for good."""
-    folder = f"/{host.name}/log"
-    base = max(int(name) for name in host.disk.list_dir(folder) if name.isdigit() and int(name) <= offset)
-    inode = host.disk.names[f"{folder}/{base:020}"]
-    inode.content[offset - base] ^= 1
-    inode.synced[offset - base] ^= 1
+from tests.sim.world.loop import running_loop
+from tests.support.waiting import eventually_async
 
 
-def remove_segment(host: Host, base: int) -> None:
-    """Remove a segment of the log of a broker, for good."""
-    host.disk.remove(f"/{host.name}/log/{base:020}")
-    host.disk.sync_dir(f"/{host.name}/log")
+async def filled(group: Group, count: int = 20) -> list[str]:
+    """Messages that the group's master has acknowledged, each in a commit of its own, and that all members have."""
+    sent: list[str] = []
+    async with client_of(group.master) as client:
+        await client.begin()
+        for number in range(count):
+            sent += await send(client, [number])
+    await group.all_equal()
+    return sent
 
 
-def commits(log: SegmentedLog, begin: int = 0) -> list[Range]:
-    """Begin and end of each commit with records from a segment's base on."""
-    found: list[Range] = []
-    log.stored.walk(begin, lambda commit: found.append((commit.offset, commit.end)), lambda _: False)
-    return found
+def segment(host: Host, base: int = 0) -> str:
+    """The file of a segment of a node's log."""
+    return f"/{host.name}/log/{base:020}"
 
 
-def damage(log: SegmentedLog) -> list[Range]:
-    """What is damaged of a log."""
-    return [(one.begin, one.end) for one in log.stored.damaged]
+def flip(host: Host, place: int, base: int = 0) -> None:
+    """Change a byte of a segment, on the disk and in the page cache."""
+    inode = host.disk.names[segment(host, base)]
+    inode.content[place] ^= 1
+    inode.synced[place] ^= 1
 
 
-def content(log: SegmentedLog, lost: Range) -> dict[int, bytes]:
-    """Base and bytes of each segment that is not lost as a whole, with zeros where it is and behind the end."""
-    found = {}
-    for info in log.stored.segments():
-        if info.base >= log.written_end or (lost[0] <= info.base and info.end <= lost[1]):
-            continue
-        data = bytearray(log.stored.read(info.base, info.bytes))
-        for begin, end in (lost, (log.written_end, info.end)):
-            low, high = max(begin, info.base), min(end, info.end)
-            if low < high:
-                data[low - info.base : high - info.base] = bytes(high - low)
-        found[info.base] = bytes(data)
-    return found
+def remove_checkpoints(host: Host) -> None:
+    """Have a node replay its log from its begin when it starts."""
+    for path in list(host.disk.names):
+        if "/log/" not in path and "checkpoint" in path:
+            host.disk.remove(path)
+
+
+def commits(host: Host) -> list[CommitHeader]:
+    """The commits with records that are whole in a node's log."""
+    headers: list[CommitHeader] = []
+    segments = Segments(host.disk, f"/{host.name}/log")
+    walker = Walker(segments, lambda commit: headers.append(commit.header), skip_unreadable=True)
+    walker.walk(Position(segments.begin or 0, UNKNOWN_CHAIN))
+    segments.close()
+    return headers
+
+
+def log_repairs(group: Group, name: str) -> Repairs:
+    """The repairs of a node that runs."""
+    repairs = group.broker(name).replication.repairs.repairs
+    assert repairs is not None
+    return repairs
+
+
+def found(group: Group, name: str, commit: CommitHeader) -> None:
+    """Have a node find a commit damaged, as a reader of its log does."""
+    log_repairs(group, name).found(DamagedRange(LOG_FILE, 0, commit.offset, commit.end, "commits can't be read"))
+
+
+async def repaired(group: Group, *names: str) -> None:
+    """Wait until nothing of these nodes is damaged."""
+
+    def is_done() -> bool:
+        return all(group.runs(name) and not group.broker(name).log.stored.damaged for name in names)
+
+    await eventually_async(is_done, 120)
+
+
+def stop_at_write(group: Group, host: Host, number: int, *, is_power_cut: bool) -> None:
+    """Kill a node, or cut its power, when it has changed its log this number of times."""
+    changes = 0
+
+    def observe(what: str, path: str) -> None:
+        nonlocal changes
+        if what == "read" or "/log/" not in path:
+            return
+        if changes == number:
+            stop = host.cut_power if is_power_cut else host.kill
+            running_loop().call_soon(stop, context=group.cluster.network.context)
+        changes += 1
+
+    host.disk.observe = observe

@@ -12,7 +12,7 @@ from metaserver.server import Metaserver
 from qmq.protocol.codes import ReplicaRole
 from qmq.protocol.delayed import ListDelayedRequest
 from qmq_node.replication.rules.membership import UncleanPromotion
-from tests.sim.replication.damaging import commits, damage, flip, remove_segment
+from tests.sim.replication.log_damage import commits, damage, flip, remove_segment
 from tests.sim.replication.delay_copying import HOUR_MS
 from tests.sim.replication.groups import Group, cluster_of, promoted_by_operator, received
 from tests.sim.replication.pair import DELAY_NODES, client_of, in_sync, incarnation_of, members, send

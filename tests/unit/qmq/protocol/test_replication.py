@@ -97,7 +97,7 @@ def test_the_commands_have_their_numbers() -> None:
             FollowResult, 0, "ACCEPTED UNKNOWN_GROUP NOT_MASTER NOT_MEMBER UNPROVEN OLDER_EPOCH NEWER_EPOCH OTHER_PROMOTION"
             " END_BEYOND CRC_DIFFERS TOO_FAR_BEHIND BUSY",
         ),
-        (FollowState, 1, "COPYING FOLLOWING LEAVING"),
+        (FollowState, 1, "COPYING FOLLOWING LEAVING DAMAGED"),
     ],
 )  # fmt: skip
 def test_numbers_keep_their_meaning(kind: type[IntEnum], first: int, names: str) -> None:
@@ -358,7 +358,7 @@ def test_a_negative_number_is_rejected(kind: type[Structure], name: str, at: int
 
 
 def test_a_confirmation_with_another_state_is_rejected() -> None:
-    with pytest.raises(ProtocolError, match=r"^Confirm\.state: 4 is no FollowState"):
+    with pytest.raises(ProtocolError, match=r"^Confirm\.state: 5 is no FollowState"):
         Confirm.decode(BODIES["confirm"][:-1] + b"\x04")
     with pytest.raises(LocalProtocolError, match="4294967296: does not fit u32"):
         replace(CONFIRM, crc=1 << 32).encode()
