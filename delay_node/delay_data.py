@@ -91,6 +91,9 @@ class DelayData:
     def hour_ranges(self) -> RepairableFiles | None:
         return None
 
+    def watch_repairs(self, is_soon: Callable[[], bool]) -> None:
+        """Readers of hours find no damage of the log."""
+
     def unreadable_places(self) -> Iterable[tuple[int, int]]:
         # Only a start reads the log.
         return ()

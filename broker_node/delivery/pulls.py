@@ -12,6 +12,7 @@ from broker_node.delivery.long_poll import LongPolls, ParkedPull, Sender
 from broker_node.delivery.pull_gate import PullGate
 from broker_node.delivery.rejections import BrokerRejections, HandlerCounters
 from broker_node.delivery.settlement import BeingSettled, Settlement
+from broker_node.reads.index_repair import BeingRepaired
 from broker_node.storage.disk_work import DiskWork
 from qmq.clock import Clock
 from qmq.protocol.codes import ResponseCode
@@ -187,6 +188,8 @@ class PullHandler:
                     pull.connection.reply(pull.frame, ResponseCode.NO_MESSAGE)
             except BeingSettled as wait:
                 self._wait_or_ask_again(pull, wait.settlement, is_new)
+            except BeingRepaired:
+                pull.connection.reply(pull.frame, ResponseCode.NO_MESSAGE)
             except Exception as failure:  # noqa: BLE001 - every error ends this request only
                 self._rejections.fail(pull.connection, pull.frame, failure)
             if not is_new:

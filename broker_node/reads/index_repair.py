@@ -33,6 +33,19 @@ NEIGHBOURS_MAX = 4096
 """How far to look for a good entry before and behind the damaged ones, to know where in the log to begin and to end."""
 
 
+class BeingRepaired(LogError):
+    """Messages are damaged, and are about to be read from another member: the same read may succeed in a moment."""
+
+    code = "log.repairing"
+    retriable = True
+
+
+def check_repairs(store: MessageStore) -> None:
+    """Raise BeingRepaired if damage of the log is about to be repaired: its messages are not passed over."""
+    if store.repairs_soon():
+        raise BeingRepaired("messages are damaged on this disk, and are read from another member: try again")
+
+
 class DamagedEntries(DiskWork):
     """Messages fail their checks: `read` finds their entries in the log, `finish` writes them back or withholds the messages.
 
@@ -106,11 +119,15 @@ class DamagedEntries(DiskWork):
     def finish(self) -> DiskWork | None:
         """Write what was found to the index, and withhold messages that were not; on the event loop.
 
-        Raises LogError when `read` failed, or OSError when an entry can't be written.
+        Raises LogError when `read` failed, BeingRepaired, or OSError when an entry can't be written.
         """
         changed, store, subject = self._changed, self._store, self._subject
         if changed is None:
             raise LogError(f"damaged entries of {subject.name} can't be made again", code="log.index_unreadable")
+        # Also when only other subjects lost messages to it.
+        store.found_damage(self._damage)
+        if self._damage:
+            check_repairs(store)
         index = subject.consume_log
         # Retention may have deleted messages during the search: those are not lost to damage.
         try:
@@ -147,8 +164,6 @@ class DamagedEntries(DiskWork):
         if repaired:
             logger.warning("subject %s: %d index entries were damaged and made again", subject.name, repaired)
         store.withhold(subject.name, sorted(lost))
-        # Also when only other subjects lost messages to it.
-        store.found_damage(self._damage)
         if not pages:
             return None
         return RewrittenPages(pages)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from struct import Struct
 
 from broker_node.reads.filters import TagMatch
-from broker_node.reads.index_repair import EMPTY_ENTRY, DamagedEntries
+from broker_node.reads.index_repair import EMPTY_ENTRY, DamagedEntries, check_repairs
 from broker_node.storage.consume_log import ENTRY, ENTRY_BYTES, encode_withheld, entry_at
 from broker_node.storage.disk_work import DiskWork
 from broker_node.storage.message_log import UNBOUNDED, MessageLog, NotCached, Raw
@@ -230,6 +230,8 @@ def damaged_entries(
 
     The repair records what it can't repair. A message that the disk can't read is not part of it, because its entry may be
     right; neither is one whose entry's page in the index file could not be repaired a moment ago, nor one below `subject.begin`.
+
+    Raises BeingRepaired for a message that the disk can't read and another member has.
     """
     if all(raws):
         # No message is empty. `None in raws` would compare each view with None, which takes thirty times as long.
@@ -244,6 +246,8 @@ def damaged_entries(
             continue
         if sequences[i] < subject.begin:
             continue
-        if not unreadable.is_withheld(ENTRY.unpack(entry)[0]) and not index.is_withheld(sequences[i]):
+        if unreadable.is_withheld(ENTRY.unpack(entry)[0]):
+            check_repairs(store)
+        elif not index.is_withheld(sequences[i]):
             damaged.append(sequences[i])
     return DamagedEntries(store, subject, damaged) if damaged else None

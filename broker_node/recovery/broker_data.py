@@ -1,8 +1,7 @@
 """class BrokerData: what a broker derives from its log."""
 
-import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from prometheus_client.core import Metric
@@ -11,9 +10,9 @@ from broker_node.options import BrokerOptions
 from broker_node.recovery.checkpoint import CHECKPOINT_NAME, BrokerCheckpoints
 from broker_node.recovery.checkpoint_reading import save_copied
 from broker_node.recovery.open_store import clear_store, open_store, renew_leases
+from broker_node.recovery.repaired_log import serve_repaired
 from broker_node.retention.retention_clock import Gap, GapFile, RetentionClock
 from broker_node.retention.subject_retention import HistoryRetention
-from broker_node.storage.consume_log import withheld_ranges
 from broker_node.storage.store import MessageStore
 from broker_node.storage.subject_changes import SubjectChanges
 from broker_node.storage.subject_table import StoreLimits, StorePaths
@@ -106,6 +105,9 @@ class BrokerData:
     def hour_ranges(self) -> None:
         return None
 
+    def watch_repairs(self, is_soon: Callable[[], bool]) -> None:
+        self.store.repairs_soon = is_soon
+
     def unreadable_places(self) -> Iterable[tuple[int, int]]:
         return self.store.message_log.unreadable
 
@@ -113,12 +115,7 @@ class BrokerData:
         self.store.found_damage([damage])
 
     async def log_repaired(self, begin: int, end: int) -> None:
-        self.store.repaired_log(begin, end)
-        # Their entries say where they are, unless they were missing when the log was replayed.
-        for subject in [subject for subject in self.store.subjects.values() if subject.withheld]:
-            for first, last in list(subject.withheld):
-                left = await asyncio.to_thread(withheld_ranges, subject.consume_log.view(first, last))
-                subject.replace_withheld((first, last), left)
+        await serve_repaired(self.store, begin, end)
 
     def clear(self) -> None:
         clear_store(self._machine.disk, self._paths)

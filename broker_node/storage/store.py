@@ -55,6 +55,8 @@ class MessageStore(SubjectTable):
     """Segment base -> wall time of the newest record in it, message or action; the age that retention uses."""
     replayed_end: int = 0
     """The end of the newest commit that was replayed, at least in part, here or before the checkpoint was made."""
+    repairs_soon: Callable[[], bool] = lambda: False
+    """Whether damage of the log is about to be read from another member: readers then wait, and don't pass over messages."""
     has_new_damage: bool = False
     """Damage was found that no checkpoint holds: one is due."""
     lacks_space_for_copy: Callable[[int], str] = field(default=lambda record_bytes: "")

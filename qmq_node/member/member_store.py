@@ -1,6 +1,6 @@
 """class MemberStore: what a kind of node does with its log and its store so that other members can have them, too."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from prometheus_client.core import Metric
@@ -62,6 +62,9 @@ class MemberStore(NodeStore, Protocol):
     @property
     def hour_ranges(self) -> RepairableFiles | None:
         """The hour files, as other members repair them and this one its own; None: this kind of node has none."""
+
+    def watch_repairs(self, is_soon: Callable[[], bool]) -> None:
+        """Have readers ask whether damage that they find is about to be repaired. Called when the store is open."""
 
     def unreadable_places(self) -> Iterable[tuple[int, int]]:
         """Return log offset and size, in bytes, of what readers could not read from the disk."""

@@ -65,6 +65,7 @@ class MemberRepairs:
             self._attempted,
         )  # fmt: skip
         self.repairs.start()
+        store.watch_repairs(lambda: self.has_untried and bool(self._readers()))
 
     def _files_of(self, name: str) -> RepairableFiles | None:
         if self.repairs is None:
@@ -83,7 +84,7 @@ class MemberRepairs:
     @property
     def has_untried(self) -> bool:
         """Whether a damaged range was not tried yet: its log need not be replaced."""
-        return self.repairs is not None and any(not pending.pause.failures for pending in self.repairs.pending)
+        return self.repairs is not None and self.repairs.has_untried
 
     def report(self) -> dict[str, Any]:
         """Return the table `repairs` of the page /stats."""

@@ -74,6 +74,12 @@ class Repairs:
         """What is damaged, and not repaired."""
         return (damaged for files in self._kinds for damaged in files.damaged())
 
+    @property
+    def has_untried(self) -> bool:
+        """Whether no repair of one of the ranges was tried yet."""
+        self._gather()
+        return any(not pending.pause.failures for pending in self._pending.values())
+
     def report(self) -> dict[str, Any]:
         """Return what /stats shows."""
         return {

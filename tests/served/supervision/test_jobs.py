@@ -57,7 +57,7 @@ _numbers = itertools.count()
 Process = Broker | DelayNode | Metaserver
 
 SERVED = ("connection_deadlines", "admin_deadlines")
-NODE = (*SERVED, "segment_preparation", "disk_space", "write_watch", "checkpoint", "hand_over")
+NODE = (*SERVED, "segment_preparation", "disk_space", "write_watch", "checkpoint", "hand_over", "repairs")
 PERIODIC = {
     "broker": (
         *NODE, "rates", "retention", "retention_clock", "subject_retention", "history_retention", "subject_removal",

@@ -4,7 +4,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from qmq.protocol.replication import ReadCopyRequest
+from qmq.protocol.codes import Command
+from qmq.protocol.replication import LOG_FILE, ReadCopyRequest, ReadRangeRequest
 from tests.served.supervision.jobs import LEADING
 from tests.sim.leading.scene import EPOCH, PROMOTION, Scene, leading
 from tests.support.waiting import eventually_async
@@ -44,6 +45,14 @@ async def _read_state(scene: Scene) -> None:
     await caller.close()
 
 
+async def _read_range(scene: Scene) -> None:
+    caller = await scene.slave("a").connect()
+    request = ReadRangeRequest("g1", "a", EPOCH, PROMOTION, LOG_FILE, 0, 0, 100)
+    caller.call_soon(Command.READ_RANGE, request.encode()).add_done_callback(lambda future: future.exception())
+    await scene.wait(0.1)
+    await caller.close()
+
+
 EXERCISES: dict[str, Exercise] = {
     "replication_checks": _wait,
     "replication_connections": _wait,
@@ -53,6 +62,7 @@ EXERCISES: dict[str, Exercise] = {
     "replication_membership_change": _change,
     "replication_follow": _ask,
     "replication_copy": _read_state,
+    "replication_range": _read_range,
 }
 
 

@@ -7,7 +7,7 @@ from qmq_node.log.segment import Segments
 from qmq_node.repair.ranges import DamagedRange
 from qmq_node.repair.repairs import Repairs
 from tests.sim.replication.groups import Group
-from tests.sim.replication.pair import client_of, send
+from tests.sim.replication.pair import Members, client_of, send
 from tests.sim.world.cluster import Host
 from tests.sim.world.loop import running_loop
 from tests.support.waiting import eventually_async
@@ -53,10 +53,10 @@ def commits(host: Host) -> list[CommitHeader]:
     return headers
 
 
-def log_repairs(group: Group, name: str) -> Repairs:
+def log_repairs(group: Group | Members, name: str) -> Repairs:
     """The repairs of a node that runs."""
     repairs = group.broker(name).replication.repairs.repairs
-    assert repairs is not None
+    assert repairs is not None, f"the log of {name} is not open"
     return repairs
 
 
@@ -65,13 +65,16 @@ def found(group: Group, name: str, commit: CommitHeader) -> None:
     log_repairs(group, name).found(DamagedRange(LOG_FILE, 0, commit.offset, commit.end, "commits can't be read"))
 
 
-async def repaired(group: Group, *names: str) -> None:
+async def repaired(group: Group | Members, *names: str) -> None:
     """Wait until nothing of these nodes is damaged."""
 
-    def is_done() -> bool:
-        return all(group.runs(name) and not group.broker(name).log.stored.damaged for name in names)
+    def is_done(name: str) -> bool:
+        if group.hosts[name].server is None or group.broker(name).replication.repairs.repairs is None:
+            return False
+        repairs = log_repairs(group, name)
+        return not repairs.is_damaged and not repairs.pending
 
-    await eventually_async(is_done, 120)
+    await eventually_async(lambda: all(map(is_done, names)), 120)
 
 
 def stop_at_write(group: Group, host: Host, number: int, *, is_power_cut: bool) -> None:

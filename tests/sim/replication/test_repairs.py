@@ -1,15 +1,26 @@
 """Members that repair damage of their logs from other members."""
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
-from broker_node.broker import Broker
+from qmq.errors import QmqError
 from qmq_node.member.repairing import RESIGN_SECONDS
 from qmq_node.repair.repairs import RETRY_SECONDS
-from tests.sim.replication.damaging import commits, filled, flip, found, log_repairs, remove_checkpoints, repaired, segment, stop_at_write
+from tests.sim.replication.damaging import (
+    commits,
+    filled,
+    flip,
+    found,
+    log_repairs,
+    remove_checkpoints,
+    repaired,
+    segment,
+    stop_at_write,
+)
 from tests.sim.replication.groups import cluster_of, received
-from tests.sim.world.loop import running_loop
+from tests.sim.replication.pair import client_of
 from tests.support.waiting import eventually_async
 
 
@@ -62,6 +73,34 @@ async def test_a_master_with_damage_has_a_healthy_slave_promoted_and_repairs_the
         await group.all_equal()
         assert commits(host) == commits(group.hosts["g1-b"])
         assert await received(group) == sent
+
+
+@pytest.mark.parametrize("is_unreadable", [False, True])
+async def test_a_consumer_that_meets_damage_gets_every_message_when_it_is_repaired(is_unreadable: bool) -> None:
+    async with cluster_of() as group:
+        sent = await filled(group, 60)
+        host = group.hosts["g1-a"]
+        if is_unreadable:
+            host.disk.break_pages(segment(host), 4096, 4097)
+        else:
+            for commit in commits(host)[5:50:9]:
+                flip(host, commit.offset + 150)
+        host.disk.cold.add(segment(host))
+        messages: dict[str, None] = {}
+        while len(messages) < len(sent):
+            await group.serves("g1-a", "g1-b")
+            with suppress(ConnectionError, QmqError, AssertionError):
+                async with client_of(group.master) as client:
+                    await client.begin(group="all")
+                    # A new master delivers again what was not acknowledged.
+                    last = -1
+                    while (pulled := await client.pull(group="all", limit=7, last=last))[1]:
+                        messages.update(dict.fromkeys(pulled[1]))
+                        last = pulled[0] + len(pulled[1]) - 1
+            await asyncio.sleep(0.5)
+        assert list(messages) == sent
+        await repaired(group, "g1-a")
+        assert group.membership.master == "g1-b"
 
 
 async def test_both_members_repair_damage_at_different_places() -> None:

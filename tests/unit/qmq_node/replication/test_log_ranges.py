@@ -88,7 +88,11 @@ def test_a_range_is_repaired_in_place_and_synced() -> None:
     own.flip(target.offset + 70)
     repair = own.ranges.repair(damaged(target))
     answer = answer_of(other, repair)
-    assert (answer.begin, answer.segment_base, answer.segment_bytes) == (target.offset, 0, own.log.stored.segments()[0].bytes)
+    assert (answer.begin, answer.segment_base, answer.segment_bytes) == (
+        target.offset,
+        0,
+        own.log.stored.segments()[0].bytes,
+    )
     with pytest.raises(StopIteration):
         repair.send(answer)
     own.disk = own.disk.after_process_end()

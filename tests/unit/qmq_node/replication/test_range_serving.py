@@ -55,10 +55,8 @@ async def test_a_member_answers_every_other_one_whatever_its_role(node: str) -> 
     ],
 )  # fmt: skip
 async def test_others_are_refused(changes: dict[str, str], why: str) -> None:
-    assert serving().problem_of(replace(CLAIM, **changes)).startswith(why) or why in serving().problem_of(
-        replace(CLAIM, **changes)
-    )
-    with pytest.raises(ReadRefused, match="^") as refused:
+    assert why in serving().problem_of(replace(CLAIM, **changes))
+    with pytest.raises(ReadRefused) as refused:
         await serving().read(replace(REQUEST, **changes))
     assert refused.value.code == "copy.forbidden"
     assert why in str(refused.value)
