@@ -107,7 +107,9 @@ class Member:
             return False
         membership, identity = Membership.of(sent), self._shell.identity
         is_new = membership.epoch > self._shell.replica_state.epoch
-        return is_new and membership.master == self.node_id and identity.may_lead(membership) and membership.accepts_loss
+        return (
+            is_new and membership.master == self.node_id and identity.may_lead(membership) and membership.accepts_loss
+        )
 
     async def leave(self) -> None:
         """Before the node stops: have the master of a slave stop waiting for it; in limited time."""

@@ -269,7 +269,13 @@ def test_the_error_of_a_cut_body_names_the_field() -> None:
     for name, end in zip(numbers, (0, 15, 23, 27, 35, 36), strict=True):
         with pytest.raises(ProtocolError, match=rf"^Confirm\.{name}: "):
             Confirm.decode(BODIES["confirm"][:end])
-    for name, end in (("promotion_id", 31), ("high_watermark", 39), ("segment_bytes", 71), ("lost_from", 79), ("index_entries", 83)):
+    for name, end in (
+        ("promotion_id", 31),
+        ("high_watermark", 39),
+        ("segment_bytes", 71),
+        ("lost_from", 79),
+        ("index_entries", 83),
+    ):
         with pytest.raises(ProtocolError, match=rf"^Commits\.{name}: "):
             Commits.decode(BODIES["commits"][:end])
     with pytest.raises(ProtocolError, match=r"^FollowRequest\.epoch_chain: 3 epochs announced, 47 bytes left"):
