@@ -195,8 +195,8 @@ class CommitsHead(Structure):
 class Commits(CommitsHead):
     """The master sends whole commits, as they are in its log from `offset` on, and its high watermark.
 
-    All commits are of the segment at `segment_base`. `segment_bytes` is the size of that segment if they are the first ones that are
-    sent of it, else 0. Without commits it is a heartbeat, and `offset` is where the next ones begin.
+    All commits are of the segment at `segment_base`. `segment_bytes` is the size of that segment if they are its first ones, or
+    follow on a lost range, else 0. Without commits it is a heartbeat, and `offset` is where the next ones begin.
 
     `index_entries` are those of all messages of the commit, in order, as the master has them in its index, or none: then the slave
     makes them from the messages. Only a single commit has any. They are no larger than the commit, and both together at most

@@ -204,7 +204,7 @@ class CopiedLog:
         writer = self._log.writer
         chain = writer.copied_chain
         if copied.lost_from is not None:
-            # Nobody knows the commit before.
+            # The commit before is lost.
             chain = None
         elif chain is None and copied.segment_base == 0:
             # The first commit of all follows nothing.

@@ -104,11 +104,10 @@ class SegmentedLog:
 
         Raises OSError if the disk refuses.
         """
-        segments, walked = found.segments, found.walked
         if found.continues_at is not None and not is_only_member:
             log = cls(found, segment_bytes)
             log.gather.is_slave, log.writer.synced_end, log._lacking = True, found.end, found
-            log.refuse(f"the log lacks acknowledged bytes from offset {found.end} to {walked.synced_to} at its end")
+            log.refuse(f"the log lacks acknowledged bytes from offset {found.end} to {log.lacks_to} at its end")
             return log
         log = cls(found, segment_bytes)
         log.gather.is_slave = not is_only_member
@@ -318,8 +317,8 @@ class SegmentedLog:
     def accept_damage(self) -> None:
         """The broker group has lost what is damaged here, as an operator accepted: record that durably.
 
-        All of the log can be read then, around the damage. `continue_behind_damage` has to follow before anything is appended. From a
-        thread that may wait; nothing else may use the log meanwhile.
+        All of the log can be read then, around the damage. `continue_behind_damage` has to follow before anything is appended.
+        From a thread that may wait; nothing else may use the log meanwhile.
 
         Raises:
             LogError: there are too many ranges.

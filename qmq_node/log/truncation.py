@@ -1,9 +1,10 @@
 """Removing the end of a log so that a crash at any moment leaves it whole, or truncated to the offset that was meant.
 
 The steps, each durable before the next: the record of what is going to be done, beside the log's folder; later segments are
-removed, the newest first; the rest of the segment that remains last is zeroed; lost ranges behind the end are forgotten; the record is removed. While there is a record, the
-log is not what it was and not yet what it will be: `inspect` refuses it, and `finish_truncation` does the steps again. All of
-them can be repeated: a segment that is gone is passed over, and zeros are zeroed again.
+removed, the newest first; the rest of the segment that remains last is zeroed; lost ranges behind the end are forgotten; the
+record is removed. While there is a record, the log is not what it was and not yet what it will be: `inspect` refuses it, and
+`finish_truncation` does the steps again. All of them can be repeated: a segment that is gone is passed over, and zeros are
+zeroed again.
 
 Without a record, a crash between two steps would leave a log that ends at a segment's end: commits in the middle of what was to be
 removed would count again.

@@ -74,8 +74,7 @@ class MemberRepairs:
 
     @property
     def is_damaged(self) -> bool:
-        """Whether this node has damage that is not repaired, so that others are better masters. What the master's log has lost, too,
-        is no reason."""
+        """Whether this node has damage that is not repaired, so that others are better masters; lost ranges do not count."""
         if self.repairs is None:
             return False
         lost = self._role.log.stored.lost

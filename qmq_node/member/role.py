@@ -101,7 +101,7 @@ class Member:
 
     @property
     def _is_promoted_with_loss(self) -> bool:
-        """Whether an operator promoted this process, and accepted the loss of what its disk has damaged. It may have failed by that."""
+        """Whether an operator promoted this process, and accepted the loss of what is damaged, by which it may have failed."""
         sent = self.membership
         if sent is None or not self._shell.has_own_damage:
             return False

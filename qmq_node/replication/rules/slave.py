@@ -54,8 +54,8 @@ class Slave:
             raise CommitsRejected(f"commits of session {session}; the slave is in session {self.session}")
         if lost_from is not None and (lost_from != self.end or max(offset, lost_from + 1) > state_offset):
             raise CommitsRejected(
-                f"commits that leave out what is lost from {lost_from} to {offset}; the slave's log ends at {self.end}, and its state"
-                f" stands at {state_offset}"
+                f"commits that leave out what is lost from {lost_from} to {offset}; the slave's log ends at {self.end},"
+                f" and its state stands at {state_offset}"
             )
         is_behind_gap = begins_segment or lost_from is not None
         if offset < self.end or (offset > self.end and not is_behind_gap) or end < offset:

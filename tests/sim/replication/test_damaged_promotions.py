@@ -12,9 +12,9 @@ from metaserver.server import Metaserver
 from qmq.protocol.codes import ReplicaRole
 from qmq.protocol.delayed import ListDelayedRequest
 from qmq_node.replication.rules.membership import UncleanPromotion
-from tests.sim.replication.log_damage import commits, damage, flip, remove_segment
 from tests.sim.replication.delay_copying import HOUR_MS
 from tests.sim.replication.groups import Group, cluster_of, promoted_by_operator, received
+from tests.sim.replication.log_damage import commits, damage, flip, remove_segment
 from tests.sim.replication.pair import DELAY_NODES, client_of, in_sync, incarnation_of, members, send
 from tests.sim.world.disk import SimulatedDisk
 from tests.sim.world.loop import running_loop
@@ -155,8 +155,7 @@ async def test_what_was_accepted_once_is_accepted_after_a_crash(
         await found_damage(case)
         await promoted_by_operator(group, "g1-b")
         node = group.broker("g1-b")
-        while not moment(node):
-            await asyncio.sleep(0.0001)
+        await eventually_async(lambda: moment(node), every_s=0.0001)
         await asyncio.sleep(milliseconds / 1000)
         host.cut_power()
         group.cluster.loop.network.power_on("g1-b")

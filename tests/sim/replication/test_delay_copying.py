@@ -10,8 +10,8 @@ from qmq.protocol.codes import ReplicaRole
 from qmq_node.replication.master import state_reads
 from qmq_node.replication.rules.roles import CopyPhase
 from tests.sim.replication.copying import crash, in_sync, make_copies_small
-from tests.sim.replication.log_damage import commits, damage, flip
 from tests.sim.replication.delay_copying import HOUR_MS, SLOW, ahead, check_promoted, copies, delay_node
+from tests.sim.replication.log_damage import commits, damage, flip
 from tests.sim.replication.pair import client_of
 from tests.sim.world.loop import running_loop
 from tests.support.drivers.in_process import now_ms

@@ -13,8 +13,8 @@ from qmq.errors import ConnectionLost
 from qmq_node.log.record import HEADER_BYTES
 from qmq_node.replication.rules.roles import CopyPhase
 from tests.sim.replication.copying import SETTINGS, assert_no_failures, crash, in_sync, make_copies_small, phase_of
-from tests.sim.replication.log_damage import commits, content, damage, flip, remove_segment
 from tests.sim.replication.groups import Group, received
+from tests.sim.replication.log_damage import commits, content, damage, flip, remove_segment
 from tests.sim.replication.pair import Members, client_of, members, send, stored
 from tests.sim.world.cluster import Cluster
 from tests.sim.world.loop import running_loop

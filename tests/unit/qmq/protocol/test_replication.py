@@ -21,12 +21,12 @@ from qmq.protocol.primitives import Reader, encode_strmap
 from qmq.protocol.reasons import Reason
 from qmq.protocol.replication import (
     COMMITS_BYTES_MAX,
+    DAMAGED_MAX,
     EPOCHS_MAX,
     INDEX_ENTRY_BYTES,
     READ_COPY_BYTES_MAX,
     SEGMENTS_MAX,
     Commits,
-    DAMAGED_MAX,
     CommitsHead,
     Confirm,
     FollowRequest,
