@@ -1,8 +1,8 @@
-"""Writes of whole pages at the end of a file: before a part of a page is written, the kernel reads it, which may fail."""
+"""Writes of whole pages: before a part of a page is written, the kernel reads it, which may fail."""
 
 from collections.abc import Sequence
 
-from qmq_node.log.disk import Buffer, File
+from qmq_node.log.disk import WRITE_BYTES_MAX, Buffer, File
 from qmq_node.log.unreadable_pages import PAGE_BYTES, is_read_error
 
 
@@ -16,6 +16,22 @@ def write_whole_pages(file: File, data: Sequence[Buffer], offset: int) -> None:
     file.pwritev([*data, bytes(spare)], offset)
     if spare:
         file.truncate(end)
+
+
+def write_in_place(file: File, data: memoryview, offset: int) -> None:
+    """Write to a place inside a file, of which the disk may not be able to read pages. Raises OSError.
+
+    Pages are written whole, as far as `data` fills them. If the last one can't be read, nothing in it is whole: its rest becomes
+    zeros.
+    """
+    end = offset + len(data)
+    rest = -end % PAGE_BYTES
+    if rest and _readable(file, PAGE_BYTES, end - end % PAGE_BYTES) is None:
+        data = memoryview(bytes(data) + bytes(min(rest, file.size() - end)))
+    while data:
+        size = min(len(data), WRITE_BYTES_MAX - offset % PAGE_BYTES)
+        file.pwritev([data[:size]], offset)
+        offset, data = offset + size, data[size:]
 
 
 def end_file(file: File, data: Sequence[Buffer], offset: int, error: OSError) -> int:

@@ -2,7 +2,7 @@
 
 A repair writes whole commits to the places where they were. Each follows on the one before, so the first one on the last valid
 commit before the damage, by its CRC; and the commit behind the damage has to follow on the last one. What is written was therefore
-part of this log, whoever sent it. A valid commit that follows on what is before it is never overwritten.
+part of this log, whichever member sent it. A valid commit that follows on what is before it is never overwritten.
 """
 
 from collections.abc import Callable, Generator, Iterable
@@ -22,12 +22,11 @@ from qmq.protocol.replication import (
 )
 from qmq_node.log.commit_ends import CommitEnds
 from qmq_node.log.copied_log import COPIED_SEGMENT_BYTES_MAX, CopiedCommits, CopyRejected, checked_commits
-from qmq_node.log.disk import WRITE_BYTES_MAX, File
 from qmq_node.log.log import SegmentedLog
 from qmq_node.log.opening import OTHER_SEGMENT
 from qmq_node.log.record import UNKNOWN_CHAIN, CommitHeader, Position
 from qmq_node.log.recovery import Damage, Walker
-from qmq_node.log.unreadable_pages import PAGE_BYTES
+from qmq_node.log.whole_pages import write_in_place
 from qmq_node.repair.ranges import DamagedRange, RepairRejected, WantedRange
 from qmq_node.replication.master.log_reader import read_batch
 
@@ -222,30 +221,5 @@ class LogRanges:
         if stored.segment_at(answer.begin) is None:
             stored.files.create(base, answer.segment_bytes)
         with closing(stored.disk.open(stored.files.path(base), writable=True)) as file:
-            _write_around_pages(file, memoryview(answer.data), answer.begin - base)
+            write_in_place(file, memoryview(answer.data), answer.begin - base)
             file.datasync()
-
-
-def _write_around_pages(file: File, data: memoryview, offset: int) -> None:
-    """Write bytes to a place, where the disk may not be able to read pages. Raises OSError.
-
-    The kernel reads a page before a part of it is written, so pages are written whole, as far as `data` fills them. A last page
-    that can't be read has nothing that is not damaged: its rest becomes zeros, which the repair of what follows replaces.
-    """
-    end = offset + len(data)
-    rest = -end % PAGE_BYTES
-    if rest and not _is_readable(file, end - end % PAGE_BYTES):
-        data = memoryview(bytes(data) + bytes(min(rest, file.size() - end)))
-    at = offset
-    while data:
-        size = min(len(data), WRITE_BYTES_MAX - at % PAGE_BYTES)
-        file.pwritev([data[:size]], at)
-        at, data = at + size, data[size:]
-
-
-def _is_readable(file: File, page_begin: int) -> bool:
-    try:
-        file.pread(PAGE_BYTES, page_begin)
-    except OSError:
-        return False
-    return True

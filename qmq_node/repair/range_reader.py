@@ -18,7 +18,7 @@ READ_SECONDS = 30.0
 
 @dataclass(eq=False, repr=False)
 class RangeReader:
-    """A connection to the sync port of another member, opened when it is needed."""
+    """A connection to the sync port of another member, opened by the first read."""
 
     name: str
     """Node ID of the other member."""

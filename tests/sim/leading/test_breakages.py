@@ -134,7 +134,7 @@ BREAKAGES = (
     Breakage(
         "the proof of one slave holds for another",
         PACKAGE + "listener:SyncListener._has_proved",
-        "self.auth.purpose_of(connection) == SlaveClaim.of(request).purpose",
+        "self.auth.purpose_of(connection) == purpose",
         "self.auth.purpose_of(connection)",
         lambda: test_proofs.test_a_proof_holds_for_its_group_node_and_promotion_only({"node_id": "b"}),
     ),

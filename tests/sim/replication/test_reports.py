@@ -34,7 +34,8 @@ async def test_a_master_reports_its_slaves_and_a_slave_its_master() -> None:
         assert report == {
             "role": "master", "reason": "", "epoch": 2, "master": "g1-a", "members": ["g1-a", "g1-b"],
             "in_sync": ["g1-a", "g1-b"], "in_sync_min": 2, "in_sync_version": report["in_sync_version"],
-            "high_watermark": end, "role_changes": {"promoted": 1, "master": 1}, "stalled_seconds": 0.0,
+            "high_watermark": end, "repairs": {"repaired": {}, "failed_attempts": 0, "pending": []},
+            "role_changes": {"promoted": 1, "master": 1}, "stalled_seconds": 0.0,
             "unreachable": [], "slow": {},
         }  # fmt: skip
         assert (reported["node_id"], reported["state"]) == ("g1-b", "following")
