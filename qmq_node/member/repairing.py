@@ -75,7 +75,7 @@ class MemberRepairs:
     @property
     def is_damaged(self) -> bool:
         """Whether this node has damage that is not repaired, so that others are better masters; lost ranges do not count."""
-        if self.repairs is None:
+        if self.repairs is None or not self.repairs.is_damaged:
             return False
         lost = self._role.log.stored.lost
         return any(not (one.is_log and lost.covers(one.begin, one.end)) for one in self.repairs.damaged)

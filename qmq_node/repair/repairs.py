@@ -75,6 +75,11 @@ class Repairs:
         return (damaged for files in self._kinds for damaged in files.damaged())
 
     @property
+    def is_damaged(self) -> bool:
+        """Whether anything is damaged that is not repaired."""
+        return any(True for _ in self.damaged)
+
+    @property
     def has_untried(self) -> bool:
         """Whether no repair of one of the ranges was tried yet."""
         self._gather()
