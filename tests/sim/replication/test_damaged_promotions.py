@@ -11,6 +11,7 @@ from broker_node.broker import Broker
 from metaserver.server import Metaserver
 from qmq.protocol.codes import ReplicaRole
 from qmq.protocol.delayed import ListDelayedRequest
+from qmq_node.repair.repairs import CHECK_SECONDS
 from qmq_node.replication.rules.membership import UncleanPromotion
 from tests.sim.replication.delay_copying import HOUR_MS
 from tests.sim.replication.groups import Group, cluster_of, promoted_by_operator, received
@@ -25,6 +26,7 @@ BYTES = 4_000
 COUNT = 200
 AGAIN = "00000000-0000-4000-8000-000000000010"
 """The second promotion by an operator."""
+REPAIR_SECONDS = 2 * CHECK_SECONDS
 OVERDUE_SECONDS = 10.0
 """After this time without a heartbeat of the master, another member would have been promoted."""
 
@@ -83,6 +85,14 @@ async def damaged(kind: str) -> AsyncIterator[Case]:
 KINDS = ["above the checkpoint", "below the checkpoint", "at the end"]
 
 
+async def serves(group: Group, node: str) -> None:
+    """Wait until a node serves, and does not wait for repairs any more."""
+    await group.serves(node)
+    # What is damaged is requested from members that do not run.
+    await asyncio.sleep(REPAIR_SECONDS)
+    await eventually_async(lambda: not group.broker(node).replication.repairs.has_untried, 60)
+
+
 async def found_damage(case: Case) -> None:
     """Have the damage found that lies below the checkpoint, as a reader would."""
     log = case.group.broker("g1-b").log
@@ -103,7 +113,7 @@ async def test_it_is_promoted_by_an_operator_only_and_serves_what_it_has(kind: s
         at_risk = max(0, report.lacks_to - report.log_end) + report.damaged_bytes
         assert at_risk >= case.lost[1] - case.lost[0]
         await promoted_by_operator(group, "g1-b")
-        await group.serves("g1-b")
+        await serves(group, "g1-b")
         assert await received(group) == case.left
         log = group.master.log
         assert log.stored.own_damage == ()
@@ -116,7 +126,7 @@ async def test_it_is_promoted_by_an_operator_only_and_serves_what_it_has(kind: s
         await group.in_sync("g1-a", "g1-b")
         assert damage(group.broker("g1-a").log)[-1][1] == damage(log)[-1][1]
         group.hosts["g1-b"].kill()
-        await group.serves("g1-a")
+        await serves(group, "g1-a")
         assert await received(group) == case.left
         async with client_of(group.master) as client:
             case.left += await send(client, range(COUNT + 5, COUNT + 10))
@@ -168,7 +178,7 @@ async def test_what_was_accepted_once_is_accepted_after_a_crash(
                 await asyncio.sleep(OVERDUE_SECONDS)
             assert not group.broker("g1-b").replication.is_serving
             await promoted_by_operator(group, "g1-b", AGAIN)
-        await group.serves("g1-b")
+        await serves(group, "g1-b")
         assert await received(group) == case.left
         async with client_of(group.master) as client:
             case.left += await send(client, range(COUNT, COUNT + 5))
@@ -181,7 +191,7 @@ async def test_a_member_returns_that_has_everything(kind: str) -> None:
         group = case.group
         await found_damage(case)
         await promoted_by_operator(group, "g1-b")
-        await group.serves("g1-b")
+        await serves(group, "g1-b")
         async with client_of(group.master) as client:
             await send(client, range(COUNT, COUNT + 5))
         group.hosts["g1-a"].has_damaged_log = True
@@ -191,7 +201,7 @@ async def test_a_member_returns_that_has_everything(kind: str) -> None:
             await group.in_sync("g1-a", "g1-b")
             assert damage(group.broker("g1-a").log) == []
             group.hosts["g1-b"].kill()
-            await group.serves("g1-a")
+            await serves(group, "g1-a")
             assert await received(group) == [*case.sent, *(f"m{number}" for number in range(COUNT, COUNT + 5))]
             return
         # It has applied what was accepted as lost: an operator decides what becomes of its folder.
