@@ -227,5 +227,5 @@ class FollowState(IntEnum):
 
     @property
     def is_following(self) -> bool:
-        """Whether it syncs each commit, and goes on."""
+        """Whether it syncs each commit, and continues to."""
         return self in (FollowState.FOLLOWING, FollowState.DAMAGED)

@@ -101,8 +101,8 @@ async def test_a_master_proves_itself_to_its_slaves_in_its_promotion_only(
     [
         (STRANGERS_SECRET, CLAIM.purpose, "the node secret does not match"),
         (STRANGERS_SECRET, "node", "the node secret does not match"),
-        (SECRET, "node", "this port is for slaves"),
-        (SECRET, CLAIM.purpose + "\nx", "this port is for slaves"),
+        (SECRET, "node", "this port is for members of the broker group"),
+        (SECRET, CLAIM.purpose + "\nx", "this port is for members of the broker group"),
         (SECRET, CLAIM.purpose + "x" * 300, "is unknown"),
     ],
 )

@@ -57,9 +57,9 @@ BREAKAGES = (
     RuleBreakage(
         "a master accepts a slave that knows a newer epoch",
         (
-            ("following:check_slave", "if epoch != membership.epoch:", "if epoch < membership.epoch:"),
+            ("following:check_member", "if epoch != membership.epoch:", "if epoch < membership.epoch:"),
             (
-                "following:check_slave",
+                "following:check_member",
                 "if promotion_id == membership.promotion_id else FollowResult.OTHER_PROMOTION",
                 "",
             ),

@@ -214,7 +214,7 @@ BREAKAGES = (
             ),
             ("qmq_node.replication.rules.master:Master.confirmed", "if own_crc is None:", "if False:"),
             (
-                "qmq_node.log.copied_log:CopiedLog._checked",
+                "qmq_node.log.copied_log:checked_commits",
                 "if chain is not None and header.previous_crc != chain:",
                 "if False:",
             ),

@@ -365,7 +365,7 @@ def test_a_negative_number_is_rejected(kind: type[Structure], name: str, at: int
 
 def test_a_confirmation_with_another_state_is_rejected() -> None:
     with pytest.raises(ProtocolError, match=r"^Confirm\.state: 5 is no FollowState"):
-        Confirm.decode(BODIES["confirm"][:-1] + b"\x04")
+        Confirm.decode(BODIES["confirm"][:-1] + b"\x05")
     with pytest.raises(LocalProtocolError, match="4294967296: does not fit u32"):
         replace(CONFIRM, crc=1 << 32).encode()
 

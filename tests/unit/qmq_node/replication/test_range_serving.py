@@ -100,9 +100,11 @@ async def test_reads_are_limited() -> None:
     serves._rate.wait = wait  # type: ignore[method-assign]
     reads = [asyncio.create_task(serves.read(REQUEST)) for _ in range(READS_MAX)]
     await asyncio.sleep(0)
-    with pytest.raises(ReadRefused) as refused:
-        await serves.read(REQUEST)
-    assert refused.value.code == "copy.busy"
+    further = asyncio.create_task(serves.read(REQUEST))
+    await asyncio.sleep(0)
     gate.set()
+    with pytest.raises(ReadRefused) as refused:
+        await further
+    assert refused.value.code == "copy.busy"
     await asyncio.gather(*reads)
     assert (await serves.read(REQUEST)).data == b"commit"
