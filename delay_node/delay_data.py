@@ -117,6 +117,9 @@ class DelayData:
     def save_copied_state(self, data: bytes) -> tuple[int, int]:
         return save_copied(self.checkpoint_store, data, state_of_copy)
 
+    def accept_damage(self) -> None:
+        self.store.placer.fills_gaps = True
+
     async def prepare_to_lead(self) -> None:
         """Nothing is missing: near hours are loaded while the node serves already."""
 

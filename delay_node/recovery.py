@@ -3,7 +3,7 @@
 The checkpoint contains how much of each hour's files counts; the replay writes what follows again. Below the checkpoint the
 schedule logs are the only copy of their messages, so they are never rebuilt or deleted: without any readable checkpoint each
 hour of a group's only member is used as far as its entries pass their checks, and the log is replayed over it. One of several
-members guesses nothing: its log takes nothing (`failed`), and it copies another member's.
+members guesses nothing: its log takes nothing (`failed`), and it copies another member's, unless an operator accepts the loss.
 """
 
 import logging
@@ -110,9 +110,13 @@ def open_store(
     is_salvaged = checkpoint is None and bool(store.hours)
     replay = DelayReplay(store, unwritten_bytes_max)
     store.log = replay.open_log(disk, f"{root}/log", segment_bytes, checkpoint, memory, member=member)
-    if member is not None and (problem := problem or store.placer.gap):
-        store.log.refuse(problem)
-    store.placer.fills_gaps = False
+    stored = store.log.stored
+    # Only what the group has lost may be missing.
+    has_lost = bool(stored.damaged) and not stored.own_damage
+    if member is not None and (problem or (store.placer.gap and not has_lost)):
+        code = "log.damaged" if stored.damaged and not problem else "log.incomplete"
+        store.log.refuse(problem or store.placer.gap, code=code)
+    store.placer.fills_gaps = member is not None and has_lost
     recount(store, all_hours=is_salvaged)
     if checkpoint is not None:
         _remove_strays(store)

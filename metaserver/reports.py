@@ -9,6 +9,7 @@ from qmq.protocol.codes import ReplicaRole
 from qmq.protocol.extensions import NodeRegisterRequest
 from qmq.protocol.reasons import Code, Reason, joined
 
+_DAMAGED = (Code.LOG_DAMAGED, Code.LOG_LACKS_END)
 UNFIT_ROLES = tuple(role.name.lower() for role in (ReplicaRole.SPARE, ReplicaRole.COPYING, ReplicaRole.FAILED))
 """Roles in which a node can't be promoted."""
 
@@ -46,6 +47,15 @@ class StoredReport:
     """Why another node should be promoted if one can be."""
     pending_messages: int = -1
     """Of a delay node: messages that are not delivered, held ones included; -1: it is none."""
+    damaged_bytes: int = 0
+    """Of its log: damaged, and not known to be lost to the group."""
+    lacks_to: int = 0
+    """Up to where acknowledged bytes are missing at the end of its log; 0: none are."""
+
+    @property
+    def is_only_damaged(self) -> bool:
+        """Whether nothing but damage of its log prevents its promotion, so that an operator may accept the loss of that."""
+        return bool(self.problems) and all(problem.code in _DAMAGED for problem in self.problems)
 
     @classmethod
     def of(cls, request: NodeRegisterRequest, newest_place: tuple[int, int]) -> Self:

@@ -127,6 +127,9 @@ class BrokerData:
     def save_copied_state(self, data: bytes) -> tuple[int, int]:
         return save_copied(self.checkpoint_store, data, state_of_copy)
 
+    def accept_damage(self) -> None:
+        """The replay withholds what damage took, wherever it meets some."""
+
     async def prepare_to_lead(self) -> None:
         self.store.continue_times()
         await run_in_slices(renew_leases(self.store))

@@ -93,6 +93,16 @@ class KnownState:
         """The names of the subjects."""
         return set(self._subjects)
 
+    def begin_of(self, subject: str) -> int | None:
+        """The sequence at which a subject begins; None if it is not known."""
+        found = self._subjects.get(subject)
+        return None if found is None else found[0]
+
+    @property
+    def ends(self) -> dict[str, int]:
+        """The sequence at which each subject ends."""
+        return {name: end for name, (_, end) in self._subjects.items()}
+
     def hides(self, subject: str, end: int) -> bool:
         """Whether messages that end at this sequence are below the begin of the subject, or of an earlier subject of its name."""
         found = self._subjects.get(subject)

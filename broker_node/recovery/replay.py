@@ -91,6 +91,12 @@ class BrokerReplay(Replay):
 
     def finish_known(self) -> None:
         """What was known is complete: the log was replayed at least up to `KnownState.records_end`."""
+        if self._hidden_bytes:
+            # The last messages of these are lost: their sequences belong to them.
+            for name, end in self._known.ends.items():
+                subject = self._store.subjects.get(name)
+                if subject is not None and subject.visible_end < end:
+                    self._advance(subject, end)
         self._unread -= self._known.subjects
         self._known.finish(self._store)
 
@@ -100,7 +106,7 @@ class BrokerReplay(Replay):
         if self._known.hides(head.subject, head.first_sequence + head.count):
             return
         subject = self._subject(head.subject)
-        if head.subject in self._unread:
+        if head.subject in self._unread and not self._is_lost_before(subject, head.first_sequence):
             # What came before left with its segments.
             self._unread.discard(head.subject)
             subject.consume_log.start_at(head.first_sequence)
@@ -175,12 +181,22 @@ class BrokerReplay(Replay):
                 subject.origin = 0
         return subject
 
+    def _is_lost_before(self, subject: Subject, sequence: int) -> bool:
+        """Whether all messages of a subject below a sequence are lost to damage, not removed with their segments: the checkpoint
+        knows them, and the log has none of them."""
+        begin = self._known.begin_of(subject.name) if self._hidden_bytes and subject.name in self._unread else None
+        return begin is not None and begin < sequence
+
     def _advance(self, subject: Subject, sequence: int) -> Subject:
         """Let a subject end at `sequence`, as it did when the record was written that is being replayed."""
-        index, missing = subject.consume_log, sequence - subject.visible_end
-        if subject.name in self._unread or subject.visible_end == 0:
+        index = subject.consume_log
+        if is_lost := self._is_lost_before(subject, sequence):
+            index.start_at(self._known.begin_of(subject.name) or 0)
+            self._unread.discard(subject.name)
+        missing = sequence - subject.visible_end
+        if not is_lost and (subject.name in self._unread or subject.visible_end == 0):
             index.start_at(sequence)
-        elif 0 < self._hidden_bytes < missing * MESSAGE_BYTES_MIN:
+        elif subject.name not in self._known.subjects and 0 < self._hidden_bytes < missing * MESSAGE_BYTES_MIN:
             # More messages than the damaged commits had room for: one of them removed the subject, and it returned.
             logger.error(
                 "subject %s: a commit that removed it is lost to damage; it begins again at sequence %d",

@@ -57,6 +57,12 @@ class Member:
         return self.node.log_place if self.node is not None else (0, 0)
 
     @property
+    def damaged_bytes(self) -> int:
+        """Bytes of its log that are damaged, or missing at its end; the group is not known to have lost them."""
+        report = self.report
+        return 0 if report is None else report.damaged_bytes + max(0, report.lacks_to - report.log_end)
+
+    @property
     def has_lost_data(self) -> bool:
         """Whether its log had reached a higher place than it reported last."""
         return self.node is not None and self.log_place < self.node.log_place
@@ -156,6 +162,7 @@ class Members:
         That is from the end of its log to the highest end that any member, running or not, ever reported in the newest epoch: the
         log of an older epoch has nothing acknowledged that the master of the next one lacked. A member whose newest commit is
         of an older epoch may have other commits than the newest epoch, so only what is below its high watermark counts as its own.
+        What is damaged of its log counts, too, whether another member has it or not.
 
         The number can't include what a master acknowledged after its last stored heartbeat, some 3 s at most, and what it
         acknowledges if it still runs.
@@ -163,10 +170,12 @@ class Members:
         member = self.find(node_id)
         nodes = [one.node for one in self.nodes if one.node is not None and one.is_member]
         newest = max((node.log_epoch for node in nodes), default=0)
-        own = 0
-        if member is not None and member.report is not None:
-            own = member.report.log_end if member.report.log_epoch >= newest else member.report.high_watermark
-        return max([0, *(node.log_end - max(0, own) for node in nodes if node.log_epoch == newest)])
+        own = damaged = lacks_to = 0
+        if member is not None and (report := member.report) is not None:
+            own = max(0, report.log_end if report.log_epoch >= newest else report.high_watermark)
+            damaged, lacks_to = report.damaged_bytes, report.lacks_to
+        ends = [node.log_end for node in nodes if node.log_epoch == newest]
+        return damaged + max([0, *(end - own for end in (*ends, lacks_to))])
 
     def stop_problems(self, node_id: str) -> list[str]:
         """Return what would be lost or unavailable if a node were stopped now; empty if nothing."""

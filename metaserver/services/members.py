@@ -157,8 +157,9 @@ def promote(name: str, node_id: str, accept_loss_bytes: int | None, **request: U
         member = _member(found, node_id)
         _check_promotable(found, member)
         assert member.report is not None
-        is_clean = member.is_in_sync and not (member.has_other_folder or member.has_lost_data or found.is_restored)
-        at_risk = 0 if is_clean else found.bytes_at_risk(node_id)
+        has_all = member.is_in_sync and not (member.has_other_folder or member.has_lost_data or found.is_restored)
+        is_clean = has_all and not member.report.problems
+        at_risk = member.damaged_bytes if has_all else found.bytes_at_risk(node_id)
         if not dry_run and accept_loss_bytes != at_risk:
             stated = "none is stated" if accept_loss_bytes is None else f"{accept_loss_bytes} is stated"
             raise Conflict(
@@ -207,7 +208,9 @@ def _check_promotable(found: Members, member: Member) -> None:
             f"Node {member.node_id} does not send heartbeats, or its version has no replication. Start it first.",
             code=code,
         )
-    if member.report.problems or member.role in ("copying", "failed"):
+    if member.role == "copying" or (
+        not member.report.is_only_damaged and (member.report.problems or member.role == "failed")
+    ):
         problem = joined(member.report.problems) or Reason.of(Code.ROLE, role=member.role)
         raise Conflict(f"Node {member.node_id} can't lead: {problem}.", code=code)
     leading = found.leading
@@ -237,6 +240,8 @@ def _notes(found: Members, member: Member, at_risk: int) -> tuple[str, ...]:
         else "No member is known to have more messages."
     ]
     others = [one for one in found.nodes if one.is_member and one.node_id != member.node_id]
+    if member.damaged_bytes:
+        notes.append(f"{member.damaged_bytes} bytes of the log of node {member.node_id} are damaged, and withheld.")
     ahead = [one.node_id for one in others if one.log_place > member.log_place]
     if ahead:
         notes.append(

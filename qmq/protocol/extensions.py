@@ -74,6 +74,9 @@ class NodeRegisterRequest(Structure):
     them fewer members than the minimum would be in sync.
 
     `pending_messages` is how many delayed messages a delay node has that are not delivered, held ones included; -1 from others.
+
+    `damaged_bytes` are bytes of the log below its end that are damaged, and that the group is not known to have lost. `lacks_to` is
+    the log offset up to which acknowledged bytes are missing at the end of the log, 0 if none are.
     """
 
     request_type: Int
@@ -109,6 +112,8 @@ class NodeRegisterRequest(Structure):
     limitations: Annotated[tuple[Reason, ...], Counted("h", ReasonNote(), "limitations", PROBLEMS_MAX)] = ()
     unreachable: Annotated[tuple[str, ...], Counted("b", Name(), "unreachable slaves", MEMBERS_MAX)] = ()
     pending_messages: Annotated[int, MapRange(-1, I64_MAX, is_optional=True)] = -1
+    damaged_bytes: MapCount = 0
+    lacks_to: MapCount = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,7 @@ class Code(StrEnum):
     HANDS_OVER_LATER = "hands_over_later", "another node is to replace it, but it can't switch over yet: {why}"
     DISK_STUCK = "disk_stuck", "its disk does not complete a write"
     LOG_DAMAGED = "log_damaged", "its log is damaged between offsets {begin} and {end}"
+    LOG_LACKS_END = "log_lacks_end", "its log lacks acknowledged bytes from offset {begin} to {end} at its end"
 
     ROLE = "role", "its role is {role}"
     LOG_SHORTER = "log_shorter", "its log ends at {end}, before the {highest} that it reported"

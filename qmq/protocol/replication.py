@@ -45,6 +45,8 @@ SEGMENTS_MAX = 100_000
 """Most segments of the answer to a FOLLOW."""
 COMMITS_BYTES_MAX = (64 << 20) + 64
 """Most bytes of commits and index entries of a COMMITS: the largest commit of a log, with its header."""
+DAMAGED_MAX = 1_000
+"""Most damaged ranges of the answer to a FOLLOW."""
 INDEX_ENTRY_BYTES = 32
 """Size of an index entry, see docs/architecture/storage.md. A message takes more in the log."""
 READ_COPY_BYTES_MAX = 4 << 20
@@ -123,7 +125,8 @@ class FollowResponse(Structure):
     log that has the master's state gets the begin of the master's log as `keep_to`. The master's log begins
     at `begin`. `segments` has a pair (base, bytes) for each of its segments, the oldest first. `log_id` identifies the log on all
     members. If the slave is not accepted, these fields are 0 or empty. With `states_time` all COMMITS of the session are
-    `TimedCommits`; a master does so only if the slave has requested it.
+    `TimedCommits`; a master does so only if the slave has requested it. `damaged` has a pair (begin, end) for each damaged range of
+    the master's log, the newest ones if there are more.
     """
 
     result: Annotated[FollowResult, MapChoice(FollowResult)]
@@ -139,6 +142,10 @@ class FollowResponse(Structure):
     ]
     log_id: Annotated[str, MapLogId()] = ""
     states_time: Annotated[bool, MapFlag(is_optional=True)] = False
+    damaged: Annotated[
+        tuple[tuple[int, int], ...],
+        Counted("i", Row(Ranged("q", 0, I64_MAX), Ranged("q", 0, I64_MAX)), "damaged ranges", DAMAGED_MAX),
+    ] = ()
 
     @classmethod
     def rejection(cls, result: FollowResult, reason: str) -> "FollowResponse":
@@ -150,7 +157,8 @@ class FollowResponse(Structure):
         return next(((base, size) for base, size in self.segments if base <= offset < base + size), None)
 
     def check(self) -> None:
-        """Reject a `keep_to` below the log's begin, and segments that overlap. Raises ProtocolError."""
+        """Reject a `keep_to` below the log's begin, segments that overlap, and ranges that end before they begin. Raises
+        ProtocolError."""
         if self.keep_to < self.begin:
             raise ProtocolError(f"FollowResponse.keep_to: {self.keep_to} is below the log's begin {self.begin}")
         for (base, size), (following, _) in zip(self.segments, self.segments[1:], strict=False):
@@ -158,11 +166,19 @@ class FollowResponse(Structure):
                 raise ProtocolError(
                     f"FollowResponse.segments: the segment of {size} bytes at {base} overlaps the one at {following}"
                 )
+        for begin, end in self.damaged:
+            if begin > end:
+                raise ProtocolError(f"FollowResponse.damaged: a range from {begin} to {end}")
 
 
 @dataclass(frozen=True, slots=True)
 class CommitsHead(Structure):
-    """The fields of a COMMITS before its commits. The master's log begins at `log_begin`: retention removed what is below it."""
+    """The fields of a COMMITS before its commits. The master's log begins at `log_begin`: retention removed what is below it.
+
+    `lost_from` is where the range begins that the master's log has lost to damage, and that ends at `offset`: the slave leaves it
+    out. -1: nothing is lost before these commits. A master sends commits behind a lost range only to a slave that copies a state
+    which stands behind it.
+    """
 
     session: Count
     epoch: Count
@@ -172,14 +188,15 @@ class CommitsHead(Structure):
     offset: Count
     segment_base: Count
     segment_bytes: Count
+    lost_from: Annotated[int, Ranged("q", -1, I64_MAX)]
 
 
 @dataclass(frozen=True, slots=True)
 class Commits(CommitsHead):
     """The master sends whole commits, as they are in its log from `offset` on, and its high watermark.
 
-    All commits are of the segment at `segment_base`. `segment_bytes` is the size of that segment if they are its first ones, else
-    0. Without commits it is a heartbeat, and `offset` is where the next ones begin.
+    All commits are of the segment at `segment_base`. `segment_bytes` is the size of that segment if they are its first ones, or
+    follow on a lost range, else 0. Without commits it is a heartbeat, and `offset` is where the next ones begin.
 
     `index_entries` are those of all messages of the commit, in order, as the master has them in its index, or none: then the slave
     makes them from the messages. Only a single commit has any. They are no larger than the commit, and both together at most
@@ -190,13 +207,18 @@ class Commits(CommitsHead):
     commits: Annotated[bytes | memoryview, Rest("bytes of commits", COMMITS_BYTES_MAX)]
 
     def check(self) -> None:
-        """Reject commits outside of their segment, and more index entries than they can have. Raises ProtocolError."""
+        """Reject commits outside of their segment, more index entries than they can have, and a lost range that does not end where
+        they begin. Raises ProtocolError."""
         index_bytes = len(self.index_entries)
         if index_bytes > _index_bytes_max(len(self.commits)):
             raise ProtocolError(f"Commits.index_entries: {index_bytes} bytes for {len(self.commits)} bytes of commits")
         end = self.offset + len(self.commits)
         if self.offset < self.segment_base:
             raise ProtocolError(f"Commits.offset: {self.offset} is below the segment's base {self.segment_base}")
+        if self.lost_from > self.offset or (self.lost_from >= 0 and not self.commits):
+            raise ProtocolError(
+                f"Commits.lost_from: {self.lost_from}, with {len(self.commits)} bytes of commits at {self.offset}"
+            )
         if end > I64_MAX:
             raise ProtocolError(f"Commits.offset: {len(self.commits)} bytes from {self.offset} on end above {I64_MAX}")
         if self.segment_bytes and end > self.segment_base + self.segment_bytes:

@@ -34,6 +34,7 @@ class CopyCheck(Enum):
 
     LENGTH = "length"
     MAGIC = "magic"
+    LOST = "lost range"
     SEGMENT = "segment"
     OFFSET = "offset"
     HEADER = "header"
@@ -67,6 +68,8 @@ class CopiedCommits:
     data: memoryview
     index_entries: Buffer = b""
     """Those of all messages of the commit, if it is a single one, or none."""
+    lost_from: int | None = None
+    """Where the range begins that the group has lost, and that is left out before these commits; None: they follow on the log."""
 
     def parts(self, commits_max: int) -> Iterator["CopiedCommits"]:
         """Yield the commits in parts of at most `commits_max`. Nothing is checked: the last part has what is no commit."""
@@ -82,7 +85,8 @@ class CopiedCommits:
         yield self._part(begin, size) if begin else self
 
     def _part(self, begin: int, end: int) -> "CopiedCommits":
-        return replace(self, offset=self.offset + begin, data=self.data[begin:end])
+        lost_from = None if begin else self.lost_from
+        return replace(self, offset=self.offset + begin, data=self.data[begin:end], lost_from=lost_from)
 
 
 class CopiedLog:
@@ -121,6 +125,7 @@ class CopiedLog:
             raise LogError("the log takes no copies: this node writes it as the master", code="log.not_slave")
         self._check_segment(copied)
         headers = self._checked(copied)
+        self._record_lost(copied)
         sync_each = not self.is_copying and not self.shares_syncs
         log.writer.write_copied(copied.segment_bytes, headers, copied.data, sync_each=sync_each)
         if self.is_copying:
@@ -152,10 +157,26 @@ class CopiedLog:
         `share_syncs`."""
         self._log.writer.sync_each()
 
+    def _record_lost(self, copied: CopiedCommits) -> None:
+        """Record the range that is left out before these commits, or that none is lost where they will be."""
+        log, begin = self._log, copied.lost_from
+        if log.writer.copied_segment is None and begin is not None:
+            # An empty log begins with the segment of its first commit.
+            begin = copied.segment_base if copied.segment_base < copied.offset else None
+        log.stored.lost.forget_from(copied.offset if begin is None else begin)
+        if begin is not None:
+            try:
+                log.stored.lost.add([(begin, copied.offset)], log.begin)
+            except LogError as error:
+                raise CopyRejected(CopyCheck.LOST, copied.offset, str(error)) from error
+
     # --- checks ----------------------------------------------------------------------------------------------------
 
     def _check_segment(self, copied: CopiedCommits) -> None:
         """The segment is the one being written, or begins where that one ends, and the first commit is at its place."""
+        if copied.lost_from is not None:
+            self._check_lost(copied, copied.lost_from)
+            return
         log, base, size, offset = self._log, copied.segment_base, copied.segment_bytes, copied.offset
         if not HEADER_BYTES <= size <= COPIED_SEGMENT_BYTES_MAX:
             raise CopyRejected(
@@ -175,11 +196,38 @@ class CopiedLog:
         if offset != expected:
             raise CopyRejected(CopyCheck.OFFSET, offset, f"the next commit is at {expected}")
 
+    def _check_lost(self, copied: CopiedCommits, lost_from: int) -> None:
+        """Commits follow on a lost range: it begins where the log ends, and they are of its last segment, or of one behind that."""
+        log, base, size, offset = self._log, copied.segment_base, copied.segment_bytes, copied.offset
+        if not self.is_copying:
+            raise CopyRejected(CopyCheck.LOST, offset, f"it would leave out what is lost from {lost_from} on")
+        if not HEADER_BYTES <= size <= COPIED_SEGMENT_BYTES_MAX:
+            raise CopyRejected(
+                CopyCheck.SEGMENT, offset, f"a segment of {size} bytes, the limit is {COPIED_SEGMENT_BYTES_MAX}"
+            )
+        current, end = log.writer.copied_segment, log.writer.end
+        if current is None:
+            return
+        if lost_from != end:
+            raise CopyRejected(CopyCheck.LOST, offset, f"what is lost begins at {lost_from}, the log ends at {end}")
+        if base == current.base:
+            if size != current.bytes and end > base:
+                raise CopyRejected(CopyCheck.SEGMENT, offset, f"a segment of {size} bytes, which has {current.bytes}")
+        elif base < current.end:
+            raise CopyRejected(
+                CopyCheck.SEGMENT, offset, f"segment {base}, after the one from {current.base} to {current.end}"
+            )
+
     def _checked(self, copied: CopiedCommits) -> list[CommitHeader]:
         """The headers of the commits, which follow on what the log has."""
         writer = self._log.writer
-        # The first commit of all follows nothing.
-        chain = 0 if writer.copied_chain is None and copied.segment_base == 0 else writer.copied_chain
+        chain = writer.copied_chain
+        if copied.lost_from is not None:
+            # The commit before is lost.
+            chain = None
+        elif chain is None and copied.segment_base == 0:
+            # The first commit of all follows nothing.
+            chain = 0
         headers = checked_commits(copied, chain, writer.copied_epoch, self._epoch)
         if copied.index_entries and len(headers) > 1:
             why = f"{len(copied.index_entries)} bytes for {len(headers)} commits, only a single one may have any"

@@ -6,9 +6,9 @@ from contextlib import closing
 from qmq.errors import LogError
 from qmq_node.log.commit import SealedCommit
 from qmq_node.log.gather import Gather
-from qmq_node.log.opening import Inspection
+from qmq_node.log.opening import LOST, Inspection
 from qmq_node.log.record import CommitHeader
-from qmq_node.log.recovery import LostSeal
+from qmq_node.log.recovery import Damage, LostSeal
 from qmq_node.log.segment import NewSegments
 from qmq_node.log.stored import StoredSegments
 from qmq_node.log.truncation import Truncation, TruncationFile, finish_truncation
@@ -33,6 +33,8 @@ class SegmentedLog:
     """Bytes of an unanswered commit that opening cleared."""
 
     def __init__(self, found: Inspection, segment_bytes: int) -> None:
+        self._lacking: Inspection | None = None
+        """What was found, of a member's log that lacks acknowledged bytes at its end, and takes nothing for now."""
         self._disk = found.disk
         self._segments = found.segments
         self._new_segments = NewSegments(found.segments, segment_bytes)
@@ -42,6 +44,8 @@ class SegmentedLog:
         self.gather = Gather(found, self.stored, self.writer, self._new_segments)
         self.epochs = found.walked.epochs
         """Of the commits written, also of those that retention removed since a checkpoint."""
+        self._left_out = 0, -1
+        """The end of the last commit, and where the log continues behind what is lost at its end; else (0, -1)."""
 
     # --- what is known of the log ------------------------------------------------------------------------------------
 
@@ -100,42 +104,48 @@ class SegmentedLog:
 
         Raises OSError if the disk refuses.
         """
-        segments, walked = found.segments, found.walked
         if found.continues_at is not None and not is_only_member:
             log = cls(found, segment_bytes)
-            log.gather.is_slave, log.writer.synced_end = True, found.end
-            log.writer.failed = LogError(
-                f"the log lacks acknowledged bytes from offset {found.end} to {walked.synced_to} at its end",
-                code="log.damaged",
-            )
+            log.gather.is_slave, log.writer.synced_end, log._lacking = True, found.end, found
+            log.refuse(f"the log lacks acknowledged bytes from offset {found.end} to {log.lacks_to} at its end")
             return log
+        log = cls(found, segment_bytes)
+        log.gather.is_slave = not is_only_member
+        log._make_ready(found, continues=is_only_member)
+        return log
+
+    def _make_ready(self, found: Inspection, *, continues: bool) -> None:
+        """Have what is there durable, and find the place where the log can be appended to.
+
+        Args:
+            continues: the log of a new folder gets a segment, and one that lacks its end continues behind that.
+        """
+        segments = found.segments
         found.disk.make_dir(segments.folder)
         # What is there may have been made by a process that was killed before it synced the name: appending to such a segment
         # would make its bytes durable and not the file.
         for named in (segments.folder.rpartition("/")[0] or ".", segments.folder):
             found.disk.sync_dir(named)
         segments.remove_unfinished()
-        log = cls(found, segment_bytes)
-        log.gather.is_slave = not is_only_member
-        log._write_seals(walked.lost_seals)
-        log._find_place(found, is_only_member)
+        self._write_seals(found.walked.lost_seals)
+        self._find_place(found, continues=continues)
         # What is left of the log is synced.
         found.proof.remove()
-        log.stored.record_begin()
-        return log
+        self.stored.record_begin()
 
-    def _find_place(self, found: Inspection, is_only_member: bool) -> None:
+    def _find_place(self, found: Inspection, *, continues: bool) -> None:
         """Clear a torn tail, or step past damage at the end; then the log can be appended to."""
         infos, base = self._segments.infos(), found.walked.segment_base
         if found.continues_at is not None:
             # Acknowledged bytes stood behind the end. They are left as they are, and the log continues in a new segment.
             self._begin_at(found.continues_at)
+            self._left_out = found.end, found.continues_at
         elif infos:
             self._clear(found.end, base)
             self.gather.enter(base)
             self.writer.synced_end = found.end
             self.gather.needs_seal = found.end > infos[0].base
-        elif is_only_member:
+        elif continues:
             self._begin_at(found.end)
         else:
             # The first segment has the size that the master gives it.
@@ -200,13 +210,16 @@ class SegmentedLog:
         """
         writer = self.writer
         if writer.epoch != self.epochs.last_epoch:
-            self.epochs = self.epochs.with_commit(writer.epoch, self.written_end)
+            last_end, continued_at = self._left_out
+            previous_end = last_end if self.written_end == continued_at else self.written_end
+            self.epochs = self.epochs.with_commit(writer.epoch, previous_end)
         self.stored.written_end = commit.end
         self.gather.needs_seal = not commit.is_seal
         self.watermark.add(commit, writer.chain, is_confirmed=is_confirmed)
 
     def complete_copied(self, headers: Sequence[CommitHeader]) -> None:
         """Back on the event loop: `writer.write_copied` has written these commits."""
+        lost = [Damage(*one, LOST) for one in self.stored.lost.ranges if one[1] == headers[0].offset]
         for header in headers:
             if header.epoch != self.epochs.last_epoch:
                 # A copy may begin in the middle of the master's log.
@@ -217,6 +230,8 @@ class SegmentedLog:
             self.gather.follow(header)
         self.writer.epoch = max(self.epoch, header.epoch)
         self.gather.enter(header.segment_base)
+        if lost:
+            self.stored.add_damage(lost)
 
     def prepare_next(self) -> bool:
         """Create the segment behind the last one, so that a roll costs nothing and needs no space; False if none is missing.
@@ -283,9 +298,48 @@ class SegmentedLog:
         self.writer.failed = LogError("the log was truncated: it has to be opened again", code="log.failed")
         finish_truncation(self._disk, self._segments.folder)
 
-    def refuse(self, why: str) -> None:
-        """Take nothing (`failed`): what was to be derived from the log can't be. To be called before anything is appended."""
-        self.writer.failed = LogError(why, code="log.damaged")
+    def refuse(self, why: str, *, code: str = "log.damaged") -> None:
+        """Take nothing (`failed`): what was to be derived from the log can't be. To be called before anything is appended.
+
+        Args:
+            code: of the error; with the default `accept_damage` ends it.
+        """
+        self.writer.failed = LogError(why, code=code)
+
+    @property
+    def lacks_to(self) -> int:
+        """Up to where acknowledged bytes are missing at the end of a member's log; 0: none are."""
+        return 0 if self._lacking is None else self._lacking.walked.synced_to
+
+    @property
+    def is_refused_for_damage(self) -> bool:
+        """Whether the log takes nothing only because it is damaged: `accept_damage` ends that."""
+        return isinstance(self.failed, LogError) and self.failed.code == "log.damaged"
+
+    def accept_damage(self) -> None:
+        """The broker group has lost what is damaged here, as an operator accepted: record that durably.
+
+        All of the log can be read then, around the damage. `continue_behind_damage` has to follow before anything is appended.
+        From a thread that may wait; nothing else may use the log meanwhile.
+
+        Raises:
+            LogError: there are too many ranges.
+            OSError: the disk refused. The next attempt continues.
+        """
+        stored = self.stored
+        if self._lacking is not None and self._lacking.continues_at is not None:
+            end = Damage(self._lacking.end, self._lacking.continues_at, "acknowledged commits at the end were lost")
+            stored.damaged = (*(known for known in stored.damaged if known.begin < end.begin), end)
+        stored.lost.add([(damage.begin, damage.end) for damage in stored.own_damage], stored.begin)
+        if self.is_refused_for_damage:
+            self.writer.failed = None
+
+    def continue_behind_damage(self) -> None:
+        """Continue a log that lacks its end in a new segment behind that, whose offsets are not used again: another member may have
+        other bytes there. Everything before must be applied. From a thread that may wait. Raises OSError."""
+        found, self._lacking = self._lacking, None
+        if found is not None:
+            self._make_ready(found, continues=True)
 
     def close(self) -> None:
         """Let go of all files."""

@@ -14,6 +14,7 @@ from qmq_node.log.atomic_file import BeginFile
 from qmq_node.log.commit_ends import CommitEnds
 from qmq_node.log.disk import Disk
 from qmq_node.log.epochs import NO_EPOCHS, EpochChain
+from qmq_node.log.lost_ranges import LostRanges
 from qmq_node.log.record import UNKNOWN_CHAIN, Position
 from qmq_node.log.recovery import Commit, Damage, Walked, Walker
 from qmq_node.log.segment import SegmentInfo, Segments
@@ -24,6 +25,9 @@ OTHER_SEGMENT = "the segment is not as it was left"
 """Why a segment is damaged whose commits are whole: an older copy of it, or a foreign file, took its place."""
 
 logger = logging.getLogger("qmq_node.log")
+
+LOST = "the broker group has lost this"
+"""Why a range is damaged that was left out when the log was copied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,7 @@ class Inspection:
     """Segment base -> offset and CRC of its last commit with records that was not above the limit of visits."""
     ends: CommitEnds
     begin_file: BeginFile
+    lost: LostRanges
     proof: SyncProof
     missing_from: int | None
     """Where the log began before its first segments were lost; None: they are there."""
@@ -89,7 +94,7 @@ def inspect(
     if (proven := proof.load()) is not None:
         synced_to = max(synced_to, proven.offset)
         copied_from = proven.offset if copied_from is None else min(copied_from, proven.offset)
-    segments, ends = Segments(disk, folder), CommitEnds()
+    segments, ends, lost_ranges = Segments(disk, folder), CommitEnds(), LostRanges.load(disk, folder)
     infos = segments.infos()
     if start is not None and not any(s.base <= start.offset <= s.end for s in infos):
         # Not even the segment that the position names is there: all that is left is read, and the rest is damage.
@@ -104,6 +109,7 @@ def inspect(
         synced_to=synced_to,
         visit_end=visit_end,
         copied_from=copied_from,
+        lost=lost_ranges.ranges,
         ends=ends,
         epochs=NO_EPOCHS if start is None else epochs.truncated(start.offset),
     )
@@ -112,11 +118,14 @@ def inspect(
         raise proof.other_log(proven)
     begin_file = BeginFile(disk, folder)
     lost, missing_from = _lost_segments(infos, walked, begin_file.load())
+    known_lost = _known_lost(segments, lost_ranges, start)
     changed, known_tails = _changed_segments(segments, tails or {}, walked)
-    damaged = added(added(walked.damaged, lost), changed)
+    damaged = added(added(added(walked.damaged, known_lost), lost), changed)
     lacks_end = walked.position.offset < walked.synced_to
     continues_at = max(segments.end, walked.synced_to) if lacks_end else None
-    return Inspection(disk, segments, walked, damaged, known_tails, ends, begin_file, proof, missing_from, continues_at)
+    return Inspection(
+        disk, segments, walked, damaged, known_tails, ends, begin_file, lost_ranges, proof, missing_from, continues_at
+    )  # fmt: skip
 
 
 def _has_commit(proven: Position, ends: CommitEnds, walked: Walked) -> bool:
@@ -149,6 +158,17 @@ def _lost_segments(
     return [*found, Damage(recorded_begin, begin, "the first segment is missing")], recorded_begin
 
 
+def _known_lost(segments: Segments, lost: LostRanges, start: Position | None) -> list[Damage]:
+    """Return the lost ranges that the walk did not come to, because it began behind them; not those that were repaired."""
+    walker, found = Walker(segments, lambda _: None, skip_unreadable=True), []
+    oldest = segments.begin or 0
+    for begin, end in lost.ranges:
+        is_below = start is not None and oldest < end <= start.offset
+        if is_below and (begin == end or walker.commit_at(begin) is None):
+            found.append(Damage(begin, end, LOST))
+    return found
+
+
 def _changed_segments(
     segments: Segments, tails: Mapping[int, Position], walked: Walked
 ) -> tuple[list[Damage], dict[int, Position]]:
@@ -168,11 +188,11 @@ def _changed_segments(
             logger.error("the segment at log offset %d can't be compared with its checkpoint: %s", info.base, error)
             continue
         if not holds:
-            found += _damage_of(segments, info, tail)
+            found += _damage_of(segments, info, tail, walked.position.offset)
     return found, known
 
 
-def _damage_of(segments: Segments, info: SegmentInfo, tail: Position) -> tuple[Damage, ...]:
+def _damage_of(segments: Segments, info: SegmentInfo, tail: Position, log_end: int) -> tuple[Damage, ...]:
     """Return what is damaged in a segment whose last commit is not as it was left."""
     walker = Walker(segments, lambda _: None, stop=lambda offset: offset >= info.end, skip_unreadable=True)
     found = tuple(
@@ -183,7 +203,8 @@ def _damage_of(segments: Segments, info: SegmentInfo, tail: Position) -> tuple[D
     if any(damage.begin <= tail.offset < damage.end for damage in found):
         return found
     # Its commits are whole, but not those that were written: an older copy, a foreign file.
-    return (Damage(info.base, info.end, OTHER_SEGMENT),)
+    end = min(info.end, log_end) if info.base < log_end else info.end
+    return (Damage(info.base, end, OTHER_SEGMENT),)
 
 
 def clear_folders(disk: Disk, *folders: str) -> None:
@@ -200,6 +221,6 @@ def remove_log(disk: Disk, folder: str) -> None:
     clear_folders(disk, folder)
     parent, _, own = folder.rpartition("/")
     for name in disk.list_dir(parent or "."):
-        if name in (f"{own}.begin", f"{own}.truncation", f"{own}.proof"):
+        if name in (f"{own}.begin", f"{own}.truncation", f"{own}.proof", f"{own}.lost"):
             disk.remove(f"{parent or '.'}/{name}")
     disk.sync_dir(parent or ".")

@@ -3,7 +3,8 @@
 A bad place at log offset b is *damage of acknowledged data* when b lies below what is known to have been synced: the
 `synced_to` of any valid commit behind it, or of the checkpoint. It is never cut; the walk continues at the next valid commit.
 Otherwise it is a *torn tail*: bytes of a commit that was never answered, with whatever unsynced bytes lie behind.
-Where many commits were written with one sync, a valid commit behind a bad place proves nothing: everything is a torn tail there.
+Where many commits were written with one sync, a valid commit behind a bad place proves nothing: everything is a torn tail there,
+except exactly the ranges that the log is known to have lost (`qmq_node.log.lost_ranges`).
 A seal is written without a sync of its own, so a power cut may lose it and keep the commit behind it; a seal's bytes follow
 from its place, so that commit is recognised by its chain and nothing is wrong.
 """
@@ -16,6 +17,7 @@ from qmq.errors import ReadFailed
 from qmq_node.log.commit_ends import CommitEnds
 from qmq_node.log.disk import Buffer
 from qmq_node.log.epochs import NO_EPOCHS, EpochChain
+from qmq_node.log.lost_ranges import Range
 from qmq_node.log.record import (
     BEGINNING,
     HEADER_BYTES,
@@ -124,6 +126,8 @@ class Walker:
     copied_from: int | None = None
     """From this log offset on, commits were written many at a time with one sync: the first bad place at or above
     `synced_to` is a torn tail."""
+    lost: tuple[Range, ...] = ()
+    """Exactly these are damage wherever they are met."""
     ends: CommitEnds | None = None
     """Gets the ends of the commits."""
     epochs: EpochChain = NO_EPOCHS
@@ -173,7 +177,7 @@ class Walker:
                     chain = commit.header.previous_crc
                 base = commit.header.segment_base
             if chain is not None and commit.header.previous_crc != chain:
-                if self._is_copied(at):
+                if self._is_copied(at) and (commit.offset, commit.offset) not in self.lost:
                     return self._end(at, chain, base, torn_at=at)
                 if self.stops_at_damage:
                     break
@@ -309,6 +313,8 @@ class Walker:
         if chain is not None and found.header.previous_crc == chain and found.header.segment_base != base:
             # The segment was full: the log continues in the next.
             return "clean"
+        if (at, found.offset) in self.lost:
+            return "damage"
         if self._is_copied(at):
             return "torn"
         if chain is not None and found.header.previous_crc == chain:

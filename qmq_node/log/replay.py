@@ -9,7 +9,8 @@ from qmq_node.log.checkpoint import Checkpoint, as_number
 from qmq_node.log.disk import Disk
 from qmq_node.log.epochs import NO_EPOCHS, EpochChain
 from qmq_node.log.log import SegmentedLog
-from qmq_node.log.opening import inspect
+from qmq_node.log.lost_ranges import LostRanges
+from qmq_node.log.opening import added, inspect
 from qmq_node.log.record import EPOCH_KIND, Position, iter_records
 from qmq_node.log.recovery import Commit, Damage, Walker
 from qmq_node.log.segment import Segments
@@ -165,13 +166,15 @@ class Replay(ABC):
             copied_from=member.copied_from if member is not None else None,
         )
         log = SegmentedLog.activate(found, segment_bytes=segment_bytes, is_only_member=member is None)
-        if member is not None and log.failed is None and (damaged := found.walked.damaged):
+        damaged = [one for one in found.walked.damaged if not found.lost.covers(one.begin, one.end)]
+        if member is not None and log.failed is None and damaged:
             # What is behind would be applied without it. Other members have it.
             log.refuse(
                 f"the log is damaged between offsets {damaged[0].begin} and {damaged[-1].end}, where it has to be applied"
             )
         known = {damage.begin for damage in log.stored.damaged}
-        log.stored.damaged += tuple(d for d in memory.damage if d.begin not in known and d.end > log.begin)
+        remembered = (damage for damage in memory.damage if damage.begin not in known and damage.end > log.begin)
+        log.stored.damaged = added(log.stored.damaged, remembered)
         return log
 
     def report(self, log: SegmentedLog, checkpoint: Checkpoint | None, why_rebuilt: str) -> RecoveryReport:
@@ -185,7 +188,8 @@ def _remove_without_commits(disk: Disk, folder: str) -> None:
     segments = Segments(disk, folder)
     begin = segments.begin or 0
     # The first commit is enough.
-    walker = Walker(segments, lambda _: None, copied_from=0, stop=lambda offset: offset > begin)
+    lost = LostRanges.load(disk, folder).ranges
+    walker = Walker(segments, lambda _: None, copied_from=0, lost=lost, stop=lambda offset: offset > begin)
     if not walker.walk(None).epochs.entries:
         disk.make_dir(folder)
         for info in segments.infos():

@@ -5,8 +5,9 @@ from collections import deque
 from collections.abc import Callable, Iterable
 
 from qmq.errors import LogError, ReadFailed
+from qmq_node.log.lost_ranges import Range
 from qmq_node.log.opening import Inspection, added
-from qmq_node.log.record import HEADER_BYTES, UNKNOWN_CHAIN, Position, decode_header
+from qmq_node.log.record import HEADER_BYTES, UNKNOWN_CHAIN, CommitHeader, Position, decode_header
 from qmq_node.log.recovery import Commit, Damage, Walker
 from qmq_node.log.segment import SegmentInfo
 
@@ -28,6 +29,7 @@ class StoredSegments:
         self.damaged = found.damaged
         self.unreadable: tuple[Damage, ...] = ()
         """Ranges of sealed segments that the disk could not read when they were read again."""
+        self.lost = found.lost
         self.written_end = walked.position.offset
         """The first offset not yet written."""
         self._begin_file = found.begin_file
@@ -80,6 +82,41 @@ class StoredSegments:
         if self._missing_from is not None and self.files.begin == self._missing_from:
             self._missing_from = None
 
+    @property
+    def own_damage(self) -> tuple[Damage, ...]:
+        """Damage that the broker group is not known to have lost: other members may have what was there."""
+        if not self.damaged:
+            return ()
+        return tuple(damage for damage in self.damaged if not self.lost.covers(damage.begin, damage.end))
+
+    @property
+    def damaged_bytes(self) -> int:
+        """Bytes of `own_damage` below the end of the log."""
+        end, size, counted = self.written_end, 0, 0
+        for damage in self.own_damage:
+            begin = max(damage.begin, counted)
+            counted = max(counted, min(damage.end, end))
+            size += max(0, counted - begin)
+        return size
+
+    def note_lost(self, damaged: Iterable[Range]) -> None:
+        """The master's log is damaged in these ranges: record that what is damaged there here, too, is lost to the group.
+
+        In a thread that may wait. Raises LogError, OSError.
+        """
+        ranges = [(begin, end) for begin, end in damaged]
+        both = [
+            (own.begin, own.end)
+            for own in self.own_damage
+            if any(begin <= own.begin and own.end <= end for begin, end in ranges)
+        ]
+        self.lost.add(both, self.begin)
+
+    @property
+    def damaged_end(self) -> int:
+        """Where the last damage ends; 0 without any. A state of the store below it can't be followed by the log."""
+        return max((max(damage.end, damage.begin + 1) for damage in self.damaged), default=0)
+
     # --- reading ---------------------------------------------------------------------------------------------------
 
     def read(self, offset: int, size: int) -> bytes:
@@ -120,7 +157,7 @@ class StoredSegments:
 
         Raises:
             ReadFailed: the disk can't read a place.
-            LogError: a commit is damaged, or does not follow the one before.
+            LogError: a commit is damaged, or does not follow the one before, and the broker group has not lost it.
         """
         found: list[Commit] = []
         size = 0
@@ -130,12 +167,22 @@ class StoredSegments:
             found.append(commit)
             size += commit.end - commit.offset
 
-        walker = Walker(self.files, visit, stop=lambda offset: offset >= end or size >= bytes_max, visit_end=end)
+        walker = Walker(
+            self.files, visit, synced_to=end, stop=lambda offset: offset >= end or size >= bytes_max, visit_end=end,
+            lost=self.lost.ranges,
+        )  # fmt: skip
         walked = walker.walk(position)
-        if walked.damaged:
-            damage = walked.damaged[0]
-            raise LogError(f"log offset {damage.begin}: {damage.why}", code="log.unreadable")
+        for damage in walked.damaged:
+            if not self.lost.covers(damage.begin, damage.end):
+                raise LogError(f"log offset {damage.begin}: {damage.why}", code="log.unreadable")
         return found, walked.visited
+
+    def next_commit(self, offset: int) -> CommitHeader | None:
+        """Return the header of the whole commit at a log offset, or of the next one behind it; None if there is none.
+
+        In a thread that may wait. Raises ReadFailed when the disk can't read a place.
+        """
+        return Walker(self.files, lambda _: None).next_commit(offset)
 
     def walk(self, begin: int, visit: Callable[[Commit], None], stop: Callable[[int], bool]) -> tuple[Damage, ...]:
         """Visit commits again from a segment's base on, until `stop(offset)`; the damage met on the way.
@@ -181,6 +228,11 @@ class StoredSegments:
         )
         walked = walker.walk(Position(info.base, UNKNOWN_CHAIN))
         return walked.position.chain if walked.position.offset == end else None
+
+    def damage_before(self, end: int) -> tuple[Damage, ...]:
+        """Return the damage of the segment in which a log offset lies, up to there or beyond it, from a thread that may wait."""
+        info = self.files.holding(end - 1)
+        return () if info is None else self.walk(info.base, lambda _: None, lambda offset: offset >= end)
 
     def read_previous_crc(self, base: int) -> int | None:
         """Return the CRC that the first commit of a segment names as its predecessor's; from a thread that may wait for the disk.

@@ -1,9 +1,10 @@
 """Removing the end of a log so that a crash at any moment leaves it whole, or truncated to the offset that was meant.
 
 The steps, each durable before the next: the record of what is going to be done, beside the log's folder; later segments are
-removed, the newest first; the rest of the segment that remains last is zeroed; the record is removed. While there is a record, the
-log is not what it was and not yet what it will be: `inspect` refuses it, and `finish_truncation` does the steps again. All of
-them can be repeated: a segment that is gone is passed over, and zeros are zeroed again.
+removed, the newest first; the rest of the segment that remains last is zeroed; lost ranges behind the end are forgotten; the
+record is removed. While there is a record, the log is not what it was and not yet what it will be: `inspect` refuses it, and
+`finish_truncation` does the steps again. All of them can be repeated: a segment that is gone is passed over, and zeros are
+zeroed again.
 
 Without a record, a crash between two steps would leave a log that ends at a segment's end: commits in the middle of what was to be
 removed would count again.
@@ -17,6 +18,7 @@ from qmq.errors import LogError
 from qmq_node.log.atomic_file import CheckedFile
 from qmq_node.log.checkpoint import as_number, as_text
 from qmq_node.log.disk import Disk
+from qmq_node.log.lost_ranges import LostRanges
 from qmq_node.log.record import UNKNOWN_CHAIN, Position
 from qmq_node.log.recovery import Walker
 from qmq_node.log.segment import Segments
@@ -103,12 +105,14 @@ def finish_truncation(disk: Disk, folder: str) -> Truncation | None:
         zero(file, to.end - last, file.size())
         file.datasync()
     segments.close()
+    LostRanges.load(disk, folder).forget_from(to.end)
     record.remove()
     return to
 
 
 def _crc_at(segments: Segments, base: int, end: int) -> int | None:
     """Return the CRC of the commit of a segment that ends at a log offset; None if there is none."""
-    walker = Walker(segments, lambda _: None, stop=lambda offset: offset >= end)
+    # What is damaged before it stays.
+    walker = Walker(segments, lambda _: None, synced_to=end, stop=lambda offset: offset >= end)
     position = walker.walk(Position(base, UNKNOWN_CHAIN)).position
     return position.chain if position.offset == end else None

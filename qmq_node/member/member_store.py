@@ -61,6 +61,9 @@ class MemberStore(NodeStore, Protocol):
     async def retain_as_slave(self, storage: Storage, master_begin: int) -> None:
         """Remove what the master's retention has removed: it keeps its log from `master_begin` on. Called once a second."""
 
+    def accept_damage(self) -> None:
+        """The broker group has lost what is damaged in the log: apply what is behind it without that."""
+
     @property
     def hour_ranges(self) -> RepairableFiles | None:
         """The hour files, as other members repair them and this one its own; None: this kind of node has none."""

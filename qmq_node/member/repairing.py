@@ -97,8 +97,11 @@ class MemberRepairs:
 
     @property
     def is_damaged(self) -> bool:
-        """Whether this node has damage that is not repaired, so that others are better masters."""
-        return self.repairs is not None and self.repairs.is_damaged
+        """Whether this node has damage that is not repaired, so that others are better masters; lost ranges do not count."""
+        if self.repairs is None or not self.repairs.is_damaged:
+            return False
+        lost = self._role.log.stored.lost
+        return any(not (one.is_log and lost.covers(one.begin, one.end)) for one in self.repairs.damaged)
 
     @property
     def has_untried(self) -> bool:
@@ -159,7 +162,7 @@ class MemberRepairs:
     async def _may_repair(self) -> bool:
         """Have a slave without damage lead first if this node does; False if one does from now on."""
         role, changes, now = self._role, self._node.machine.role_changes, self._node.clock.monotonic()
-        if role.member.leading is None or not role.is_serving:
+        if role.member.leading is None or not role.is_serving or not self.is_damaged:
             return True
         if changes.resigned_at is not None and now - changes.resigned_at < RESIGN_SECONDS:
             return True
@@ -177,7 +180,7 @@ class MemberRepairs:
         shell = self._role.shell
         if not shell.log_problem or self.repairs is None:
             return
-        if not self.repairs.is_damaged:
+        if not self.is_damaged:
             shell.end(LifeEnded("the log was repaired"))
         elif not self.has_untried:
             # The log may have to be replaced.

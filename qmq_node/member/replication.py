@@ -362,6 +362,8 @@ class Replication(Part):
             stuck_ms=round(self._storage.write_watch.stuck_seconds * 1000),
             limitations=self._limitations(),
             unreachable=leading.in_sync.unreachable if leading else (),
+            damaged_bytes=log.stored.damaged_bytes,
+            lacks_to=log.lacks_to,
         )
 
     def _limitations(self) -> tuple[Reason, ...]:
@@ -373,12 +375,14 @@ class Replication(Part):
         if self._folder.replica.state.is_new:
             # Also before the first membership: it may have been a member with data, which no metaserver knows if its log was short.
             return (Reason.of(Code.FOLDER_EMPTY),)
-        if log.failed is not None and not self.is_serving:
+        if log.failed is not None and not self.is_serving and not log.is_refused_for_damage:
             return (Reason(str(log.failed)),)
         if self._storage.write_watch.is_stuck:
             return (Reason.of(Code.DISK_STUCK),)
-        if damaged := log.stored.damaged:
-            # As a master it would have to reject sends, and slaves could not copy its log.
+        if damaged := log.stored.own_damage:
+            # Other members may have what is damaged here.
+            if log.lacks_to:
+                return (Reason.of(Code.LOG_LACKS_END, begin=log.written_end, end=log.lacks_to),)
             return (Reason.of(Code.LOG_DAMAGED, begin=damaged[0].begin, end=damaged[-1].end),)
         is_reported = member.role is ReplicaRole.FAILED or (self.is_serving and member.reason)
         return (member.reason,) if is_reported else ()

@@ -96,8 +96,20 @@ class Member:
             self.memberships.changed.clear()
             if self._is_closed or self.changes_log:
                 continue
-            if self.membership is not None and self.role is not ReplicaRole.FAILED:
+            if self.membership is not None and (self.role is not ReplicaRole.FAILED or self._is_promoted_with_loss):
                 await self._do(self.membership)
+
+    @property
+    def _is_promoted_with_loss(self) -> bool:
+        """Whether an operator promoted this process, and accepted the loss of what is damaged, by which it may have failed."""
+        sent = self.membership
+        if sent is None or not self._shell.has_own_damage:
+            return False
+        membership, identity = Membership.of(sent), self._shell.identity
+        is_new = membership.epoch > self._shell.replica_state.epoch
+        return (
+            is_new and membership.master == self.node_id and identity.may_lead(membership) and membership.accepts_loss
+        )
 
     async def leave(self) -> None:
         """Before the node stops: have the master of a slave stop waiting for it; in limited time."""
@@ -139,7 +151,9 @@ class Member:
         elif step in (Step.SERVE_ALONE, Step.LEAD) and state.copying is not None and not state.copying.is_usable:
             self.role = ReplicaRole.WAITING
             self.reason = Reason.of(Code.COPY_INCOMPLETE, epoch=membership.epoch)
-        elif problem := self._shell.log_problem:
+        elif (problem := self._shell.log_problem) and not (
+            step in (Step.SERVE_ALONE, Step.LEAD) and self._shell.may_lead_damaged(membership)
+        ):
             await self._replace_log(membership, sent.master_sync_address, problem)
         elif step is Step.SERVE_ALONE:
             await self._serve_alone(membership)
@@ -271,7 +285,7 @@ class Member:
 
     async def _serve_alone(self, membership: Membership) -> None:
         await self._shell.store_replica_state(self._shell.replica_state.for_membership(membership))
-        await self._shell.begin_alone()
+        await self._shell.begin_alone(membership)
         await self._shell.serve_clients()
         self.serves_alone()
 

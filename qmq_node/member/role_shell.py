@@ -128,15 +128,15 @@ class MemberShell:
 
     async def begin_epoch(self, membership: Membership) -> tuple[Leading, int]:
         """Lead the epoch on disk: apply the whole log, and append the record of the epoch; its log offset."""
-        await self._begin_writing()
+        await self._begin_writing(membership)
         leading = self._new_leading(membership)
         leading.start()
         offset = self.append_epoch()
         return leading, offset
 
-    async def begin_alone(self) -> None:
+    async def begin_alone(self, membership: Membership) -> None:
         """Write to the log from now on, in the epoch on disk, without slaves: apply the whole log."""
-        await self._begin_writing()
+        await self._begin_writing(membership)
         if self._storage.log.epoch > FIRST_EPOCH:
             self.append_epoch()
 
@@ -192,13 +192,30 @@ class MemberShell:
         """Why this node can't have slaves; "" if it can."""
         return flush_problem(self._options.broker_group, self._options.flush)
 
-    async def _begin_writing(self) -> None:
+    @property
+    def has_own_damage(self) -> bool:
+        """Whether the log has damage that the broker group is not known to have lost."""
+        return bool(self._storage.log.stored.own_damage)
+
+    def may_lead_damaged(self, membership: Membership) -> bool:
+        """Whether this node can lead although its log takes nothing, because that is only damaged, and an operator has accepted its
+        loss, by this promotion or by an earlier one."""
+        log = self._storage.log
+        return log.is_refused_for_damage and (membership.accepts_loss or not log.stored.own_damage)
+
+    async def _begin_writing(self, membership: Membership) -> None:
         """Apply the whole log, and write to it from now on."""
         assert self.applying is not None
+        log = self._storage.log
         # A checkpoint that was begun before holds nothing that is not confirmed; from now on each waits until all that it holds is.
         async with self._storage.checkpoints.lock:
             self._storage.checkpoints.is_suspended = True
+            if membership.accepts_loss or log.is_refused_for_damage:
+                await asyncio.to_thread(log.accept_damage)
+                self._store.accept_damage()
+                self.log_problem = ""
             await self.applying.apply_all()
+            await asyncio.to_thread(log.continue_behind_damage)
             await self._store.prepare_to_lead()
             await self.begin_epoch_on_disk()
             await asyncio.to_thread(self._storage.identify_log)

@@ -128,7 +128,7 @@ class Registration(Part):
             return _refused(self.policies.policy.read_only)
         if refused := self.groups_refuse():
             return _refused(refused)
-        if storage.log.stored.damaged:
+        if storage.log.stored.own_damage:
             return _refused(Reason.of(Code.LOG_CORRUPTED))
         if storage.write_watch.is_stuck:
             return _refused(Reason.of(Code.WRITE_WAITS, seconds=round(storage.write_watch.stuck_seconds, 1)))

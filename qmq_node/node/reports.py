@@ -32,7 +32,8 @@ def log_recovery(log: SegmentedLog, seconds: float, logger: logging.Logger) -> N
     if log.torn_bytes:
         logger.warning("%d bytes of an unanswered commit at the log's end were cleared", log.torn_bytes)
     for damage in log.stored.damaged:
+        sends = ", sends are refused" if damage in log.stored.own_damage else ""
         logger.error(
-            "the log is damaged between offsets %d and %d (%s): messages there are withheld, sends are refused",
-            damage.begin, damage.end, damage.why,
+            "the log is damaged between offsets %d and %d (%s): messages there are withheld%s",
+            damage.begin, damage.end, damage.why, sends,
         )  # fmt: skip

@@ -86,6 +86,8 @@ class LogRanges:
         try:
             bytes_max = min(READ_COPY_BYTES_MAX, request.end - begin)
             batch = read_batch(log, Position(begin, self._chain_at(request)), log.high_watermark, bytes_max)
+            if batch.lost_from is not None:
+                raise LogError(f"no commit follows on log offset {begin}", code="log.unreadable")
         except LogError as error:
             raise ReadRefused(f"this node does not have what follows: {error}", code=COPY_DAMAGED) from error
         info = log.stored.segment_at(batch.offset)

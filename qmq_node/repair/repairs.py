@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,9 +70,14 @@ class Repairs:
         return sorted(self._pending.values(), key=lambda pending: pending.damaged)
 
     @property
+    def damaged(self) -> Iterator[DamagedRange]:
+        """What is damaged, and not repaired."""
+        return (damaged for files in self._kinds for damaged in files.damaged())
+
+    @property
     def is_damaged(self) -> bool:
         """Whether anything is damaged that is not repaired."""
-        return any(True for files in self._kinds for _ in files.damaged())
+        return any(True for _ in self.damaged)
 
     @property
     def has_untried(self) -> bool:
@@ -104,7 +109,7 @@ class Repairs:
 
     def _gather(self) -> None:
         """Take in what is known to be damaged, at most DAMAGED_RANGES_MAX ranges; what retention removed is dropped."""
-        known = {damaged.place: damaged for files in self._kinds for damaged in files.damaged()}
+        known = {damaged.place: damaged for damaged in self.damaged}
         self._pending = {place: pending for place, pending in self._pending.items() if place in known}
         for place, damaged in known.items():
             if place not in self._pending and len(self._pending) < DAMAGED_RANGES_MAX:

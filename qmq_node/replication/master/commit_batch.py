@@ -12,7 +12,7 @@ class CommitBatch:
 
     segment_base: int
     segment_bytes: int
-    """Size of the segment if the first commit is the segment's first, else 0."""
+    """Size of the segment if the first commit is the segment's first, or follows on a lost range, else 0."""
     offset: int
     """Where the first one begins."""
     ends: tuple[Position, ...]
@@ -21,6 +21,8 @@ class CommitBatch:
     """The end of the last one with records; 0 if all are seals."""
     buffers: tuple[Buffer, ...]
     """Their bytes, in order."""
+    lost_from: int | None = None
+    """Where the lost range begins that ends at `offset`; None: they follow on the commit before."""
     index_entries: tuple[Buffer, ...] = ()
     """Index entries of all messages of the commit, if it is a single one; empty: the slave derives them."""
 

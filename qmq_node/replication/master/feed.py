@@ -103,7 +103,7 @@ class Feed:
             (Position(commit.end, int.from_bytes(header[-_CRC_BYTES:], "big")),),
             0 if commit.is_seal else commit.end,
             (header, *commit.parts),
-            commit.index_entries,
+            index_entries=commit.index_entries,
         )
         self._commits[self.end] = batch, self._clock.monotonic()
         self.end, self._last = commit.end, batch.end

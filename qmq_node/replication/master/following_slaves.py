@@ -68,6 +68,11 @@ class FollowRules:
             begins_with_state = request.end == 0 and end > 0
             read = self._log.stored.read_previous_crc if begins_with_state else self._log.stored.read_crc_at
             crc = await asyncio.to_thread(read, end)
+            if crc is None and begins_with_state:
+                # Its first commits are damaged: the first one that it gets follows on nothing that is known.
+                crc = 0
+            elif crc is None and end > self._log.begin:
+                self._log.stored.add_damage(await asyncio.to_thread(self._log.stored.damage_before, end))
             # Meanwhile the membership or the log may have changed.
             if self._common_end(request) != end or not self._master.is_active:
                 raise FollowRejected(
@@ -100,7 +105,8 @@ class FollowRules:
             )
         # A slave may have the commit that this node is writing.
         epochs = log.epochs.with_commit(log.epoch, log.written_end) if end > log.written_end else log.epochs
-        own = LogEnd(epochs, log.begin, end)
+        damaged = tuple((damage.begin, damage.end) for damage in log.stored.damaged)
+        own = LogEnd(epochs, log.begin, end, damaged)
         # Where its log begins, the slave checks itself.
         theirs = LogEnd(EpochChain.of(request.epoch_chain) if request.epoch_chain else NO_EPOCHS, 0, request.end)
         answer = answer_follow(
@@ -123,7 +129,8 @@ class FollowRules:
         membership, log = self._master.value.membership, self._log
         if isinstance(request, FollowRequest):
             if result is FollowResult.TOO_FAR_BEHIND:
-                return f"the slave's log ends at {request.end}, and the master's begins at {log.begin}"
+                lost = f", and is damaged up to {log.stored.damaged_end}" if log.stored.damaged else ""
+                return f"the slave's log ends at {request.end}, and the master's begins at {log.begin}{lost}"
             if result is FollowResult.END_BEYOND:
                 return f"in epoch {membership.epoch} the slave's log ends at {request.end}, and the master's at {self._feed.end}"
         texts = {

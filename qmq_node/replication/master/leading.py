@@ -10,6 +10,7 @@ from qmq.errors import LogError, ReadRefused
 from qmq.protocol.codes import FollowResult, FollowState
 from qmq.protocol.replication import (
     COPY_FORBIDDEN,
+    DAMAGED_MAX,
     Confirm,
     FollowRequest,
     FollowResponse,
@@ -108,6 +109,7 @@ class Leading:
         self._state_reads = StateReads(
             self.checkpoints, self.files, follow_rules, self._holds, self.clock,
             RateLimit(self.clock, self.copy_bytes_per_second), self.log_id, lambda: log.begin,
+            lambda: log.stored.damaged_end,
         )  # fmt: skip
         # Sessions of an earlier process, or an earlier epoch, have other numbers.
         number = self.rng.randrange(1, 1 << 62)
@@ -205,6 +207,7 @@ class Leading:
         return FollowResponse(
             FollowResult.ACCEPTED, "", number, keep_to.offset, keep_to.chain, self.log.begin, high_watermark, segments,
             self.log_id, sender.states_time,
+            tuple((damage.begin, damage.end) for damage in self.log.stored.damaged)[-DAMAGED_MAX:],
         )  # fmt: skip
 
     async def read_copy(self, request: ReadCopyRequest) -> ReadCopyResponse:

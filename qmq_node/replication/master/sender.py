@@ -1,6 +1,7 @@
 """class Sender: one session with one slave, from its accepted FOLLOW to its end."""
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from qmq.protocol.replication import CommitsHead, FollowRequest, commits_parts
 from qmq.supervisor import Supervisor
 from qmq_node.log.log import SegmentedLog
 from qmq_node.log.record import Position
+from qmq_node.log.recovery import Damage
 from qmq_node.replication.counters import ReplicationCounters
 from qmq_node.replication.group_time import GroupTime
 from qmq_node.replication.master.commit_batch import CommitBatch
@@ -30,6 +32,8 @@ READ_CREDIT_SECONDS = 1.0
 """Reads that the limit of the rate would have allowed in this time and that were not made may be made later, without a pause."""
 HEARTBEAT_SECONDS = 0.5
 """When nothing was sent for so long, an empty frame is."""
+
+logger = logging.getLogger("qmq_node.replication.rules")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,7 @@ class Sender:
         self._source = source
         self._group_time = source.group_time if request.requests_time else None
         self._window_bytes = min(request.window_bytes, WINDOW_BYTES_MAX)
+        self._state_offset = request.state_offset
         self._on_failed = on_failed
         self._sent = keep_to
         self._sent_records_end = 0
@@ -187,7 +192,10 @@ class Sender:
             delay = self._read_due - source.clock.monotonic()
             if delay > 0:
                 await asyncio.sleep(delay)
-            self._read = await asyncio.to_thread(read_batch, source.log, self._sent, source.log.written_end, size)
+            batch = await asyncio.to_thread(read_batch, source.log, self._sent, source.log.written_end, size)
+            if batch.lost_from is not None:
+                self._leave_out(batch.lost_from, batch.offset)
+            self._read = batch
         except LogError as error:
             if self.is_open:
                 self._on_failed(self, error)
@@ -196,6 +204,17 @@ class Sender:
             self._reading = None
         self._limit_reads(source.log.written_end - self._read.end.offset)
         self.pump()
+
+    def _leave_out(self, begin: int, end: int) -> None:
+        """Note that a range of the log is damaged. Raises LogError unless the slave copies a state that stands behind it."""
+        stored = self._source.log.stored
+        if stored.add_damage([Damage(begin, end, "commits can't be read")]):
+            logger.error("the log is damaged between offsets %d and %d: messages there are withheld", begin, end)
+        if self._state_offset < max(end, begin + 1):
+            raise LogError(
+                f"the log is damaged between offsets {begin} and {end}: node {self.slave} has to copy a state behind that",
+                code="log.unreadable",
+            )
 
     def _limit_reads(self, lag: int) -> None:
         """Delay the next read so that the lag falls at the rate that is allowed, however much is written meanwhile.
@@ -242,6 +261,7 @@ class Sender:
             offset,
             segment_base,
             segment_bytes,
+            -1 if batch is None or batch.lost_from is None else batch.lost_from,
         )
         time = self._group_time.statement() if self._group_time is not None else None
         buffers, index_entries = (batch.buffers, batch.index_entries) if batch is not None else ((), ())

@@ -70,6 +70,8 @@ class StateReads:
     """For all slaves together."""
     _log_id: str
     _log_begin: Callable[[], int]
+    _damaged_end: Callable[[], int]
+    """Where the last damage of the log ends: slaves get no state below it, because they could not follow from there."""
     _kept: _Kept | None = field(default=None, init=False)
     _reads: int = field(default=0, init=False)
 
@@ -112,12 +114,17 @@ class StateReads:
 
     def _has_log(self, kept: _Kept) -> bool:
         """Whether the log still has what follows on the state."""
-        return self._log_begin() <= kept.checkpoint.position.offset
+        return max(self._log_begin(), self._damaged_end()) <= kept.checkpoint.position.offset
 
     def _open_newest(self) -> _Kept:
         newest = self._checkpoints.open_newest()
         if newest is None:
             raise ReadRefused("this node has no checkpoint yet", code=COPY_BUSY)
+        if newest.position.offset < (end := self._damaged_end()):
+            raise ReadRefused(
+                f"the log is damaged up to offset {end}, and the newest checkpoint stands at {newest.position.offset}",
+                code=COPY_BUSY,
+            )
         files = self._files.counted(newest) if self._files is not None else {}
         return _Kept(newest, files, self._clock.monotonic())
 

@@ -15,6 +15,17 @@ class LogEnd:
     begin: int
     """The oldest log offset kept."""
     end: int
+    damaged: tuple[tuple[int, int], ...] = ()
+    """Ranges [begin, end) that can't be read; equal offsets: a commit does not follow the one before it."""
+
+    def damaged_end_behind(self, offset: int) -> int:
+        """Return where the last damage ends that is not below a log offset; 0: everything from there on can be read."""
+        ends = (max(end, begin + 1) for begin, end in self.damaged)
+        return max((end for end in ends if end > offset), default=0)
+
+    def is_damaged_at(self, offset: int) -> bool:
+        """Whether the commit that ends at a log offset is damaged."""
+        return any(begin < offset <= end for begin, end in self.damaged)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +72,15 @@ def answer_follow(
         epoch, promotion_id: as in `check_slave`.
         theirs: the slave's log.
         state_offset: the log offset of the master's state that the slave has, 0 if it has none. What the log below it has lost to
-            retention is in the state, so a slave with an empty log can begin where the master's log does.
+            retention is in the state, so a slave with an empty log can begin where the master's log does. So is what damage took,
+            which such a slave leaves out. Any other one that needs it has to copy first.
     """
     result = check_slave(membership, slave, epoch, promotion_id)
     if result is not FollowResult.ACCEPTED:
         return Answer(result)
     if state_offset and not theirs.end and own.begin <= state_offset <= own.end:
-        return Answer(FollowResult.ACCEPTED, own.begin)
+        is_behind = own.damaged_end_behind(own.begin) <= state_offset
+        return Answer(FollowResult.ACCEPTED, own.begin) if is_behind else Answer(FollowResult.TOO_FAR_BEHIND)
     common = theirs.chain.common_end(theirs.end, own.chain, own.end)
     if common is None:
         # Two empty logs are equal.
@@ -76,6 +89,10 @@ def answer_follow(
         return Answer(FollowResult.TOO_FAR_BEHIND)
     if theirs.chain.last_epoch == membership.epoch and theirs.end > own.end:
         return Answer(FollowResult.END_BEYOND)
+    # A log that is to be truncated is answered again afterwards.
+    is_next = common == theirs.end or own.is_damaged_at(common)
+    if is_next and own.damaged_end_behind(common) > state_offset:
+        return Answer(FollowResult.TOO_FAR_BEHIND)
     return Answer(FollowResult.ACCEPTED, common)
 
 

@@ -110,6 +110,11 @@ class Membership:
         has_several = len(self.members) > 1 or len(other.members) > 1
         return has_several and self.place == other.place and self.content != other.content
 
+    @property
+    def accepts_loss(self) -> bool:
+        """Whether an operator has accepted the loss of what its master lacks, and of what is damaged there, by its promotion."""
+        return self.promotion_id != "" and self.loss_id == self.promotion_id
+
     def check_not_restored(self, newest_place: tuple[int, int]) -> None:
         """Raises ChangeRejected if the membership was newer before: the database was restored from a backup.
 

@@ -32,11 +32,15 @@ class Slave:
         high_watermark: int,
         *,
         begins_segment: bool = False,
+        lost_from: int | None = None,
+        state_offset: int = 0,
     ) -> "Slave":
         """Commits [offset, end) of the master arrived. Empty ones only state the high watermark.
 
         Args:
             begins_segment: whether they are the first ones of a segment, before which the rest of the last one may be unused.
+            lost_from: where the range begins that ends at `offset` and that the group has lost; None: nothing is.
+            state_offset: where the state stands to which the log is copied; 0: the log is followed, and all of it is applied.
 
         Raises:
             CommitsRejected: they are of another epoch or session, or do not begin where the log ends.
@@ -48,7 +52,13 @@ class Slave:
             )
         if session != self.session:
             raise CommitsRejected(f"commits of session {session}; the slave is in session {self.session}")
-        if offset < self.end or (offset > self.end and not begins_segment) or end < offset:
+        if lost_from is not None and (lost_from != self.end or max(offset, lost_from + 1) > state_offset):
+            raise CommitsRejected(
+                f"commits that leave out what is lost from {lost_from} to {offset}; the slave's log ends at {self.end},"
+                f" and its state stands at {state_offset}"
+            )
+        is_behind_gap = begins_segment or lost_from is not None
+        if offset < self.end or (offset > self.end and not is_behind_gap) or end < offset:
             raise CommitsRejected(f"commits [{offset}, {end}); the slave's log ends at {self.end}")
         high_watermark = max(self.high_watermark, high_watermark)
         return Slave(self.epoch, self.promotion_id, session, end, self.synced_end, high_watermark, self.is_copying)

@@ -211,6 +211,7 @@ class Follower:
         """Take commits from the end of the log on."""
         await self._joining.check(answer)
         await asyncio.to_thread(self.copy.store_log_id, answer.log_id)
+        await asyncio.to_thread(self._log.stored.note_lost, answer.damaged)
         synced_end = self._log.synced_end
         self._confirmations.begin(synced_end, await self._joining.crc_at(synced_end))
         self._segment = answer.segment_of(answer.keep_to)
@@ -262,6 +263,7 @@ class Follower:
             self._segment = base, commits.segment_bytes
         if size and (self._segment is None or base != self._segment[0]):
             raise ProtocolError(f"commits of the segment at {base}, whose size the master has not stated")
+        lost_from = commits.lost_from if commits.lost_from >= 0 else None
         check_window(self._thread.pending_bytes + size)
         self._slave = self._slave.received(
             commits.epoch,
@@ -271,6 +273,8 @@ class Follower:
             commits.offset + size,
             commits.high_watermark,
             begins_segment=commits.offset == base,
+            lost_from=lost_from,
+            state_offset=self.copy.state_offset,
         )
         self._received_at = self._clock.monotonic()
         self.master_begin = commits.log_begin
@@ -281,7 +285,7 @@ class Follower:
             self.counters.received_bytes += size
             self._copied(size if self.copy.is_copying else 0)
             data, entries = memoryview(commits.commits), commits.index_entries
-            copied = CopiedCommits(base, self._segment[1], commits.offset, data, entries)
+            copied = CopiedCommits(base, self._segment[1], commits.offset, data, entries, lost_from)
             self._thread.put(copied, partial(self._written, copied), self._reject, is_copying=self.steps.is_copying)
         elif not self._confirmations.are_current:
             # Nothing else would tell the master of it while nothing is written.

@@ -16,7 +16,7 @@ from metaserver.reports import StoredReport
 from metaserver.services import broker_groups, memberships
 from metaserver.services import members as service
 from metaserver.services.changes import METASERVER, Change
-from qmq.protocol.reasons import Reason
+from qmq.protocol.reasons import Code, Reason
 from qmq_node.replication.rules.membership import Membership
 from tests.support.console.metadata import ACTOR, audit_rows, everything, last_audit
 
@@ -214,6 +214,56 @@ def test_a_member_that_can_t_lead_is_not_promoted(
     report(node, found, seconds_ago=seconds_ago)
     with pytest.raises(Conflict, match=text):
         promote("c", 5600)
+    assert membership() == MEMBERSHIP
+
+
+DAMAGED = Reason.of(Code.LOG_DAMAGED, begin=100, end=300)
+LACKS_END = Reason.of(Code.LOG_LACKS_END, begin=400, end=6100)
+
+
+@pytest.mark.parametrize(
+    ("node", "found", "at_risk"),
+    [
+        # In sync: it lacks nothing but what is damaged.
+        ("b", replace(REPORT, problems=(DAMAGED,), damaged_bytes=150), 150),
+        ("b", replace(REPORT, problems=(DAMAGED,), damaged_bytes=150, role="failed"), 150),
+        # Not in sync, or with less than it reported: also what others have.
+        ("c", replace(REPORT, role="following", log_end=400, problems=(DAMAGED,), damaged_bytes=150), 5750),
+        ("b", replace(REPORT, role="waiting", log_end=400, problems=(LACKS_END,), lacks_to=5000), 5600),
+        ("b", replace(REPORT, role="waiting", log_end=400, problems=(LACKS_END,), lacks_to=6100), 5700),
+        ("c", replace(REPORT, role="waiting", log_end=400, problems=(LACKS_END,), lacks_to=6100, damaged_bytes=10), 5710),
+    ],
+)  # fmt: skip
+def test_a_member_with_a_damaged_log_is_promoted_only_with_its_loss(
+    node: str, found: StoredReport, at_risk: int
+) -> None:
+    report(node, found, log_end=5000 if node == "b" else 0)
+    for wrong in (None, 0, at_risk - 1, at_risk + 1):
+        with pytest.raises(Conflict, match=f"may lose {at_risk} bytes") as caught:
+            promote(node, wrong)
+        assert caught.value.code == "broker_group.loss_not_accepted"
+    assert membership() == MEMBERSHIP
+    change = promote(node, at_risk)
+    assert change.after == {"master": node, "epoch": "4", "bytes_at_risk": str(at_risk)}
+    assert any(f"of the log of node {node} are damaged, and withheld" in note for note in change.notes)
+    changed = membership()
+    assert (changed.master, changed.in_sync) == (node, (node,))
+    assert changed.accepts_loss, "the node may lead around the damage"
+    assert last_audit().after["accepted_loss_bytes"] == str(at_risk)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        replace(REPORT, problems=(DAMAGED, Reason.of(Code.DISK_STUCK)), damaged_bytes=150),
+        replace(REPORT, problems=(DAMAGED,), damaged_bytes=150, role="copying"),
+        replace(REPORT, role="failed"),
+    ],
+)
+def test_damage_is_no_excuse_for_another_problem(found: StoredReport) -> None:
+    report("b", found)
+    with pytest.raises(Conflict, match="Node b can't lead"):
+        promote("b", 150)
     assert membership() == MEMBERSHIP
 
 

@@ -105,8 +105,15 @@ BREAKAGES = (
     ),
     Breakage(
         "commits of a damaged log are sent",
-        PACKAGE + "log_reader:_check",
-        "not is_whole(header, data)",
+        PACKAGE + "log_reader:_ends",
+        " or not is_whole(header, data[at:commit_end])",
+        "",
+        test_sending.test_a_damaged_place_of_the_log_ends_the_session_and_nothing_else,
+    ),
+    Breakage(
+        "a slave that applies the log gets what follows damage",
+        PACKAGE + "sender:Sender._leave_out",
+        "self._state_offset < max(end, begin + 1)",
         "False",
         test_sending.test_a_damaged_place_of_the_log_ends_the_session_and_nothing_else,
     ),

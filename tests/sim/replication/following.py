@@ -98,12 +98,12 @@ class ScriptedMaster:
         is_first = commits.offset == commits.segment_base
         frame = Commits(
             self.session, EPOCH, PROMOTION, 0, 0, commits.offset, commits.segment_base,
-            commits.segment_bytes if is_first else 0, commits.index_entries, commits.data,
+            commits.segment_bytes if is_first else 0, -1, commits.index_entries, commits.data,
         )  # fmt: skip
         self.push(replace(frame, **changes))  # type: ignore[arg-type]
 
     def heartbeat(self, offset: int, high_watermark: int) -> None:
-        self.push(Commits(self.session, EPOCH, PROMOTION, high_watermark, 0, offset, 0, 0, b"", b""))
+        self.push(Commits(self.session, EPOCH, PROMOTION, high_watermark, 0, offset, 0, 0, -1, b"", b""))
 
     def push(self, commits: Commits) -> None:
         self.push_body(commits.encode() if self.time is None else TimedCommits(self.time, commits).encode())

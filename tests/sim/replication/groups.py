@@ -133,7 +133,7 @@ async def received(group: Group) -> list[str]:
     return found
 
 
-async def promoted_by_operator(group: Group, name: str) -> None:
+async def promoted_by_operator(group: Group, name: str, promotion_id: str = PROMOTION) -> None:
     """An operator promotes a member that runs, as `services.members.promote` does."""
     await eventually_async(lambda: group.runs(name) and group.broker(name).replication.member.membership is not None)
     meta = group.cluster.meta.server
@@ -141,7 +141,7 @@ async def promoted_by_operator(group: Group, name: str) -> None:
     membership = group.membership
     node, newest = group.broker(name), meta.directory.newest_place("g1")
     change = UncleanPromotion(
-        *membership.place, name, node.folder.incarnation, node.replication.boot_id, newest, PROMOTION
+        *membership.place, name, node.folder.incarnation, node.replication.boot_id, newest, promotion_id
     )
     stored = columns(change.applied_to(membership))
     group.set(**{

@@ -274,11 +274,11 @@ async def client_of(node: Broker | DelayNode) -> AsyncIterator[Client]:
         yield client
 
 
-async def stored(client: Client) -> list[str]:
+async def stored(client: Client, group: str = "reader") -> list[str]:
     """The IDs of all messages, as a new consumer group receives them."""
-    await client.begin(group="reader")
+    await client.begin(group=group)
     found: list[str] = []
-    while (pulled := await client.pull(group="reader", limit=1000, last=len(found) - 1))[1]:
+    while (pulled := await client.pull(group=group, limit=1000, last=len(found) - 1))[1]:
         found += pulled[1]
     return found
 

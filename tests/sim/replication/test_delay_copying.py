@@ -11,6 +11,7 @@ from qmq_node.replication.master import state_reads
 from qmq_node.replication.rules.roles import CopyPhase
 from tests.sim.replication.copying import crash, in_sync, make_copies_small
 from tests.sim.replication.delay_copying import HOUR_MS, SLOW, ahead, check_promoted, copies, delay_node
+from tests.sim.replication.log_damage import commits, damage, flip
 from tests.sim.replication.pair import client_of
 from tests.sim.world.loop import running_loop
 from tests.support.drivers.in_process import now_ms
@@ -151,3 +152,25 @@ async def test_a_slave_continues_with_a_newer_state_when_its_master_keeps_the_ol
         assert progress.phase is CopyPhase.FILES
         await in_sync(group, "g1-a", "g1-b")
         await check_promoted(group, schedule)
+
+
+async def test_a_slave_copies_the_log_around_damage_that_the_state_stands_behind() -> None:
+    async with ahead(running_loop()) as (group, schedule):
+        master = delay_node(group, "g1-a")
+        end = master.checkpoints.last_position.offset
+        found = [commit for commit in commits(master.log, master.log.begin) if commit[1] <= end]
+        lost = found[-2]
+        flip(group.hosts["g1-a"], sum(lost) // 2)
+        await group.start("g1-b")
+        await in_sync(group, "g1-a", "g1-b")
+        slave = delay_node(group, "g1-b")
+        assert damage(master.log) == damage(slave.log) == [lost]
+        assert slave.log.stored.own_damage == ()
+        # Every message is in the state, so nothing is withheld.
+        await check_promoted(group, schedule)
+        await group.hosts["g1-b"].stop()
+        await group.start("g1-b")
+        assert damage(slave.log) == [lost] or slave.log.begin >= lost[1]
+        await group.promote("g1-b")
+        async with client_of(delay_node(group, "g1-b")) as client:
+            await schedule.check(client)

@@ -176,7 +176,7 @@ async def test_forged_commits_end_the_session_only(why: str, caplog: pytest.LogC
             data[-1] ^= 1
 
         def send_commits(connection: Connection, request: FollowRequest) -> None:
-            body = Commits(7, request.epoch, request.promotion_id, 0, 0, end, 0, 0, b"", bytes(data)).encode()
+            body = Commits(7, request.epoch, request.promotion_id, 0, 0, end, 0, 0, -1, b"", bytes(data)).encode()
             connection.push(encode_request(Command.COMMITS, 0, body, flag=FLAG_ONE_WAY))
 
         segments = tuple((info.base, info.bytes) for info in slave.log.stored.segments())

@@ -166,7 +166,7 @@ async def test_a_time_that_makes_no_sense_ends_the_session_and_changes_nothing(
     master.time = StatedTime(5_000, 7)
     async with following(master, group_time=time) as slave:
         first = next(iter(commits_of(master.log)))
-        heartbeat = Commits(master.session, EPOCH, PROMOTION, 0, 0, 0, 0, 0, b"", b"").encode()
+        heartbeat = Commits(master.session, EPOCH, PROMOTION, 0, 0, 0, 0, 0, -1, b"", b"").encode()
         numbers = b"".join(number.to_bytes(8, "big", signed=True) for number in (time_ms, monotonic_us))
         master.push_body(numbers + heartbeat)
         await following_again(master, slave)
@@ -180,7 +180,7 @@ async def test_the_time_of_commits_that_do_not_fit_does_not_count() -> None:
     master, time = ScriptedMaster(master_log()), Recorded()
     master.time = StatedTime(5_000, 7)
     async with following(master, group_time=time) as slave:
-        old = Commits(master.session, EPOCH - 1, PROMOTION, 0, 0, 0, 0, 0, b"", b"")
+        old = Commits(master.session, EPOCH - 1, PROMOTION, 0, 0, 0, 0, 0, -1, b"", b"")
         master.push_body(TimedCommits(StatedTime(TIME_MS_MAX, 0), old).encode())
         await following_again(master, slave)
         assert {stated for stated, _ in time.received} == {master.time}
@@ -190,6 +190,6 @@ async def test_commits_without_the_time_that_was_agreed_on_end_the_session() -> 
     master, time = ScriptedMaster(master_log()), Recorded()
     master.time = StatedTime(5_000, 7)
     async with following(master, group_time=time) as slave:
-        master.push_body(Commits(master.session, EPOCH, PROMOTION, 0, 0, 0, 0, 0, b"", b"").encode())
+        master.push_body(Commits(master.session, EPOCH, PROMOTION, 0, 0, 0, 0, 0, -1, b"", b"").encode())
         await following_again(master, slave)
         assert slave.follower.counters.rejected_commits == 1

@@ -21,6 +21,7 @@ from qmq.protocol.primitives import Reader, encode_strmap
 from qmq.protocol.reasons import Reason
 from qmq.protocol.replication import (
     COMMITS_BYTES_MAX,
+    DAMAGED_MAX,
     EPOCHS_MAX,
     INDEX_ENTRY_BYTES,
     READ_COPY_BYTES_MAX,
@@ -51,8 +52,8 @@ from tests.unit.qmq.protocol.replication_examples import (
 )
 
 COMMITS, HEARTBEAT, CONFIRM = VALUES["commits"], VALUES["heartbeat"], VALUES["confirm"]
-HEAD = CommitsHead(3, 7, PROMOTION_ID, 4800, 1024, 4900, 4096, 8192)
-HEAD_BYTES = 72
+HEAD = CommitsHead(3, 7, PROMOTION_ID, 4800, 1024, 4900, 4096, 8192, -1)
+HEAD_BYTES = 80
 COMPLETE = [name for name, value in VALUES.items() if value not in (REGISTER, REGISTERED)]
 """Examples whose bodies may not end before their last field; for the others see `test_node_register`."""
 
@@ -268,7 +269,13 @@ def test_the_error_of_a_cut_body_names_the_field() -> None:
     for name, end in zip(numbers, (0, 15, 23, 27, 35, 36), strict=True):
         with pytest.raises(ProtocolError, match=rf"^Confirm\.{name}: "):
             Confirm.decode(BODIES["confirm"][:end])
-    for name, end in (("promotion_id", 31), ("high_watermark", 39), ("segment_bytes", 71), ("index_entries", 75)):
+    for name, end in (
+        ("promotion_id", 31),
+        ("high_watermark", 39),
+        ("segment_bytes", 71),
+        ("lost_from", 79),
+        ("index_entries", 83),
+    ):
         with pytest.raises(ProtocolError, match=rf"^Commits\.{name}: "):
             Commits.decode(BODIES["commits"][:end])
     with pytest.raises(ProtocolError, match=r"^FollowRequest\.epoch_chain: 3 epochs announced, 47 bytes left"):
@@ -365,19 +372,21 @@ def test_a_confirmation_with_another_state_is_rejected() -> None:
 
 LISTS: list[tuple[str, str, int, int, int, str]] = [
     ("follow of an empty log", "epoch_chain", 4, 16, EPOCHS_MAX, "epochs"),
-    ("rejected", "segments", 4, 16, SEGMENTS_MAX, "segments"),
+    ("rejected", "segments", 8, 16, SEGMENTS_MAX, "segments"),
+    ("rejected", "damaged", 4, 16, DAMAGED_MAX, "damaged ranges"),
 ]
+"""Of an example without items: the field, how many bytes its count and what is behind it take, the bytes of an item."""
 
 
-@pytest.mark.parametrize(("name", "field", "count_bytes", "item_bytes", "most", "what"), LISTS, ids=ids)
+@pytest.mark.parametrize(("name", "field", "last_bytes", "item_bytes", "most", "what"), LISTS, ids=ids)
 def test_a_long_list_is_rejected_by_its_count(
-    name: str, field: str, count_bytes: int, item_bytes: int, most: int, what: str
+    name: str, field: str, last_bytes: int, item_bytes: int, most: int, what: str
 ) -> None:
     value = VALUES[name]
-    head = value.encode()[:-count_bytes]
+    head = value.encode()[:-last_bytes]
 
     def decode(count: int, items: int) -> None:
-        type(value).decode(head + count.to_bytes(count_bytes, "big", signed=True) + bytes(items * item_bytes))
+        type(value).decode(head + count.to_bytes(4, "big", signed=True) + bytes(items * item_bytes))
 
     with pytest.raises(ProtocolError, match=rf"\.{field}: {most + 1} {what}, at most {most}"):
         decode(most + 1, most + 1)
@@ -391,6 +400,8 @@ def test_lists_have_as_many_items_as_their_limit_allows() -> None:
     assert FollowRequest.decode(follow.encode()) == follow
     accepted = replace(VALUES["accepted"], segments=tuple((n, 1) for n in range(SEGMENTS_MAX)))
     assert FollowResponse.decode(accepted.encode()) == accepted
+    damaged = replace(VALUES["accepted"], damaged=tuple((n, n) for n in range(DAMAGED_MAX)))
+    assert FollowResponse.decode(damaged.encode()) == damaged
     members = ("x" * 100, "漢" * 100, "a")
     membership = replace(MEMBERSHIP, members=members, in_sync=members, master="a")
     assert len(members) == MEMBERS_MAX
@@ -461,6 +472,13 @@ def test_lists_have_as_many_items_as_their_limit_allows() -> None:
             replace(VALUES["copy"], total_bytes=4),
             r"ReadCopyResponse\.total_bytes: 4, with 5 bytes of data",
         ),
+        (replace(VALUES["commits behind a lost range"], lost_from=4900), None),
+        (
+            replace(VALUES["commits behind a lost range"], lost_from=4901),
+            r"Commits\.lost_from: 4901, with 10 bytes of commits at 4900",
+        ),
+        (replace(HEARTBEAT, lost_from=0), r"Commits\.lost_from: 0, with 0 bytes of commits at 4950"),
+        (replace(VALUES["accepted"], damaged=((7, 6),)), r"FollowResponse\.damaged: a range from 7 to 6"),
     ],
 )  # fmt: skip
 def test_fields_that_do_not_fit_together_are_rejected(value: Any, match: str | None) -> None:
@@ -473,7 +491,7 @@ def test_fields_that_do_not_fit_together_are_rejected(value: Any, match: str | N
 
 
 def test_a_segment_without_bytes_is_rejected() -> None:
-    body = BODIES["rejected"][:-4] + (1).to_bytes(4, "big") + bytes(16)
+    body = BODIES["rejected"][:-8] + (1).to_bytes(4, "big") + bytes(16)
     with pytest.raises(ProtocolError, match=r"^FollowResponse\.segments: 0; must be 1 or more"):
         FollowResponse.decode(body)
 

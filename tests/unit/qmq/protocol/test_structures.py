@@ -123,12 +123,14 @@ def consistent(value: Any) -> Any:
     if isinstance(value, FollowResponse):
         bases = sorted({base % (1 << 62) for base, _ in value.segments})
         segments = tuple((base, end - base) for base, end in pairwise([*bases, limited.I64_MAX]))
-        return replace(value, begin=min(value.begin, value.keep_to), segments=segments)
+        damaged = tuple((min(pair), max(pair)) for pair in value.damaged)
+        return replace(value, begin=min(value.begin, value.keep_to), segments=segments, damaged=damaged)
     if isinstance(value, Commits):
         base = value.segment_base % (1 << 62)
         size = value.segment_bytes and 1 << 20
         commits = bytes(max(len(value.commits), len(value.index_entries)))
-        return replace(value, offset=base, segment_base=base, segment_bytes=size, commits=commits)
+        lost_from = min(value.lost_from, base) if commits else -1
+        return replace(value, offset=base, segment_base=base, segment_bytes=size, commits=commits, lost_from=lost_from)
     if isinstance(value, ReadCopyRequest):
         return replace(value, position=value.position or 1)
     if isinstance(value, ReadCopyResponse):

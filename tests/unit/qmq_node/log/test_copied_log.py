@@ -219,6 +219,11 @@ BAD = {
         "its bytes do not match it",
     ),
     "another format": (CopyCheck.FORMAT, lambda c: of_format(c, 9), "has format 9"),
+    "a lost range while it follows": (
+        CopyCheck.LOST,
+        lambda c: replace(c, lost_from=c.offset),
+        "it would leave out what is lost",
+    ),
     "another chain": (CopyCheck.CHAIN, lambda c: changed(c, previous_crc=1), "it follows a commit with CRC 1, the one"),
     "an older epoch": (CopyCheck.EPOCH, lambda c: changed(c, epoch=1), "epoch 1 after 5, in a session of 7"),
     "an epoch above the session's": (CopyCheck.EPOCH, lambda c: changed(c, epoch=8), "epoch 8 after 5, in a session"),
@@ -251,6 +256,7 @@ OF_ALL = {
     "a segment without room",
     "a place further on",
     "a place before",
+    "a lost range while it follows",
 }
 """What is said of all commits that come together."""
 

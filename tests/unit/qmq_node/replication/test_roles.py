@@ -238,6 +238,69 @@ def test_a_slave_behind_the_oldest_segment_of_the_master_copies() -> None:
     )
 
 
+SAME = EpochChain.of([(1, 0), (3, 500)])
+DAMAGED = replace(OWN, damaged=((100, 200), (600, 700), (800, 800)))
+
+
+@pytest.mark.parametrize(
+    ("theirs", "state_offset", "expected"),
+    [
+        # It has everything behind the last damage, whatever it has before.
+        (LogEnd(SAME, 0, 801), 0, 801),
+        (LogEnd(SAME, 0, 900), 0, 900),
+        # It would have to apply what is lost.
+        (LogEnd(SAME, 0, 800), 0, None),
+        (LogEnd(SAME, 0, 700), 0, None),
+        (LogEnd(EpochChain(), 0, 0), 0, None),
+        # The master can't compare the logs.
+        (LogEnd(SAME, 0, 650), 0, None),
+        # It copies a state that stands behind all of it.
+        (LogEnd(EpochChain(), 0, 0), 801, 0),
+        (LogEnd(SAME, 0, 600), 801, 600),
+        (LogEnd(SAME, 0, 750), 900, 750),
+        # Its state stands before the last damage, or within it.
+        (LogEnd(EpochChain(), 0, 0), 800, None),
+        (LogEnd(SAME, 0, 600), 650, None),
+        # It has to be truncated first, which may be refused.
+        (OLD, 0, 500),
+    ],
+)
+def test_a_slave_follows_behind_damage_and_copies_around_it(
+    theirs: LogEnd, state_offset: int, expected: int | None
+) -> None:
+    answer = answer_follow(MEMBERSHIP, DAMAGED, "b", 3, "p3", theirs, state_offset)
+    if expected is None:
+        assert answer.result is FollowResult.TOO_FAR_BEHIND
+    else:
+        assert (answer.result, answer.keep_to) == (FollowResult.ACCEPTED, expected)
+
+
+@pytest.mark.parametrize(
+    ("lost_from", "offset", "state_offset", "is_accepted"),
+    [
+        (200, 300, 300, True),
+        (200, 200, 201, True),
+        (200, 300, 299, False),
+        (200, 200, 200, False),
+        (200, 300, 0, False),
+        (199, 300, 900, False),
+        (201, 300, 900, False),
+        (None, 300, 900, False),
+    ],
+)
+def test_a_slave_leaves_out_only_what_its_state_stands_behind(
+    lost_from: int | None, offset: int, state_offset: int, is_accepted: bool
+) -> None:
+    def receive() -> Slave:
+        return SLAVE.received(3, "p3", 5, offset, 400, 0, lost_from=lost_from, state_offset=state_offset)
+
+    if is_accepted:
+        assert receive().end == 400
+        return
+    with pytest.raises(CommitsRejected):
+        receive()
+
+
 def test_nothing_below_a_known_high_watermark_is_truncated() -> None:
     check_truncation(500, 500, 2, 3)
     with pytest.raises(TruncationRejected, match="truncated to offset 499, below the high watermark 500"):
