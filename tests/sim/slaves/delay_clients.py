@@ -61,6 +61,8 @@ class DelaySender(Actor):
         self._count = 0
         self._sent: list[Delayed] = []
         """Its messages that may still be changed."""
+        self._doubtful: Delayed | None = None
+        """What it has requested a change of without an answer; it is looked up next."""
 
     async def run(self) -> None:
         while not self.stopping.is_set():
@@ -77,6 +79,9 @@ class DelaySender(Actor):
 
     async def _request(self, caller: Caller) -> bool:
         """Make one request; False if another member should be asked."""
+        if (doubtful := self._doubtful) is not None:
+            self._doubtful = None
+            return await self._find(caller, doubtful)
         if not self._sent or (kind := self.rng.random()) < 0.55:
             return await self._send(caller)
         chosen = self.rng.choice(self._sent[-20:])
@@ -137,7 +142,9 @@ class DelaySender(Actor):
         known_ms = sent.due_ms if sent.due_ms is not None and self.rng.random() < 0.8 else -1
         target = DelayedTarget(sent.message_id, sent.subject, known_ms)
         request = ChangeDelayedRequest(operation, due_ms, (target,))
+        self._doubtful = chosen
         frame = await caller.call(Command.CHANGE_DELAYED, request.encode(), timeout_s=RAW_SECONDS)
+        self._doubtful = None
         if frame.code == ResponseCode.SUCCESS:
             (change,) = ChangeDelayedResponse.decode(frame.body).changes
             self._changed(chosen, operation, change)
@@ -155,6 +162,8 @@ class DelaySender(Actor):
         if change.outcome is Outcome.NOT_FOUND:
             return
         self._watch.seen(chosen.sent.message_id, f"found by {operation.value}")
+        if change.outcome is Outcome.DONE:
+            self._deliveries.changed(chosen, operation.value)
         if operation is Operation.CANCEL and change.outcome in (Outcome.DONE, Outcome.UNCHANGED):
             self._cancelled(chosen)
         elif operation is not Operation.CANCEL and change.outcome is Outcome.DONE:
@@ -213,16 +222,20 @@ class DelaySender(Actor):
 
     # --- the end ---------------------------------------------------------------------------------------------------
 
-    async def deliver_all(self, caller: Caller) -> None:
-        """Have delivered what is far ahead or held, also what was sent without an answer."""
+    async def end_all(self, caller: Caller) -> None:
+        """Have delivered what is far ahead, and what was sent without an answer; of what is held, cancel a part."""
         # One that a broker refuses may have been stored before, when that was not answered.
         messages = self._deliveries.messages.values()
         left = [found for found in messages if not found.delivered or POISON in found.sent.properties]
-        for begin in range(0, len(left), 500):
-            targets = tuple(
-                DelayedTarget(found.sent.message_id, found.sent.subject) for found in left[begin : begin + 500]
-            )
-            for found in left[begin : begin + 500]:
-                found.unknown_dues_ms.append(-1)
-            request = ChangeDelayedRequest(Operation.DELIVER, -1, targets)
-            await caller.call(Command.CHANGE_DELAYED, request.encode(), timeout_s=RAW_SECONDS)
+        cancelled = [found for found in left if POISON in found.sent.properties and self.rng.random() < 0.3]
+        for found in cancelled:
+            found.sent.may_be_cancelled = True
+        for found in left:
+            found.unknown_dues_ms.append(-1)
+        for operation, some in ((Operation.CANCEL, cancelled), (Operation.DELIVER, left)):
+            for begin in range(0, len(some), 500):
+                targets = tuple(
+                    DelayedTarget(found.sent.message_id, found.sent.subject) for found in some[begin : begin + 500]
+                )
+                request = ChangeDelayedRequest(operation, -1, targets)
+                await caller.call(Command.CHANGE_DELAYED, request.encode(), timeout_s=RAW_SECONDS)

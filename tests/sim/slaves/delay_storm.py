@@ -9,6 +9,7 @@ from qmq_node.replication.rules.members import RemoveMember, ReplaceMember
 from qmq_node.replication.rules.membership import ChangeRejected, Membership
 from tests.sim.slaves.deliveries import Deliveries
 from tests.sim.slaves.due_brokers import DueBrokers
+from tests.sim.slaves.member_logs import folder_of
 from tests.sim.slaves.storm import FAULTS as GROUP_FAULTS
 from tests.sim.slaves.storm import SlavesStorm
 from tests.sim.world.cluster import Host
@@ -24,6 +25,7 @@ FAULTS = (
     "remove_member",
     "replace_member",
     "reduce_to_one",
+    "lost_checkpoints",
 )
 """Those of `storm.FAULTS` that fit, and more."""
 
@@ -37,7 +39,7 @@ class DelayStorm(SlavesStorm):
     """One clock at a time is wrong."""
 
     async def clock_step(self) -> None:
-        """The wall clock of one member steps, and is put right later."""
+        """The wall clock of one member steps, perhaps while it restarts, and is put right later."""
         if self._steps_clock:
             return
         host = self._member()
@@ -46,6 +48,10 @@ class DelayStorm(SlavesStorm):
         self.note(f"the clock of {host.name} steps by {step_ms} ms")
         self.deliveries.clock_steps(host, step_ms)
         host.clock.offset_ms += step_ms
+        if self._rng.random() < 0.4 and host.process is not None:
+            self.note(f"kill {host.name}")
+            host.kill()
+            await self._start_later(host, 0.1)
         await asyncio.sleep(self._rng.uniform(1, 12))
         host.clock.offset_ms = 0
         self._steps_clock = False
@@ -73,6 +79,20 @@ class DelayStorm(SlavesStorm):
         elif how == "cut":
             for host in self.watch.hosts.values():
                 network.mend(former.name, host.name)
+
+    async def lost_checkpoints(self) -> None:
+        """A member that does not run loses its checkpoints. With a log that begins at 0 it makes its state from that; otherwise it
+        copies another member's."""
+        host = self._member()
+        if host.process is None or not self._may_damage(host):
+            return
+        self.note(f"{host.name} loses its checkpoints")
+        host.kill()
+        for names in (host.disk.names, host.disk.durable_names):
+            for path in [path for path in names if path.startswith(f"{folder_of(host)}/checkpoint/")]:
+                del names[path]
+        host.has_damaged_log = True
+        await self._start_later(host, self._rng.choice((0.1, 2.0, 8.0)))
 
     # --- members ---------------------------------------------------------------------------------------------------
 

@@ -138,6 +138,11 @@ class Deliveries:
         if sent.cancelled_ms is not None:
             self._break("cancelled", f"{name} is delivered though cancelled at {sent.cancelled_ms}")
 
+    def changed(self, found: Delayed, how: str) -> None:
+        """A change of a message was confirmed: until then it was not delivered. One that brokers refuse may have been, and is held."""
+        if found.delivered and POISON not in found.sent.properties and not self._watch.has_lost:
+            self._break("too_late", f"{found.sent.message_id} was delivered, and {how} was confirmed later")
+
     def _break(self, check: str, what: str) -> None:
         self._watch.report(check, what)
 

@@ -1,7 +1,7 @@
 """Schedules of a delay group alone under faults, each decided by one seed: one to three members, a metaserver, and small brokers.
 
-python -m tests.sim.slaves.delay_schedule --seed 17          one schedule, with its last events if it fails
-python -m tests.sim.slaves.delay_schedule --seeds 1000       schedules 1 to 1000
+python -m tests.sim.slaves.delays --seed 17          one schedule, with its last events if it fails
+python -m tests.sim.slaves.delays --seeds 1000       schedules 1 to 1000
 """
 
 import asyncio
@@ -11,10 +11,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
+from delay_node import placement, store
 from delay_node.delay_node import DelayNode
 from qmq.errors import QmqError
 from qmq.net.caller import Caller
+from qmq_node.commits import applying
+from qmq_node.slices import Pacer
 from tests.sim.slaves.copies import COPY_BYTES_PER_SECOND, small_copies
 from tests.sim.slaves.delay_clients import DelaySender
 from tests.sim.slaves.delay_storm import FAULTS, DelayStorm
@@ -43,12 +47,14 @@ KEEP_HOURS = 0.0005
 DELIVERED_SECONDS = 40.0
 """After the faults, everything is delivered within this."""
 ASK_SECONDS = 1.0
+APPLY_SECONDS = 0.01
+"""In some schedules slaves need so long for each record."""
 SEGMENT_BYTES = 8 << 10
 COPY_BYTES_MIN, FOLLOW_BYTES_MAX = 6_000, 2_000
 """In schedules with copies."""
 COPY_STORM_SECONDS = (6.0, 10.0)
 """There, retention has to remove something first."""
-COMMAND = "make sim-slaves KIND=delay_schedule"
+COMMAND = "make sim-slaves KIND=delays"
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,11 @@ class DelayMix(Mix):
     """Seconds until an hour ends; 0.0: it does not. Ended hours are forgotten soon."""
     segment_bytes: int = 256 << 10
     checkpoint_seconds: float = 5.0
+    checkpoint_bytes: int = 1 << 20
+    applies_slowly: bool = False
+    """Slaves have a slow processor: other work has its turn within commits."""
+    hour_messages_max: int = 0
+    """Messages of an hour, a further one is refused; 0: as many as usual."""
     has_copies: bool = False
     """Segments are removed soon, and slaves have to copy."""
 
@@ -75,6 +86,7 @@ class DelayMix(Mix):
         found: dict[str, Any] = {
             "segment_bytes": self.segment_bytes,
             "checkpoint_seconds": self.checkpoint_seconds,
+            "checkpoint_bytes": self.checkpoint_bytes,
             "send_seconds": SEND_SECONDS,
         }
         if self.hour_ends:
@@ -107,6 +119,9 @@ class DelayMix(Mix):
             odd_answers=rng.choice((0.0, 0.1, 0.3)),
             hour_ends=rng.uniform(*HOUR_ENDS_SECONDS) if rng.random() < 0.4 else 0.0,
             checkpoint_seconds=rng.choice((1.0, 1.0, 5.0)),
+            checkpoint_bytes=rng.choice((4 << 10, 1 << 20, 1 << 20)),
+            hour_messages_max=rng.choice((0, 0, 0, 60)),
+            applies_slowly=rng.random() < 0.25,
         )
         if not has_copies:
             return mix
@@ -114,6 +129,13 @@ class DelayMix(Mix):
             mix, copies=max(2, mix.copies), has_copies=True, segment_bytes=SEGMENT_BYTES, checkpoint_seconds=1.0,
             faults=(*mix.faults, "interrupted_copy"), pause=0.1, storm_seconds=rng.uniform(*COPY_STORM_SECONDS),
         )  # fmt: skip
+
+
+class SlowPacer(Pacer):
+    """Takes time for each piece of work."""
+
+    async def spend(self, units: int = 1) -> None:
+        await asyncio.sleep(APPLY_SECONDS)
 
 
 class DelayRun(GroupsRun):
@@ -139,6 +161,8 @@ class DelayRun(GroupsRun):
             DelaySender(cluster, self.history, watch, self.deliveries, f"p{number}", subjects, GROUP, mix.pause)
             for number in range(mix.senders)
         ]
+        self._limits = ExitStack()
+        """Limits that last until the faults end."""
         self.make_storms([*self._senders, *self._brokers.members])
         for storm in self._storms:
             assert isinstance(storm, DelayStorm)
@@ -152,6 +176,11 @@ class DelayRun(GroupsRun):
         with ExitStack() as stack:
             stack.enter_context(self._group.watch.hooked())
             stack.enter_context(self._brokers.routed())
+            if self.mix.applies_slowly:
+                stack.enter_context(patch.object(applying, "Pacer", SlowPacer))
+            stack.enter_context(self._limits)
+            for module in (placement, store) if self.mix.hour_messages_max else ():
+                self._limits.enter_context(patch.object(module, "NUMBER_MAX", self.mix.hour_messages_max))
             if self.mix.has_copies:
                 stack.enter_context(small_copies(COPY_BYTES_MIN, FOLLOW_BYTES_MAX))
             await self._run()
@@ -167,6 +196,7 @@ class DelayRun(GroupsRun):
         with self.looking():
             await self.rage()
             self._brokers.heal()
+            self._limits.close()
             if not await self.healed():
                 return
             await self.until(LONGER_SECONDS, lambda: self._steps() >= STEPS_MIN)
@@ -196,7 +226,7 @@ class DelayRun(GroupsRun):
         return isinstance(server, DelayNode) and server.store.pending == server.store.refused == 0
 
     async def _delivered(self) -> bool:
-        """Have everything delivered, also what is far ahead or was held; whether it is, in time."""
+        """Have everything delivered or cancelled, also what is far ahead or was held; whether it is, in time."""
         end = self.cluster.loop.now + DELIVERED_SECONDS
         while not self._is_empty() or self.deliveries.undelivered:
             if self.cluster.loop.now > end:
@@ -206,18 +236,18 @@ class DelayRun(GroupsRun):
                 what = f"not within {DELIVERED_SECONDS:g} s: {left} are delivered, pending and held are 0: {counts}"
                 self.history.broken.append(Broken("progress", what))
                 return False
-            await self._deliver_all()
+            await self._end_all()
             await self.until(ASK_SECONDS, lambda: self._is_empty() and not self.deliveries.undelivered)
         return True
 
-    async def _deliver_all(self) -> None:
+    async def _end_all(self) -> None:
         master = self._master()
         if isinstance(master.server, DelayNode) and master.process is not None and master.server.data.trusted.held:
             master.process.start(master.server.serving.confirm_clock())
         caller = Caller("127.0.0.1", master.port, connect_seconds=1.0)
         try:
             await caller.connect()
-            await self._senders[0].deliver_all(caller)
+            await self._senders[0].end_all(caller)
         except QmqError:
             pass
         finally:
