@@ -85,14 +85,26 @@ DELAY_BREAKAGES = (
                 "while False:",
             ),
         ),
-        replace(KILLS, checkpoint_seconds=0.05, senders=6, pause=0.03, slowness=100.0, applies_slowly=True, fault_seconds=0.5),
+        replace(
+            KILLS,
+            checkpoint_seconds=0.05,
+            senders=6,
+            pause=0.03,
+            slowness=100.0,
+            applies_slowly=True,
+            fault_seconds=0.5,
+        ),
         seed=3,
     ),
     DelayBreakage(
         "a record does not say which messages were held",
         "derived",
         (
-            ("delay_node.store:DelayStore.act", "encode_action(at_ms, part, marked)", "encode_action(at_ms, part, set())"),
+            (
+                "delay_node.store:DelayStore.act",
+                "encode_action(at_ms, part, marked)",
+                "encode_action(at_ms, part, set())",
+            ),
             ("delay_node.store:DelayStore.move", "number, was_held=was_held)", "number, was_held=False)"),
         ),
         KILLS,
@@ -101,7 +113,13 @@ DELAY_BREAKAGES = (
     DelayBreakage(
         "one of several members restores hours from their files",
         "failure",
-        (("delay_node.recovery:open_store", "if member is None:\n            _salvage", "if True:\n            _salvage"),),
+        (
+            (
+                "delay_node.recovery:open_store",
+                "if member is None:\n            _salvage",
+                "if True:\n            _salvage",
+            ),
+        ),
         replace(CALM, faults=("lost_checkpoints",), has_copies=True, checkpoint_seconds=1.0, segment_bytes=8 << 10),
         seed=16,
     ),
@@ -134,7 +152,12 @@ DELAY_BREAKAGES = (
         "a slave does not follow the time of its group",
         "early",
         (("delay_node.group_clock:GroupClock.stated", "self.trusted.follow(", "("),),
-        replace(CALM, faults=("clock_step", "clock_step", "switch_over", "kill_member"), fault_seconds=0.5, storm_seconds=12.0),
+        replace(
+            CALM,
+            faults=("clock_step", "clock_step", "switch_over", "kill_member"),
+            fault_seconds=0.5,
+            storm_seconds=12.0,
+        ),
         seed=16,
     ),
 )

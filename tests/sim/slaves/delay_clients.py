@@ -115,7 +115,12 @@ class DelaySender(Actor):
         message_id = f"{self.name}.{self.starts}.{self._count}"
         due_ms = now + self._delay_ms()
         data = f"<{message_id}>" + "x" * self.rng.choice(SIZES)
-        properties = {"qmq_createTime": str(now), "data": data, "group": f"{self.name}.{self._count % GROUPS}", KEY_SCHEDULE: str(due_ms)}
+        properties = {
+            "qmq_createTime": str(now),
+            "data": data,
+            "group": f"{self.name}.{self._count % GROUPS}",
+            KEY_SCHEDULE: str(due_ms),
+        }
         if self.rng.random() < POISONS:
             properties[POISON] = "1"
         sent = Sent(message_id, self.rng.choice(self._subjects), properties, (), now, due_ms)

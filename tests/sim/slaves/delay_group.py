@@ -17,7 +17,6 @@ from tests.sim.world.cluster import Cluster, Host, MemberNode
 from tests.support.disks.memory_disk import MemoryDisk
 from tests.support.drivers.delay_states import differences, state_of
 
-
 ROOT = "/replay"
 
 
@@ -90,7 +89,9 @@ class DelayFinalChecks(FinalChecks):
             if what := differences(expected, state):
                 history.broken.append(Broken("derived", f"{node} has another state than {first}: {what}"))
         if not watch.has_lost and (what := differences(expected, state_of(watch.replayed(self._cluster.meta.clock)))):
-            history.broken.append(Broken("derived", f"{first} has another state than a replay of the whole log: {what}"))
+            history.broken.append(
+                Broken("derived", f"{first} has another state than a replay of the whole log: {what}")
+            )
         # All are equal.
         node = self._cluster.loop.rng("start").choice(list(nodes))
         self._check_start(watch.hosts[node], nodes[node])

@@ -12,7 +12,7 @@ from tests.sim.slaves.due_brokers import DueBrokers
 from tests.sim.slaves.member_logs import folder_of
 from tests.sim.slaves.storm import FAULTS as GROUP_FAULTS
 from tests.sim.slaves.storm import SlavesStorm
-from tests.sim.world.cluster import Host
+from tests.support.stored_groups import changed
 
 STEPS_MS = (-3_600_000, -5_000, -500, 500, 4_000, 4_000, 3_600_000, 3_600_000)
 MEMBER_SECONDS = (0.5, 5.0)
@@ -105,8 +105,8 @@ class DelayStorm(SlavesStorm):
         database, before = self._cluster.database, self._group
         if database.is_away:
             return
-        changed = before.with_membership(membership)
-        database.stored.groups[self.watch.group] = replace(changed, membership=replace(changed.membership, copies=copies))
+        stored = database.stored.groups
+        stored[self.watch.group] = changed(before.with_membership(membership), copies=copies)
         for then in database.on_membership:
             then(self.watch.group, before.membership, membership)
         database.changed(group=self.watch.group)
@@ -193,6 +193,3 @@ class DelayStorm(SlavesStorm):
             if node not in self._group.membership.members and self._group.membership.master:
                 await self._rejoin(node)
                 return
-
-
-__all__ = ["FAULTS", "DelayStorm", "Host"]

@@ -102,9 +102,7 @@ class Deliveries:
                 what = f"{found.sent.message_id} is sent again, and {found.answered} deliveries of it were answered"
                 self._break("repeated", f"{what}; since it was sent a member began to serve {begins} times")
 
-    def _answered(
-        self, _: BatchSender, items: list[Item], failures: dict[str, SendFailure], *__: object
-    ) -> None:
+    def _answered(self, _: BatchSender, items: list[Item], failures: dict[str, SendFailure], *__: object) -> None:
         """The answer to a frame has reached a delay node."""
         for item in items:
             message_id = message_id_of(item.data)
@@ -139,7 +137,7 @@ class Deliveries:
             self._break("cancelled", f"{name} is delivered though cancelled at {sent.cancelled_ms}")
 
     def changed(self, found: Delayed, how: str) -> None:
-        """A change of a message was confirmed: until then it was not delivered. One that brokers refuse may have been, and is held."""
+        """A change of a message was confirmed: until then it was not delivered. One that is held may have been."""
         if found.delivered and POISON not in found.sent.properties and not self._watch.has_lost:
             self._break("too_late", f"{found.sent.message_id} was delivered, and {how} was confirmed later")
 

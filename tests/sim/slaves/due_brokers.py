@@ -3,10 +3,9 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
 from unittest.mock import patch
 
-from delay_node import batches, due_lanes
+from delay_node import batches
 from delay_node.delay_node import DelayNode
 from qmq.net.session import MetaSession
 from qmq.protocol.codes import BrokerGroupState, ClientType, ResponseCode, SendResult
@@ -134,12 +133,10 @@ class DueBrokers:
     async def _announce(self, node: DelayNode, former: DueBroker) -> None:
         if not node.replication.is_serving:
             return
-        session = node.serving.session
+        dispatcher = node.serving.dispatcher
         for subject in self._subjects:
-            for then in (session.on_master_changed, session.on_change):
-                arguments: tuple[Any, ...] = (former.address,) if then is session.on_master_changed else ()
-                if then is not None:
-                    then(subject, ClientType.PRODUCER, *arguments)
+            dispatcher.master_changed(subject, ClientType.PRODUCER, former.address)
+            dispatcher.routes_changed(subject, ClientType.PRODUCER)
 
     def _routes(self, *_: object) -> tuple[BrokerGroupRoute, ...]:
         return (BrokerGroupRoute("g1", self._known.address, 0, BrokerGroupState.READ_WRITE),)
@@ -148,14 +145,12 @@ class DueBrokers:
     def routed(self) -> Iterator[None]:
         """Have delay nodes send to this group, and retry soon."""
         with ExitStack() as stack:
-            for name, value in (("routes", self._routes), *((name, _nothing) for name in ("start", "register", "refresh"))):
-                stack.enter_context(patch.object(MetaSession, name, value))
+            stack.enter_context(patch.object(MetaSession, "routes", self._routes))
+            for name in ("start", "register", "refresh"):
+                stack.enter_context(patch.object(MetaSession, name, _nothing))
             stack.enter_context(patch.object(batches, "REFUSAL_PAUSE_SECONDS", REFUSAL_PAUSE_SECONDS))
             yield
 
 
 def _nothing(*_: object) -> None:
     """Do nothing."""
-
-
-__all__ = ["DueBroker", "DueBrokers", "due_lanes"]
