@@ -160,4 +160,39 @@ DELAY_BREAKAGES = (
         ),
         seed=16,
     ),
+    DelayBreakage(
+        "a slave copies what its master has lost",
+        "derived",
+        (("delay_node.checkpoint:save_copied", "row._replace(lost=0).encode()", "row.encode()"),),
+        replace(
+            CALM,
+            faults=("lost_entry",),
+            copies=3,
+            has_copies=True,
+            checkpoint_seconds=1.0,
+            segment_bytes=8 << 10,
+            storm_seconds=9.0,
+        ),
+        seed=2,
+    ),
+    DelayBreakage(
+        "a start uses a file of an hour beyond what its checkpoint counts",
+        "derived",
+        (
+            (
+                "delay_node.checkpoint:restore_state",
+                "store.hours.make(*row)",
+                "from delay_node.schedule_log import DISPATCH_BYTES, hour_name\n"
+                "        name = hour_name(row.hour)\n"
+                "        if name in store.disk.list_dir(f'{store.root}/dispatch'):\n"
+                "            size = store.disk.open(f'{store.root}/dispatch/{name}', writable=False).size()\n"
+                "            row = row._replace(dispatch_count=max(row.dispatch_count, size // DISPATCH_BYTES))\n"
+                "        store.hours.make(*row)",
+            ),
+        ),
+        replace(
+            CALM, faults=("crash_at_step", "kill_member"), slowness=100.0, checkpoint_seconds=0.1, fault_seconds=0.4
+        ),
+        seed=43,
+    ),
 )

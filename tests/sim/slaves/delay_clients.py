@@ -36,7 +36,7 @@ from tests.sim.world.cluster import Cluster
 SIZES = (10, 10, 100, 300, 1000)
 """Bytes of messages."""
 BATCHES = (1, 1, 1, 2, 3, 8)
-FAR_MS = (3 * 3_600_000, 6 * 3_600_000)
+FAR_MS = (3 * 3_600_000, 40 * 3_600_000)
 """How far ahead are messages that stay in an hour that is not loaded."""
 LATEST_MS = 8_000
 """How far ahead the others are at most."""

@@ -1,10 +1,14 @@
 """The faults of a delay group: those of every group, of clocks and of brokers; and changes of its members by an operator."""
 
 import asyncio
+from contextlib import suppress
 from dataclasses import replace
 from uuid import UUID
 
+from delay_node.delay_node import DelayNode
+from delay_node.schedule_log import INDEX_BYTES, hour_name
 from metaserver.domain import BrokerGroup
+from qmq.errors import QmqError
 from qmq_node.replication.rules.members import RemoveMember, ReplaceMember
 from qmq_node.replication.rules.membership import ChangeRejected, Membership
 from tests.sim.slaves.deliveries import Deliveries
@@ -12,11 +16,16 @@ from tests.sim.slaves.due_brokers import DueBrokers
 from tests.sim.slaves.member_logs import folder_of
 from tests.sim.slaves.storm import FAULTS as GROUP_FAULTS
 from tests.sim.slaves.storm import SlavesStorm
+from tests.sim.world.cluster import Host
+from tests.support.disks.memory_disk import Inode
 from tests.support.stored_groups import changed
 
 STEPS_MS = (-3_600_000, -5_000, -500, 500, 4_000, 4_000, 3_600_000, 3_600_000)
 MEMBER_SECONDS = (0.5, 5.0)
 """How long an operator waits before what follows on a removal."""
+OPEN_SECONDS = 1.0
+CHECKPOINT_SECONDS = 2.5
+"""A master whose entry was lost makes a checkpoint within this."""
 LEFT_OUT = ("clock_strobe", "restored_database", "accepted_loss")
 FAULTS = (
     *(name for name in GROUP_FAULTS if name not in LEFT_OUT),
@@ -26,8 +35,15 @@ FAULTS = (
     "replace_member",
     "reduce_to_one",
     "lost_checkpoints",
+    "lost_entry",
 )
 """Those of `storm.FAULTS` that fit, and more."""
+
+
+async def _open_hour(node: DelayNode, number: int) -> None:
+    with suppress(QmqError):
+        async with node.store.open_hours.use(number):
+            pass
 
 
 class DelayStorm(SlavesStorm):
@@ -93,6 +109,43 @@ class DelayStorm(SlavesStorm):
                 del names[path]
         host.has_damaged_log = True
         await self._start_later(host, self._rng.choice((0.1, 2.0, 8.0)))
+
+    async def lost_entry(self) -> None:
+        """A disk returns an index entry of the master wrong until its hour was opened. The message is lost there, and not for a
+        slave that copies the hour later."""
+        host = self._master()
+        server, hours = host.server, self._closed_hours(host)
+        if not isinstance(server, DelayNode) or host.process is None or not hours or not self._may_damage(host):
+            return
+        number, inode = self._rng.choice(hours)
+        self.watch.damaged.add(self._node_id(host))
+        self.note(f"an index entry of hour {number} of {host.name} is returned wrong")
+        self._flip(inode)
+        await asyncio.wait({host.process.start(_open_hour(server, number))}, timeout=OPEN_SECONDS)
+        self._flip(inode)
+        await asyncio.sleep(CHECKPOINT_SECONDS)
+        others = [node for node in self._others() if self.may_lose(node)]
+        if others:
+            await self.replace_disk(node := self._rng.choice(others))
+            await self._start_later(self.watch.hosts[node], 0.1)
+        await self._until_replaced(host)
+
+    def _closed_hours(self, host: Host) -> list[tuple[int, Inode]]:
+        """Hours of a node whose entries are on disk and not in memory, with their indexes."""
+        if not isinstance(host.server, DelayNode):
+            return []
+        found = []
+        for number, hour in host.server.store.hours.items():
+            inode = host.disk.names.get(f"{folder_of(host)}/schedule/{hour_name(number)}.index")
+            if inode is not None and len(inode.synced) >= INDEX_BYTES and hour.pending and hour.states is None:
+                found.append((number, inode))
+        return found
+
+    @staticmethod
+    def _flip(inode: Inode) -> None:
+        """Flip a bit of the first entry."""
+        for content in (inode.content, inode.synced):
+            content[0] ^= 1
 
     # --- members ---------------------------------------------------------------------------------------------------
 
