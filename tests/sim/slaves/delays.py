@@ -54,6 +54,8 @@ COPY_BYTES_MIN, FOLLOW_BYTES_MAX = 6_000, 2_000
 """In schedules with copies."""
 COPY_STORM_SECONDS = (6.0, 10.0)
 """There, retention has to remove something first."""
+PLANNED = frozenset(("switch_over", "broker_failover"))
+"""Faults that leave all members of the delay group as they are."""
 COMMAND = "make sim-slaves KIND=delays"
 
 
@@ -155,7 +157,8 @@ class DelayRun(GroupsRun):
         watch = self._group.watch
         RemovalWatch(cluster, self.history, watch, keep_seconds=0.0)
         subjects = [f"s{number}" for number in range(mix.subjects)]
-        self.deliveries = Deliveries(cluster, self.history, watch)
+        is_planned = set(mix.faults) <= PLANNED
+        self.deliveries = Deliveries(cluster, self.history, watch, are_changes_planned=is_planned)
         self._brokers = DueBrokers(cluster, self.history, self.deliveries, subjects, mix.odd_answers)
         self._senders = [
             DelaySender(cluster, self.history, watch, self.deliveries, f"p{number}", subjects, GROUP, mix.pause)

@@ -52,7 +52,9 @@ class Delayed:
 class Deliveries:
     """Looks at each delivery. What is broken goes to the history."""
 
-    def __init__(self, cluster: Cluster, history: History, watch: GroupWatch) -> None:
+    def __init__(self, cluster: Cluster, history: History, watch: GroupWatch, *, are_changes_planned: bool) -> None:
+        """`are_changes_planned`: whether masters change by switch-overs alone, which repeat nothing."""
+        self._are_changes_planned = are_changes_planned
         self._cluster, self._history, self._watch = cluster, history, watch
         self.messages: dict[str, Delayed] = {}
         """By message id."""
@@ -97,7 +99,7 @@ class Deliveries:
             found = self.messages.get(message_id_of(item.data))
             if found is None or self._watch.has_lost:
                 continue
-            begins = self._begins - found.begins
+            begins = 0 if self._are_changes_planned else self._begins - found.begins
             if found.answered > begins:
                 what = f"{found.sent.message_id} is sent again, and {found.answered} deliveries of it were answered"
                 self._break("repeated", f"{what}; since it was sent a member began to serve {begins} times")

@@ -2,6 +2,7 @@
 
 import os
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -35,6 +36,13 @@ def test_what_is_promised_of_delayed_messages_holds_under_faults(first: int) -> 
         counts = sum((Counter(report.counts) for report in reports), Counter())
         missing = [name for name in MET if not counts[name]]
         assert not missing, f"seeds {first} to {reports[-1].seed} met no {missing}"
+
+
+def test_switch_overs_repeat_nothing() -> None:
+    for seed in range(1, CHUNK + 1):
+        mix = replace(mix_of(seed), faults=("switch_over", "broker_failover"), fault_seconds=0.7)
+        report = run_delays(seed, replace(mix, copies=max(2, mix.copies), has_copies=False))
+        assert not report.broken, report
 
 
 def test_the_schedules_of_ci_have_each_fault_with_each_number_of_members() -> None:
