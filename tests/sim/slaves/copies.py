@@ -30,14 +30,14 @@ PHASES = (CopyPhase.STATE, CopyPhase.STATE, CopyPhase.LOG, CopyPhase.CATCHING_UP
 
 
 @contextmanager
-def small_copies() -> Iterator[None]:
+def small_copies(copy_bytes_min: int = COPY_BYTES_MIN, follow_bytes_max: int = FOLLOW_BYTES_MAX) -> Iterator[None]:
     """Copies of some KiB are large, and what a slave needs is not held for long."""
     with ExitStack() as stack:
         for module, name, value in (
             (retention_holds, "HOLD_SECONDS", HOLD_SECONDS),
             (state_reads, "PIECE_BYTES", STATE_PIECE_BYTES),
-            (slave_copy, "COPY_BYTES_MIN", COPY_BYTES_MIN),
-            (slave_copy, "FOLLOW_BYTES_MAX", FOLLOW_BYTES_MAX),
+            (slave_copy, "COPY_BYTES_MIN", copy_bytes_min),
+            (slave_copy, "FOLLOW_BYTES_MAX", follow_bytes_max),
         ):
             stack.enter_context(patch.object(module, name, value))
         yield

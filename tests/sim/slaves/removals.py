@@ -8,6 +8,7 @@ from qmq_node.member.replication import Replication
 from qmq_node.replication.master import retention_holds
 from qmq_node.replication.master.leading import Leading
 from qmq_node.replication.master.retention_holds import RetentionHolds
+from qmq_node.replication.rules.membership import Membership
 from tests.sim.slaves.committed import MARK
 from tests.sim.slaves.hooks import Hook
 from tests.sim.slaves.member_logs import durable_state
@@ -32,6 +33,7 @@ class RemovalWatch:
         is monotonic."""
         self._leading: dict[SegmentedLog, Leading] = {}
         """By log, the master that writes it."""
+        cluster.database.on_membership.append(self._membership_changed)
         watch.hooks += [
             Hook(SegmentedLog, "hide_before", self._removes, is_before=True),
             Hook(Leading, "start", self._leads),
@@ -41,9 +43,17 @@ class RemovalWatch:
 
     def _heard(self, holds: RetentionHolds, slave: str, offset: int, now: float, **_: Any) -> None:
         """A slave told its master what it needs next. Only progress renews the promise to keep that."""
+        if self._watch.membership is not None and slave not in self._watch.membership.members:
+            return
         known = self._needed[holds].get(slave)
         until = now + retention_holds.HOLD_SECONDS if known is None or offset > known[0] else known[1]
         self._needed[holds][slave] = offset, until
+
+    def _membership_changed(self, name: str, before: Membership, membership: Membership) -> None:
+        """Nothing is held for a node that was removed, also if it joins again later."""
+        for node in set(before.members) - set(membership.members) if name == self._watch.group else ():
+            for needed in self._needed.values():
+                needed.pop(node, None)
 
     def _leads(self, leading: Leading) -> None:
         self._leading[leading.log] = leading

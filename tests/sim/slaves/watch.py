@@ -41,7 +41,7 @@ class GroupWatch(CommittedLog):
         super().__init__()
         self._cluster = cluster
         self._history = history
-        self._group = group
+        self.group = group
         self.hosts = cluster.members(group)
         self._nodes = {f"{folder_of(host)}/log": node for node, host in self.hosts.items()}
         self.membership: Membership | None = None
@@ -139,7 +139,7 @@ class GroupWatch(CommittedLog):
             begin = len(self.committed)
             self._commit(written(self.hosts[node], begin, server.log.high_watermark), server.log.stored.segments())
         # What was lost may be pulled under the same number.
-        self._history.damaged.add(self._group)
+        self._history.damaged.add(self.group)
 
     # --- hooks -----------------------------------------------------------------------------------------------------
 
@@ -222,7 +222,7 @@ class GroupWatch(CommittedLog):
 
     def membership_changed(self, name: str, before: Membership, membership: Membership) -> None:
         """The stored membership was changed by a metaserver."""
-        if name != self._group:
+        if name != self.group:
             return
         if not set(membership.in_sync) <= set(membership.members) or membership.master not in ("", *membership.in_sync):
             self.report(
@@ -262,7 +262,7 @@ class GroupWatch(CommittedLog):
 
     def look(self) -> None:
         """Compare everything on all members."""
-        stored = self._cluster.database.stored.groups.get(self._group)
+        stored = self._cluster.database.stored.groups.get(self.group)
         if stored is not None and (self.membership is None or stored.membership.place > self.membership.place):
             self.membership = stored.membership
         for node, host in self.hosts.items():

@@ -24,7 +24,7 @@ from qmq.protocol.messages import Message, decode_raws
 from qmq.protocol.names import retry_subject
 from tests.sim.swarm.history import Broken, Got, History, Sent
 from tests.sim.world.cluster import Cluster
-from tests.sim.world.loop import START_SECONDS, START_WALL_MS, Process, SimulatedClock
+from tests.sim.world.loop import Process, SimulatedClock
 
 TIMEOUTS = Timeouts(connect=1.0, send=2.0, ack=2.0, delivery=30.0, route=3.0)
 LIMITS = Limits(prefetch_messages=50, pull_messages=20)
@@ -39,7 +39,7 @@ SENDS_AT_ONCE = 50
 
 def true_ms(cluster: Cluster) -> int:
     """The true wall clock."""
-    return START_WALL_MS + round((cluster.loop.now - START_SECONDS) * 1000)
+    return cluster.loop.true_wall_ms
 
 
 class Place(Protocol):

@@ -208,6 +208,8 @@ class SimulatedLoop(asyncio.base_events.BaseEventLoop):
         gc.freeze()
         self.seed = seed
         self.now = START_SECONDS
+        self.wall_offset_ms = 0
+        """How much later than START_WALL_MS the run begins."""
         self._ident = threading.get_ident()
         self._timers: list[_Due] = []
         """A heap."""
@@ -229,6 +231,11 @@ class SimulatedLoop(asyncio.base_events.BaseEventLoop):
         """What reached the loop's exception handler."""
         self.set_exception_handler(lambda _, context: self.errors.append(context))
         self.set_task_factory(_make_task)
+
+    @property
+    def true_wall_ms(self) -> int:
+        """The true wall clock."""
+        return START_WALL_MS + self.wall_offset_ms + round((self.now - START_SECONDS) * 1000)
 
     def rng(self, purpose: str) -> Random:
         """A generator of its own for one purpose, so that a draw more in one does not change all others."""
@@ -522,4 +529,4 @@ class SimulatedClock:
         return self._loop.now
 
     def wall_ms(self) -> int:
-        return START_WALL_MS + round((self._loop.now - START_SECONDS) * 1000) + self.offset_ms
+        return self._loop.true_wall_ms + self.offset_ms
