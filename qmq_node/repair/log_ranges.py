@@ -164,7 +164,11 @@ class LogRanges:
             skip_unreadable=True,
             stops_at_damage=True,
         )
-        return walker.walk(at).position if self._log.stored.files.holding(at.offset) is not None else at
+        if self._log.stored.files.holding(at.offset) is None:
+            return at
+        found = walker.walk(at).position
+        # Where the log begins, only the first commit names the CRC of the one before.
+        return found if found.offset > at.offset else at
 
     def _checked(self, at: Position, answer: ReadRangeResponse) -> list[CommitHeader]:
         """Return the headers of the commits of an answer, which follow at `at`. Raises RepairRejected."""
