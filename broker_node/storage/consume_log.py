@@ -112,12 +112,16 @@ def encode_withheld(count: int) -> bytes:
     return (entry + _CHECK.pack(crc32(entry, 0))) * count
 
 
-def withheld_ranges(view: IndexView) -> list[tuple[int, int]]:
-    """The ranges [begin, end) of a view without an entry that says where the message is; from a thread. Raises LogError."""
+def withheld_ranges(view: IndexView, begin: int, end: int) -> list[tuple[int, int]]:
+    """The ranges of sequences in [begin, end) that a view holds, without an entry that says where the message is.
+
+    From a thread. Raises LogError.
+    """
     found: list[tuple[int, int]] = []
-    for begin in range(view.begin, view.end, BLOCK_ENTRIES):
-        entries = view.read(begin, min(begin + BLOCK_ENTRIES, view.end))
-        for sequence, entry in enumerate(map(Entry._make, ENTRY.iter_unpack(entries)), begin):
+    end = min(end, view.end)
+    for first in range(max(begin, view.begin), end, BLOCK_ENTRIES):
+        entries = view.read(first, min(first + BLOCK_ENTRIES, end))
+        for sequence, entry in enumerate(map(Entry._make, ENTRY.iter_unpack(entries)), first):
             if entry.is_withheld and found and found[-1][1] == sequence:
                 found[-1] = found[-1][0], sequence + 1
             elif entry.is_withheld:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from broker_node.known_groups import KnownGroups
-from metaserver.domain import ClientSeen
+from metaserver.domain import ClientSeen, StoredConsumerGroup
 from metaserver.requests import known_groups
 from metaserver.requests.known_groups import KnownGroupsPages
 from qmq import Consumer
@@ -21,6 +21,7 @@ from qmq_node.replication.rules.roles import NEW_FOLDER
 from tests.sim.replication.groups import Group, cluster_of, promoted_by_operator
 from tests.sim.replication.pair import client_of, send
 from tests.sim.world.cluster import Cluster, Host
+from tests.sim.world.database import SimulatedRepository
 from tests.sim.world.loop import running_loop
 from tests.support.drivers.in_process import Client, message
 from tests.support.waiting import eventually_async
@@ -303,15 +304,22 @@ async def test_a_node_that_starts_between_the_loss_and_its_acceptance_accepts_no
         await assert_all_received(group, sent, *GROUPS, "late")
 
 
-async def test_without_the_database_it_accepts_nothing_and_says_why() -> None:
+def absent(repository: SimulatedRepository, after: int, count: int) -> list[StoredConsumerGroup]:
+    raise ConnectionError("the database is away")
+
+
+async def test_without_the_database_it_accepts_nothing_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     async with only_member() as group:
         await restarted_with(group)
         database, meta = group.cluster.database, group.cluster.meta.server
         assert meta is not None
         host = group.hosts["g1-a"]
-        group.accept_log_loss("g1-a")
-        await eventually_async(lambda: meta.directory.nodes["g1-a"].log_end_version == 1, 60)
-        database.is_away = True
+        with monkeypatch.context() as patch:
+            # Of what follows on the accepted loss, not even the first request is answered.
+            patch.setattr(SimulatedRepository, "consumer_groups", absent)
+            group.accept_log_loss("g1-a")
+            await eventually_async(lambda: meta.directory.nodes["g1-a"].log_end_version == 1, 60)
+            database.is_away = True
         await eventually_async(lambda: "the database" in refusal(group), 60)
         assert refusal(group).startswith(
             "read only: consumer groups that were known before data was lost are not created yet: "

@@ -35,6 +35,7 @@ async def test_a_master_reports_its_slaves_and_a_slave_its_master() -> None:
             "role": "master", "reason": "", "epoch": 2, "master": "g1-a", "members": ["g1-a", "g1-b"],
             "in_sync": ["g1-a", "g1-b"], "in_sync_min": 2, "in_sync_version": report["in_sync_version"],
             "high_watermark": end, "repairs": {"repaired": {}, "failed_attempts": 0, "pending": []},
+            "damaged_ranges": 0, "repaired_ranges": 0, "scrub": report["scrub"],
             "role_changes": {"promoted": 1, "master": 1}, "stalled_seconds": 0.0,
             "unreachable": [], "slow": {},
         }  # fmt: skip

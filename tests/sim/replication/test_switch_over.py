@@ -60,7 +60,8 @@ async def test_a_switch_over_loses_rejects_and_repeats_nothing(count: int) -> No
         assert (resignation.successor, resignation.is_leaving) == ("g1-b", False)
         assert group.broker("g1-b").log.stored.read_crc_at(resignation.end) == resignation.crc
         assert group.membership.value.in_sync == tuple(group.hosts)
-        assert (group.hosts["g1-a"].starts, group.hosts["g1-a"].exits) == (2, []), "the process does not end"
+        assert group.hosts["g1-a"].exits == [], "the process does not end"
+        assert group.hosts["g1-a"].starts in (2, 3), "once more if it alone has the last seal"
         assert old.checkpoints.saved == saved + 1
         assert group.broker("g1-a").data.recovery.loaded_offset > 0, (
             "it replays little, so that its successor serves soon"

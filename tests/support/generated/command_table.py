@@ -196,9 +196,6 @@ COMMANDS: dict[Command, CommandInfo] = {
     Command.READ_COPY: CommandInfo(
         ReadCopyRequest, ReadCopyResponse, SLAVE, (MASTER,), FIRST, "Read the master's state, to copy it"
     ),
-    Command.READ_RANGE: CommandInfo(
-        ReadRangeRequest, ReadRangeResponse, MEMBER, (MEMBER,), FIRST, "Read what is damaged on the own disk from another member"
-    ),
     Command.CHANGE_IN_SYNC: CommandInfo(
         ChangeInSyncRequest, MembershipResponse, MASTER, (META,), FIRST, "Add a member to the in-sync set, or remove it"
     ),
@@ -213,6 +210,9 @@ COMMANDS: dict[Command, CommandInfo] = {
     ),
     Command.KNOWN_GROUPS: CommandInfo(
         KnownGroupsRequest, KnownGroupsResponse, NODE, (META,), FIRST, "Read the consumer groups of a broker group's subjects"
+    ),
+    Command.READ_RANGE: CommandInfo(
+        ReadRangeRequest, ReadRangeResponse, MEMBER, (MEMBER,), FIRST, "Read what is damaged on the own disk from another member"
     ),
 }  # fmt: skip
 """Every command, in the order of their codes."""

@@ -76,6 +76,7 @@ def test_an_empty_node_becomes_a_member_when_the_group_lacks_a_copy(group: Clust
     assert (answer.accepted, answer.reason, answer.state) == (True, "", 4)
     assert answer.membership == wire.GroupMembership(
         "g1", 1, "", "g1-a", "10.0.0.1:20882", 1, 2, ("g1-a", "g1-b"), ("g1-a",), joining=0b10, incarnations=(INCARNATION, ""),
+        sync_addresses=("10.0.0.1:20882", ""),
     )  # fmt: skip
     assert group.route == ("10.0.0.1:20881", GroupState.READ_WRITE)
 

@@ -25,6 +25,8 @@ from qmq.protocol.replication import (
     FollowResponse,
     ReadCopyRequest,
     ReadCopyResponse,
+    ReadRangeRequest,
+    ReadRangeResponse,
     TimedCommits,
 )
 from tests.support.generated.command_table import COMMANDS, reachable
@@ -88,6 +90,8 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
         return incarnations
     if isinstance(kind, limited.MapIncarnations):
         return st.lists(incarnations, max_size=3).filter(any).map(tuple)
+    if isinstance(kind, limited.MapAddresses):
+        return st.lists(st.sampled_from(["", "10.0.0.1:20882", "[::1]:1"]), max_size=3).filter(any).map(tuple)
     if isinstance(kind, kinds.MapHex):
         return st.binary(min_size=kind.size, max_size=kind.size)
     return found[type(kind)]
@@ -107,7 +111,7 @@ def consistent(value: Any) -> Any:
     """The value with fields that fit together, where drawn ones need not: see `Structure.check`."""
     if isinstance(value, GroupMembership):
         members = tuple(dict.fromkeys(value.members))
-        incarnations = value.incarnations[: len(members)]
+        incarnations, addresses = value.incarnations[: len(members)], value.sync_addresses[: len(members)]
         joining = value.joining & ((1 << len(members)) - 1)
         return replace(
             value,
@@ -116,6 +120,7 @@ def consistent(value: Any) -> Any:
             master=members[0] if members else "",
             joining=joining,
             incarnations=incarnations if any(incarnations) else (),
+            sync_addresses=addresses if any(addresses) else (),
         )
     if isinstance(value, FollowRequest):
         numbers = sorted({number for pair in value.epoch_chain for number in pair} - {limited.I64_MAX})
@@ -133,6 +138,13 @@ def consistent(value: Any) -> Any:
         return replace(value, offset=base, segment_base=base, segment_bytes=size, commits=commits, lost_from=lost_from)
     if isinstance(value, ReadCopyRequest):
         return replace(value, position=value.position or 1)
+    if isinstance(value, ReadRangeRequest):
+        begin, end = sorted((value.begin % (1 << 62), value.end % (1 << 62)))
+        return replace(value, begin=begin, end=end + 1)
+    if isinstance(value, ReadRangeResponse):
+        begin = value.begin % (1 << 62)
+        data, base = bytes(value.data) or b"!", min(value.segment_base, begin)
+        return replace(value, begin=begin, segment_base=base, segment_bytes=value.segment_bytes and 1 << 62, data=data)
     if isinstance(value, ReadCopyResponse):
         return replace(value, total_bytes=max(value.total_bytes, len(value.data)))
     return value
