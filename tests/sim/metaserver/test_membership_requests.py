@@ -60,7 +60,11 @@ async def test_the_set_is_never_empty_and_names_members_only(tmp_path: Path) -> 
         assert len(body) == len(request.encode()) - 4
         frame = await pair.master.caller.call(Command.CHANGE_IN_SYNC, body, timeout_s=20)
         assert frame.code == ResponseCode.BROKER_ERROR
-        assert pair.membership == pair.repository.groups["g1"].membership.sent("10.0.0.1:9") == membership
+        assert (
+            pair.membership
+            == pair.repository.groups["g1"].membership.sent("10.0.0.1:9", ("10.0.0.1:9", ""))
+            == membership
+        )
         # The connection is still served.
         assert (await pair.change(InSyncChange.ADD, "g1-z")).result is MembershipResult.REFUSED
         assert len(pair.slave.pushed) == sent
