@@ -239,7 +239,7 @@ test("a node's page names what is damaged, why it is not repaired, and how far s
     ["log", "200 – 300", "100 B", "commits can't be read", "—"],
     ["schedule/2026112913.data", "0 – 2,048", "2 KiB", "bad checksum", "no answer"],
   ]);
-  expect(within(section).getByText("20 further ranges are not listed.")).toBeVisible();
+  expect(within(section).getByText("20 more corrupted ranges")).toBeVisible();
   const fact = (id: string) => document.querySelector(`[data-fact="${id}"] td`)?.textContent;
   expect([fact("repaired"), fact("scrub"), fact("last_pass")]).toEqual(["7", "40%, after 1d 1h", "2h ago"]);
 });
