@@ -222,7 +222,7 @@ BREAKAGES = (
             ),
         ),
         CUTS,
-        seed=92,
+        seed=48,
     ),
     # --- nodes
     SlavesBreakage(
@@ -285,6 +285,7 @@ BREAKAGES = (
                 "self.saving = asyncio.ensure_future(asyncio.to_thread(replica.save_role, state)); replica.state = state",
             ),
         ),
+        seed=5,
     ),
     SlavesBreakage(
         "an unknown outcome of a membership change is treated as a failure",
@@ -364,7 +365,7 @@ BREAKAGES = (
         "damage",
         (("qmq_node.log.recovery:Walker._is_copied", "self.copied_from is not None", "False"),),
         SHARED_SYNCS,
-        seed=75,
+        seed=7,
     ),
     SlavesBreakage(
         "a master sends other index entries than its own",
