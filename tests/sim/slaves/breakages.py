@@ -101,7 +101,7 @@ BREAKAGES = (
     ),
     SlavesBreakage(
         "a process leads that was not promoted",
-        "in_sync",
+        "chains",
         (("qmq_node.replication.rules.roles:step_for", "if not node.may_lead(membership):", "if False:"),),
         NEW_DISKS,
         seed=17,
@@ -330,7 +330,7 @@ BREAKAGES = (
     ),
     SlavesBreakage(
         "several commits are trusted after one sync",
-        "chains",
+        "damage",
         (
             (
                 "qmq_node.log.writer:CommitWriter.write_copied",
