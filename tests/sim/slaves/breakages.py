@@ -32,8 +32,8 @@ CUTS = replace(CALM, faults=("cut_off", "kill_member", "pause_member"))
 TRUNCATIONS = replace(
     CALM,
     faults=("crash_at_truncation", "cut_master_off"),
-    fault_seconds=3.0,
-    storm_seconds=60.0,
+    fault_seconds=2.0,
+    storm_seconds=30.0,
     producers=6,
     slowness=60.0,
 )
@@ -326,7 +326,7 @@ BREAKAGES = (
             ),
         ),
         TRUNCATIONS,
-        seed=27,
+        seed=42,
     ),
     SlavesBreakage(
         "several commits are trusted after one sync",
