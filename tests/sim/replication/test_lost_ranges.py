@@ -24,8 +24,8 @@ from tests.support.waiting import eventually_async
 
 BYTES = 2_000
 COUNT = 300
-KEPT = {**SETTINGS, "retention_bytes": 64 << 20}
-"""Nothing is removed."""
+KEPT = {**SETTINGS, "retention_bytes": 64 << 20, "scrub_bytes_per_second": 0}
+"""Nothing is removed, and damage is found by starts and reads alone."""
 
 
 @pytest.fixture(autouse=True)

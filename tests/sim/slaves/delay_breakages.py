@@ -128,7 +128,7 @@ DELAY_BREAKAGES = (
         "derived",
         (
             (
-                "delay_node.delay_node:DelayServing._close_hours",
+                "delay_node.serving:DelayServing._close_hours",
                 "self._data.store.end_hours(ended[:ENDED_HOURS_MAX], now_ms)",
                 "[(self._data.store._forget(hour), self._data.store.hours.ended.append(hour)) for hour in ended]",
             ),
@@ -163,7 +163,7 @@ DELAY_BREAKAGES = (
     DelayBreakage(
         "a slave copies what its master has lost",
         "derived",
-        (("delay_node.checkpoint:save_copied", "row._replace(lost=0).encode()", "row.encode()"),),
+        (("delay_node.checkpoint:state_of_copy", "row._replace(lost=0).encode()", "row.encode()"),),
         replace(
             CALM,
             faults=("lost_entry",),

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from zlib import crc32
 
+from broker_node.reads.index_repair import BeingRepaired
 from qmq.protocol.messages import decode_raw
 from qmq.protocol.replication import COMMITS_BYTES_MAX
 from qmq_node.commits.applying import AT_HAND_BYTES_MAX, Applying
@@ -173,8 +174,15 @@ class GroupWatch(CommittedLog):
         if not self.owns(applying._log):
             return
         node, _ = self.node_of(applying._log)
-        if applying._log.stored.damaged and node not in self.damaged:
-            self.report("damage", f"{node} found damage that no fault made: {applying._log.stored.damaged[0]}")
+        stored = applying._log.stored
+        if not stored.damaged or node in self.damaged:
+            return
+        if self.damaged and all(stored.lost.covers(damage.begin, damage.end) for damage in stored.damaged):
+            # It copied the log of a damaged member around what that one lacks, and repairs it from a third.
+            self.damaged.add(node)
+            self.rejoining.add(node)
+        else:
+            self.report("damage", f"{node} found damage that no fault made: {stored.damaged[0]}")
 
     def _made(self, log: SegmentedLog, *_: object, **__: object) -> None:
         self._logs[log.watermark] = log
@@ -354,9 +362,13 @@ class GroupWatch(CommittedLog):
             begin = max(self._read.get(key, 0), subject.begin)
             if begin >= end:
                 continue
-            self._read[key] = end
             numbers = self._numbers[subject.name]
-            for sequence, raw in enumerate(read_and_repair(store, subject, begin, end), begin):
+            try:
+                raws = read_and_repair(store, subject, begin, end)
+            except BeingRepaired:
+                continue  # clients, too, are told to try again
+            self._read[key] = end
+            for sequence, raw in enumerate(raws, begin):
                 if raw is None:
                     if node not in self.damaged:
                         self.report("sequence", f"{node} {subject.name} {sequence} can't be read")

@@ -72,6 +72,7 @@ WHOLE_BREAKAGES = (
             ),
         ),
         replace(KILLS, gives_back=0.5, poison=0.2, slowness=60.0),
+        seed=6,
     ),
     WholeBreakage(
         "what a former master assigned does not match the tags of its consumer",
