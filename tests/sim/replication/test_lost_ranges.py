@@ -112,8 +112,6 @@ async def damaged(
         is_found_late: the second member is in sync with all that is stored before the master's log is damaged.
     """
     starts = ["g1-a", "g1-b"] if is_found_late else ["g1-a"]
-    # Nothing reads what is damaged before a slave needs it.
-    settings |= {"scrub_bytes_per_second": 0}
     async with members(running_loop(), count, in_sync_min=1, starts=starts, **KEPT | settings) as group:
         await group.promote("g1-a")
         await in_sync(group, *starts)
