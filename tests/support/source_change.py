@@ -49,7 +49,7 @@ class SourceChange:
     def _compiled(self, module: ModuleType, original: object, name: str) -> object:
         plain = original.fget if isinstance(original, property) else inspect.unwrap(original)  # type: ignore[arg-type]
         if plain.__globals__ is not vars(module):  # type: ignore[union-attr]
-            raise NotApplicable(f"{self.name}: {self.where} is of the module {plain.__module__}")  # type: ignore[union-attr]
+            raise NotApplicable(f"{self.name}: {self.where} is of the module {plain.__module__}")
         source = textwrap.dedent(inspect.getsource(plain))  # type: ignore[arg-type]
         if source.count(self.old) != 1:
             raise NotApplicable(f"{self.name}: {self.old!r} is {source.count(self.old)} times in {self.where}")
