@@ -33,7 +33,7 @@ class Tail:
         end: how much is in files.
     """
 
-    __slots__ = ("_parts", "_used", "end", "number", "saved_end")
+    __slots__ = ("_parts", "_replaced", "_used", "end", "number", "saved_end")
 
     def __init__(self, end: int = 0) -> None:
         self.end = end
@@ -45,6 +45,8 @@ class Tail:
         self._used = 0
         """Of the room."""
         self._parts: _Parts = (end, 0, (), (), None)
+        self._replaced: list[tuple[int, bytes]] = []
+        """Place and bytes of what was replaced while it was being written."""
 
     @property
     def written_end(self) -> int:
@@ -102,8 +104,10 @@ class Tail:
 
     def replace(self, at: int, data: Buffer) -> None:
         """Replace bytes that are in memory."""
-        begin, _, pieces, _, room = self._parts
+        begin, taken, pieces, ends, room = self._parts
         self.saved_end = min(self.saved_end, at)
+        if taken and at < ends[taken - 1]:
+            self._replaced.append((at, bytes(data)))
         for piece in (*pieces, room):
             if piece is not None and at >= begin:
                 part = piece[at - begin : at - begin + len(data)]
@@ -121,10 +125,12 @@ class Tail:
         self._parts = (written, len(pieces), pieces, ends, room)
         return bool(pieces)
 
-    def written(self) -> None:
-        """What was taken is in files now."""
+    def written(self) -> Sequence[tuple[int, bytes]]:
+        """What was taken is in files now. Return place and bytes of what was replaced of it meanwhile, which may not be there."""
         written, count, pieces, ends, room = self._parts
         self._parts = (ends[count - 1] if count else written, 0, pieces[count:], ends[count:], room)
+        replaced, self._replaced = self._replaced, []
+        return replaced
 
 
 class AppendFile(Tail):

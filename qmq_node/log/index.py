@@ -181,7 +181,8 @@ class DenseIndex(IndexFiles):
 
     def written(self) -> None:
         """What was taken is in the files now."""
-        self.tail.written()
+        for place, entry in self.tail.written():
+            self.repair(place // self.entry_bytes, entry)
 
     def restore(self, place: int, entries: bytes, number: int) -> None:
         """Take entries behind `place` bytes of others, which a `TailsFile` has by this number (0: none). Raises ValueError."""

@@ -68,8 +68,10 @@ class LogRanges:
 
     async def repaired(self, damaged: DamagedRange) -> None:
         """As `RepairableFiles`."""
-        self._log.stored.repaired(damaged.begin, damaged.end)
+        # A checkpoint that does not name the damage any more has all that was derived from the repaired range. Until then, the next
+        # start names it again, and the repair is repeated.
         await self._store.log_repaired(damaged.begin, damaged.end)
+        self._log.stored.repaired(damaged.begin, damaged.end)
 
     # --- for another member ----------------------------------------------------------------------------------------
 

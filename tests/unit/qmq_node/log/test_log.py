@@ -353,6 +353,21 @@ def test_an_index_keeps_entry_n_at_n_over_files_memory_and_restarts() -> None:
     assert (again.begin, again.end) == (100, 101)
 
 
+def test_what_is_repaired_while_it_is_being_written_is_in_the_files_afterwards() -> None:
+    index = DenseIndex(HandleCache(MemoryDisk(), 2), "index", 4, segment_entries=10)
+    index.append(b"aaaabbbbcccc")
+    index.take()
+    index.append(b"dddd")
+    index.write()
+    index.repair(1, b"BBBB")
+    index.repair(3, b"DDDD")
+    assert index.read(0, 4) == b"aaaaBBBBccccDDDD"
+    index.written()
+    assert index.read(0, 4) == b"aaaaBBBBccccDDDD"
+    flush(index)
+    assert index.read(0, 4) == b"aaaaBBBBccccDDDD"
+
+
 def test_segments_go_by_age_or_size_but_never_above_what_is_needed() -> None:
     segments = [SegmentAge(n * 10, n * 10 + 10, n * 1000) for n in range(5)]
 
