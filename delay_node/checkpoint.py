@@ -16,6 +16,7 @@ from qmq_node.log.append_file import AppendFile
 from qmq_node.log.checkpoint import Checkpoint, CheckpointStore, as_number, as_text
 from qmq_node.log.recovery import Damage
 from qmq_node.log.replay import LogMemory
+from qmq_node.slices import run_in_slices, run_to_end
 
 CHECKPOINT_NAME = "delay"
 CHECKPOINT_FORMAT = 2
@@ -185,21 +186,25 @@ class DelayCheckpoints:
         """Whether damage was found that no checkpoint holds, or files of ended hours have to be removed."""
         return self._store.has_new_damage or bool(self._hours.ended or (self._removed and not self._holds_files()))
 
-    def draft(self) -> Generator[None, None, DelayDraft]:
-        """Encode new names in slices, take the state at the end of a commit, then set aside what is in memory of the hours.
+    async def ready(self) -> None:
+        """Encode new names in slices, and wait for the end of the commit that a slave applies.
 
-        In the middle of a commit that a slave applies the state fits no log position: it would be counted twice in part.
+        In the middle of it the state fits no log position: it would be counted twice in part.
+        """
+        await run_in_slices(self._encode_names())
+        await self._store.commit_hold.between()
+
+    def _encode_names(self) -> Generator[None, None, None]:
+        while self._encoder.encode_names():
+            yield
+
+    def draft(self) -> Generator[None, None, DelayDraft]:
+        """Take the state at once, then set aside what is in memory of the hours, in slices.
 
         What an hour got after the state was taken may be written with it: a start counts only what the checkpoint counts.
         """
-        while self._encoder.encode_names():
-            yield
-        self._store.checkpoint_waits = True
-        try:
-            while self._store.is_within_commit:
-                yield
-        finally:
-            self._store.checkpoint_waits = False
+        # Those that came while it waited.
+        run_to_end(self._encode_names())
         hours, log = self._hours, self._store.log
         for hour in hours.ended:
             if hour in hours.dirty:

@@ -48,12 +48,17 @@ class DelayReplay(Replay):
         return self._store.hours.unwritten_bytes > self._unwritten_bytes_max
 
     def steps(self, commit: Commit) -> Iterator[int]:
-        if self._store.checkpoint_waits:
+        hold = self._store.commit_hold
+        if hold.checkpoint_waits:
             # It has its turn before the next commit begins.
             yield SLICE_BYTES
-        self._store.is_within_commit = True
-        yield from super().steps(commit)
-        self._store.is_within_commit = False
+        hold.begin()
+        try:
+            yield from super().steps(commit)
+        except BaseException:
+            hold.fail()
+            raise
+        hold.end()
 
     def apply_record(self, offset: int, kind: int, payload: memoryview) -> None:
         record = decode_record(offset, kind, payload)

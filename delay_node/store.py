@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from delay_node.commit_hold import CommitHold
 from delay_node.errors import LimitReached
 from delay_node.hour import Hour, Hours
 from delay_node.hour_reader import Bodies, IoThreads
@@ -148,12 +149,9 @@ class DelayStore:
         """Messages waiting for delivery, over all hours."""
         self.refused = 0
         """Held messages: those that brokers refuse."""
-        self.is_within_commit = False
-        """Whether a commit of another node is applied in part: files and counters are those of no log position."""
+        self.commit_hold = CommitHold()
         self.has_new_damage = False
         """Damage of the log was found that no checkpoint holds: one is due."""
-        self.checkpoint_waits = False
-        """Whether a checkpoint waits for the end of the commit."""
 
     def found_damage(self, damage: Damage) -> None:
         """Damage of the log was found: sends are refused, and the next checkpoint keeps it."""

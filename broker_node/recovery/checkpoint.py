@@ -77,6 +77,9 @@ class BrokerCheckpoints:
         """Whether damage was found that no checkpoint holds, or files are to be deleted."""
         return self._store.has_new_damage or bool(self._hidden or self._store.leftovers)
 
+    async def ready(self) -> None:
+        """The state may be taken at any time: records are applied again without effect."""
+
     def draft(self) -> Generator[None, None, BrokerDraft]:
         """Take the state, in slices; to be saved once everything appended until its end is synced."""
         while self._written:

@@ -133,9 +133,19 @@ class Applying:
         while self._replay.is_full:
             self._may_continue.clear()
             await self._may_continue.wait()
-        for size in self._replay.steps(commit):
-            await self._pacer.spend(size)
-        header = commit.header
+        steps = self._replay.steps(commit)
+        try:
+            for size in steps:
+                await self._pacer.spend(size)
+        except asyncio.CancelledError:
+            # A later call would apply the first records of the commit again.
+            for _ in steps:
+                pass
+            self._applied(commit.header)
+            raise
+        self._applied(commit.header)
+
+    def _applied(self, header: CommitHeader) -> None:
         self._log.watermark.confirm_applied(Position(header.end, header.crc), header if header.record_count else None)
 
     def _drop_first(self) -> None:

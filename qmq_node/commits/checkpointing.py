@@ -53,6 +53,9 @@ class CheckpointWriter(Protocol[D]):
     def has_removals(self) -> bool:
         """Whether something but writes needs the next checkpoint, such as files to be removed: it is due in time also then."""
 
+    async def ready(self) -> None:
+        """Return when the state may be taken; `draft` follows before the event loop runs anything else. Raises LogError."""
+
     def draft(self) -> Generator[None, None, D]:
         """Take the state and set aside what has to be written, in slices. The log position is the one at the begin."""
 
@@ -140,6 +143,7 @@ class Checkpointing(Generic[D]):
         if self.is_suspended:
             return
         began = self._clock.monotonic()
+        await self._writer.ready()
         draft = await run_in_slices(self._writer.draft())
         if self.committer is not None:
             await self.committer.synced(draft.records_end - 1)

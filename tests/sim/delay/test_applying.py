@@ -9,16 +9,18 @@ from delay_node.checkpoint import DelayCheckpoints
 from delay_node.records import RecordKind
 from delay_node.recovery import open_store
 from delay_node.store import DelayStore
+from qmq.errors import LogError
 from qmq_node.commits.applying import Applying
 from qmq_node.log.copied_log import CopiedLog
 from qmq_node.log.handles import HandleCache
 from qmq_node.log.replay import MemberOpening, RecoveryReport
-from qmq_node.slices import run_in_slices
+from qmq_node.slices import run_to_end
 from tests.support.disks.memory_disk import MemoryDisk
 from tests.support.drivers.copies import sent
 from tests.support.drivers.delay_driver import ROOT, DelayDriver
 from tests.support.drivers.delay_states import state_of
 from tests.support.promises import Check, judging
+from tests.support.waiting import eventually_async
 
 
 def opened(disk: MemoryDisk, high_watermark: int) -> tuple[DelayStore, RecoveryReport]:
@@ -89,7 +91,8 @@ async def test_a_checkpoint_of_a_slave_never_stands_within_a_commit(monkeypatch:
     async def make() -> None:
         while not made or made[-1] < store.log.synced_end:
             await asyncio.sleep(0)
-            draft = await run_in_slices(checkpoints.draft())
+            await checkpoints.ready()
+            draft = run_to_end(checkpoints.draft())
             checkpoints.save(draft)
             checkpoints.saved(draft)
             made.append(draft.position.offset)
@@ -102,6 +105,56 @@ async def test_a_checkpoint_of_a_slave_never_stands_within_a_commit(monkeypatch:
     await task
     assert len(set(made)) > 1, "one was made between commits"
     assert store.pending == len(master.copies) - 80
+
+
+async def test_a_commit_is_applied_once_although_the_task_ends_within_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A follower ends when its session does, and the next one goes on."""
+
+    async def spend(_: int = 1) -> None:
+        await asyncio.sleep(0.01)
+
+    master = DelayDriver(MemoryDisk(), 3)
+    for _ in range(20):
+        master.send("orders", 4)
+    master.commit()
+    disk = MemoryDisk()
+    store, report = opened(disk, 0)
+    copied, applying = CopiedLog(store.log, epoch=1, is_copying=False), Applying(store.log, report.replay)
+    for commits in sent(master.store.log, random.Random(1)):
+        copied.complete(copied.write(commits))
+    monkeypatch.setattr(applying._pacer, "spend", spend)
+    task = asyncio.create_task(applying.advance(store.log.synced_end))
+    await eventually_async(lambda: store.commit_hold.is_within)
+    task.cancel()
+    await asyncio.wait([task])
+    assert not store.commit_hold.is_within
+    await applying.advance(store.log.synced_end)
+    assert applying.applied_end == store.log.synced_end
+    with judging(Check.APPLIED):
+        assert state_of(store) == state_of(master.store)
+
+
+async def test_no_state_is_taken_of_a_commit_that_can_not_be_applied_to_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    disk = MemoryDisk()
+    store, report = opened(disk, 0)
+    checkpoints = DelayCheckpoints(store)
+    master = DelayDriver(MemoryDisk(), 3)
+    master.send("orders", 4)
+    master.commit()
+    copied, applying = CopiedLog(store.log, epoch=1, is_copying=False), Applying(store.log, report.replay)
+    for commits in sent(master.store.log, random.Random(1)):
+        copied.complete(copied.write(commits))
+
+    def refuse(*_: object) -> None:
+        raise LogError("a record can't be read", code="log.record_unreadable")
+
+    monkeypatch.setattr(report.replay, "apply_record", refuse)
+    with pytest.raises(LogError, match="a record can't be read"):
+        await applying.advance(store.log.synced_end)
+    with pytest.raises(LogError, match="a commit is applied in part, and can't be to its end"):
+        await checkpoints.ready()
 
 
 async def test_a_slave_applies_no_more_than_checkpoints_free(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +177,8 @@ async def test_a_slave_applies_no_more_than_checkpoints_free(monkeypatch: pytest
     while not task.done():
         await asyncio.sleep(1.0)  # of virtual time
         most = max(most, store.hours.unwritten_bytes)
-        draft = await run_in_slices(checkpoints.draft())
+        await checkpoints.ready()
+        draft = run_to_end(checkpoints.draft())
         checkpoints.save(draft)
         checkpoints.saved(draft)
         applying.continue_applying()

@@ -80,8 +80,8 @@ DELAY_BREAKAGES = (
         "derived",
         (
             (
-                "delay_node.checkpoint:DelayCheckpoints.draft",
-                "while self._store.is_within_commit:",
+                "delay_node.commit_hold:CommitHold.between",
+                "while self.is_within:",
                 "while False:",
             ),
         ),

@@ -65,7 +65,7 @@ class DelayGroupWatch(GroupWatch):
 def _is_comparable(node: DelayNode) -> bool:
     """Whether the store is that of the log up to its high watermark."""
     opening = node.storage.opening
-    if node.store.is_within_commit or (opening is not None and opening.is_log_only):
+    if node.store.commit_hold.is_within or (opening is not None and opening.is_log_only):
         return False
     return node.replication.is_serving or not node.storage.has_committer
 
