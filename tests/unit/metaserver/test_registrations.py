@@ -77,7 +77,7 @@ class Server:
         repository = MemoryRepository()
         gate = BulkReadLimiter(self.clock, supervisor, token="", bytes_per_second=0)
         self._soon: list[Callable[[], None]] = []
-        self.commit_hold = 0
+        self.turns = 0
         self.handlers = MetaHandlers(
             self.directory,
             self.write_behind,
@@ -95,7 +95,7 @@ class Server:
         """Run what was scheduled, turn by turn."""
         while self._soon:
             turn, self._soon[:] = list(self._soon), []
-            self.commit_hold += 1
+            self.turns += 1
             for call in turn:
                 call()
 

@@ -38,13 +38,13 @@ class Bench:
 
     async def period(self, seconds: float = 1.0) -> None:
         """Let a period of every sleeping job pass, and its next run."""
-        await self.commit_hold()
+        await self.turns()
         self.clock.advance(seconds)
         sleeping, self.sleeping = self.sleeping, []
         for future in sleeping:
             if not future.done():
                 future.set_result(None)
-        await self.commit_hold()
+        await self.turns()
 
     def status(self, name: str) -> Job:
         return next(status for status in self.supervisor.status() if status.name == name)
