@@ -83,7 +83,7 @@ async def test_a_node_that_stops_answers_the_acks_that_wait(tmp_path: Path) -> N
     assert acked.codes == [ResponseCode.SUCCESS]
 
 
-async def test_what_is_more_than_a_turnss_is_written_commit_after_commit(
+async def test_what_is_more_than_a_commit_holds_is_written_commit_after_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("qmq_node.log.gather.COMMIT_BYTES_TARGET", 500)
