@@ -233,9 +233,9 @@ def test_a_proof_that_is_removed_before_the_last_commits_are_synced_is_caught(mo
 def test_a_proof_that_is_removed_before_the_log_is_opened_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     find_place = SegmentedLog._find_place
 
-    def early(self: SegmentedLog, found: Inspection, is_only_member: bool) -> None:
+    def early(self: SegmentedLog, found: Inspection, *, continues: bool) -> None:
         found.proof.remove()
-        find_place(self, found, is_only_member)
+        find_place(self, found, continues=continues)
 
     monkeypatch.setattr(SegmentedLog, "_find_place", early)
     with CaughtBy(Check.COPIED):
