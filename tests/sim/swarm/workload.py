@@ -210,11 +210,11 @@ class Sender(Actor):
             return
         assert sent.due_ms is not None
         due_ms = true_ms(self.cluster) + round(self.rng.uniform(*DELAY_SECONDS) * 1000)
-        before = sent.due_ms
-        sent.due_ms = min(before, due_ms)
+        sent.due_ms = min(sent.due_ms, due_ms)
         change = await self._try(lambda: receipt.reschedule(due=_moment(due_ms)))
-        if change is not None and sent.attempts == 1:
-            sent.due_ms = due_ms if change.outcome is Outcome.DONE else before
+        # The client repeats a request whose answer is lost: "too late" and "unchanged" may speak of what the first one has done.
+        if change is not None and sent.attempts == 1 and change.outcome is Outcome.DONE:
+            sent.due_ms = due_ms
 
     @staticmethod
     async def _try(change: Callable[[], Awaitable[Any]]) -> Any:
