@@ -47,7 +47,7 @@ SLAVE_MAX = 1.0
 BEHIND_MAX_SECONDS = 2.0
 LATENESS_RATE, LATENESS_P99_MAX_MS = 2_000, 25.0
 LOOK_SECONDS = 1.0
-"""Between two looks at the nodes. Pages are made anew: they are shared for less than that."""
+"""Interval between two reads of /stats of all nodes. A node may answer with a page that is up to 0.8 s old."""
 SETTLE_SECONDS = 8.0
 
 

@@ -1,4 +1,4 @@
-"""class Scrub: reads all stored data of a member again, in `scrub_days`, and hands over what is damaged.
+"""class Scrub: reads all stored data of a node again within `scrub_days`, and reports damaged ranges for repair.
 
 A disk loses bits and sectors of data that no one reads. A slave reads old data only when it is promoted: then a damaged copy could
 be the last one.

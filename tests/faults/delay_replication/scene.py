@@ -5,7 +5,18 @@ import json
 import os
 
 from qmq.node_admin import NodeAdmin
-from tests.faults.replication.scene import IS_FULL, NODE_FLAGS, SEGMENT, becomes, groups_of, in_sync
+from tests.faults.delay_replication.load import DelayLoad
+from tests.faults.replication.scene import (
+    IS_FULL,
+    NODE_FLAGS,
+    SEGMENT,
+    Figures,
+    becomes,
+    groups_of,
+    in_sync,
+    logs_are_equal,
+)
+from tests.support.promises import judging
 from tests.support.servers.system import System
 
 GROUP = "d1"
@@ -59,3 +70,12 @@ async def switch_over(system: System, master: str) -> str:
     answer = await NodeAdmin(f"127.0.0.1:{port}", timeout_seconds=ANSWER_SECONDS).switch_over()
     await becomes(system, "master", answer["to"])
     return str(answer["to"])
+
+
+async def judge(system: System, load: DelayLoad, figures: Figures, failovers: int = 0) -> None:
+    """Report figures. No send may have failed, and nothing may have been delivered twice beyond what failovers may repeat."""
+    figures.report()
+    with judging():
+        assert not load.sends.errors, load.sends.errors[:5]
+    print(f"figure: {load.check_repeats(failovers)} messages were delivered twice by {failovers} failovers")
+    await logs_are_equal(system)

@@ -13,6 +13,7 @@ from tests.faults.delay_replication.scene import (
     GROUP,
     NEAR,
     RETURN_SECONDS,
+    judge,
     others_of,
     start,
 )
@@ -22,12 +23,10 @@ from tests.faults.replication.scene import (
     Figures,
     becomes,
     in_sync,
-    logs_are_equal,
     process_of,
     repeated,
     role_of,
 )
-from tests.support.promises import judging
 from tests.support.servers.system import System
 from tests.support.whole import in_whole_fault_runs
 
@@ -58,11 +57,7 @@ async def test_a_killed_master_of_a_delay_group_is_replaced_and_returns(
             await figures.timed(
                 "in sync after its start", RETURN_SECONDS, lambda node=old: role_of(system, node) == "in_sync"
             )
-    figures.report()
-    with judging():
-        assert not load.sends.errors, load.sends.errors[:5]
-    print(f"figure: {load.check_repeats(TURNS)} messages were delivered twice by {TURNS} failovers")
-    await logs_are_equal(system)
+    await judge(system, load, figures, TURNS)
 
 
 @repeated
@@ -88,8 +83,4 @@ async def test_a_killed_master_of_a_broker_group_delays_its_messages_no_longer_t
                 "latest message, beyond the failover", max(0.0, load.latest(killed_ms) - failover), BEYOND_SECONDS
             )
             process_of(system, old).start(wait=False)
-    figures.report()
-    with judging():
-        assert not load.sends.errors, load.sends.errors[:5]
-    print(f"figure: {load.check_repeats(TURNS)} messages were delivered twice by {TURNS} failovers")
-    await logs_are_equal(system)
+    await judge(system, load, figures, TURNS)

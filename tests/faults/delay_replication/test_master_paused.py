@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.faults.delay_replication.load import DelayLoad, now_ms
-from tests.faults.delay_replication.scene import FLAGS, GROUP, NEAR, RETURN_SECONDS, others_of, start
+from tests.faults.delay_replication.scene import FLAGS, GROUP, NEAR, RETURN_SECONDS, judge, others_of, start
 from tests.faults.replication.scene import (
     IS_FULL,
     PER_SECOND,
@@ -15,12 +15,10 @@ from tests.faults.replication.scene import (
     Figures,
     becomes,
     in_sync,
-    logs_are_equal,
     process_of,
     repeated,
     role_of,
 )
-from tests.support.promises import judging
 from tests.support.servers.system import System
 from tests.support.whole import in_whole_fault_runs
 
@@ -52,8 +50,4 @@ async def test_a_paused_master_of_a_delay_group_is_replaced_and_follows(
             await load.flows(PER_SECOND)
             await load.delivered(now_ms() - 1_000)
             figures.add("latest message", load.latest(paused_ms), LATE_SECONDS)
-    figures.report()
-    with judging():
-        assert not load.sends.errors, load.sends.errors[:5]
-    print(f"figure: {load.check_repeats(TURNS)} messages were delivered twice by {TURNS} failovers")
-    await logs_are_equal(system)
+    await judge(system, load, figures, TURNS)

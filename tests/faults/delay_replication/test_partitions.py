@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.delay_replication.load import DelayLoad, now_ms
-from tests.faults.delay_replication.scene import FLAGS, GROUP, NEAR, RETURN_SECONDS, others_of, start
+from tests.faults.delay_replication.scene import FLAGS, GROUP, NEAR, RETURN_SECONDS, judge, others_of, start
 from tests.faults.replication.network import META, Network, NetworkSystem, require_namespaces
 from tests.faults.replication.scene import (
     IS_FULL,
@@ -16,11 +16,9 @@ from tests.faults.replication.scene import (
     Figures,
     becomes,
     in_sync,
-    logs_are_equal,
     repeated,
     role_of,
 )
-from tests.support.promises import judging
 from tests.support.whole import in_whole_fault_runs
 
 CUT_SECONDS = 12.0 if IS_FULL else 0.0
@@ -64,8 +62,4 @@ async def test_a_delay_master_that_is_cut_off_from_metaserver_and_slaves_is_repl
                 await load.flows(PER_SECOND)
                 await load.delivered(now_ms() - 1_000)
                 figures.add("latest message", load.latest(cut_ms), LATE_SECONDS)
-        figures.report()
-        with judging():
-            assert not load.sends.errors, load.sends.errors[:5]
-        print(f"figure: {load.check_repeats(TURNS)} messages were delivered twice by {TURNS} failovers")
-        await logs_are_equal(system)
+        await judge(system, load, figures, TURNS)

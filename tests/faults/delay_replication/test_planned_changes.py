@@ -14,19 +14,17 @@ from typing import Any
 import pytest
 
 from tests.faults.delay_replication.load import DelayLoad, now_ms
-from tests.faults.delay_replication.scene import FLAGS, GROUP, NEAR, others_of, start, switch_over
+from tests.faults.delay_replication.scene import FLAGS, GROUP, NEAR, judge, others_of, start, switch_over
 from tests.faults.replication.scene import (
     LOOK_SECONDS,
     PER_SECOND,
     TURNS,
     Figures,
     in_sync,
-    logs_are_equal,
     process_of,
     repeated,
     report_of,
 )
-from tests.support.promises import judging
 from tests.support.servers.system import System
 from tests.support.waiting import eventually
 from tests.support.whole import in_whole_fault_runs
@@ -36,15 +34,6 @@ MEMBERS_TURN_SECONDS = 240
 """Limit of the test that changes members, for each turn."""
 HELD_SECONDS = 1.0
 """For how long a change of members delays anything."""
-
-
-async def judge(system: System, load: DelayLoad, figures: Figures) -> None:
-    """Report figures; nothing may have failed or have been delivered twice."""
-    figures.report()
-    with judging():
-        assert not load.sends.errors, load.sends.errors[:5]
-    assert load.check_repeats(0) == 0
-    await logs_are_equal(system)
 
 
 @asynccontextmanager

@@ -108,7 +108,7 @@ async def test_a_checkpoint_of_a_slave_never_stands_within_a_commit(monkeypatch:
 
 
 async def test_a_commit_is_applied_once_although_the_task_ends_within_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A follower ends when its session does, and the next one goes on."""
+    """When a session ends, its follower is cancelled, and the next follower continues to apply the log."""
 
     async def spend(_: int = 1) -> None:
         await asyncio.sleep(0.01)

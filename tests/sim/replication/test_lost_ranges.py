@@ -223,7 +223,7 @@ async def test_damage_that_is_found_while_the_node_leads_is_left_out_for_new_sla
 
 
 async def test_a_slave_that_lacks_what_is_damaged_copies_the_state() -> None:
-    """Its log ends before the damage: it would have to apply what nobody has."""
+    """Its log ends before the damage, so it would have to apply commits that no member has."""
     async with damaged(one, 2, is_found_late=True) as case:
         group = case.group
         group.hosts["g1-b"].kill()

@@ -366,7 +366,7 @@ class GroupWatch(CommittedLog):
             try:
                 raws = read_and_repair(store, subject, begin, end)
             except BeingRepaired:
-                continue  # clients, too, are told to try again
+                continue  # a client would get the same retriable error
             self._read[key] = end
             for sequence, raw in enumerate(raws, begin):
                 if raw is None:

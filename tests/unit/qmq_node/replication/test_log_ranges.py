@@ -13,7 +13,7 @@ from qmq_node.log.recovery import Damage, Walker
 from qmq_node.repair.log_ranges import LogRanges
 from qmq_node.repair.ranges import DamagedRange, RepairRejected, WantedRange
 from tests.support.disks.memory_disk import MemoryDisk
-from tests.support.drivers.logs import open_log
+from tests.support.drivers.logs import drop_before, open_log
 from tests.unit.qmq_node.log.logs import commit
 
 SEGMENT_BYTES = 1 << 20
@@ -45,15 +45,17 @@ class Member:
         return headers
 
     def flip(self, place: int) -> None:
-        inode = self.disk.names[f"log/{0:020}"]
-        inode.content[place] ^= 1
-        inode.synced[place] ^= 1
+        info = self.log.stored.segment_at(place)
+        assert info is not None
+        inode = self.disk.names[f"log/{info.base:020}"]
+        inode.content[place - info.base] ^= 1
+        inode.synced[place - info.base] ^= 1
 
 
-def member(count: int = 6) -> Member:
+def member(count: int = 6, segment_bytes: int = SEGMENT_BYTES) -> Member:
     """A log with commits of one record each, in epochs 1, 1, 2, 2, 3, 3."""
     disk = MemoryDisk()
-    log = open_log(disk, "log", segment_bytes=SEGMENT_BYTES)
+    log = open_log(disk, "log", segment_bytes=segment_bytes)
     for number in range(count):
         log.begin_epoch(1 + number // 2)
         log.gather.append(1, bytes([number]) * 300)
@@ -100,6 +102,22 @@ def test_a_range_is_repaired_in_place_and_synced() -> None:
     assert bytes(own.disk.names[f"log/{0:020}"].synced[: own.log.written_end]) == bytes(
         other.disk.names[f"log/{0:020}"].content[: other.log.written_end]
     )
+
+
+def test_the_first_commit_of_a_log_that_begins_above_0_is_repaired() -> None:
+    """Nothing before it says which CRC it has to name."""
+    own, other = member(segment_bytes=1024), member(segment_bytes=1024)
+    for one in (own, other):
+        drop_before(one.log, one.log.stored.segments()[2].base)
+    begin = own.log.begin
+    assert begin > 0
+    own.flip(begin + 70)
+    first = other.ranges.read(request(WantedRange(LOG_FILE, 0, begin, begin + 1))).data
+    repair = own.ranges.repair(DamagedRange(LOG_FILE, 0, begin, begin + len(first), "commits can't be read"))
+    answer = answer_of(other, repair)
+    with pytest.raises(StopIteration):
+        repair.send(answer)
+    assert own.log.stored.read(begin, len(first)) == other.log.stored.read(begin, len(first))
 
 
 def test_what_is_whole_is_not_requested_again() -> None:
