@@ -44,6 +44,7 @@ OLDER_FOLDERS = replace(
 LOSSES = replace(
     CALM, copies=3, subjects=2, faults=("accepted_loss", "cut_master_and_meta"), fault_seconds=1.5, producers=3
 )
+LATE_GROUPS = replace(CALM, faults=("accepted_loss",), fault_seconds=2.0, storm_seconds=25.0, producers=6)
 SHARED_SYNCS = replace(CRASHES, producers=3, shares_syncs=True)
 NEW_DISKS = replace(CALM, faults=("new_disk", "switch_over", "kill_member"), fault_seconds=0.3)
 
@@ -273,6 +274,20 @@ BREAKAGES = (
         ),
         LOSSES,
         seed=68,
+    ),
+    SlavesBreakage(
+        "a group that was known before a loss is created after sends",
+        "known_groups",
+        (
+            (
+                "broker_node.known_groups:KnownGroups.refusal",
+                "return Reason.of(Code.LACKS_GROUPS, why=self._problem) if self._is_needed else NO_REASON",
+                "return NO_REASON",
+            ),
+            ("broker_node.known_groups:KnownGroups.prepare", "if self._is_needed and self._sessions():", "if False:"),
+        ),
+        LATE_GROUPS,
+        seed=7,
     ),
     SlavesBreakage(
         "an epoch is used before it is on disk",

@@ -7,6 +7,7 @@ from uuid import UUID
 from qmq.protocol.codes import ReplicaRole
 from qmq_node.replication.rules.membership import UncleanPromotion
 from tests.sim.slaves.disks import DiskFaults
+from tests.sim.slaves.late_groups import LateGroups
 from tests.sim.slaves.member_logs import durable_incarnation, durable_state
 from tests.sim.world.cluster import Host, MemberNode
 
@@ -20,6 +21,8 @@ UNFIT_ROLES = (ReplicaRole.COPYING, ReplicaRole.FAILED, ReplicaRole.SPARE)
 class Decisions(DiskFaults):
     """Makes the decisions."""
 
+    late_groups: LateGroups | None = None
+    """Makes consumer groups that the loss takes."""
     _is_deciding = False
     """Only one promotion is prepared at a time."""
 
@@ -42,6 +45,8 @@ class Decisions(DiskFaults):
             await asyncio.sleep(1.0)
             if self.watch.membership is not None and node not in self.watch.membership.in_sync:
                 break
+        if self.late_groups is not None:
+            await self.late_groups.make(self._master())
         await asyncio.sleep(self._rng.uniform(0.0, 2.0))
         for host in others:
             host.kill()
@@ -91,6 +96,8 @@ class Decisions(DiskFaults):
         changed = promotion.applied_to(membership)
         self.note(f"an operator promotes {node}, whose log ends at {end} of {len(self.watch.committed)}")
         self.watch.accept_loss(node, end, changed)
+        if self.late_groups is not None:
+            self.late_groups.loss_accepted()
         database.stored.groups[newest.broker_group] = stored.with_membership(changed)
         if (known := database.stored.nodes.get(node)) is not None:
             database.stored.nodes[node] = replace(

@@ -10,6 +10,7 @@ from qmq.protocol.messages import decode_raw
 from qmq_node.log.handles import HandleCache
 from qmq_node.log.replay import MemberOpening
 from tests.sim.replication.copying import derived
+from tests.sim.slaves.late_groups import LateGroups
 from tests.sim.slaves.watch import GroupWatch
 from tests.sim.swarm.history import Broken, History
 from tests.sim.world.cluster import Cluster, Host, MemberNode
@@ -92,21 +93,24 @@ class FinalChecks:
                 Broken("derived", f"a start of {host.name} with its log alone gives another state")
             )
 
-    def check_messages(self) -> None:
+    def check_messages(self, late_groups: LateGroups) -> None:
         """Check what the master has against what clients of the bare protocol sent: each message is sent once."""
         _, master = self._brokers()
         watch, missing = self._watch, self._watch.lost_ids | self._watch.removed_ids
         found: dict[str, int] = {}
+        sequences: dict[str, int] = {}
         for subject in master.store.subjects.values():
             if subject.name.startswith("%"):
                 continue
             forget_removed(master.store, subject)
-            for raw in read_and_repair(master.store, subject, subject.begin, subject.visible_end):
+            raws = read_and_repair(master.store, subject, subject.begin, subject.visible_end)
+            for sequence, raw in enumerate(raws, subject.begin):
                 if raw is None:
                     self._history.broken.append(Broken("content", f"a message of {subject.name} can't be read"))
                     continue
                 message = decode_raw(raw)[0]
                 found[message.message_id] = found.get(message.message_id, 0) + 1
+                sequences[message.message_id] = sequence
                 sent = self._history.sent.get(message.message_id)
                 if sent is None or sent.subject != subject.name:
                     self._history.broken.append(Broken("phantom", f"never sent: {message.message_id}"))
@@ -120,6 +124,7 @@ class FinalChecks:
                 self._history.broken.append(Broken("lost", f"acknowledged and not stored: {sent.message_id}"))
             if count > 1:
                 self._history.broken.append(Broken("stored_twice", f"{count} times: {sent.message_id}"))
+        late_groups.check(master, sequences)
         # Acks may be lost, too.
         for one in () if watch.has_lost else self._history.again:
             self._history.broken.append(Broken("duplicate", f"acked by the group, and came again: {one.message_id}"))

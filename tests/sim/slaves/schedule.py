@@ -15,6 +15,7 @@ from typing import Any
 from tests.sim.slaves.clients import SlavesConsumer, SlavesSender
 from tests.sim.slaves.copies import COPY_BYTES_PER_SECOND, small_copies
 from tests.sim.slaves.group_runs import EQUAL_SECONDS, HEALED_SECONDS, GroupsRun
+from tests.sim.slaves.late_groups import LateGroups
 from tests.sim.slaves.removals import RemovalWatch
 from tests.sim.slaves.sharing import early_sharing
 from tests.sim.slaves.storm import FAULTS
@@ -133,7 +134,9 @@ class SlavesRun(GroupsRun):
             SlavesConsumer(self.cluster, self.history, self.watch, f"c{number}", subject, LEASE_SECONDS)
             for number, subject in enumerate(subjects)
         ]
+        self._late_groups = LateGroups(self.cluster, self.history, GROUP, subjects)
         self.make_storms([*self._senders, *self._consumers])
+        self.storm.late_groups = self._late_groups
 
     async def run(self) -> None:
         """Do all phases; what is broken is in `history.broken`."""
@@ -160,7 +163,7 @@ class SlavesRun(GroupsRun):
                 if await self.settled():
                     self.watch.look()
                     self._group.final.check()
-                    self._group.final.check_messages()
+                    self._group.final.check_messages(self._late_groups)
                     self.check_servers()
         self.history.counts["steps"] = self._steps()
         for host in cluster.hosts.values():
