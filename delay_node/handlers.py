@@ -84,6 +84,13 @@ class Handlers(RequestHandlers):
     async def drained(self, seconds: float) -> None:
         await self._dispatcher.sender.wait(seconds)
 
+    async def stop(self) -> None:
+        """Cancel the lookups and changes whose clients do not wait any more."""
+        running = list(self._running)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
     def resume(self) -> None:
         self._dispatcher.is_held = False
         self._dispatcher.wake()

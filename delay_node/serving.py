@@ -113,7 +113,6 @@ class DelayServing(NodeServing):
 
     async def stop(self) -> None:
         if not self._is_built:
-            await self._data.store.io.close()
             return
         # One that is no master any more can't record what brokers answer.
         grace_seconds = 0.0 if self._replication.is_no_master else self._options.send_seconds
@@ -122,6 +121,10 @@ class DelayServing(NodeServing):
             await self._node.supervisor.cancel(self._delivering)
         await self.session.close()
         await self._pool.close()
+
+    async def finish(self) -> None:
+        if self._is_built:
+            await self.handlers.stop()
         await self._data.store.io.close()
 
     def run(self) -> None:

@@ -16,6 +16,7 @@ from delay_node.open_hours import OpenHours
 from delay_node.records import RecordKind
 from delay_node.schedule_log import Entry
 from qmq.clock import SystemClock
+from qmq.errors import ConnectionLost
 from qmq.protocol.codes import BrokerGroupState, Command, ResponseCode, SendResult
 from qmq.protocol.commands import BrokerGroupRoute, SendFailure, encode_send_response
 from qmq.protocol.delayed import (
@@ -352,6 +353,25 @@ async def test_questions_beyond_the_limit_are_answered_busy(tmp_path: Path, monk
         hold.set()
         assert [(await frame).code for frame in asked[:3]] == [ResponseCode.SUCCESS] * 3
         assert (await client.find("m1")).items == ()
+
+
+async def test_no_question_is_left_when_a_stop_cancels_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would fail, and each failure is logged as an error of the program."""
+    left: list[int] = []
+    async with odd(tmp_path) as (system, _), connected(system.delay) as client:
+        serving = system.delay.serving
+        close = system.delay.store.io.close
+
+        async def close_reads() -> None:
+            left.append(len(serving.handlers._running))
+            await close()
+
+        monkeypatch.setattr(system.delay.store.io, "close", close_reads)
+        monkeypatch.setattr(serving.queries, "find", lambda target: asyncio.Event().wait())
+        asked = client.caller.call_soon(Command.FIND_DELAYED, FindDelayedRequest(DelayedTarget("m1")).encode())
+        await eventually_async(lambda: serving.handlers._running)
+    assert isinstance(asked.exception(), ConnectionLost)
+    assert left == [0]
 
 
 async def test_sends_are_answered_busy_while_the_schedule_can_t_be_written(
