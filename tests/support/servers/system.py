@@ -83,7 +83,8 @@ set_up_django(MetaOptions(data_dir=sys.argv[1]))
 from metaserver.services.changes import Actor
 module, _, name = sys.argv[2].rpartition(".")
 service = getattr(importlib.import_module(f"metaserver.services.{module}"), name)
-service(*json.loads(sys.argv[3]), **json.loads(sys.argv[4]), actor=Actor("a test"), reason="a test")
+change = service(*json.loads(sys.argv[3]), **json.loads(sys.argv[4]), actor=Actor("a test"), reason="a test")
+print(json.dumps(change.after))
 """
 
 
@@ -444,12 +445,13 @@ class System:
         """Accept the data loss of a broker group whose folder was emptied, so that its node serves again."""
         self.call_service("broker_groups.accept_log_loss", f"{group}-a", log_end=0)
 
-    def call_service(self, name: str, *arguments: Any, **named: Any) -> None:
+    def call_service(self, name: str, *arguments: Any, **named: Any) -> Any:
         """Call a function of `metaserver.services`, "MODULE.FUNCTION", over the system's database, as an operator who
-        gives a reason."""
+        gives a reason; what it changed is as it returns. Raises CalledProcessError."""
         values = (json.dumps(arguments), json.dumps(named))
         command = [sys.executable, "-c", _CALL_SERVICE, str(self.folder / "meta"), name, *values]
-        subprocess.run(command, cwd=PROJECT, check=True, timeout=COMMAND_SECONDS)
+        done = subprocess.run(command, cwd=PROJECT, check=True, timeout=COMMAND_SECONDS, stdout=subprocess.PIPE)
+        return json.loads(done.stdout)
 
     # --- nodes and metaserver -----------------------------------------------------------------------------------------
 
