@@ -98,8 +98,9 @@ class KnownGroups(Part):
         if not self._is_needed:
             return
         loss_id = self._loss_id
-        if loss_id == OLDER_FOLDER and self._is_undecided is not False:
-            # Until an operator accepts the loss, the newest folder may be put back.
+        if self._is_undecided or (loss_id == OLDER_FOLDER and self._is_undecided is None):
+            # Until an operator accepts the loss, the newest folder may be put back. Also in an empty folder: the records of the
+            # groups would count as a part of what was lost.
             self._problem = Reason.of(Code.LOSS_UNDECIDED)
             return
         try:
