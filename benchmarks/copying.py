@@ -36,7 +36,7 @@ from qmq.cli.bench import encode_batch
 from qmq.clock import SYSTEM_CLOCK
 from qmq.errors import ConnectionLost
 from qmq.net.caller import Caller
-from qmq.protocol.codes import Command
+from qmq.protocol.codes import Command, SendResult
 from qmq.protocol.commands import decode_send_response
 from qmq.protocol.group_memberships import MembershipResult
 from qmq.protocol.messages import KEY_CREATED, Message, encode_entry
@@ -52,7 +52,7 @@ BATCH = 200
 BODY_BYTES = 1_000
 SEGMENT_BYTES = 128 << 20
 CHECKPOINT_BYTES = 64 << 20
-LOOK_SECONDS, SETTLE_SECONDS = 0.2, 6.0
+LOOK_SECONDS, SETTLE_SECONDS, BUSY_SECONDS = 0.2, 6.0, 0.1
 RETAINED_PART = 0.9
 """Of the log, so that its first segments are removed."""
 DELAYED_BYTES, DELAYED_BATCH, DELAYED_FRAMES = 128, 500, 256
@@ -179,10 +179,12 @@ async def inform(broker: Broker | DelayNode, folder: Path) -> None:
 
 
 async def send(caller: Caller, batch: bytes) -> None:
-    """Send messages. Raises SystemExit if one of them is rejected."""
-    failures = decode_send_response((await caller.call(Command.SEND_MESSAGE, batch, timeout_s=60)).body)
-    if failures:
-        raise SystemExit(f"rejected: {next(iter(failures.values()))}")
+    """Send messages, again while the node is busy, as clients do. Raises SystemExit if one of them is rejected."""
+    while failures := decode_send_response((await caller.call(Command.SEND_MESSAGE, batch, timeout_s=60)).body):
+        failure = next(iter(failures.values()))
+        if failure.result != SendResult.BROKER_BUSY:
+            raise SystemExit(f"rejected: {failure}")
+        await asyncio.sleep(BUSY_SECONDS)
 
 
 async def serves() -> None:

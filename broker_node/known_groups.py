@@ -16,14 +16,13 @@ from broker_node.storage.disk_work import completed
 from broker_node.storage.subject import Group, Subject
 from qmq.errors import IllegalName, ProtocolError, QmqError
 from qmq.protocol.codes import Command, ResponseCode
-from qmq.protocol.extensions import KnownGroupsRequest, KnownGroupsResponse, NodeRegisterResponse
+from qmq.protocol.extensions import KnownGroupsRequest, KnownGroupsResponse
 from qmq.protocol.names import retry_subject
 from qmq.protocol.reasons import NO_REASON, Code, Reason
 from qmq_node.daemon.part import Part
 from qmq_node.member.replication import Replication
 from qmq_node.metaservers.metaserver_session import MetaserverSession
 from qmq_node.node.node import Node
-from qmq_node.replication.rules.roles import OLDER_FOLDER
 from qmq_node.slices import Pacer
 
 CHECK_SECONDS = 1.0
@@ -51,12 +50,7 @@ class KnownGroups(Part):
         self._registration, self._replica = node.registration, node.folder.replica
         self._problem = Reason.of(Code.GROUPS_REQUESTED)
         """Why they are not created yet."""
-        self._is_older = False
-        """A metaserver has said that the data folder is older than what the node had, and no groups were created since."""
-        self._is_undecided: bool | None = None
-        """Whether the newest answer says so; None: there was none."""
         self._registration.groups_refuse = self.refusal
-        self._registration.on_answer.append(self._answered)
 
     def refusal(self) -> Reason:
         """Why no messages are accepted; "" if all groups that were known are there."""
@@ -83,31 +77,22 @@ class KnownGroups(Part):
 
     @property
     def _is_needed(self) -> bool:
-        is_missing = self._is_older or self._loss_id != self._replica.state.groups_loss_id
+        is_missing = bool(self._registration.older_folder) or self._loss_id != self._replica.state.groups_loss_id
         return is_missing and bool(self._registration.urls)
-
-    def _answered(self, answer: NodeRegisterResponse) -> None:
-        self._is_undecided = answer.reason.code == Code.OLDER_FOLDER
-        self._is_older = self._is_older or self._is_undecided
 
     async def _check(self) -> None:
         """Create the groups if some may be missing. What does not succeed is tried again, for as long as it takes."""
-        if self._is_older:
-            # Durable before the loss is accepted: a process that starts then serves before a metaserver has answered.
-            await asyncio.to_thread(self._replica.note_loss, OLDER_FOLDER)
+        if self._registration.older_folder:
+            # Until an operator accepts the loss, the newest folder may be put back.
+            self._problem = Reason.of(Code.LOSS_UNDECIDED)
+            return
         if not self._is_needed:
             return
         loss_id = self._loss_id
-        if self._is_undecided or (loss_id == OLDER_FOLDER and self._is_undecided is None):
-            # Until an operator accepts the loss, the newest folder may be put back. Also in an empty folder: the records of the
-            # groups would count as a part of what was lost.
-            self._problem = Reason.of(Code.LOSS_UNDECIDED)
-            return
         try:
             await asyncio.to_thread(self._replica.note_loss, loss_id)
             created = await self._create(await self._requested())
             await asyncio.to_thread(self._replica.groups_created, loss_id)
-            self._is_older = False
         except QmqError as error:
             if str(error) != self._problem:
                 logger.error(

@@ -82,7 +82,10 @@ class Node(Daemon):
                 "problem": metaservers.policies.problem if metaservers is not None else "",
             },
             "metaservers": metaservers.report() if metaservers is not None else [],
-            "log": log_report(self.log),
+            "log": {
+                **log_report(self.log),
+                "reported_end": registration.older_folder.reported_end(self.log.synced_end),
+            },
         }
 
 

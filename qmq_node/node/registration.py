@@ -17,6 +17,7 @@ from qmq_node.daemon.part import Part
 from qmq_node.log.commit import RECORD_HEAD_BYTES_MAX
 from qmq_node.metaservers.metaservers import Metaservers
 from qmq_node.metaservers.policy_in_force import PolicyInForce, policy_file
+from qmq_node.node.older_folder import OlderFolder
 from qmq_node.policy import NodePolicy
 from qmq_node.requests.send_gate import SendGate
 from qmq_node.requests.sends import Admission
@@ -58,10 +59,15 @@ class Registration(Part):
         """Whether enough members of the broker group are in sync for sends to be answered."""
         self.pending_messages: Callable[[], int] = lambda: -1
         """How many messages are not delivered, where the node knows it."""
+        self.older_folder = OlderFolder(node.folder.replica, node.supervisor, node.logger)
         node.storage.report = self.report_soon
 
     async def open(self, budget: FileBudget) -> None:
         await asyncio.to_thread(self.policies.load)
+
+    async def prepare(self) -> None:
+        # What is stored from now on makes the log longer.
+        await self.older_folder.store()
 
     def run(self) -> None:
         if not self.urls or self.metaservers is not None:
@@ -154,7 +160,7 @@ class Registration(Part):
             admin_address=self._admin_address(),
             state=BrokerGroupState.OFFLINE if request_type is BrokerRequestType.OFFLINE else self.state,
             epoch=node.folder.replica.state.epoch,
-            log_end=log.synced_end,
+            log_end=self.older_folder.reported_end(log.synced_end),
             started_at_ms=node.started_at_ms,
             version=__version__,
             policy_version=self.policy.version,
@@ -180,6 +186,7 @@ class Registration(Part):
             self.metaserver_read_only = _refused(answer.reason)
         else:
             self.metaserver_read_only = NO_REASON
+        self.older_folder.answered(answer)
         for call in self.on_answer:
             call(answer)
 

@@ -45,6 +45,14 @@ def decode_state(data: bytes) -> ReplicaState:
         # Files from before an operator's loss was noticed there have neither.
         as_text(fields.get("loss_id", "")),
         as_text(fields.get("groups_loss_id", "")),
+        as_number(fields.get("older_end", -1), -1),
+    )
+
+
+def _with_loss(state: ReplicaState, loss_id: str) -> ReplicaState:
+    """Return a state in which groups may be missing since a loss, also if groups were created after one with the same name."""
+    return replace(
+        state, loss_id=loss_id, groups_loss_id="" if state.groups_loss_id == loss_id else state.groups_loss_id
     )
 
 
@@ -149,7 +157,11 @@ class ReplicaStateFile:
         with self._lock:
             there = self.state
             state = replace(
-                state, copying=there.copying, log_id=there.log_id, groups_loss_id=there.groups_loss_id
+                state,
+                copying=there.copying,
+                log_id=there.log_id,
+                groups_loss_id=there.groups_loss_id,
+                older_end=there.older_end,
             ).with_newest_membership(there)
             if there.lacks_groups and not state.lacks_groups:
                 state = replace(state, loss_id=there.loss_id)
@@ -158,16 +170,24 @@ class ReplicaStateFile:
     def note_loss(self, loss_id: str) -> None:
         """Record durably that consumer groups may be missing since a loss. Raises OSError as `save`."""
         with self._lock:
-            state = self.state
-            if state.lacks_groups if loss_id == OLDER_FOLDER else state.loss_id == loss_id:
-                return
-            groups_loss_id = "" if state.groups_loss_id == loss_id else state.groups_loss_id
-            self._save(replace(state, loss_id=loss_id, groups_loss_id=groups_loss_id))
+            if loss_id != self.state.loss_id:
+                self._save(_with_loss(self.state, loss_id))
 
     def groups_created(self, loss_id: str) -> None:
         """Record durably that the consumer groups that were known exist since a loss. Raises OSError as `save`."""
         with self._lock:
             self._save(replace(self.state, groups_loss_id=loss_id))
+
+    def note_older(self, log_end: int) -> None:
+        """Record durably where the log ended when a metaserver said that the data folder is an older one, so that consumer groups
+        may be missing; -1: the loss was accepted. Raises OSError as `save`."""
+        with self._lock:
+            state = self.state
+            if log_end == state.older_end:
+                return
+            if log_end >= 0 and not state.lacks_groups:
+                state = _with_loss(state, OLDER_FOLDER)
+            self._save(replace(state, older_end=log_end))
 
     def set_log_id(self, log_id: str) -> None:
         """Record durably which log this is, before anything of it is written. Raises OSError as `save`."""

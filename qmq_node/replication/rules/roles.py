@@ -78,6 +78,9 @@ class ReplicaState:
     OLDER_FOLDER; "": none."""
     groups_loss_id: str = ""
     """`loss_id` when this node last created, as master, the consumer groups that were known."""
+    older_end: int = -1
+    """Where the log ended when a metaserver said that the data folder is older than what the node had, whose loss no operator has
+    accepted yet; -1: nothing of that."""
 
     @property
     def lacks_groups(self) -> bool:
@@ -101,6 +104,7 @@ class ReplicaState:
             log_id=self.log_id,
             loss_id=self._loss_after(membership),
             groups_loss_id=self.groups_loss_id,
+            older_end=self.older_end,
         )
         return state.with_newest_membership(self)
 

@@ -91,7 +91,9 @@ async def test_an_empty_broker_has_its_groups_before_it_accepts_messages(new_sys
         shutil.rmtree(system.folder / "g1")
         process.start(wait=False)
         sending = asyncio.create_task(accepted(system, turn))
-        await asyncio.to_thread(eventually, lambda: "missing" in state_of(system), what="it waits", every_s=LOOK_SECONDS)
+        await asyncio.to_thread(
+            eventually, lambda: "missing" in state_of(system), what="it waits", every_s=LOOK_SECONDS
+        )
         assert not sending.done()
         await asyncio.to_thread(system.accept_log_loss, "g1")
         sent = await sending

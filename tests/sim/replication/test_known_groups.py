@@ -153,6 +153,32 @@ async def test_a_broker_with_an_older_folder_gets_the_groups_that_came_later() -
         await assert_all_received(group, sent, *GROUPS, "late")
 
 
+async def test_an_older_folder_whose_log_becomes_longer_than_it_was_lacks_the_same() -> None:
+    async with only_member() as group:
+        host = group.hosts["g1-a"]
+        copy = host.disk.after_kill()
+        await used(group, "late")
+        known_end = group.broker("g1-a").log.synced_end
+        await restarted_with(group, copy)
+        async with client_of(group.broker("g1-a")) as client:
+            for number in range(50):
+                await client.pull(SUBJECT, f"new{number}", limit=1)
+        assert group.broker("g1-a").log.synced_end > known_end
+        await asyncio.sleep(REPORT_SECONDS)
+        assert "missing" in refusal(group)
+        host.kill()
+        host.start()
+        await host.has_started.wait()
+        await asyncio.sleep(REPORT_SECONDS)
+        assert "missing" in refusal(group), "also after a restart"
+        group.accept_log_loss("g1-a")
+        sent = await accepted(group, 20)
+        await assert_all_received(group, sent, *GROUPS, "late")
+        stored = group.cluster.database.stored
+        await eventually_async(lambda: stored.nodes["g1-a"].log_end == group.master.log.synced_end, 60)
+        assert group.master.folder.replica.state.older_end == -1
+
+
 async def test_the_retry_subject_of_an_older_folder_is_read_from_its_beginning() -> None:
     """It may have messages that the group never pulled; one that is not there begins with the first retry."""
     async with only_member() as group:

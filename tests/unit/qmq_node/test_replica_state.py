@@ -37,6 +37,7 @@ def test_a_state_is_read_back() -> None:
         ReplicaState(2, "p-1", False, None),
         ReplicaState(2, "p-1", False, Copying(100, 2000)),
         ReplicaState(2, "p-1", False, None, version=7, in_sync=("g1-a", "g1-b")),
+        ReplicaState(9, "p-2", True, None, loss_id="older folder", older_end=0),
         ReplicaState(9, "p-2", True, None),
     ):
         stored(disk).save(state)
@@ -85,6 +86,23 @@ def test_an_older_membership_of_the_epoch_does_not_replace_a_newer_one() -> None
     assert stored(disk.after_power_cut()).state == newer
     file.save_role(later := ReplicaState(3, "p-2", False, version=5, in_sync=("b",)))
     assert stored(disk.after_power_cut()).state == later
+
+
+def test_that_the_folder_is_older_stays_until_the_loss_is_accepted() -> None:
+    disk = MemoryDisk()
+    file, led = stored(disk), ReplicaState(1, "", True, None, loss_id="one", groups_loss_id="one")
+    file.save(led)
+    file.note_older(5)
+    older = stored(disk.after_power_cut()).state
+    assert (older.older_end, older.lacks_groups) == (5, True)
+    file.save_role(led)
+    assert stored(disk.after_power_cut()).state == older
+    file.note_older(-1)
+    accepted = stored(disk.after_power_cut()).state
+    assert (accepted.older_end, accepted.lacks_groups) == (-1, True)
+    file.groups_created(accepted.loss_id)
+    file.note_older(7)
+    assert stored(disk.after_power_cut()).state.lacks_groups, "for the second time"
 
 
 def test_a_file_that_is_missing_stops_a_node_that_had_one() -> None:

@@ -72,7 +72,7 @@ function Facts({ node }: { node: NodeDetail }) {
             </Alert>
           ),
       )}
-      <Missing node={node} missing={missingBytes(node.log_end, stats)} end={stats?.syncedEnd ?? null} />
+      <Missing node={node} missing={missingBytes(node.log_end, stats)} end={stats?.reportedEnd ?? null} />
       <Table>
         <Table.Tbody>
           {rows.map(([id, value]) => (

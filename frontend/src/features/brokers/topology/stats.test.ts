@@ -32,6 +32,7 @@ test("what a node says of itself", () => {
     logBegin: 100,
     logEnd: 900,
     syncedEnd: 880,
+    reportedEnd: 880,
     damaged: [
       { file: "log", begin: 200, end: 300, why: "bad checksum", problem: "from g1-b: no answer" },
       { file: "schedule/2026112913.data", begin: 0, end: 64, why: "messages fail their checks", problem: "" },
@@ -57,4 +58,9 @@ test("a log that ends below what it had reported has lost the rest; one that gre
   expect(missingBytes("1000", stats)).toBe(120);
   expect(missingBytes("880", stats)).toBe(0);
   expect(missingBytes("700", stats)).toBe(0);
+});
+
+test("what a node with an older folder has stored since that was noticed brings nothing back", () => {
+  const stats = readStats({ ...said, log: { ...said.log, synced_end: 2000, reported_end: 600 } });
+  expect(missingBytes("1000", stats)).toBe(400);
 });

@@ -70,6 +70,7 @@ export function readStats(stats: Readonly<Record<string, unknown>>) {
     logBegin: numberOf(log.begin),
     logEnd: numberOf(log.end),
     syncedEnd: numberOf(log.synced_end),
+    reportedEnd: numberOf(log.reported_end) ?? numberOf(log.synced_end),
     damaged: damageOf(log.damaged, repairs.pending),
     damagedRanges: numberOf(replication.damaged_ranges),
     repairedRanges: numberOf(replication.repaired_ranges),
@@ -83,7 +84,7 @@ export function readStats(stats: Readonly<Record<string, unknown>>) {
  * How many bytes of log a node had reported and has no more: acknowledged messages that are gone. 0: none; null: not
  * known.
  */
-export function missingBytes(reportedEnd: string, stats: NodeStats | null): number | null {
-  if (stats?.syncedEnd == null) return null;
-  return Math.max(0, Number(reportedEnd) - stats.syncedEnd);
+export function missingBytes(highestEnd: string, stats: NodeStats | null): number | null {
+  if (stats?.reportedEnd == null) return null;
+  return Math.max(0, Number(highestEnd) - stats.reportedEnd);
 }

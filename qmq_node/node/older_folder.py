@@ -1,0 +1,63 @@
+"""class OlderFolder: that a metaserver has said that the data folder is older than what the node had."""
+
+import asyncio
+import logging
+
+from qmq.protocol.extensions import NodeRegisterResponse
+from qmq.protocol.reasons import Code
+from qmq.supervisor import Supervisor
+from qmq_node.replication.replica_state import ReplicaStateFile
+
+
+class OlderFolder:
+    """Remembers it until an operator has accepted the loss, also over restarts.
+
+    Meanwhile the node reports where its log ended when that was said. What it stores since then, acks for example, does not bring
+    back what is missing, although its log may become longer than the one that it had.
+    """
+
+    def __init__(self, replica: ReplicaStateFile, supervisor: Supervisor, logger: logging.Logger) -> None:
+        self._replica = replica
+        self._supervisor = supervisor
+        self._logger = logger
+        self._log_end: int | None = None
+        """As `ReplicaState.older_end`, and not on disk yet; None: it is as on disk."""
+        self._is_storing = False
+
+    @property
+    def log_end(self) -> int:
+        """Where the log ended when a metaserver said it; -1: none has, or the loss was accepted."""
+        return self._replica.state.older_end if self._log_end is None else self._log_end
+
+    def __bool__(self) -> bool:
+        return self.log_end >= 0
+
+    def reported_end(self, synced_end: int) -> int:
+        """Return the end of the log that metaservers are told."""
+        return self.log_end if self and self._replica.state.is_only_member else synced_end
+
+    def answered(self, answer: NodeRegisterResponse) -> None:
+        """A metaserver has answered a registration or a heartbeat."""
+        if answer.reason.code == Code.OLDER_FOLDER:
+            if not self:
+                end = answer.reason.values.get("end")
+                self._log_end = end if isinstance(end, int) else 0
+        elif answer.accepted and self:
+            self._logger.info("metaservers do not say any more that the data folder is older than what the node had")
+            self._log_end = -1
+        if self._log_end is not None and not self._is_storing:
+            self._is_storing = True
+            self._supervisor.background("older_folder", self._store_soon())
+
+    async def _store_soon(self) -> None:
+        try:
+            await self.store()
+        finally:
+            self._is_storing = False
+
+    async def store(self) -> None:
+        """Have it on disk. Raises OSError; the next answer tries again."""
+        while (end := self._log_end) is not None:
+            await asyncio.to_thread(self._replica.note_older, end)
+            if self._log_end == end:
+                self._log_end = None
