@@ -33,7 +33,7 @@ class OlderFolder:
         return self.log_end >= 0
 
     def reported_end(self, synced_end: int) -> int:
-        """Return the end of the log that metaservers are told."""
+        """Return the end of the log that is reported to metaservers."""
         return self.log_end if self and self._replica.state.is_only_member else synced_end
 
     def answered(self, answer: NodeRegisterResponse) -> None:

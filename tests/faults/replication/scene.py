@@ -20,7 +20,7 @@ from tests.support.servers.system import System
 from tests.support.waiting import FigureAboveLimit, eventually
 
 IS_FULL = os.environ.get("QMQ_FAULTS") == "full"
-TURNS = 20 if IS_FULL else 1
+TURNS = int(os.environ.get("QMQ_FAULTS_TURNS") or (20 if IS_FULL else 1))
 """How often each fault occurs."""
 TURN_SECONDS = 90
 """Limit of a test, for each turn."""

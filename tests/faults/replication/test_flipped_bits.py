@@ -32,6 +32,8 @@ PAGE_BYTES = 4096
 PAGES_PART = 0.1
 """Of the places, so many are whole pages."""
 MESSAGES = 300_000
+MORE = 40_000
+"""Messages that fill a segment."""
 CHECKPOINT_SECONDS = 2
 FLAGS = (
     *("--scrub-days", "0.001", "--scrub-bytes-per-second", str(256 << 20)),
@@ -118,9 +120,13 @@ async def test_what_a_disk_has_changed_is_repaired(new_system: Callable[..., Sys
     await start(system, turns=0)
     group = groups_of(system)[0 if kind == "broker" else 1]
     sends = ("produce",) if kind == "broker" else ("delay", "--due-from=2h", "--due-to=8h")
-    command = ("bench", sends[0], "stored", *sends[1:], f"--count={MESSAGES}", "--batch=500", "--json")
-    done = await asyncio.to_thread(system.qmq, *command)
-    assert done.returncode == 0, done.stderr
+
+    async def store(count: int) -> None:
+        command = ("bench", sends[0], "stored", *sends[1:], f"--count={count}", "--batch=500", "--json")
+        done = await asyncio.to_thread(system.qmq, *command)
+        assert done.returncode == 0, done.stderr
+
+    await store(MESSAGES)
     for _ in range(TURNS):
         master = await in_sync(system, group)
         node = rng.choice([member for member in system.members(group) if member != master])
@@ -129,6 +135,9 @@ async def test_what_a_disk_has_changed_is_repaired(new_system: Callable[..., Sys
         end = int(str(log_of(system, master)["synced_end"]))
         places = await asyncio.to_thread(damage, folder, end, rng)
         process.start(wait=False)
+        await becomes(system, "in_sync", node)
+        # The segment that is being written is not read again before it is full.
+        await store(MORE)
         await figures.timed("all repaired", REPAIRED_SECONDS, lambda places=places: all(map(Place.is_right, places)))
         await becomes(system, "in_sync", node)
         await asyncio.to_thread(
