@@ -22,7 +22,7 @@ class OlderFolder:
         self._logger = logger
         self._log_end: int | None = None
         """As `ReplicaState.older_end`, and not on disk yet; None: it is as on disk."""
-        self._is_storing = False
+        self._storing: asyncio.Task[None] | None = None
 
     @property
     def log_end(self) -> int:
@@ -45,15 +45,8 @@ class OlderFolder:
         elif answer.accepted and self:
             self._logger.info("metaservers do not say any more that the data folder is older than what the node had")
             self._log_end = -1
-        if self._log_end is not None and not self._is_storing:
-            self._is_storing = True
-            self._supervisor.background("older_folder", self._store_soon())
-
-    async def _store_soon(self) -> None:
-        try:
-            await self.store()
-        finally:
-            self._is_storing = False
+        if self._log_end is not None and (self._storing is None or self._storing.done()):
+            self._storing = self._supervisor.background("older_folder", self.store())
 
     async def store(self) -> None:
         """Have it on disk. Raises OSError; the next answer tries again."""

@@ -26,10 +26,11 @@ from metaserver.server import Metaserver
 from qmq.errors import CommitNotApplied, ConnectionLost, CriticalTaskFailed, LogError
 from qmq.net.caller import Caller
 from qmq.protocol.bulk_read import ListRangesRequest
-from qmq.protocol.codes import BrokerRequestType, Command, ResponseCode
+from qmq.protocol.codes import BrokerGroupState, BrokerRequestType, Command, ResponseCode
 from qmq.protocol.commands import AckRequest, PullRequest
 from qmq.protocol.delayed import DelayedTarget, FindDelayedRequest
-from qmq.protocol.extensions import KnownGroupsRequest, LeaveGroupRequest, NodeRegisterRequest
+from qmq.protocol.extensions import KnownGroupsRequest, LeaveGroupRequest, NodeRegisterRequest, NodeRegisterResponse
+from qmq.protocol.reasons import NO_REASON, Code, Reason
 from qmq.supervisor import JobKind
 from qmq_node.admin.server import BadRequest
 from qmq_node.node.node import Node
@@ -395,6 +396,15 @@ async def _record_a_known_place(process: Process, supervisor: BreakingSupervisor
     process.handlers._membership_requests.record_known("r1", (1, 2), lambda: None)
 
 
+async def _learn_of_an_older_folder(process: Process, supervisor: BreakingSupervisor, _: pytest.MonkeyPatch) -> None:
+    assert isinstance(process, Broker)
+    supervisor.break_job("older_folder")
+    # Otherwise it would accept no messages.
+    for reason in (Reason.of(Code.OLDER_FOLDER, end=5, highest=9), NO_REASON):
+        answer = NodeRegisterResponse(True, reason, 1, BrokerGroupState.READ_ONLY, 4.0, 1.0)
+        process.registration.older_folder.answered(answer)
+
+
 async def _ask_a_page(process: Process, _: BreakingSupervisor, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(process, "serving_stats", _raise)
     assert (await page(process, "/stats"))[0] == 500
@@ -546,6 +556,7 @@ ONE_SHOTS: dict[str, tuple[str, OneShot]] = {
     "heartbeat": ("broker", _fail_a_heartbeat),
     "policy_fetch": ("broker", _fetch_a_policy),
     "bulk_read": ("broker", _read_in_bulk),
+    "older_folder": ("broker", _learn_of_an_older_folder),
     "admin_request": ("broker", _ask_a_page),
     "long_poll": ("broker", _expire_a_pull),
     "long_poll_timer": ("broker", _let_the_timer_fire),
