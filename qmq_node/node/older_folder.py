@@ -12,8 +12,8 @@ from qmq_node.replication.replica_state import ReplicaStateFile
 class OlderFolder:
     """Remembers it until an operator has accepted the loss, also over restarts.
 
-    Meanwhile the node reports where its log ended when that was said. What it stores since then, acks for example, does not bring
-    back what is missing, although its log may become longer than the one that it had.
+    Until then the node reports the end that its log had when the metaserver said so. What it stores later, for example acks, does
+    not bring back what is missing, although the log may become longer than it was.
     """
 
     def __init__(self, replica: ReplicaStateFile, supervisor: Supervisor, logger: logging.Logger) -> None:
