@@ -1,5 +1,6 @@
 """Consumer groups that an accepted loss takes: what is acknowledged afterwards has to reach them (docs/failover.md)."""
 
+import math
 from dataclasses import dataclass
 
 from broker_node.broker import Broker
@@ -66,14 +67,12 @@ class LateGroups:
         Args:
             sequences: by message ID, where the master has them.
         """
-        for group in self._groups:
-            if not group.known_ms:
-                continue
+        for group in (one for one in self._groups if one.known_ms):
             subject = master.store.subjects.get(group.subject)
             found = subject.groups.get(group.name) if subject is not None else None
+            begin = found.progress.next_sequence if found is not None else math.inf
             for sent in self._history.sent.values():
-                if sent.subject == group.subject and sent.is_acked and sent.at_ms > group.known_ms:
-                    sequence = sequences.get(sent.message_id)
-                    if sequence is not None and (found is None or found.progress.next_sequence > sequence):
-                        text = f"{sent.message_id} does not reach {group.name}, which was known before the loss"
-                        self._history.broken.append(Broken("known_groups", text))
+                is_later = sent.subject == group.subject and sent.is_acked and sent.at_ms > group.known_ms
+                if is_later and sequences.get(sent.message_id, begin) < begin:
+                    text = f"{sent.message_id} does not reach {group.name}, which was known before the loss"
+                    self._history.broken.append(Broken("known_groups", text))
