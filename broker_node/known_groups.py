@@ -77,16 +77,12 @@ class KnownGroups(Part):
 
     @property
     def _is_needed(self) -> bool:
-        is_missing = bool(self._registration.older_folder) or self._loss_id != self._replica.state.groups_loss_id
-        return is_missing and bool(self._registration.urls)
+        return self._loss_id != self._replica.state.groups_loss_id and bool(self._registration.urls)
 
     async def _check(self) -> None:
         """Create the groups if some may be missing. What does not succeed is tried again, for as long as it takes."""
-        if self._registration.older_folder:
+        if not self._is_needed or self._registration.older_folder:
             # Until an operator accepts the loss, the newest folder may be put back.
-            self._problem = Reason.of(Code.LOSS_UNDECIDED)
-            return
-        if not self._is_needed:
             return
         loss_id = self._loss_id
         try:

@@ -114,7 +114,11 @@ class Code(StrEnum):
         "consumer groups that were known before data was lost are not created yet: {why}",
     )
     GROUPS_REQUESTED = "groups_requested", "they are requested from a metaserver"
-    LOSS_UNDECIDED = "loss_undecided", "no operator has accepted the loss yet, as far as this node knows"
+    LOSS_UNDECIDED = (
+        "loss_undecided",
+        "its data folder is an older copy, or empty: acknowledged messages are missing, and no operator has accepted that,"
+        " as far as this node knows",
+    )
     LOG_CORRUPTED = "log_corrupted", "the message log is corrupted; see the node's log"
     WRITE_WAITS = "write_waits", "the disk has not completed a write for {seconds} s"
     DISK_SPACE = "disk_space", "no space: {free} bytes free on disk, the reserve is {reserve}"

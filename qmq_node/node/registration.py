@@ -130,6 +130,9 @@ class Registration(Part):
             return _refused(refused)
         if self.operator_read_only or self.metaserver_read_only:
             return self.operator_read_only or self.metaserver_read_only
+        if self.older_folder and self.urls:
+            # What is accepted now would be lost when the newest folder is put back.
+            return _refused(Reason.of(Code.LOSS_UNDECIDED))
         if self.policies.policy.read_only:
             return _refused(self.policies.policy.read_only)
         if refused := self.groups_refuse():

@@ -318,10 +318,7 @@ async def test_a_node_that_starts_between_the_loss_and_its_acceptance_accepts_no
         host.kill()
         host.start()
         await host.has_started.wait()
-        assert refusal(group) == (
-            "read only: consumer groups that were known before data was lost are not created yet: no operator has accepted the"
-            " loss yet, as far as this node knows"
-        )
+        assert "no operator has accepted" in refusal(group)
         async with client_of(group.broker("g1-a")) as client:
             assert await client.send(message(99)) != {}
             assert len(await pulled(client, "billing")) == 5, "what is stored is served"
