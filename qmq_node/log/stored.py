@@ -28,7 +28,7 @@ class StoredSegments:
         self.files = found.segments
         self.damaged = found.damaged
         self.unreadable: tuple[Damage, ...] = ()
-        """Ranges of sealed segments that the disk could not read when they were read again."""
+        """Ranges that the disk could not read when they were read again."""
         self.lost = found.lost
         self.written_end = walked.position.offset
         """The first offset not yet written."""

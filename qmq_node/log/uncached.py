@@ -16,6 +16,9 @@ memory afterwards if all of it was before."""
 def from_disk(file: File, offset: int, size: int) -> Iterator[None]:
     """Have reads of a range come from the disk, and leave the page cache as it was: what was in memory stays if it was read again,
     other bytes do not."""
+    if size <= 0:
+        yield
+        return
     end = offset + size
     cold = [at for at in range(offset, end, READ_BYTES) if not _is_cached(file, min(READ_BYTES, end - at), at)]
     _drop(file, offset, size)
@@ -40,15 +43,18 @@ def _drop(file: File, offset: int, size: int) -> None:
 
 
 class UncachedFile:
-    """Reads a file from the disk."""
+    """Reads a file from the disk, up to a place.
 
-    def __init__(self, file: File) -> None:
-        self._file = file
+    The page of that place is read from memory if it is there: it may be about to be written, and then it need not be readable.
+    """
+
+    def __init__(self, file: File, end: int) -> None:
+        self._file, self._end = file, end
 
     def pread(self, size: int, offset: int) -> bytes:
         """As `File.pread`."""
-        end = offset + size
-        with from_disk(self._file, offset, size):
+        end = min(offset + size, self._end)
+        with from_disk(self._file, offset, min(end, self._end // PAGE_BYTES * PAGE_BYTES) - offset):
             return b"".join(self._file.pread(min(READ_BYTES, end - at), at) for at in range(offset, end, READ_BYTES))
 
     def next_data(self, offset: int) -> int | None:
@@ -57,19 +63,23 @@ class UncachedFile:
 
 
 class UncachedSegments:
-    """The segments of a log, read from the disk; as `qmq_node.log.recovery.ReadableSegments`."""
+    """The segments of a log, read from the disk, as if it ended at a log offset; as `qmq_node.log.recovery.ReadableSegments`."""
 
-    def __init__(self, segments: Segments) -> None:
-        self._segments = segments
+    def __init__(self, segments: Segments, end: int) -> None:
+        self._segments, self._end = segments, end
 
     def infos(self) -> list[SegmentInfo]:
-        """All segments, oldest first."""
-        return self._segments.infos()
+        """The segments, oldest first."""
+        return [self._cut(info) for info in self._segments.infos() if info.base < self._end]
 
     def holding(self, offset: int) -> SegmentInfo | None:
         """The segment with a log offset."""
-        return self._segments.holding(offset)
+        info = self._segments.holding(offset) if offset < self._end else None
+        return None if info is None else self._cut(info)
 
     def file(self, base: int) -> UncachedFile:
         """The segment's file. Raises OSError."""
-        return UncachedFile(self._segments.file(base))
+        return UncachedFile(self._segments.file(base), self._end - base)
+
+    def _cut(self, info: SegmentInfo) -> SegmentInfo:
+        return SegmentInfo(info.base, min(info.end, self._end) - info.base)

@@ -1,12 +1,12 @@
-"""The log as data that is read again: its sealed segments, by their bases."""
+"""The log as data that is read again: its segments below the high watermark, by their bases."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from qmq.protocol.replication import LOG_FILE
+from qmq_node.log.checking import FoundDamage, check_segment, segments_below
 from qmq_node.log.log import SegmentedLog
 from qmq_node.log.recovery import Damage
-from qmq_node.log.sealed import FoundDamage, check_segment, sealed_segments
 from qmq_node.log.segment import SegmentInfo
 from qmq_node.repair.ranges import DamagedRange
 from qmq_node.repair.scrub import Found, Step
@@ -31,7 +31,7 @@ class ScrubbedSegment:
 
     def is_current(self) -> bool:
         # Retention may have removed it.
-        return self._log.stored.segment_at(self._info.base) == self._info
+        return self._log.stored.segment_at(self._info.base) is not None
 
     def ended(self) -> None:
         self._log.stored.read_again(self._info.base, self._info.end, self._unreadable)
@@ -45,12 +45,13 @@ class ScrubbedLog:
     kind = LOG_FILE
 
     def next_unit(self, key: int) -> ScrubbedSegment | None:
-        sealed = sealed_segments(self._log.stored, self._log.high_watermark)
-        return next((ScrubbedSegment(self._log, info) for info in sealed if info.base >= key), None)
+        return next((ScrubbedSegment(self._log, info) for info in self._infos() if info.base >= key), None)
 
     def bytes_from(self, key: int) -> int:
-        sealed = sealed_segments(self._log.stored, self._log.high_watermark)
-        return sum(info.bytes for info in sealed if info.base >= key)
+        return sum(info.bytes for info in self._infos() if info.base >= key)
+
+    def _infos(self) -> list[SegmentInfo]:
+        return segments_below(self._log.stored, self._log.high_watermark)
 
 
 def _of_log(found: FoundDamage) -> Found:

@@ -32,8 +32,6 @@ PAGE_BYTES = 4096
 PAGES_PART = 0.1
 """Of the places, so many are whole pages."""
 MESSAGES = 300_000
-MORE = 40_000
-"""Messages that fill a segment."""
 CHECKPOINT_SECONDS = 2
 FLAGS = (
     *("--scrub-days", "0.001", "--scrub-bytes-per-second", str(256 << 20)),
@@ -136,8 +134,6 @@ async def test_what_a_disk_has_changed_is_repaired(new_system: Callable[..., Sys
         places = await asyncio.to_thread(damage, folder, end, rng)
         process.start(wait=False)
         await becomes(system, "in_sync", node)
-        # The segment that is being written is not read again before it is full.
-        await store(MORE)
         await figures.timed("all repaired", REPAIRED_SECONDS, lambda places=places: all(map(Place.is_right, places)))
         await becomes(system, "in_sync", node)
         await asyncio.to_thread(

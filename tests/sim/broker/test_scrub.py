@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from broker_node.broker import Broker
-from qmq_node.log.sealed import sealed_segments
+from qmq_node.log.checking import segments_below
 from qmq_node.log.segment import SegmentInfo
 from qmq_node.repair import scrub
 from qmq_node.repair.scrub import DAY_SECONDS, PLANNED_SHARE, Scrub
@@ -27,7 +27,7 @@ PLANNED_SECONDS = PASS_SECONDS * PLANNED_SHARE
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """A piece is a small part of a segment."""
-    monkeypatch.setattr("qmq_node.log.sealed.PIECE_BYTES", 4 << 10)
+    monkeypatch.setattr("qmq_node.log.checking.PIECE_BYTES", 4 << 10)
 
 
 @asynccontextmanager
@@ -47,24 +47,24 @@ def read_bytes(broker: Broker) -> int:
     return scrub_of(broker).counters.read_bytes
 
 
-def sealed(broker: Broker) -> list[SegmentInfo]:
-    return sealed_segments(broker.log.stored, broker.log.high_watermark)
+def segments(broker: Broker) -> list[SegmentInfo]:
+    return segments_below(broker.log.stored, broker.log.high_watermark)
 
 
-async def fill(client: Client, broker: Broker, segments: int) -> int:
-    """Send until so many segments are sealed; their bytes."""
+async def fill(client: Client, broker: Broker, count: int) -> int:
+    """Send until there are so many segments; the bytes that are written."""
     number = 0
-    while len(sealed(broker)) < segments:
+    while len(segments(broker)) < count:
         assert await client.send(*(message(number + i, size=2_000) for i in range(5))) == {}
         number += 5
-    return sum(info.bytes for info in sealed(broker))
+    return sum(info.bytes for info in segments(broker))
 
 
 def path_of(broker: Broker, info: SegmentInfo) -> str:
     return f"{broker.options.data_dir}/log/{info.base:020d}"
 
 
-async def test_all_sealed_segments_are_read_once_evenly_over_the_planned_time(tmp_path: Path) -> None:
+async def test_all_that_is_written_is_read_once_evenly_over_the_planned_time(tmp_path: Path) -> None:
     disk = MemoryDisk()
     async with running(tmp_path, disk) as broker:
         async with connected(broker) as client:
@@ -113,11 +113,14 @@ async def test_damage_is_recorded_as_any_reader_records_it(tmp_path: Path, place
     async with running(tmp_path, disk) as broker:
         async with connected(broker) as client:
             await fill(client, broker, 7)
-        info = sealed(broker)[place]
-        disk.names[path_of(broker, info)].content[SEGMENT_BYTES // 2] ^= 1
+            for number in range(3):
+                await client.send(message(1_000 + number, size=2_000))
+        info = segments(broker)[place]
+        middle = info.bytes * 3 // 4
+        disk.names[path_of(broker, info)].content[middle] ^= 1
         await asyncio.sleep(PLANNED_SECONDS)
         (damage,) = broker.log.stored.damaged
-        assert info.base <= damage.begin <= info.base + SEGMENT_BYTES // 2 < damage.end
+        assert info.base < damage.begin <= info.base + middle < damage.end <= info.end
         assert "the message log is corrupted" in broker.registration.refuse_sends()
         _, stats = await get_json(broker, "/stats")
         assert [found["begin"] for found in stats["log"]["damaged"]] == [damage.begin]
@@ -137,7 +140,7 @@ async def test_what_the_disk_can_not_read_is_found_and_sends_continue(tmp_path: 
     async with running(tmp_path, disk) as broker:
         async with connected(broker) as client:
             await fill(client, broker, 4)
-        path = path_of(broker, sealed(broker)[2])
+        path = path_of(broker, segments(broker)[2])
         for _ in range(2):
             disk.break_pages(path, 30_000, 30_001)
             await asyncio.sleep(PLANNED_SECONDS + 1)

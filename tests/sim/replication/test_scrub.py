@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from qmq.protocol.delayed import DelayedTarget, Operation
-from qmq_node.log.sealed import sealed_segments
+from qmq_node.log.checking import segments_below
 from qmq_node.repair.scrub import DAY_SECONDS
 from tests.sim.replication.copying import Traffic, assert_no_failures, in_sync
 from tests.sim.replication.damaging import segment
@@ -26,9 +26,9 @@ def content(group: Members, name: str, path: str) -> bytearray:
 
 
 def segments(group: Members, name: str) -> list[str]:
-    """The sealed segments of a node's log."""
+    """The segments of a node's log."""
     log = group.node(name).log
-    return [f"log/{info.base:020d}" for info in sealed_segments(log.stored, log.high_watermark)]
+    return [f"log/{info.base:020d}" for info in segments_below(log.stored, log.high_watermark)]
 
 
 async def repaired(group: Members, name: str, count: int) -> None:
@@ -71,7 +71,7 @@ async def test_a_master_that_finds_damage_has_a_slave_lead_and_repairs_it() -> N
         async with client_of(group.master) as client:
             await Traffic().send(client, 60)
         await group.all_equal()
-        info = sealed_segments(group.master.log.stored, group.master.log.high_watermark)[0]
+        info = segments_below(group.master.log.stored, group.master.log.high_watermark)[0]
         first, second = (host.disk.names[segment(host, info.base)] for host in group.hosts.values())
         first.content[20_000] ^= 1
         await group.serves("g1-b")

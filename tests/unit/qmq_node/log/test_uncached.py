@@ -43,7 +43,7 @@ def made(cached: set[int]) -> tuple[MemoryDisk, CachedFile, bytes]:
 def test_all_bytes_come_from_the_disk_and_only_what_was_in_memory_is_there_afterwards() -> None:
     hot = pages_of(READ_BYTES, READ_BYTES)
     _, file, content = made(set(hot))
-    assert UncachedFile(file).pread(SIZE, 0) == content
+    assert UncachedFile(file, SIZE).pread(SIZE, 0) == content
     assert file.from_disk == pages_of(0, SIZE)
     assert file.cached - hot <= pages_of(SIZE - 1, 1), "cold bytes stay in memory"
     assert hot <= file.cached, "hot bytes were dropped"
@@ -52,6 +52,18 @@ def test_all_bytes_come_from_the_disk_and_only_what_was_in_memory_is_there_after
 def test_a_range_that_begins_and_ends_within_pages_is_read_from_the_disk_too() -> None:
     _, file, content = made(pages_of(0, SIZE))
     begin, size = PAGE_BYTES + 10, 2 * PAGE_BYTES
-    assert UncachedFile(file).pread(size, begin) == content[begin : begin + size]
+    assert UncachedFile(file, SIZE).pread(size, begin) == content[begin : begin + size]
     assert file.from_disk == {1, 2, 3}
+    assert file.cached == pages_of(0, SIZE)
+
+
+def test_nothing_behind_the_end_is_read_and_the_page_of_the_end_stays_in_memory() -> None:
+    _, file, content = made(pages_of(0, SIZE))
+    end = 2 * PAGE_BYTES + 10
+    reader = UncachedFile(file, end)
+    assert reader.pread(SIZE, PAGE_BYTES) == content[PAGE_BYTES:end]
+    assert file.from_disk == {1}
+    assert reader.pread(SIZE, 2 * PAGE_BYTES + 4) == content[2 * PAGE_BYTES + 4 : end]
+    assert reader.pread(10, end) == reader.pread(10, end + 1) == b""
+    assert file.from_disk == {1}
     assert file.cached == pages_of(0, SIZE)

@@ -1,8 +1,7 @@
-"""Reading the sealed segments of a log again, to find what has changed on the disk since it was written."""
+"""Reading the segments of a log again, to find what has changed on the disk since it was written."""
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from itertools import pairwise
 
 from qmq_node.log.record import UNKNOWN_CHAIN, Position
 from qmq_node.log.recovery import Damage, Walker
@@ -22,16 +21,19 @@ class FoundDamage:
     is_readable: bool
 
 
-def sealed_segments(stored: StoredSegments, high_watermark: int) -> list[SegmentInfo]:
-    """Return the segments in which nothing changes any more, oldest first: a later one has a commit below the high watermark."""
-    infos = stored.segments()
-    return [info for info, following in pairwise(infos) if following.base < high_watermark]
+def segments_below(stored: StoredSegments, high_watermark: int) -> list[SegmentInfo]:
+    """Return the segments below the high watermark, where nothing changes any more, oldest first. The last one ends there."""
+    return [
+        SegmentInfo(info.base, min(info.end, high_watermark) - info.base)
+        for info in stored.segments()
+        if info.base < high_watermark
+    ]
 
 
 def check_segment(
     stored: StoredSegments, info: SegmentInfo, high_watermark: int
 ) -> Generator[tuple[int, list[FoundDamage]], None, None]:
-    """Read the commits of a sealed segment from the disk, and the first one behind it; in a thread that may wait.
+    """Read the commits of one of `segments_below` from the disk, and the first one behind it; in a thread that may wait.
 
     Yields after each PIECE_BYTES how many bytes were read, and the damage in them that is not known. What looks damaged is read
     twice: a repair may be writing it.
@@ -55,7 +57,7 @@ def check_segment(
 
 def _walker(stored: StoredSegments, high_watermark: int) -> Walker:
     # Nothing below the high watermark is a torn tail.
-    segments = UncachedSegments(stored.files)
+    segments = UncachedSegments(stored.files, high_watermark)
     return Walker(segments, lambda _: None, synced_to=high_watermark, skip_unreadable=True)
 
 
@@ -70,7 +72,8 @@ def _walk(walker: Walker, begin: Position, info: SegmentInfo) -> tuple[list[Dama
     walked = walker.walk(begin)
     if walked.position.offset > begin.offset:
         return list(walked.damaged), walked.position
-    rest = Damage(begin.offset, info.end, "commits can't be read")
+    # No whole commit follows, up to the high watermark.
+    rest = Damage(begin.offset, walker.synced_to, "commits can't be read")
     return [*walked.damaged, rest], Position(info.end, UNKNOWN_CHAIN)
 
 

@@ -1,23 +1,23 @@
-"""Sealed segments that are read again: all damage is found, with its exact range, and nothing else is taken for damage."""
+"""Segments that are read again: all damage is found, with its exact range, and nothing else is taken for damage."""
 
 import errno
 from collections.abc import Callable
 
 import pytest
 
+from qmq_node.log.checking import FoundDamage, check_segment, segments_below
 from qmq_node.log.log import SegmentedLog
 from qmq_node.log.record import Position
 from qmq_node.log.recovery import Commit, Walked, Walker
-from qmq_node.log.sealed import FoundDamage, check_segment, sealed_segments
 from tests.support.disks.memory_disk import PAGE_BYTES, MemoryDisk
 from tests.unit.qmq_node.log import logs
 from tests.unit.qmq_node.log.logs import filled
 
 
 def found_in(log: SegmentedLog) -> list[FoundDamage]:
-    """What is found in all sealed segments, each of which is read whole; as in a node, it is known from then on."""
+    """What is found below the high watermark, all of which is read; as in a node, it is known from then on."""
     found: list[FoundDamage] = []
-    for info in sealed_segments(log.stored, log.high_watermark):
+    for info in segments_below(log.stored, log.high_watermark):
         size = 0
         for read, damaged in check_segment(log.stored, info, log.high_watermark):
             size += read
@@ -28,9 +28,9 @@ def found_in(log: SegmentedLog) -> list[FoundDamage]:
 
 
 def commits_of(log: SegmentedLog) -> list[Commit]:
-    """The commits of sealed segments, with records."""
+    """The commits below the high watermark, with records."""
     found: list[Commit] = []
-    end = sealed_segments(log.stored, log.high_watermark)[-1].end
+    end = segments_below(log.stored, log.high_watermark)[-1].end
     log.stored.walk(0, found.append, stop=lambda offset: offset >= end)
     return [commit for commit in found if commit.end <= end]
 
@@ -51,11 +51,38 @@ def break_page(log: SegmentedLog, disk: MemoryDisk, offset: int) -> None:
 
 def test_a_log_that_is_whole_has_no_damage() -> None:
     log, _ = filled(MemoryDisk(), 60)
-    sealed = sealed_segments(log.stored, log.high_watermark)
-    assert len(sealed) > 5
-    # Not the one that is written.
-    assert sealed == [info for info in log.stored.segments() if info.end <= log.gather.base]
+    infos = segments_below(log.stored, log.high_watermark)
+    assert len(infos) > 5
+    assert infos[:-1] == [info for info in log.stored.segments() if info.end <= log.gather.base]
+    assert (infos[-1].base, infos[-1].end) == (log.gather.base, log.high_watermark)
     assert found_in(log) == []
+
+
+def test_what_is_above_the_high_watermark_is_not_read() -> None:
+    disk = MemoryDisk()
+    log, _ = filled(disk, 10)
+    end = log.high_watermark
+    ends = [logs.written(log) for _ in range(20)]
+    assert log.high_watermark == end < ends[0]
+    # A commit that is being written is not whole.
+    change(log, disk, ends[0] + 9, b"\xff")
+    assert found_in(log) == []
+    log.watermark.confirm(log.written_end)
+    assert [one.damage.begin for one in found_in(log)] == [ends[0]]
+
+
+def test_damage_at_the_end_is_not_named_again_when_more_is_written() -> None:
+    disk = MemoryDisk()
+    log, _ = filled(disk, 10)
+    last = commits_of(log)[-1]
+    change(log, disk, last.end - 1, bytes([last.body[-1] ^ 1]))
+    (found,) = found_in(log)
+    assert (found.damage.begin, found.damage.end) == (last.offset, log.high_watermark)
+    assert found_in(log) == []
+    for _ in range(30):
+        log.gather.append(1, bytes(500))
+        logs.commit(log)
+        assert found_in(log) == []
 
 
 @pytest.mark.parametrize(
@@ -80,7 +107,7 @@ def test_a_flipped_bit_is_found_with_the_range_of_its_commit(at: Callable[[Commi
 def test_damage_in_several_pieces_of_a_segment_is_found_and_known_damage_is_not_named_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("qmq_node.log.sealed.PIECE_BYTES", 2_000)
+    monkeypatch.setattr("qmq_node.log.checking.PIECE_BYTES", 2_000)
     disk = MemoryDisk()
     log, _ = filled(disk, 60)
     chosen = commits_of(log)[::5]
@@ -151,7 +178,7 @@ def test_what_is_repaired_while_it_is_read_is_no_damage(monkeypatch: pytest.Monk
 def test_a_segment_that_can_not_be_opened_is_unreadable_as_a_whole() -> None:
     disk = MemoryDisk()
     log, _ = filled(disk, 40)
-    info = sealed_segments(log.stored, log.high_watermark)[1]
+    info = segments_below(log.stored, log.high_watermark)[1]
     log.stored.files.close()
     open_file = disk.open
 
