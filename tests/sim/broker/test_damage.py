@@ -161,7 +161,7 @@ async def test_damage_is_recorded_although_the_consumer_disconnects_during_the_s
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = MemoryDisk()
-    async with running_broker(tmp_path, disk=disk) as broker:
+    async with running_broker(tmp_path, disk=disk, scrub_bytes_per_second=0) as broker:
         loop, walk = running_loop(), broker.log.stored.walk
         interleave_jobs()
         begun_at: list[float] = []
