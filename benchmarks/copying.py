@@ -265,7 +265,10 @@ async def measured_copy(
         more = (after - before) >> 20
         print(f"in sync after {seconds:.1f} s")
         print(f"producer: {rates[0]:,.0f}/s alone, {rates[1]:,.0f}/s during the copy")
-        print(f"master: {more} MiB more, {after >> 20} MiB at most; slave: {memory_bytes(slave) >> 20} MiB at most", flush=True)
+        print(
+            f"master: {more} MiB more, {after >> 20} MiB at most; slave: {memory_bytes(slave) >> 20} MiB at most",
+            flush=True,
+        )
         yield [
             *above("seconds until the slave is in sync", seconds, within),
             *above("part of the sends that is lost", 1 - rates[1] / rates[0], LOST_MAX),

@@ -115,7 +115,7 @@ class LogRanges:
         # Of two commits that do not follow on one another, the one that other members have there replaces the later one.
         may_replace = damaged.begin == end or damaged.why == OTHER_SEGMENT
         while not self._is_whole(at := self._valid_from(at, end), end):
-            if at.offset >= end and not may_replace:
+            if at.offset >= end and not may_replace and self._walker().commit_at(at.offset) is not None:
                 raise RepairRejected(f"the commit behind log offset {at.offset} does not follow on the one before")
             self._known, limit = at, max(damaged.end, self._next_valid(at.offset))
             answer = yield WantedRange(LOG_FILE, 0, at.offset, max(limit, at.offset + 1), max(at.chain, 0))

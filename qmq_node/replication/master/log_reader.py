@@ -10,7 +10,8 @@ from qmq_node.replication.master.commit_batch import CommitBatch
 
 
 def read_batch(log: SegmentedLog, after: Position, end: int, bytes_max: int) -> CommitBatch:
-    """Return commits behind `after`: as many as `bytes_max` bytes hold, at least one; from a thread that may wait for the disk.
+    """Return commits of one segment behind `after`: as many as the next `bytes_max` bytes of the log hold, at least one; from a
+    thread that may wait for the disk.
 
     Each is checked: its CRC, and that it names the CRC of the commit before it. So an unused rest of a segment can be
     distinguished from damage: the next segment's first commit continues the chain. Where no commit follows so, because the log is
@@ -30,7 +31,8 @@ def read_batch(log: SegmentedLog, after: Position, end: int, bytes_max: int) -> 
         # The rest of the segment is unused.
         following = next((info for info in log.stored.segments() if info.base > after.offset), None)
         if following is not None and following.base < end:
-            batch = _read(log, following, Position(following.base, after.chain), end, bytes_max)
+            rest = following.base - after.offset
+            batch = _read(log, following, Position(following.base, after.chain), end, bytes_max - rest)
     return batch or _behind_damage(log, after, end, bytes_max)
 
 

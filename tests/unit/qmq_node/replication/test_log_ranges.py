@@ -120,6 +120,41 @@ def test_the_first_commit_of_a_log_that_begins_above_0_is_repaired() -> None:
     assert own.log.stored.read(begin, len(first)) == other.log.stored.read(begin, len(first))
 
 
+def repair_from(other: Member, own: Member, target: DamagedRange) -> None:
+    """Repair a range with as many answers as it takes."""
+    repair = own.ranges.repair(target)
+    wanted = next(repair)
+    while True:
+        try:
+            wanted = repair.send(other.ranges.read(request(wanted)))
+        except StopIteration:
+            return
+
+
+def test_the_first_commit_of_a_segment_is_repaired_although_small_ones_follow() -> None:
+    """The unused rest of the segment before it does not make room for them in the answer."""
+    own, other = member(2, segment_bytes=1024), member(2, segment_bytes=1024)
+    for one in (own, other):
+        for size in (300, 1, 1):
+            one.log.gather.append(1, bytes(size))
+            commit(one.log)
+    target, small = own.commits()[2:4]
+    assert target.offset == target.segment_base == 1024
+    assert small.end - small.offset < 1024 - own.commits()[1].end
+    own.flip(target.offset + 70)
+    repair_from(other, own, damaged(target))
+    assert own.commits() == other.commits()
+
+
+def test_a_range_is_repaired_with_what_is_damaged_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qmq_node.repair.log_ranges.READ_COPY_BYTES_MAX", 100)
+    own, other = member(), member()
+    for target in (targets := own.commits()[1:4]):
+        own.flip(target.offset + 70)
+    repair_from(other, own, damaged(targets[0]))
+    assert own.commits() == other.commits()
+
+
 def test_what_is_whole_is_not_requested_again() -> None:
     own = member()
     with pytest.raises(StopIteration):
