@@ -67,6 +67,7 @@ def inspect(
     epochs: EpochChain = NO_EPOCHS,
     visit_end: int | None = None,
     copied_from: int | None = None,
+    is_only_member: bool = True,
 ) -> Inspection:
     """Walk the log in a folder, new or used, and visit valid commits from `start` (default: the oldest) on. Writes nothing.
 
@@ -77,10 +78,11 @@ def inspect(
         epochs: as the property of that name was at the checkpoint.
         visit_end: commits that end above this log offset are checked and not visited: they may still be removed.
         copied_from: the log was being copied from this offset on, many commits with one sync: the first bad place is a torn tail.
+        is_only_member: no other node has a copy.
 
     Raises:
         ReadFailed: the disk can't read a place that recovery needs. It may be an acknowledged commit or a torn one, so it is
-            neither cleared nor passed over.
+            neither cleared nor passed over. What a larger group has synced there is damage, which another member repairs.
         LogError: a commit of an unknown format stands in the log, a truncation of it is not complete, or its proof is
             unusable.
         OSError: the disk refused.
@@ -111,6 +113,8 @@ def inspect(
         copied_from=copied_from,
         lost=lost_ranges.ranges,
         ends=ends,
+        skip_unreadable=not is_only_member,
+        needs_readable_end=True,
         epochs=NO_EPOCHS if start is None else epochs.truncated(start.offset),
     )
     walked = walker.walk(start)

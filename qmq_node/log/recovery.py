@@ -111,7 +111,8 @@ class Walked:
 class Walker:
     """Walks commits over segments. `visit` is called for each valid one with records, in order; `stop` may end the walk early.
 
-    A place that the disk can't read raises `ReadFailed`; with `skip_unreadable` it is passed over like damage.
+    A place that the disk can't read raises `ReadFailed`; with `skip_unreadable` it is passed over like damage, also at the end
+    unless `needs_readable_end`.
     """
 
     segments: ReadableSegments
@@ -119,6 +120,8 @@ class Walker:
     synced_to: int = 0
     stop: Callable[[int], bool] | None = None
     skip_unreadable: bool = False
+    needs_readable_end: bool = False
+    """Raise `ReadFailed` if the log would end at a place that can't be read, or before it: acknowledged commits may stand there."""
     stops_at_damage: bool = False
     """End the walk at the first place at which no valid commit follows on the one before; with `stop`, that is no damage."""
     visit_end: int | None = None
@@ -138,6 +141,8 @@ class Walker:
     _tails: dict[int, Position] = field(default_factory=dict)
     _visited: Position = BEGINNING
     _lost_seals: list[LostSeal] = field(default_factory=list)
+    _passed_over: ReadFailed | None = None
+    """What could not be read behind the last commit."""
 
     def walk(self, start: Position | None) -> Walked:
         """From a position, or from the oldest segment's beginning with an unknown chain.
@@ -163,9 +168,11 @@ class Walker:
             commit = self._read(base, at)
             if commit is None:
                 commit = self._next_whole(infos, base, at)
+                verdict = "torn" if commit is None else self._judge(at, chain, commit, base)
+                if verdict == "torn" and self.needs_readable_end and self._passed_over is not None:
+                    raise self._passed_over
                 if commit is None:
                     break
-                verdict = self._judge(at, chain, commit, base)
                 if verdict == "torn":
                     return self._end(at, chain, base, torn_at=at)
                 if verdict == "damage":
@@ -193,7 +200,7 @@ class Walker:
                 after_damage = False
             self.synced_to = max(self.synced_to, commit.header.synced_to)
             self._ended(end, chain, is_below=is_below)
-            at = end
+            at, self._passed_over = end, None
         return self._end(at, chain, base, torn_at=None)
 
     def _end(self, at: int, chain: int | None, base: int, torn_at: int | None) -> Walked:
@@ -241,10 +248,15 @@ class Walker:
         """The whole commit at a log offset, or None."""
         try:
             return self._read_whole(base, at)
-        except ReadFailed:
-            if not self.skip_unreadable:
-                raise
+        except ReadFailed as error:
+            self._pass_over(error)
             return None
+
+    def _pass_over(self, error: ReadFailed) -> None:
+        """A place can't be read: raise, or continue behind it."""
+        if not self.skip_unreadable:
+            raise error
+        self._passed_over = error
 
     def _read_whole(self, base: int, at: int) -> Commit | None:
         info = self.segments.holding(at)
@@ -265,9 +277,8 @@ class Walker:
             place = at + 1 - base if info.base == base else 0
             try:
                 window = self._window(info.base)
-            except ReadFailed:
-                if not self.skip_unreadable:
-                    raise
+            except ReadFailed as error:
+                self._pass_over(error)
                 continue
             while place < info.bytes:
                 data_at = window.next_data(place)
@@ -284,7 +295,8 @@ class Walker:
                     place += found + 1
                 elif piece:
                     place += max(1, len(piece) - len(MAGIC_BYTES) + 1)
-                elif self.skip_unreadable and place + SECTOR_BYTES < info.bytes:
+                elif self.skip_unreadable and place < info.bytes:
+                    self._pass_over(ReadFailed(f"log offset {info.base + place} can't be read"))
                     place += SECTOR_BYTES - place % SECTOR_BYTES
                 else:
                     break

@@ -164,6 +164,7 @@ class Replay(ABC):
             visit=self.visit,
             visit_end=visit_end,
             copied_from=member.copied_from if member is not None else None,
+            is_only_member=member is None,
         )
         log = SegmentedLog.activate(found, segment_bytes=segment_bytes, is_only_member=member is None)
         damaged = [one for one in found.walked.damaged if not found.lost.covers(one.begin, one.end)]

@@ -45,6 +45,25 @@ async def test_a_slave_that_opens_with_damage_repairs_it_and_opens_again() -> No
         assert await received(group) == sent
 
 
+async def test_a_slave_that_can_not_read_what_it_has_to_apply_repairs_it_and_opens_again() -> None:
+    async with cluster_of() as group:
+        sent = await filled(group, 60)
+        host = group.hosts["g1-b"]
+        host.kill()
+        remove_checkpoints(host)
+        host.disk.break_pages(segment(host), 4096, 4097)
+        host.has_damaged_log = True
+        host.start()
+        await host.has_started.wait()
+        await repaired(group, "g1-b")
+        await group.in_sync("g1-a", "g1-b")
+        assert not host.disk.unreadable_pages
+        assert commits(host) == commits(group.hosts["g1-a"])
+        group.hosts["g1-a"].kill()
+        await group.serves("g1-b")
+        assert await received(group) == sent
+
+
 async def test_a_slave_repairs_what_it_finds_while_it_follows() -> None:
     async with cluster_of() as group:
         await filled(group)

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from qmq.errors import LogError
+from qmq.errors import LogError, ReadFailed
 from qmq_node.log.log import SegmentedLog
 from qmq_node.log.opening import inspect
 from qmq_node.log.record import HEADER_BYTES, Position, commit_crc, decode_header, encode_crc, encode_header
-from tests.support.disks.memory_disk import MemoryDisk
+from tests.support.disks.memory_disk import PAGE_BYTES, MemoryDisk
 from tests.unit.qmq_node.log.logs import (
     SEGMENT,
     commit,
@@ -253,3 +253,60 @@ def test_a_lost_start_segment_is_damage_and_the_rest_is_visited() -> None:
     found, visited = inspected(disk, start=Position(first.base + 200, 7), synced_to=log.synced_end)
     assert [damage.why for damage in found.damaged] == ["the first segment is missing"]
     assert visited[0] > second.base
+
+
+def page_of_each_segment(disk: MemoryDisk, log: SegmentedLog) -> list[tuple[str, int, int]]:
+    """Of each page of each segment: the file, and the log offsets at which the page begins and ends."""
+    return [
+        (f"log/{info.base:020d}", at, at + PAGE_BYTES)
+        for info in log.stored.segments()
+        for at in range(info.base, info.end, PAGE_BYTES)
+    ]
+
+
+def test_a_page_that_can_not_be_read_is_damage_of_a_member_unless_the_log_may_end_there() -> None:
+    """Another member may have what is there. Without a later commit that proves it was synced, it may be acknowledged or torn."""
+    disk = MemoryDisk()
+    log, _ = filled(disk, 40)
+    _, all_visited = inspected(disk)
+    found_damage = found_end = 0
+    for path, begin, end in page_of_each_segment(disk, log):
+        place = begin % SEGMENT
+        disk.break_pages(path, place, place + 1)
+        with pytest.raises(ReadFailed):
+            inspected(disk)
+        try:
+            found, visited = inspected(disk, is_only_member=False)
+        except ReadFailed:
+            found_end += 1
+            # What is behind is written with the last commits, or after them.
+            assert end > log.written_end - 2 * PAGE_BYTES
+        else:
+            assert found.end == log.written_end
+            lost = set(all_visited) - set(visited)
+            assert bool(lost) == bool(found.damaged)
+            for at in lost:
+                assert any(damage.begin < at <= damage.end for damage in found.damaged)
+            found_damage += bool(lost)
+        disk.unreadable_pages.clear()
+    assert found_damage > 10
+    assert found_end > 0
+
+
+def test_what_can_not_be_read_is_not_torn_because_a_commit_follows_that_was_synced_with_it() -> None:
+    disk = MemoryDisk()
+    log, _ = opened(disk)
+    written(log)
+    begin = log.written_end
+    for size in (2 * PAGE_BYTES, 100):
+        log.gather.append(1, bytes(size))
+        taken = log.gather.take()
+        assert taken is not None
+        log.writer.write(taken, sync=False)
+        log.complete(taken)
+    disk.break_pages(f"log/{0:020d}", begin + PAGE_BYTES, begin + PAGE_BYTES + 1)
+    with pytest.raises(ReadFailed):
+        inspected(disk, is_only_member=False)
+    disk.unreadable_pages.clear()
+    found, _ = inspected(disk, is_only_member=False)
+    assert found.end == log.written_end
