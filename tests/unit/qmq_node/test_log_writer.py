@@ -46,7 +46,8 @@ async def test_a_pipe_that_is_not_read_does_not_stop_the_loop_and_the_critical_e
         if number % 1000 == 0:
             await asyncio.sleep(0)
     logger.critical("the process ends")
-    assert len(writer._lines) == 500
+    # The thread may be taking some of them at any moment.
+    assert len(writer._lines) <= 500
     writer.flush(0.0)
     lines = await asyncio.to_thread(read_until, reading, "the process ends")
     dropped = sum(int(line.split()[0]) for line in lines if "log lines were dropped" in line)
