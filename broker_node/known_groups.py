@@ -81,8 +81,8 @@ class KnownGroups(Part):
 
     async def _check(self) -> None:
         """Create the groups if some may be missing. What does not succeed is tried again, for as long as it takes."""
+        # With an older folder, an operator has to accept the loss first: the newest folder may be put back.
         if not self._is_needed or self._registration.older_folder:
-            # Until an operator accepts the loss, the newest folder may be put back.
             return
         loss_id = self._loss_id
         try:

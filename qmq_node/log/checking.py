@@ -22,7 +22,7 @@ class FoundDamage:
 
 
 def segments_below(stored: StoredSegments, high_watermark: int) -> list[SegmentInfo]:
-    """Return the segments below the high watermark, where nothing changes any more, oldest first. The last one ends there."""
+    """Return the segments below the high watermark, where nothing changes any more, oldest first; the last one is cut off there."""
     return [
         SegmentInfo(info.base, min(info.end, high_watermark) - info.base)
         for info in stored.segments()

@@ -82,7 +82,8 @@ def inspect(
 
     Raises:
         ReadFailed: the disk can't read a place that recovery needs. It may be an acknowledged commit or a torn one, so it is
-            neither cleared nor passed over. What a larger group has synced there is damage, which another member repairs.
+            neither cleared nor skipped. In a group with several members, a place counts as damage instead if a later commit
+            proves that it was synced: it is repaired from another member.
         LogError: a commit of an unknown format stands in the log, a truncation of it is not complete, or its proof is
             unusable.
         OSError: the disk refused.

@@ -121,7 +121,7 @@ class Walker:
     stop: Callable[[int], bool] | None = None
     skip_unreadable: bool = False
     needs_readable_end: bool = False
-    """Raise `ReadFailed` if the log would end at a place that can't be read, or before it: acknowledged commits may stand there."""
+    """Raise `ReadFailed` if the disk can't read a place behind the last valid commit: acknowledged commits may be stored there."""
     stops_at_damage: bool = False
     """End the walk at the first place at which no valid commit follows on the one before; with `stop`, that is no damage."""
     visit_end: int | None = None
@@ -142,7 +142,7 @@ class Walker:
     _visited: Position = BEGINNING
     _lost_seals: list[LostSeal] = field(default_factory=list)
     _passed_over: ReadFailed | None = None
-    """What could not be read behind the last commit."""
+    """The last read error behind the last valid commit."""
 
     def walk(self, start: Position | None) -> Walked:
         """From a position, or from the oldest segment's beginning with an unknown chain.
@@ -253,7 +253,7 @@ class Walker:
             return None
 
     def _pass_over(self, error: ReadFailed) -> None:
-        """A place can't be read: raise, or continue behind it."""
+        """Raise a read error, or record it if unreadable places are skipped."""
         if not self.skip_unreadable:
             raise error
         self._passed_over = error

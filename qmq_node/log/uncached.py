@@ -43,9 +43,10 @@ def _drop(file: File, offset: int, size: int) -> None:
 
 
 class UncachedFile:
-    """Reads a file from the disk, up to a place.
+    """Reads a file from the disk, up to an offset.
 
-    The page of that place is read from memory if it is there: it may be about to be written, and then it need not be readable.
+    The page that contains this offset is not dropped from the page cache: the next commit is written into it, and the kernel would
+    have to read it from the disk first, which may fail.
     """
 
     def __init__(self, file: File, end: int) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.replication.scene import (
+    TURNS,
     Figures,
     becomes,
     groups_of,
@@ -24,7 +25,6 @@ from tests.support.servers.system import System
 from tests.support.waiting import ASK_SECONDS, eventually
 from tests.support.whole import in_whole_fault_runs
 
-TURNS = 20
 TURN_SECONDS = 180
 DAMAGED = 200
 """Places in the files of a member."""

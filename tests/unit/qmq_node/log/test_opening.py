@@ -255,8 +255,8 @@ def test_a_lost_start_segment_is_damage_and_the_rest_is_visited() -> None:
     assert visited[0] > second.base
 
 
-def page_of_each_segment(disk: MemoryDisk, log: SegmentedLog) -> list[tuple[str, int, int]]:
-    """Of each page of each segment: the file, and the log offsets at which the page begins and ends."""
+def pages_of(log: SegmentedLog) -> list[tuple[str, int, int]]:
+    """For each page of all segments: the file, and the log offsets at which the page begins and ends."""
     return [
         (f"log/{info.base:020d}", at, at + PAGE_BYTES)
         for info in log.stored.segments()
@@ -270,7 +270,7 @@ def test_a_page_that_can_not_be_read_is_damage_of_a_member_unless_the_log_may_en
     log, _ = filled(disk, 40)
     _, all_visited = inspected(disk)
     found_damage = found_end = 0
-    for path, begin, end in page_of_each_segment(disk, log):
+    for path, begin, end in pages_of(log):
         place = begin % SEGMENT
         disk.break_pages(path, place, place + 1)
         with pytest.raises(ReadFailed):
