@@ -66,6 +66,10 @@ class Params:
                 raise BadRequest(400, "parameter.unknown", f"{given[:40]!r} is unknown; known: {', '.join(names)}")
         return self
 
+    def has(self, name: str) -> bool:
+        """Whether it is given."""
+        return name in self._values
+
     def text(self, name: str, default: str | None = None) -> str:
         """A text; required without a default."""
         value = self._values.get(name, default)
