@@ -18,7 +18,7 @@ from qmq_node.log.record import EPOCH_KIND, iter_records
 from qmq_node.log.recovery import Commit
 from qmq_node.log.stored import StoredSegments
 
-FIND_BYTES_MAX = 256 << 20
+FIND_BYTES_MAX = 128 << 20
 """Bytes of the log after which one request ends; the answer contains the offset to continue from."""
 FIND_SLICE_BYTES = 8 << 20
 """Bytes that a thread reads before the event loop continues; at least one commit."""

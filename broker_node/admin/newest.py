@@ -1,6 +1,7 @@
 """Pages of a subject's messages, newest first. Their cost depends on the page, not on the subject."""
 
 import asyncio
+from collections.abc import Sequence
 from itertools import accumulate
 
 from broker_node.admin.search import FOUND_BYTES_MAX, FOUND_MESSAGES_MAX, Criteria, Scan, scan
@@ -49,6 +50,6 @@ async def _begin(subject: Subject, end: int, limit: int) -> int:
 
 def _first_that_fits(view: IndexView, begin: int) -> int:
     """Return the first sequence of a view from which on its messages fit an answer; its last one does in any case."""
-    sizes = entry_fields(PLACE_FIELDS, view.read(begin, view.end))[1::2]
+    sizes: Sequence[int] = entry_fields(PLACE_FIELDS, view.read(begin, view.end))[1::2]
     fitting = sum(total <= FOUND_BYTES_MAX for total in accumulate(reversed(sizes)))
     return begin + len(sizes) - max(1, fitting)

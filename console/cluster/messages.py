@@ -1,11 +1,11 @@
 """Stored messages over all broker groups of a subject: pages, search, one message."""
 
-import heapq
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Any
 
-from console.cluster.asking import Answers, Nodes, Page, ask, broker, brokers
+from console.cluster.asking import Nodes, Page, ask, broker, brokers
+from console.cluster.merging import Row, next_places
 from console.cursors import decode_cursor, encode_cursor
 from metaserver import queries
 from metaserver.errors import NotFound
@@ -16,8 +16,6 @@ from qmq.protocol.values import INT_MAX, whole_number
 
 SUBJECT_UNKNOWN = "subject.unknown"
 SCAN_BUSY = "scan.busy"
-
-Row = dict[str, Any]
 
 
 # --- which subject ------------------------------------------------------------------------------------------------------
@@ -53,60 +51,15 @@ def nodes_of(name: str, broker_group: str | None = None) -> Nodes:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where reading begins, on every broker group: a time (milliseconds), a sequence, or with what an id is found."""
+    """Where reading begins, on every broker group: a time (milliseconds), a sequence, or with what an id is found.
+
+    `newest`: from there back, beginning with the message before that time or with that sequence; by default with the newest one.
+    """
 
     from_time_ms: int | None = None
     sequence: int | None = None
     message_id: str | None = None
-
-
-def merged(pages: Mapping[str, Row], limit: int, *, in_order: bool) -> tuple[list[Row], dict[str, int]]:
-    """The first `limit` messages of these pages by time stored, and each group's next sequence. Pure.
-
-    `in_order`: stop where a group's page ends before the group does, as its next message may be older than the others'.
-    Clocks step and stamps with them: in a group the order is always that of sequences.
-    """
-    taken: list[Row] = []
-    used = dict.fromkeys(pages, 0)
-    heap: list[tuple[int, str]] = []
-
-    def push(group: str, at_least: int) -> bool:
-        """False when the group's page is used up and the group is not."""
-        messages = pages[group]["messages"]
-        if used[group] < len(messages):
-            heapq.heappush(heap, (max(at_least, messages[used[group]].get("stored_at_ms", 0)), group))
-            return True
-        return pages[group]["next_sequence"] is None
-
-    is_whole = True
-    for group in pages:
-        is_whole = push(group, 0) and is_whole
-    while heap and len(taken) < limit and (is_whole or not in_order):
-        stored_at_ms, group = heapq.heappop(heap)
-        taken.append({**pages[group]["messages"][used[group]], "broker_group": group})
-        used[group] += 1
-        is_whole = push(group, stored_at_ms) and is_whole
-    places = {}
-    for group, page in pages.items():
-        if used[group] < len(page["messages"]):
-            places[group] = page["messages"][used[group]]["sequence"]
-        else:
-            places[group] = page["end_sequence"] if page["next_sequence"] is None else page["next_sequence"]
-    return taken, places
-
-
-def next_places(
-    answers: Answers[Row], places: Mapping[str, int], limit: int, *, in_order: bool
-) -> tuple[list[Row], dict[str, int], bool]:
-    """The messages of a page, where each broker group's next page begins, and whether there is one.
-
-    A group that could not be reached keeps its place: it continues there once it answers again. One that never saw the subject
-    holds none of its messages.
-    """
-    messages, reached = merged(answers.values, limit, in_order=in_order)
-    kept = {group: place for group, place in places.items() if group in answers.unreachable}
-    has_more = any(reached[group] < page["end_sequence"] for group, page in answers.values.items())
-    return messages, kept | reached, has_more
+    newest: bool = False
 
 
 def read_page(
@@ -120,11 +73,15 @@ def read_page(
         CallTimeout: no node answered in time.
     """
     nodes = nodes_of(subject, broker_group)
-    query = ("page", subject, start.from_time_ms, start.sequence, start.message_id, broker_group)
+    query = ("page", subject, start.from_time_ms, start.sequence, start.message_id, start.newest, broker_group)
     places: dict[str, int] = {} if cursor is None else decode_cursor(cursor, query)
 
     def question(group: str, admin: NodeAdmin) -> Awaitable[Row]:
-        place: Row = {"sequence": start.sequence}
+        if start.newest:
+            until = None if start.sequence is None else start.sequence + 1
+            place = {"until_sequence": places.get(group, until), "to_time": start.from_time_ms}
+            return admin.newest_messages(subject, limit=limit, **place)
+        place = {"sequence": start.sequence}
         if group in places:
             place = {"sequence": places[group]}
         elif start.message_id is None and start.from_time_ms is not None:
@@ -132,7 +89,9 @@ def read_page(
         return admin.messages(subject, message_id=start.message_id, limit=limit, **place)
 
     answers = nodes.ask(question)
-    messages, places, has_more = next_places(answers, places, limit, in_order=start.message_id is None)
+    messages, places, has_more = next_places(
+        answers, places, limit, in_order=start.message_id is None, newest=start.newest
+    )
     return Page(messages, encode_cursor(query, places) if has_more else None, answers.unreachable)
 
 

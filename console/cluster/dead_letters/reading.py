@@ -8,7 +8,8 @@ from operator import or_
 from django.db.models import Q
 
 from console.cluster.asking import Page, brokers
-from console.cluster.messages import SUBJECT_UNKNOWN, Row, next_places, read_one, real_subject
+from console.cluster.merging import Row, next_places
+from console.cluster.messages import SUBJECT_UNKNOWN, read_one, real_subject
 from console.cursors import decode_cursor, encode_cursor
 from console.models import DeadLetterDecision
 from metaserver.errors import NotFound
