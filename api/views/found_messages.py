@@ -83,9 +83,9 @@ class ResendView(ReadingView):
         `qmq_console_user` the sender. A dry run reads the messages without sending. Requires the right to read messages of the
         subject, and to send to the other one.
         """
+        self.require(Right.READ_MESSAGES, self.owner(subject))
         values = self.body()
         target = values.get("to_subject") or real_subject(subject)
-        self.require(Right.READ_MESSAGES, self.owner(subject))
         self.require(Right.SEND, self.owner(target))
         self.note_subject(target)
         places = list(dict.fromkeys((place["broker_group"], place["sequence"]) for place in values["messages"]))

@@ -13,10 +13,11 @@ from console.cluster.messages import real_subject
 from metaserver import queries
 from metaserver.errors import ChangeRefused, Conflict
 from metaserver.services.changes import Actor
+from qmq.client.bodies import KEY_DATA
 from qmq.client.delayed import DelayedReceipt
 from qmq.client.message import build_message, delayed_message, due_ms_of, new_message_id
 from qmq.client.producer import Producer
-from qmq.protocol.messages import encode_entry
+from qmq.protocol.messages import encode_entry, set_large_string
 from qmq.protocol.values import moment
 from qmq.receipt import Receipt
 
@@ -65,7 +66,7 @@ def produce(
         text = f"property {key} is set by the console"
         raise ChangeRefused(text, code="message.invalid", fields={"properties": text})
     message_id = new_message_id()
-    body = {**properties, KEY_USER: actor.name, **({KEY_COPY_OF: copy_of} if copy_of else {})}
+    body = {**in_parts(properties), KEY_USER: actor.name, **({KEY_COPY_OF: copy_of} if copy_of else {})}
     now_ms = int(datetime.now(UTC).timestamp() * 1000)
     message = build_message(subject, body, tuple(tags), message_id, APP, now_ms)
     due_ms = None if delay is None and due is None else due_ms_of(delay, due)
@@ -90,6 +91,14 @@ def produce(
     if isinstance(receipt, DelayedReceipt):
         due_at = receipt.due_at
     return Sent(receipt.message_id, subject, receipt.broker_group, receipt.attempts, due_at)
+
+
+def in_parts(properties: Mapping[str, str]) -> dict[str, str]:
+    """Properties whose body is in several of them, as clients do it, where it is too long for one."""
+    found = {key: value for key, value in properties.items() if key != KEY_DATA}
+    if KEY_DATA in properties:
+        set_large_string(found, KEY_DATA, properties[KEY_DATA])
+    return found
 
 
 def origin_text(subject: str, broker_group: str, sequence: int) -> str:

@@ -8,7 +8,7 @@ import { Instant } from "@/ui/measure/Instant";
 import { useZone } from "@/ui/preferences";
 import { TextButton } from "@/ui/menu/buttons";
 import { placeKey } from "@/ui/message/place";
-import { preview } from "@/ui/message/decode";
+import { MessageLine } from "@/ui/message/MessageLine";
 import { useLanguage } from "@/ui/preferences";
 import { defineColumns, headers } from "@/ui/table/define";
 import type { Column } from "@/ui/table/types";
@@ -52,7 +52,7 @@ export function useDeadLetterColumns(open: (key: string) => void): readonly Colu
               {t("masked")}
             </Text>
           ) : (
-            <span className="message-line">{preview(row.properties ?? {})}</span>
+            <MessageLine properties={row.properties ?? {}} />
           ),
         ),
         column("size", { align: "right", isHiddenAtFirst: true }, (row) => (

@@ -1,43 +1,108 @@
+import { Button, Group } from "@mantine/core";
+import { IconChevronDown, IconChevronUp, IconPencil, IconSend } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
-import { messageOptions } from "@/features/messages/queries";
+import { useMayOn } from "@/api/owner";
+import { isEditable } from "@/features/messages/draft";
+import { neighboursOf, useNeighbourKeys } from "@/features/messages/neighbours";
+import { messageOptions, type Message } from "@/features/messages/queries";
 import { LinkTo } from "@/ui/links/LinkTo";
 import { AddressDrawer } from "@/ui/dialog/SideDrawer";
+import { useUrlState } from "@/ui/links/urlState";
+import { IconButton } from "@/ui/menu/buttons";
 import { loaded } from "@/ui/page/loaded";
 import { MessageView } from "@/ui/message/MessageView";
 import { placeOf } from "@/ui/message/place";
 
+interface Props {
+  subject: string;
+  /** The rows of the list beside it. */
+  keys: readonly string[];
+  /** Without them nothing can be sent. */
+  onEdit?: (message: Message) => void;
+  onResend?: (key: string) => void;
+}
+
 /** The message that the address names, beside the list: `?message=main:17`. */
-export function MessageDrawer({ subject }: { subject: string }) {
+export function MessageDrawer(props: Props) {
   const { t } = useTranslation("messages");
   return (
     <AddressDrawer name="message" size="xl" title={t("one.title")}>
-      {(key) => <One subject={subject} at={key} />}
+      {(key) => <One {...props} at={key} />}
     </AddressDrawer>
   );
 }
 
-function One({ subject, at }: { subject: string; at: string }) {
+function One({ subject, at, keys, onEdit, onResend }: Props & { at: string }) {
   const { t } = useTranslation("messages");
+  const [, change] = useUrlState();
+  const mayOn = useMayOn(subject);
+  const neighbours = neighboursOf(keys, at);
+  const go = (key: string) => change({ message: key });
+  useNeighbourKeys(neighbours, go);
   const { brokerGroup, sequence } = placeOf(at);
   const [data, instead] = loaded(useQuery(messageOptions(subject, brokerGroup, sequence)));
-  if (!data) return instead;
+  const { previous, next } = neighbours;
+  const canSend = data?.properties != null && mayOn("send") && mayOn("read_messages");
   return (
-    <MessageView
-      message={data}
-      facts={[
-        [
-          t("one.became"),
-          <LinkTo
-            key="trace"
-            inherit
-            to="/trace/$subject/$brokerGroup/$sequence"
-            params={{ subject, brokerGroup, sequence }}
+    <>
+      <Group gap="xs" mb="sm">
+        <IconButton
+          icon={IconChevronUp}
+          label={t("one.previous")}
+          disabled={previous === undefined}
+          onClick={() => previous !== undefined && go(previous)}
+        />
+        <IconButton
+          icon={IconChevronDown}
+          label={t("one.next")}
+          disabled={next === undefined}
+          onClick={() => next !== undefined && go(next)}
+        />
+        <span className="grow" />
+        {canSend && onEdit && (
+          <Button
+            size="sm"
+            variant="default"
+            leftSection={<IconPencil size={16} aria-hidden />}
+            disabled={!isEditable(data)}
+            title={isEditable(data) ? undefined : t("send.too_long")}
+            onClick={() => onEdit(data)}
           >
-            {t("one.trace")}
-          </LinkTo>,
-        ],
-      ]}
-    />
+            {t("one.edit")}
+          </Button>
+        )}
+        {canSend && onResend && (
+          <Button
+            size="sm"
+            variant="default"
+            leftSection={<IconSend size={16} aria-hidden />}
+            onClick={() => onResend(at)}
+          >
+            {t("one.resend")}
+          </Button>
+        )}
+      </Group>
+      {data ? (
+        <MessageView
+          message={data}
+          facts={[
+            [
+              t("one.became"),
+              <LinkTo
+                key="trace"
+                inherit
+                to="/trace/$subject/$brokerGroup/$sequence"
+                params={{ subject, brokerGroup, sequence }}
+              >
+                {t("one.trace")}
+              </LinkTo>,
+            ],
+          ]}
+        />
+      ) : (
+        instead
+      )}
+    </>
   );
 }

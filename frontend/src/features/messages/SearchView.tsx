@@ -22,7 +22,7 @@ import { useSteps } from "@/ui/dialog/useSteps";
 const FULL = { foundMax: 500 };
 
 /** Search by properties and tag; what is looked for is in the address, so that a link looks for the same. */
-export function SearchView({ subject }: { subject: string }) {
+export function SearchView({ subject, onRows }: { subject: string; onRows: (keys: readonly string[]) => void }) {
   const [search, change] = useUrlState();
   const { data: place } = useQuery(placeOptions(subject));
   const criteria = criteriaOf(search);
@@ -38,7 +38,9 @@ export function SearchView({ subject }: { subject: string }) {
           setRun(run + 1);
         }}
       />
-      {criteria && <Results key={`${run} ${JSON.stringify(criteria)}`} subject={subject} criteria={criteria} />}
+      {criteria && (
+        <Results key={`${run} ${JSON.stringify(criteria)}`} subject={subject} criteria={criteria} onRows={onRows} />
+      )}
     </Stack>
   );
 }
@@ -46,7 +48,15 @@ export function SearchView({ subject }: { subject: string }) {
 type Sums = Pick<Found, "progress" | "unreadable" | "unreachable">;
 const NOTHING: Sums = { progress: 0, unreadable: 0, unreachable: {} };
 
-function Results({ subject, criteria }: { subject: string; criteria: Criteria }) {
+function Results({
+  subject,
+  criteria,
+  onRows,
+}: {
+  subject: string;
+  criteria: Criteria;
+  onRows: (keys: readonly string[]) => void;
+}) {
   const { t } = useTranslation("messages");
   const language = useLanguage();
   const [sums, setSums] = useState(NOTHING);
@@ -61,6 +71,7 @@ function Results({ subject, criteria }: { subject: string; criteria: Criteria })
   }, FULL);
   const { start, state } = steps;
   useEffect(start, [start]);
+  useEffect(() => onRows(steps.found.map(placeKey)), [onRows, steps.found]);
   const canResume = state === "cancelled" || state === "full" || state === "failed";
   return (
     <Stack gap="xs" data-search={state}>
@@ -107,10 +118,21 @@ function Results({ subject, criteria }: { subject: string; criteria: Criteria })
 
 function Rows({ messages }: { messages: readonly Message[] }) {
   const { t } = useTranslation("messages");
-  const [, change] = useUrlState();
-  const open = useCallback((key: string) => change({ message: key }, true), [change]);
+  const [search, change] = useUrlState();
+  const open = useCallback(
+    (key: string) => change({ message: key }, search.message === undefined),
+    [change, search.message],
+  );
   const columns = useMessageColumns(open);
-  return <TableView label={t("search.results")} rows={messages} columns={columns} rowKey={placeKey} />;
+  return (
+    <TableView
+      label={t("search.results")}
+      rows={messages}
+      columns={columns}
+      rowKey={placeKey}
+      opening={{ onOpen: open, opened: search.message }}
+    />
+  );
 }
 
 const NO_CRITERIA: Criteria = { properties: [], tag: "", from: "", to: "", brokerGroup: "" };

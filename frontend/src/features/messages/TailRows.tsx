@@ -7,6 +7,7 @@ import { shellWord } from "@/shared/clientLines";
 import { Commands } from "@/shared/Teach";
 import { Frame } from "@/ui/table/Frame";
 import { Header } from "@/ui/table/Header";
+import { openedBy } from "@/ui/table/rowClick";
 import type { Column } from "@/ui/table/types";
 
 interface Props {
@@ -31,7 +32,7 @@ export function TailRows({ rows, onOpen, isFiltered, isLive, subject }: Props) {
             ))}
           </Table.Tr>
         </Table.Thead>
-        <Table.Tbody>
+        <Table.Tbody data-opens="" onClick={openedBy(onOpen)}>
           {rows.map((row) =>
             row.kind === "gap" ? (
               <Table.Tr key={rowKey(row)} data-gap="">

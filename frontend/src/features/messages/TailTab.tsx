@@ -3,7 +3,7 @@ import { IconClearAll, IconFilter, IconPlayerPause, IconPlayerPlay } from "@tabl
 import { useCallback, useEffect, useReducer, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { MessageDrawer } from "@/features/messages/MessageDrawer";
-import { isShown, KEPT, NO_TAIL, tailAfter } from "@/features/messages/tail";
+import { isShown, KEPT, NO_TAIL, rowKey, tailAfter } from "@/features/messages/tail";
 import { TailRows } from "@/features/messages/TailRows";
 import { count } from "@/format/numbers";
 import { Connection, socketUrl, type LiveStatus } from "@/live/feed";
@@ -22,7 +22,11 @@ export default function TailTab({ subject }: { subject: string }) {
   const { status, view, pause, resume, clear } = useTail(subject, Number(kept));
   const filter = search.filter ?? "";
   const rows = view.rows.filter((row) => isShown(row, filter));
-  const open = useCallback((key: string) => change({ message: key }, true), [change]);
+  const open = useCallback(
+    (key: string) => change({ message: key }, search.message === undefined),
+    [change, search.message],
+  );
+  const keys = rows.flatMap((row) => (row.kind === "gap" ? [] : [rowKey(row)]));
   return (
     <Stack gap="sm">
       <Group justify="space-between" gap="xs">
@@ -78,7 +82,7 @@ export default function TailTab({ subject }: { subject: string }) {
         isLive={status.kind === "live"}
         subject={subject}
       />
-      <MessageDrawer subject={subject} />
+      <MessageDrawer subject={subject} keys={keys} />
     </Stack>
   );
 }

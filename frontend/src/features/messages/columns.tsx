@@ -5,8 +5,8 @@ import { bytes, sequence } from "@/format/numbers";
 import type { Message } from "@/features/messages/queries";
 import { Instant } from "@/ui/measure/Instant";
 import { TextButton } from "@/ui/menu/buttons";
+import { MessageLine } from "@/ui/message/MessageLine";
 import { placeKey } from "@/ui/message/place";
-import { preview } from "@/ui/message/decode";
 import { Tags } from "@/ui/message/MessageView";
 import { useLanguage } from "@/ui/preferences";
 import { defineColumns, headers } from "@/ui/table/define";
@@ -15,28 +15,33 @@ import type { Column } from "@/ui/table/types";
 /** What of a message is in its line; in a tail also whether that was cut. */
 export type ListedMessage = Omit<Message, "created_at"> & { is_cut?: boolean };
 
-/** What a line of messages shows; opening one is up to the list. */
+/**
+ * What a line of messages shows; opening one is up to the list. What most messages have the same, or nobody reads, is
+ * shown when it is chosen.
+ */
 export function useMessageColumns(open: (key: string) => void): readonly Column<ListedMessage>[] {
   const { t } = useTranslation("messages");
   const language = useLanguage();
   return useMemo(
     () =>
       defineColumns<ListedMessage>(headers(t), (column) => [
-        column("sequence", { align: "right", isFixed: true }, (row) => (
+        column("stored_at", { isFixed: true }, (row) => (
           <TextButton
             inherit
             className="nowrap"
             onClick={() => open(placeKey(row))}
             aria-label={t("one.open", { place: placeKey(row) })}
           >
-            {sequence(row.sequence)}
+            <Instant at={row.stored_at} withMillis />
           </TextButton>
         )),
-        column("broker_group", { card: "fact" }, (row) => row.broker_group),
-        column("stored_at", { card: "fact" }, (row) => <Instant at={row.stored_at} withMillis />),
-        column("message_id", (row) => <span className="nowrap">{row.message_id ?? "—"}</span>),
-        column("tags", { card: "fact" }, (row) => <Tags tags={row.tags} isLine />),
         column("says", { card: "line" }, (row) => <Says message={row} />),
+        column("tags", { card: "fact" }, (row) => <Tags tags={row.tags} isLine />),
+        column("broker_group", { card: "fact" }, (row) => row.broker_group),
+        column("sequence", { align: "right", card: "fact" }, (row) => sequence(row.sequence)),
+        column("message_id", { isHiddenAtFirst: true }, (row) => (
+          <span className="nowrap">{row.message_id ?? "—"}</span>
+        )),
         column("size", { align: "right" }, (row) => <span className="nowrap">{bytes(row.size, language)}</span>),
       ]),
     [t, language, open],
@@ -62,7 +67,7 @@ function Says({ message }: { message: ListedMessage }) {
   }
   return (
     <>
-      <span className="message-line">{preview(message.properties ?? {})}</span>
+      <MessageLine properties={message.properties ?? {}} />
       {message.is_cut && (
         <Badge ml={6} size="xs" variant="default" tt="none" title={t("tail.cut_why")}>
           {t("tail.cut")}

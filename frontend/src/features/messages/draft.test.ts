@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { EMPTY, faultsOf, messageOf } from "@/features/messages/draft";
+import { draftOf, EMPTY, faultsOf, isEditable, messageOf } from "@/features/messages/draft";
+import type { Message } from "@/features/messages/queries";
 
 test("a message needs a body or properties, each with a name of its own", () => {
   expect(faultsOf(EMPTY)).toEqual(["nothing"]);
@@ -34,4 +35,22 @@ test("the request holds what was filled in and nothing else", () => {
       "try",
     ),
   ).toEqual({ properties: { id: " 7 " }, tags: ["eu"], delay_seconds: 7200, reason: "try" });
+});
+
+test("the draft of a stored message has what its producer gave it", () => {
+  const stored = {
+    tags: ["eu"],
+    properties: {
+      "data#part0": '{"a":',
+      "data#part1": "1}",
+      region: "eu",
+      qmq_createTime: "1",
+      qmq_console_user: "ada",
+    },
+  } as unknown as Message;
+  const draft = draftOf(stored);
+  expect(draft).toEqual({ ...EMPTY, body: '{"a":1}', properties: [{ name: "region", value: "eu" }], tags: ["eu"] });
+  expect(messageOf(draft, "").properties).toEqual({ data: '{"a":1}', region: "eu" });
+  expect(isEditable(stored)).toBe(true);
+  expect(isEditable({ ...stored, properties: { data: "x".repeat(200_001) } })).toBe(false);
 });

@@ -1,5 +1,5 @@
-import type { NewMessage } from "@/features/messages/queries";
-import { BODY } from "@/ui/message/decode";
+import type { Message, NewMessage } from "@/features/messages/queries";
+import { BODY, propertiesOf } from "@/ui/message/decode";
 
 /** A test message as the form has it. */
 export interface Draft {
@@ -26,6 +26,25 @@ export const EMPTY: Draft = {
 };
 
 export const TAGS_MAX = 10;
+/** Longer messages would make typing slow; they can be sent again as they are. */
+const EDITED_CHARS_MAX = 200_000;
+
+/** Whether a stored message is short enough for the form. */
+export function isEditable({ properties }: Message): boolean {
+  const chars = Object.entries(properties ?? {}).reduce((sum, [name, value]) => sum + name.length + value.length, 0);
+  return chars <= EDITED_CHARS_MAX;
+}
+
+/** The draft of a copy of a stored message: without the properties of the protocol and the console. */
+export function draftOf(message: Message): Draft {
+  const own = propertiesOf(message.properties ?? {}).filter(({ isSystem }) => !isSystem);
+  return {
+    ...EMPTY,
+    body: own.find(({ name }) => name === BODY)?.value ?? "",
+    properties: own.filter(({ name }) => name !== BODY).map(({ name, value }) => ({ name, value })),
+    tags: message.tags,
+  };
+}
 
 /** What is wrong with a draft, as keys of the texts; nothing when it can be tried. The API has the last word. */
 export type Fault = "nothing" | "name_missing" | "name_twice" | "name_body" | "delay_missing" | "due_missing";

@@ -1,13 +1,19 @@
 import { queryOptions } from "@tanstack/react-query";
 import { api, must, type Schema } from "@/api/client";
-import { read } from "@/api/requests";
+import { limit } from "@/api/limits";
+import { change, read, type Attempt } from "@/api/requests";
 import type { Criteria } from "@/features/messages/criteria";
+import { placeOf } from "@/ui/message/place";
 import type { ListPage, ListQuery } from "@/ui/table/types";
 
 export type Message = Schema<"MessageRow">;
 export type NewMessage = Schema<"NewMessageRequest">;
 export type Receipt = Schema<"Receipt">;
 export type Found = Schema<"MessageSlice">;
+export type Resent = Schema<"Resent">;
+
+/** Messages that are sent again at once, at most. */
+export const RESEND_MAX = limit("ResendingRequest", "messages", "maxItems");
 
 export const messagesKey = (subject: string) => ["messages", subject] as const;
 
@@ -65,4 +71,13 @@ export function sendMessage(subject: string, message: NewMessage, dryRun: boolea
       body: message,
     }),
   );
+}
+
+/** Copies of stored messages, by their keys, to the subject itself or another one. */
+export function resend(subject: string, keys: readonly string[], to: string, attempt: Attempt): Promise<Resent> {
+  const messages = keys.map(placeOf).map(({ brokerGroup, sequence }) => ({ broker_group: brokerGroup, sequence }));
+  return change("post", "/api/v1/subjects/{subject}/messages/resend/", attempt, {
+    path: { subject },
+    body: { messages, to_subject: to },
+  });
 }

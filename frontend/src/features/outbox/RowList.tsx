@@ -20,7 +20,7 @@ import { useUrlState } from "@/ui/links/urlState";
 import { Instant } from "@/ui/measure/Instant";
 import { Measured } from "@/ui/measure/Measured";
 import { TextButton } from "@/ui/menu/buttons";
-import { preview } from "@/ui/message/decode";
+import { MessageLine } from "@/ui/message/MessageLine";
 import { Part } from "@/ui/page/Part";
 import { useLanguage } from "@/ui/preferences";
 import { DataTable } from "@/ui/table/DataTable";
@@ -181,6 +181,6 @@ function Content({ row }: { row: OutboxRow }) {
       </Text>
     );
   }
-  const text = row.properties === null ? (row.content ?? "") : preview(row.properties);
-  return <span className="message-line">{text}</span>;
+  if (row.properties !== null) return <MessageLine properties={row.properties} />;
+  return <span className="message-line">{row.content}</span>;
 }

@@ -4,7 +4,10 @@ import { useTranslation } from "react-i18next";
 import { bytes } from "@/format/numbers";
 import { CopyIcon } from "@/ui/menu/CopyIcon";
 import { cut, hexDump, isJson, prettyJson, type Property, type Shown } from "@/ui/message/decode";
+import { whenDrawn } from "@/ui/dialog/whenOpened";
 import { useLanguage } from "@/ui/preferences";
+
+const JsonTree = whenDrawn(async () => (await import("@/ui/message/JsonTree")).JsonTree);
 
 /** More would only slow the page down; copying takes the whole text. */
 const TEXT_CHARS_MAX = 200_000;
@@ -12,14 +15,14 @@ const HEX_BYTES_MAX = 16_384;
 
 type Format = "json" | "text" | "hex";
 
-/** What is shown of a value. Each stops at its limit, so that no message costs more. */
+/** A value as text. Each stops at its limit, so that no message costs more. JSON is shown as a tree, and copied as text. */
 const LAYOUTS: Readonly<Record<Format, (value: string) => Shown>> = {
   json: (value) => prettyJson(value, TEXT_CHARS_MAX),
   text: (value) => cut(value, TEXT_CHARS_MAX),
   hex: (value) => hexDump(value, HEX_BYTES_MAX),
 };
 
-/** One property's value: as JSON laid out, as the text it is, or as bytes. */
+/** One property's value: as a tree of JSON, as the text it is, or as bytes. */
 export function BodyView({ properties }: { properties: readonly Property[] }) {
   const { t } = useTranslation("message");
   const language = useLanguage();
@@ -61,10 +64,10 @@ export function BodyView({ properties }: { properties: readonly Property[] }) {
         <CopyIcon value={as === "json" && !isCut ? text : value} what={shown.name} />
       </Group>
       {/* A scrolled region has to be reachable by keyboard. */}
-      <Code block tabIndex={0} className="message-body" data-body={as}>
-        {text}
+      <Code block component="div" tabIndex={0} className="message-body" data-body={as}>
+        {as === "json" ? <JsonTree key={value} text={value} /> : text}
       </Code>
-      {isCut && (
+      {isCut && as !== "json" && (
         <Text size="xs" c="dimmed">
           {t("body.cut", { shown: bytes(as === "hex" ? HEX_BYTES_MAX : TEXT_CHARS_MAX, language) })}
         </Text>

@@ -20,10 +20,11 @@ test("pieces with a hole are shown as they are", () => {
   ]);
 });
 
-test("a preview is the body on one line, or the properties", () => {
-  expect(preview({ data: "a\n  b", x: "1" })).toBe("a b");
-  expect(preview({ id: "7", qmq_times: "1" })).toBe("id=7");
-  expect(preview({ data: "x".repeat(500) }, 10)).toBe(`${"x".repeat(10)}…`);
+test("a preview is the body on one line, then the properties", () => {
+  expect(preview({ x: "1", data: "a\n  b", qmq_times: "1" })).toEqual({ body: "a b", rest: "x=1" });
+  expect(preview({ id: "7", b: "two\nlines", qmq_times: "1" })).toEqual({ body: "", rest: "b=two lines id=7" });
+  expect(preview({ data: "x".repeat(500), y: "1" }, 10)).toEqual({ body: `${"x".repeat(10)}…`, rest: "" });
+  expect(preview({ data: "xxxx", y: "z".repeat(99) }, 10)).toEqual({ body: "xxxx", rest: "y=zzzz…" });
 });
 
 test("JSON is objects and lists that parse", () => {
@@ -67,7 +68,7 @@ test.each([
 
 test("cells, previews and hex cut before they work", () => {
   expect(cell("x".repeat(5000))).toHaveLength(1001);
-  expect(preview({ "data#part0": "x".repeat(500), "data#part1": "y" }, 10)).toBe(`${"x".repeat(10)}…`);
+  expect(preview({ "data#part0": "x".repeat(500), "data#part1": "y" }, 10).body).toBe(`${"x".repeat(10)}…`);
   expect(hexDump("é".repeat(1_000_000), 32).text.split("\n")).toHaveLength(2);
 });
 

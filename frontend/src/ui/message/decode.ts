@@ -41,16 +41,29 @@ export function propertiesOf(raw: Readonly<Record<string, string>>): Property[] 
     .sort((one, other) => rank(one) - rank(other) || one.name.localeCompare(other.name));
 }
 
-/** In a line: the body, or what stands for one. */
-export function preview(raw: Readonly<Record<string, string>>, charsMax = 160): string {
+/** What of a message is in its line. */
+export interface Preview {
+  /** The beginning of the body; "" without one. */
+  body: string;
+  /** Its other properties, `name=value`, as far as there is room. */
+  rest: string;
+}
+
+/** The beginning of a message, on one line: its body, then its own properties. */
+export function preview(raw: Readonly<Record<string, string>>, charsMax = 300): Preview {
   // Only beginnings are shown, so pieces are not joined.
-  const body = raw[BODY] ?? raw[`${BODY}#part0`];
-  const own = () => propertiesOf(raw).filter(({ isSystem }) => !isSystem);
-  const text =
-    body ??
-    own()
-      .map(({ name, value }) => `${name}=${value.slice(0, charsMax * 2)}`)
-      .join(" ");
+  const first = `${BODY}#part0`;
+  const body = lineOf(raw[BODY] ?? raw[first] ?? "", charsMax);
+  let rest = "";
+  for (const name of Object.keys(raw).sort()) {
+    if (body.length + rest.length >= charsMax) break;
+    if (name === BODY || name.startsWith(`${BODY}#part`) || name.startsWith(SYSTEM_PREFIX)) continue;
+    rest += `${rest && " "}${name}=${lineOf(raw[name] ?? "", charsMax)}`;
+  }
+  return { body, rest: lineOf(rest, Math.max(0, charsMax - body.length)) };
+}
+
+function lineOf(text: string, charsMax: number): string {
   const line = text.slice(0, charsMax * 2).replace(/\s+/g, " ");
   return line.length > charsMax ? `${line.slice(0, charsMax)}…` : line;
 }

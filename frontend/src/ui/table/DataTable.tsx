@@ -1,6 +1,6 @@
 import { Center, Group, Loader, Text } from "@mantine/core";
 import { keepPreviousData, useInfiniteQuery, type QueryKey } from "@tanstack/react-query";
-import { useCallback, useMemo, type ReactNode } from "react";
+import { useCallback, useEffect, useMemo, type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import * as numbers from "@/format/numbers";
 import { useLanguage } from "@/ui/preferences";
@@ -9,7 +9,7 @@ import { FilterBar } from "@/ui/table/FilterBar";
 import { PageSize, Pager } from "@/ui/table/Pager";
 import { TableView } from "@/ui/table/TableView";
 import { Columns, Download, Refresh } from "@/ui/table/Toolbar";
-import { ALL, ROWS_MAX, type Column, type Filter, type Load, type Selection } from "@/ui/table/types";
+import { ALL, ROWS_MAX, type Column, type Filter, type Load, type Opening, type Selection } from "@/ui/table/types";
 import { useListState } from "@/ui/table/useListState";
 import { Unreachable } from "@/ui/measure/Unreachable";
 
@@ -33,6 +33,10 @@ export interface DataTableProps<Row> {
   /** Shown when there is nothing and no filter is set. */
   empty?: ReactNode;
   selection?: Selection<Row>;
+  /** A click anywhere on a row opens it. */
+  opening?: Opening;
+  /** Gets the keys of the rows that are shown, in their order. */
+  onRows?: (keys: readonly string[]) => void;
   /** Before the filters: what chooses another list. */
   lead?: ReactNode;
   /** Beside the filters: what can be done with the list or with what is selected. */
@@ -80,6 +84,8 @@ export function DataTable<Row extends object>(props: DataTableProps<Row>) {
     if (!isFetching) void fetchNextPage();
   }, [isFetching, fetchNextPage]);
   const listKey = useMemo(() => [list.query, list.cursor], [list.query, list.cursor]);
+  const { onRows, rowKey } = props;
+  useEffect(() => onRows?.(rows.map(rowKey)), [onRows, rows, rowKey]);
   const isEmpty = found.isSuccess && rows.length === 0;
 
   if (isEmpty && Object.keys(list.filters).length === 0 && !list.cursor && props.empty) {
@@ -135,6 +141,7 @@ export function DataTable<Row extends object>(props: DataTableProps<Row>) {
           fallback={props.ordering ?? ""}
           onOrder={list.setOrdering}
           selection={props.selection}
+          opening={props.opening}
           hasMore={hasMore}
           onNearEnd={loadMore}
           listKey={listKey}

@@ -13,6 +13,8 @@ interface Props<Row extends object> {
   index: number;
   /** Reports the height of the row to the scrolled list. */
   measure?: Ref<HTMLTableRowElement>;
+  /** It is shown beside the list. */
+  isOpened: boolean;
   isSelected: boolean;
   /** Can't be chosen. */
   isDisabled: boolean;
@@ -21,11 +23,17 @@ interface Props<Row extends object> {
 }
 
 function DrawnLine<Row extends object>(props: Props<Row>) {
-  const { row, rowKey, columns, parts, index, measure, isSelected, isDisabled, onToggle } = props;
+  const { row, rowKey, columns, parts, index, measure, isOpened, isSelected, isDisabled, onToggle } = props;
   const { t } = useTranslation();
   // Plain elements: the component library's cost more than what is in them, and there are hundreds.
   return (
-    <tr ref={measure} data-index={index} data-row={rowKey} aria-rowindex={index + 2}>
+    <tr
+      ref={measure}
+      data-index={index}
+      data-row={rowKey}
+      data-opened={isOpened || undefined}
+      aria-rowindex={index + 2}
+    >
       {onToggle && (
         <td className="select">
           <input

@@ -5,7 +5,8 @@ import { cardParts } from "@/ui/table/cards";
 import { Frame } from "@/ui/table/Frame";
 import { Header, SelectAll } from "@/ui/table/Header";
 import { Line } from "@/ui/table/Line";
-import type { Column, Selection } from "@/ui/table/types";
+import { openedBy } from "@/ui/table/rowClick";
+import type { Column, Opening, Selection } from "@/ui/table/types";
 
 // Few lists are long enough: these load it.
 const VirtualRows = lazy(() => import("@/ui/table/VirtualRows"));
@@ -23,6 +24,8 @@ export interface TableViewProps<Row> {
   fallback?: string;
   onOrder?: (ordering: string) => void;
   selection?: Selection<Row>;
+  /** A click anywhere on a row opens it. Its name is a button or link that does so by keyboard. */
+  opening?: Opening;
   /** Whether there are more rows than these. */
   hasMore?: boolean;
   /** The end of these rows comes near. */
@@ -33,7 +36,7 @@ export interface TableViewProps<Row> {
 
 /** The rows of a list; of many only those in view are drawn. Scrolling draws new rows, and redraws nothing else. */
 export function TableView<Row extends object>(props: TableViewProps<Row>) {
-  const { label, rows, columns, hidden, rowKey, selection, hasMore = false, onNearEnd } = props;
+  const { label, rows, columns, hidden, rowKey, selection, opening, hasMore = false, onNearEnd } = props;
   const { t } = useTranslation();
   const shown = useMemo(
     () => columns.filter(({ id, isFixed }) => isFixed === true || !hidden?.has(id)),
@@ -66,6 +69,7 @@ export function TableView<Row extends object>(props: TableViewProps<Row>) {
         parts={parts}
         index={index}
         measure={measure}
+        isOpened={opening?.opened === key}
         isSelected={selection?.selected.has(key) ?? false}
         isDisabled={selection?.isDisabled?.(row) ?? false}
         onToggle={selection && toggle}
@@ -89,7 +93,7 @@ export function TableView<Row extends object>(props: TableViewProps<Row>) {
             ))}
           </Table.Tr>
         </Table.Thead>
-        <Table.Tbody>
+        <Table.Tbody {...(opening && { "data-opens": "", onClick: openedBy(opening.onOpen) })}>
           {isVirtual ? (
             <Suspense fallback={rows.slice(0, VIRTUAL_FROM).map((_, index) => line(index))}>
               <VirtualRows keys={keys} scroller={scroller} columns={width} hasMore={hasMore} onNearEnd={onNearEnd}>

@@ -27,6 +27,12 @@ export interface Selection<Row> {
   isDisabled?: (row: Row) => boolean;
 }
 
+/** Rows that open: what is done with the key of one, and the key of the one that is open. */
+export interface Opening {
+  onOpen: (key: string) => void;
+  opened?: string | undefined;
+}
+
 /** A filter of a list; `name` is the API's parameter and the address's. */
 export type Filter =
   | { kind: "search"; name: string; label: string }

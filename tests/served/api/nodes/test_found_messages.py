@@ -166,3 +166,12 @@ def test_an_edited_copy_says_where_it_comes_from(cluster: ThreadedSystem, crew: 
     assert entry.after["copy_of"] == "orders/g1/0"
     forged = crew.own.post(ORDERS, {"properties": {KEY_COPY_OF: "orders/g1/0"}})
     assert (forged.status_code, forged.json()["code"]) == (400, "message.invalid")
+
+
+def test_a_long_body_is_sent_in_parts(cluster: ThreadedSystem, crew: Crew) -> None:
+    body = "北" * 40_000
+    sent = crew.own.post(ORDERS, {"properties": {"data": body, "k": "v"}}).json()
+    (row,) = crew.own.get(ORDERS, {"message_id": sent["message_id"]}).json()["results"]
+    parts = [row["properties"][f"data#part{n}"] for n in range(sum("#part" in key for key in row["properties"]))]
+    assert "".join(parts) == body
+    assert (row["properties"]["k"], "data" in row["properties"]) == ("v", False)
