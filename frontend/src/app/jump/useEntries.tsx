@@ -91,7 +91,7 @@ export function useEntries(text: string, found: readonly Found[]): Section[] {
   });
   const messageId = text.trim();
   if (IS_MESSAGE_ID.test(messageId)) {
-    // An ID alone names neither a subject nor a broker group: the page asks for the subject.
+    // An ID alone names neither a subject nor a broker group: the page searches all of them.
     const address: Target = { to: "/trace", search: { message_id: messageId } };
     const entry = { id: `trace ${messageId}`, label: t("jump.trace", { id: messageId }), hint: t("jump.trace_hint") };
     places.push({ ...entry, icon: IconMail, run: () => void goTo(address) });

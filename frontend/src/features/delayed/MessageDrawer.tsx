@@ -1,4 +1,4 @@
-import { Button, Code, Group, Stack, Text, Title } from "@mantine/core";
+import { Button, Group, Stack, Text } from "@mantine/core";
 import { IconArrowRight } from "@tabler/icons-react";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
@@ -19,6 +19,7 @@ import { PreviewDialog } from "@/ui/dialog/ChangeDialog";
 import { InstantInput } from "@/ui/dates/InstantInput";
 import { FactTable, type Fact } from "@/ui/page/FactTable";
 import { Instant } from "@/ui/measure/Instant";
+import { Content } from "@/ui/message/MessageView";
 import { SubjectLink } from "@/ui/links/links";
 import { loaded, Loading } from "@/ui/page/loaded";
 import { Measured } from "@/ui/measure/Measured";
@@ -95,18 +96,9 @@ function Copy({ row, onChange }: { row: Delayed; onChange: (operation: Operation
     [t("column.tags"), row.tags.join(", ") || "—"],
     [t("column.size"), <Measured key="size" value={row.size} as="bytes" />],
   ];
-  const properties = Object.entries(row.properties ?? {});
   return (
     <Stack gap="xs">
       <FactTable facts={facts} />
-      <Title order={3} size="h6">
-        {t("column.properties")}
-      </Title>
-      {row.masked && <Text c="dimmed">{t("masked_why")}</Text>}
-      {!row.masked && properties.length === 0 && <Text c="dimmed">—</Text>}
-      {properties.length > 0 && (
-        <FactTable facts={properties.map(([name, value]) => [name, <Code key={name}>{value}</Code>])} />
-      )}
       {isOpen(row) &&
         (row.may_change ? (
           <Group gap="xs" mt="xs">
@@ -121,6 +113,7 @@ function Copy({ row, onChange }: { row: Delayed; onChange: (operation: Operation
             {t("detail.may_not")}
           </Text>
         ))}
+      <Content properties={row.properties} isMasked={row.masked} />
     </Stack>
   );
 }

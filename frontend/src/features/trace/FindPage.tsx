@@ -17,18 +17,16 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { placeOptions } from "@/api/owner";
 import { useSubjectNames } from "@/api/subjects";
-import { findOptions, type Message } from "@/features/trace/queries";
-import { recentOf, withRecent, type Place } from "@/features/trace/recent";
+import { Anywhere } from "@/features/trace/Anywhere";
+import { FoundTable, ToTrace } from "@/features/trace/FoundTable";
+import { findOptions } from "@/features/trace/queries";
+import { recentOf, withRecent } from "@/features/trace/recent";
 import { fieldsOf } from "@/ui/fields";
-import { Instant } from "@/ui/measure/Instant";
-import { LinkTo } from "@/ui/links/LinkTo";
 import { loaded } from "@/ui/page/loaded";
 import { PageHeader } from "@/ui/page/PageHeader";
 import { Part } from "@/ui/page/Part";
 import { Teach } from "@/shared/Teach";
 import { Unreachable } from "@/ui/measure/Unreachable";
-import { PlainTable } from "@/ui/table/PlainTable";
-import { defineColumns } from "@/ui/table/define";
 import { useUrlState } from "@/ui/links/urlState";
 
 const RECEIPT = `receipt = await producer.send("order.paid", b"{}")
@@ -41,7 +39,7 @@ export default function FindPage() {
   const subject = search.subject ?? "";
   const messageId = search.message_id ?? "";
   const recent = recentOf(search.recent);
-  const isReady = subject !== "" && messageId !== "";
+  const around = search.around ?? "";
   return (
     <>
       <PageHeader title={t("common:nav.trace")} description={t("find.description")} />
@@ -50,24 +48,30 @@ export default function FindPage() {
           key={`${subject} ${messageId}`}
           subject={subject}
           messageId={messageId}
-          onFind={(next) => change({ subject: next.subject, message_id: next.messageId }, true)}
+          onFind={(next) => change({ subject: next.subject, message_id: next.messageId, around: undefined }, true)}
           recent={search.recent}
         />
-        {isReady && <Results subject={subject} messageId={messageId} />}
+        {messageId !== "" && subject !== "" && <Results subject={subject} messageId={messageId} />}
+        {messageId !== "" && subject === "" && (
+          <Anywhere
+            key={`${messageId} ${around}`}
+            messageId={messageId}
+            around={around}
+            onAround={(at) => change({ around: at }, true)}
+          />
+        )}
         {recent.length > 0 && (
           <Part title={t("recent")}>
             <List>
               {recent.map((place) => (
                 <List.Item key={`${place.subject}/${place.brokerGroup}/${place.sequence}`}>
-                  <To place={place} recent={search.recent}>
-                    {`${place.subject} · ${place.brokerGroup} · ${place.sequence}`}
-                  </To>
+                  <ToTrace place={place}>{`${place.subject} · ${place.brokerGroup} · ${place.sequence}`}</ToTrace>
                 </List.Item>
               ))}
             </List>
           </Part>
         )}
-        {!isReady && recent.length === 0 && (
+        {messageId === "" && recent.length === 0 && (
           <Teach title={t("teach.title")} code={RECEIPT}>
             {t("teach.text")}
           </Teach>
@@ -77,23 +81,8 @@ export default function FindPage() {
   );
 }
 
-function To({ place, recent, children }: { place: Place; recent: string | undefined; children: string }) {
-  return (
-    <LinkTo
-      inherit
-      className="break"
-      to="/trace/$subject/$brokerGroup/$sequence"
-      params={place}
-      search={{ recent: withRecent(recent, place) }}
-    >
-      {children}
-    </LinkTo>
-  );
-}
-
 function Results({ subject, messageId }: { subject: string; messageId: string }) {
   const { t } = useTranslation("trace");
-  const [search] = useUrlState();
   const [data, instead] = loaded(useQuery(findOptions(subject, messageId)));
   if (!data) return instead;
   return (
@@ -102,24 +91,7 @@ function Results({ subject, messageId }: { subject: string; messageId: string })
       {data.results.length === 0 ? (
         <Text role="status">{t("find.nothing", { id: messageId, subject })}</Text>
       ) : (
-        <PlainTable
-          withTableBorder
-          minWidth={480}
-          columns={defineColumns<Message>(
-            (id) => t(`step.${id}`),
-            (column) => [
-              column("place", { header: t("find.place") }, ({ broker_group: brokerGroup, sequence }) => (
-                <To place={{ subject, brokerGroup, sequence }} recent={search.recent}>
-                  {`${brokerGroup} · ${sequence}`}
-                </To>
-              )),
-              column("stored", (row) => <Instant at={row.stored_at} withMillis />),
-              column("created", (row) => <Instant at={row.created_at} withMillis />),
-            ],
-          )}
-          rows={data.results}
-          rowKey={(row) => `${row.broker_group}:${row.sequence}`}
-        />
+        <FoundTable messages={data.results.map((row) => ({ ...row, subject }))} />
       )}
     </Part>
   );
@@ -153,7 +125,7 @@ function FindForm(props: Props) {
   const groups = place?.brokerGroups ?? [];
   const group = groups.includes(brokerGroup) ? brokerGroup : (groups[0] ?? "");
   const isSequence = /^\d+$/.test(sequence);
-  const isReady = subject !== "" && (by === "id" ? messageId.trim() !== "" : isSequence && group !== "");
+  const isReady = by === "id" ? messageId.trim() !== "" : subject !== "" && isSequence && group !== "";
   const go = () => {
     if (!isReady) return;
     if (by === "id") {
@@ -190,7 +162,7 @@ function FindForm(props: Props) {
         <Group gap="sm" align="end">
           <Autocomplete
             className="find-subject"
-            label={t("find.subject")}
+            label={t(by === "id" ? "find.subject_optional" : "find.subject")}
             data={names}
             // The API has filtered already.
             filter={({ options }) => options}

@@ -7,6 +7,8 @@ export type Trace = Schema<"Trace">;
 export type Standing = Schema<"Standing">;
 export type Link = Schema<"Link">;
 export type Message = Schema<"MessageRow">;
+export type FoundMessage = Schema<"FoundMessage">;
+export type FoundAnywhere = Schema<"FoundMessages">;
 
 /** When a traced message was stored, and when it was asked for. */
 export interface Times {
@@ -51,4 +53,19 @@ export function findOptions(subject: string, messageId: string) {
     enabled: subject !== "" && messageId !== "",
     refetchOnWindowFocus: false,
   });
+}
+
+/**
+ * One bounded step of the search for an ID in all subjects. IDs of the official client contain the time of its machine,
+ * most likely in the zone of the viewer.
+ */
+export function findAnywhere(
+  messageId: string,
+  around: string,
+  cursor: string | undefined,
+  signal: AbortSignal,
+): Promise<FoundAnywhere> {
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  const query = { message_id: messageId, zone, around: around || undefined, cursor };
+  return read("/api/v1/messages/", { query })({ signal });
 }
