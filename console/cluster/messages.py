@@ -1,6 +1,7 @@
 """Stored messages over all broker groups of a subject: pages, search, one message."""
 
 import heapq
+import json
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 from console.cluster.asking import Answers, Nodes, Page, ask, broker, brokers
 from console.cursors import decode_cursor, encode_cursor
 from metaserver import queries
-from metaserver.errors import NotFound
+from metaserver.errors import ChangeRefused, NotFound
 from qmq.node_admin import NodeAdmin, NodeRefused
 from qmq.protocol import names
 from qmq.protocol.names import SubjectName, split_subject
@@ -16,6 +17,11 @@ from qmq.protocol.values import INT_MAX, whole_number
 
 SUBJECT_UNKNOWN = "subject.unknown"
 SCAN_BUSY = "scan.busy"
+FILTER_INVALID = "filter.invalid"
+NEWEST, OLDEST = "newest", "oldest"
+"""Orders of a search."""
+
+_TIME_MAX_MS = 1 << 62
 
 Row = dict[str, Any]
 
@@ -60,38 +66,44 @@ class Start:
     message_id: str | None = None
 
 
-def merged(pages: Mapping[str, Row], limit: int, *, in_order: bool) -> tuple[list[Row], dict[str, int]]:
-    """The first `limit` messages of these pages by time stored, and each group's next sequence. Pure.
+def merged(
+    pages: Mapping[str, Row], limit: int, *, in_order: bool, newest_first: bool = False
+) -> tuple[list[Row], dict[str, int]]:
+    """The first `limit` messages of these pages by time stored, and where each group's next page begins. Pure.
 
-    `in_order`: stop where a group's page ends before the group does, as its next message may be older than the others'.
+    `in_order`: stop where a group's page ends before the group does, as its next message may come before the others'.
     Clocks step and stamps with them: in a group the order is always that of sequences.
     """
     taken: list[Row] = []
     used = dict.fromkeys(pages, 0)
     heap: list[tuple[int, str]] = []
+    sign = -1 if newest_first else 1
 
     def push(group: str, at_least: int) -> bool:
         """False when the group's page is used up and the group is not."""
         messages = pages[group]["messages"]
         if used[group] < len(messages):
-            heapq.heappush(heap, (max(at_least, messages[used[group]].get("stored_at_ms", 0)), group))
+            heapq.heappush(heap, (max(at_least, sign * messages[used[group]].get("stored_at_ms", 0)), group))
             return True
         return pages[group]["next_sequence"] is None
 
     is_whole = True
     for group in pages:
-        is_whole = push(group, 0) and is_whole
+        is_whole = push(group, -_TIME_MAX_MS) and is_whole
     while heap and len(taken) < limit and (is_whole or not in_order):
-        stored_at_ms, group = heapq.heappop(heap)
+        key, group = heapq.heappop(heap)
         taken.append({**pages[group]["messages"][used[group]], "broker_group": group})
         used[group] += 1
-        is_whole = push(group, stored_at_ms) and is_whole
+        is_whole = push(group, key) and is_whole
     places = {}
     for group, page in pages.items():
         if used[group] < len(page["messages"]):
-            places[group] = page["messages"][used[group]]["sequence"]
+            # Newest first, a page begins behind its first message.
+            places[group] = page["messages"][used[group]]["sequence"] + (1 if newest_first else 0)
+        elif page["next_sequence"] is None:
+            places[group] = page["begin_sequence" if newest_first else "end_sequence"]
         else:
-            places[group] = page["end_sequence"] if page["next_sequence"] is None else page["next_sequence"]
+            places[group] = page["next_sequence"]
     return taken, places
 
 
@@ -143,7 +155,7 @@ async def or_empty(answer: Awaitable[Row]) -> Row:
     except NodeRefused as error:
         if error.code != SUBJECT_UNKNOWN:
             raise
-        return {"messages": [], "begin_sequence": 0, "end_sequence": 0, "next_sequence": None, "scanned": 0}
+        return {"messages": [], "begin_sequence": 0, "end_sequence": 0, "next_sequence": None}
 
 
 def read_one(subject: str, broker_group: str, sequence: int) -> Row:
@@ -167,14 +179,33 @@ def read_one(subject: str, broker_group: str, sequence: int) -> Row:
 # --- search -------------------------------------------------------------------------------------------------------------
 
 
+def with_id(message_id: str) -> str:
+    """A filter for messages with an ID."""
+    return f"id == {json.dumps(message_id, ensure_ascii=False)}"
+
+
+def has_property(key: str, value: str) -> str:
+    """A filter for messages with a property."""
+    return f"properties[{json.dumps(key, ensure_ascii=False)}] == {json.dumps(value, ensure_ascii=False)}"
+
+
+def check_filter(answers: Answers[Row]) -> None:
+    """Raises ChangeRefused if nodes reject the filter."""
+    for name, code in answers.codes.items():
+        if code == FILTER_INVALID:
+            why = answers.unreachable[name]
+            raise ChangeRefused(f"filter: {why}", code=FILTER_INVALID, fields={"filter": why})
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a message has to have, all of it, and in which window of time (milliseconds) it was stored."""
+    """What a message has to match, and in which window of time (milliseconds) it was stored."""
 
-    properties: tuple[tuple[str, str], ...] = ()
-    tag: str | None = None
+    filter_text: str = ""
+    """docs/reference/filters.md; "": every message."""
     from_time_ms: int | None = None
     to_time_ms: int | None = None
+    order: str = NEWEST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,66 +213,80 @@ class Slice(Page[Row]):
     """What one step of a search found, and how far the search is. It is cancelled by not requesting the next step."""
 
     scanned: int
+    total: int
+    """Messages of the window in the groups that answered so far."""
     unreadable: int
     """Messages whose stored bytes fail their checks, so it is unknown whether they match."""
+    costly: int
+    """Messages for which the filter takes too long, so it is unknown whether they match."""
     progress: float
     """0..1 of what the groups that answered hold in the window."""
+    expression: str | None
+    """The filter in CEL; None: no group answered."""
+    searched: list[str]
+    """Parts of messages that the filter names."""
 
 
 def search(
-    subject: str,
-    wanted: Wanted,
-    *,
-    limit: int,
-    scan_limit: int,
-    broker_group: str | None = None,
-    cursor: str | None = None,
+    subject: str, wanted: Wanted, *, limit: int, broker_group: str | None = None, cursor: str | None = None
 ) -> Slice:
-    """One bounded step of a search: each broker group checks at most `scan_limit` messages.
+    """One bounded step of a search. Where the search ends is fixed by its first step, so that it has an end while messages keep
+    coming.
 
-    Where the search ends is fixed by its first step, so that it has an end while messages keep coming.
+    Without a filter the messages are in the order of the time stored; with one, those of each step.
 
     Raises:
+        ChangeRefused: the nodes reject the filter.
         as `read_page`.
     """
     nodes = nodes_of(subject, broker_group)
-    times = wanted.from_time_ms, wanted.to_time_ms
-    query = ("search", subject, sorted(wanted.properties), wanted.tag, *times, broker_group)
-    # By broker group: where the search began, where it is, and where it ends.
+    query = ("search", subject, wanted.filter_text, wanted.order, wanted.from_time_ms, wanted.to_time_ms, broker_group)
+    # By broker group: the window of the search, and where it is.
     windows: dict[str, tuple[int, int, int]] = {} if cursor is None else decode_cursor(cursor, query)
-    open_ = [group for group in nodes.admins if group not in windows or windows[group][1] < windows[group][2]]
-    share = max(1, limit // max(1, len(open_)))
+    is_newest = wanted.order == NEWEST
+    open_ = [group for group in nodes.admins if group not in windows or not _is_done(windows[group], is_newest)]
+    share = max(1, limit // max(1, len(open_))) if wanted.filter_text else limit
 
     def question(group: str, admin: NodeAdmin) -> Awaitable[Row]:
         where: Row = {"from_time": wanted.from_time_ms, "to_time": wanted.to_time_ms}
         if group in windows:
-            where = {"sequence": windows[group][1], "until_sequence": windows[group][2]}
-        return admin.search(
-            subject, properties=dict(wanted.properties), tag=wanted.tag, limit=share, scan_limit=scan_limit, **where
-        )
+            begin, reached, end = windows[group]
+            where = {"sequence": begin, "until_sequence": reached} if is_newest else {"sequence": reached}
+            where.setdefault("until_sequence", end)
+        filters = [wanted.filter_text] if wanted.filter_text else []
+        return admin.search(subject, filters=filters, order=wanted.order, limit=share, **where)
 
     answered = nodes.only(open_).ask(question)
+    check_filter(answered)
     answers = answered.values
-    found: list[Row] = []
+    found, reached = merged(answers, limit, in_order=not wanted.filter_text, newest_first=is_newest)
     for group, answer in answers.items():
         begin, end = answer["begin_sequence"], answer["end_sequence"]
-        reached = end if answer["next_sequence"] is None else answer["next_sequence"]
-        # Retention may have passed the place where a step begins: what it removed counts as checked.
-        windows[group] = (windows[group][0] if group in windows else begin, reached, max(end, reached))
-        found += [{**message, "broker_group": group} for message in answer["messages"]]
-    found.sort(key=lambda message: (message.get("stored_at_ms", 0), message["broker_group"], message["sequence"]))
-    is_busy = SCAN_BUSY in answered.codes.values()
-    has_more = is_busy or any(windows[group][1] < windows[group][2] for group in answers)
+        if group in windows:
+            # Retention may have passed the place where a step begins: what it removed counts as checked.
+            begin, end = (begin, windows[group][2]) if is_newest else (windows[group][0], end)
+        windows[group] = (begin, reached[group], max(end, reached[group]))
+    has_more = SCAN_BUSY in answered.codes.values() or not all(_is_done(windows[group], is_newest) for group in answers)
     total = sum(end - begin for begin, _, end in windows.values())
-    done = sum(reached - begin for begin, reached, _ in windows.values())
+    done = sum(end - at if is_newest else at - begin for begin, at, end in windows.values())
+    first = next(iter(answers.values()), {})
     return Slice(
         found,
         encode_cursor(query, windows) if has_more else None,
         answered.unreachable,
-        scanned=sum(answer["scanned"] for answer in answers.values()),
+        scanned=done,
+        total=total,
         unreadable=sum(answer.get("unreadable", 0) for answer in answers.values()),
+        costly=sum(answer.get("costly", 0) for answer in answers.values()),
         progress=done / total if total else (0.0 if has_more else 1.0),
+        expression=first.get("expression"),
+        searched=first.get("searched", []),
     )
+
+
+def _is_done(window: tuple[int, int, int], is_newest: bool) -> bool:
+    begin, reached, end = window
+    return reached <= begin if is_newest else reached >= end
 
 
 def whole_property(message: Row, key: str, default: int | None, maximum: int = INT_MAX) -> Any:

@@ -66,12 +66,24 @@ class Params:
                 raise BadRequest(400, "parameter.unknown", f"{given[:40]!r} is unknown; known: {', '.join(names)}")
         return self
 
+    def has(self, name: str) -> bool:
+        """Whether a parameter is given."""
+        return self._values.get(name) is not None
+
     def text(self, name: str, default: str | None = None) -> str:
         """A text; required without a default."""
         value = self._values.get(name, default)
         if value is None:
             raise BadRequest(400, "parameter.missing", f"{name} is required")
         return str(value)
+
+    def several(self, name: str, most: int) -> list[str]:
+        """A text, or a list of at most so many texts; none when it is missing."""
+        value = self._values.get(name, [])
+        found = value if isinstance(value, list) else [value]
+        if len(found) > most or not all(isinstance(one, str) for one in found):
+            raise BadRequest(400, "parameter.wrong", f"{name} must be a text, or a list of at most {most} texts")
+        return found
 
     def flag(self, name: str) -> bool:
         """A truth value; false when it is missing."""
