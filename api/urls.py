@@ -9,6 +9,7 @@ from api.views import (
     broker_groups,
     dead_letters,
     delayed,
+    found_messages,
     groups,
     history,
     jobs,
@@ -80,6 +81,8 @@ cluster_urls = [
 
 message_urls = [
     path(f"{_subject}messages/", messages.MessagesView.as_view(), name="messages"),
+    path("messages/", found_messages.FoundMessagesView.as_view(), name="found-messages"),
+    path(f"{_subject}messages/resend/", found_messages.ResendView.as_view(), name="messages-resend"),
     path(f"{_subject}messages/search/", messages.SearchView.as_view(), name="message-search"),
     path(f"{_subject}messages/{_place}", messages.MessageView.as_view(), name="message"),
     path(f"{_subject}messages/{_place}trace/", messages.TraceView.as_view(), name="message-trace"),

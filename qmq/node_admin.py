@@ -93,6 +93,26 @@ class NodeAdmin:
         query = {"sequence": sequence, "from_time": from_time, "message_id": message_id, "limit": limit}
         return await self._get(f"{_subject(subject)}/messages", query)
 
+    async def newest_messages(
+        self,
+        subject: str,
+        *,
+        until_sequence: int | None = None,
+        to_time: int | str | None = None,
+        limit: int | None = None,
+    ) -> dict[str, Any]:
+        """A page of messages below a sequence or a time, the newest first; `next_sequence` is the next page's `until_sequence`."""
+        query = {"order": "newest", "until_sequence": until_sequence, "to_time": to_time, "limit": limit}
+        return await self._get(f"{_subject(subject)}/messages", query)
+
+    async def find(
+        self, message_id: str, from_time: int | str, to_time: int | str, *, offset: int | None = None
+    ) -> dict[str, Any]:
+        """Subjects and sequences of messages with an id that were stored in a window of time; continue at `next_offset` until it is
+        None."""
+        query = {"message_id": message_id, "from_time": from_time, "to_time": to_time, "offset": offset}
+        return await self._get("/messages", query)
+
     async def search(
         self,
         subject: str,

@@ -2,7 +2,8 @@
 
 from rest_framework import serializers
 
-from api.serializers.bodies import Moment, Reason, Strings
+from api.serializers.bodies import Moment, Reason, Row, SequenceField, Strings
+from console.cluster.resending import RESEND_MAX
 
 UNREACHABLE = "broker groups that could not be reached, with the reason; their messages are missing"
 
@@ -47,6 +48,69 @@ class MessageSlice(MessagePage):
     end = serializers.BooleanField(help_text="whether the search is complete")
 
 
+class Period(serializers.Serializer):  # type: ignore[type-arg]
+    """A window of time; the end is excluded."""
+
+    from_time = serializers.DateTimeField()
+    to_time = serializers.DateTimeField()
+
+
+class FoundMessage(MessageRow):
+    """A message that was found by its ID alone."""
+
+    subject = serializers.CharField()
+
+
+class FoundMessages(serializers.Serializer):  # type: ignore[type-arg]
+    """One step of a search for an ID. Continue with `next` until it is null, or a message was found."""
+
+    results = FoundMessage(many=True)
+    next = serializers.CharField(allow_null=True, help_text="pass it as ?cursor=")
+    unreachable = serializers.DictField(child=serializers.CharField(), help_text=UNREACHABLE)
+    progress = serializers.FloatField(help_text="0 to 1, of the broker groups that responded")
+    searched = Period(many=True, help_text="times of storage that are searched, in this order")
+
+
+class StoredPlace(serializers.Serializer):  # type: ignore[type-arg]
+    """The place of a stored message of a subject."""
+
+    broker_group = serializers.CharField(max_length=100)
+    sequence = SequenceField()
+
+
+class CopiedMessage(StoredPlace):
+    """The message of which a message is a copy."""
+
+    subject = serializers.CharField(max_length=250)
+
+
+class Resending(Reason):
+    """Messages to send again, and where."""
+
+    messages = serializers.ListField(child=StoredPlace(), min_length=1, max_length=RESEND_MAX)
+    to_subject = serializers.CharField(required=False, max_length=250, help_text="default: the subject itself")
+
+
+class ResentMessage(Row):
+    """A message that was sent again."""
+
+    broker_group = serializers.CharField()
+    sequence = serializers.CharField()
+    size = serializers.IntegerField(help_text="bytes of the stored message")
+    message_id = serializers.CharField(allow_null=True, help_text="of the copy; null: not sent")
+    problem = serializers.CharField(help_text="why it is not sent; empty: it is")
+
+
+class Resent(serializers.Serializer):  # type: ignore[type-arg]
+    """What was sent again, or in a dry run would be."""
+
+    dry_run = serializers.BooleanField()
+    to_subject = serializers.CharField()
+    messages = serializers.IntegerField(help_text="sent, or in a dry run that would be sent")
+    failed = serializers.IntegerField(help_text="not sent")
+    results = ResentMessage(many=True)
+
+
 class NewMessage(Reason):
     """A message to send."""
 
@@ -59,6 +123,7 @@ class NewMessage(Reason):
         required=False, allow_null=True, min_value=0, max_value=10 * 366 * 86_400, help_text="delay before delivery"
     )
     due_at = serializers.DateTimeField(required=False, allow_null=True, help_text="delivery time")
+    copy_of = CopiedMessage(required=False, help_text="the message that was edited; becomes qmq_console_copy_of")
 
     def validate(self, attrs: dict[str, object]) -> dict[str, object]:
         if attrs.get("delay_seconds") is not None and attrs.get("due_at") is not None:

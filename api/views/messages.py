@@ -19,7 +19,7 @@ from console.accounts.roles import Right
 from console.cluster import messages as service
 from console.cluster.asking import Page
 from console.cluster.entries import note_reading
-from console.cluster.producing import produce
+from console.cluster.producing import origin_text, produce
 from console.cluster.traces import trace
 from metaserver import queries
 
@@ -27,6 +27,7 @@ FILTER_CHARS_MAX = 4_000
 """Nodes have the same limit."""
 PROPERTIES_MAX = 20
 ID_CHARS_MAX = 100
+ORDERS = (service.NEWEST, service.OLDEST)
 
 CURSOR = OpenApiParameter("cursor", OpenApiTypes.STR, description="`next` of the previous response.")
 LIMIT = OpenApiParameter("limit", OpenApiTypes.INT, description=f"Maximum number of messages. Default: {PAGE_DEFAULT}.")
@@ -138,7 +139,17 @@ class MessagesView(ReadingView):
     @extend_schema(
         operation_id="messages_list",
         parameters=[
-            FROM_TIME,
+            OpenApiParameter(
+                "order",
+                OpenApiTypes.STR,
+                enum=ORDERS,
+                description="Default: newest; with from_time, sequence or message_id: oldest.",
+            ),
+            OpenApiParameter(
+                "from_time",
+                OpenApiTypes.DATETIME,
+                description="Start with messages stored at or after this time; with order=newest, before it.",
+            ),
             OpenApiParameter(
                 "sequence", OpenApiTypes.STR, description="Start at this sequence; requires broker_group."
             ),
@@ -153,12 +164,10 @@ class MessagesView(ReadingView):
         ],
     )
     def get(self, request: Request, subject: str) -> Response:
-        """List stored messages by time of storage, oldest first. Without the right to read messages they are masked."""
+        """List stored messages by time of storage. Without the right to read messages they are masked."""
         masked = not self.may_read(self.owner(subject))
         group = self.text("broker_group")
-        start = service.Start(
-            self.moment_ms("from_time"), self.whole("sequence"), self.text("message_id", ID_CHARS_MAX)
-        )
+        start = self._start()
         if start.sequence is not None and group is None:
             raise invalid("sequence", "requires broker_group, because each broker group has its own sequences")
         if sum(value is not None for value in (start.from_time_ms, start.sequence, start.message_id)) > 1:
@@ -167,6 +176,17 @@ class MessagesView(ReadingView):
         self.note_reading(subject, list(page.rows), masked)
         return self.paged(page, [message_row(message, masked=masked) for message in page.rows])
 
+    def _start(self) -> service.Start:
+        """Return where the query begins to read."""
+        time_ms, sequence = self.moment_ms("from_time"), self.whole("sequence")
+        message_id, order = self.text("message_id", ID_CHARS_MAX), self.text("order")
+        if order is not None and order not in ORDERS:
+            raise invalid("order", "must be newest or oldest", order)
+        if order == "newest" and message_id is not None:
+            raise invalid("order", "messages with an ID are listed oldest first")
+        is_plain = time_ms is None and sequence is None and message_id is None
+        return service.Start(time_ms, sequence, message_id, newest=order == "newest" or (order is None and is_plain))
+
     @extend_schema(operation_id="messages_send", responses={200: shapes.Receipt, 201: shapes.Receipt})
     def post(self, request: Request, subject: str) -> Response:
         """Send a message; with status 201 it is on disk. Property `qmq_console_user` contains the sender. A dry run validates the
@@ -174,13 +194,14 @@ class MessagesView(ReadingView):
         """
         self.require(Right.SEND, self.owner(subject))
         values = self.body()
-        seconds = values.get("delay_seconds")
+        seconds, copied = values.get("delay_seconds"), values.get("copy_of")
         sent = produce(
             subject,
             values["properties"],
             tags=values.get("tags", []),
             delay=None if seconds is None else timedelta(seconds=seconds),
             due=values.get("due_at"),
+            copy_of=origin_text(**copied) if copied else "",
             **self.arguments,
         )
         body = {
@@ -205,7 +226,7 @@ class SearchView(ReadingView):
         parameters=[
             FILTER,
             OpenApiParameter(
-                "order", OpenApiTypes.STR, enum=(service.NEWEST, service.OLDEST),
+                "order", OpenApiTypes.STR, enum=ORDERS,
                 description="Which messages are searched first. Default: newest.",
             ),
             FROM_TIME,
@@ -218,8 +239,8 @@ class SearchView(ReadingView):
     def get(self, request: Request, subject: str) -> Response:
         self.require(Right.READ_MESSAGES, self.owner(subject))
         order = self.text("order") or service.NEWEST
-        if order not in (service.NEWEST, service.OLDEST):
-            raise invalid("order", f"must be {service.NEWEST} or {service.OLDEST}")
+        if order not in ORDERS:
+            raise invalid("order", "must be newest or oldest", order)
         wanted = service.Wanted(self.filter_text, self.moment_ms("from_time"), self.moment_ms("to_time"), order)
         found = service.search(
             subject, wanted, limit=self.limit, broker_group=self.text("broker_group"), cursor=self.cursor

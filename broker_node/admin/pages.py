@@ -8,7 +8,9 @@ from typing import Any
 from aiohttp import web
 
 from broker_node.admin.filtered_search import FilteredSearches
+from broker_node.admin.find import find
 from broker_node.admin.group_pages import GroupPages
+from broker_node.admin.newest import newest_first
 from broker_node.admin.search import (
     FOUND_MESSAGES_MAX,
     ID_SCAN_BYTES_MAX,
@@ -32,6 +34,10 @@ NEWEST, OLDEST = "newest", "oldest"
 FILTERS_MAX = 4
 """Most filters of one search; a message must match all of them."""
 
+PAGE_PARAMETERS = ("order", "sequence", "until_sequence", "from_time", "to_time", "message_id", "limit")
+FIND_PARAMETERS = ("message_id", "from_time", "to_time", "offset")
+FIND_SPAN_MS_MAX = 24 * 3_600_000
+"""Longest window of time in which messages are found by their IDs alone."""
 PAGE_MESSAGES = 50
 """Messages of a page without a `limit`."""
 SCANS_MAX = 2
@@ -50,6 +56,7 @@ class BrokerPages:
         groups, subjects = GroupPages(view), SubjectPages(view)
         self.routes: dict[str, JsonHandler] = {
             "/stats": self._stats,
+            "/messages": self._find,
             "/subjects/{subject:[^/]+}/messages": self._messages,
             "/subjects/{subject:[^/]+}/messages/{sequence:[0-9]{1,19}}/trace": self._trace,
             **groups.routes,
@@ -135,8 +142,11 @@ class BrokerPages:
 
     async def _messages(self, request: web.Request) -> bytes:
         store, subject = self._view.store, await self._subject(request)
-        params = Params(request.query)
+        params = Params(request.query).only(*PAGE_PARAMETERS)
         limit = params.whole("limit", PAGE_MESSAGES, minimum=1)
+        if (order := _order(params, OLDEST)) == NEWEST:
+            return await self._newest(subject, params, limit)
+        _refuse(params, order, "until_sequence", "to_time")
         sequence = params.whole("sequence", 0, minimum=0)
         message_id = request.query.get("message_id")
         if message_id is not None:
@@ -145,7 +155,7 @@ class BrokerPages:
                     store, subject, Criteria(message_id=message_id), sequence, subject.visible_end,
                     limit=FOUND_MESSAGES_MAX, scan_limit=ID_SCAN_MESSAGES_MAX, bytes_max=ID_SCAN_BYTES_MAX,
                 )  # fmt: skip
-            return await _messages_page(subject, done, subject.begin, subject.visible_end)
+            return await _messages_page(subject, done, subject.begin, subject.visible_end, done.next_sequence)
         async with self._browses:
             with reported():
                 if "from_time" in request.query:
@@ -154,7 +164,38 @@ class BrokerPages:
                 done = await scan(
                     store, subject, criteria, sequence, subject.visible_end, limit=limit, scan_limit=FOUND_MESSAGES_MAX
                 )
-        return await _messages_page(subject, done, subject.begin, subject.visible_end)
+        return await _messages_page(subject, done, subject.begin, subject.visible_end, done.next_sequence)
+
+    async def _newest(self, subject: Subject, params: Params, limit: int) -> bytes:
+        """A page of messages below a sequence or a time, the newest first; `next_sequence` is `until_sequence` of the next page."""
+        _refuse(params, "newest", "sequence", "from_time", "message_id")
+        async with self._browses:
+            with reported():
+                until = params.whole("until_sequence", subject.visible_end, minimum=0)
+                if params.has("to_time"):
+                    until = min(until, await subject.find_time(params.moment_ms("to_time")))
+                found = await newest_first(self._view.store, subject, until, limit=limit)
+        following = found.begin if found.begin > subject.begin else None
+        return await _messages_page(subject, found, subject.begin, subject.visible_end, following)
+
+    async def _find(self, request: web.Request) -> dict[str, Any]:
+        """Where messages with an ID are that were stored in a window of time, whatever their subjects."""
+        params = Params(request.query).only(*FIND_PARAMETERS)
+        message_id = params.text("message_id")
+        from_ms, to_ms = params.moment_ms("from_time"), params.moment_ms("to_time")
+        if not 0 < to_ms - from_ms <= FIND_SPAN_MS_MAX:
+            text = f"to_time must be after from_time, by at most {FIND_SPAN_MS_MAX // 3_600_000} hours"
+            raise BadRequest(400, "parameter.wrong", text)
+        offset = params.whole("offset", 0, minimum=0) if params.has("offset") else None
+        with self._scan_slot():
+            found = await find(self._view.store, message_id, from_ms, to_ms, offset)
+        read_ms = from_ms if found.time_ms is None else found.time_ms
+        return {
+            "messages": found.places,
+            "scanned_bytes": found.scanned_bytes,
+            "next_offset": None if found.is_complete else found.reached,
+            "progress": 1.0 if found.is_complete else min(1.0, max(0.0, (read_ms - from_ms) / (to_ms - from_ms))),
+        }
 
     async def _search(self, request: web.Request, params: Params) -> bytes:
         params.only(*SEARCH_PARAMETERS)
@@ -163,9 +204,7 @@ class BrokerPages:
             wanted = compile_filters(params.several("filter", FILTERS_MAX), now_ms)
         except FilterError as error:
             raise BadRequest(400, error.code, str(error)) from error
-        order = params.text("order", NEWEST)
-        if order not in (NEWEST, OLDEST):
-            raise BadRequest(400, "parameter.wrong", f"order is {order[:40]!r}; must be {NEWEST} or {OLDEST}")
+        newest_first = _order(params, NEWEST) == NEWEST
         limit = params.whole("limit", PAGE_MESSAGES, minimum=1)
         begin, end = params.whole("sequence", 0, minimum=0), subject.visible_end
         end = min(end, params.whole("until_sequence", end, minimum=0))
@@ -174,9 +213,7 @@ class BrokerPages:
                 begin = max(begin, await subject.find_time(params.moment_ms("from_time")))
             if params.has("to_time"):
                 end = min(end, await subject.find_time(params.moment_ms("to_time")))
-            done = await self.searches.step(
-                subject, wanted, now_ms, begin, end, newest_first=order == NEWEST, limit=limit
-            )
+            done = await self.searches.step(subject, wanted, now_ms, begin, end, newest_first=newest_first, limit=limit)
         head = {
             "subject": subject.name,
             "begin_sequence": done.begin,
@@ -220,8 +257,21 @@ class BrokerPages:
             self._scans -= 1
 
 
-async def _messages_page(subject: Subject, done: Scan, begin: int, end: int) -> bytes:
-    """Returns the messages of a scan, in the sequences [begin, end)."""
-    sequences = {"begin_sequence": begin, "end_sequence": end, "next_sequence": done.next_sequence}
+def _order(params: Params, default: str) -> str:
+    order = params.text("order", default)
+    if order not in (NEWEST, OLDEST):
+        raise BadRequest(400, "parameter.wrong", f"order is {order[:40]!r}; must be {NEWEST} or {OLDEST}")
+    return order
+
+
+def _refuse(params: Params, order: str, *names: str) -> None:
+    """Raises BadRequest for a parameter of the other order."""
+    for name in filter(params.has, names):
+        raise BadRequest(400, "parameter.wrong", f"{name} can't be used with order={order}")
+
+
+async def _messages_page(subject: Subject, done: Scan, begin: int, end: int, following: int | None) -> bytes:
+    """Returns the messages of a scan, in the sequences [begin, end), and where the next page begins."""
+    sequences = {"begin_sequence": begin, "end_sequence": end, "next_sequence": following}
     head = {"subject": subject.name, **sequences}
     return await asyncio.to_thread(lambda: encoded_page("messages", [encoded(one) for one in done.messages], head))

@@ -1,12 +1,12 @@
 """Stored messages over all broker groups of a subject: pages, search, one message."""
 
-import heapq
 import json
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Any
 
 from console.cluster.asking import Answers, Nodes, Page, ask, broker, brokers
+from console.cluster.merging import Row, merged, next_places
 from console.cursors import decode_cursor, encode_cursor
 from metaserver import queries
 from metaserver.errors import ChangeRefused, NotFound
@@ -20,10 +20,6 @@ SCAN_BUSY = "scan.busy"
 FILTER_INVALID = "filter.invalid"
 NEWEST, OLDEST = "newest", "oldest"
 """Orders of a search."""
-
-_TIME_MAX_MS = 1 << 62
-
-Row = dict[str, Any]
 
 
 # --- which subject ------------------------------------------------------------------------------------------------------
@@ -59,66 +55,15 @@ def nodes_of(name: str, broker_group: str | None = None) -> Nodes:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where reading begins, on every broker group: a time (milliseconds), a sequence, or with what an id is found."""
+    """Where reading begins, on every broker group: a time (milliseconds), a sequence, or with what an id is found.
+
+    `newest`: from there back, beginning with the message before that time or with that sequence; by default with the newest one.
+    """
 
     from_time_ms: int | None = None
     sequence: int | None = None
     message_id: str | None = None
-
-
-def merged(
-    pages: Mapping[str, Row], limit: int, *, in_order: bool, newest_first: bool = False
-) -> tuple[list[Row], dict[str, int]]:
-    """The first `limit` messages of these pages by time stored, and where each group's next page begins. Pure.
-
-    `in_order`: stop where a group's page ends before the group does, as its next message may come before the others'.
-    Clocks step and stamps with them: in a group the order is always that of sequences.
-    """
-    taken: list[Row] = []
-    used = dict.fromkeys(pages, 0)
-    heap: list[tuple[int, str]] = []
-    sign = -1 if newest_first else 1
-
-    def push(group: str, at_least: int) -> bool:
-        """False when the group's page is used up and the group is not."""
-        messages = pages[group]["messages"]
-        if used[group] < len(messages):
-            heapq.heappush(heap, (max(at_least, sign * messages[used[group]].get("stored_at_ms", 0)), group))
-            return True
-        return pages[group]["next_sequence"] is None
-
-    is_whole = True
-    for group in pages:
-        is_whole = push(group, -_TIME_MAX_MS) and is_whole
-    while heap and len(taken) < limit and (is_whole or not in_order):
-        key, group = heapq.heappop(heap)
-        taken.append({**pages[group]["messages"][used[group]], "broker_group": group})
-        used[group] += 1
-        is_whole = push(group, key) and is_whole
-    places = {}
-    for group, page in pages.items():
-        if used[group] < len(page["messages"]):
-            # Newest first, a page begins behind its first message.
-            places[group] = page["messages"][used[group]]["sequence"] + (1 if newest_first else 0)
-        elif page["next_sequence"] is None:
-            places[group] = page["begin_sequence" if newest_first else "end_sequence"]
-        else:
-            places[group] = page["next_sequence"]
-    return taken, places
-
-
-def next_places(
-    answers: Answers[Row], places: Mapping[str, int], limit: int, *, in_order: bool
-) -> tuple[list[Row], dict[str, int], bool]:
-    """The messages of a page, where each broker group's next page begins, and whether there is one.
-
-    A group that could not be reached keeps its place: it continues there once it answers again. One that never saw the subject
-    holds none of its messages.
-    """
-    messages, reached = merged(answers.values, limit, in_order=in_order)
-    kept = {group: place for group, place in places.items() if group in answers.unreachable}
-    has_more = any(reached[group] < page["end_sequence"] for group, page in answers.values.items())
-    return messages, kept | reached, has_more
+    newest: bool = False
 
 
 def read_page(
@@ -132,11 +77,15 @@ def read_page(
         CallTimeout: no node answered in time.
     """
     nodes = nodes_of(subject, broker_group)
-    query = ("page", subject, start.from_time_ms, start.sequence, start.message_id, broker_group)
+    query = ("page", subject, start.from_time_ms, start.sequence, start.message_id, start.newest, broker_group)
     places: dict[str, int] = {} if cursor is None else decode_cursor(cursor, query)
 
     def question(group: str, admin: NodeAdmin) -> Awaitable[Row]:
-        place: Row = {"sequence": start.sequence}
+        if start.newest:
+            until = None if start.sequence is None else start.sequence + 1
+            place = {"until_sequence": places.get(group, until), "to_time": start.from_time_ms}
+            return admin.newest_messages(subject, limit=limit, **place)
+        place = {"sequence": start.sequence}
         if group in places:
             place = {"sequence": places[group]}
         elif start.message_id is None and start.from_time_ms is not None:
@@ -144,7 +93,9 @@ def read_page(
         return admin.messages(subject, message_id=start.message_id, limit=limit, **place)
 
     answers = nodes.ask(question)
-    messages, places, has_more = next_places(answers, places, limit, in_order=start.message_id is None)
+    messages, places, has_more = next_places(
+        answers, places, limit, in_order=start.message_id is None, newest=start.newest
+    )
     return Page(messages, encode_cursor(query, places) if has_more else None, answers.unreachable)
 
 
@@ -233,7 +184,7 @@ def search(
     """One bounded step of a search. Where the search ends is fixed by its first step, so that it has an end while messages keep
     coming.
 
-    Without a filter the messages are in the order of the time stored; with one, those of each step.
+    The messages of each step are in the order of the time stored.
 
     Raises:
         ChangeRefused: the nodes reject the filter.
@@ -245,7 +196,7 @@ def search(
     windows: dict[str, tuple[int, int, int]] = {} if cursor is None else decode_cursor(cursor, query)
     is_newest = wanted.order == NEWEST
     open_ = [group for group in nodes.admins if group not in windows or not _is_done(windows[group], is_newest)]
-    share = max(1, limit // max(1, len(open_))) if wanted.filter_text else limit
+    share = max(1, limit // max(1, len(open_)))
 
     def question(group: str, admin: NodeAdmin) -> Awaitable[Row]:
         where: Row = {"from_time": wanted.from_time_ms, "to_time": wanted.to_time_ms}
@@ -259,7 +210,7 @@ def search(
     answered = nodes.only(open_).ask(question)
     check_filter(answered)
     answers = answered.values
-    found, reached = merged(answers, limit, in_order=not wanted.filter_text, newest_first=is_newest)
+    found, reached = merged(answers, limit, in_order=False, newest=is_newest)
     for group, answer in answers.items():
         begin, end = answer["begin_sequence"], answer["end_sequence"]
         if group in windows:

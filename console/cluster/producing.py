@@ -23,6 +23,8 @@ from qmq.receipt import Receipt
 APP = "qmq-console"
 KEY_USER = "qmq_console_user"
 """The property that says who produced a message from the console."""
+KEY_COPY_OF = "qmq_console_copy_of"
+"""The property that says of which stored message a message is a copy, edited or not: `origin_text`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +45,12 @@ def produce(
     tags: Sequence[str] = (),
     delay: timedelta | None = None,
     due: datetime | None = None,
+    copy_of: str = "",
     actor: Actor,
     reason: str = "",
     dry_run: bool = False,
 ) -> Sent:
-    """Send one message to a subject that is there, with the sender's name in property KEY_USER.
+    """Send one message to a subject that is there, with the sender's name in property KEY_USER, and `copy_of` in KEY_COPY_OF.
 
     The audit entry is written first: a message without one can't be. When sending fails, a second entry says so.
 
@@ -57,18 +60,12 @@ def produce(
         ChangeRefused, LocalProtocolError: the message can't be carried.
         SendFailed: it was not stored, or that is unknown.
     """
-    parts = real_subject(subject)
-    if parts.kind != "real":
-        raise ChangeRefused(
-            f"Subject {subject} accepts messages from consumers and replays only.", code="subject.not_real",
-            fields={"subject": "a retry or dead-letter subject"},
-        )  # fmt: skip
-    check_not_archived(subject)
-    if KEY_USER in properties:
-        text = f"property {KEY_USER} is set by the console"
+    check_can_take(subject)
+    for key in {KEY_USER, KEY_COPY_OF} & properties.keys():
+        text = f"property {key} is set by the console"
         raise ChangeRefused(text, code="message.invalid", fields={"properties": text})
     message_id = new_message_id()
-    body = {**properties, KEY_USER: actor.name}
+    body = {**properties, KEY_USER: actor.name, **({KEY_COPY_OF: copy_of} if copy_of else {})}
     now_ms = int(datetime.now(UTC).timestamp() * 1000)
     message = build_message(subject, body, tuple(tags), message_id, APP, now_ms)
     due_ms = None if delay is None and due is None else due_ms_of(delay, due)
@@ -76,7 +73,9 @@ def produce(
     due_at = None if due_ms is None else moment(due_ms)
     if dry_run:
         return Sent(message_id, subject, "", 0, due_at)
-    details = {"message_id": message_id, "properties": sorted(properties), "tags": list(tags)}
+    details: dict[str, object] = {"message_id": message_id, "properties": sorted(properties), "tags": list(tags)}
+    if copy_of:
+        details["copy_of"] = copy_of
     if delay is not None:
         details["delay_seconds"] = f"{delay.total_seconds():g}"
     elif due_at is not None:
@@ -91,6 +90,21 @@ def produce(
     if isinstance(receipt, DelayedReceipt):
         due_at = receipt.due_at
     return Sent(receipt.message_id, subject, receipt.broker_group, receipt.attempts, due_at)
+
+
+def origin_text(subject: str, broker_group: str, sequence: int) -> str:
+    """The place of a stored message as a copy of it names it."""
+    return f"{subject}/{broker_group}/{sequence}"
+
+
+def check_can_take(subject: str) -> None:
+    """Raises NotFound, Conflict or ChangeRefused for a subject that takes no messages from users."""
+    if real_subject(subject).kind != "real":
+        raise ChangeRefused(
+            f"Subject {subject} accepts messages from consumers and replays only.", code="subject.not_real",
+            fields={"subject": "a retry or dead-letter subject"},
+        )  # fmt: skip
+    check_not_archived(subject)
 
 
 def check_not_archived(subject: str) -> None:

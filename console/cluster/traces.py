@@ -2,7 +2,8 @@
 
 from console.cluster import limits
 from console.cluster.asking import Nodes, ask, brokers
-from console.cluster.messages import OLDEST, Row, nodes_of, or_empty, whole_property, with_id
+from console.cluster.merging import Row
+from console.cluster.messages import OLDEST, nodes_of, or_empty, whole_property, with_id
 from metaserver.errors import NotFound
 from qmq.node_admin import NodeAdmin, NodeRefused
 from qmq.protocol.messages import KEY_ATTEMPT

@@ -67,8 +67,8 @@ class Params:
         return self
 
     def has(self, name: str) -> bool:
-        """Whether a parameter is given."""
-        return self._values.get(name) is not None
+        """Whether it is given."""
+        return name in self._values
 
     def text(self, name: str, default: str | None = None) -> str:
         """A text; required without a default."""

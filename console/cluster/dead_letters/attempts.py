@@ -15,7 +15,8 @@ from console.cluster import limits
 from console.cluster.asking import ask, brokers
 from console.cluster.dead_letters.causes import cause_of
 from console.cluster.dead_letters.reading import DeadLetter, dead_letter_of
-from console.cluster.messages import OLDEST, Row, or_empty, whole_property, with_id
+from console.cluster.merging import Row
+from console.cluster.messages import OLDEST, or_empty, whole_property, with_id
 from metaserver import queries
 from qmq.node_admin import NodeAdmin, NodeRefused
 from qmq.protocol.messages import KEY_ATTEMPT

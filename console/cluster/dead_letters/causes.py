@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from console.cluster import limits
 from console.cluster.asking import brokers
 from console.cluster.dead_letters.reading import dead_subject
-from console.cluster.messages import Row, or_empty
+from console.cluster.merging import Row
+from console.cluster.messages import or_empty
 from console.models import DeadLetterDecision
 from qmq.node_admin import NodeAdmin
 from qmq.protocol.messages import KEY_RETRY_CAUSE

@@ -11,7 +11,7 @@ from django.utils import timezone
 from console.cluster import limits
 from console.cluster.dead_letters.orders import Order, Progress
 from console.cluster.dead_letters.reading import place_of
-from console.cluster.messages import Row
+from console.cluster.merging import Row
 from console.models import DeadLetterDecision
 from metaserver.services import audit, subjects
 

@@ -13,7 +13,8 @@ from console.cluster.dead_letters.claims import choose, claim
 from console.cluster.dead_letters.orders import Order, Progress, Selection, To
 from console.cluster.dead_letters.reading import dead_subject, decisions_about, place_of
 from console.cluster.dead_letters.sending import send
-from console.cluster.messages import Row, or_empty
+from console.cluster.merging import Row
+from console.cluster.messages import or_empty
 from console.cluster.producing import check_not_archived
 from console.cursors import decode_cursor, encode_cursor
 from metaserver.errors import Conflict

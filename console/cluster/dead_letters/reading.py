@@ -8,16 +8,8 @@ from operator import or_
 from django.db.models import Q
 
 from console.cluster.asking import Page, brokers
-from console.cluster.messages import (
-    OLDEST,
-    SUBJECT_UNKNOWN,
-    Row,
-    check_filter,
-    has_property,
-    next_places,
-    read_one,
-    real_subject,
-)
+from console.cluster.merging import Row, next_places
+from console.cluster.messages import OLDEST, SUBJECT_UNKNOWN, check_filter, has_property, read_one, real_subject
 from console.cursors import decode_cursor, encode_cursor
 from console.models import DeadLetterDecision
 from metaserver.errors import NotFound

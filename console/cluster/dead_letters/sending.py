@@ -11,7 +11,7 @@ from console.cluster import limits
 from console.cluster.asking import ask
 from console.cluster.dead_letters.claims import Claimed, save
 from console.cluster.dead_letters.orders import Order, Progress
-from console.cluster.messages import Row
+from console.cluster.merging import Row
 from console.cluster.producing import APP, KEY_USER
 from console.models import DeadLetterDecision
 from qmq.client.producer import Producer

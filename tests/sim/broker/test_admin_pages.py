@@ -1,15 +1,12 @@
 """What the control plane asks a broker node: search, traces, groups, resets, forgetting; over its admin port."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from broker_node.admin import group_pages, pages, search, trace
-from broker_node.broker import Broker
 from broker_node.delivery import consumer_connections
 from broker_node.delivery.retry_writer import Moved
 from broker_node.storage.progress_log import PROGRESS_ENTRY_BYTES
@@ -17,19 +14,13 @@ from qmq.node_admin import NodeAdmin, NodeRefused
 from qmq.protocol.codes import BrokerRequestType
 from qmq.protocol.commands import TagFilter
 from qmq.protocol.messages import Message
-from tests.sim.broker.admin import DEAD, RETRY, admin_of
+from tests.sim.broker.admin import DEAD, RETRY, asked, sequences
 from tests.sim.world.loop import running_loop
-from tests.support.drivers.in_process import Client, connected, message, run_jobs, running_broker
+from tests.support.drivers.in_process import connected, message, run_jobs, running_broker
 from tests.support.manual_clock import ManualClock
 from tests.support.waiting import eventually_async
 
 START_MS = 1_700_000_000_000
-
-
-@asynccontextmanager
-async def asked(folder: Path, **settings: Any) -> AsyncIterator[tuple[Broker, Client, NodeAdmin]]:
-    async with running_broker(folder, **settings) as broker, connected(broker) as client:
-        yield broker, client, admin_of(broker)
 
 
 def next_attempt(number: int, subject: str, attempt: int, pull_sequence: int) -> Message:
@@ -37,10 +28,6 @@ def next_attempt(number: int, subject: str, attempt: int, pull_sequence: int) ->
     properties = {"qmq_times": str(attempt), "qmq_consumerGroupName": "g", "qmq_pullOffset": str(pull_sequence)}
     plain = message(number, subject)
     return Message(subject, plain.message_id, {**plain.properties, **properties}, (), 0, START_MS, START_MS)
-
-
-def sequences(page: dict[str, Any]) -> list[int]:
-    return [item["sequence"] for item in page["messages"]]
 
 
 async def group_trace(admin: NodeAdmin, sequence: int, group: str = "g", subject: str = "orders") -> dict[str, Any]:

@@ -182,6 +182,8 @@ CASES: dict[str, tuple[Case, ...]] = {
     "subjects_archive": (Case({"reason": "x"}),),
     "messages_list": of_subject(shows=True),
     "messages_send": (Case({"properties": {"a": "b"}}), Case({"properties": {"a": "b"}, "delay_seconds": 60})),
+    "messages_resend": (Case({"messages": [{"broker_group": "g1", "sequence": 0}]}),),
+    "messages_find": (Case(query="?message_id=m0&around=2026-01-01T00:00:00Z"),),
     "messages_get": of_subject(shows=True),
     "messages_trace": of_subject(shows=True),
     "messages_search": of_subject(shows=True),

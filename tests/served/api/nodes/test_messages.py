@@ -32,7 +32,7 @@ def audited(action: str) -> list[Any]:
 
 def test_pages_go_over_all_broker_groups_by_time(cluster: ThreadedSystem, crew: Crew) -> None:
     cluster.send("orders", 15, first=10)
-    results, pages = all_pages(crew.own, ORDERS, limit=4)
+    results, pages = all_pages(crew.own, ORDERS, order="oldest", limit=4)
     assert [row["message_id"] for row in results] == [f"m{n}" for n in range(25)]
     assert {row["broker_group"] for row in results} == {"g1", "g2"}
     times = [row["stored_at"] for row in results]
@@ -46,6 +46,23 @@ def test_pages_go_over_all_broker_groups_by_time(cluster: ThreadedSystem, crew: 
     assert first["size"] > 20
     assert (first["masked"], first["withheld"]) == (False, None)
     assert len(audited("message.read")) == 7, "one entry a request"
+
+
+def test_the_newest_messages_come_first(cluster: ThreadedSystem, crew: Crew) -> None:
+    cluster.send("orders", 15, first=10)
+    oldest, _ = all_pages(crew.own, ORDERS, order="oldest", limit=100)
+    newest, pages = all_pages(crew.own, ORDERS, limit=4)
+    assert newest == oldest[::-1]
+    assert (newest[0]["message_id"], len(pages)) == ("m24", 7)
+    assert all(page["unreachable"] == {} for page in pages)
+    middle = newest[10]
+    back = {"order": "newest", "limit": 3}
+    before = crew.own.get(ORDERS, {**back, "from_time": middle["stored_at"]}).json()["results"]
+    assert [row["stored_at"] < middle["stored_at"] for row in before] == [True] * 3
+    place = {"broker_group": middle["broker_group"], "sequence": middle["sequence"]}
+    own = [row for row in newest if row["broker_group"] == middle["broker_group"]]
+    begin = own.index(middle)
+    assert crew.own.get(ORDERS, {**back, **place}).json()["results"] == own[begin : begin + 3]
 
 
 def test_messages_are_found_by_time_sequence_and_id(cluster: ThreadedSystem, crew: Crew) -> None:
@@ -77,6 +94,8 @@ def test_messages_are_found_by_time_sequence_and_id(cluster: ThreadedSystem, cre
         ({"cursor": "A" * 20_001}, "request.cursor_illegal"),
         ({"cursor": "WyJ4Iiwge31d"}, "request.cursor_illegal"),
         ({"message_id": "x" * 101}, "request.invalid"),
+        ({"order": "best"}, "request.invalid"),
+        ({"order": "newest", "message_id": "m1"}, "request.invalid"),
     ],
 )
 def test_questions_that_make_no_sense_are_refused(crew_without_nodes: Crew, query: dict[str, Any], code: str) -> None:
