@@ -14,6 +14,7 @@ from broker_node.storage.store import MessageStore
 from broker_node.storage.subject import Subject
 from qmq.clock import Clock
 from qmq.errors import LogError
+from qmq.protocol.messages import Message
 from qmq_node.filters import Content, Filter, TooCostly
 from qmq_node.log.disk import Disk, SystemDisk
 
@@ -111,7 +112,7 @@ def _decoded(done: Result) -> list[dict[str, Any]]:
 
 
 def _content(message: dict[str, Any]) -> Content:
-    return Content(
-        message["sequence"], message["message_id"], message["properties"], tuple(message["tags"]), message["bytes"],
-        message["stored_at_ms"], message["created_at_ms"],
+    source = Message(
+        "", message["message_id"], message["properties"], tuple(message["tags"]), 0, message["created_at_ms"]
     )  # fmt: skip
+    return Content(message["sequence"], source, message["bytes"], message["stored_at_ms"])

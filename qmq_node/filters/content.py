@@ -1,48 +1,55 @@
 """What filters can name of a message: its properties, its body, and what the broker knows of it."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 import orjson
 
 from qmq.client.bodies import KEY_DATA, body_bytes
 from qmq.errors import BodyUndecodable
-from qmq.protocol.messages import HIDDEN_KEYS, KEY_CONTENT_ENCODING
-from qmq.protocol.raw import RawBytes, RawView
+from qmq.protocol.messages import HIDDEN_KEYS, KEY_CONTENT_ENCODING, Message
+from qmq.protocol.raw import RawView
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TIME_MAX_MS = 253_402_300_799_000
 """The end of the year 9999; CEL knows no later times, and no earlier ones than the year 1."""
 
 
-@dataclass(eq=False)
 class Content:
-    """A message as filters see it, decoded as far as a filter asks for it."""
+    """A message as filters see it, decoded as far as a filter asks for it.
 
-    sequence: int
-    message_id: str
-    properties: dict[str, str]
-    tags: tuple[str, ...]
-    size: int
-    stored_at_ms: int
-    created_at_ms: int
+    Args:
+        source: the message, or a view of its bytes. Masks apply to it, before a filter is evaluated.
+        size: of the message as it is stored, in bytes.
+    """
 
-    @cached_property
+    __slots__ = ("_body_text", "_properties", "sequence", "size", "source", "stored_at_ms")
+
+    def __init__(self, sequence: int, source: Message | RawView, size: int, stored_at_ms: int) -> None:
+        self.sequence = sequence
+        self.source = source
+        self.size = size
+        self.stored_at_ms = stored_at_ms
+        self._properties: dict[str, str] | None = None
+        self._body_text: str | None = None
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """All properties. Raises ProtocolError."""
+        if self._properties is None:
+            self._properties = self.source.properties
+        return self._properties
+
+    @property
     def body_text(self) -> str | None:
         """The text of property `data`, decompressed and joined; None without one, or if it can't be decoded."""
-        properties = self.properties
-        if KEY_CONTENT_ENCODING not in properties and (text := properties.get(KEY_DATA)) is not None:
-            return text
-        try:
-            data = body_bytes(properties)
-        except BodyUndecodable:
-            return None
-        return None if data is None else data.decode("utf-8", "replace")
+        if self._body_text is None:
+            self._body_text = _body_text(self.properties)
+        return self._body_text
 
-    @cached_property
+    @property
     def body(self) -> Any:
         """The body: JSON if it is JSON, else its text; without one the properties that the producer has set.
 
@@ -56,7 +63,7 @@ class Content:
         except orjson.JSONDecodeError:
             return text
 
-    @cached_property
+    @property
     def text(self) -> str:
         """The values of the properties that the producer has set, and the body, one per line."""
         hidden, data = HIDDEN_KEYS, f"{KEY_DATA}#"
@@ -69,36 +76,38 @@ class Content:
             parts.append(self.body_text)
         return "\n".join(parts)
 
-    def picked(self, fields: Iterable[str] | None) -> Any:
-        """Return the body with these fields only, if it is an object: the CEL library converts each value that it is given."""
-        body = self.body
-        if fields is None or not isinstance(body, dict):
-            return body
-        return {key: body[key] for key in fields if key in body}
+
+def _body_text(properties: dict[str, str]) -> str | None:
+    if KEY_CONTENT_ENCODING not in properties and (text := properties.get(KEY_DATA)) is not None:
+        return text
+    try:
+        data = body_bytes(properties)
+    except BodyUndecodable:
+        return None
+    return None if data is None else data.decode("utf-8", "replace")
 
 
 VALUES: dict[str, Callable[[Content], Any]] = {
-    "body": lambda content: content.body,
-    "properties": lambda content: content.properties,
-    "tags": lambda content: list(content.tags),
-    "text": lambda content: content.text,
-    "size": lambda content: content.size,
+    "body": attrgetter("body"),
+    "properties": attrgetter("properties"),
+    "tags": lambda content: list(content.source.tags),
+    "text": attrgetter("text"),
+    "size": attrgetter("size"),
     "time": lambda content: moment(content.stored_at_ms),
-    "created": lambda content: moment(content.created_at_ms),
-    "id": lambda content: content.message_id,
-    "sequence": lambda content: content.sequence,
+    "created": lambda content: moment(content.source.created_at_ms),
+    "id": attrgetter("source.message_id"),
+    "sequence": attrgetter("sequence"),
 }
 """The values of a message, by the name that filters have for them. A filter never sees another part of a message."""
+
+
+def picked(value: Any, fields: Iterable[str] | None) -> Any:
+    """Return an object with these fields only: the CEL library converts each value that it is given."""
+    if fields is None or not isinstance(value, dict):
+        return value
+    return {key: value[key] for key in fields if key in value}
 
 
 def moment(at_ms: int) -> datetime:
     """Return a time of a message as CEL knows it, within its limits."""
     return _EPOCH + timedelta(milliseconds=max(0, min(at_ms, _TIME_MAX_MS)))
-
-
-def read_content(sequence: int, raw: RawBytes, stored_at_ms: int) -> Content:
-    """Return the content of a raw message. Masks apply here, before a filter is evaluated. Raises ProtocolError."""
-    view = RawView(raw)
-    return Content(
-        sequence, view.message_id, view.properties, view.tags, len(raw), stored_at_ms, view.created_at_ms
-    )  # fmt: skip

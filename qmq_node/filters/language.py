@@ -5,7 +5,7 @@ here, and its checked tree is read once for what the filter names.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
@@ -15,7 +15,7 @@ from typing import Any
 from cel_expr_python import cel
 
 from qmq.errors import QmqError
-from qmq_node.filters.content import VALUES, Content, moment
+from qmq_node.filters.content import VALUES, Content, moment, picked
 from qmq_node.filters.syntax import Call, Constant, Name, Node, Select, children, tree_of, walk
 from qmq_node.filters.words import VARIABLES, terms_of
 
@@ -76,8 +76,8 @@ class Filter:
     """The variables that it uses."""
     now: datetime
     _program: Any
-    _fields: tuple[str, ...] | None
-    """Of the body; None: all."""
+    _fields: Mapping[str, tuple[str, ...] | None]
+    """Of body and properties, those that it names; None: all."""
 
     @property
     def searched(self) -> list[str]:
@@ -91,8 +91,8 @@ class Filter:
         if self._program is None:
             return True
         data = {name: VALUES[name](content) for name in self.names if name in VALUES}
-        if "body" in data:
-            data["body"] = content.picked(self._fields)
+        for name, fields in self._fields.items():
+            data[name] = picked(data[name], fields)
         if "now" in self.names:
             data["now"] = self.now
         try:
@@ -133,7 +133,7 @@ def compile_filter(text: str, now_ms: int) -> Filter:
     expression = text if terms is None else " && ".join(terms)
     now = moment(now_ms)
     if not expression:
-        return Filter(text, "", None, frozenset(), now, None, ())
+        return Filter(text, "", None, frozenset(), now, None, {})
     if _NO_TEXT.search(expression):
         raise FilterError("the filter contains a character that is not text: NUL, or half of a surrogate pair")
     try:
@@ -147,23 +147,24 @@ def compile_filter(text: str, now_ms: int) -> Filter:
     if (nodes := sum(1 for _ in walk(tree))) > FILTER_NODES_MAX:
         raise FilterError(f"the filter has {nodes} names, values and operators; the limit is {FILTER_NODES_MAX}")
     names = frozenset(node.name for node in walk(tree) if isinstance(node, Name)) & frozenset(VARIABLES)
-    return Filter(text, expression, tree, names, now, program, _fields_of_body(tree))
+    fields = {name: _fields_of(tree, name) for name in ("body", "properties") if name in names}
+    return Filter(text, expression, tree, names, now, program, fields)
 
 
-def _fields_of_body(tree: Node) -> tuple[str, ...] | None:
-    """Return the top-level fields of the body that an expression reads; None if it uses the body in another way."""
+def _fields_of(tree: Node, variable: str) -> tuple[str, ...] | None:
+    """Return the top-level fields of a variable that an expression reads; None if it uses the variable in another way."""
     fields: set[str] = set()
     pending = [tree]
     while pending:
         node = pending.pop()
-        if node == Name("body"):
+        if node == Name(variable):
             return None
-        if isinstance(node, Select) and node.operand == Name("body"):
+        if isinstance(node, Select) and node.operand == Name(variable):
             fields.add(node.field)
         elif (
             isinstance(node, Call)
             and node.function == "_[_]"
-            and node.arguments[0] == Name("body")
+            and node.arguments[0] == Name(variable)
             and isinstance(key := node.arguments[1], Constant)
             and isinstance(key.value, str)
         ):

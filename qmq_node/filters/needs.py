@@ -17,7 +17,7 @@ import numpy as np
 from qmq.client.bodies import KEY_DATA
 from qmq.protocol.messages import KEY_CONTENT_ENCODING
 from qmq.protocol.primitives import encode_str
-from qmq_node.filters.syntax import Call, Constant, Items, Name, Node, Select
+from qmq_node.filters.syntax import Call, Constant, Items, Loop, Name, Node, Select
 
 Mask = Any
 """A numpy array of truth values, one for each message."""
@@ -140,6 +140,8 @@ def by_bytes(need: Need, spans: Spans) -> Mask | None:
 
 
 def _need(node: Node, now: datetime) -> Need:
+    if isinstance(node, Loop):
+        return _exists(node, now)
     if not isinstance(node, Call):
         return Anything()
     arguments = node.arguments
@@ -156,6 +158,25 @@ def _need(node: Node, now: datetime) -> Need:
     if node.function == "@in":
         return _member(*arguments)
     return Anything()
+
+
+def _exists(loop: Loop, now: datetime) -> Need:
+    """Return the need of `exists`: that of its condition, for some part of what it goes through."""
+    through, begin, _, step, _ = loop.parts
+    if begin != Constant(False) or not (isinstance(step, Call) and step.function == "_||_"):
+        return Anything()
+    return _need(_replaced(step.arguments[1], loop.variable, through), now)
+
+
+def _replaced(node: Node, variable: str, by: Node) -> Node:
+    """Return an expression with something else in place of a variable."""
+    if node == Name(variable):
+        return by
+    if isinstance(node, Select):
+        return Select(_replaced(node.operand, variable, by), node.field, node.is_test)
+    if isinstance(node, Call):
+        return Call(node.function, tuple(_replaced(part, variable, by) for part in node.arguments))
+    return node
 
 
 def _compared(function: str, left: Node, right: Node, now: datetime) -> Need:

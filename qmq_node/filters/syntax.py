@@ -55,6 +55,7 @@ class Items:
 class Loop:
     """What `exists`, `all`, `map` and `filter` become."""
 
+    variable: str
     parts: tuple["Node", ...]
     """Range, initial value, condition, step and result."""
 
@@ -138,7 +139,8 @@ def _node(data: bytes) -> Node:
             parts = (_node(_bytes(part)) for entry in entries for at, part in _fields(entry) if at in (3, 4))
             return Items(tuple(parts), True)
         if number == 9:
-            return Loop(tuple(_node(_bytes(part)) for at, part in _fields(_bytes(value)) if at in (2, 4, 5, 6, 7)))
+            parts = tuple(_node(_bytes(part)) for at, part in _fields(_bytes(value)) if at in (2, 4, 5, 6, 7))
+            return Loop(_text(_bytes(value), 1), parts)
     return Constant(None)
 
 

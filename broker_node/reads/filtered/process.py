@@ -17,8 +17,11 @@ from qmq.errors import LogError, QmqError
 from qmq_node.filters import TooCostly
 from qmq_node.log.disk import File, SystemDisk
 
-STEP_SECONDS_MAX = 4.0
-"""A step that takes longer is stopped with its process: the filter is too costly for one of the messages."""
+STEP_CPU_SECONDS_MAX = 4.0
+"""A step that takes more processor time is stopped with its process: the filter is too costly for one of the messages."""
+STEP_SECONDS_MAX = 20.0
+"""So long a step is waited for that gets no processor time."""
+POLL_SECONDS = 0.25
 IDLE_SECONDS = 60.0
 """The process ends when no step was requested for so long; it takes 60 MB."""
 NICENESS = 19
@@ -43,7 +46,7 @@ class ScanProcess:
                 self._stop()
                 if is_new:
                     raise LogError(f"the process of searches ended: {error or 'killed'}", code="scan.failed") from error
-                # It was idle, and ended a moment ago.
+                # Most likely it was idle, and ended a moment ago.
                 try:
                     answer = self._ask(job)
                 except (EOFError, OSError) as again:
@@ -61,14 +64,20 @@ class ScanProcess:
 
     def _ask(self, job: Job) -> object:
         connection = self._connection or self._start()
+        process = self._process
+        assert process is not None
+        until = STEP_CPU_SECONDS_MAX + _cpu_seconds(process.pid)
         connection.send(job)
-        if connection.poll(STEP_SECONDS_MAX):
-            return connection.recv()
-        self._stop()
-        raise TooCostly(
-            f"a step of the search took longer than {STEP_SECONDS_MAX:g} s: the filter is too costly for a message of sequences "
-            f"{job.begin} to {job.end - 1}. Use fewer loops, or search shorter texts"
-        )
+        for _ in range(round(STEP_SECONDS_MAX / POLL_SECONDS)):
+            if connection.poll(POLL_SECONDS):
+                return connection.recv()
+            if _cpu_seconds(process.pid) > until:
+                self._stop()
+                raise TooCostly(
+                    f"a step of the search took more than {STEP_CPU_SECONDS_MAX:g} s of processor time: the filter is too costly "
+                    f"for a message of sequences {job.begin} to {job.end - 1}. Use fewer loops, or search shorter texts"
+                )
+        raise TimeoutError(f"no processor time within {STEP_SECONDS_MAX:g} s")
 
     def _start(self) -> Connection:
         self._connection, theirs = Pipe()
@@ -88,6 +97,12 @@ class ScanProcess:
             self._process.kill()
             self._process.wait()
         self._connection = self._process = None
+
+
+def _cpu_seconds(pid: int) -> float:
+    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+        fields = file.read().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class _ReadOnlyDisk(SystemDisk):

@@ -16,7 +16,8 @@ from qmq.checksum import crc32
 from qmq.clock import Clock
 from qmq.errors import LogError, ProtocolError
 from qmq.protocol.frames import MESSAGE_BYTES_MAX
-from qmq_node.filters import Filter, TooCostly, compile_filter, read_content
+from qmq.protocol.raw import RawView
+from qmq_node.filters import Content, Filter, TooCostly, compile_filter
 from qmq_node.filters.needs import Need, Spans, by_bytes, by_index, needs_of
 from qmq_node.log.disk import Disk
 from qmq_node.log.handles import HandleCache
@@ -206,7 +207,7 @@ class _Step:
 
     def _matches(self, sequence: int, raw: memoryview, stored_at_ms: int) -> bool:
         try:
-            return self._filter.matches(read_content(sequence, bytes(raw), stored_at_ms))
+            return self._filter.matches(Content(sequence, RawView(bytes(raw)), len(raw), stored_at_ms))
         except TooCostly:
             self._result.costly += 1
         except ProtocolError:
