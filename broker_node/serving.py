@@ -38,6 +38,7 @@ class BrokerServing(NodeServing):
     handlers: Handlers
     delivery: Delivery
     metrics: BrokerMetrics
+    _pages: BrokerPages
 
     def __init__(self, node: Node, options: BrokerOptions, replication: Replication, data: BrokerData) -> None:
         super().__init__(node)
@@ -84,7 +85,7 @@ class BrokerServing(NodeServing):
         self.metrics = BrokerMetrics(view, self._replication, self._data.retention_clock)
         self._storage.on_synced.append(lambda end: self.handlers.synced(store.completed(end)))
         self._is_built = True
-        pages = BrokerPages(view)
+        pages = self._pages = BrokerPages(view)
         return AdminPages(pages.routes, {**pages.posts, **self._replication.posts()})
 
     def describe(self) -> dict[str, Any]:
@@ -154,6 +155,7 @@ class BrokerServing(NodeServing):
         if not self._is_built:
             return
         self.handlers.stop()
+        await self._pages.searches.close()
         try:
             await asyncio.to_thread(
                 self._data.gap_file.keep, self._data.retention_clock.gaps(), self._node.clock.wall_ms()

@@ -5,7 +5,7 @@ Every answer is a JSON object, bounded in size; an unavailable one raises a `Qmq
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -117,29 +117,29 @@ class NodeAdmin:
         self,
         subject: str,
         *,
-        properties: Mapping[str, str] | None = None,
-        tag: str | None = None,
-        message_id: str | None = None,
+        filters: Sequence[str] = (),
+        order: str = "newest",
         sequence: int | None = None,
         until_sequence: int | None = None,
         from_time: int | str | None = None,
         to_time: int | str | None = None,
         limit: int | None = None,
-        scan_limit: int | None = None,
     ) -> dict[str, Any]:
-        """Search messages that match all conditions, in a window; continue at `next_sequence` until it is None."""
-        query = {
-            "match": [f"{key}={value}" for key, value in (properties or {}).items()],
-            "tag": tag,
-            "message_id": message_id,
+        """A step of a search for messages that match all filters (docs/reference/filters.md), in a window.
+
+        Until `next_sequence` is None, continue with it as `sequence`, or as `until_sequence` where the order is "newest" first.
+        """
+        body = {
+            "filter": list(filters),
+            "order": order,
             "sequence": sequence,
             "until_sequence": until_sequence,
             "from_time": from_time,
             "to_time": to_time,
             "limit": limit,
-            "scan_limit": scan_limit,
         }
-        return await self._get(f"{_subject(subject)}/search", query)
+        given = {key: value for key, value in body.items() if value is not None}
+        return await self._post(f"{_subject(subject)}/search", given)
 
     async def trace(
         self, subject: str, sequence: int, *, group: str | None = None, after: str | None = None

@@ -34,8 +34,16 @@ class MessagePage(serializers.Serializer):  # type: ignore[type-arg]
 class MessageSlice(MessagePage):
     """One step of a search. Continue with `next` until it is null."""
 
-    scanned = serializers.IntegerField(help_text="messages searched in this step")
-    unreadable = serializers.IntegerField(help_text="of these, messages whose stored data is corrupted")
+    scanned = serializers.IntegerField(help_text="messages searched so far, of the broker groups that responded")
+    total = serializers.IntegerField(help_text="messages to search, of these broker groups")
+    unreadable = serializers.IntegerField(help_text="messages of this step whose stored data is corrupted")
+    costly = serializers.IntegerField(
+        help_text="messages of this step for which the filter takes too long, so it is unknown whether they match"
+    )
+    expression = serializers.CharField(allow_null=True, help_text="the filter in CEL; null: no broker group responded")
+    searched = serializers.ListField(
+        child=serializers.CharField(), help_text="parts of messages that the filter names: properties, body, tags, ..."
+    )
     progress = serializers.FloatField(help_text="0 to 1, of the broker groups that responded")
     end = serializers.BooleanField(help_text="whether the search is complete")
 

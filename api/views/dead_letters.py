@@ -13,7 +13,7 @@ from api.pagination import PAGE_DEFAULT
 from api.problems import invalid
 from api.serializers import dead_letters as shapes
 from api.serializers.bodies import moment
-from api.views.messages import CURSOR, LIMIT, ReadingView, message_row, within
+from api.views.messages import CURSOR, FILTER, LIMIT, ReadingView, message_row, within
 from console.accounts.roles import Right
 from console.cluster.dead_letters import attempts, causes, counts, decisions, orders, reading, sending
 from console.cluster.messages import whole_property
@@ -71,18 +71,23 @@ class DeadLettersView(ReadingView):
             OpenApiParameter(
                 "cause", OpenApiTypes.STR, description="Only dead letters with this cause (exact, case-sensitive)."
             ),
+            FILTER,
             LIMIT,
             CURSOR,
         ],
     )  # fmt: skip
     def get(self, request: Request, subject: str, group: str) -> Response:
         masked = not self.may_read(self.owner(subject))
+        if self.filter_text:
+            # What matches tells what messages contain.
+            self.require(Right.READ_MESSAGES, self.owner(subject))
         states = request.query_params.getlist("state") or list(SHOWN)
         if not set(states) <= set(STATES):
             raise invalid("state", f"must be one of {', '.join(STATES)}")
         found = reading.dead_letters_of(
-            subject, group, states=states, cause=self.text("cause"), limit=self.limit, cursor=self.cursor
-        )
+            subject, group, states=states, cause=self.text("cause"), filter_text=self.filter_text, limit=self.limit,
+            cursor=self.cursor,
+        )  # fmt: skip
         self.note_reading(dead_letter_subject(subject, group), [item.message for item in found.rows], masked)
         return self.paged(found, [_row(dead_letter, masked) for dead_letter in found.rows])
 

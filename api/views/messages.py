@@ -23,17 +23,22 @@ from console.cluster.producing import origin_text, produce
 from console.cluster.traces import trace
 from metaserver import queries
 
-SCAN_DEFAULT = 2_000
-SCAN_MAX = 20_000
+FILTER_CHARS_MAX = 4_000
+"""Nodes have the same limit."""
 PROPERTIES_MAX = 20
 ID_CHARS_MAX = 100
-ORDERS = ("newest", "oldest")
+ORDERS = (service.NEWEST, service.OLDEST)
 
 CURSOR = OpenApiParameter("cursor", OpenApiTypes.STR, description="`next` of the previous response.")
 LIMIT = OpenApiParameter("limit", OpenApiTypes.INT, description=f"Maximum number of messages. Default: {PAGE_DEFAULT}.")
 BROKER_GROUP = OpenApiParameter("broker_group", OpenApiTypes.STR, description="Only this broker group.")
 MATCH = OpenApiParameter(
     "match", OpenApiTypes.STR, many=True, description="`name=value`: only messages with this property; can be repeated."
+)
+FILTER = OpenApiParameter(
+    "filter",
+    OpenApiTypes.STR,
+    description="Only messages that match: words, `name=value`, or an expression (docs/reference/filters.md).",
 )
 FROM_TIME = OpenApiParameter("from_time", OpenApiTypes.DATETIME, description="Stored at or after this time.")
 TO_TIME = OpenApiParameter("to_time", OpenApiTypes.DATETIME, description="Stored before this time.")
@@ -91,6 +96,11 @@ class ReadingView(ApiView):
         """Return the answer with a page, whose rows are as the caller can see them."""
         return Response({"results": rows, "next": page.next, "unreachable": page.unreachable, **others})
 
+    @property
+    def filter_text(self) -> str:
+        """Return `?filter=`."""
+        return self.text("filter", FILTER_CHARS_MAX) or ""
+
     def pairs(self) -> dict[str, str]:
         """Return the values of `?match=name=value`, which can be repeated."""
         given = [text.partition("=") for text in self.request.query_params.getlist("match")]
@@ -113,6 +123,8 @@ class ReadingView(ApiView):
         query.pop("cursor", None)
         # What was looked for may be as private as what was found.
         query["match"] = [text.partition("=")[0] for text in query.get("match", [])]
+        if query.pop("filter", None):
+            query["filter"] = ["(not recorded)"]
         what: dict[str, Any] = {"messages": len(messages), "path": self.request.path, "query": query}
         note_reading(self.actor, target, what if subjects is None else what | {"subjects": subjects})
 
@@ -204,7 +216,7 @@ class MessagesView(ReadingView):
 
 
 class SearchView(ReadingView):
-    """Search messages by properties and tag, in bounded steps; continue with `next` until it is null."""
+    """Search messages with a filter, newest first, in bounded steps; continue with `next` until it is null."""
 
     rights = {"GET": Right.READ_MESSAGES}
     serializer_class = shapes.MessageSlice
@@ -212,36 +224,31 @@ class SearchView(ReadingView):
     @extend_schema(
         operation_id="messages_search",
         parameters=[
-            MATCH,
-            OpenApiParameter("tag", OpenApiTypes.STR, description="Only messages with this tag."),
+            FILTER,
+            OpenApiParameter(
+                "order", OpenApiTypes.STR, enum=ORDERS,
+                description="Which messages are searched first. Default: newest.",
+            ),
             FROM_TIME,
             TO_TIME,
             BROKER_GROUP,
-            OpenApiParameter(
-                "scan_limit", OpenApiTypes.INT,
-                description=f"Maximum number of messages that each broker group searches. Default: {SCAN_DEFAULT}.",
-            ),
             LIMIT,
             CURSOR,
         ],
     )  # fmt: skip
     def get(self, request: Request, subject: str) -> Response:
         self.require(Right.READ_MESSAGES, self.owner(subject))
-        wanted = service.Wanted(
-            tuple(self.pairs().items()), self.text("tag"), self.moment_ms("from_time"), self.moment_ms("to_time")
-        )
+        order = self.text("order") or service.NEWEST
+        if order not in ORDERS:
+            raise invalid("order", "must be newest or oldest", order)
+        wanted = service.Wanted(self.filter_text, self.moment_ms("from_time"), self.moment_ms("to_time"), order)
         found = service.search(
-            subject,
-            wanted,
-            limit=self.limit,
-            scan_limit=self.whole("scan_limit", SCAN_DEFAULT, minimum=1, maximum=SCAN_MAX) or SCAN_DEFAULT,
-            broker_group=self.text("broker_group"),
-            cursor=self.cursor,
+            subject, wanted, limit=self.limit, broker_group=self.text("broker_group"), cursor=self.cursor
         )
         self.note_reading(subject, list(found.rows), masked=False)
-        numbers = {name: getattr(found, name) for name in ("scanned", "unreadable", "progress")}
+        names = ("scanned", "total", "unreadable", "costly", "progress", "expression", "searched")
         rows = [message_row(message, masked=False) for message in found.rows]
-        return self.paged(found, rows, **numbers, end=found.next is None)
+        return self.paged(found, rows, **{name: getattr(found, name) for name in names}, end=found.next is None)
 
 
 class MessageView(ReadingView):

@@ -1,22 +1,20 @@
 """A broker's pages of its admin HTTP server: /stats, messages, search, traces, groups and subjects (docs/reference/admin.md)."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from aiohttp import web
 
+from broker_node.admin.filtered_search import FilteredSearches
 from broker_node.admin.find import find
 from broker_node.admin.group_pages import GroupPages
 from broker_node.admin.newest import newest_first
 from broker_node.admin.search import (
-    CRITERIA_MAX,
     FOUND_MESSAGES_MAX,
     ID_SCAN_BYTES_MAX,
     ID_SCAN_MESSAGES_MAX,
-    SCAN_MESSAGES,
-    SCAN_MESSAGES_MAX,
     Criteria,
     Scan,
     scan,
@@ -28,11 +26,13 @@ from broker_node.admin.view import NodeView, reported
 from broker_node.storage.subject import Subject
 from qmq_node.admin.server import BadRequest, JsonHandler, JsonPost, Params
 from qmq_node.admin.shared_page import SharedPages
+from qmq_node.filters import FilterError, compile_filters
 from qmq_node.policy import NO_RULES
 
-SEARCH_PARAMETERS = (
-    "match", "tag", "message_id", "sequence", "until_sequence", "from_time", "to_time", "limit", "scan_limit",
-)  # fmt: skip
+SEARCH_PARAMETERS = ("filter", "order", "sequence", "until_sequence", "from_time", "to_time", "limit")
+NEWEST, OLDEST = "newest", "oldest"
+FILTERS_MAX = 4
+"""Most filters of one search; a message must match all of them."""
 
 PAGE_PARAMETERS = ("order", "sequence", "until_sequence", "from_time", "to_time", "message_id", "limit")
 FIND_PARAMETERS = ("message_id", "from_time", "to_time", "offset")
@@ -59,12 +59,17 @@ class BrokerPages:
             "/messages": self._find,
             "/subjects/{subject:[^/]+}/messages": self._messages,
             "/subjects/{subject:[^/]+}/messages/{sequence:[0-9]{1,19}}/trace": self._trace,
-            "/subjects/{subject:[^/]+}/search": self._search,
             **groups.routes,
             **subjects.routes,
         }
         """GET pages by path."""
-        self.posts: dict[str, JsonPost] = {**groups.posts, **subjects.posts}
+        self.posts: dict[str, JsonPost] = {
+            # No change: a filter may be longer than a line of HTTP.
+            "/subjects/{subject:[^/]+}/search": self._search,
+            **groups.posts,
+            **subjects.posts,
+        }
+        self.searches = FilteredSearches(view.store, view.node.disk, view.node.clock)
         self._scans = 0
         """Searches and traces that run now."""
         self._browses = asyncio.Semaphore(BROWSES_MAX)
@@ -139,9 +144,7 @@ class BrokerPages:
         store, subject = self._view.store, await self._subject(request)
         params = Params(request.query).only(*PAGE_PARAMETERS)
         limit = params.whole("limit", PAGE_MESSAGES, minimum=1)
-        if (order := params.text("order", "oldest")) not in ("oldest", "newest"):
-            raise BadRequest(400, "parameter.wrong", f"order is {order[:40]!r}; must be oldest or newest")
-        if order == "newest":
+        if (order := _order(params, OLDEST)) == NEWEST:
             return await self._newest(subject, params, limit)
         _refuse(params, order, "until_sequence", "to_time")
         sequence = params.whole("sequence", 0, minimum=0)
@@ -194,29 +197,35 @@ class BrokerPages:
             "progress": 1.0 if found.is_complete else min(1.0, max(0.0, (read_ms - from_ms) / (to_ms - from_ms))),
         }
 
-    async def _search(self, request: web.Request) -> bytes:
-        store, subject = self._view.store, await self._subject(request)
-        query, params = request.query, Params(request.query).only(*SEARCH_PARAMETERS)
-        pairs = [text.partition("=") for text in query.getall("match", [])]
-        if len(pairs) > CRITERIA_MAX or not all(key and equals for key, equals, _ in pairs):
-            raise BadRequest(400, "parameter.wrong", f"match: at most {CRITERIA_MAX}, each as name=value")
-        criteria = Criteria(
-            query.get("message_id", ""), query.get("tag", ""), tuple((key, value) for key, _, value in pairs)
-        )
+    async def _search(self, request: web.Request, params: Params) -> bytes:
+        params.only(*SEARCH_PARAMETERS)
+        subject, now_ms = await self._subject(request), self._view.node.clock.wall_ms()
+        try:
+            wanted = compile_filters(params.several("filter", FILTERS_MAX), now_ms)
+        except FilterError as error:
+            raise BadRequest(400, error.code, str(error)) from error
+        newest_first = _order(params, NEWEST) == NEWEST
         limit = params.whole("limit", PAGE_MESSAGES, minimum=1)
-        scan_limit = params.whole("scan_limit", SCAN_MESSAGES, minimum=1)
-        if scan_limit > SCAN_MESSAGES_MAX:
-            raise BadRequest(400, "parameter.wrong", f"scan_limit is {scan_limit}; must be at most {SCAN_MESSAGES_MAX}")
         begin, end = params.whole("sequence", 0, minimum=0), subject.visible_end
         end = min(end, params.whole("until_sequence", end, minimum=0))
         with self._scan_slot():
-            if "from_time" in query:
+            if params.has("from_time"):
                 begin = max(begin, await subject.find_time(params.moment_ms("from_time")))
-            if "to_time" in query:
+            if params.has("to_time"):
                 end = min(end, await subject.find_time(params.moment_ms("to_time")))
-            done = await scan(store, subject, criteria, begin, end, limit=limit, scan_limit=scan_limit)
-        scanned = {"scanned": done.reached - done.begin, "unreadable": done.unreadable}
-        return await _messages_page(subject, done, done.begin, done.end, done.next_sequence, scanned)
+            done = await self.searches.step(subject, wanted, now_ms, begin, end, newest_first=newest_first, limit=limit)
+        head = {
+            "subject": subject.name,
+            "begin_sequence": done.begin,
+            "end_sequence": done.end,
+            "next_sequence": None if done.is_complete else done.reached,
+            "scanned": done.scanned,
+            "unreadable": done.unreadable,
+            "costly": done.costly,
+            "expression": wanted.expression,
+            "searched": wanted.searched,
+        }
+        return await asyncio.to_thread(lambda: encoded_page("messages", [encoded(one) for one in done.messages], head))
 
     async def _trace(self, request: web.Request) -> dict[str, Any]:
         subject, sequence = await self._subject(request), int(request.match_info["sequence"])
@@ -248,16 +257,21 @@ class BrokerPages:
             self._scans -= 1
 
 
+def _order(params: Params, default: str) -> str:
+    order = params.text("order", default)
+    if order not in (NEWEST, OLDEST):
+        raise BadRequest(400, "parameter.wrong", f"order is {order[:40]!r}; must be {NEWEST} or {OLDEST}")
+    return order
+
+
 def _refuse(params: Params, order: str, *names: str) -> None:
     """Raises BadRequest for a parameter of the other order."""
     for name in filter(params.has, names):
         raise BadRequest(400, "parameter.wrong", f"{name} can't be used with order={order}")
 
 
-async def _messages_page(
-    subject: Subject, done: Scan, begin: int, end: int, following: int | None, more: Mapping[str, int] | None = None
-) -> bytes:
+async def _messages_page(subject: Subject, done: Scan, begin: int, end: int, following: int | None) -> bytes:
     """Returns the messages of a scan, in the sequences [begin, end), and where the next page begins."""
     sequences = {"begin_sequence": begin, "end_sequence": end, "next_sequence": following}
-    head = {"subject": subject.name, **sequences, **(more or {})}
+    head = {"subject": subject.name, **sequences}
     return await asyncio.to_thread(lambda: encoded_page("messages", [encoded(one) for one in done.messages], head))

@@ -1,4 +1,5 @@
-"""Reads stored messages for operators: page by page, or those that match criteria, within a bounded window of a subject.
+"""Reads stored messages for operators: page by page, or those with an ID, within a bounded window of a subject. Searches with a
+filter are in `filtered_search`.
 
 Index entries and messages are read, checked and decoded in a thread, slice by slice; between slices the event loop serves
 clients. Messages that fail their checks are repaired or recorded as damaged, as for a pull, and counted.
@@ -17,15 +18,10 @@ from broker_node.storage.subject import Subject
 from qmq.errors import LogError
 from qmq.protocol.messages import decode_raw
 from qmq.protocol.primitives import encode_str
-from qmq.protocol.scan import tag_digest
 from qmq_node.log.index import IndexView
 
-SCAN_MESSAGES = 2_000
-"""Messages scanned by one request without a `scan_limit`."""
-SCAN_MESSAGES_MAX = 20_000
-"""Most messages scanned by one search."""
 SCAN_BYTES_MAX = 64 << 20
-"""Most bytes of messages read by one search; the answer contains the sequence to continue from."""
+"""Most bytes of messages read by one page; the answer contains the sequence to continue from."""
 ID_SCAN_MESSAGES_MAX = 200_000
 """Most messages scanned by one request for a message ID."""
 ID_SCAN_BYTES_MAX = 640 << 20
@@ -38,33 +34,23 @@ FOUND_MESSAGES_MAX = 500
 """Most messages of one answer."""
 FOUND_BYTES_MAX = 1 << 20
 """Most bytes of the messages of one answer; an answer contains at least one message, whatever its size."""
-CRITERIA_MAX = 20
-"""Most properties of one search."""
 
 
 @dataclass(frozen=True, slots=True)
 class Criteria:
-    """What messages must have, all of it. Without criteria every message matches."""
+    """What messages must have. Without an ID every message matches."""
 
     message_id: str = ""
-    tag: str = ""
-    properties: tuple[tuple[str, str], ...] = ()
     with_unreadable: bool = False
     """Include messages whose stored bytes fail their checks; they are shown as withheld."""
 
-    def needles(self) -> list[bytes]:
-        """Bytes that a matching message contains; searching for them is ten times cheaper than decoding the message."""
-        pairs = [encode_str(key) + encode_str(value) for key, value in self.properties]
-        return [*pairs, *(encode_str(text) for text in (self.message_id, self.tag) if text)]
+    def may_match(self, raw: bytes) -> bool:
+        """Whether a message may match by its bytes; searching them is ten times cheaper than decoding the message."""
+        return not self.message_id or encode_str(self.message_id) in raw
 
     def matches(self, message: dict[str, Any]) -> bool:
-        """Whether a message, as returned by `shown`, has everything."""
-        if self.message_id and message["message_id"] != self.message_id:
-            return False
-        if self.tag and self.tag not in message["tags"]:
-            return False
-        properties = message["properties"]
-        return all(properties.get(key) == value for key, value in self.properties)
+        """Whether a message, as returned by `shown`, matches."""
+        return not self.message_id or bool(message["message_id"] == self.message_id)
 
 
 @dataclass(slots=True)
@@ -176,13 +162,8 @@ def _look(log: MessageLog, view: IndexView, first: int, criteria: Criteria, limi
     """
     part = _Slice(view.read(first, view.end))
     entries = list(map(Entry._make, ENTRY.iter_unpack(part.index_bytes)))
-    needles = criteria.needles()
-    tag_bits = tag_digest([criteria.tag.encode()]) if criteria.tag else 0
-    # A digest proves that a tag is missing only if the entry is intact; a damaged message is read to be counted.
-    chosen = [i for i, entry in enumerate(entries) if entry.is_withheld or entry.tag_bits & tag_bits == tag_bits]
-    places = b"".join(entry_at(part.index_bytes, i) for i in chosen)
-    raws = log.read_raws(places, cached_only=False, bytes_max=SLICE_BYTES)
-    for i, raw in zip(chosen, raws, strict=False):
+    raws = log.read_raws(part.index_bytes, cached_only=False, bytes_max=SLICE_BYTES)
+    for i, raw in enumerate(raws):
         message: dict[str, Any] | None = None
         size = len(raw) if raw is not None else 0
         if raw is None:
@@ -191,8 +172,7 @@ def _look(log: MessageLog, view: IndexView, first: int, criteria: Criteria, limi
                 message = shown(first + i, entries[i], None)
         else:
             part.read_bytes += size
-            data = bytes(raw)
-            if all(needle in data for needle in needles):
+            if criteria.may_match(bytes(raw)):
                 message = shown(first + i, entries[i], raw)
                 message = message if criteria.matches(message) else None
         if message is not None:
@@ -204,5 +184,5 @@ def _look(log: MessageLog, view: IndexView, first: int, criteria: Criteria, limi
         if len(part.messages) >= limit:
             part.seen = i + 1
             return part
-    part.seen = chosen[len(raws)] if len(raws) < len(chosen) else len(entries)
+    part.seen = len(raws)
     return part

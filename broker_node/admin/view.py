@@ -16,6 +16,7 @@ from broker_node.storage.subject_changes import SubjectChanges
 from broker_node.storage.subject_table import LimitReached
 from qmq.errors import IllegalName, LocalProtocolError, LogError
 from qmq_node.admin.server import BadRequest
+from qmq_node.filters import TooCostly
 from qmq_node.node.node import Node
 
 
@@ -24,7 +25,7 @@ def reported() -> Iterator[None]:
     """Converts errors of the broker to BadRequest."""
     try:
         yield
-    except (IllegalName, LocalProtocolError, LimitReached, LogError) as error:
+    except (IllegalName, LocalProtocolError, LimitReached, LogError, TooCostly) as error:
         status = 409 if isinstance(error, LimitReached) else 500 if isinstance(error, LogError) else 400
         raise BadRequest(status, error.code, str(error)) from error
 

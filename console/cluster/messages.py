@@ -1,14 +1,15 @@
 """Stored messages over all broker groups of a subject: pages, search, one message."""
 
+import json
 from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Any
 
-from console.cluster.asking import Nodes, Page, ask, broker, brokers
-from console.cluster.merging import Row, next_places
+from console.cluster.asking import Answers, Nodes, Page, ask, broker, brokers
+from console.cluster.merging import Row, merged, next_places
 from console.cursors import decode_cursor, encode_cursor
 from metaserver import queries
-from metaserver.errors import NotFound
+from metaserver.errors import ChangeRefused, NotFound
 from qmq.node_admin import NodeAdmin, NodeRefused
 from qmq.protocol import names
 from qmq.protocol.names import SubjectName, split_subject
@@ -16,6 +17,9 @@ from qmq.protocol.values import INT_MAX, whole_number
 
 SUBJECT_UNKNOWN = "subject.unknown"
 SCAN_BUSY = "scan.busy"
+FILTER_INVALID = "filter.invalid"
+NEWEST, OLDEST = "newest", "oldest"
+"""Orders of a search."""
 
 
 # --- which subject ------------------------------------------------------------------------------------------------------
@@ -102,7 +106,7 @@ async def or_empty(answer: Awaitable[Row]) -> Row:
     except NodeRefused as error:
         if error.code != SUBJECT_UNKNOWN:
             raise
-        return {"messages": [], "begin_sequence": 0, "end_sequence": 0, "next_sequence": None, "scanned": 0}
+        return {"messages": [], "begin_sequence": 0, "end_sequence": 0, "next_sequence": None}
 
 
 def read_one(subject: str, broker_group: str, sequence: int) -> Row:
@@ -126,14 +130,33 @@ def read_one(subject: str, broker_group: str, sequence: int) -> Row:
 # --- search -------------------------------------------------------------------------------------------------------------
 
 
+def with_id(message_id: str) -> str:
+    """A filter for messages with an ID."""
+    return f"id == {json.dumps(message_id, ensure_ascii=False)}"
+
+
+def has_property(key: str, value: str) -> str:
+    """A filter for messages with a property."""
+    return f"properties[{json.dumps(key, ensure_ascii=False)}] == {json.dumps(value, ensure_ascii=False)}"
+
+
+def check_filter(answers: Answers[Row]) -> None:
+    """Raises ChangeRefused if nodes reject the filter."""
+    for name, code in answers.codes.items():
+        if code == FILTER_INVALID:
+            why = answers.unreachable[name]
+            raise ChangeRefused(f"filter: {why}", code=FILTER_INVALID, fields={"filter": why})
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a message has to have, all of it, and in which window of time (milliseconds) it was stored."""
+    """What a message has to match, and in which window of time (milliseconds) it was stored."""
 
-    properties: tuple[tuple[str, str], ...] = ()
-    tag: str | None = None
+    filter_text: str = ""
+    """docs/reference/filters.md; "": every message."""
     from_time_ms: int | None = None
     to_time_ms: int | None = None
+    order: str = NEWEST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,66 +164,80 @@ class Slice(Page[Row]):
     """What one step of a search found, and how far the search is. It is cancelled by not requesting the next step."""
 
     scanned: int
+    total: int
+    """Messages of the window in the groups that answered so far."""
     unreadable: int
     """Messages whose stored bytes fail their checks, so it is unknown whether they match."""
+    costly: int
+    """Messages for which the filter takes too long, so it is unknown whether they match."""
     progress: float
     """0..1 of what the groups that answered hold in the window."""
+    expression: str | None
+    """The filter in CEL; None: no group answered."""
+    searched: list[str]
+    """Parts of messages that the filter names."""
 
 
 def search(
-    subject: str,
-    wanted: Wanted,
-    *,
-    limit: int,
-    scan_limit: int,
-    broker_group: str | None = None,
-    cursor: str | None = None,
+    subject: str, wanted: Wanted, *, limit: int, broker_group: str | None = None, cursor: str | None = None
 ) -> Slice:
-    """One bounded step of a search: each broker group checks at most `scan_limit` messages.
+    """One bounded step of a search. Where the search ends is fixed by its first step, so that it has an end while messages keep
+    coming.
 
-    Where the search ends is fixed by its first step, so that it has an end while messages keep coming.
+    The messages of each step are in the order of the time stored.
 
     Raises:
+        ChangeRefused: the nodes reject the filter.
         as `read_page`.
     """
     nodes = nodes_of(subject, broker_group)
-    times = wanted.from_time_ms, wanted.to_time_ms
-    query = ("search", subject, sorted(wanted.properties), wanted.tag, *times, broker_group)
-    # By broker group: where the search began, where it is, and where it ends.
+    query = ("search", subject, wanted.filter_text, wanted.order, wanted.from_time_ms, wanted.to_time_ms, broker_group)
+    # By broker group: the window of the search, and where it is.
     windows: dict[str, tuple[int, int, int]] = {} if cursor is None else decode_cursor(cursor, query)
-    open_ = [group for group in nodes.admins if group not in windows or windows[group][1] < windows[group][2]]
+    is_newest = wanted.order == NEWEST
+    open_ = [group for group in nodes.admins if group not in windows or not _is_done(windows[group], is_newest)]
     share = max(1, limit // max(1, len(open_)))
 
     def question(group: str, admin: NodeAdmin) -> Awaitable[Row]:
         where: Row = {"from_time": wanted.from_time_ms, "to_time": wanted.to_time_ms}
         if group in windows:
-            where = {"sequence": windows[group][1], "until_sequence": windows[group][2]}
-        return admin.search(
-            subject, properties=dict(wanted.properties), tag=wanted.tag, limit=share, scan_limit=scan_limit, **where
-        )
+            begin, reached, end = windows[group]
+            where = {"sequence": begin, "until_sequence": reached} if is_newest else {"sequence": reached}
+            where.setdefault("until_sequence", end)
+        filters = [wanted.filter_text] if wanted.filter_text else []
+        return admin.search(subject, filters=filters, order=wanted.order, limit=share, **where)
 
     answered = nodes.only(open_).ask(question)
+    check_filter(answered)
     answers = answered.values
-    found: list[Row] = []
+    found, reached = merged(answers, limit, in_order=False, newest=is_newest)
     for group, answer in answers.items():
         begin, end = answer["begin_sequence"], answer["end_sequence"]
-        reached = end if answer["next_sequence"] is None else answer["next_sequence"]
-        # Retention may have passed the place where a step begins: what it removed counts as checked.
-        windows[group] = (windows[group][0] if group in windows else begin, reached, max(end, reached))
-        found += [{**message, "broker_group": group} for message in answer["messages"]]
-    found.sort(key=lambda message: (message.get("stored_at_ms", 0), message["broker_group"], message["sequence"]))
-    is_busy = SCAN_BUSY in answered.codes.values()
-    has_more = is_busy or any(windows[group][1] < windows[group][2] for group in answers)
+        if group in windows:
+            # Retention may have passed the place where a step begins: what it removed counts as checked.
+            begin, end = (begin, windows[group][2]) if is_newest else (windows[group][0], end)
+        windows[group] = (begin, reached[group], max(end, reached[group]))
+    has_more = SCAN_BUSY in answered.codes.values() or not all(_is_done(windows[group], is_newest) for group in answers)
     total = sum(end - begin for begin, _, end in windows.values())
-    done = sum(reached - begin for begin, reached, _ in windows.values())
+    done = sum(end - at if is_newest else at - begin for begin, at, end in windows.values())
+    first = next(iter(answers.values()), {})
     return Slice(
         found,
         encode_cursor(query, windows) if has_more else None,
         answered.unreachable,
-        scanned=sum(answer["scanned"] for answer in answers.values()),
+        scanned=done,
+        total=total,
         unreadable=sum(answer.get("unreadable", 0) for answer in answers.values()),
+        costly=sum(answer.get("costly", 0) for answer in answers.values()),
         progress=done / total if total else (0.0 if has_more else 1.0),
+        expression=first.get("expression"),
+        searched=first.get("searched", []),
     )
+
+
+def _is_done(window: tuple[int, int, int], is_newest: bool) -> bool:
+    begin, reached, end = window
+    return reached <= begin if is_newest else reached >= end
 
 
 def whole_property(message: Row, key: str, default: int | None, maximum: int = INT_MAX) -> Any:

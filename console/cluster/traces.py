@@ -3,14 +3,12 @@
 from console.cluster import limits
 from console.cluster.asking import Nodes, ask, brokers
 from console.cluster.merging import Row
-from console.cluster.messages import nodes_of, or_empty, whole_property
+from console.cluster.messages import OLDEST, nodes_of, or_empty, whole_property, with_id
 from metaserver.errors import NotFound
 from qmq.node_admin import NodeAdmin, NodeRefused
 from qmq.protocol.messages import KEY_ATTEMPT
 from qmq.protocol.names import dead_letter_subject, retry_subject, split_subject
 
-LINKS_SCAN = 5_000
-"""Messages of one retry or dead-letter subject on one broker group that are looked through for later attempts."""
 LINKS_MAX = 50
 
 
@@ -89,8 +87,8 @@ async def _links_on(
         for name in (retry_subject(real, standing["group"]), dead_letter_subject(real, standing["group"])):
             page = await or_empty(
                 admin.search(
-                    name, message_id=message["message_id"], from_time=message["stored_at_ms"], limit=LINKS_MAX,
-                    scan_limit=LINKS_SCAN,
+                    name, filters=[with_id(message["message_id"])], order=OLDEST, from_time=message["stored_at_ms"],
+                    limit=LINKS_MAX,
                 )
             )  # fmt: skip
             if page["next_sequence"] is not None:

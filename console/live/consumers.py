@@ -23,7 +23,7 @@ from console.live import access
 from console.live.audiences import Shown
 from console.live.hub import Hub
 from console.live.sockets import BadRequest, Close, Receive, Request, Send, Socket, close, request_of
-from console.live.tail import Tail
+from console.live.tail import FilterRefused, Tail
 from console.snapshot.feeds import Feed
 from metaserver import queries
 from metaserver.services.changes import Actor
@@ -63,7 +63,8 @@ class LiveApp:
         self._clock = clock or SystemClock()
         self._hub: Hub | None = None
         self._sockets: set[Socket] = set()
-        self._tails: dict[str, _TailRun] = {}
+        self._tails: dict[tuple[str, str], _TailRun] = {}
+        """By subject and filter."""
         self._total = 0
         self._by_user: Counter[str] = Counter()
         self._checking: asyncio.Task[None] | None = None
@@ -167,10 +168,11 @@ class LiveApp:
             self._hub.join(socket.request.feed, socket)
         subject = socket.request.tail
         if subject is not None:
-            run = self._tails.get(subject)
+            key = subject, socket.request.filter_text
+            run = self._tails.get(key)
             if run is None or run.task.done():
-                tail = Tail(subject, self._clock)
-                run = self._tails[subject] = _TailRun(tail, asyncio.create_task(tail.run()))
+                tail = Tail(*key, self._clock)
+                run = self._tails[key] = _TailRun(tail, asyncio.create_task(tail.run()))
                 run.task.add_done_callback(lambda task: self._tail_ended(tail, task))
             run.tail.join(socket)
 
@@ -179,20 +181,26 @@ class LiveApp:
         assert self._hub is not None
         if socket.request.feed is not None:
             self._hub.leave(socket.request.feed, socket)
-        run = self._tails.get(socket.request.tail or "")
+        key = socket.request.tail or "", socket.request.filter_text
+        run = self._tails.get(key)
         if run is not None:
             run.tail.audience.clients.discard(socket)
             if not run.tail.audience.clients:
                 run.task.cancel()
-                del self._tails[run.tail.subject]
+                del self._tails[key]
 
     @staticmethod
     def _tail_ended(tail: Tail, task: "asyncio.Task[None]") -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        code, reason = Close.FAILED, "the tail failed"
+        if isinstance(error, FilterRefused):
+            code, reason = Close.BAD_REQUEST, f"filter: {error}"
+        else:
             logger.error("the tail of %s failed", tail.subject, exc_info=error)
-            for client in tuple(tail.audience.clients):
-                if isinstance(client, Socket):
-                    client.drop(Close.FAILED, "the tail failed")
+        for client in tuple(tail.audience.clients):
+            if isinstance(client, Socket):
+                client.drop(code, reason)
 
     # --- checked again ----------------------------------------------------------------------------------------------
 

@@ -21,8 +21,17 @@ CLIENT_QUEUE_MAX = 32
 SEND_SECONDS = 5.0
 """How long one message may take to leave."""
 CLIENT_MESSAGE_BYTES_MAX = 1_024
+REASON_BYTES_MAX = 120
+"""Of a close; the protocol allows 123."""
 NAME_CHARS_MAX = 400
-KINDS: Mapping[str, tuple[str, ...]] = {"lag": ("subject", "group"), "nodes": (), "events": (), "tail": ("subject",)}
+FILTER_CHARS_MAX = 4_000
+"""Of a tail. Nodes have the same limit."""
+KINDS: Mapping[str, tuple[str, ...]] = {
+    "lag": ("subject", "group"),
+    "nodes": (),
+    "events": (),
+    "tail": ("subject", "filter"),
+}
 """The websockets there are, by the last part of their path, with their parameters."""
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -52,6 +61,8 @@ class Request:
     feed: Feed | None = None
     """None: a tail."""
     tail: str | None = None
+    filter_text: str = ""
+    """Of a tail: which messages are shown; empty: all."""
 
 
 class BadRequest(Exception):
@@ -79,7 +90,10 @@ def request_of(path: str, query: bytes) -> Request:
     if subject is None and (kind == "tail" or group is not None):
         raise BadRequest(f"{'tail' if kind == 'tail' else 'group'} requires subject")
     if kind == "tail":
-        return Request(Right.READ_MESSAGES, None, subject)
+        filter_text = given.get("filter", [""])[0]
+        if len(filter_text) > FILTER_CHARS_MAX:
+            raise BadRequest(f"the filter has {len(filter_text)} characters; the limit is {FILTER_CHARS_MAX}")
+        return Request(Right.READ_MESSAGES, None, subject, filter_text)
     return Request(Right.READ, Feed(kind, subject, group))
 
 
@@ -170,6 +184,7 @@ async def close(send: Send, code: Close, reason: str) -> None:
     """Send the reason and close. A client that does not read does not receive it."""
     try:
         async with asyncio.timeout(SEND_SECONDS):
-            await send({"type": "websocket.close", "code": int(code), "reason": reason[:100]})
+            shown = reason.encode()[:REASON_BYTES_MAX].decode("utf-8", "ignore")
+            await send({"type": "websocket.close", "code": int(code), "reason": shown})
     except (TimeoutError, OSError, RuntimeError) as error:
         logger.debug("a close was not heard: %s", error)

@@ -10,6 +10,7 @@ from django.db import Error as DatabaseError
 
 from console.cluster import limits
 from console.cluster.asking import Nodes
+from console.cluster.messages import FILTER_INVALID, OLDEST, or_empty
 from console.cluster.places import NodePlace
 from console.live.audiences import Audience, Client, Shown
 from console.snapshot.state import KIND_BROKER, encode
@@ -53,11 +54,16 @@ async def places_of(subject: str) -> Sequence[NodePlace]:
     return found
 
 
-class Tail:
-    """One subject's poller; runs while it has an audience."""
+class FilterRefused(Exception):
+    """The nodes reject the filter of a tail; the text says why."""
 
-    def __init__(self, subject: str, clock: Clock, places: Places = places_of) -> None:
+
+class Tail:
+    """One subject's poller, of messages that match one filter; runs while it has an audience."""
+
+    def __init__(self, subject: str, filter_text: str, clock: Clock, places: Places = places_of) -> None:
         self.subject = subject
+        self._filter_text = filter_text
         self.audience = Audience()
         self._clock = clock
         self._find_places = places
@@ -85,19 +91,22 @@ class Tail:
         )
 
     async def run(self) -> None:
-        """Poll until cancelled."""
+        """Poll until cancelled. Raises FilterRefused."""
         while True:
             await self.look()
             await asyncio.sleep(POLL_SECONDS)
 
     async def look(self) -> None:
-        """Request new messages from every node once and send them to the clients."""
+        """Request new messages from every node once and send them to the clients. Raises FilterRefused."""
         await self._refresh_places()
         before = dict(self._problems)
         share = max(1, int(MESSAGES_PER_SECOND_MAX * POLL_SECONDS) // max(1, len(self._places)))
         groups = {place.node_id: place.broker_group for place in self._places}
         nodes = Nodes.at({place.node_id: place.admin_address for place in self._places}, limits.TAIL_SECONDS)
         answers = await nodes.answers(lambda node_id, node: self._ask(node_id, groups[node_id], node, share))
+        for node_id, code in answers.codes.items():
+            if code == FILTER_INVALID:
+                raise FilterRefused(answers.unreachable[node_id])
         away = {name: why[:300] for name, why in answers.unreachable.items()}
         self._problems = {name: why for name, why in self._problems.items() if name == "database"} | away
         if not self._has_read:
@@ -129,13 +138,15 @@ class Tail:
     async def _ask(
         self, node_id: str, broker_group: str, node: NodeAdmin, share: int
     ) -> tuple[list[dict[str, Any]], int]:
-        """New messages, and how many more there are."""
+        """New messages that match, and how many more there are; with a filter, how many more were not searched."""
         position = self._positions.get(node_id)
         if position is None:
             stats = await node.stats(self.subject)
             # A subject that is not there yet begins at 0: nothing of it is missed.
             self._positions[node_id] = next((item["end_sequence"] for item in stats["subjects"]), 0)
             return [], 0
+        if self._filter_text:
+            return await self._search(node_id, broker_group, node, position, share)
         page = await node.messages(self.subject, sequence=position, limit=share)
         end = page["end_sequence"]
         if end < position:
@@ -144,6 +155,19 @@ class Tail:
         self._positions[node_id] = end
         found = [shown(message, broker_group) for message in page["messages"]]
         return found, max(0, end - max(position, page["begin_sequence"]) - len(found))
+
+    async def _search(
+        self, node_id: str, broker_group: str, node: NodeAdmin, position: int, share: int
+    ) -> tuple[list[dict[str, Any]], int]:
+        page = await or_empty(
+            node.search(self.subject, filters=[self._filter_text], order=OLDEST, sequence=position, limit=share)
+        )
+        end, following = page["end_sequence"], page["next_sequence"]
+        is_full = following is not None and len(page["messages"]) >= share
+        # A step that ended by its time continues with the next look; where more match than are shown, the rest is left out.
+        self._positions[node_id] = end if following is None or is_full else following
+        found = [shown(message, broker_group) for message in page["messages"]]
+        return found, end - following if is_full and following is not None else 0
 
 
 def shown(message: dict[str, Any], broker_group: str) -> dict[str, Any]:

@@ -77,6 +77,14 @@ class Params:
             raise BadRequest(400, "parameter.missing", f"{name} is required")
         return str(value)
 
+    def several(self, name: str, most: int) -> list[str]:
+        """A text, or a list of at most so many texts; none when it is missing."""
+        value = self._values.get(name, [])
+        found = value if isinstance(value, list) else [value]
+        if len(found) > most or not all(isinstance(one, str) for one in found):
+            raise BadRequest(400, "parameter.wrong", f"{name} must be a text, or a list of at most {most} texts")
+        return found
+
     def flag(self, name: str) -> bool:
         """A truth value; false when it is missing."""
         value = self._values.get(name, False)

@@ -14,6 +14,27 @@ from qmq_node.log.index_files import SEGMENT_ENTRIES, IndexFiles, RewrittenPage,
 from qmq_node.log.unreadable_pages import PAGE_BYTES
 
 
+@dataclass(frozen=True, slots=True)
+class IndexCopy:
+    """A view without its files, which another process can open."""
+
+    folder: str
+    entry_bytes: int
+    segments: tuple[tuple[int, int], ...]
+    begin: int
+    flushed_end: int
+    end: int
+    tail_begin: int
+    tail: bytes
+
+    def open(self, handles: HandleCache) -> "IndexView":
+        """Return the view, on files that are opened through `handles`."""
+        files = IndexFiles(handles, self.folder, self.entry_bytes, SEGMENT_ENTRIES)
+        return IndexView(
+            files, self.segments, self.begin, self.flushed_end, self.end, self.tail_begin, self.tail
+        )  # fmt: skip
+
+
 @dataclass(slots=True, eq=False)
 class IndexView:
     """An index as it was at one moment, to be read from any thread while the index grows.
@@ -44,6 +65,13 @@ class IndexView:
             at = max(begin, self._tail_begin) - self._tail_begin
             parts.append(self._tail[at * size : (end - self._tail_begin) * size])
         return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def copy(self) -> IndexCopy:
+        """Return what another process needs to read the same entries."""
+        return IndexCopy(
+            self._files.folder, self._files.entry_bytes, self._segments, self.begin, self._flushed_end, self.end,
+            self._tail_begin, self._tail,
+        )  # fmt: skip
 
 
 class DenseIndex(IndexFiles):

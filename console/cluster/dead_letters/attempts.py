@@ -16,14 +16,12 @@ from console.cluster.asking import ask, brokers
 from console.cluster.dead_letters.causes import cause_of
 from console.cluster.dead_letters.reading import DeadLetter, dead_letter_of
 from console.cluster.merging import Row
-from console.cluster.messages import or_empty, whole_property
+from console.cluster.messages import OLDEST, or_empty, whole_property, with_id
 from metaserver import queries
 from qmq.node_admin import NodeAdmin, NodeRefused
 from qmq.protocol.messages import KEY_ATTEMPT
 from qmq.protocol.names import retry_subject
 
-SCAN_MAX = 20_000
-"""Messages of one subject on one broker group that are looked through."""
 FOUND_MAX = 50
 """Attempts of one subject on one broker group that are shown."""
 CLOCKS_MS = 3_600_000
@@ -104,8 +102,9 @@ async def _look(
     for name in (subject, retry_subject(subject, group)):
         page = await or_empty(
             admin.search(
-                name, message_id=dead_letter["message_id"], from_time=made_at_ms(dead_letter["message_id"]),
-                to_time=dead_letter["stored_at_ms"] + CLOCKS_MS, limit=FOUND_MAX, scan_limit=SCAN_MAX,
+                name, filters=[with_id(dead_letter["message_id"])], order=OLDEST,
+                from_time=made_at_ms(dead_letter["message_id"]), to_time=dead_letter["stored_at_ms"] + CLOCKS_MS,
+                limit=FOUND_MAX,
             )
         )  # fmt: skip
         for message in page["messages"]:

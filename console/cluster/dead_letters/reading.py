@@ -9,7 +9,7 @@ from django.db.models import Q
 
 from console.cluster.asking import Page, brokers
 from console.cluster.merging import Row, next_places
-from console.cluster.messages import SUBJECT_UNKNOWN, read_one, real_subject
+from console.cluster.messages import OLDEST, SUBJECT_UNKNOWN, check_filter, has_property, read_one, real_subject
 from console.cursors import decode_cursor, encode_cursor
 from console.models import DeadLetterDecision
 from metaserver.errors import NotFound
@@ -32,26 +32,35 @@ class DeadLetter:
 
 
 def dead_letters_of(
-    subject: str, group: str, *, states: Sequence[str], cause: str | None = None, limit: int, cursor: str | None = None
+    subject: str,
+    group: str,
+    *,
+    states: Sequence[str],
+    cause: str | None = None,
+    filter_text: str = "",
+    limit: int,
+    cursor: str | None = None,
 ) -> Page[DeadLetter]:
-    """Return a page of dead letters in these states ("open" and those of `DeadLetterDecision`), with this cause, by the time when
-    they became ones. A page can contain fewer than `limit` rows, or none, and have a next one, because filtered rows are read as
-    well.
+    """Return a page of dead letters in these states ("open" and those of `DeadLetterDecision`), with this cause, that match a
+    filter, by the time when they became ones. A page can contain fewer than `limit` rows, or none, and have a next one, because
+    filtered rows are read as well.
 
     Raises:
         as `messages.read_page`.
     """
     name = dead_subject(subject, group)
-    query = ("dead letters", name, sorted(states), cause)
+    query = ("dead letters", name, sorted(states), cause, filter_text)
+    filters = [*([has_property(KEY_RETRY_CAUSE, cause)] if cause is not None else []), *filter(None, [filter_text])]
     places: dict[str, int] = {} if cursor is None else decode_cursor(cursor, query)
 
     def question(broker_group: str, admin: NodeAdmin) -> Awaitable[Row]:
         sequence = places.get(broker_group, 0)
-        if cause is None:
+        if not filters:
             return admin.messages(name, sequence=sequence, limit=limit)
-        return admin.search(name, properties={KEY_RETRY_CAUSE: cause}, sequence=sequence, limit=limit)
+        return admin.search(name, filters=filters, order=OLDEST, sequence=sequence, limit=limit)
 
     answers = brokers().ask(question)
+    check_filter(answers)
     messages, places, has_more = next_places(answers, places, limit, in_order=True)
     known = decisions_about(subject, group, messages)
     dead_letters = [DeadLetter(message, known.get(place_of(message))) for message in messages]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from broker_node.admin import group_pages, pages, search, trace
+from broker_node.admin import group_pages, pages, trace
 from broker_node.delivery import consumer_connections
 from broker_node.delivery.retry_writer import Moved
 from broker_node.storage.progress_log import PROGRESS_ENTRY_BYTES
@@ -15,7 +15,6 @@ from qmq.protocol.codes import BrokerRequestType
 from qmq.protocol.commands import TagFilter
 from qmq.protocol.messages import Message
 from tests.sim.broker.admin import DEAD, RETRY, asked, sequences
-from tests.sim.world.loop import running_loop
 from tests.support.drivers.in_process import connected, message, run_jobs, running_broker
 from tests.support.manual_clock import ManualClock
 from tests.support.waiting import eventually_async
@@ -37,91 +36,7 @@ async def group_trace(admin: NodeAdmin, sequence: int, group: str = "g", subject
     return found
 
 
-# --- search ---------------------------------------------------------------------------------------------------------
-
-
-async def test_search_finds_by_property_tag_and_id_in_a_window_and_says_how_far_it_came(tmp_path: Path) -> None:
-    clock = ManualClock(START_MS)
-    async with asked(tmp_path, clock=clock) as (_, client, admin):
-        for n in range(10):
-            await client.send(message(n, tags=("even",) if n % 2 == 0 else ("odd", "late") if n > 6 else ()))
-            clock.advance(1)
-        await client.send(message(3))
-        found = await admin.search("orders", properties={"number": "3"})
-        assert sequences(found) == [3, 10]
-        assert (found["scanned"], found["next_sequence"], found["end_sequence"]) == (11, None, 11)
-        assert found["messages"][0]["properties"]["number"] == "3"
-        assert sequences(await admin.search("orders", tag="even")) == [0, 2, 4, 6, 8]
-        assert sequences(await admin.search("orders", tag="odd", properties={"number": "9"})) == [9]
-        assert sequences(await admin.search("orders", tag="even", properties={"number": "9"})) == []
-        assert sequences(await admin.search("orders", message_id="m7")) == [7]
-        assert sequences(await admin.search("orders", properties={"numbe": "3"})) == []
-        assert sequences(await admin.search("orders", properties={"number": "3", "qmq_createTime": "1"})) == []
-        window = await admin.search("orders", from_time=START_MS + 2000, to_time=START_MS + 5000)
-        assert sequences(window) == [2, 3, 4]
-        assert (window["begin_sequence"], window["end_sequence"]) == (2, 5)
-        assert sequences(await admin.search("orders", sequence=4, until_sequence=6)) == [4, 5]
-
-
-async def test_search_stops_at_its_limits_and_goes_on_where_it_stopped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(search, "SLICE_MESSAGES", 3)
-    async with asked(tmp_path) as (_, client, admin):
-        await client.send(*(message(n, tags=("t",) if n % 5 == 0 else ()) for n in range(20)))
-        page = await admin.search("orders", tag="t", scan_limit=7)
-        assert (sequences(page), page["scanned"], page["next_sequence"]) == ([0, 5], 7, 7)
-        page = await admin.search("orders", tag="t", sequence=7, limit=2)
-        assert (sequences(page), page["scanned"], page["next_sequence"]) == ([10, 15], 9, 16)
-        page = await admin.search("orders", tag="t", sequence=16)
-        assert (sequences(page), page["scanned"], page["next_sequence"]) == ([], 4, None)
-        with pytest.raises(NodeRefused, match="at most 20000") as caught:
-            await admin.search("orders", scan_limit=20_001)
-        assert (caught.value.status, caught.value.code) == (400, "parameter.wrong")
-        monkeypatch.setattr(search, "FOUND_MESSAGES_MAX", 6)
-        page = await admin.search("orders", limit=400)
-        assert (sequences(page), page["next_sequence"]) == ([0, 1, 2, 3, 4, 5], 6)
-
-
-async def test_a_search_looks_at_2000_messages_unless_told_otherwise(tmp_path: Path) -> None:
-    async with asked(tmp_path) as (_, client, admin):
-        for begin in range(0, 2100, 700):
-            await client.send(*(message(n) for n in range(begin, begin + 700)))
-        page = await admin.search("orders", message_id="m2050")
-        assert (sequences(page), page["scanned"], page["next_sequence"]) == ([], 2000, 2000)
-        assert sequences(await admin.search("orders", message_id="m2050", sequence=2000)) == [2050]
-
-
-async def test_search_answers_no_more_bytes_than_its_limit_and_loses_no_message_by_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(search, "FOUND_BYTES_MAX", 5_000)
-    monkeypatch.setattr(search, "SLICE_BYTES", 3_000)
-    async with asked(tmp_path) as (_, client, admin):
-        await client.send(*(message(n, size=size) for n, size in enumerate([2000, 2000, 2000, 9000, 10, 10, 4990])))
-        seen: list[list[int]] = []
-        at: int | None = 0
-        while at is not None:
-            page = await admin.search("orders", sequence=at)
-            seen.append(sequences(page))
-            at = page["next_sequence"]
-        assert seen == [[0, 1], [2], [3], [4, 5], [6]]
-        monkeypatch.setattr(search, "SCAN_BYTES_MAX", 3_000)
-        page = await admin.search("orders", properties={"number": "6"})
-        assert (sequences(page), page["next_sequence"]) == ([], 2)
-
-
-async def test_search_repairs_a_damaged_index_entry(tmp_path: Path) -> None:
-    async with asked(tmp_path) as (broker, client, admin):
-        await client.send(*(message(n) for n in range(4)))
-        index = broker.store.subjects["orders"].consume_log
-        damaged = bytearray(index.read(2, 3))
-        damaged[-1] ^= 1
-        index.repair(2, bytes(damaged))
-        page = await admin.search("orders")
-        assert (sequences(page), page["unreadable"], page["scanned"]) == ([0, 1, 2, 3], 0, 4)
-        assert broker.store.counters.repaired_entries == 1
-        assert (broker.log.stored.damaged, broker.store.counters.withheld_messages) == ((), 0)
+# --- searches -------------------------------------------------------------------------------------------------------
 
 
 async def test_only_so_many_searches_run_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,33 +50,6 @@ async def test_only_so_many_searches_run_at_a_time(tmp_path: Path, monkeypatch: 
         monkeypatch.setattr(pages, "SCANS_MAX", 1)
         assert sequences(await admin.search("orders")) == [0]
         assert sequences(await admin.search("orders")) == [0], "the turn was given back"
-
-
-@pytest.mark.parametrize("what", ["nothing found", "a full answer"])
-async def test_a_search_reads_and_decodes_messages_in_threads_and_in_slices(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
-) -> None:
-    """The event loop handles other requests between two slices; making JSON of one answer is bounded by FOUND_BYTES_MAX."""
-    slices: list[tuple[bool, int, int]] = []
-    look = search._look
-
-    def counted(*arguments: Any) -> Any:
-        part = look(*arguments)
-        slices.append((running_loop().is_in_thread, part.seen, part.read_bytes))
-        return part
-
-    monkeypatch.setattr(search, "_look", counted)
-    async with asked(tmp_path) as (_broker, client, admin):
-        for begin in range(0, 4_000, 500):
-            await client.send(*(message(n, size=2000 if n >= 3_500 else 300) for n in range(begin, begin + 500)))
-        wanted = {"number": "nothing"} if what == "nothing found" else {"qmq_createTime": "1700000000000"}
-        begin = 0 if what == "nothing found" else 3_500
-        page = await admin.search("orders", properties=wanted, sequence=begin, limit=500, scan_limit=20_000)
-    assert len(page["messages"]) == (0 if what == "nothing found" else 500)
-    assert sum(seen for _, seen, _ in slices) == page["scanned"] == 4_000 - begin
-    assert all(is_in_thread for is_in_thread, _, _ in slices)
-    assert max(seen for _, seen, _ in slices) <= search.SLICE_MESSAGES
-    assert max(read_bytes for *_, read_bytes in slices) <= search.SLICE_BYTES
 
 
 # --- trace ----------------------------------------------------------------------------------------------------------
@@ -645,14 +533,6 @@ async def test_a_group_that_comes_back_before_a_checkpoint_needs_no_rebuild_afte
 @pytest.mark.parametrize(
     ("path", "status", "code"),
     [
-        ("/subjects/nobody/search", 404, "subject.unknown"),
-        ("/subjects/orders/search?match=novalue", 400, "parameter.wrong"),
-        ("/subjects/orders/search?match==v", 400, "parameter.wrong"),
-        ("/subjects/orders/search?property=a=b", 400, "parameter.unknown"),
-        ("/subjects/orders/search?" + "&".join(["match=a=b"] * 21), 400, "parameter.wrong"),
-        ("/subjects/orders/search?from_time=noon", 400, "parameter.wrong"),
-        ("/subjects/orders/search?from_time=" + "9" * 5000, 400, "parameter.wrong"),
-        ("/subjects/orders/search?sequence=-1", 400, "parameter.wrong"),
         ("/subjects/orders/messages/1/trace", 404, "message.unknown"),
         ("/subjects/orders/messages/0/trace?group=nobody", 404, "group.unknown"),
         ("/subjects/orders/groups/nobody", 404, "group.unknown"),
@@ -699,7 +579,7 @@ async def test_odd_names_reach_their_pages(tmp_path: Path, subject: str, group: 
         await client.send(message(0, subject))
         await client.begin(subject, group)
         assert sequences(await admin.messages(subject)) == [0]
-        assert sequences(await admin.search(subject, properties={"number": "0"})) == [0]
+        assert sequences(await admin.search(subject, filters=["number=0"])) == [0]
         assert (await admin.group(subject, group))["group"] == group
         assert (await group_trace(admin, 0, group, subject))["state"] == "waiting"
         assert (await admin.reset(subject, group, "latest"))["skipped"] == 1

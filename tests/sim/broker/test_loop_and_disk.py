@@ -75,7 +75,6 @@ async def test_a_message_is_found_by_its_id_without_reading_on_the_event_loop(
         "/stats?subject=orders",
         "/subjects/orders/messages",
         "/subjects/orders/messages?from_time=1",
-        "/subjects/orders/search?tag=t&from_time=1&to_time=2",
         "/subjects/orders/messages/1/trace",
         "/subjects/orders/messages/9/trace",
         "/subjects/orders/groups/g",

@@ -45,6 +45,15 @@ export function messageOptions(subject: string, brokerGroup: string, sequence: s
   });
 }
 
+/** The filter for messages with these properties (`name=value`) and a tag. */
+function filterOf(properties: readonly string[], tag: string): string {
+  const terms = properties.map((pair) => {
+    const at = pair.indexOf("=");
+    return `properties[${JSON.stringify(pair.slice(0, at))}] == ${JSON.stringify(pair.slice(at + 1))}`;
+  });
+  return [...terms, ...(tag ? [`${JSON.stringify(tag)} in tags`] : [])].join(" && ");
+}
+
 /** One bounded step of a search. */
 export function searchStep(
   subject: string,
@@ -53,8 +62,7 @@ export function searchStep(
   signal: AbortSignal,
 ): Promise<Found> {
   const query = {
-    match: properties.length > 0 ? [...properties] : undefined,
-    tag: tag || undefined,
+    filter: filterOf(properties, tag) || undefined,
     from_time: from || undefined,
     to_time: to || undefined,
     broker_group: brokerGroup || undefined,

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from api.pagination import PAGE_MAX
+from broker_node.admin import filtered_search
 from console.cluster import asking, limits
 from console.cluster.producing import KEY_USER
 from metaserver import queries
@@ -129,7 +130,7 @@ def test_contents_are_for_those_who_may_read_them(crew: Crew) -> None:
         assert all(row["masked"] and row["properties"] is None for row in rows)
         assert client.get(ORDERS + "g1/0/").json()["masked"]
         assert client.get(ORDERS + "g1/0/trace/").json()["message"]["properties"] is None
-        assert client.get(ORDERS + "search/", {"match": "n=1"}).status_code == 403
+        assert client.get(ORDERS + "search/", {"filter": "n=1"}).status_code == 403
     assert audited("message.read") == []
     assert not crew.admin.get(ORDERS + "g1/0/").json()["masked"]
     (entry,) = audited("message.read")
@@ -167,10 +168,13 @@ def test_a_group_keeps_its_place_while_it_is_down(cluster: ThreadedSystem, crew:
     assert sorted(ids) == sorted(set(ids)), "none twice"
 
 
-def test_search_goes_step_by_step_to_an_end(cluster: ThreadedSystem, crew: Crew) -> None:
+def test_search_goes_step_by_step_to_an_end(
+    cluster: ThreadedSystem, crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(filtered_search, "STEP_MESSAGES_MAX", 7)
     cluster.send("orders", 40, first=10, colour="red")
     cluster.send("orders", 10, first=50, colour="blue")
-    url, query = ORDERS + "search/", {"match": "colour=red", "tag": "odd", "scan_limit": 7}
+    url, query = ORDERS + "search/", {"filter": 'properties.colour == "red" && "odd" in tags'}
     results, pages, cursor = [], [], None
     while True:
         page = crew.own.get(url, query | ({"cursor": cursor} if cursor else {})).json()
@@ -182,18 +186,36 @@ def test_search_goes_step_by_step_to_an_end(cluster: ThreadedSystem, crew: Crew)
         if page["end"]:
             break
     assert sorted(row["message_id"] for row in results) == sorted(f"m{n}" for n in range(10, 50) if n % 2)
+    for group in ("g1", "g2"):
+        places = [int(row["sequence"]) for row in results if row["broker_group"] == group]
+        assert places == sorted(places, reverse=True), "newest first"
     assert cursor is None
     steps = [page["progress"] for page in pages]
     assert steps == sorted(steps)
     assert 0 < steps[0] < 1
     assert steps[-1] == 1.0
-    assert sum(page["scanned"] for page in pages) == 60, "what came meanwhile is not chased"
-    assert max(page["scanned"] for page in pages) <= 14
+    assert {page["total"] for page in pages} == {60}, "what came meanwhile is not chased"
+    scanned = [page["scanned"] for page in pages]
+    assert (scanned[0], scanned[-1]) == (14, 60)
+    assert (pages[0]["searched"], pages[0]["costly"]) == (["properties", "tags"], 0)
     moment = crew.own.get(ORDERS, {"message_id": "m20"}).json()["results"][0]["stored_at"]
-    before = crew.own.get(url, {"to_time": moment, "match": "colour=red"}).json()["results"]
-    assert sorted(row["message_id"] for row in before) == sorted(f"m{n}" for n in range(10, 20))
-    for wrong in ({"match": "colour"}, {"match": [f"a{n}=b" for n in range(21)]}, {"scan_limit": 20_001}):
-        assert crew.own.get(url, wrong).status_code == 400
+    query = {"to_time": moment, "filter": "colour=red", "order": "oldest"}
+    before, _ = all_pages(crew.own, url, **query)
+    assert [row["message_id"] for row in before] == [f"m{n}" for n in range(10, 20)]
+
+
+@pytest.mark.parametrize(
+    ("query", "code", "why"),
+    [
+        ({"filter": "bodyy.a == 1"}, "filter.invalid", "line 1, column 6: 'bodyy.a' is unknown; did you mean 'body'?"),
+        ({"filter": "x" * 4_001}, "request.invalid", "must be text of at most 4000 characters"),
+        ({"order": "best"}, "request.invalid", "must be newest or oldest"),
+    ],
+)
+def test_a_search_that_makes_no_sense_is_refused(crew: Crew, query: dict[str, str], code: str, why: str) -> None:
+    answer = crew.own.get(ORDERS + "search/", query)
+    assert (answer.status_code, answer.json()["code"]) == (400, code)
+    assert why in answer.json()["fields"][next(iter(query))]
 
 
 def test_a_message_is_produced_once_and_says_by_whom(cluster: ThreadedSystem, crew: Crew) -> None:
@@ -366,9 +388,9 @@ def test_so_many_groups_are_asked_at_a_time(crew: Crew, monkeypatch: pytest.Monk
 
 
 def test_the_audit_log_does_not_keep_what_was_looked_for(crew: Crew) -> None:
-    crew.own.get(ORDERS + "search/", {"match": ["n=7", "n=7"], "tag": "odd"})
+    crew.own.get(ORDERS + "search/", {"filter": "n=7", "order": "oldest"})
     (entry,) = audited("message.read")
-    assert entry.after["query"] == {"match": ["n", "n"], "tag": ["odd"]}
+    assert entry.after["query"] == {"filter": ["(not recorded)"], "match": [], "order": ["oldest"]}
 
 
 def test_reading_is_limited(cluster: ThreadedSystem, crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from console.live import tail
 from console.live.audiences import NOTHING_SHOWN, Shown
 from console.snapshot.state import KIND_BROKER
 from qmq.errors import ConnectionLost
+from qmq.node_admin import NodeRefused
 from tests.support.manual_clock import ManualClock
 
 PLACE = NodePlace("g1-a", "g1", KIND_BROKER, True, "127.0.0.1:1", "127.0.0.1:2")
@@ -35,6 +36,19 @@ class Node:
     async def messages(self, subject: str, *, sequence: int, limit: int) -> dict[str, Any]:
         rows = [{"sequence": at, "bytes": 1} for at in range(sequence, self.stored)]
         return {"begin_sequence": 0, "end_sequence": self.stored, "messages": rows}
+
+    async def search(
+        self, subject: str, *, filters: list[str], order: str, sequence: int, limit: int
+    ) -> dict[str, Any]:
+        """Even sequences match; a step searches at most 10."""
+        assert (subject, order) == ("orders", "oldest")
+        if filters == ["wrong"]:
+            raise NodeRefused("line 1, column 1: wrong", code="filter.invalid", status=400)
+        stop = min(self.stored, sequence + 10)
+        rows = [{"sequence": at, "bytes": 1} for at in range(sequence, stop) if at % 2 == 0][:limit]
+        reached = rows[-1]["sequence"] + 1 if len(rows) == limit else stop
+        following = reached if reached < self.stored else None
+        return {"begin_sequence": 0, "end_sequence": self.stored, "next_sequence": following, "messages": rows}
 
 
 class Client:
@@ -64,7 +78,7 @@ def sequences(client: Client) -> list[str]:
 
 
 async def test_a_snapshot_comes_when_it_is_known_where_each_node_begins(node: Node) -> None:
-    one, client = tail.Tail("orders", ManualClock(), places), Client()
+    one, client = tail.Tail("orders", "", ManualClock(), places), Client()
     one.join(client)
     looking = asyncio.create_task(one.look())
     await asyncio.sleep(0)
@@ -78,7 +92,7 @@ async def test_a_snapshot_comes_when_it_is_known_where_each_node_begins(node: No
 
 
 async def test_who_comes_later_gets_a_snapshot_at_once(node: Node) -> None:
-    one, first, second = tail.Tail("orders", ManualClock(), places), Client(), Client()
+    one, first, second = tail.Tail("orders", "", ManualClock(), places), Client(), Client()
     node.answers.set()
     one.join(first)
     await one.look()
@@ -89,7 +103,7 @@ async def test_who_comes_later_gets_a_snapshot_at_once(node: Node) -> None:
 
 
 async def test_a_node_that_does_not_answer_is_named_in_the_snapshot(node: Node) -> None:
-    one, client = tail.Tail("orders", ManualClock(), places), Client()
+    one, client = tail.Tail("orders", "", ManualClock(), places), Client()
     node.answers.set()
     node.is_away = True
     one.join(client)
@@ -97,3 +111,34 @@ async def test_a_node_that_does_not_answer_is_named_in_the_snapshot(node: Node) 
     assert client.got == [
         {"type": "snapshot", "version": 0, "subject": "orders", "unknown": {"g1-a": "g1-a is away"}},
     ]
+
+
+async def test_a_filter_is_applied_to_all_messages_by_the_nodes(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tail, "MESSAGES_PER_SECOND_MAX", 20)
+    one, client = tail.Tail("orders", "even", ManualClock(), places), Client()
+    node.answers.set()
+    one.join(client)
+    await one.look()
+    node.stored = 17
+    await one.look()
+    assert sequences(client) == ["4", "6", "8", "10", "12"]
+    await one.look()
+    assert sequences(client)[-2:] == ["14", "16"], "the step continues where it ended"
+    assert [delta["left_out"] for delta in client.got[1:]] == [0, 0]
+    monkeypatch.setattr(tail, "MESSAGES_PER_SECOND_MAX", 4)
+    node.stored = 27
+    await one.look()
+    assert sequences(client)[-2:] == ["18", "20"]
+    assert client.got[-1]["left_out"] == 6, "not searched"
+    node.stored = 29
+    await one.look()
+    assert sequences(client)[-1] == "28"
+
+
+async def test_a_filter_that_nodes_reject_ends_the_tail(node: Node) -> None:
+    one = tail.Tail("orders", "wrong", ManualClock(), places)
+    node.answers.set()
+    await one.look()
+    node.stored += 1
+    with pytest.raises(tail.FilterRefused, match="column 1"):
+        await one.look()

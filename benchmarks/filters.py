@@ -1,0 +1,154 @@
+"""`python -m benchmarks.filters`: searches with filters over stored messages, and what they cost producers; prints tables.
+
+A metaserver and one broker run as processes on free ports, flush=always. Half of the messages have properties and a
+text of about 1 KB, the other half a JSON body of about 1 KB. Each search runs step by step to its end, newest first, as the console
+runs it. Producers send at full rate, by turns without and with a search that begins again when it ends. Producers, broker, the
+process of searches and kernel share the machine. Nothing here asserts: figures go to docs/performance.md by hand, with the date.
+"""
+
+import argparse
+import asyncio
+import json
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.load import bench
+from qmq.net.caller import Caller
+from qmq.node_admin import NodeAdmin
+from qmq.protocol.codes import Command
+from qmq.protocol.messages import KEY_CREATED, Message, encode_entry
+from tests.support.servers.system import System
+
+BATCH = 500
+TEXT_BYTES = 900
+REPEATS = 5
+SEARCHES = (
+    # what, subject, filter
+    ("a property", "plain", "order_id=A-17"),
+    ("a property, found in the newest 100,000", "plain", "order_id=A-{near}"),
+    ("a word", "plain", "zebra"),
+    ("a number of a property", "plain", "int(properties.number) == -1"),
+    ("size and time, by the index", "plain", 'size > 100000 && time > now - duration("10h")'),
+    ("a text in JSON", "json", 'body.customer.name == "Nobody"'),
+    ("a number in JSON", "json", "body.amount > 100000.0"),
+    ("a list in JSON", "json", 'body.lines.exists(line, line.sku == "A-9999999")'),
+    ("everything", "json", "true"),
+)
+
+
+def _plain(number: int) -> Message:
+    values = {KEY_CREATED: "1700000000000", "order_id": f"A-{number}", "number": str(number), "data": "x" * TEXT_BYTES}
+    return Message("plain", f"260101.000000.{number}", values)
+
+
+def _json(number: int) -> Message:
+    lines = [{"sku": f"A-{number + i}", "price": 19.9, "count": i} for i in range(15)]
+    body = {
+        "amount": number % 1000,
+        "customer": {"name": "Emma Thompson", "id": number},
+        "lines": lines,
+        "note": "y" * 150,
+    }
+    return Message("json", f"260101.000001.{number}", {KEY_CREATED: "1700000000000", "data": json.dumps(body)})
+
+
+async def fill(address: str, count: int) -> None:
+    """Store `count` messages of each kind."""
+    host, _, port = address.rpartition(":")
+    caller = Caller(host, int(port))
+    await caller.connect()
+    try:
+        for begin in range(0, count, BATCH):
+            numbers = range(begin, min(count, begin + BATCH))
+            for make in (_plain, _json):
+                await caller.call(Command.SEND_MESSAGE, b"".join(encode_entry(make(n)) for n in numbers), timeout_s=60)
+    finally:
+        await caller.close()
+
+
+async def search(admin: NodeAdmin, subject: str, text: str) -> dict[str, float]:
+    """Run a search to its end: messages a second, seconds until the first hit, steps, and the longest step."""
+    began, until, scanned, first, steps = time.perf_counter(), None, 0, 0.0, []
+    while True:
+        at = time.perf_counter()
+        page: dict[str, Any] = await admin.search(subject, filters=[text], until_sequence=until, limit=100)
+        steps.append(time.perf_counter() - at)
+        scanned += page["scanned"]
+        if page["messages"] and not first:
+            first = time.perf_counter() - began
+        until = page["next_sequence"]
+        if until is None or (len(steps) >= 20 and text == "true"):
+            break
+    seconds = time.perf_counter() - began
+    return {"rate": scanned / seconds, "first": first, "steps": len(steps), "longest": max(steps), "seconds": seconds}
+
+
+async def search_until(admin: NodeAdmin, stop: asyncio.Event, text: str) -> None:
+    """Search over and over until the event is set."""
+    until = None
+    while not stop.is_set():
+        until = (await admin.search("json", filters=[text], until_sequence=until, limit=100))["next_sequence"]
+
+
+def producers(system: System, repeats: int, text: str) -> str:
+    """A row of the table of producers: messages a second without and with a search, and what is lost."""
+    admin = NodeAdmin(f"127.0.0.1:{system.ports['g1'][1]}", timeout_seconds=20)
+    flags = ("--count", "400000", "--size", "1000", "--batch", "100", "--connections", "2")
+    alone, beside = [], []
+    for i in range(repeats):
+        alone.append(float(bench(system, "produce", f"alone-{i}", *flags)["messages_per_s"]))
+
+        async def both(number: int = i) -> float:
+            stop = asyncio.Event()
+            searching = asyncio.create_task(search_until(admin, stop, text))
+            found = await asyncio.to_thread(bench, system, "produce", f"beside-{number}", *flags)
+            stop.set()
+            await searching
+            return float(found["messages_per_s"])
+
+        beside.append(asyncio.run(both()))
+    lost = [100 * (1 - b / a) for a, b in zip(alone, beside, strict=True)]
+    return (
+        f"| `{text}` | {statistics.median(alone):,.0f} | {statistics.median(beside):,.0f} | {statistics.median(lost):.1f} % "
+        f"({min(lost):.0f} to {max(lost):.0f}) |"
+    )
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--messages", type=int, default=10_000_000, help="stored in all")
+    parser.add_argument("--repeats", type=int, default=REPEATS)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        system = System(folder / "system", groups=1, broker_flags=("--segment-bytes", str(1 << 30)))
+        try:
+            system.start()
+            address, admin_address = (f"127.0.0.1:{port}" for port in system.ports["g1"])
+            count = options.messages // 2
+            began = time.perf_counter()
+            asyncio.run(fill(address, count))
+            print(f"{count:,} messages of each kind stored in {time.perf_counter() - began:.0f} s", flush=True)
+            admin = NodeAdmin(admin_address, timeout_seconds=20)
+            print("| search | filter | messages/s | first hit | steps | longest step |\n|---|---|---|---|---|---|")
+            for what, subject, text in SEARCHES:
+                wanted = text.format(near=count - 90_000) if "{near}" in text else text
+                found = asyncio.run(search(admin, subject, wanted))
+                first = f"{found['first']:.2f} s" if found["first"] else "-"
+                print(
+                    f"| {what} | `{wanted}` | {found['rate']:,.0f} | {first} | {found['steps']} | {found['longest']:.2f} s |",
+                    flush=True,
+                )
+            print("| search meanwhile | producers alone | beside it | lost |\n|---|---|---|---|")
+            for text in ("body.amount > 100000.0", 'body.customer.name == "Nobody"'):
+                print(producers(system, options.repeats, text), flush=True)
+        finally:
+            system.stop()
+
+
+if __name__ == "__main__":
+    main()
