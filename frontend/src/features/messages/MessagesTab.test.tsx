@@ -53,12 +53,12 @@ test("a message that is masked says why instead of what it holds, and nothing ca
   answer({ ...common(["read"]), [`GET ${BASE}`]: page([masked]), [`GET ${BASE}g1/7/`]: masked });
   await mount(Page, "/subjects/order.paid?message=g1:7");
   expect(await screen.findByText("You don't have permission to read this message")).toBeInTheDocument();
-  expect(screen.queryByRole("button", { name: "Send a test message", hidden: true })).not.toBeInTheDocument();
+  expect(screen.queryByRole("button", { name: "Send a message", hidden: true })).not.toBeInTheDocument();
 });
 
 test("searching without the right says which right it takes and asks nothing", async () => {
   const { asked } = answer(common(["read"]));
-  await mount(Page, "/subjects/order.paid?view=search&tag=eu");
+  await mount(Page, "/subjects/order.paid?view=search&filter=eu");
   expect(await screen.findByText("You need permission to read messages to search them")).toBeInTheDocument();
   expect(asked.some(({ url }) => url.pathname.endsWith("/search/"))).toBe(false);
 });
@@ -66,8 +66,12 @@ test("searching without the right says which right it takes and asks nothing", a
 test("a search goes on step by step to its end and tells what it looked at", async () => {
   const found = (results: object[], next: string | null, progress: number) => ({
     ...page(results, next),
-    scanned: 2000,
+    scanned: next ? 2000 : 4000,
+    total: 4000,
     unreadable: next ? 1 : 0,
+    costly: 0,
+    expression: "true",
+    searched: ["properties"],
     progress,
     end: next === null,
   });
@@ -76,12 +80,11 @@ test("a search goes on step by step to its end and tells what it looked at", asy
     [`GET ${BASE}search/`]: (url: URL) =>
       url.searchParams.get("cursor") ? found([row("9")], null, 1) : found([row("3")], "c2", 0.5),
   });
-  await mount(Page, "/subjects/order.paid?view=search&match=region%3Deu%0Anote%3Da%2Cb&tag=gift");
+  await mount(Page, "/subjects/order.paid?view=search&filter=region%3Deu+gift");
   expect(await screen.findByText(/2 matches in 4,000 messages/)).toBeInTheDocument();
   expect(screen.getByText(/1 message could not be read/)).toBeInTheDocument();
   const first = asked.find(({ url }) => url.pathname === `${BASE}search/`)?.url.searchParams;
-  expect(first?.getAll("match")).toEqual(["region=eu", "note=a,b"]);
-  expect(first?.get("tag")).toBe("gift");
+  expect(first?.get("filter")).toBe("region=eu gift");
 });
 
 test("a test message is sent at once, and its receipt leads to it", async () => {
@@ -98,7 +101,7 @@ test("a test message is sent at once, and its receipt leads to it", async () => 
     }),
   });
   const shown = await mount(Page, "/subjects/order.paid");
-  await userEvent.click(await screen.findByRole("button", { name: "Send a test message" }));
+  await userEvent.click(await screen.findByRole("button", { name: "Send a message" }));
   const dialog = within(await screen.findByRole("dialog"));
   expect(dialog.getByRole("button", { name: "Send" })).toBeDisabled();
   await userEvent.type(dialog.getByLabelText("Body"), "hello");
@@ -108,5 +111,46 @@ test("a test message is sent at once, and its receipt leads to it", async () => 
   const sent = asked.filter(({ method }) => method === "POST");
   expect(sent.map(({ url, body }) => [url.searchParams.get("dry_run"), body])).toEqual([
     ["false", { properties: { data: "hello" } }],
+  ]);
+});
+
+test("nothing found says what was not searched", async () => {
+  const nothing = { ...page([]), scanned: 10, total: 10, unreadable: 0, costly: 0, progress: 1, end: true };
+  answer({
+    ...common(["read", "read_messages"]),
+    [`GET ${BASE}search/`]: { ...nothing, expression: 'properties["a"] == "b"', searched: ["properties"] },
+  });
+  await mount(Page, "/subjects/order.paid?view=search&filter=a%3Db");
+  expect(await screen.findByText("Not searched: the body, tags.")).toBeInTheDocument();
+  expect(screen.getByText('properties["a"] == "b"')).toBeInTheDocument();
+});
+
+test("a click on a row opens it, J goes to the next one, and an edited copy says where it comes from", async () => {
+  const rows = [row("9"), row("8")];
+  const { asked } = answer({
+    ...common(["read", "read_messages", "send"]),
+    [`GET ${BASE}`]: page(rows),
+    [`GET ${BASE}g1/9/`]: rows[0],
+    [`GET ${BASE}g1/8/`]: rows[1],
+    "GET /api/v1/subjects/": { results: [], next: null },
+    [`POST ${BASE}`]: { message_id: "new", subject: "order.paid", broker_group: "g1", attempts: 1, due_at: null },
+  });
+  const shown = await mount(Page, "/subjects/order.paid");
+  await userEvent.click(await screen.findByText('{"n":9}'));
+  await waitFor(() => expect(shown.address()).toContain("message=g1%3A9"));
+  await screen.findByRole("button", { name: "Next message (J)" });
+  await userEvent.keyboard("j");
+  await waitFor(() => expect(shown.address()).toContain("message=g1%3A8"));
+  expect(screen.getByRole("button", { name: "Next message (J)" })).toBeDisabled();
+  await userEvent.click(await screen.findByRole("button", { name: "Edit and send again" }));
+  const body = await screen.findByLabelText("Body");
+  expect(body).toHaveValue('{"n":8}');
+  await userEvent.click(screen.getByRole("button", { name: "Preview" }));
+  await userEvent.click(await screen.findByRole("button", { name: "Send" }));
+  await waitFor(() => expect(asked.filter(({ method }) => method === "POST")).toHaveLength(2));
+  const origin = { subject: "order.paid", broker_group: "g1", sequence: "8" };
+  expect(asked.filter(({ method }) => method === "POST").map(({ body }) => body)).toEqual([
+    { properties: { data: '{"n":8}' }, copy_of: origin },
+    { properties: { data: '{"n":8}' }, copy_of: origin },
   ]);
 });

@@ -1,28 +1,24 @@
 import { expect, test } from "vitest";
-import { criteriaOf, isPair, searchOf } from "@/features/messages/criteria";
+import { criteriaOf, notSearched, queryOf, searchOf } from "@/features/messages/criteria";
 
-test("criteria go into the address and come back", () => {
-  const criteria = {
-    properties: ["status=paid, late", "note="],
-    tag: "eu",
-    from: "2026-01-01T00:00:00Z",
-    to: "",
-    brokerGroup: "main",
-  };
+test("criteria go into the address and come back, and to the API by its names", () => {
+  const criteria = { filter: 'status=paid "late"', from: "2026-01-01T00:00:00Z", to: "", brokerGroup: "main" };
   const search = Object.fromEntries(Object.entries(searchOf(criteria)).filter(([, value]) => value !== undefined));
   expect(criteriaOf(search as Record<string, string>)).toEqual(criteria);
+  expect(queryOf(criteria)).toEqual({
+    filter: 'status=paid "late"',
+    from_time: "2026-01-01T00:00:00Z",
+    broker_group: "main",
+  });
 });
 
 test("nothing asked for is no search", () => {
   expect(criteriaOf({ after: "2026-01-01T00:00:00Z", broker_group: "main" })).toBeNull();
+  expect(criteriaOf({ filter: "  " })).toBeNull();
 });
 
-test("a pair has a name", () => {
-  expect([isPair("a=b"), isPair("a="), isPair("a=b=c"), isPair("=b"), isPair("a")]).toEqual([
-    true,
-    true,
-    true,
-    false,
-    false,
-  ]);
+test("what a filter did not look at is said", () => {
+  expect(notSearched(["properties"])).toEqual(["body", "tags"]);
+  expect(notSearched(["properties", "body"])).toEqual(["tags"]);
+  expect(notSearched(["size"])).toEqual([]);
 });

@@ -2,44 +2,46 @@ import type { Search } from "@/ui/links/urlState";
 
 /** What a search looks for. */
 export interface Criteria {
-  /** `name=value` each. */
-  properties: readonly string[];
-  tag: string;
+  /** Words, `name=value`, or an expression (docs/reference/filters.md). */
+  filter: string;
   /** Instants; "" for none. */
   from: string;
   to: string;
   brokerGroup: string;
 }
 
-// What was typed into a field of one line holds no line end, so one can stand between two.
-const BETWEEN = "\n";
+/** Characters of a filter, as many as the API takes. */
+export const FILTER_CHARS_MAX = 4_000;
 
 /** Criteria as the address has them; null when none was asked for yet. Pure. */
 export function criteriaOf(search: Search): Criteria | null {
-  const properties = (search.match ?? "").split(BETWEEN).filter(Boolean);
-  const tag = search.tag ?? "";
-  if (properties.length === 0 && !tag) return null;
-  return {
-    properties,
-    tag,
-    from: search.after ?? "",
-    to: search.before ?? "",
-    brokerGroup: search.broker_group ?? "",
-  };
+  const filter = (search.filter ?? "").trim();
+  if (!filter) return null;
+  return { filter, from: search.after ?? "", to: search.before ?? "", brokerGroup: search.broker_group ?? "" };
 }
 
 /** The address's parameters for criteria. */
-export function searchOf({ properties, tag, from, to, brokerGroup }: Criteria): Record<string, string | undefined> {
+export function searchOf({ filter, from, to, brokerGroup }: Criteria): Record<string, string | undefined> {
   return {
-    match: properties.join(BETWEEN) || undefined,
-    tag: tag || undefined,
+    filter: filter.trim() || undefined,
     after: from || undefined,
     before: to || undefined,
     broker_group: brokerGroup || undefined,
   };
 }
 
-/** Whether a text is `name=value`; the value may be empty, the name may not. */
-export function isPair(text: string): boolean {
-  return text.indexOf("=") > 0;
+/** The API's parameters for criteria, of a search and of its export. */
+export function queryOf({ filter, from, to, brokerGroup }: Criteria): Record<string, string> {
+  const all = { filter, from_time: from, to_time: to, broker_group: brokerGroup };
+  return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== ""));
+}
+
+/** What of a message a filter can search. */
+const PARTS = ["properties", "body", "tags"] as const;
+
+/** The parts that a filter does not name; none when it names none: then it searches other things. Pure. */
+export function notSearched(searched: readonly string[]): readonly (typeof PARTS)[number][] {
+  return searched.some((one) => (PARTS as readonly string[]).includes(one))
+    ? PARTS.filter((part) => !searched.includes(part))
+    : [];
 }

@@ -2,7 +2,7 @@ import { queryOptions } from "@tanstack/react-query";
 import { api, must, type Schema } from "@/api/client";
 import { limit } from "@/api/limits";
 import { change, read, type Attempt } from "@/api/requests";
-import type { Criteria } from "@/features/messages/criteria";
+import { queryOf, type Criteria } from "@/features/messages/criteria";
 import { placeOf } from "@/ui/message/place";
 import type { ListPage, ListQuery } from "@/ui/table/types";
 
@@ -45,30 +45,14 @@ export function messageOptions(subject: string, brokerGroup: string, sequence: s
   });
 }
 
-/** The filter for messages with these properties (`name=value`) and a tag. */
-function filterOf(properties: readonly string[], tag: string): string {
-  const terms = properties.map((pair) => {
-    const at = pair.indexOf("=");
-    return `properties[${JSON.stringify(pair.slice(0, at))}] == ${JSON.stringify(pair.slice(at + 1))}`;
-  });
-  return [...terms, ...(tag ? [`${JSON.stringify(tag)} in tags`] : [])].join(" && ");
-}
-
 /** One bounded step of a search. */
 export function searchStep(
   subject: string,
-  { properties, tag, from, to, brokerGroup }: Criteria,
+  criteria: Criteria,
   cursor: string | undefined,
   signal: AbortSignal,
 ): Promise<Found> {
-  const query = {
-    filter: filterOf(properties, tag) || undefined,
-    from_time: from || undefined,
-    to_time: to || undefined,
-    broker_group: brokerGroup || undefined,
-    limit: 200,
-    cursor,
-  };
+  const query = { ...queryOf(criteria), limit: 200, cursor };
   return read("/api/v1/subjects/{subject}/messages/search/", { path: { subject }, query })({ signal });
 }
 

@@ -3,7 +3,7 @@ import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { bytes } from "@/format/numbers";
 import { CopyIcon } from "@/ui/menu/CopyIcon";
-import { cut, hexDump, isJson, prettyJson, type Property, type Shown } from "@/ui/message/decode";
+import { BODY, cut, hexDump, isJson, prettyJson, type Property, type Shown } from "@/ui/message/decode";
 import { whenDrawn } from "@/ui/dialog/whenOpened";
 import { useLanguage } from "@/ui/preferences";
 
@@ -15,7 +15,7 @@ const HEX_BYTES_MAX = 16_384;
 
 type Format = "json" | "text" | "hex";
 
-/** A value as text. Each stops at its limit, so that no message costs more. JSON is shown as a tree, and copied as text. */
+/** A value as text. Each stops at its limit, so that no message costs more. JSON is shown as a tree, copied as text. */
 const LAYOUTS: Readonly<Record<Format, (value: string) => Shown>> = {
   json: (value) => prettyJson(value, TEXT_CHARS_MAX),
   text: (value) => cut(value, TEXT_CHARS_MAX),
@@ -65,7 +65,7 @@ export function BodyView({ properties }: { properties: readonly Property[] }) {
       </Group>
       {/* A scrolled region has to be reachable by keyboard. */}
       <Code block component="div" tabIndex={0} className="message-body" data-body={as}>
-        {as === "json" ? <JsonTree key={value} text={value} /> : text}
+        {as === "json" ? <JsonTree key={value} text={value} name={shown.name === BODY ? "body" : ""} /> : text}
       </Code>
       {isCut && as !== "json" && (
         <Text size="xs" c="dimmed">

@@ -18,8 +18,8 @@ interface Tree {
 }
 const TreeContext = createContext<Tree | null>(null);
 
-/** JSON as a tree: coloured, folded where it is long. A click on a key copies its path. */
-export function JsonTree({ text }: { text: string }) {
+/** JSON as a tree, folded where it is long. A click on a key copies its path below `name`, as filters take it. */
+export function JsonTree({ text, name }: { text: string; name: string }) {
   const { t } = useTranslation("message");
   const clipboard = useClipboard({ timeout: 1500 });
   const [path, setPath] = useState("");
@@ -38,7 +38,7 @@ export function JsonTree({ text }: { text: string }) {
   return (
     <TreeContext.Provider value={tree}>
       <ul className="json-tree">
-        <Line node={root} path="" />
+        <Line node={root} path={name} />
       </ul>
       <span className="sr-only" role="status">
         {copied !== null && t("body.path_copied", { path: copied })}

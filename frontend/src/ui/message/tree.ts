@@ -1,7 +1,7 @@
 /**
- * JSON text as a tree that is taken apart only where someone looks: a node is a range of the text. So numbers past 2^53,
- * repeated keys and their order stay as they were sent, and a text of any depth or width costs what is shown of it. Pure;
- * the text has to be valid JSON.
+ * JSON text as a tree that is taken apart only where someone looks: a node is a range of the text. So numbers past
+ * 2^53, repeated keys and their order stay as they were sent, and a text of any depth or width costs what is shown of
+ * it. Pure; the text has to be valid JSON.
  */
 
 export interface JsonNode {
