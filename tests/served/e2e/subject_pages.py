@@ -69,14 +69,12 @@ class SubjectPage(Inside):
         dialog.done(self.text("messages:send.done"))
         return self.page.locator("[data-receipt]").get_attribute("data-receipt") or ""
 
-    def search(self, pair: str) -> Locator:
-        """Look for messages with a property; the search's state is its attribute `data-search`."""
+    def search(self, text: str) -> Locator:
+        """Look for messages that match a filter; the search's state is its attribute `data-search`."""
         self.page.get_by_role("radiogroup", name=self.text("messages:view.label")).get_by_text(
             self.text("messages:view.search"), exact=True
         ).click()
         form = self.page.get_by_role("search", name=self.text("messages:search.label"))
-        properties = form.get_by_label(self.text("messages:search.properties"))
-        properties.fill(pair)
-        properties.press("Enter")
+        form.get_by_label(self.text("messages:search.filter")).fill(text)
         form.get_by_role("button", name=self.text("messages:search.action")).click()
         return self.page.locator("[data-search]")

@@ -3,69 +3,136 @@
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
-from playwright.sync_api import Route, expect
+import pytest
+from playwright.sync_api import expect
 
 from tests.served.e2e.clients import consumer, producer, receive_and_ack, wait_until_caught_up
+from tests.served.e2e.pages import is_in_sight
 from tests.served.e2e.subject_pages import SubjectPage
-from tests.support.console.browser import Visit
+from tests.support.console.browser import DESKTOP, PHONE, Look, Visit
+from tests.support.drivers.in_process import now_ms
 from tests.support.servers.system import System
 from tests.support.waiting import eventually
 
-SCANNED_AT_ONCE = 2_000
-"""Messages that one step of a search looks through (`api.views.messages.SCAN_DEFAULT`)."""
+LOOKS = [
+    pytest.param(DESKTOP, id="en-desktop"),
+    pytest.param(replace(DESKTOP, locale="zh-CN"), id="zh-desktop"),
+    pytest.param(PHONE, id="en-phone"),
+    pytest.param(replace(PHONE, locale="zh-CN"), id="zh-phone"),
+]
 
 
-def test_browse_and_read_one(console: System, new_visit: Callable[..., Visit]) -> None:
-    subject = "parcel.scanned"
-    said = {"parcel": 17, "place": "北京"}
+@pytest.mark.parametrize("look", LOOKS)
+def test_the_newest_message_is_seen_first_opened_and_left_for_the_next(
+    console: System, new_visit: Callable[..., Visit], look: Look, request: pytest.FixtureRequest
+) -> None:
+    subject = f"parcel.scanned.{request.node.callspec.id}"
+    said = {"parcel": 17, "place": {"city": "北京", "gates": [1, 2]}}
     with producer(console) as sending:
-        first = sending.send(subject, json.dumps(said), tags=["express"])
-        second = sending.send(subject, {"place": "Basel"})
-    page = SubjectPage(new_visit(user="olga")).open(subject)
-    ids = page.messages.locator("[data-cell=message_id]")
-    expect(ids).to_have_count(2)
-    assert set(ids.all_inner_texts()) == {first.message_id, second.message_id}
-    place = page.messages.filter(has_text=first.message_id).get_attribute("data-row") or ""
-    expect(page.cell(place, "tags")).to_have_text("express")
-    message = page.open_message(place)
-    body = message.locator("[data-body]")
-    expect(body).to_have_attribute("data-body", "json")
-    assert json.loads(body.inner_text()) == said
+        for number in range(20):
+            sending.send(subject, {"data": f"number {number}", "region": "eu"})
+        # The order of messages stored in the same millisecond is that of their broker groups.
+        sent_ms = now_ms()
+        eventually(lambda: now_ms() > sent_ms + 1)
+        newest = sending.send(subject, json.dumps(said), tags=["express"])
+    page = SubjectPage(new_visit(look, user="olga"), look.locale[:2]).open(subject)
+    expect(page.messages).to_have_count(21)
+    first = page.messages.first
+    expect(first).to_contain_text('"parcel": 17')
+    expect(page.messages.nth(1)).to_contain_text("region=eu")
+    assert is_in_sight(first)
+    if look.width > 600:
+        assert is_in_sight(page.messages.nth(14)), "fifteen messages on the first screen"
+    first.locator(".message-line").click()
+    message = page.message
+    expect(message).to_contain_text(newest.message_id)
+    tree = message.locator("[data-body=json]")
+    expect(
+        tree.get_by_role("button", name=page.text("message:body.copy_path", path="body.place.gates[1]"))
+    ).to_be_visible()
+    tree.get_by_role("button", name=page.text("message:body.fold", path="body.place"), exact=True).click()
+    expect(tree.get_by_role("button", name=page.text("message:body.unfold", path="body.place"))).to_be_visible()
+    expect(tree).not_to_contain_text("gates:")
     message.get_by_role("radiogroup", name=page.text("message:body.format")).get_by_text(
         page.text("message:body.hex"), exact=True
     ).click()
-    expect(body).to_contain_text(" ".join(f"{byte:02x}" for byte in json.dumps(said).encode()[:8]))
+    begin = " ".join(f"{byte:02x}" for byte in json.dumps(said).encode()[:8])
+    expect(message.locator("[data-body=hex]")).to_contain_text(begin)
+    page.page.get_by_role("button", name=page.text("messages:one.next"), exact=True).click()
+    expect(page.message.locator("[data-body]")).to_have_text(re.compile(r"^number 1\d$"))
+    page.page.keyboard.press("k")
+    expect(page.message.locator("[data-body=json]")).to_be_visible()
+    assert "message=" in page.page.url
     page.close_message()
-    expect(ids).to_have_count(2)
+    expect(page.messages).to_have_count(21)
 
 
-def test_search_by_property_with_progress(console: System, new_visit: Callable[..., Visit]) -> None:
-    subject = "parcel.weighed"
-    messages = 2 * SCANNED_AT_ONCE + 1
+def test_an_edited_copy_says_where_it_comes_from(console: System, new_visit: Callable[..., Visit]) -> None:
+    subject, other = "parcel.lost", "parcel.found"
+    with producer(console) as sending:
+        sending.send(other, {"data": "first"})
+        sending.send(subject, {"data": '{"place": "Basle"}', "region": "eu"})
+    page = SubjectPage(new_visit(user="ada")).open(subject)
+    page.messages.first.locator(".message-line").click()
+    origin = page.message.get_attribute("data-message") or ""
+    page.button("messages:one.edit").click()
+    dialog = page.page.get_by_role("dialog", name=page.text("messages:send.title_copy", place=origin))
+    dialog.get_by_label(page.text("messages:send.body"), exact=True).fill('{"place": "Basel"}')
+    dialog.locator("[data-field=to_subject]").fill(other)
+    dialog.locator("[data-action=preview]").click()
+    expect(dialog.locator("[data-preview]")).to_contain_text(other)
+    dialog.locator("[data-action=apply]").click()
+    receipt = page.page.locator("[data-receipt]")
+    expect(receipt).to_be_visible()
+    copy_id = receipt.get_attribute("data-receipt") or ""
+    page.open(other)
+    expect(page.messages).to_have_count(2)
+    page.messages.first.locator(".message-line").click()
+    expect(page.message).to_contain_text(copy_id)
+    expect(page.message.get_by_role("row", name="qmq_console_copy_of")).to_contain_text(
+        f"{subject}/{origin.replace(':', '/')}"
+    )
+
+
+@pytest.mark.parametrize("look", LOOKS[:2])
+def test_a_message_is_found_by_its_id_alone(console: System, new_visit: Callable[..., Visit], look: Look) -> None:
+    subject = "parcel.weighed.twice"
+    with producer(console) as sending:
+        sent = sending.send(subject, {"data": "here"})
+    page = SubjectPage(new_visit(look, user="vera"), look.locale[:2]).open(subject)
+    page.page.keyboard.press("Control+k")
+    page.page.get_by_role("combobox", name=page.text("jump.placeholder")).fill(sent.message_id)
+    page.page.get_by_role("option", name=page.text("jump.trace", id=sent.message_id)).click()
+    page.page.get_by_role("main").get_by_role("link", name=re.compile(r" · \d+$")).click()
+    expect(page.heading).to_contain_text(page.text("trace:of", place="").strip())
+    assert f"/trace/{subject}/" in page.page.url
+
+
+def test_a_search_finds_the_newest_matches_first_and_says_what_it_looked_at(
+    console: System, new_visit: Callable[..., Visit]
+) -> None:
+    subject, messages = "parcel.weighed", 1_001
     with producer(console) as sending:
         for number in range(messages):
-            sending.send_soon(subject, {"region": "eu" if number % 1_000 == 0 else "us", "number": str(number)})
+            sending.send_soon(subject, {"region": "eu" if number % 250 == 0 else "us", "number": str(number)})
         sending.flush()
     page = SubjectPage(new_visit(user="olga")).open(subject)
-    held: list[Route] = []
-    # The second step waits until the test has seen how far the first came.
-    page.page.route(re.compile(r"/messages/search/.*cursor="), lambda route: held.append(route), times=1)
     found = page.search("region=eu")
-    expect(found).to_have_attribute("data-search", "running")
-    bar = found.get_by_role("progressbar")
-    expect(bar).to_have_attribute("aria-valuenow", re.compile(r"^\d\d(\.\d+)?$"))
-    # Any question to the page lets playwright tell what happened meanwhile.
-    [second] = eventually(lambda: page.page.evaluate("1") and held, what="the second step is asked for")
-    second.continue_()
     expect(found).to_have_attribute("data-search", "finished")
-    expect(bar).to_have_attribute("aria-valuenow", "100")
+    expect(found.get_by_role("progressbar")).to_have_attribute("aria-valuenow", "100")
     parts = {"found": page.text("messages:search.found_other", shown="5")}
     parts["done"] = page.text("messages:search.done_other", shown=f"{messages:,}")
     expect(found).to_contain_text(page.text("messages:search.sums", **parts))
     expect(page.messages).to_have_count(5)
     place = page.messages.first.get_attribute("data-row") or ""
     expect(page.open_message(place).get_by_role("row", name="region")).to_contain_text("eu")
+    page.close_message()
+    found = page.search("region=mars")
+    expect(found).to_have_attribute("data-search", "finished")
+    left = ", ".join(page.text(f"messages:search.part.{part}") for part in ("body", "tags"))
+    expect(found).to_contain_text(page.text("messages:search.not_searched", parts=left))
 
 
 def test_a_message_is_seen_as_it_is_sent_and_traced(console: System, new_visit: Callable[..., Visit]) -> None:

@@ -83,9 +83,9 @@ test("where one went lately is offered before anything is typed", async () => {
   expect(texts()).toEqual([]);
 });
 
-test("a message ID alone leads to the page that asks for its subject", async () => {
+test("a message ID alone leads to the page that searches all subjects", async () => {
   const { page, field } = await opened([]);
   await userEvent.type(field, "261128.021112.127.0.0.1.1.0");
-  await userEvent.click(await screen.findByRole("option", { name: /^Trace message 261128/ }));
+  await userEvent.click(await screen.findByRole("option", { name: /^Find message 261128/ }));
   await waitFor(() => expect(page.address()).toBe("/trace?message_id=261128.021112.127.0.0.1.1.0"));
 });

@@ -1,3 +1,4 @@
+import { Group } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useCallback, useMemo, type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
@@ -65,10 +66,10 @@ export function Browse({ subject, selection, onRows, lead, actions }: Props) {
       download={`/api/v1/subjects/${encodeURIComponent(subject)}/messages/${order ? `?order=${order}` : ""}`}
       refetchOnFocus={false}
       lead={
-        <>
+        <Group gap="xs">
           {lead}
           <StartPicker start={start} groups={groups} />
-        </>
+        </Group>
       }
       actions={actions}
       empty={

@@ -46,7 +46,7 @@ function One({ subject, at, keys, onEdit, onResend }: Props & { at: string }) {
   const canSend = data?.properties != null && mayOn("send") && mayOn("read_messages");
   return (
     <>
-      <Group gap="xs" mb="sm">
+      <Group gap="xs" mb="sm" className="message-steps">
         <IconButton
           icon={IconChevronUp}
           label={t("one.previous")}
