@@ -186,6 +186,8 @@ X_FRAME_OPTIONS = "DENY"
 STATIC_URL = "/static/"
 """As `base` in frontend/vite.config.ts."""
 FRONTEND_DIR = BASE_DIR / "console/dist"
+DOCS_DIR = BASE_DIR / "console/docs"
+"""A link to `docs` of the project; a wheel contains the files."""
 CSRF_FAILURE_VIEW = "api.problems.csrf_refused"
 BEHIND_PROXY = listed(_options.behind_proxy)
 """Addresses and networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted (`console.http.proxies`)."""
