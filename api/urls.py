@@ -155,7 +155,6 @@ outbox_urls = [
 
 urlpatterns = [
     path("openapi.yaml", openapi.openapi, name="openapi"),
-    path("docs/", openapi.page, name="docs"),
     *group_urls,
     *cluster_urls,
     *subject_urls,

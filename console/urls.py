@@ -3,8 +3,7 @@
 from django.urls import include, path, re_path
 
 from console.accounts import codes
-from console.http.documentation import image as documentation_image
-from console.http.documentation import page as documentation_page
+from console.http import documentation
 from console.http.views import healthz, page
 from console.reports.metrics import metrics
 
@@ -15,9 +14,10 @@ urlpatterns = [
     path("healthz", healthz),
     path("metrics", metrics),
     path("api/v1/", include("api.urls")),
-    path("docs/", documentation_page),
-    path("docs/images/<str:name>", documentation_image),
-    path("docs/<path:name>", documentation_page),
+    path("docs/", documentation.page),
+    path("docs/api", documentation.api),
+    path("docs/images/<str:name>", documentation.image),
+    path("docs/<path:name>", documentation.page),
     path("accounts/", include("allauth.urls")),
     *codes.urlpatterns,
     path("_allauth/", include("allauth.headless.urls")),

@@ -1,4 +1,5 @@
-"""The documentation at /docs/: the project's Markdown files as pages, so that each page of the console can link to its own.
+"""The documentation at /docs/: the project's Markdown files as pages, so that each page of the console can link to its own,
+and the API's description as a page in which operations can be tried.
 
 Readable without signing in and without access to the internet: it contains nothing about the running system.
 """
@@ -12,6 +13,7 @@ from urllib.parse import quote, urlsplit
 
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
+from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_safe
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -127,13 +129,38 @@ def _found(search: str) -> str:
     return f"<h1>Pages that contain all words</h1><ul>{''.join(items[:SEARCH_PAGES_MAX])}</ul>{more}"
 
 
+_API = f"""<!doctype html>
+<html lang="en">
+  <head>
+    <meta charset="utf-8">
+    <meta name="viewport" content="width=device-width, initial-scale=1">
+    <title>API · PyQMQ</title>
+    <link rel="icon" href="{settings.STATIC_URL}favicon.svg">
+    <link rel="stylesheet" href="{settings.STATIC_URL}swagger/swagger-ui.css">
+  </head>
+  <body>
+    <main id="swagger-ui"></main>
+    <script src="{settings.STATIC_URL}swagger/swagger-ui-bundle.js"></script>
+    <script src="{settings.STATIC_URL}api.js"></script>
+  </body>
+</html>
+"""
+
+
+@require_safe
+@ensure_csrf_cookie
+def api(_: HttpRequest) -> HttpResponse:
+    """Return Swagger UI with the API's description. Operations that it sends use the session of the browser, or a token."""
+    return HttpResponse(_API, headers={"Cache-Control": "no-cache"})
+
+
 def _answer(title: str, content: str, words: str = "") -> HttpResponse:
     body = (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)} · PyQMQ</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<link rel="icon" href="{settings.STATIC_URL}favicon.svg">'
         f'<link rel="stylesheet" href="{settings.STATIC_URL}docs.css"></head><body>'
-        '<header><a href="/docs/">Documentation</a><a href="/api/v1/docs/">API</a><a href="/">Console</a>'
+        '<header><a href="/docs/">Documentation</a><a href="/docs/api">API</a><a href="/">Console</a>'
         '<form role="search" action="/docs/"><input type="search" name="q" aria-label="Search the documentation"'
         f' placeholder="Search" maxlength="{SEARCH_CHARS_MAX}" value="{html.escape(words)}"></form></header>'
         f"<main>{content}</main></body></html>"

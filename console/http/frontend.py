@@ -21,7 +21,7 @@ HASHED_FOLDER = "assets/"
 """File names in it contain a hash of the content, so browsers cache these files indefinitely."""
 SWAGGER = Path(drf_spectacular_sidecar.__file__).parent / "static/drf_spectacular_sidecar/swagger-ui-dist"
 SWAGGER_FOLDER = "swagger/"
-"""Where the page of the API (api.views.openapi) finds its scripts, which are drf-spectacular's."""
+"""Where the page of the API (console.http.documentation) finds its scripts, which are drf-spectacular's."""
 NAMED_FILES_SECONDS = 3600
 """How long browsers keep files whose names stay the same, like the icon."""
 HOW_TO_BUILD = "The console's pages are not built: run `make frontend` in the project's folder."

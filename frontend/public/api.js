@@ -1,4 +1,4 @@
-// Starts Swagger UI on the page of the API (api/views/openapi.py).
+// Starts Swagger UI on the page of the API (console/http/documentation.py).
 const csrf = () => document.cookie.match(/(?:^|; )(?:__Host-)?qmq_csrf=([^;]*)/)?.[1] ?? "";
 SwaggerUIBundle({
   url: "/api/v1/openapi.yaml",
