@@ -147,7 +147,7 @@ class RowsView(ApiView):
         return found
 
     def about(
-        self, table: SummaryTable, window: Window, step: Step, now: datetime, run_ids: set[int | None]
+        self, table: SummaryTable, window: Window, step: Step, now: datetime, run_ids: set[Any]
     ) -> dict[str, Any]:
         """Return what an answer says beside its rows: the effective query, the runs, what is missing.
 
