@@ -34,3 +34,33 @@ export function eventsOptions(filters: EventFilters, limit: number) {
     refetchInterval: REFRESH_MS,
   });
 }
+
+/** Kinds of events that charts mark. */
+export const MARKER_KINDS = [
+  "alert_fired",
+  "failover",
+  "switch_over",
+  "drain",
+  "reset",
+  "restart",
+] as const satisfies readonly EventKind[];
+const MARKERS_MAX = 100;
+const MARKERS_REFRESH_MS = 10_000;
+const STEP_SECONDS = 300;
+
+/**
+ * Events that a chart marks, the newest MARKERS_MAX, between two times in seconds. The span is widened to whole steps,
+ * so that a chart that moves with the time does not ask for each of its seconds.
+ */
+export function markersOptions(about: About, first: number, last: number) {
+  const iso = (seconds: number) => new Date(seconds * 1000).toISOString();
+  const since = iso(Math.floor(first / STEP_SECONDS) * STEP_SECONDS);
+  const until = iso((Math.floor(last / STEP_SECONDS) + 1) * STEP_SECONDS);
+  return queryOptions({
+    queryKey: [...eventsKey, "markers", about, since, until],
+    queryFn: read("/api/v1/events/", { query: query({ about, kind: MARKER_KINDS, since, until }, MARKERS_MAX) }),
+    refetchInterval: MARKERS_REFRESH_MS,
+    // Until the next span is there, those of the last one, if they are about the same thing.
+    placeholderData: (before, of) => (JSON.stringify(of?.queryKey[2]) === JSON.stringify(about) ? before : undefined),
+  });
+}

@@ -7,10 +7,19 @@ interface Preferences {
   /** In which zone instants are shown. */
   zone: Zone;
   setZone: (zone: Zone) => void;
+  /** Whether charts have markers of events. */
+  hasMarkers: boolean;
+  setMarkers: (has: boolean) => void;
 }
 
 const STORED = "qmq.zone";
-const Context = createContext<Preferences>({ zone: "local", setZone: () => undefined });
+const MARKERS = "qmq.markers";
+const Context = createContext<Preferences>({
+  zone: "local",
+  setZone: () => undefined,
+  hasMarkers: true,
+  setMarkers: () => undefined,
+});
 
 /**
  * How the viewer wants to see things, kept on this machine; colours are kept by the component library, the language by
@@ -22,7 +31,12 @@ export function PreferencesProvider({ children }: { children: ReactNode }) {
     localStorage.setItem(STORED, next);
     keep(next);
   }, []);
-  const value = useMemo(() => ({ zone, setZone }), [zone, setZone]);
+  const [hasMarkers, keepMarkers] = useState(() => localStorage.getItem(MARKERS) !== "off");
+  const setMarkers = useCallback((has: boolean) => {
+    localStorage.setItem(MARKERS, has ? "on" : "off");
+    keepMarkers(has);
+  }, []);
+  const value = useMemo(() => ({ zone, setZone, hasMarkers, setMarkers }), [zone, setZone, hasMarkers, setMarkers]);
   return <Context.Provider value={value}>{children}</Context.Provider>;
 }
 
