@@ -47,20 +47,20 @@ export const MARKER_KINDS = [
 const MARKERS_MAX = 100;
 const MARKERS_REFRESH_MS = 10_000;
 const STEP_SECONDS = 300;
+const HOUR_SECONDS = 3_600;
 
 /**
- * Events that a chart marks, the newest MARKERS_MAX, between two times in seconds. The span is widened to whole steps,
- * so that a chart that moves with the time does not ask for each of its seconds.
+ * Events that a chart marks, the newest MARKERS_MAX, between two times in seconds. A chart that moves with the time
+ * keeps what it has until it is read again.
  */
 export function markersOptions(about: About, first: number, last: number) {
   const iso = (seconds: number) => new Date(seconds * 1000).toISOString();
-  const since = iso(Math.floor(first / STEP_SECONDS) * STEP_SECONDS);
-  const until = iso((Math.floor(last / STEP_SECONDS) + 1) * STEP_SECONDS);
+  const since = iso(first - STEP_SECONDS);
+  const until = iso(last + STEP_SECONDS);
+  const span = [Math.ceil((last - first) / STEP_SECONDS), Math.floor(last / HOUR_SECONDS)];
   return queryOptions({
-    queryKey: [...eventsKey, "markers", about, since, until],
+    queryKey: [...eventsKey, "markers", about, span],
     queryFn: read("/api/v1/events/", { query: query({ about, kind: MARKER_KINDS, since, until }, MARKERS_MAX) }),
     refetchInterval: MARKERS_REFRESH_MS,
-    // Until the next span is there, those of the last one, if they are about the same thing.
-    placeholderData: (before, of) => (JSON.stringify(of?.queryKey[2]) === JSON.stringify(about) ? before : undefined),
   });
 }

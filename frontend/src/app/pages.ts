@@ -125,7 +125,7 @@ const all = [
   {
     path: "/alerts",
     load: () => import("@/features/alerts/AlertsPage"),
-    texts: ["alerts"],
+    texts: ["alerts", "events", "reasons"],
     nav: { label: "alerts", section: "insight", order: 20, icon: IconBell },
     search: ["tab", "search", "target", "state", "severity", "alert"],
   },
