@@ -9,6 +9,7 @@ from api.views import (
     broker_groups,
     dead_letters,
     delayed,
+    events,
     groups,
     history,
     jobs,
@@ -102,6 +103,7 @@ message_urls = [
 analytics_urls = [
     path("overview/", analytics.OverviewView.as_view(), name="overview"),
     path("lag/", analytics.LagView.as_view(), name="lag"),
+    path("events/", events.EventsView.as_view(), name="events"),
     path("history/", history.HistoryView.as_view(), name="history"),
     path("analytics/runs/", analytics.RunsView.as_view(), name="analytics-runs"),
     path("analytics/runs/<int:run_id>/", analytics.RunView.as_view(), name="analytics-run"),

@@ -13,6 +13,7 @@ import {
   IconRepeat,
   IconRoute,
   IconServer2,
+  IconTimelineEvent,
   IconUsers,
   IconUsersGroup,
 } from "@tabler/icons-react";
@@ -22,7 +23,7 @@ const all = [
   {
     path: "/",
     load: () => import("@/features/overview/OverviewPage"),
-    texts: ["overview", "alerts"],
+    texts: ["overview", "alerts", "events", "reasons"],
     docs: "tutorials/tour-of-the-console",
     nav: { label: "overview", section: "messages", order: 0, icon: IconLayoutDashboard },
   },
@@ -145,10 +146,17 @@ const all = [
   {
     path: "/alerts",
     load: () => import("@/features/alerts/AlertsPage"),
-    texts: ["alerts"],
+    texts: ["alerts", "events", "reasons"],
     docs: "alerts",
     nav: { label: "alerts", section: "insight", order: 20, icon: IconBell },
     search: ["tab", "search", "target", "state", "severity", "alert"],
+  },
+  {
+    path: "/events",
+    load: () => import("@/features/events/EventsPage"),
+    texts: ["events", "alerts", "reasons"],
+    docs: "how-to/incidents",
+    nav: { label: "events", section: "insight", order: 25, icon: IconTimelineEvent },
   },
   {
     path: "/audit",
