@@ -8,6 +8,7 @@ import { placeOptions, useMayOn } from "@/api/owner";
 import { Browse } from "@/features/messages/Browse";
 import { MessageDrawer } from "@/features/messages/MessageDrawer";
 import { messagesKey, RESEND_MAX, type Message, type Receipt } from "@/features/messages/queries";
+import { placeKey } from "@/ui/message/place";
 import { useUrlState } from "@/ui/links/urlState";
 import { IconButton } from "@/ui/menu/buttons";
 import { whenDrawn, whenOpened } from "@/ui/dialog/whenOpened";
@@ -27,8 +28,8 @@ export default function MessagesTab({ subject }: { subject: string }) {
   const mayOn = useMayOn(subject);
   const { data: place } = useQuery(placeOptions(subject));
   const client = useQueryClient();
-  /** What is sent: a new message, or one that is edited. */
-  const [sending, setSending] = useState<Message | "new" | null>(null);
+  /** The stored message of which an edited copy is sent; a new message is one that the address asks for. */
+  const [edited, setEdited] = useState<Message | null>(null);
   const [resending, setResending] = useState<readonly string[]>([]);
   const [receipt, setReceipt] = useState<Receipt | null>(null);
   const [selected, setSelected] = useState(NONE);
@@ -66,7 +67,7 @@ export default function MessagesTab({ subject }: { subject: string }) {
           icon={IconSend}
           label={t(place?.isArchived ? "send.archived" : "send.open")}
           disabled={place?.isArchived ?? false}
-          onClick={() => setSending("new")}
+          onClick={() => change({ do: "send" })}
         />
       )}
     </>
@@ -94,13 +95,16 @@ export default function MessagesTab({ subject }: { subject: string }) {
         </Alert>
       )}
       {view === "search" && mayOn("read_messages") && <SearchView subject={subject} onRows={setKeys} />}
-      <MessageDrawer subject={subject} keys={keys} onEdit={setSending} onResend={(key) => setResending([key])} />
+      <MessageDrawer subject={subject} keys={keys} onEdit={setEdited} onResend={(key) => setResending([key])} />
       <SendDialog
-        key={sending === null || sending === "new" ? "new" : `${sending.broker_group}:${sending.sequence}`}
+        key={edited ? placeKey(edited) : "new"}
         subject={subject}
-        origin={sending === "new" ? null : sending}
-        opened={sending !== null}
-        onClose={() => setSending(null)}
+        origin={edited}
+        opened={edited !== null || (search.do === "send" && mayOn("send"))}
+        onClose={() => {
+          setEdited(null);
+          change({ do: undefined });
+        }}
         onSent={(sent) => {
           setReceipt(sent);
           refresh();
