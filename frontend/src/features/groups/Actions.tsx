@@ -1,41 +1,32 @@
 import { Button } from "@mantine/core";
-import { IconPlayerPause, IconPlayerPlay, IconRestore, IconTrash } from "@tabler/icons-react";
-import { useState } from "react";
+import { IconPlayerPause, IconPlayerPlay, IconPlayerSkipForward, IconRestore, IconTrash } from "@tabler/icons-react";
 import { useTranslation } from "react-i18next";
-import type { OfGroup } from "@/features/groups/queries";
-import { whenDrawn } from "@/ui/dialog/whenOpened";
+import type { Opened } from "@/features/groups/Dialogs";
+import type { Detail } from "@/features/groups/queries";
 
-const ForgetDialog = whenDrawn(async () => (await import("@/features/groups/ForgetDialog")).ForgetDialog);
-const PauseDialog = whenDrawn(async () => (await import("@/features/groups/PauseDialog")).PauseDialog);
-const ResetDialog = whenDrawn(async () => (await import("@/features/groups/ResetDialog")).ResetDialog);
+type What = Opened["what"];
 
-type What = "pause" | "reset" | "forget";
-
-/** Changes of a group. A dialog keeps the version it was opened with: after a change by another user it is refused. */
-export function Actions({ name, detail, etag }: OfGroup) {
+/** Changes of a group. */
+export function Actions({ detail, onOpen }: { detail: Detail; onOpen: (what: Opened) => void }) {
   const { t } = useTranslation("groups");
-  const [open, setOpen] = useState<{ what: What; etag: string | null; to: boolean } | null>(null);
-  const close = () => setOpen(null);
-  const hasPosition = detail.progress.some(({ next_sequence: next }) => next !== null);
-  const button = (what: What, Icon: typeof IconTrash, text: string = what) => (
+  const isServed = detail.progress.some(({ end_sequence: end }) => end !== null);
+  const button = (what: What, Icon: typeof IconTrash) => (
     <Button
-      variant={text === "resume" ? "filled" : "default"}
+      variant={what === "resume" ? "filled" : "default"}
       c={what === "forget" ? "red" : undefined}
       leftSection={<Icon size={16} aria-hidden />}
-      onClick={() => setOpen({ what, etag, to: !detail.is_paused })}
+      onClick={() => onOpen({ what })}
       data-do={what}
     >
-      {t(`action.${text}`)}
+      {t(`action.${what}`)}
     </Button>
   );
   return (
     <>
-      {detail.is_paused ? button("pause", IconPlayerPlay, "resume") : button("pause", IconPlayerPause)}
-      {hasPosition && button("reset", IconRestore)}
+      {detail.is_paused ? button("resume", IconPlayerPlay) : button("pause", IconPlayerPause)}
+      {isServed && button("skip", IconPlayerSkipForward)}
+      {detail.progress.length > 0 && button("reset", IconRestore)}
       {button("forget", IconTrash)}
-      {open?.what === "pause" && <PauseDialog name={name} to={open.to} etag={open.etag} onClose={close} />}
-      {open?.what === "reset" && <ResetDialog name={name} detail={detail} etag={open.etag} onClose={close} />}
-      {open?.what === "forget" && <ForgetDialog name={name} etag={open.etag} onClose={close} />}
     </>
   );
 }
