@@ -20,7 +20,6 @@ from console.cluster.asking import Answers, brokers
 from console.cluster.group_numbers import GROUP_SUMS, total
 from console.reports.group_diagnosis import group_diagnosis
 from metaserver import queries
-from metaserver.models import AuditEntry
 from metaserver.services import groups as service
 from metaserver.services.changes import Change
 
@@ -200,7 +199,7 @@ def _previews(answers: Answers[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _latest_reset(entry: AuditEntry) -> dict[str, Any]:
+def _latest_reset(entry: Any) -> dict[str, Any]:
     data: dict[str, Any] = shapes.LatestReset(
         {"at": entry.at, "by": entry.actor, "before": entry.before, "after": entry.after}
     ).data

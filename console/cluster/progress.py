@@ -60,8 +60,8 @@ def reset(
 ) -> tuple[Change, Answers[dict[str, Any]]]:
     """Set a group's position; with `dry_run` return what that skips and repeats. The answers are per broker group.
 
-    Every broker group has to be reachable before anything is set. The audit entry is written before, the outcome after. A group that
-    is known, and has no position on a broker group, gets one.
+    Every broker group has to be reachable before anything is set. The audit entry is written before, the outcome after. A group
+    that is known, and has no position on a broker group, gets one.
 
     Raises:
         NotFound: the subject has no broker group, or not this one; or there is no such group, or none to copy positions from.
@@ -100,14 +100,14 @@ def create(
 ) -> tuple[Change, Answers[dict[str, Any]]]:
     """Make a group known, and give it a position on the subject's broker groups before its first consumer pulls.
 
-    Every broker group has to be reachable before anything is changed. If one fails afterwards, the group exists, and a reset gives it
-    the missing positions.
+    Every broker group has to be reachable before anything is changed. If one fails afterwards, the group exists, and a reset gives
+    it the missing positions.
 
     Raises:
         Conflict: the group exists, or has progress on a broker group; or a broker group failed.
         NotFound, NotAllowed, ConnectionLost: as `reset`.
     """
-    planned = service.create_group(subject, group, values, **{**request, "dry_run": True})
+    planned = service.create_group(subject, group, values, actor=request["actor"], dry_run=True)
     previews = _previews(subject, group, _moves(subject, place))
     if there := sorted(name for name, preview in previews.values.items() if preview["exists"]):
         raise Conflict(
@@ -137,7 +137,7 @@ def _moves(subject: str, place: ResetPlace) -> Moves:
     if place.to in ("positions", "group"):
         moves: Moves = {name: ("sequence", sequence) for name, sequence in positions.items()}
     else:
-        moves = {name: (place.to, place.time_ms) for name in names}
+        moves = dict.fromkeys(names, (place.to, place.time_ms))
     return {name: move for name, move in moves.items() if place.broker_group in (None, name)}
 
 

@@ -8,7 +8,6 @@ group that falls behind, also if its handlers are as fast as before.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import islice
 from math import ceil
 from statistics import fmean
 from typing import Any
@@ -133,7 +132,8 @@ class Observed:
 
 def diagnose(seen: Observed) -> list[Finding]:
     """What is wrong with a group, worst first; never empty: without a problem, that it keeps up, or what is not known."""
-    found = [*_delivery(seen), *_processing(seen)]
+    stuck = _stuck(seen.held)
+    found = [*_delivery(seen, stuck), *_processing(seen, len(stuck))]
     if seen.state == LagState.UNKNOWN and not seen.away:
         found.append(Finding(Code.UNKNOWN, Severity.INFO, {"reason": seen.unknown_reason}))
     elif seen.state == LagState.DRAINING:
@@ -147,7 +147,7 @@ def diagnose(seen: Observed) -> list[Finding]:
 _ORDER = {severity: place for place, severity in enumerate(Severity)}
 
 
-def _delivery(seen: Observed) -> Iterator[Finding]:
+def _delivery(seen: Observed, stuck: Sequence[Finding]) -> Iterator[Finding]:
     """Why messages do not reach consumers that process them."""
     for name, reason in sorted(seen.away.items()):
         yield Finding(Code.BROKER_GROUP_AWAY, Severity.CRITICAL, {"broker_group": name, "reason": reason})
@@ -161,8 +161,7 @@ def _delivery(seen: Observed) -> Iterator[Finding]:
         severity = Severity.CRITICAL if seen.lag else Severity.WARNING
         yield Finding(Code.NO_CONSUMERS, severity, {"lag": seen.lag, "arriving": seen.arriving})
         return
-    stuck = list(islice(_stuck(seen.held), STUCK_MAX))
-    yield from stuck
+    yield from stuck[:STUCK_MAX]
     if seen.state == LagState.STOPPED and not stuck:
         values = {"lag": seen.lag, "seconds": seen.time_lag_seconds, "count": seen.consumers_online}
         yield Finding(Code.STOPPED, Severity.CRITICAL, values)
@@ -174,20 +173,19 @@ def _stuck(held: Sequence[Held]) -> list[Finding]:
     for one in held:
         if one.is_online and one.in_flight and one.unacked_seconds >= STUCK_SECONDS:
             parts.setdefault(one.consumer_id, []).append(one)
-    values = [
-        {
-            "consumer": name,
-            "count": sum(one.in_flight for one in of),
-            "seconds": min(one.unacked_seconds for one in of),
-        }
-        for name, of in sorted(parts.items())
+    counts = {name: sum(one.in_flight for one in of) for name, of in sorted(parts.items())}
+    return [
+        Finding(
+            Code.CONSUMER_STUCK,
+            Severity.CRITICAL,
+            {"consumer": name, "count": counts[name], "seconds": min(one.unacked_seconds for one in parts[name])},
+        )
+        for name in sorted(counts, key=lambda name: -counts[name])
     ]
-    values.sort(key=lambda value: -value["count"])
-    return [Finding(Code.CONSUMER_STUCK, Severity.CRITICAL, value) for value in values]
 
 
-def _processing(seen: Observed) -> Iterator[Finding]:
-    """Why consumers process fewer messages than arrive."""
+def _processing(seen: Observed, stuck: int) -> Iterator[Finding]:
+    """Why consumers process fewer messages than arrive. `stuck` ones, which process none, do not count as slow or as too few."""
     failing, attempts = seen.failing, seen.attempts
     if failing is not None and attempts and failing >= max(FAILING_PER_SECOND_MIN, FAILING_SHARE * attempts):
         values = {"failing": failing, "attempts": attempts, "pending": seen.retry_lag}
@@ -198,17 +196,18 @@ def _processing(seen: Observed) -> Iterator[Finding]:
     if seen.state not in (LagState.GROWING, LagState.DRAINING):
         return
     pace = seen.pace
-    if pace.now is not None and pace.before is not None and pace.before >= SLOWER_FACTOR * pace.now:
+    if not stuck and pace.now is not None and pace.before is not None and pace.before >= SLOWER_FACTOR * pace.now:
         values = {"now": pace.now, "before": pace.before, "seconds_ago": pace.before_seconds_ago}
         yield Finding(Code.SLOWER, Severity.WARNING, values)
     elif pace.reason is not None:
         yield Finding(Code.PACE_UNKNOWN, Severity.INFO, {"reason": pace.reason})
     if seen.state == LagState.GROWING:
-        yield _growing(seen)
+        yield _growing(seen, stuck)
 
 
-def _growing(seen: Observed) -> Finding:
-    arriving, acked, count = seen.arriving, seen.acked, seen.consumers_online
+def _growing(seen: Observed, stuck: int) -> Finding:
+    arriving, acked = seen.arriving, seen.acked
+    count = max(0, (seen.consumers_online or 0) - stuck)
     if not arriving or not acked or not count or arriving <= acked:
         return Finding(Code.GROWING, Severity.WARNING, {"lag": seen.lag, "seconds": seen.time_lag_seconds})
     values = {"arriving": arriving, "acked": acked, "count": count, "seconds": seen.time_lag_seconds}
@@ -223,13 +222,13 @@ def pace_of(history: History) -> Pace:
     """How fast the consumers of a group work, from its history: a minute at the end, and the fastest minute before that."""
     if history.reason is not None:
         return Pace(reason=history.reason)
-    fields = (history.fields[name] for name in ("ack_rate", "consumers_online", "backlog"))
+    fields = (history.fields[name] for name in ("ack_rate", "consumers_online", "lag"))
     points = list(zip(*fields, strict=True))
     minutes = [points[end - PACE_STEPS : end] for end in range(len(points), PACE_STEPS - 1, -PACE_STEPS)]
     if not minutes:
         return Pace()
     now = _pace_in(minutes[0])
-    if not now or not all(backlog for _, _, backlog in minutes[0]):
+    if not now or not all(lag for _, _, lag in minutes[0]):
         return Pace()
     before, ago = None, 0
     for number, minute in enumerate(minutes[1:], start=1):

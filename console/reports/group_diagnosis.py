@@ -12,7 +12,6 @@ from console.reports.diagnosis import Finding, Held, Observed, diagnose, growth,
 from console.snapshot.history import STEP_SECONDS, STEPS, read_history
 from console.snapshot.lag_state import LagState
 from console.snapshot.state import group_key
-from metaserver.models import ConsumerGroup
 from qmq.protocol.names import dead_letter_subject, retry_subject
 
 DEAD_LETTER_POINTS = 12
@@ -20,10 +19,11 @@ DEAD_LETTER_POINTS = 12
 Entry = Mapping[str, Any]
 
 
-def group_diagnosis(row: ConsumerGroup, answers: Answers[dict[str, Any]]) -> list[Finding]:
+def group_diagnosis(row: Any, answers: Answers[dict[str, Any]]) -> list[Finding]:
     """Findings about a group, worst first; none while no broker group has a position of it.
 
     Args:
+        row: of the database.
         answers: the group's page of each broker group.
     """
     if not answers.values:

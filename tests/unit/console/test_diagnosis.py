@@ -75,6 +75,24 @@ CASES: dict[str, tuple[dict[str, Any], list[tuple[str, str, dict[str, Any]]]]] =
         STOPPED | {"held": [held("a", 8, STUCK_SECONDS - 1)]},
         [("stopped", "critical", {"lag": 400, "seconds": 65.0, "count": 1})],
     ),
+    "too few, and one of them stuck": (
+        GROWING
+        | {
+            "arriving": 4.4,
+            "acked": 1.7,
+            "consumers_online": 2,
+            "held": [held("a", 8, 145.0)],
+            "pace": Pace(0.8, 4.2, 60),
+        },
+        [
+            ("consumer_stuck", "critical", {"consumer": "a", "count": 8, "seconds": 145.0}),
+            (
+                "too_few_consumers",
+                "warning",
+                {"arriving": 4.4, "acked": 1.7, "count": 1, "needed": 3, "seconds": 65.0},
+            ),
+        ],
+    ),
     "a consumer that left is not stuck: its messages are settled": (
         CAUGHT_UP | {"held": [held("a", 8, 500.0, False), held("b", 0, 500.0)]},
         [("keeping_up", "ok", {"lag": 0, "seconds": 0.0})],
@@ -163,15 +181,21 @@ def test_each_code_has_a_case() -> None:
 
 
 def test_the_worst_comes_first() -> None:
-    numbers = GROWING | {"arriving": 1.4, "acked": 0.9, "held": [held("a", 8, 229.0)], "dead_letters": 1}
+    numbers = GROWING | {
+        "consumers_online": 2,
+        "arriving": 1.4,
+        "acked": 0.9,
+        "held": [held("a", 8, 229.0)],
+        "dead_letters": 1,
+    }
     assert [code for code, _, _ in found(**numbers)] == ["consumer_stuck", "dead_letters", "too_few_consumers"]
 
 
 # --- the history ----------------------------------------------------------------------------------------------------------
 
 
-def history(acked: list[Any], consumers: Any = 2.0, backlog: Any = 30.0) -> History:
-    """The newest points of an hour; `consumers` and `backlog` for all of them, or a list."""
+def history(acked: list[Any], consumers: Any = 2.0, lag: Any = 30.0) -> History:
+    """The newest points of an hour; `consumers` and `lag` for all of them, or a list."""
     missing: list[Any] = [None] * (STEPS - len(acked))
 
     def column(values: Any) -> list[Any]:
@@ -179,7 +203,7 @@ def history(acked: list[Any], consumers: Any = 2.0, backlog: Any = 30.0) -> Hist
 
     return History(
         [""] * STEPS,
-        {"ack_rate": column(acked), "consumers_online": column(consumers), "backlog": column(backlog)},
+        {"ack_rate": column(acked), "consumers_online": column(consumers), "lag": column(lag)},
     )
 
 
@@ -197,15 +221,15 @@ SLOW_NOW = [8.0] * MINUTE + [8.4] * MINUTE + [1.8] * MINUTE
         (history(SLOW_NOW, consumers=[2.0] * (2 * MINUTE) + [2.0] * 5 + [3.0]), Pace()),
         (history(SLOW_NOW, consumers=[1.0] * (2 * MINUTE) + [2.0] * MINUTE), Pace(0.9, 8.4, 60)),
         (history(SLOW_NOW, consumers=[0.0] * (2 * MINUTE) + [2.0] * MINUTE), Pace(0.9, None, 0)),
-        (history(SLOW_NOW, backlog=[9.0] * (3 * MINUTE - 1) + [0.0]), Pace()),
-        (history(SLOW_NOW, backlog=[9.0] * (3 * MINUTE - 1) + [None]), Pace()),
+        (history(SLOW_NOW, lag=[9.0] * (3 * MINUTE - 1) + [0.0]), Pace()),
+        (history(SLOW_NOW, lag=[9.0] * (3 * MINUTE - 1) + [None]), Pace()),
         (history([*[0.4] * MINUTE, *[0.1] * MINUTE], consumers=1.0), Pace(0.1, None, 0)),
         (history([]), Pace()),
         (History([], {}, "Redis is not responding"), Pace(reason="Redis is not responding")),
     ],
     ids=[
         "slower", "the fastest earlier minute", "nothing earlier", "less than a minute", "a consumer came", "fewer consumers then",
-        "no consumer then", "nothing waits", "backlog unknown", "too few messages", "empty", "unknown",
+        "no consumer then", "nothing waits", "lag unknown", "too few messages", "empty", "unknown",
     ],
 )  # fmt: skip
 def test_the_pace_of_consumers(of: History, expected: Pace) -> None:

@@ -1,4 +1,4 @@
-import { Group, Paper, Stack, Text, ThemeIcon } from "@mantine/core";
+import { Group, Paper, Stack, Text } from "@mantine/core";
 import { IconAlertTriangle, IconCheck, IconExclamationCircle, IconInfoCircle } from "@tabler/icons-react";
 import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
@@ -11,7 +11,7 @@ import { LinkTo } from "@/ui/links/LinkTo";
 import { TextButton } from "@/ui/menu/buttons";
 import { useLanguage } from "@/ui/preferences";
 
-const LOOKS = {
+const SEVERITIES = {
   critical: { color: "red", Icon: IconExclamationCircle },
   warning: { color: "orange", Icon: IconAlertTriangle },
   info: { color: "blue", Icon: IconInfoCircle },
@@ -36,13 +36,11 @@ export function Diagnosis({
     <Paper component="section" withBorder p="sm" aria-label={t("diagnosis.title")} data-diagnosis="">
       <Stack gap="xs">
         {detail.diagnosis.map((finding) => {
-          const { color, Icon } = LOOKS[finding.severity];
+          const { color, Icon } = SEVERITIES[finding.severity];
           const key = `${finding.code} ${textOf(finding.values.consumer ?? finding.values.broker_group)}`;
           return (
             <Group key={key} gap="sm" wrap="nowrap" align="flex-start" data-finding={finding.code}>
-              <ThemeIcon variant="light" color={color} size={22} aria-hidden>
-                <Icon size={16} />
-              </ThemeIcon>
+              <Icon size={20} color={`var(--mantine-color-${color}-text)`} aria-hidden />
               <Text size="sm" component="p" m={0} className="break">
                 <Sentences finding={finding} /> <Helps name={name} detail={detail} finding={finding} onOpen={onOpen} />
               </Text>

@@ -89,7 +89,7 @@ test("what is wrong stands in sentences, worst first, each with what helps", asy
   const found = within(await screen.findByRole("region", { name: "Diagnosis" }));
   expect(found.getByText(/Consumer c1 holds 8 messages and has acknowledged none for 3m 49s\./)).toBeVisible();
   const few =
-    /1\.4 messages\/s arrive, 1 consumer acknowledges 0\.9\/s: about 2 are needed\. The oldest .* is 1m 5s old\./;
+    /1\.4 messages\/s arrive, 1 consumer acknowledges 0\.9\/s: about 2 would keep up\. The oldest .* is 1m 5s old\./;
   expect(found.getByText(few)).toBeVisible();
   expect(found.getByText(/1\.5 of 2 attempts\/s fail and are returned for another attempt\./)).toBeVisible();
   expect(found.getByRole("link", { name: "Show failed messages" })).toHaveAttribute(

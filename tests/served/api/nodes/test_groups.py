@@ -112,9 +112,7 @@ def test_the_diagnosis_is_made_of_what_nodes_and_the_collector_say(
         "subjects": {retries: {"send_rate": 1.5}},
     }
     monkeypatch.setattr(overview, "numbers", lambda: overview.Numbers(state, "", None))
-    history = History(
-        [""] * 3, {"stored_messages": [2.0, 3.0, 9.0], "ack_rate": [], "consumers_online": [], "backlog": []}
-    )
+    history = History([""] * 3, {"stored_messages": [2.0, 3.0, 9.0], "ack_rate": [], "consumers_online": [], "lag": []})
     monkeypatch.setattr(group_diagnosis, "read_history", lambda *_, **__: history)
     found = findings(crew)
     assert found["retry_loop"] == {"failing": 1.5, "attempts": 2.0, "pending": 7}
