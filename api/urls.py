@@ -9,6 +9,7 @@ from api.views import (
     broker_groups,
     dead_letters,
     delayed,
+    events,
     groups,
     history,
     jobs,
@@ -102,6 +103,7 @@ message_urls = [
 analytics_urls = [
     path("overview/", analytics.OverviewView.as_view(), name="overview"),
     path("lag/", analytics.LagView.as_view(), name="lag"),
+    path("events/", events.EventsView.as_view(), name="events"),
     path("history/", history.HistoryView.as_view(), name="history"),
     path("analytics/runs/", analytics.RunsView.as_view(), name="analytics-runs"),
     path("analytics/runs/<int:run_id>/", analytics.RunView.as_view(), name="analytics-run"),
@@ -109,6 +111,7 @@ analytics_urls = [
     path("analytics/demo/replace/", analytics.ReplaceDemoView.as_view(), name="analytics-demo-replace"),
     path("analytics/tables/", summaries.TablesView.as_view(), name="analytics-tables"),
     path("analytics/tables/<str:table>/", summaries.TableView.as_view(), name="analytics-table"),
+    path("analytics/tables/<str:table>/ranking/", summaries.RankingView.as_view(), name="analytics-ranking"),
 ]
 
 account_urls = [

@@ -1,15 +1,16 @@
 import { Stack } from "@mantine/core";
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
+import type { GroupName } from "@/features/groups/queries";
 import type { Timelines } from "@/features/groups/timelines";
-import { TimeChart } from "@/ui/chart/TimeChart";
+import { MarkedChart } from "@/shared/MarkedChart";
 import type { Series } from "@/ui/chart/types";
 import { Part } from "@/ui/page/Part";
 
 const HEIGHT_PX = 150;
 
 /** Lag and time lag, and what comes in against what is acked: the last hour, continued live. */
-export function Charts({ timelines: { group, lag, sent } }: { timelines: Timelines }) {
+export function Charts({ name, timelines: { group, lag, sent } }: { name: GroupName; timelines: Timelines }) {
   const { t } = useTranslation("groups");
   const { at, values, isPending } = group;
   const lags = useMemo<Series[]>(
@@ -28,14 +29,14 @@ export function Charts({ timelines: { group, lag, sent } }: { timelines: Timelin
     ],
     [values, sent, t],
   );
-  const shared = { at, isPending, height: HEIGHT_PX };
+  const shared = { about: name, at, isPending, height: HEIGHT_PX };
   return (
     <Stack gap="sm">
       <Part title={t("chart.lag")}>
-        <TimeChart label={t("chart.lag")} series={lags} {...shared} />
+        <MarkedChart label={t("chart.lag")} series={lags} {...shared} />
       </Part>
       <Part title={t("chart.rates")}>
-        <TimeChart label={t("chart.rates")} series={rates} {...shared} />
+        <MarkedChart label={t("chart.rates")} series={rates} {...shared} />
       </Part>
     </Stack>
   );

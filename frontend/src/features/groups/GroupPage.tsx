@@ -1,6 +1,5 @@
 import { Badge, Group, SimpleGrid, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { asProblem } from "@/api/problem";
 import { About } from "@/features/groups/About";
@@ -8,7 +7,7 @@ import { Actions } from "@/features/groups/Actions";
 import { StateBadge } from "@/features/groups/Cells";
 import { Charts } from "@/features/groups/Charts";
 import { Diagnosis } from "@/features/groups/Diagnosis";
-import { Dialogs, type Opened } from "@/features/groups/Dialogs";
+import { Dialog, useDialog } from "@/features/groups/Dialogs";
 import { Members } from "@/features/groups/Members";
 import { Numbers } from "@/features/groups/Numbers";
 import { Places } from "@/features/groups/Places";
@@ -36,13 +35,12 @@ export default function GroupPage() {
   const name: GroupName = { subject, group };
   const { data, error, refetch } = useQuery(detailOptions(name));
   const alerts = useQuery(alertsOfOptions(name));
-  const [open, setOpen] = useState<{ what: Opened; of: OfGroup } | null>(null);
+  const [opened, onOpen] = useDialog();
   const isGone = error !== null && asProblem(error).status === 404;
   const detail = isGone ? undefined : data?.data;
   const etag = data?.etag ?? null;
   const hasPosition = detail?.progress.some(({ next_sequence: next }) => next !== null);
   const isComplete = detail?.progress.every(({ next_sequence: next, reason }) => next !== null || !reason) ?? false;
-  const onOpen = (what: Opened) => detail && setOpen({ what, of: { name, detail, etag } });
   const hasAlerts = alerts.isError || (alerts.data?.results.length ?? 0) > 0;
   const hasNotes = hasAlerts || Boolean(detail?.latest_reset && isUndoable(detail.latest_reset));
   return (
@@ -83,7 +81,9 @@ export default function GroupPage() {
           </>
         )}
       </Stack>
-      {open && <Dialogs {...open.of} open={open.what} onClose={() => setOpen(null)} />}
+      {opened && detail && (detail.may_change || opened.what === "start") && (
+        <Dialog key={opened.what} name={name} detail={detail} etag={etag} open={opened} onClose={() => onOpen(null)} />
+      )}
     </>
   );
 }
@@ -95,7 +95,7 @@ function Measurements({ name, detail, etag }: OfGroup) {
     <>
       <Numbers name={name} timelines={timelines} />
       <SimpleGrid cols={{ base: 1, lg: 2 }} spacing="lg">
-        <Charts timelines={timelines} />
+        <Charts name={name} timelines={timelines} />
         <Consumers name={name} detail={detail} etag={etag} />
       </SimpleGrid>
     </>

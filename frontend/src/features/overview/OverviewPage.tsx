@@ -9,7 +9,7 @@ import { Card } from "@/features/overview/Card";
 import { Events } from "@/features/overview/Events";
 import { brokerGroupsOptions, overviewOptions, type Overview } from "@/features/overview/queries";
 import { measured, useLive, type Reading } from "@/live/useLive";
-import { TimeChart } from "@/ui/chart/TimeChart";
+import { MarkedChart } from "@/shared/MarkedChart";
 import { DrainTime } from "@/ui/measure/DrainTime";
 import { LastHour, type Line } from "@/ui/measure/LastHour";
 import { GroupLink } from "@/ui/links/links";
@@ -140,7 +140,7 @@ function Flow() {
     <Card title={t("flow")}>
       <LastHour of={SYSTEM} charts={FLOW} labelOf={labelOf}>
         {(at, [series = []], isPending) => (
-          <TimeChart label={t("flow")} at={at} series={series} height={240} isPending={isPending} />
+          <MarkedChart about={SYSTEM} label={t("flow")} at={at} series={series} height={240} isPending={isPending} />
         )}
       </LastHour>
     </Card>

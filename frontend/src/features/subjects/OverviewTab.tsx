@@ -10,7 +10,7 @@ import type { Section } from "@/live/applyDelta";
 import { lagPath, measured, useLive, useLiveEntry } from "@/live/useLive";
 import { useTimeline } from "@/live/useTimeline";
 import { AlertsOf } from "@/shared/AlertsOf";
-import { TimeChart } from "@/ui/chart/TimeChart";
+import { MarkedChart } from "@/shared/MarkedChart";
 import type { Series } from "@/ui/chart/types";
 import { shellWord } from "@/shared/clientLines";
 import { GroupLink } from "@/ui/links/links";
@@ -79,7 +79,7 @@ function SendRates({ subject }: { subject: string }) {
     ],
     [t, values],
   );
-  return <TimeChart label={t("chart.title")} at={at} series={series} isPending={isPending} />;
+  return <MarkedChart about={{ subject }} label={t("chart.title")} at={at} series={series} isPending={isPending} />;
 }
 
 const SHOWN = 8;
