@@ -327,6 +327,12 @@ def audit_entries() -> QuerySet[models.AuditEntry]:
     return models.AuditEntry.objects.all()
 
 
+def latest_reset(subject: str, group: str, since: datetime) -> models.AuditEntry | None:
+    """The newest complete reset of a consumer group after a time."""
+    found = audit_entries().filter(target=f"{subject}/{group}", action="consumer_group.reset_done", at__gte=since)
+    return found.first()
+
+
 def teams() -> QuerySet[models.Team]:
     """Teams with the count of their subjects."""
     return models.Team.objects.annotate(subject_count=Count("subjects"))

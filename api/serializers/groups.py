@@ -1,10 +1,20 @@
 """Serializers of consumer groups."""
 
+from typing import Any
+
 from rest_framework import serializers
 
-from api.serializers.bodies import MayChange, Reason, Row, Strings
+from api.schema import ChangeSerializer
+from api.serializers.bodies import MayChange, Reason, Row, SequenceField, Strings
 from console.accounts.roles import Right
+from console.reports.diagnosis import Code, Severity
 from metaserver.services.groups import GROUP
+
+STARTS = [(place, place) for place in ("earliest", "latest", "time", "positions", "group")]
+FINDINGS = [(str(code), str(code)) for code in Code]
+SEVERITIES = [(str(severity), str(severity)) for severity in Severity]
+POSITIONS_MAX = 200
+"""Most broker groups of one request."""
 
 
 class GroupChange(Reason):
@@ -13,11 +23,50 @@ class GroupChange(Reason):
     rules = GROUP.fields
 
 
+class PositionsField(serializers.DictField):
+    """A sequence by broker group: numbers or strings of digits."""
+
+    child = SequenceField()
+
+    def to_internal_value(self, data: Any) -> dict[str, int]:
+        found: dict[str, int] = super().to_internal_value(data)
+        if not 1 <= len(found) <= POSITIONS_MAX:
+            raise serializers.ValidationError(f"must name 1 to {POSITIONS_MAX} broker groups")
+        return found
+
+
+_REQUIRED = {"time": "time", "positions": "positions", "group": "from_group"}
+"""By place, the field that it requires, and that no other place takes."""
+
+
+def _check_place(to: str, attrs: dict[str, Any]) -> None:
+    """Raise ValidationError for a place without its value, or with that of another place."""
+    for place, name in _REQUIRED.items():
+        if to == place and name not in attrs:
+            raise serializers.ValidationError({name: f"is required for {place}"})
+        if to != place and name in attrs:
+            raise serializers.ValidationError({name: f"is only for {place}"})
+
+
 class NewGroup(GroupChange):
-    """A new consumer group."""
+    """A new consumer group, with a start position or without. Without, its first consumer decides where it starts."""
 
     subject = serializers.CharField(max_length=100)
     name = serializers.CharField(max_length=200)
+    start = serializers.ChoiceField(
+        choices=STARTS,
+        required=False,
+        help_text="start position; absent: its first consumer decides",
+    )
+    time = serializers.DateTimeField(required=False, help_text="for `time`: the first message stored at or after it")
+    positions = PositionsField(required=False, help_text="for `positions`: the sequence on each of these broker groups")
+    from_group = serializers.CharField(
+        required=False, max_length=200, help_text="for `group`: the consumer group whose positions are copied"
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        _check_place(attrs.get("start", ""), attrs)
+        return attrs
 
 
 class GroupRow(Row):
@@ -47,12 +96,17 @@ class Pause(Reason):
 class Reset(Reason):
     """The new position of a consumer group."""
 
-    to = serializers.ChoiceField(choices=["earliest", "latest", "time", "sequence"])
+    to = serializers.ChoiceField(choices=STARTS)
     time = serializers.DateTimeField(required=False, help_text="for `time`: the first message stored at or after it")
-    sequence = serializers.RegexField(r"^[0-9]{1,18}$", required=False, help_text="for `sequence`, with broker_group")
-    broker_group = serializers.CharField(
-        required=False, max_length=100, help_text="only this broker group; required for `sequence`"
+    positions = PositionsField(required=False, help_text="for `positions`: the sequence on each of these broker groups")
+    from_group = serializers.CharField(
+        required=False, max_length=200, help_text="for `group`: the consumer group whose positions are copied"
     )
+    broker_group = serializers.CharField(required=False, max_length=100, help_text="only this broker group")
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        _check_place(attrs["to"], attrs)
+        return attrs
 
 
 class ResetOnGroup(serializers.Serializer):  # type: ignore[type-arg]
@@ -66,6 +120,7 @@ class ResetOnGroup(serializers.Serializer):  # type: ignore[type-arg]
     in_flight = serializers.IntegerField(
         allow_null=True, help_text="messages in flight; they stay with their consumers"
     )
+    pending = serializers.IntegerField(help_text="stored messages from the new position on")
 
 
 class ResetDone(serializers.Serializer):  # type: ignore[type-arg]
@@ -77,6 +132,29 @@ class ResetDone(serializers.Serializer):  # type: ignore[type-arg]
     before = serializers.DictField(child=serializers.CharField())
     after = serializers.DictField(child=serializers.CharField(), allow_null=True)
     broker_groups = ResetOnGroup(many=True)
+
+
+class GroupCreated(ChangeSerializer):
+    """Result of a creation; in a dry run, the expected result."""
+
+    broker_groups = ResetOnGroup(many=True, help_text="start positions; empty: the first consumer decides")
+
+
+class FindingShape(serializers.Serializer):  # type: ignore[type-arg]
+    """What was found about a consumer group, with its numbers: rates in messages per second, times in seconds."""
+
+    code = serializers.ChoiceField(choices=FINDINGS)
+    severity = serializers.ChoiceField(choices=SEVERITIES)
+    values = serializers.DictField()
+
+
+class LatestReset(serializers.Serializer):  # type: ignore[type-arg]
+    """A reset in the last hour, which a reset to the positions `before` undoes."""
+
+    at = serializers.DateTimeField()
+    by = serializers.CharField()
+    before = serializers.DictField(child=serializers.CharField(), help_text="sequences by broker group")
+    after = serializers.DictField(child=serializers.CharField(), help_text="sequences by broker group")
 
 
 class Forget(Reason):
@@ -104,7 +182,12 @@ class GroupMember(serializers.Serializer):  # type: ignore[type-arg]
     in_flight_ranges_total = serializers.IntegerField()
     pulled = serializers.CharField(help_text="messages delivered to the consumer since it was first seen")
     acked = serializers.CharField(help_text="of these, acknowledged")
-    oldest_unacked_ms = serializers.IntegerField(allow_null=True)
+    oldest_unacked_ms = serializers.IntegerField(
+        allow_null=True, help_text="age of the oldest message in flight since it was stored"
+    )
+    unacked_seconds = serializers.FloatField(
+        help_text="time for which the consumer has held messages without an acknowledgement, since the start of the master at most"
+    )
     is_paused = serializers.BooleanField()
     reasons = serializers.DictField(child=serializers.CharField())
 
@@ -134,3 +217,5 @@ class GroupDetail(GroupRow):
     progress = OnBrokerGroup(many=True)
     members = GroupMember(many=True)
     members_total = serializers.IntegerField()
+    diagnosis = FindingShape(many=True, help_text="worst first; empty while no broker group has a position of it")
+    latest_reset = LatestReset(allow_null=True, help_text="the newest reset of the last hour; null: there was none")

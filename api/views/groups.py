@@ -1,9 +1,11 @@
 """/consumer-groups/."""
 
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
 import django_filters
+from django.utils import timezone
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -11,16 +13,18 @@ from rest_framework.response import Response
 from api.base import ApiView
 from api.filters import PartFilter, TruthFilter
 from api.generics import ListView, action
-from api.problems import Problem, invalid
 from api.serializers import groups as shapes
 from console.accounts.roles import Right
 from console.cluster import progress
 from console.cluster.asking import Answers, brokers
 from console.cluster.group_numbers import GROUP_SUMS, total
+from console.reports.group_diagnosis import group_diagnosis
 from metaserver import queries
 from metaserver.services import groups as service
 from metaserver.services.changes import Change
 
+UNDO_TIME = timedelta(hours=1)
+"""How long a reset is offered to be undone."""
 _ON_BROKER_GROUP = tuple(str(name) for name in shapes.OnBrokerGroup().fields)
 _MEMBER = tuple(str(name) for name in shapes.GroupMember().fields)
 
@@ -31,6 +35,7 @@ class GroupsView(ListView):
     rights = {"GET": Right.READ, "POST": Right.CHANGE_GROUPS}
     serializer_class = shapes.GroupRow
     bodies = {"POST": shapes.NewGroup}
+    answers = {"POST": shapes.GroupCreated}
     rows = staticmethod(queries.consumer_groups)
     filters = {
         "search": PartFilter("name", label="substring of the name"),
@@ -42,11 +47,18 @@ class GroupsView(ListView):
     ordering_paths = {"subject": "subject__name", "owner": "subject__owner__name"}
     ordering = ("name", "id")
 
-    def post(self, request: Request) -> Change:
-        """Create a consumer group before its first consumer pulls."""
+    def post(self, request: Request) -> Response:
+        """Create a consumer group before its first consumer pulls, and set its start position."""
         values = self.body()
         subject, name = values.pop("subject"), values.pop("name")
-        return service.create_group(subject, name, values, **self.arguments)
+        place = _place(values.pop("start", None), values)
+        if place is None:
+            change, answers = service.create_group(subject, name, values, **self.arguments), None
+        else:
+            change, answers = progress.create(subject, name, values, place, **self.arguments)
+        response = self.changed(change)
+        response.data["broker_groups"] = [] if answers is None else _previews(answers)
+        return response
 
 
 class GroupView(ApiView):
@@ -61,7 +73,14 @@ class GroupView(ApiView):
         groups = queries.consumer_groups().filter(subject__name=subject, name=group)
         found = service.GROUP.one(groups, f"{subject}/{group}")
         answers = brokers(queries.broker_groups_of(subject) or []).ask(lambda _, node: node.group(subject, group))
-        return self.tagged(self.shown(found, shapes.GroupRow) | _progress(answers, found), found.version)
+        diagnosis = shapes.FindingShape(group_diagnosis(found, answers), many=True).data
+        reset = queries.latest_reset(subject, group, timezone.now() - UNDO_TIME)
+        return self.tagged(
+            self.shown(found, shapes.GroupRow)
+            | _progress(answers, found)
+            | {"diagnosis": diagnosis, "latest_reset": None if reset is None else _latest_reset(reset)},
+            found.version,
+        )
 
     def patch(self, request: Request, subject: str, group: str) -> Change:
         """Update a consumer group; omitted fields keep their value."""
@@ -128,8 +147,8 @@ ResumeView = action(
 
 
 class ResetView(ApiView):
-    """Reset the progress of a consumer group to earliest, latest, a time or a sequence. `dry_run` returns the number of
-    messages that are skipped or delivered again.
+    """Reset the progress of a consumer group to earliest, latest, a time, positions, or the positions of another group. `dry_run`
+    returns the number of messages that are skipped or delivered again.
     """
 
     rights = {"POST": Right.CHANGE_GROUPS}
@@ -139,18 +158,9 @@ class ResetView(ApiView):
 
     def post(self, request: Request, subject: str, group: str) -> Response:
         self.require(Right.CHANGE_GROUPS, queries.owner_of(subject))
-        target = self.body()
-        value = None
-        if target["to"] == "time":
-            if "time" not in target:
-                raise invalid("time", "is required for a reset to a time")
-            value = max(0, round(target["time"].timestamp() * 1000))
-        elif target["to"] == "sequence":
-            if "sequence" not in target or "broker_group" not in target:
-                what = "A reset to a sequence requires sequence and broker_group, because each broker group has its own sequences."
-                raise Problem(400, "request.invalid", what, {"sequence": what})
-            value = int(target["sequence"])
-        place = progress.ResetPlace(target["to"], value, target.get("broker_group"))
+        values = self.body()
+        place = _place(values.pop("to"), values)
+        assert place is not None
         change, answers = progress.reset(subject, group, place, **self.versioned_arguments)
         return Response(
             {
@@ -159,15 +169,38 @@ class ResetView(ApiView):
                 "is_change": change.is_change,
                 "before": change.before,
                 "after": change.after,
-                "broker_groups": [_preview(name, preview) for name, preview in answers.values.items()],
+                "broker_groups": _previews(answers),
             }
         )
 
 
-def _preview(broker_group: str, preview: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "broker_group": broker_group,
-        "position": None if preview.get("position") is None else str(preview["position"]),
-        "new_position": None if preview.get("new_position") is None else str(preview["new_position"]),
-        **{key: preview.get(key) for key in ("skipped", "repeated", "in_flight")},
-    }
+def _place(to: str | None, values: dict[str, Any]) -> progress.ResetPlace | None:
+    """Take a place out of the values of a body; None without one."""
+    time = values.pop("time", None)
+    positions, group = values.pop("positions", {}), values.pop("from_group", "")
+    broker_group = values.pop("broker_group", None)
+    if to is None:
+        return None
+    time_ms = None if time is None else max(0, round(time.timestamp() * 1000))
+    return progress.ResetPlace(to=to, time_ms=time_ms, positions=positions, group=group, broker_group=broker_group)
+
+
+def _previews(answers: Answers[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What nodes answered to a reset or its preview."""
+    return [
+        {
+            "broker_group": name,
+            "position": None if preview["position"] is None else str(preview["position"]),
+            "new_position": str(preview["new_position"]),
+            **{key: preview[key] for key in ("skipped", "repeated", "in_flight")},
+            "pending": preview["end_sequence"] - preview["new_position"],
+        }
+        for name, preview in answers.values.items()
+    ]
+
+
+def _latest_reset(entry: Any) -> dict[str, Any]:
+    data: dict[str, Any] = shapes.LatestReset(
+        {"at": entry.at, "by": entry.actor, "before": entry.before, "after": entry.after}
+    ).data
+    return data

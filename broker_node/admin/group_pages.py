@@ -57,12 +57,14 @@ class GroupPages:
         numbers, ages = group_numbers(view, subject, group)
         consumers = group.progress.consumers
         names = sorted(name for name in consumers if name > after)
+        steady = view.rates.steady_per_second(subject.meter)
         page = names[:limit]
         answer = {
             "subject": subject.name,
             "begin_sequence": subject.begin,
             "end_sequence": subject.visible_end,
             "members_total": len(consumers),
+            "steady_send_rate": steady and steady[0],
             "next_after": page[-1] if len(names) > len(page) else None,
         }
         members = [self._member(subject, consumers[name]) for name in page]
@@ -109,6 +111,7 @@ class GroupPages:
             "in_flight_ranges": [[run.begin, run.begin + run.count] for run in runs[:IN_FLIGHT_RANGES_MAX]],
             "in_flight_ranges_total": len(runs),
             "oldest_unacked_ms": None,
+            "unacked_seconds": round(now - consumer.progressed_at, 3) if log.in_flight else 0.0,
             "pulled": log.pulled,
             "acked": log.acked,
             "reasons": reasons,

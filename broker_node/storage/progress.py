@@ -14,7 +14,9 @@ from broker_node.storage.sessions import Session, Sessions
 class Consumer:
     """One consumer of a group: its pull log, and when it was last seen."""
 
-    __slots__ = ("consumer_id", "holder", "log", "names", "reported", "seen_at", "sessions", "touched_at")
+    __slots__ = (
+        "consumer_id", "holder", "log", "names", "progressed_at", "reported", "seen_at", "sessions", "touched_at",
+    )  # fmt: skip
 
     def __init__(self, subject: str, group: str, consumer_id: str, seen_at: float = 0.0) -> None:
         self.consumer_id = consumer_id
@@ -23,6 +25,8 @@ class Consumer:
         self.log = PullLog()
         self.seen_at = seen_at
         """Monotonic seconds of the last pull, ack or heartbeat; memory only: a restart counts as just seen."""
+        self.progressed_at = seen_at
+        """Monotonic seconds since when it has held messages without an ack; memory only: a restart counts as one."""
         self.touched_at = -1
         """Log offset of the last action about this consumer: answers that rest on it wait for its sync."""
         self.sessions = Sessions()
@@ -67,7 +71,7 @@ class GroupProgress:
         """The consumer, made when new, marked as seen."""
         consumer = self.consumers.get(consumer_id)
         if consumer is None:
-            consumer = self.consumers[consumer_id] = Consumer(self.subject, self.group, consumer_id)
+            consumer = self.consumers[consumer_id] = Consumer(self.subject, self.group, consumer_id, seen_at)
         consumer.seen_at = seen_at
         return consumer
 
@@ -84,7 +88,7 @@ class GroupProgress:
                 if consumer is not None:
                     consumer.log.ack(action.begin, action.end)
                     consumer.touched_at = at
-                    consumer.seen_at = seen_at
+                    consumer.seen_at = consumer.progressed_at = seen_at
             case Offline():
                 consumer = self.consumers.pop(action.consumer_id, None)
                 if consumer is not None:
@@ -95,6 +99,8 @@ class GroupProgress:
 
     def _apply_pull(self, pull: Pull, at: int, seen_at: float) -> None:
         consumer = self.consumer(pull.consumer_id, seen_at)
+        if not consumer.log.in_flight:
+            consumer.progressed_at = seen_at
         if pull.runs:
             if pull.pull_begin < consumer.log.pulled:
                 # A broadcast was set back, and pulls what it held there again. Any other consumer left, and the action that says so

@@ -34,7 +34,7 @@ _OF_A_NODE = (
 )  # fmt: skip
 SECTIONS: dict[str, tuple[str, ...]] = {
     "subjects": ("send_rate", "send_bytes_rate", "stored_messages"),
-    "groups": ("backlog", "in_flight", "time_lag_seconds", "pull_rate", "ack_rate"),
+    "groups": ("backlog", "in_flight", "time_lag_seconds", "pull_rate", "ack_rate", "consumers_online"),
     "broker_groups": _OF_A_NODE,
     "nodes": _OF_A_NODE,
     SYSTEM: ("send_rate", "pull_rate", "ack_rate", "backlog", "in_flight", "time_lag_seconds", "pending"),
@@ -43,7 +43,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
 SERIES_MAX = {"subjects": 10_000, "groups": 20_000, "broker_groups": 500, "nodes": 1_000, SYSTEM: 1}
 """Series of each section that are kept; of those past it nothing is, and answers say so."""
 BYTES_MAX = sum(STEPS * VALUE_BYTES * SERIES_MAX[section] * len(fields) for section, fields in SECTIONS.items())
-"""All frames of a system that is as large: 204 MB."""
+"""All frames of a system that is as large: 233 MB."""
 _SUMMED = {
     "send_rate": "subjects",
     "pull_rate": "groups",
@@ -232,10 +232,12 @@ class History:
     reason: str | None = None
 
 
-def read_history(url: str, section: str, name: str, clock: Callable[[], float] = time.time) -> History:
-    """Return the last hour of a series; an unavailable one is unknown, with the reason."""
+def read_history(
+    url: str, section: str, name: str, clock: Callable[[], float] = time.time, *, every: int = 1
+) -> History:
+    """Return the last hour of a series, or each `every`-th of its points; an unavailable one is unknown, with the reason."""
     last = int(clock() - ARRIVAL_SECONDS) // STEP_SECONDS
-    steps = range(last - STEPS + 1, last + 1)
+    steps = range(last, last - STEPS, -every)[::-1]
     at = [rfc3339(step * STEP_SECONDS * 1000) for step in steps]
     client: Any
     try:

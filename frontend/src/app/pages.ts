@@ -51,8 +51,8 @@ const all = [
     path: "/groups/$subject/$group",
     load: () => import("@/features/groups/GroupPage"),
     texts: ["groups", "alerts"],
-    docs: "how-to/consume",
-    search: ["do"],
+    docs: "how-to/group-lags",
+    search: ["do", "consumer"],
   },
   {
     path: "/delayed",

@@ -34,7 +34,8 @@ export function duration(seconds: number, language: string): string {
         : ["minute", MINUTE, "second", SECOND];
   const first = Math.floor(whole / big);
   const second = Math.floor((whole % big) / small);
-  return sign + [unit(first, bigName, language), ...(second ? [unit(second, smallName, language)] : [])].join(" ");
+  const parts = [unit(first, bigName, language), ...(second ? [unit(second, smallName, language)] : [])];
+  return sign + parts.join(language.startsWith("zh") ? "" : " ");
 }
 
 /** How an instant is shown: the viewer's zone unless they chose UTC. */

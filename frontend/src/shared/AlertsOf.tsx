@@ -1,7 +1,5 @@
-import { Alert, Badge, Group, Stack, Text } from "@mantine/core";
-import { IconBell } from "@tabler/icons-react";
+import { Badge, Group, Stack, Text } from "@mantine/core";
 import { queryOptions, useQuery } from "@tanstack/react-query";
-import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { read } from "@/api/requests";
 import { Instant } from "@/ui/measure/Instant";
@@ -29,27 +27,15 @@ export function alertsOfOptions({ subject, group }: About) {
   });
 }
 
-/**
- * Open alerts about a consumer group, or about all of a subject: the targets of both are `subject/group`. `framed`: as
- * a warning, and nothing when there are none.
- */
-export function AlertsOf({ framed, ...about }: About & { framed?: boolean }) {
+/** Open alerts about a consumer group, or about all of a subject: the targets of both are `subject/group`. */
+export function AlertsOf(about: About) {
   const { t } = useTranslation("alerts");
   const ruleName = useRuleName();
   const [data, instead] = loaded(useQuery(alertsOfOptions(about)), null);
   if (!data) return instead;
   const alerts = data.results;
-  if (alerts.length === 0) return framed ? null : <Text c="dimmed">{t("of.none")}</Text>;
-  const isCritical = alerts.some(({ severity, state }) => severity === "critical" && state === "firing");
-  const frame = (list: ReactNode) =>
-    framed ? (
-      <Alert color={isCritical ? "red" : "orange"} icon={<IconBell aria-hidden />} title={t("of.title")}>
-        {list}
-      </Alert>
-    ) : (
-      list
-    );
-  return frame(
+  if (alerts.length === 0) return <Text c="dimmed">{t("of.none")}</Text>;
+  return (
     <Stack gap="xs">
       {alerts.map((alert) => (
         <Group key={alert.id} gap="xs" data-alert={alert.state}>
@@ -67,6 +53,6 @@ export function AlertsOf({ framed, ...about }: About & { framed?: boolean }) {
           </Text>
         </Group>
       ))}
-    </Stack>,
+    </Stack>
   );
 }

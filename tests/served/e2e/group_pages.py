@@ -15,6 +15,17 @@ class GroupsPage(Inside):
         expect(self.live).to_be_visible()
         return self
 
+    def create(self, subject: str, name: str, start: str) -> None:
+        """Make a group that starts at a place ("earliest", "latest"); its page follows."""
+        self.button("groups:create.title").click()
+        dialog = PreviewDialog(self.visit, self.language)
+        dialog.dialog.get_by_role("combobox", name=self.text("groups:column.subject")).fill(subject)
+        dialog.dialog.get_by_role("textbox", name=self.text("groups:column.group")).fill(name)
+        dialog.dialog.get_by_role("radio", name=self.text(f"groups:start.{start}"), exact=True).check()
+        expect(dialog.preview()).to_be_visible()
+        dialog.done(self.text("groups:create.done", name=name))
+        expect(self.heading).to_have_text(name)
+
 
 class GroupPage(Inside):
     """One consumer group."""
@@ -29,7 +40,7 @@ class GroupPage(Inside):
     def number(self, field: str) -> Locator:
         """A live number; unknown ones are not found."""
         tile = self.page.locator(f'[data-tile="{self.text(f"groups:column.{field}")}"]')
-        return tile.locator("[data-measured]")
+        return tile.locator("[data-measured]").first
 
     @property
     def state(self) -> Locator:
@@ -39,10 +50,23 @@ class GroupPage(Inside):
     def set_paused(self, group: str, *, to: bool) -> None:
         """Pause the group, or resume it."""
         word = "pause" if to else "resume"
-        self.page.locator("[data-do=pause]", has_text=self.text(f"groups:action.{word}")).click()
+        self.page.locator(f"[data-do={word}]").click()
         dialog = PreviewDialog(self.visit, self.language)
         expect(dialog.previewed).to_contain_text(self.text(f"groups:{word}.means"))
         dialog.done(self.text(f"groups:{word}.done", group=group))
+
+    def finding(self, code: str) -> Locator:
+        """A finding of the diagnosis."""
+        return self.page.locator(f"[data-finding={code}]")
+
+    def change(self, what: str, group: str) -> str:
+        """Skip the backlog ("skip") or undo the newest reset ("undo"); what its preview said."""
+        self.button(f"groups:action.{what}").click()
+        dialog = PreviewDialog(self.visit, self.language)
+        expect(dialog.previewed).to_be_visible()
+        said = dialog.previewed.inner_text()
+        dialog.done(self.text(f"groups:{what}.done", group=group))
+        return said
 
     def begin_reset(self, to: str) -> PreviewDialog:
         """Open the dialog for a reset to a place ("earliest", "latest") as far as its preview."""

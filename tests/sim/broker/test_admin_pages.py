@@ -325,9 +325,18 @@ async def test_a_group_page_shows_its_members_and_says_what_it_can_not_measure(
             assert (a["in_flight_ranges"], a["in_flight_ranges_total"]) == ([[0, 3]], 1)
             assert (b["in_flight_ranges"], b["in_flight_ranges_total"]) == ([], 0)
             assert (a["oldest_unacked_ms"], a["last_seen_seconds"], a["online"]) == (5000, 3.0, True)
+            assert (a["unacked_seconds"], b["unacked_seconds"], page["steady_send_rate"]) == (3.0, 0.0, None)
             peers = {connection.peer for connection in broker.server.connections}
             assert {a["address"], b["address"]} == peers
             assert (b["oldest_unacked_ms"], b["reasons"]) == (None, {"oldest_unacked_ms": "nothing is in flight"})
+            await second.pull(consumer="b", limit=2)
+            clock.advance(4)
+            await client.ack(0, 0, consumer="a")
+            clock.advance(1)
+            members = (await admin.group("orders", "g"))["members"]
+            assert [member["unacked_seconds"] for member in members] == [1.0, 5.0], "since an ack, and since a pull"
+            await second.ack(1, 2, consumer="b")
+            await client.ack(1, 2, consumer="a")
         await eventually_async(lambda: len(broker.handlers.pulls.consumer_connections) == 1)
         b = (await admin.group("orders", "g"))["members"][1]
         assert b["address"] is None

@@ -42,11 +42,11 @@ export const STATE_COLOURS: Record<GroupState, string> = {
 };
 
 /** Why a group is in its state, in a sentence; unknown numbers say so. */
-export function useWhy(): (numbers: Entry | undefined, subject?: Entry) => string {
+function useWhy(): (numbers: Entry | undefined) => string {
   const { t } = useTranslation("groups");
   const language = useLanguage();
-  return (of, subject) => {
-    const { why, lag, seconds, rate, consumers, arriving, needed } = explained(of, subject);
+  return (of) => {
+    const { why, lag, seconds, rate, consumers } = explained(of);
     const unknown = t("why.not_measured");
     const reason = typeof of?.reason === "string" ? of.reason : unknown;
     return t(`why.${why}`, {
@@ -55,8 +55,6 @@ export function useWhy(): (numbers: Entry | undefined, subject?: Entry) => strin
       time: seconds === null ? unknown : times.duration(seconds, language),
       rate: rate === null ? unknown : numbers.rate(rate, language),
       count: consumers ?? 0,
-      arriving: arriving === null ? unknown : numbers.rate(arriving, language),
-      needed,
     });
   };
 }

@@ -29,6 +29,7 @@ const member: Member = {
   pulled: "60",
   acked: "57",
   oldest_unacked_ms: 1_500,
+  unacked_seconds: 229,
   is_paused: false,
   reasons: {},
 };
@@ -44,24 +45,135 @@ async function open(answers: Answers) {
   const page = await mount(GroupPage, "/groups/orders/billing", "/groups/$subject/$group");
   return { asked, page };
 }
-const changes = (asked: { method: string }[]) => asked.filter(({ method }) => method !== "GET");
+const changes = <One extends { method: string }>(asked: One[]) => asked.filter(({ method }) => method !== "GET");
 
-test("live numbers, why the group is in its state, and what nobody measured", async () => {
+test("live numbers, and what nobody measured", async () => {
   await open({ [`GET ${ONE}`]: tagged(detail()) });
   await screen.findByText("Progress by broker group");
   expect(feeds[0]?.path).toBe("/ws/lag/?subject=orders&group=billing");
-  const entry = { ...row("billing", { lag: 1_234, pull_rate: null, reason: "measured for less than a second" }) };
+  const entry = { ...row("billing", { lag: 1_234, ack_rate: null, reason: "measured for less than a second" }) };
   feeds[0]?.say(snapshot({ subjects: {}, groups: { "orders\nbilling": entry } }));
   await waitFor(() => expect(document.querySelector("[data-tile=Lag]")).toHaveTextContent("1,234"));
   const tiles = [...document.querySelectorAll("[data-tile]")].map((tile) => tile.outerHTML).join("");
   expect(tiles).not.toMatch(/(column|meaning)\.\w/);
-  expect(document.querySelector('[data-tile="Pulled/s"]')).toHaveTextContent("—");
+  expect(document.querySelector('[data-tile="Acked/s"]')).toHaveTextContent("—");
   expect(document.querySelector('[data-tile="Sent/s"]')).toHaveTextContent("—");
-  expect(
-    screen.getByText(
-      /Catching up\. 1,234 messages not acknowledged; at the current rates the lag is gone in about 1m 30s/,
+});
+
+test("what is wrong stands in sentences, worst first, each with what helps", async () => {
+  const { asked } = await open({
+    [`GET ${ONE}`]: tagged(
+      detail({
+        members: [member],
+        diagnosis: [
+          { code: "consumer_stuck", severity: "critical", values: { consumer: "c1", count: 8, seconds: 229 } },
+          {
+            code: "too_few_consumers",
+            severity: "warning",
+            values: { arriving: 1.4, acked: 0.9, count: 1, needed: 2, seconds: 65 },
+          },
+          { code: "retry_loop", severity: "warning", values: { failing: 1.5, attempts: 2, pending: null } },
+        ],
+      }),
     ),
-  ).toBeVisible();
+    [`POST ${ONE}pause/`]: {
+      target: "t",
+      dry_run: true,
+      is_change: true,
+      before: {},
+      after: {},
+      version: "4",
+      notes: [],
+    },
+  });
+  const found = within(await screen.findByRole("region", { name: "Diagnosis" }));
+  expect(found.getByText(/Consumer c1 holds 8 messages and has acknowledged none for 3m 49s\./)).toBeVisible();
+  const few =
+    /1\.4 messages\/s arrive, 1 consumer acknowledges 0\.9\/s: about 2 would keep up\. The oldest .* is 1m 5s old\./;
+  expect(found.getByText(few)).toBeVisible();
+  expect(found.getByText(/1\.5 of 2 attempts\/s fail and are returned for another attempt\./)).toBeVisible();
+  expect(found.getByRole("link", { name: "Show failed messages" })).toHaveAttribute(
+    "href",
+    "/subjects/%25RETRY%25orders%25billing?tab=messages",
+  );
+  await userEvent.click(found.getByRole("button", { name: "Start another consumer" }));
+  expect(await screen.findByText("qmq consume orders billing")).toBeInTheDocument();
+  await userEvent.keyboard("{Escape}");
+  await userEvent.click(found.getByRole("button", { name: "Pause c1" }));
+  await waitFor(() => expect(changes(asked)[0]).toMatchObject({ body: { consumer_id: "c1" } }));
+});
+
+const MOVED = {
+  target: "orders/billing",
+  dry_run: true,
+  is_change: true,
+  before: { g1: "60" },
+  after: { g1: "100" },
+  broker_groups: [
+    { broker_group: "g1", position: "60", new_position: "100", skipped: 40, repeated: 0, in_flight: 0, pending: 0 },
+  ],
+};
+
+test("the backlog is skipped with one button and its preview, and no name is typed", async () => {
+  const { asked } = await open({ [`GET ${ONE}`]: tagged(detail()), [`POST ${ONE}reset/`]: MOVED });
+  await userEvent.click(await screen.findByRole("button", { name: "Skip backlog" }));
+  const dialog = within(await screen.findByRole("dialog"));
+  expect(await dialog.findByText(/40 messages are skipped/)).toBeInTheDocument();
+  await userEvent.click(dialog.getByRole("button", { name: "Skip backlog" }));
+  await waitFor(() => expect(changes(asked)).toHaveLength(2));
+  expect(changes(asked)[1]).toMatchObject({ body: { to: "latest" } });
+});
+
+test("a reset of the last hour can be undone, to the positions before it", async () => {
+  const reset = { at: "2026-11-21T10:00:00Z", by: "olga", before: { g1: "60" }, after: { g1: "100" } };
+  const { asked } = await open({
+    [`GET ${ONE}`]: tagged(detail({ latest_reset: reset })),
+    [`POST ${ONE}reset/`]: MOVED,
+  });
+  expect(await screen.findByText(/Progress reset by olga/)).toBeVisible();
+  await userEvent.click(screen.getByRole("button", { name: "Undo reset" }));
+  const dialog = within(await screen.findByRole("dialog"));
+  expect(await dialog.findByText(/acknowledged after the reset .* are delivered again/)).toBeInTheDocument();
+  await userEvent.click(await dialog.findByRole("button", { name: "Undo reset" }));
+  await waitFor(() => expect(changes(asked)).toHaveLength(2));
+  expect(changes(asked)[1]).toMatchObject({ body: { to: "positions", positions: { g1: "60" } } });
+});
+
+test("a reset that moved nothing is not offered to be undone", async () => {
+  const reset = { at: "2026-11-21T10:00:00Z", by: "olga", before: { g1: "60" }, after: { g1: "60" } };
+  await open({ [`GET ${ONE}`]: tagged(detail({ latest_reset: reset })) });
+  await screen.findByText("Progress by broker group");
+  expect(screen.queryByText(/Progress reset by/)).not.toBeInTheDocument();
+});
+
+test("positions are copied from another group of the subject", async () => {
+  const { asked } = await open({
+    [`GET ${ONE}`]: tagged(detail()),
+    "GET /api/v1/consumer-groups/": { results: [detail(), detail({ name: "audit" })], next: null, previous: null },
+    [`POST ${ONE}reset/`]: MOVED,
+  });
+  await userEvent.click(await screen.findByRole("button", { name: "Reset progress" }));
+  const dialog = within(await screen.findByRole("dialog"));
+  await userEvent.click(dialog.getByLabelText("Position of another group"));
+  await dialog.findByRole("option", { name: "audit" });
+  expect(dialog.queryByRole("option", { name: "billing" })).not.toBeInTheDocument();
+  await userEvent.selectOptions(dialog.getByLabelText("Group"), "audit");
+  await userEvent.click(dialog.getByRole("button", { name: "Preview" }));
+  await waitFor(() => expect(changes(asked)[0]).toMatchObject({ body: { to: "group", from_group: "audit" } }));
+});
+
+test("a frequent time is one click", async () => {
+  const { asked } = await open({ [`GET ${ONE}`]: tagged(detail()), [`POST ${ONE}reset/`]: MOVED });
+  await userEvent.click(await screen.findByRole("button", { name: "Reset progress" }));
+  const dialog = within(await screen.findByRole("dialog"));
+  await userEvent.click(dialog.getByLabelText("Time"));
+  expect(dialog.getByRole("button", { name: "Preview" })).toBeDisabled();
+  const before = Date.now();
+  await userEvent.click(dialog.getByRole("button", { name: "1 h ago" }));
+  await userEvent.click(dialog.getByRole("button", { name: "Preview" }));
+  await waitFor(() => expect(changes(asked)).toHaveLength(1));
+  const { time } = changes(asked)[0]?.body as { time: string };
+  expect(Date.parse(time)).toBeLessThanOrEqual(before - 3_600_000 + 1_000);
 });
 
 test("messages of the subject that are lost to damage are counted", async () => {
@@ -82,7 +194,7 @@ test("a reset asks for its preview first, says it in words, and takes the name a
     before: { g1: "60" },
     after: { g1: "100" },
     broker_groups: [
-      { broker_group: "g1", position: "60", new_position: "100", skipped: 40, repeated: 0, in_flight: 1 },
+      { broker_group: "g1", position: "60", new_position: "100", skipped: 40, repeated: 0, in_flight: 1, pending: 0 },
     ],
   };
   const { asked } = await open({ [`GET ${ONE}`]: tagged(detail()), [`POST ${ONE}reset/`]: preview });
@@ -117,7 +229,7 @@ test("another place makes the preview stale: it has to be asked for again", asyn
   await within(dialog).findByText("Preview of changes");
   await userEvent.click(within(dialog).getByLabelText("Latest"));
   expect(within(dialog).queryByText("Preview of changes")).not.toBeInTheDocument();
-  await userEvent.click(within(dialog).getByLabelText("Sequence"));
+  await userEvent.click(within(dialog).getByLabelText("Sequences"));
   expect(within(dialog).getByRole("button", { name: "Preview" })).toBeDisabled();
 });
 
@@ -179,7 +291,7 @@ test("each value that can be set is on the page and in the dialog", async () => 
 test("whoever may not change the group gets no buttons for it", async () => {
   await open({ [`GET ${ONE}`]: tagged(detail({ may_change: false, members: [member], members_total: 1 })) });
   await screen.findByText("c1");
-  for (const name of ["Pause", "Pause c1", "Reset progress", "Delete group", "Edit details"])
+  for (const name of ["Pause", "Pause c1", "Skip backlog", "Reset progress", "Delete group", "Edit details"])
     expect(screen.queryByRole("button", { name })).not.toBeInTheDocument();
 });
 

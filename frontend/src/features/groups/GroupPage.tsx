@@ -1,77 +1,108 @@
-import { Badge, Group, Stack } from "@mantine/core";
+import { Badge, Group, SimpleGrid, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 import { asProblem } from "@/api/problem";
-import { Actions } from "@/features/groups/Actions";
-import { Charts } from "@/features/groups/Charts";
 import { About } from "@/features/groups/About";
-import { StateBadge, useWhy } from "@/features/groups/Cells";
+import { Actions } from "@/features/groups/Actions";
+import { StateBadge } from "@/features/groups/Cells";
+import { Charts } from "@/features/groups/Charts";
+import { Diagnosis } from "@/features/groups/Diagnosis";
+import { Dialog, useDialog } from "@/features/groups/Dialogs";
 import { Members } from "@/features/groups/Members";
 import { Numbers } from "@/features/groups/Numbers";
 import { Places } from "@/features/groups/Places";
-import { detailOptions, type Detail, type GroupName } from "@/features/groups/queries";
+import { detailOptions, type Detail, type GroupName, type OfGroup } from "@/features/groups/queries";
+import { isUndoable } from "@/features/groups/reset";
+import { useTimelines } from "@/features/groups/timelines";
+import { UndoNotice } from "@/features/groups/UndoNotice";
 import { groupKey, lagPath, measured, useLive, useLiveEntry } from "@/live/useLive";
 import { AlertsOf, alertsOfOptions } from "@/shared/AlertsOf";
 import { consumerProgram, shellWord } from "@/shared/clientLines";
+import { Teach, useClientAddress } from "@/shared/Teach";
+import { WithheldNotice } from "@/shared/WithheldNotice";
 import { SubjectLink } from "@/ui/links/links";
+import { usePathParams } from "@/ui/links/urlState";
 import { LiveBadge } from "@/ui/measure/LiveBadge";
 import { Loading } from "@/ui/page/loaded";
 import { PageHeader } from "@/ui/page/PageHeader";
 import { Part } from "@/ui/page/Part";
 import { ProblemAlert } from "@/ui/page/ProblemAlert";
-import { Teach, useClientAddress } from "@/shared/Teach";
-import { usePathParams } from "@/ui/links/urlState";
-import { WithheldNotice } from "@/shared/WithheldNotice";
 
-/** One consumer group: how it does, who reads, where it stands, and what can be done about it. */
+/** One consumer group: what is wrong and what helps, how its lag develops, who reads, and where it stands. */
 export default function GroupPage() {
   const { t } = useTranslation("groups");
   const { subject, group } = usePathParams("subject", "group");
   const name: GroupName = { subject, group };
   const { data, error, refetch } = useQuery(detailOptions(name));
   const alerts = useQuery(alertsOfOptions(name));
+  const [opened, onOpen] = useDialog();
   const isGone = error !== null && asProblem(error).status === 404;
   const detail = isGone ? undefined : data?.data;
+  const etag = data?.etag ?? null;
   const hasPosition = detail?.progress.some(({ next_sequence: next }) => next !== null);
   const isComplete = detail?.progress.every(({ next_sequence: next, reason }) => next !== null || !reason) ?? false;
+  const hasAlerts = alerts.isError || (alerts.data?.results.length ?? 0) > 0;
+  const hasNotes = hasAlerts || Boolean(detail?.latest_reset && isUndoable(detail.latest_reset));
   return (
     <>
       <PageHeader
         title={group}
         crumbs={[{ label: t("title"), to: "/groups" }]}
         badges={<Badges name={name} detail={detail} />}
-        description={<Description name={name} isThere={Boolean(hasPosition)} />}
-        actions={detail?.may_change && <Actions name={name} detail={detail} etag={data?.etag ?? null} />}
+        description={
+          <>
+            {t("of_subject")} <SubjectLink subject={subject} />
+          </>
+        }
+        actions={detail?.may_change && <Actions detail={detail} onOpen={onOpen} />}
       />
-      <Stack gap="lg">
+      <Stack gap="md">
         {error && <ProblemAlert error={error} onRetry={() => void refetch()} />}
         {(isGone || (detail && !hasPosition && isComplete)) && <FirstConsumer name={name} />}
         {!error && (!detail || alerts.isPending) && <Loading />}
         {detail && !alerts.isPending && (
           <>
             <WithheldNotice path={lagPath({ ...name })} subject={subject} />
-            <AlertsOf {...name} framed />
-            {hasPosition && (
-              <>
-                <Numbers name={name} />
-                <Charts name={name} />
-                <Consumers name={name} detail={detail} etag={data?.etag ?? null} />
-              </>
-            )}
+            <Diagnosis name={name} detail={detail} onOpen={onOpen}>
+              {hasNotes && (
+                <>
+                  {hasAlerts && <AlertsOf {...name} />}
+                  <UndoNotice detail={detail} onOpen={onOpen} />
+                </>
+              )}
+            </Diagnosis>
+            {hasPosition && <Measurements name={name} detail={detail} etag={etag} />}
             <Part title={t("places.title")} note={t("places.note")}>
               <Places detail={detail} />
             </Part>
             <Part title={t("about.title")}>
-              <About name={name} detail={detail} etag={data?.etag ?? null} />
+              <About name={name} detail={detail} etag={etag} />
             </Part>
           </>
         )}
       </Stack>
+      {opened && detail && (detail.may_change || opened.what === "start") && (
+        <Dialog key={opened.what} name={name} detail={detail} etag={etag} open={opened} onClose={() => onOpen(null)} />
+      )}
     </>
   );
 }
 
-function Consumers(props: { name: GroupName; detail: Detail; etag: string | null }) {
+/** The numbers, and how they develop beside who reads. */
+function Measurements({ name, detail, etag }: OfGroup) {
+  const timelines = useTimelines(name);
+  return (
+    <>
+      <Numbers name={name} timelines={timelines} />
+      <SimpleGrid cols={{ base: 1, lg: 2 }} spacing="lg">
+        <Charts name={name} timelines={timelines} />
+        <Consumers name={name} detail={detail} etag={etag} />
+      </SimpleGrid>
+    </>
+  );
+}
+
+function Consumers(props: OfGroup) {
   const { t } = useTranslation("groups");
   const { name, detail } = props;
   const entry = useLiveEntry(lagPath({ ...name }), "groups", groupKey(name.subject, name.group));
@@ -101,19 +132,6 @@ function Badges({ name, detail }: { name: GroupName; detail: Detail | undefined 
       )}
       <LiveBadge view={view} />
     </Group>
-  );
-}
-
-function Description({ name, isThere }: { name: GroupName; isThere: boolean }) {
-  const { t } = useTranslation("groups");
-  const why = useWhy();
-  const view = useLive(lagPath({ ...name }));
-  const entry = view.state.groups?.[groupKey(name.subject, name.group)];
-  return (
-    <>
-      {t("of_subject")} <SubjectLink subject={name.subject} />
-      {isThere && entry && <> · {why(entry, view.state.subjects?.[name.subject])}</>}
-    </>
   );
 }
 

@@ -2,6 +2,7 @@ import { Badge, Group, UnstyledButton } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import GroupsTable from "@/features/groups/GroupsTable";
 import { STATE_COLOURS } from "@/features/groups/Cells";
+import { CreateGroupButton } from "@/features/groups/CreateGroupButton";
 import { counted, ORDER } from "@/features/groups/summary";
 import * as numbers from "@/format/numbers";
 import { lagPath, useLivePart } from "@/live/useLive";
@@ -15,7 +16,7 @@ export default function GroupsPage() {
   const { t } = useTranslation("groups");
   return (
     <>
-      <PageHeader title={t("title")} badges={<LiveBadgeOf path={lagPath()} />} />
+      <PageHeader title={t("title")} badges={<LiveBadgeOf path={lagPath()} />} actions={<CreateGroupButton />} />
       <StateSummary />
       <GroupsTable />
     </>

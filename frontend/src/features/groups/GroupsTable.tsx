@@ -1,6 +1,7 @@
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { list } from "@/api/requests";
+import { CreateGroupButton } from "@/features/groups/CreateGroupButton";
 import { LiveDrainTime, LiveNumber, LiveState } from "@/features/groups/Cells";
 import { groupsKey, type GroupLag } from "@/features/groups/queries";
 import { ORDER } from "@/features/groups/summary";
@@ -80,7 +81,7 @@ export default function GroupsTable({ subject }: { subject?: string }) {
       filters={filters}
       rowKey={(row) => `${row.subject}/${row.group}`}
       ordering="-time_lag_seconds"
-      {...(subject ? {} : { download: "/api/v1/lag/" })}
+      {...(subject ? { actions: <CreateGroupButton subject={subject} /> } : { download: "/api/v1/lag/" })}
       empty={
         <Teach
           title={t("empty.title")}

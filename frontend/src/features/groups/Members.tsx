@@ -45,31 +45,32 @@ export function Members({
   const columns = defineColumns<Consumer>(
     (id) => t(`members.${id}`),
     (column) => [
-      column("consumer", { isFixed: true }, (one) => <Name one={one} />),
-      column("address", (one) => one.address ?? <Measured value={null} reason={why(one, "address")} />),
+      column("consumer", { isFixed: true }, (one) => <Name one={one} reason={why(one, "address")} />),
       column("last_seen", (one) => (
-        <Group gap="xs" wrap="nowrap">
-          <Badge color={one.isOnline ? "teal" : "gray"} variant="light" data-online={one.isOnline}>
-            {t(one.isOnline ? "members.online" : "members.away")}
-          </Badge>
-          {one.lastSeen === null ? (
-            <Measured value={null} reason={why(one, "last_seen_seconds")} />
-          ) : (
-            t("members.ago", { time: duration(one.lastSeen, language) })
-          )}
-        </Group>
+        <Badge
+          color={one.isOnline ? "teal" : "gray"}
+          variant="light"
+          data-online={one.isOnline}
+          data-hint={
+            one.lastSeen === null
+              ? why(one, "last_seen_seconds")
+              : t("members.seen", { time: duration(one.lastSeen, language) })
+          }
+          tabIndex={0}
+        >
+          {t(one.isOnline ? "members.online" : "members.away")}
+        </Badge>
       )),
       column("in_flight", { header: t("column.in_flight"), align: "right" }, (one) => <InFlight one={one} />),
-      column("oldest", { align: "right" }, (one) => (
-        <Measured
-          value={one.oldestUnacked === null ? null : one.oldestUnacked / 1000}
-          as="duration"
-          reason={why(one, "oldest_unacked_ms")}
-        />
-      )),
-      column("pull_rate", { header: t("column.pull_rate"), align: "right" }, (one) => (
-        <Measured value={rates(one).pulled} as="rate" reason={early} />
-      )),
+      column("unacked", { align: "right" }, (one) =>
+        one.inFlight === 0 ? (
+          <Text span c="dimmed" inherit>
+            {t("members.nothing_held")}
+          </Text>
+        ) : (
+          <Measured value={one.unackedSeconds} as="duration" />
+        ),
+      ),
       column("ack_rate", { header: t("column.ack_rate"), align: "right" }, (one) => (
         <Measured value={rates(one).acked} as="rate" reason={early} />
       )),
@@ -89,7 +90,7 @@ export function Members({
     <>
       <PlainTable
         label={t("members.title")}
-        minWidth={860}
+        minWidth={500}
         highlightOnHover
         columns={columns}
         rows={shown}
@@ -113,11 +114,12 @@ export function Members({
   );
 }
 
-/** The consumer's ID, and what is unusual about it. */
-function Name({ one: { id, isPaused, duplicateAddresses } }: { one: Consumer }) {
+/** The consumer's ID, what is unusual about it, and its address; `reason`: why that is unknown. */
+function Name({ one, reason }: { one: Consumer; reason: string | undefined }) {
+  const { id, isPaused, duplicateAddresses, address } = one;
   const { t } = useTranslation("groups");
   return (
-    <Group gap="xs" wrap="nowrap">
+    <Group gap="xs">
       <Code className="break">{id}</Code>
       {isPaused && (
         <Badge color="grape" variant="light">
@@ -135,6 +137,9 @@ function Name({ one: { id, isPaused, duplicateAddresses } }: { one: Consumer }) 
           {t("members.duplicate")}
         </Badge>
       )}
+      <Text span size="xs" c="dimmed">
+        {address ?? <Measured value={null} reason={reason} />}
+      </Text>
     </Group>
   );
 }

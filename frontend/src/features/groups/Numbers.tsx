@@ -1,57 +1,69 @@
-import { SimpleGrid } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
+import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
-import type { Schema } from "@/api/client";
-import { NUMBERS } from "@/features/groups/GroupsTable";
 import { deadLettersOptions, type GroupName } from "@/features/groups/queries";
+import type { Timelines } from "@/features/groups/timelines";
 import { groupKey, lagPath, useLiveEntry, useLiveNumber, type LiveNumbers } from "@/live/useLive";
-import { DrainTime } from "@/ui/measure/DrainTime";
+import type { ChartColour } from "@/ui/chart/types";
 import { LinkTo } from "@/ui/links/LinkTo";
+import { DrainTime } from "@/ui/measure/DrainTime";
 import { Measured, type Format } from "@/ui/measure/Measured";
-import { Tile } from "@/ui/page/Tile";
+import { NumberStrip, StripNumber } from "@/ui/measure/NumberStrip";
 
-/** How the numbers that only the page of a group has are written: all of the API that are not in NUMBERS. */
-const OTHERS: Record<Exclude<keyof Schema<"LagNumbers">, (typeof NUMBERS)[number]["field"]>, Format> = {
-  consumers_online: "count",
-  retry_lag: "count",
-  retried: "count",
-};
+interface Shown {
+  history?: readonly (number | null)[];
+  colour?: ChartColour;
+  note?: ReactNode;
+}
 
-/** The group's live numbers; what each means, on hover and focus. */
-export function Numbers({ name }: { name: GroupName }) {
+/** The group's live numbers with their last hour; what each means, on hover and focus. */
+export function Numbers({ name, timelines: { lag, group, sent } }: { name: GroupName; timelines: Timelines }) {
   const { t } = useTranslation("groups");
-  const deadLetters = useQuery(deadLettersOptions(name));
+  const number = (field: LiveNumbers["groups"], as: Format, shown: Shown = {}) => (
+    <StripNumber label={t(`column.${field}`)} hint={t(`meaning.${field}`)} {...shown}>
+      <Live name={name} field={field} as={as} />
+    </StripNumber>
+  );
   return (
-    <SimpleGrid cols={{ base: 2, xs: 3, md: 4, xl: 6 }} spacing="sm">
-      {NUMBERS.map(({ field, as }) => (
-        <Tile key={field} label={t(`column.${field}`)} hint={t(`meaning.${field}`)}>
-          <Live name={name} field={field} as={as} />
-        </Tile>
-      ))}
-      <Tile label={t("column.send_rate")} hint={t("meaning.send_rate")}>
+    <NumberStrip>
+      {number("lag", "count", { history: lag })}
+      {number("time_lag_seconds", "duration", { history: group.values.time_lag_seconds, colour: "orange" })}
+      {number("backlog", "count", { history: group.values.backlog })}
+      {number("in_flight", "count", { history: group.values.in_flight })}
+      <StripNumber label={t("column.send_rate")} hint={t("meaning.send_rate")} history={sent}>
         <LiveSendRate name={name} />
-      </Tile>
-      <Tile label={t("column.drain_seconds")} hint={t("meaning.drain_seconds")}>
+      </StripNumber>
+      {number("ack_rate", "rate", { history: group.values.ack_rate, colour: "orange" })}
+      <StripNumber label={t("column.drain_seconds")} hint={t("meaning.drain_seconds")}>
         <LiveDrain name={name} />
-      </Tile>
-      {(Object.keys(OTHERS) as (keyof typeof OTHERS)[]).map((field) => (
-        <Tile key={field} label={t(`column.${field}`)} hint={t(`meaning.${field}`)}>
-          <Live name={name} field={field} as={OTHERS[field]} />
-        </Tile>
-      ))}
-      <Tile label={t("column.dead_letters")} hint={t("meaning.dead_letters")}>
-        <LinkTo to="/dead-letters/$subject/$group" params={{ subject: name.subject, group: name.group }} inherit>
-          <Measured {...(deadLetters.error ? { value: null, reason: deadLetters.error.message } : deadLetters.data)} />
-          <span className="sr-only"> {t("dead_letters_link")}</span>
-        </LinkTo>
-      </Tile>
-    </SimpleGrid>
+      </StripNumber>
+      {number("consumers_online", "count")}
+      {number("retry_lag", "count", { note: <Retried name={name} /> })}
+      <StripNumber label={t("column.dead_letters")} hint={t("meaning.dead_letters")}>
+        <DeadLetters name={name} />
+      </StripNumber>
+    </NumberStrip>
   );
 }
 
-function Live({ name, field, as }: { name: GroupName; field: LiveNumbers["groups"]; as?: Format }) {
-  const reading = useLiveNumber(lagPath({ ...name }), "groups", groupKey(name.subject, name.group), field);
-  return <Measured {...reading} as={as} />;
+function useNumber(name: GroupName, field: LiveNumbers["groups"]) {
+  return useLiveNumber(lagPath({ ...name }), "groups", groupKey(name.subject, name.group), field);
+}
+
+function Live({ name, field, as }: { name: GroupName; field: LiveNumbers["groups"]; as: Format }) {
+  return <Measured {...useNumber(name, field)} as={as} />;
+}
+
+/** How many were returned since the nodes started; nothing while that is none. */
+function Retried({ name }: { name: GroupName }) {
+  const { t } = useTranslation("groups");
+  const reading = useNumber(name, "retried");
+  if (!reading.value) return null;
+  return (
+    <span data-hint={t("meaning.retried")}>
+      <Measured {...reading} as="compact" /> {t("retried_note")}
+    </span>
+  );
 }
 
 function LiveSendRate({ name }: { name: GroupName }) {
@@ -60,4 +72,15 @@ function LiveSendRate({ name }: { name: GroupName }) {
 
 function LiveDrain({ name }: { name: GroupName }) {
   return <DrainTime numbers={useLiveEntry(lagPath({ ...name }), "groups", groupKey(name.subject, name.group))} />;
+}
+
+function DeadLetters({ name }: { name: GroupName }) {
+  const { t } = useTranslation("groups");
+  const { data, error } = useQuery(deadLettersOptions(name));
+  return (
+    <LinkTo to="/dead-letters/$subject/$group" params={{ ...name }} inherit>
+      <Measured {...(error ? { value: null, reason: error.message } : data)} />
+      <span className="sr-only"> {t("dead_letters_link")}</span>
+    </LinkTo>
+  );
 }

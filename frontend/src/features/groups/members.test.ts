@@ -15,6 +15,7 @@ const member = (broker_group: string, consumer_id: string, values: Partial<Membe
   pulled: "0",
   acked: "0",
   oldest_unacked_ms: null,
+  unacked_seconds: 0,
   is_paused: false,
   reasons: {},
   ...values,
@@ -22,12 +23,12 @@ const member = (broker_group: string, consumer_id: string, values: Partial<Membe
 
 test("a consumer that reads from two broker groups is one", () => {
   const members = [
-    member("g1", "b", { in_flight: 2, last_seen_seconds: 4, oldest_unacked_ms: 100, online: false }),
-    member("g2", "b", { in_flight: 3, last_seen_seconds: null, oldest_unacked_ms: 900, address: "10.0.0.1:5" }),
+    member("g1", "b", { in_flight: 2, last_seen_seconds: 4, unacked_seconds: 1, online: false }),
+    member("g2", "b", { in_flight: 3, last_seen_seconds: null, unacked_seconds: 9, address: "10.0.0.1:5" }),
   ];
   const [one, ...others] = consumersOf({ members, paused_consumers: [] });
   expect(others).toEqual([]);
-  expect(one).toMatchObject({ isOnline: true, inFlight: 5, lastSeen: 4, oldestUnacked: 900, address: "10.0.0.1:5" });
+  expect(one).toMatchObject({ isOnline: true, inFlight: 5, lastSeen: 4, unackedSeconds: 9, address: "10.0.0.1:5" });
 });
 
 test("an ID that several processes use shows all their connections once", () => {

@@ -13,8 +13,8 @@ export interface Consumer {
   /** Seconds; null: not seen since the nodes started. */
   lastSeen: number | null;
   inFlight: number;
-  /** Milliseconds; null: nothing in flight, or not known. */
-  oldestUnacked: number | null;
+  /** For how long it has held messages and acknowledged none, on the broker group where that is longest. */
+  unackedSeconds: number;
   parts: readonly Member[];
 }
 
@@ -47,10 +47,7 @@ export function consumersOf({
       Math.min,
     ),
     inFlight: of.reduce((sum, part) => sum + part.in_flight, 0),
-    oldestUnacked: known(
-      of.map((part) => part.oldest_unacked_ms),
-      Math.max,
-    ),
+    unackedSeconds: Math.max(0, ...of.map((part) => part.unacked_seconds)),
     parts: of,
   }));
   const rank = (one: Consumer) => (one.isOnline ? 0 : one.isKnown ? 1 : 2);

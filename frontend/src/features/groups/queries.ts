@@ -8,6 +8,7 @@ export type Detail = Schema<"GroupDetail">;
 export type Member = Schema<"GroupMember">;
 export type Place = Schema<"OnBrokerGroup">;
 export type ResetDone = Schema<"ResetDone">;
+export type Created = Schema<"GroupCreated">;
 export type ResetRequest = Omit<Schema<"ResetRequest">, "reason">;
 
 /** Keys begin with `groups`: a change of one refreshes all lists. */
@@ -49,6 +50,30 @@ export function deadLettersOptions(name: GroupName) {
     },
     refetchInterval: 15_000,
   });
+}
+
+const NAMES_MAX = 500;
+
+/** The names of a subject's groups. */
+export function namesOptions(subject: string) {
+  return queryOptions({
+    queryKey: [...groupsKey, "names", subject],
+    queryFn: async (context) => {
+      const query = { subject, limit: NAMES_MAX };
+      const { results } = await read("/api/v1/consumer-groups/", { query })(context);
+      return results.map(({ name }) => name);
+    },
+  });
+}
+
+/** Set a group's progress. */
+export function resetGroup(
+  path: GroupName,
+  body: ResetRequest,
+  etag: string | null,
+  attempt: Attempt,
+): Promise<ResetDone> {
+  return change("post", "/api/v1/consumer-groups/{subject}/{group}/reset/", attempt, { path, etag, body });
 }
 
 /** Pause or resume the group, or one of its consumers; `etag`: of the version that the dialog was opened on. */

@@ -24,17 +24,8 @@ test("a state names how long it takes to drain, every other how long the oldest 
 });
 
 test("nothing heard, or a word of a later version, is unknown and no number is made up", () => {
-  const unknown = { lag: null, seconds: null, rate: null, consumers: null, arriving: null, needed: null };
+  const unknown = { lag: null, seconds: null, rate: null, consumers: null };
   const nothing = { state: "unknown", why: "unknown", ...unknown };
   expect(explained(undefined)).toEqual(nothing);
   expect(explained({ state: "someday" })).toEqual(nothing);
-});
-
-test("a group that falls behind needs as many consumers as acknowledge what arrives", () => {
-  const growing = { ...base, state: "growing", ack_rate: 0.9 };
-  const { why, needed } = explained(growing, { send_rate: 1.4 });
-  expect([why, needed]).toEqual(["growing_needs", 2]);
-  expect(explained({ ...growing, consumers_online: 3 }, { send_rate: 9 }).needed).toBe(30);
-  expect(explained({ ...growing, ack_rate: 0 }, { send_rate: 9 }).why).toBe("growing");
-  expect(explained(growing, {}).why).toBe("growing");
 });

@@ -8,10 +8,9 @@ const STATES: readonly GroupState[] = ["caught_up", "draining", "growing", "stop
 
 /**
  * The state that the collector decided (it is the one that the list is filtered by), and the sentence that explains it:
- * a key below `why.` with the numbers that it names. `subject`: the numbers of its subject, for how many consumers
- * would be enough.
+ * a key below `why.` with the numbers that it names. Causes are on the group's page (`diagnosis.ts`).
  */
-export function explained(numbers: Entry | undefined, subject?: Entry) {
+export function explained(numbers: Entry | undefined) {
   const state = STATES.find((known) => known === numbers?.state) ?? "unknown";
   const found = {
     state,
@@ -19,27 +18,17 @@ export function explained(numbers: Entry | undefined, subject?: Entry) {
     seconds: numberOf(state === "draining" ? numbers?.drain_seconds : numbers?.time_lag_seconds),
     rate: numberOf(numbers?.ack_rate),
     consumers: numberOf(numbers?.consumers_online),
-    arriving: numberOf(subject?.send_rate),
   };
-  const needed = consumersNeeded(found);
-  return { ...found, needed, why: state === "growing" && needed !== null ? "growing_needs" : whyOf(found) };
+  return { ...found, why: whyOf(found) };
 }
 
 interface Found {
   state: GroupState;
   lag: number | null;
-  rate: number | null;
-  arriving: number | null;
   consumers: number | null;
 }
 
-/** Consumers that would acknowledge as much as arrives, each at the speed of the present ones; null: unknown. */
-function consumersNeeded({ arriving, rate, consumers }: Pick<Found, "arriving" | "rate" | "consumers">): number | null {
-  if (!arriving || !rate || !consumers || arriving <= rate) return null;
-  return Math.max(consumers + 1, Math.ceil((consumers * arriving) / rate));
-}
-
-function whyOf({ state, lag, consumers }: Pick<Found, "state" | "lag" | "consumers">): string {
+function whyOf({ state, lag, consumers }: Found): string {
   switch (state) {
     case "caught_up":
       if (lag) return "caught_up";

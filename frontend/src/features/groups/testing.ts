@@ -61,5 +61,7 @@ export const detail = (values: Partial<Detail> = {}): Detail => ({
   ],
   members: [],
   members_total: 0,
+  diagnosis: [],
+  latest_reset: null,
   ...values,
 });

@@ -7,8 +7,12 @@ import pytest
 from django.db import DatabaseError
 from django.utils import timezone
 
+from api.serializers.groups import POSITIONS_MAX
+from api.views.groups import UNDO_TIME
+from console.reports import group_diagnosis, overview
+from console.snapshot.history import History
 from metaserver import queries
-from metaserver.models import ConsumerGroup
+from metaserver.models import AuditEntry, ConsumerGroup
 from metaserver.services import audit
 from metaserver.services import groups as service
 from qmq import Consumer
@@ -21,7 +25,8 @@ from tests.support.drivers.in_process import now_ms
 from tests.support.servers.threaded_system import ThreadedSystem
 from tests.support.waiting import ASK_SECONDS, eventually
 
-BILLING = "/api/v1/consumer-groups/orders/billing/"
+LIST = "/api/v1/consumer-groups/"
+BILLING = f"{LIST}orders/billing/"
 RESET = f"{BILLING}reset/"
 
 
@@ -89,6 +94,43 @@ def test_progress_and_members_are_what_the_nodes_say_now(billing: ThreadedSystem
         billing.do(consumer.close)
 
 
+def findings(crew: Crew) -> dict[str, dict[str, Any]]:
+    return {found["code"]: found["values"] for found in crew.viewer.get(BILLING).json()["diagnosis"]}
+
+
+def test_the_diagnosis_is_made_of_what_nodes_and_the_collector_say(
+    billing: ThreadedSystem, crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    billing.send("orders", 4, first=10)
+    found = findings(crew)
+    assert (found["no_consumers"]["lag"], found["no_consumers"]["arriving"]) == (4, None)
+    assert found["unknown"]["reason"], "no collector runs"
+    entry = {"state": "growing", "ack_rate": 1.0, "retry_lag": 7, "time_lag_seconds": 65.0, "reason": None}
+    retries = "%RETRY%orders%billing"
+    state = {
+        "groups": {"orders\nbilling": entry, f"{retries}\nbilling": {"ack_rate": 1.0}},
+        "subjects": {retries: {"send_rate": 1.5}},
+    }
+    monkeypatch.setattr(overview, "numbers", lambda: overview.Numbers(state, "", None))
+    history = History([""] * 3, {"stored_messages": [2.0, 3.0, 9.0], "ack_rate": [], "consumers_online": [], "lag": []})
+    monkeypatch.setattr(group_diagnosis, "read_history", lambda *_, **__: history)
+    found = findings(crew)
+    assert found["retry_loop"] == {"failing": 1.5, "attempts": 2.0, "pending": 7}
+    assert found["dead_letters"]["count"] == 7
+    assert found["growing"]["seconds"] == 65.0
+    service.set_paused("orders", "billing", True, actor=ACTOR)
+    assert findings(crew)["paused"] == {"lag": 4}
+    billing.stop_broker("g2")
+    found = findings(crew)
+    assert found["broker_group_away"]["broker_group"] == "g2"
+    assert found["paused"] == {"lag": None}, "half of it is no lag"
+
+
+def test_a_group_that_no_node_knows_has_no_diagnosis(cluster: ThreadedSystem, crew: Crew) -> None:
+    service.create_group("orders", "billing", {}, actor=ACTOR)
+    assert crew.viewer.get(BILLING).json()["diagnosis"] == []
+
+
 def test_a_reset_to_the_beginning_says_what_it_repeats_and_does_it(billing: ThreadedSystem, crew: Crew) -> None:
     before, count = positions(crew), len(audit_rows())
     held = ends(crew)
@@ -115,7 +157,7 @@ def test_a_reset_to_the_end_says_what_it_skips(billing: ThreadedSystem, crew: Cr
     assert crew.own.get(BILLING).json()["lag"] == 0
 
 
-def test_a_reset_to_a_time_and_to_a_sequence(billing: ThreadedSystem, crew: Crew) -> None:
+def test_a_reset_to_a_time_and_to_positions(billing: ThreadedSystem, crew: Crew) -> None:
     moment = now_ms() + 1
     eventually(lambda: now_ms() > moment)
     before = positions(crew)
@@ -124,19 +166,133 @@ def test_a_reset_to_a_time_and_to_a_sequence(billing: ThreadedSystem, crew: Crew
     at = datetime.fromtimestamp(moment / 1000, UTC).isoformat()
     assert crew.own.post(RESET, {"to": "time", "time": at}).status_code == 200
     assert positions(crew) == before
-    done = crew.own.post(RESET, {"to": "sequence", "sequence": "2", "broker_group": "g1"}).json()
+    done = crew.own.post(RESET, {"to": "positions", "positions": {"g1": "2"}}).json()
     assert [row["broker_group"] for row in done["broker_groups"]] == ["g1"]
     assert positions(crew) == {**before, "g1": 2}
+
+
+def test_a_reset_is_undone_by_the_positions_before_it(billing: ThreadedSystem, crew: Crew) -> None:
+    before = positions(crew)
+    billing.send("orders", 6, first=10)
+    assert crew.own.get(BILLING).json()["latest_reset"] is None
+    crew.own.post(RESET, {"to": "latest"})
+    reset = crew.viewer.get(BILLING).json()["latest_reset"]
+    assert reset["before"] == {name: str(position) for name, position in before.items()}
+    assert reset["after"] == {name: str(position) for name, position in positions(crew).items()}
+    assert reset["by"].startswith("olga")
+    assert reset["at"]
+    undo = {"to": "positions", "positions": reset["before"]}
+    planned = crew.own.post(f"{RESET}?dry_run=true", undo).json()
+    assert sum(row["repeated"] for row in planned["broker_groups"]) == 6
+    assert sum(row["pending"] for row in planned["broker_groups"]) == 6
+    assert crew.own.post(RESET, undo).status_code == 200
+    assert positions(crew) == before
+    assert crew.own.get(BILLING).json()["latest_reset"]["after"] == reset["before"]
+
+
+def test_an_old_reset_is_not_offered_to_be_undone(billing: ThreadedSystem, crew: Crew) -> None:
+    crew.own.post(RESET, {"to": "earliest"})
+    AuditEntry.objects.filter(action="consumer_group.reset_done").update(
+        at=timezone.now() - UNDO_TIME - timedelta(seconds=1)
+    )
+    assert crew.own.get(BILLING).json()["latest_reset"] is None
+
+
+def test_positions_are_copied_from_another_group(billing: ThreadedSystem, crew: Crew) -> None:
+    billing.send("orders", 6, first=10)
+    billing.consume("orders", "audit", 16)
+    planned = crew.own.post(f"{RESET}?dry_run=true", {"to": "group", "from_group": "audit"}).json()
+    assert sum(row["skipped"] for row in planned["broker_groups"]) == 6
+    crew.own.post(RESET, {"to": "group", "from_group": "audit"})
+    assert positions(crew) == ends(crew)
+    nobody = crew.own.post(RESET, {"to": "group", "from_group": "nobody"})
+    assert (nobody.status_code, nobody.json()["code"]) == (404, "consumer_group.no_position")
+
+
+# --- creation ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("start", "pending"),
+    [
+        ({"start": "earliest"}, 10), ({"start": "latest"}, 0), ({"start": "time", "time": "2020-01-01T00:00:00Z"}, 10),
+        ({"start": "positions", "positions": {"g1": 2, "g2": "5"}}, 3), ({"start": "group", "from_group": "billing"}, 0),
+    ],
+    ids=lambda value: value["start"] if isinstance(value, dict) else str(value),
+)  # fmt: skip
+def test_a_group_is_created_with_its_start_position(
+    billing: ThreadedSystem, crew: Crew, start: dict[str, Any], pending: int
+) -> None:
+    body = {"subject": "orders", "name": "audit", "description": "books", **start}
+    there = everything()
+    planned = crew.own.post(f"{LIST}?dry_run=true", body)
+    assert (planned.status_code, everything()) == (200, there)
+    assert sum(row["pending"] for row in planned.json()["broker_groups"]) == pending
+    done = crew.own.post(LIST, {**body, "reason": "new"})
+    assert done.status_code == 201, done.content
+    assert done.json() == planned.json() | {"dry_run": False}
+    actions = [entry[0] for entry in audit_rows()[-3:]]
+    assert actions == ["consumer_group.create", "consumer_group.reset", "consumer_group.reset_done"]
+    page = crew.own.get(f"{LIST}orders/audit/").json()
+    assert (page["lag"], page["description"], len(page["progress"])) == (pending, "books", 2)
+    assert len(billing.consume("orders", "audit", pending)) == pending
+    again = crew.own.post(LIST, body)
+    assert (again.status_code, again.json()["code"]) == (409, "consumer_group.exists")
+
+
+def test_without_a_start_position_the_first_consumer_decides(billing: ThreadedSystem, crew: Crew) -> None:
+    done = crew.own.post(LIST, {"subject": "orders", "name": "audit"})
+    assert (done.status_code, done.json()["broker_groups"]) == (201, [])
+    path = f"{LIST}orders/audit/"
+    assert {place["next_sequence"] for place in crew.own.get(path).json()["progress"]} == {None}
+    reset = crew.own.post(f"{path}reset/", {"to": "earliest"})
+    assert reset.status_code == 200, "a known group can be given a position later"
+    assert (reset.json()["before"], crew.own.get(path).json()["lag"]) == ({}, 10)
+
+
+def test_a_group_with_progress_that_the_database_does_not_know_keeps_it(billing: ThreadedSystem, crew: Crew) -> None:
+    ConsumerGroup.objects.all().delete()
+    answer = crew.own.post(LIST, {"subject": "orders", "name": "billing", "start": "earliest"})
+    assert (answer.status_code, answer.json()["code"]) == (409, "consumer_group.has_position")
+    assert not ConsumerGroup.objects.exists()
+    assert crew.own.post(LIST, {"subject": "orders", "name": "billing"}).status_code == 201
+    assert positions(crew) == ends(crew)
+
+
+def test_with_a_node_away_no_group_is_created_with_a_position(billing: ThreadedSystem, crew: Crew) -> None:
+    billing.stop_broker("g2")
+    there = everything()
+    answer = crew.own.post(LIST, {"subject": "orders", "name": "audit", "start": "latest"})
+    assert (answer.status_code, answer.json()["code"]) == (503, "broker_group.away")
+    assert everything() == there
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"start": "yesterday"}, "start"), ({"start": "time"}, "time"), ({"start": "positions"}, "positions"),
+        ({"start": "positions", "positions": {}}, "positions"),
+        ({"start": "positions", "positions": {f"g{n}": 1 for n in range(POSITIONS_MAX + 1)}}, "positions"),
+        ({"start": "positions", "positions": {"g1": "-1"}}, "positions.g1"),
+        ({"start": "group"}, "from_group"), ({"start": "latest", "from_group": "billing"}, "from_group"),
+        ({"time": "2026-01-01T00:00:00Z"}, "time"),
+    ],
+)  # fmt: skip
+def test_a_start_that_makes_no_sense(crew_without_nodes: Crew, body: dict[str, Any], field: str) -> None:
+    answer = crew_without_nodes.own.post(LIST, {"subject": "orders", "name": "audit", **body})
+    assert (answer.status_code, answer.json()["code"]) == (400, "request.invalid"), answer.content
+    assert list(answer.json()["fields"]) == [field]
 
 
 @pytest.mark.parametrize(
     ("body", "status", "code"),
     [
         ({}, 400, "request.invalid"), ({"to": "yesterday"}, 400, "request.invalid"), ({"to": "time"}, 400, "request.invalid"),
-        ({"to": "time", "time": "soon"}, 400, "request.invalid"), ({"to": "sequence"}, 400, "request.invalid"),
-        ({"to": "sequence", "sequence": "1"}, 400, "request.invalid"),
-        ({"to": "sequence", "sequence": "-1", "broker_group": "g1"}, 400, "request.invalid"),
-        ({"to": "sequence", "sequence": "9" * 19, "broker_group": "g1"}, 400, "request.invalid"),
+        ({"to": "time", "time": "soon"}, 400, "request.invalid"), ({"to": "positions"}, 400, "request.invalid"),
+        ({"to": "positions", "positions": {"g1": "-1"}}, 400, "request.invalid"),
+        ({"to": "positions", "positions": {"g1": "9" * 20}}, 400, "request.invalid"),
+        ({"to": "positions", "positions": {"none": 1}}, 404, "broker_group.unknown"),
+        ({"to": "latest", "positions": {"g1": 1}}, 400, "request.invalid"),
         ({"to": "earliest", "broker_group": "none"}, 404, "broker_group.unknown"),
     ],
 )  # fmt: skip
