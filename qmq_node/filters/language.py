@@ -147,7 +147,9 @@ def compile_filter(text: str, now_ms: int) -> Filter:
     if (nodes := sum(1 for _ in walk(tree))) > FILTER_NODES_MAX:
         raise FilterError(f"the filter has {nodes} names, values and operators; the limit is {FILTER_NODES_MAX}")
     names = frozenset(node.name for node in walk(tree) if isinstance(node, Name)) & frozenset(VARIABLES)
-    fields = {name: _fields_of(tree, name) for name in ("body", "properties") if name in names}
+    fields: dict[str, tuple[str, ...] | None] = {
+        name: _fields_of(tree, name) for name in ("body", "properties") if name in names
+    }
     return Filter(text, expression, tree, names, now, program, fields)
 
 
