@@ -64,6 +64,15 @@ class Job:
     seconds: float
     """A step ends after this time, at the next message or block of messages."""
 
+    @property
+    def what(self) -> str:
+        """The messages that are searched."""
+        return f"sequences {self.begin} to {self.end - 1}"
+
+    def run(self, disk: Disk, clock: Clock) -> "Result":
+        """Do the step. Raises LogError, OSError when files are gone or can't be opened."""
+        return _Step(disk, clock, self).run()
+
 
 @dataclass(slots=True)
 class Result:
@@ -84,11 +93,6 @@ class Result:
 def _compiled(text: str, now_ms: int) -> tuple[Filter, Need]:
     found = compile_filter(text, now_ms)
     return found, needs_of(found.tree, found.now)
-
-
-def run_step(disk: Disk, clock: Clock, job: Job) -> Result:
-    """Do a step. Raises LogError, OSError when files are gone or can't be opened."""
-    return _Step(disk, clock, job).run()
 
 
 class _Step:

@@ -2,12 +2,11 @@
 
 import pytest
 
-from broker_node.reads.filtered import process
-from broker_node.reads.filtered.process import ScanProcess
 from broker_node.reads.filtered.step import Job, Result
 from broker_node.storage.consume_log import ENTRY_BYTES
 from qmq.errors import LogError
-from qmq_node.filters import TooCostly
+from qmq_node.filters import TooCostly, process
+from qmq_node.filters.process import FilterProcess
 from qmq_node.log.index import IndexCopy
 
 NOTHING = Job(
@@ -19,7 +18,7 @@ MISSING = Job(
 
 
 def test_steps_are_done_by_one_process_which_is_started_again_when_it_has_ended() -> None:
-    scans = ScanProcess()
+    scans = FilterProcess()
     try:
         assert scans.run(NOTHING) == Result(0)
         first = scans._process
@@ -39,9 +38,9 @@ def test_steps_are_done_by_one_process_which_is_started_again_when_it_has_ended(
 
 
 def test_a_step_that_takes_too_much_processor_time_ends_with_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    scans = ScanProcess()
+    scans = FilterProcess()
     monkeypatch.setattr(process, "_PROGRAM", "while {}: pass")
-    monkeypatch.setattr(process, "STEP_CPU_SECONDS_MAX", 0.05)
+    monkeypatch.setattr(process, "WORK_CPU_SECONDS_MAX", 0.05)
     try:
         with pytest.raises(TooCostly, match="of processor time"):
             scans.run(NOTHING)
@@ -54,7 +53,7 @@ def test_a_step_that_takes_too_much_processor_time_ends_with_its_process(monkeyp
 
 def test_a_process_that_can_not_start_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "_PROGRAM", "{}; raise SystemExit(3)")
-    scans = ScanProcess()
+    scans = FilterProcess()
     try:
         with pytest.raises(LogError) as caught:
             scans.run(NOTHING)

@@ -1,4 +1,4 @@
-"""The process that does the steps of searches: one for a node, of the lowest priority, started when it is needed.
+"""The process that evaluates filters: one for a node, of the lowest priority, started when it is needed.
 
 A filter evaluated in a thread would take the interpreter from the event loop, and a step that does not end could not be stopped.
 The process opens the node's files for reading only. It ends after `IDLE_SECONDS` without a step, and with the node: it reads the
@@ -10,74 +10,92 @@ import subprocess
 import sys
 import threading
 from multiprocessing.connection import Connection, Pipe
+from typing import Any, Protocol, TypeVar
 
-from broker_node.reads.filtered.step import Job, Result, run_step
-from qmq.clock import SYSTEM_CLOCK
+from qmq.clock import SYSTEM_CLOCK, Clock
 from qmq.errors import LogError, QmqError
-from qmq_node.filters import TooCostly
-from qmq_node.log.disk import File, SystemDisk
+from qmq_node.filters.language import TooCostly
+from qmq_node.log.disk import Disk, File, SystemDisk
 
-STEP_CPU_SECONDS_MAX = 4.0
-"""A step that takes more processor time is stopped with its process: the filter is too costly for one of the messages."""
-STEP_SECONDS_MAX = 20.0
-"""So long a step is waited for that gets no processor time."""
+WORK_CPU_SECONDS_MAX = 4.0
+"""Work that takes more processor time is stopped with the process: the filter is too costly for one of the messages."""
+WORK_SECONDS_MAX = 20.0
+"""Work that gets no processor time is stopped after so long."""
 POLL_SECONDS = 0.25
 IDLE_SECONDS = 60.0
 """The process ends when no step was requested for so long; it takes 60 MB."""
 NICENESS = 19
-_PROGRAM = "from broker_node.reads.filtered.process import serve; serve({})"
+_PROGRAM = "from qmq_node.filters.process import serve; serve({})"
 
 
-class ScanProcess:
-    """Does steps one at a time; from any thread."""
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Work(Protocol[T_co]):
+    """A bounded piece of work that can be pickled, and its result too."""
+
+    what: str
+    """Which messages it is about."""
+
+    def run(self, disk: Disk, clock: Clock) -> T_co:
+        """Do it. Raises QmqError, OSError."""
+
+
+class FilterProcess:
+    """Does work, one piece at a time; from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
 
-    def run(self, job: Job) -> Result:
-        """Do a step. Raises LogError, or TooCostly."""
+    def run(self, work: Work[T]) -> T:
+        """Do a piece of work and return its result. Raises LogError, or TooCostly."""
         with self._lock:
-            is_new = self._connection is None
-            try:
-                answer = self._ask(job)
-            except (EOFError, OSError) as error:
-                self._stop()
-                if is_new:
-                    raise LogError(f"the process of searches ended: {error or 'killed'}", code="scan.failed") from error
-                # Most likely it was idle, and ended a moment ago.
-                try:
-                    answer = self._ask(job)
-                except (EOFError, OSError) as again:
-                    self._stop()
-                    raise LogError(f"the process of searches ended: {again or 'killed'}", code="scan.failed") from again
+            answer = self._ask_again(work) if self._connection is None else self._ask_known(work)
         if isinstance(answer, Exception):
             raise answer
-        assert isinstance(answer, Result)
-        return answer
+        result: T = answer
+        return result
+
+    def _ask_known(self, work: Work[T]) -> Any:
+        try:
+            return self._ask(work)
+        except (EOFError, ConnectionError):
+            # Most likely it was idle, and ended a moment ago.
+            self._stop()
+            return self._ask_again(work)
+
+    def _ask_again(self, work: Work[T]) -> Any:
+        try:
+            return self._ask(work)
+        except (EOFError, OSError) as error:
+            self._stop()
+            raise LogError(f"the process of filters ended: {error or 'killed'}", code="scan.failed") from error
 
     def close(self) -> None:
         """End the process, if no step runs; one that runs ends it."""
         with self._lock:
             self._stop()
 
-    def _ask(self, job: Job) -> object:
+    def _ask(self, work: Work[T]) -> Any:
         connection = self._connection or self._start()
         process = self._process
         assert process is not None
-        until = STEP_CPU_SECONDS_MAX + _cpu_seconds(process.pid)
-        connection.send(job)
-        for _ in range(round(STEP_SECONDS_MAX / POLL_SECONDS)):
+        until = WORK_CPU_SECONDS_MAX + _cpu_seconds(process.pid)
+        connection.send(work)
+        for _ in range(round(WORK_SECONDS_MAX / POLL_SECONDS)):
             if connection.poll(POLL_SECONDS):
                 return connection.recv()
             if _cpu_seconds(process.pid) > until:
                 self._stop()
                 raise TooCostly(
-                    f"a step of the search took more than {STEP_CPU_SECONDS_MAX:g} s of processor time: the filter is too costly "
-                    f"for a message of sequences {job.begin} to {job.end - 1}. Use fewer loops, or search shorter texts"
+                    f"it took more than {WORK_CPU_SECONDS_MAX:g} s of processor time: the filter is too costly "
+                    f"for one of {work.what}. Use fewer loops, or search shorter texts"
                 )
-        raise TimeoutError(f"no processor time within {STEP_SECONDS_MAX:g} s")
+        self._stop()
+        raise LogError(f"the process of filters got no processor time for {WORK_SECONDS_MAX:g} s", code="scan.failed")
 
     def _start(self) -> Connection:
         self._connection, theirs = Pipe()
@@ -100,8 +118,12 @@ class ScanProcess:
 
 
 def _cpu_seconds(pid: int) -> float:
-    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-        fields = file.read().rpartition(")")[2].split()
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            fields = file.read().rpartition(")")[2].split()
+    except FileNotFoundError:
+        # It has ended; the connection says so.
+        return 0.0
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
@@ -117,12 +139,12 @@ def serve(number: int) -> None:
     with Connection(number) as connection:
         while connection.poll(IDLE_SECONDS):
             try:
-                job = connection.recv()
+                work = connection.recv()
             except EOFError:
                 return
-            answer: Result | Exception
+            answer: object
             try:
-                answer = run_step(disk, SYSTEM_CLOCK, job)
+                answer = work.run(disk, SYSTEM_CLOCK)
             except (QmqError, OSError) as error:
                 answer = LogError(str(error), code=getattr(error, "code", "log.unreadable"))
             connection.send(answer)
