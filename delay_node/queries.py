@@ -4,7 +4,6 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from typing import TypeVar
 
@@ -71,15 +70,17 @@ class Queries:
         self._clock = clock
         self._process = FilterProcess()
         # The time of a simulation does not pass while a process is waited for.
-        self._filter: Callable[[Matching], list[bool]] = (
-            self._process.run if type(disk) is SystemDisk else partial(Matching.run, disk=disk, clock=clock)
-        )
+        self._is_apart = type(disk) is SystemDisk
+        self._disk = disk
         self._calendar: OrderedDict[int, tuple[tuple[int, int, int], dict[int, int]]] = OrderedDict()
         self._calendar_entries = 0
 
     async def close(self) -> None:
         """End the process of filters."""
         await asyncio.to_thread(self._process.close)
+
+    def _filter(self, work: Matching) -> list[bool]:
+        return self._process.run(work) if self._is_apart else work.run(self._disk, self._clock)
 
     def _check_filter(self, text: str) -> None:
         try:

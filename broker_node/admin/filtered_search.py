@@ -1,7 +1,6 @@
 """Searches with a filter: one bounded step of one, newest messages first or oldest first."""
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,14 +50,14 @@ class FilteredSearches:
         self._clock = clock
         self._process = FilterProcess()
         # The disk of a test exists in its process only.
-        self._run: Callable[[Job], Result] = self._process.run if type(disk) is SystemDisk else self._run_here
+        self._is_apart = type(disk) is SystemDisk
 
     async def close(self) -> None:
         """End the process."""
         await asyncio.to_thread(self._process.close)
 
-    def _run_here(self, job: Job) -> Result:
-        return job.run(self._disk, self._clock)
+    def _run(self, job: Job) -> Result:
+        return self._process.run(job) if self._is_apart else job.run(self._disk, self._clock)
 
     async def step(
         self, subject: Subject, wanted: Filter, now_ms: int, begin: int, end: int, *, newest_first: bool, limit: int
