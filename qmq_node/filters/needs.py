@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from qmq.client.bodies import KEY_DATA
 from qmq.protocol.messages import KEY_CONTENT_ENCODING
 from qmq.protocol.primitives import encode_str
+from qmq_node.filters.content import KEY_DATA
 from qmq_node.filters.syntax import Call, Constant, Items, Loop, Name, Node, Select
 
 Mask = Any

@@ -1,4 +1,4 @@
-"""The process that evaluates filters: one for a node, of low priority, started when it is needed.
+"""The process that evaluates filters: one for a node, of low priority, started on demand.
 
 A filter evaluated in a thread would take the interpreter from the event loop, and a step that does not end could not be stopped.
 The process opens the node's files for reading only. It ends after `IDLE_SECONDS` without a step, and with the node: it reads the

@@ -31,11 +31,11 @@ SPAN_BYTES_MAX = 4 << 20
 GAP_BYTES_MAX = 16 << 10
 """Messages with less between them are read together: copying so much takes as long as another read."""
 UNREADABLE_MAX = 100
-"""A step ends after so many messages that fail their checks."""
+"""A step ends when this number of messages failed their checks."""
 COSTLY_MAX = 100
-"""A step ends after so many messages for which the filter takes more than it may."""
+"""A step ends when the filter took more than it may for this number of messages."""
 CHECK_MESSAGES = 64
-"""Messages that are evaluated between two looks at the clock."""
+"""Messages that are evaluated before the time is checked again."""
 _ENTRY = np.dtype(
     {
         "names": ["offset", "size", "time"],
