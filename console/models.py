@@ -127,3 +127,26 @@ class SystemEvent(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.target} {self.at:%Y-%m-%d %H:%M:%S}"
+
+
+class SavedFilter(models.Model):
+    """A filter of messages with a name: a user's own, or a team's."""
+
+    subject = models.CharField(max_length=100)
+    team = models.CharField(max_length=60, blank=True)
+    """A team's name; "": it is the user's."""
+    username = models.CharField(max_length=150, blank=True)
+    """Whose it is; "" for a team's."""
+    name = models.CharField(max_length=60)
+    text = models.TextField()
+    made_by = models.CharField(max_length=150)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=("subject", "team", "username", "name"), name="one_saved_filter_per_name"),
+        )
+        ordering = ("subject", "name", "id")
+
+    def __str__(self) -> str:
+        return f"{self.subject} {self.name}"

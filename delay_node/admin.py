@@ -96,10 +96,11 @@ class DelayPages:
             params.texts("match"),
             params.whole("limit", 50),
             params.text("cursor", ""),
+            params.text("filter", ""),
         )
 
     async def _list(self, request: web.Request) -> dict[str, Any]:
-        params = Params(request.query).only("states", *_FILTERS, "limit", "cursor")
+        params = Params(request.query).only("states", *_FILTERS, "filter", "limit", "cursor")
         page, cursor = await answered(self._queries.page(self._query(params)))
         return {"messages": [shown(found) for found in page], "cursor": cursor or None}
 

@@ -1,5 +1,6 @@
 """Queries about delayed messages: find, list, and the calendar. Files are read in threads."""
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,10 +16,15 @@ from delay_node.records import HOUR_MS, State, hour_of, number_of, ref_of
 from delay_node.schedule_log import Entry, checks_of, message_id_of
 from delay_node.store import DelayStore
 from qmq.checksum import crc32
+from qmq.clock import Clock
 from qmq.protocol.bulk_read import SCHEDULE_STATES
 from qmq.protocol.delayed import PAGE_MAX, DelayedItem, DelayedTarget, ListDelayedRequest
 from qmq.protocol.raw import RawView
 from qmq.protocol.scan import CRC_BYTES
+from qmq_node.filters import FilterError, TooCostly, compile_filter
+from qmq_node.filters.matching import Matching
+from qmq_node.filters.process import FilterProcess
+from qmq_node.log.disk import Disk, SystemDisk
 
 SCAN_MESSAGES = 2_000
 """Messages that one page checks; when few match, the page is short and its cursor continues."""
@@ -58,11 +64,29 @@ class Queries:
         synced: waits until the record at a log offset is synced by all in-sync members. Raises LogError.
     """
 
-    def __init__(self, store: DelayStore, synced: Callable[[int], Awaitable[None]]) -> None:
+    def __init__(self, store: DelayStore, synced: Callable[[int], Awaitable[None]], disk: Disk, clock: Clock) -> None:
         self._store = store
         self._synced = synced
+        self._clock = clock
+        self._process = FilterProcess()
+        # The time of a simulation does not pass while a process is waited for.
+        self._is_apart = type(disk) is SystemDisk
+        self._disk = disk
         self._calendar: OrderedDict[int, tuple[tuple[int, int, int], dict[int, int]]] = OrderedDict()
         self._calendar_entries = 0
+
+    async def close(self) -> None:
+        """End the process of filters."""
+        await asyncio.to_thread(self._process.close)
+
+    def _filter(self, work: Matching) -> list[bool]:
+        return self._process.run(work) if self._is_apart else work.run(self._disk, self._clock)
+
+    def _check_filter(self, text: str) -> None:
+        try:
+            compile_filter(text, self._clock.wall_ms())
+        except FilterError as error:
+            raise BadQuery(str(error), code=error.code) from error
 
     async def find(self, target: DelayedTarget) -> list[Found]:
         """Return every copy of a message, oldest due first. Raises LogError."""
@@ -174,6 +198,7 @@ class Queries:
 
     async def _page(self, query: ListDelayedRequest, bytes_max: int) -> tuple[list[Found], str]:
         wanted = _states(query.states)
+        self._check_filter(query.filter)
         limit = min(max(1, query.limit), PAGE_MAX)
         from_ms, after = _check_range(query.from_ms, query.to_ms), _cursor(query.cursor)
         subject = self._store.subjects.find(query.subject) if query.subject else None
@@ -199,10 +224,11 @@ class Queries:
                     # What was too much for one read begins the next.
                     read = next((i for i, entry in enumerate(entries) if entry.is_unread), len(entries))
                     part, places = places[:read], places[read:]
-                    for (due_ms, n), entry in zip(part, entries[:read], strict=True):
+                    matching = await self._matching(query, part, entries[:read])
+                    for (due_ms, n), entry, is_match in zip(part, entries[:read], matching, strict=True):
                         scanned += 1
                         state = self._store.state(entry.ref)
-                        if state in wanted and entry.data is not None:
+                        if is_match and state in wanted and entry.data is not None:
                             found = Found(entry.ref, due_ms, state, entry.data)
                             if _matches(found, query.match):
                                 page.append(found)
@@ -210,6 +236,19 @@ class Queries:
                         if len(page) >= limit or size >= bytes_max or scanned >= SCAN_MESSAGES:
                             return page, f"{due_ms}:{n}"
         return page, ""
+
+    async def _matching(
+        self, query: ListDelayedRequest, places: Sequence[tuple[int, int]], entries: Sequence[Entry]
+    ) -> list[bool]:
+        """Whether each of these messages matches the filter of a query. Raises BadQuery, LogError."""
+        if not query.filter:
+            return [True] * len(entries)
+        pairs = zip(places, entries, strict=True)
+        messages = [(b"" if entry.data is None else entry.data[CRC_BYTES:], due_ms) for (due_ms, _), entry in pairs]
+        try:
+            return await asyncio.to_thread(self._filter, Matching(query.filter, self._clock.wall_ms(), messages))
+        except TooCostly as error:
+            raise BadQuery(str(error), code=error.code) from error
 
     async def _scan(
         self,

@@ -65,7 +65,7 @@ class DelayServing(NodeServing):
         options = self._options
         self.metrics = DelayMetrics(self._node, self._replication, self._data.store, self._data.group_time)
         delay_max_ms = round(options.delay_max_days * DAY_MS)
-        self.queries = Queries(self._data.store, self._storage.committer.synced)
+        self.queries = Queries(self._data.store, self._storage.committer.synced, self._node.disk, self._node.clock)
         self.changes = Changes(
             self._data.store, self.queries, self._storage.committer, self._data.trusted, delay_max_ms
         )
@@ -114,6 +114,7 @@ class DelayServing(NodeServing):
     async def stop(self) -> None:
         if not self._is_built:
             return
+        await self.queries.close()
         # One that is no master any more can't record what brokers answer.
         grace_seconds = 0.0 if self._replication.is_no_master else self._options.send_seconds
         await self.dispatcher.stop(min(self._options.stop_seconds, grace_seconds))

@@ -79,7 +79,7 @@ class DeadLettersView(ReadingView):
     def get(self, request: Request, subject: str, group: str) -> Response:
         masked = not self.may_read(self.owner(subject))
         if self.filter_text:
-            # What matches tells what messages contain.
+            # Which messages match reveals what they contain.
             self.require(Right.READ_MESSAGES, self.owner(subject))
         states = request.query_params.getlist("state") or list(SHOWN)
         if not set(states) <= set(STATES):

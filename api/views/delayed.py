@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from api.problems import invalid
 from api.serializers import delayed as shapes
 from api.serializers.bodies import moment
-from api.views.messages import CURSOR, LIMIT, MATCH, ReadingView
+from api.views.messages import CURSOR, FILTER, LIMIT, MATCH, ReadingView
 from console.accounts.roles import Right
 from console.cluster import delayed as service
 from metaserver import queries
@@ -80,7 +80,7 @@ class DelayedMessagesView(DelayedView):
 
     @extend_schema(
         parameters=[
-            OpenApiParameter("subject", OpenApiTypes.STR, description="Only this subject; required with `match`."),
+            OpenApiParameter("subject", OpenApiTypes.STR, description="Only this subject; required with `match` and `filter`."),
             DUE_FROM,
             DUE_TO,
             OpenApiParameter(
@@ -88,6 +88,7 @@ class DelayedMessagesView(DelayedView):
                 description="Only this state; can be repeated. Default: pending, delivering, refused.",
             ),
             MATCH,
+            FILTER,
             LIMIT,
             CURSOR,
         ],
@@ -95,15 +96,15 @@ class DelayedMessagesView(DelayedView):
     def get(self, request: Request) -> Response:
         subject = self.text("subject") or ""
         match = tuple(self.pairs().items())
-        if match:
+        if match or self.filter_text:
             if not subject:
-                raise invalid("subject", "is required with match")
+                raise invalid("subject", "is required with match and filter")
             # Which messages match reveals what they contain.
             self.require(Right.READ_MESSAGES, self.owner(subject))
         states = tuple(request.query_params.getlist("state"))
         if not set(states) <= set(DelayedState):
             raise invalid("state", f"must be one of {', '.join(DelayedState)}")
-        query = service.Query(subject, self.time("due_from"), self.time("due_to"), states, match)
+        query = service.Query(subject, self.time("due_from"), self.time("due_to"), states, match, self.filter_text)
         page = service.listed(query, limit=self.limit, cursor=self.cursor)
         return self.paged(page, self.visible(page.rows))
 

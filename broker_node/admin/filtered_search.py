@@ -1,13 +1,11 @@
 """Searches with a filter: one bounded step of one, newest messages first or oldest first."""
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from broker_node.admin.search import FOUND_BYTES_MAX, FOUND_MESSAGES_MAX, Criteria, scan, shown
-from broker_node.reads.filtered.process import ScanProcess
-from broker_node.reads.filtered.step import Job, Result, run_step
+from broker_node.reads.filtered.step import Job, Result
 from broker_node.storage.consume_log import ENTRY, Entry
 from broker_node.storage.oldest_sequence import begin_adjusted
 from broker_node.storage.store import MessageStore
@@ -16,6 +14,7 @@ from qmq.clock import Clock
 from qmq.errors import LogError
 from qmq.protocol.messages import Message
 from qmq_node.filters import Content, Filter, TooCostly
+from qmq_node.filters.process import FilterProcess
 from qmq_node.log.disk import Disk, SystemDisk
 
 STEP_SECONDS = 0.5
@@ -49,16 +48,16 @@ class FilteredSearches:
         self._store = store
         self._disk = disk
         self._clock = clock
-        self._process = ScanProcess()
+        self._process = FilterProcess()
         # The disk of a test exists in its process only.
-        self._run: Callable[[Job], Result] = self._process.run if type(disk) is SystemDisk else self._run_here
+        self._is_apart = type(disk) is SystemDisk
 
     async def close(self) -> None:
         """End the process."""
         await asyncio.to_thread(self._process.close)
 
-    def _run_here(self, job: Job) -> Result:
-        return run_step(self._disk, self._clock, job)
+    def _run(self, job: Job) -> Result:
+        return self._process.run(job) if self._is_apart else job.run(self._disk, self._clock)
 
     async def step(
         self, subject: Subject, wanted: Filter, now_ms: int, begin: int, end: int, *, newest_first: bool, limit: int

@@ -10,13 +10,14 @@ from django.conf import settings
 from console.cluster import limits
 from console.cluster.asking import Page, ask
 from console.cluster.entries import note, recorded
+from console.cluster.messages import filter_refused
 from console.cursors import decode_cursor, encode_cursor
 from metaserver.errors import Conflict, NotFound
 from metaserver.services.changes import Actor
 from qmq.client.delayed import BulkCancel, Calendar, DelayedMessage, DelayedMessages, Found
 from qmq.client.message import due_ms_of
 from qmq.errors import CountDiffers, QmqError
-from qmq.protocol.delayed import DelayedChange, DelayedState, Operation, Outcome
+from qmq.protocol.delayed import FILTER_INVALID, DelayedChange, DelayedState, Operation, Outcome
 from qmq.protocol.values import moment
 
 T = TypeVar("T")
@@ -44,6 +45,7 @@ class Query:
     end: datetime | None = None
     states: tuple[str, ...] = ()
     match: tuple[tuple[str, str], ...] = ()
+    filter_text: str = ""
 
 
 def listed(query: Query, *, limit: int, cursor: str | None = None) -> Page[DelayedMessage]:
@@ -53,7 +55,7 @@ def listed(query: Query, *, limit: int, cursor: str | None = None) -> Page[Delay
         ChangeRefused: the cursor does not belong to this query.
         QmqError: the metaserver can't be reached.
     """
-    question = ("delayed", query.subject, query.begin, query.end, query.states, sorted(query.match))
+    question = ("delayed", query.subject, query.begin, query.end, query.states, sorted(query.match), query.filter_text)
     resume = _Resume()
     if cursor is not None:
         due_ms, group, name, count = decode_cursor(cursor, question)
@@ -64,8 +66,9 @@ def listed(query: Query, *, limit: int, cursor: str | None = None) -> Page[Delay
     async def work(messages: DelayedMessages) -> tuple[list[DelayedMessage], bool]:
         page: list[DelayedMessage] = []
         pages = messages.list(
-            query.subject, begin=begin, end=query.end, states=query.states, match=dict(query.match), problems=problems
-        )
+            query.subject, begin=begin, end=query.end, states=query.states, match=dict(query.match),
+            filter_text=query.filter_text, problems=problems,
+        )  # fmt: skip
         async for message in pages:
             if resume.was_shown(message):
                 continue
@@ -75,7 +78,12 @@ def listed(query: Query, *, limit: int, cursor: str | None = None) -> Page[Delay
             resume.shown(message)
         return page, False
 
-    page, has_more = _with(work)
+    try:
+        page, has_more = _with(work)
+    except QmqError as error:
+        if error.code == FILTER_INVALID:
+            raise filter_refused(str(error)) from error
+        raise
     return Page(page, encode_cursor(question, resume.place()) if has_more else None, problems)
 
 

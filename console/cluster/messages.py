@@ -12,12 +12,12 @@ from metaserver import queries
 from metaserver.errors import ChangeRefused, NotFound
 from qmq.node_admin import NodeAdmin, NodeRefused
 from qmq.protocol import names
+from qmq.protocol.delayed import FILTER_INVALID
 from qmq.protocol.names import SubjectName, split_subject
 from qmq.protocol.values import INT_MAX, whole_number
 
 SUBJECT_UNKNOWN = "subject.unknown"
 SCAN_BUSY = "scan.busy"
-FILTER_INVALID = "filter.invalid"
 NEWEST, OLDEST = "newest", "oldest"
 """Orders of a search."""
 
@@ -144,8 +144,12 @@ def check_filter(answers: Answers[Row]) -> None:
     """Raises ChangeRefused if nodes reject the filter."""
     for name, code in answers.codes.items():
         if code == FILTER_INVALID:
-            why = answers.unreachable[name]
-            raise ChangeRefused(f"filter: {why}", code=FILTER_INVALID, fields={"filter": why})
+            raise filter_refused(answers.unreachable[name])
+
+
+def filter_refused(why: str) -> ChangeRefused:
+    """The error of a filter that nodes reject."""
+    return ChangeRefused(f"filter: {why}", code=FILTER_INVALID, fields={"filter": why})
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from django.db import Error as DatabaseError
 
 from console.cluster import limits
 from console.cluster.asking import Nodes
-from console.cluster.messages import FILTER_INVALID, OLDEST, or_empty
+from console.cluster.messages import OLDEST, or_empty
 from console.cluster.places import NodePlace
 from console.live.audiences import Audience, Client, Shown
 from console.snapshot.state import KIND_BROKER, encode
@@ -18,6 +18,7 @@ from console.times import rfc3339
 from metaserver import queries
 from qmq.clock import Clock
 from qmq.node_admin import NodeAdmin
+from qmq.protocol.delayed import FILTER_INVALID
 
 logger = logging.getLogger("qmq.live")
 

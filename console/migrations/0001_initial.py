@@ -97,4 +97,21 @@ class Migration(migrations.Migration):
                 "indexes": [models.Index(fields=["broker_group", "at"], name="system_event_of_group")],
             },
         ),
+        migrations.CreateModel(
+            name='SavedFilter',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('subject', models.CharField(max_length=100)),
+                ('team', models.CharField(blank=True, max_length=60)),
+                ('username', models.CharField(blank=True, max_length=150)),
+                ('name', models.CharField(max_length=60)),
+                ('text', models.TextField()),
+                ('made_by', models.CharField(max_length=150)),
+                ('created_at', models.DateTimeField(auto_now_add=True)),
+            ],
+            options={
+                'ordering': ('subject', 'name', 'id'),
+                'constraints': [models.UniqueConstraint(fields=('subject', 'team', 'username', 'name'), name='one_saved_filter_per_name')],
+            },
+        ),
     ]

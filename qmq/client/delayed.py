@@ -16,6 +16,7 @@ from qmq.net.pool import Pool
 from qmq.net.timing import DEFAULT_TIMEOUTS, Timeouts
 from qmq.protocol.codes import Command
 from qmq.protocol.delayed import (
+    FILTER_INVALID,
     PAGE_MAX,
     CancelDelayedRequest,
     CancelDelayedResponse,
@@ -133,6 +134,7 @@ class DelayedMessages:
         end: datetime | None = None,
         states: Sequence[str] = (),
         match: Mapping[str, str] | None = None,
+        filter_text: str = "",
         problems: dict[str, str] | None = None,
     ) -> AsyncIterator[DelayedMessage]:
         """Yield a subject's delayed messages by due time, across all delay groups. Pages are requested as needed.
@@ -142,6 +144,7 @@ class DelayedMessages:
             begin, end: range of due times, excluding `end`.
             states: values of `DelayedState`; default: pending, delivering and refused.
             match: properties that must be equal.
+            filter_text: which messages, in the filter language (docs/reference/filters.md).
             problems: receives the delay groups that can't be reached, with the reason; without it the first problem is raised.
         """
         from_ms, to_ms = _range(begin, end)
@@ -149,11 +152,13 @@ class DelayedMessages:
         async def pages(group: str) -> AsyncIterator[tuple[int, str, int, DelayedMessage]]:
             cursor, place = "", 0
             while True:
-                query = ListDelayedRequest(subject, from_ms, to_ms, tuple(states), match or {}, PAGE_MAX, cursor)
+                query = ListDelayedRequest(
+                    subject, from_ms, to_ms, tuple(states), match or {}, PAGE_MAX, cursor, filter_text
+                )
                 try:
                     page = await self._groups.call(group, Command.LIST_DELAYED, query.encode(), DelayedPage.decode)
                 except QmqError as error:
-                    if problems is None:
+                    if problems is None or error.code == FILTER_INVALID:
                         text = f"delay group {group}: {error}"
                         raise QmqError(text, code=error.code, retriable=error.retriable) from error
                     problems[group] = str(error)

@@ -15,6 +15,8 @@ from qmq.protocol.structures import Counted, Nested, Row, Structure
 
 TARGETS_MAX = 1_000
 """Messages one CHANGE_DELAYED may name."""
+FILTER_INVALID = "filter.invalid"
+"""Error code of a filter that nodes reject."""
 PAGE_MAX = 500
 """Messages of one page."""
 
@@ -98,7 +100,7 @@ class ListDelayedRequest(Structure):
     """A subject's messages in the order of their due times.
 
     `from_ms` <= due < `to_ms`; `states` empty: pending, delivering and refused ones; `match`: properties that must be equal;
-    `cursor`: that of the page before.
+    `cursor`: that of the page before; `filter`: docs/reference/filters.md.
     """
 
     subject: Text
@@ -108,6 +110,7 @@ class ListDelayedRequest(Structure):
     match: Annotated[Mapping[str, str], MapPrefix("match.")] = field(default_factory=dict)
     limit: Int = 50
     cursor: Text = ""
+    filter: Text = ""
 
 
 @dataclass(frozen=True, slots=True)

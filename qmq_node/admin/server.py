@@ -78,7 +78,7 @@ class Params:
         return str(value)
 
     def several(self, name: str, most: int) -> list[str]:
-        """A text, or a list of at most so many texts; none when it is missing."""
+        """A text, or a list of at most `most` texts; none when it is missing."""
         value = self._values.get(name, [])
         found = value if isinstance(value, list) else [value]
         if len(found) > most or not all(isinstance(one, str) for one in found):

@@ -7,7 +7,8 @@ from typing import Any
 
 import orjson
 
-from qmq.client.bodies import KEY_DATA, body_bytes
+from qmq.client.bodies import KEY_DATA as KEY_DATA
+from qmq.client.bodies import body_bytes
 from qmq.errors import BodyUndecodable
 from qmq.protocol.messages import HIDDEN_KEYS, KEY_CONTENT_ENCODING, Message
 from qmq.protocol.raw import RawView

@@ -81,7 +81,7 @@ class Filter:
 
     @property
     def searched(self) -> list[str]:
-        """The parts of a message that it looks at: "properties", "body", "tags"; others are named like their variable."""
+        """The parts of a message that it names: "properties", "body", "tags"; others are named like their variable."""
         parts = {part: None for name in VARIABLES if name in self.names for part in SEARCHED.get(name, (name,))}
         parts.pop("now", None)
         return list(parts)
@@ -147,7 +147,9 @@ def compile_filter(text: str, now_ms: int) -> Filter:
     if (nodes := sum(1 for _ in walk(tree))) > FILTER_NODES_MAX:
         raise FilterError(f"the filter has {nodes} names, values and operators; the limit is {FILTER_NODES_MAX}")
     names = frozenset(node.name for node in walk(tree) if isinstance(node, Name)) & frozenset(VARIABLES)
-    fields = {name: _fields_of(tree, name) for name in ("body", "properties") if name in names}
+    fields: dict[str, tuple[str, ...] | None] = {
+        name: _fields_of(tree, name) for name in ("body", "properties") if name in names
+    }
     return Filter(text, expression, tree, names, now, program, fields)
 
 
@@ -187,7 +189,7 @@ def _worded(error: str) -> FilterError:
         operator = overload[1].replace("_", "").replace("@", "")
         why = f"{operator!r} can't be applied to {overload[2].replace(', ', ' and ')}; convert one of them, as in double(...)"
     elif why.startswith("Syntax error:"):
-        # It goes on with all that the grammar allows here.
+        # The rest is a list of all that the grammar allows here.
         why = why.partition(" expecting ")[0].replace("Syntax error: ", "syntax error: ")
         why = why.replace("mismatched input '<EOF>'", "the filter ends too early")
     return FilterError(why, line, column)

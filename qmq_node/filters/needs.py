@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from qmq.client.bodies import KEY_DATA
 from qmq.protocol.messages import KEY_CONTENT_ENCODING
 from qmq.protocol.primitives import encode_str
+from qmq_node.filters.content import KEY_DATA
 from qmq_node.filters.syntax import Call, Constant, Items, Loop, Name, Node, Select
 
 Mask = Any
@@ -215,7 +215,7 @@ def _text_in(source: Node, constant: Constant, is_whole: bool) -> Need:
         if "\ufffd" in key + text:
             return Anything()
         if is_whole:
-            return Texts((encode_str(key) + encode_str(text),)) if len(text) < 1 << 13 else Anything()
+            return Texts((encode_str(key) + encode_str(text),))
         return _texts(text, encode=False)
     if source == Name("text"):
         return Anything() if "\n" in text else _texts(text, False, _OPAQUE)
@@ -226,11 +226,11 @@ def _text_in(source: Node, constant: Constant, is_whole: bool) -> Need:
 
 
 def _texts(text: str, encode: bool, others: Sequence[bytes] = ()) -> Need:
-    data = text.encode()
-    # Bytes that are no UTF-8 are read as this character.
-    if len(data) < TEXT_BYTES_MIN or "\ufffd" in text or len(data) >= 1 << 15:
+    # Bytes that are no UTF-8 are read as U+FFFD.
+    if "\ufffd" in text:
         return Anything()
-    return Texts((encode_str(text) if encode else data, *others))
+    needle = encode_str(text) if encode else text.encode()
+    return Texts((needle, *others)) if len(needle) >= TEXT_BYTES_MIN else Anything()
 
 
 def _property(node: Node) -> str | None:

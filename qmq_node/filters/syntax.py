@@ -139,8 +139,10 @@ def _node(data: bytes) -> Node:
             parts = (_node(_bytes(part)) for entry in entries for at, part in _fields(entry) if at in (3, 4))
             return Items(tuple(parts), True)
         if number == 9:
-            parts = tuple(_node(_bytes(part)) for at, part in _fields(_bytes(value)) if at in (2, 4, 5, 6, 7))
-            return Loop(_text(_bytes(value), 1), parts)
+            loop = _bytes(value)
+            return Loop(
+                _text(loop, 1), tuple(_node(_bytes(part)) for at, part in _fields(loop) if at in (2, 4, 5, 6, 7))
+            )  # fmt: skip
     return Constant(None)
 
 

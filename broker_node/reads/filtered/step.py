@@ -31,11 +31,11 @@ SPAN_BYTES_MAX = 4 << 20
 GAP_BYTES_MAX = 16 << 10
 """Messages with less between them are read together: copying so much takes as long as another read."""
 UNREADABLE_MAX = 100
-"""A step ends after so many messages that fail their checks."""
+"""A step ends when this number of messages failed their checks."""
 COSTLY_MAX = 100
-"""A step ends after so many messages for which the filter takes more than it may."""
+"""A step ends when the filter took more than it may for this number of messages."""
 CHECK_MESSAGES = 64
-"""Messages that are evaluated between two looks at the clock."""
+"""Messages that are evaluated before the time is checked again."""
 _ENTRY = np.dtype(
     {
         "names": ["offset", "size", "time"],
@@ -64,6 +64,15 @@ class Job:
     seconds: float
     """A step ends after this time, at the next message or block of messages."""
 
+    @property
+    def what(self) -> str:
+        """The messages that are searched."""
+        return f"sequences {self.begin} to {self.end - 1}"
+
+    def run(self, disk: Disk, clock: Clock) -> "Result":
+        """Do the step. Raises LogError, OSError when files are gone or can't be opened."""
+        return _Step(disk, clock, self).run()
+
 
 @dataclass(slots=True)
 class Result:
@@ -84,11 +93,6 @@ class Result:
 def _compiled(text: str, now_ms: int) -> tuple[Filter, Need]:
     found = compile_filter(text, now_ms)
     return found, needs_of(found.tree, found.now)
-
-
-def run_step(disk: Disk, clock: Clock, job: Job) -> Result:
-    """Do a step. Raises LogError, OSError when files are gone or can't be opened."""
-    return _Step(disk, clock, job).run()
 
 
 class _Step:

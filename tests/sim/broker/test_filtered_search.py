@@ -239,7 +239,7 @@ async def test_retention_during_a_search_is_no_damage(tmp_path: Path, monkeypatc
     async with asked(tmp_path) as (broker, client, admin):
         await client.send(*(message(n) for n in range(6)))
         subject = broker.store.subjects["orders"]
-        run = filtered_search.run_step
+        run = step.Job.run
 
         def late(*arguments: Any) -> Any:
             done = run(*arguments)
@@ -247,7 +247,7 @@ async def test_retention_during_a_search_is_no_damage(tmp_path: Path, monkeypatc
             subject.consume_log.hide_before(2)
             return done
 
-        monkeypatch.setattr(filtered_search, "run_step", late)
+        monkeypatch.setattr(step.Job, "run", late)
         page = await admin.search("orders", filters=["sequence >= 2"])
         assert (sequences(page), page["unreadable"]) == ([5, 4, 3, 2], 0)
 

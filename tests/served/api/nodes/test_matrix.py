@@ -27,6 +27,7 @@ from console.alerts.models import Alert, AlertChannel, AlertRule, Silence
 from console.analytics import services as analytics
 from console.live.consumers import LiveApp
 from console.live.sockets import KINDS, request_of
+from console.models import SavedFilter
 from console.outbox.models import OutboxDatabase
 from metaserver import domain, queries
 from metaserver.choices import GroupKind, GroupState, OperatorState
@@ -218,6 +219,8 @@ def callers(world: dict[str, str]) -> list[Caller]:
         found.append(Caller(f"{name}'s token {scope}", machine(people[name], scope), _with(people[name], scope)))
     world["user_id"] = str(person("bystander").pk)
     olga = next(caller for caller in found if caller.name == "own operator")
+    mine = {"subject": "orders", "username": people["own operator"].username}
+    world["filter_id"] = str(SavedFilter.objects.create(**mine, name="mine", text="x").pk)
     world["token_id"] = str(ApiToken.objects.get(owner=people["own operator"]).pk)
     for kind, subject in (("", "orders"), ("retry", RETRY), ("dead", DEAD)):
         [row, *_] = olga.client.get(f"/api/v1/subjects/{subject.replace('%', '%25')}/messages/").json()["results"]
