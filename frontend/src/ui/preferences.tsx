@@ -1,22 +1,30 @@
-import { createContext, useCallback, useContext, useMemo, useState, type ReactNode } from "react";
+import { createContext, useCallback, useContext, useLayoutEffect, useMemo, useState, type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { locale } from "@/i18n";
 import type { Zone } from "@/format/times";
+
+/** How much room rows and numbers take: `data-density` of the page's root, which style sheets read. */
+export type Density = "comfortable" | "compact";
 
 interface Preferences {
   /** In which zone instants are shown. */
   zone: Zone;
   setZone: (zone: Zone) => void;
+  density: Density;
+  setDensity: (density: Density) => void;
   /** Whether charts have markers of events. */
   hasMarkers: boolean;
   setMarkers: (has: boolean) => void;
 }
 
-const STORED = "qmq.zone";
-const MARKERS = "qmq.markers";
+const STORED_ZONE = "qmq.zone";
+const STORED_DENSITY = "qmq.density";
+const STORED_MARKERS = "qmq.markers";
 const Context = createContext<Preferences>({
   zone: "local",
   setZone: () => undefined,
+  density: "comfortable",
+  setDensity: () => undefined,
   hasMarkers: true,
   setMarkers: () => undefined,
 });
@@ -26,17 +34,30 @@ const Context = createContext<Preferences>({
  * i18n.
  */
 export function PreferencesProvider({ children }: { children: ReactNode }) {
-  const [zone, keep] = useState<Zone>(() => (localStorage.getItem(STORED) === "utc" ? "utc" : "local"));
+  const [zone, keepZone] = useState<Zone>(() => (localStorage.getItem(STORED_ZONE) === "utc" ? "utc" : "local"));
+  const [density, keepDensity] = useState<Density>(() =>
+    localStorage.getItem(STORED_DENSITY) === "compact" ? "compact" : "comfortable",
+  );
   const setZone = useCallback((next: Zone) => {
-    localStorage.setItem(STORED, next);
-    keep(next);
+    localStorage.setItem(STORED_ZONE, next);
+    keepZone(next);
   }, []);
-  const [hasMarkers, keepMarkers] = useState(() => localStorage.getItem(MARKERS) !== "off");
+  const setDensity = useCallback((next: Density) => {
+    localStorage.setItem(STORED_DENSITY, next);
+    keepDensity(next);
+  }, []);
+  useLayoutEffect(() => {
+    document.documentElement.dataset.density = density;
+  }, [density]);
+  const [hasMarkers, keepMarkers] = useState(() => localStorage.getItem(STORED_MARKERS) !== "off");
   const setMarkers = useCallback((has: boolean) => {
-    localStorage.setItem(MARKERS, has ? "on" : "off");
+    localStorage.setItem(STORED_MARKERS, has ? "on" : "off");
     keepMarkers(has);
   }, []);
-  const value = useMemo(() => ({ zone, setZone, hasMarkers, setMarkers }), [zone, setZone, hasMarkers, setMarkers]);
+  const value = useMemo(
+    () => ({ zone, setZone, density, setDensity, hasMarkers, setMarkers }),
+    [zone, setZone, density, setDensity, hasMarkers, setMarkers],
+  );
   return <Context.Provider value={value}>{children}</Context.Provider>;
 }
 

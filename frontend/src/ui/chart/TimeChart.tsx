@@ -43,8 +43,11 @@ export function begun<Chart extends Pick<TimeChartProps, "at" | "series" | "band
  */
 export function TimeChart(given: TimeChartProps) {
   const { t } = useTranslation();
-  const { at, series, bands } = given;
-  const shown = useMemo(() => begun({ at, series, bands }), [at, series, bands]);
+  const { at, series, bands, isWhole = false } = given;
+  const shown = useMemo(() => {
+    const all = { at, series, bands };
+    return isWhole ? all : begun(all);
+  }, [at, series, bands, isWhole]);
   const { hasMarkers, setMarkers } = usePreferences();
   const props = { ...given, ...shown, markers: hasMarkers ? given.markers : NO_MARKERS };
   const [isTable, setTable] = useState(false);

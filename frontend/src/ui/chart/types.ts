@@ -42,6 +42,8 @@ export interface TimeChartProps {
   bands?: readonly Band[];
   markers?: readonly Marker[];
   height?: number;
+  /** Whether the time before the first measurement is shown, as empty; else the chart begins with it. */
+  isWhole?: boolean;
   /** Whether what it shows is still being read. */
   isPending?: boolean;
 }
