@@ -13,6 +13,7 @@ from metaserver.models import ConsumerGroup, Subject, Team
 from metaserver.services import audit, groups, subjects, teams
 from metaserver.services.changes import Actor, Change, changing, for_change
 from metaserver.services.documents import GROUPS, Items, Problems, read, shown_name
+from qmq.words import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,9 @@ def apply(document: Any, *, actor: Actor, reason: str = "", dry_run: bool = Fals
         plan = Plan(tuple(steps), tuple(_drift(document_rows["subjects"])))
         if plan.changes:
             counts = Counter(step.action for step in plan.changes)
-            audit.record(caller, "settings.apply", f"{len(plan.changes)} changes", reason=reason, after=dict(counts))
+            audit.record(
+                caller, "settings.apply", counted(len(plan.changes), "change"), reason=reason, after=dict(counts)
+            )
     return plan
 
 

@@ -53,7 +53,7 @@ export function EventSentence({ event }: { event: Event }) {
   return (
     <>
       {before}
-      {target ? (
+      {target && name ? (
         <LinkTo {...target} size="sm">
           {name}
         </LinkTo>

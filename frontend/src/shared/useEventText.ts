@@ -60,7 +60,8 @@ export function useEventText(): (event: Event) => EventText {
       if (event.actor && !isProcess(event.actor)) text = t("by", { text, actor: event.actor });
       if (why) text = t("because", { text, why });
       const [before = "", ...rest] = text.split(HERE);
-      return { before, name, after: rest.join(name) };
+      // Not every sentence has a name.
+      return { before, name: rest.length > 0 ? name : "", after: rest.join(name) };
     },
     [t, i18n, ruleName, reasonOf],
   );

@@ -170,6 +170,7 @@ PAGES = {
         "/jobs",
         "/provisioning",
         "/audit",
+        "/events",
         "/analytics",
     ),
     "people": (

@@ -42,6 +42,7 @@ DIALOGS = {
         ("/alerts?tab=silences", "alerts:silence.create"),
         ("/jobs", "jobs:disable"),
         ("/audit", "audit:verify.start"),
+        ("/events", "events:report.title"),
     ),
     "people": (
         ("/users", "users:create.title"),

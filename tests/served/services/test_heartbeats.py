@@ -190,7 +190,7 @@ def test_what_is_old_goes_a_bounded_number_at_a_time(monkeypatch: pytest.MonkeyP
         "deleted 2 idempotency keys",
         "deleted 0 idempotency keys",
     ]
-    assert texts[0] == "deleted 3 idempotency keys, 3 sessions, 3 clients, 2 alerts and silences, 0 summaries"
+    assert texts[0] == "deleted 3 idempotency keys, 3 sessions, 3 clients, 2 alerts and silences, 0 events, 0 summaries"
     assert IdempotencyKey.objects.get().key == "new"
     assert Session.objects.get().session_key == "new"
     assert ClientSeen.objects.get().key == "new"
