@@ -7,6 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
+from broker_node.admin.client_pages import ClientPages
 from broker_node.admin.group_pages import GroupPages
 from broker_node.admin.search import (
     CRITERIA_MAX,
@@ -53,6 +54,7 @@ class BrokerPages:
             "/subjects/{subject:[^/]+}/messages": self._messages,
             "/subjects/{subject:[^/]+}/messages/{sequence:[0-9]{1,19}}/trace": self._trace,
             "/subjects/{subject:[^/]+}/search": self._search,
+            **ClientPages(view).routes,
             **groups.routes,
             **subjects.routes,
         }
