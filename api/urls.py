@@ -7,6 +7,7 @@ from api.views import (
     analytics,
     audit,
     broker_groups,
+    clients,
     dead_letters,
     delayed,
     groups,
@@ -74,6 +75,7 @@ cluster_urls = [
     path("jobs/<str:name>/disable/", jobs.DisableJobView.as_view(), name="job-disable"),
     path("jobs/<str:name>/enable/", jobs.EnableJobView.as_view(), name="job-enable"),
     path("jobs/<str:name>/run/", jobs.RunJobView.as_view(), name="job-run"),
+    path("clients/", clients.ClientsView.as_view(), name="clients"),
     path("jump/", jump.JumpView.as_view(), name="jump"),
     path("apply/", provisioning.ApplyView.as_view(), name="apply"),
 ]

@@ -21,7 +21,9 @@ START_MS = 1_700_000_000_000
 
 def of_app(number: int, app: str, subject: str = "orders", **properties: str) -> Message:
     plain = message(number, subject)
-    return Message(subject, plain.message_id, {**plain.properties, KEY_APP: app, **properties}, (), 0, START_MS, START_MS)
+    return Message(
+        subject, plain.message_id, {**plain.properties, KEY_APP: app, **properties}, (), 0, START_MS, START_MS
+    )
 
 
 async def listed(admin: NodeAdmin, clock: ManualClock, **query: Any) -> list[dict[str, Any]]:

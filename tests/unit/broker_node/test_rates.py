@@ -1,3 +1,8 @@
+"""Rates of clients."""
+
+import pytest
+
+from broker_node.storage.rates import DECAY_SECONDS, DecayingRate
 
 
 def test_a_decaying_rate_is_unknown_at_first_exact_while_steady_and_falls_to_zero() -> None:
