@@ -10,6 +10,7 @@ import {
   IconLayoutDashboard,
   IconMailX,
   IconMessages,
+  IconPlugConnected,
   IconRepeat,
   IconRoute,
   IconServer2,
@@ -43,6 +44,13 @@ const all = [
     load: () => import("@/features/groups/GroupPage"),
     texts: ["groups", "alerts"],
     search: [],
+  },
+  {
+    path: "/clients",
+    load: () => import("@/features/clients/ClientsPage"),
+    texts: ["clients"],
+    nav: { label: "clients", section: "messages", order: 25, icon: IconPlugConnected },
+    search: ["search", "role", "differs"],
   },
   {
     path: "/delayed",

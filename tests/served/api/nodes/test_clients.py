@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from console.cluster import clients as service
+from metaserver import domain
 from metaserver.models import ClientSeen
+from metaserver.services.routes import save_clients
 from qmq import Consumer, Producer
 from qmq.net.session import AGENT
 from qmq.protocol.codes import ClientType
@@ -44,6 +46,13 @@ def running(cluster: ThreadedSystem) -> Iterator[None]:
     producer, consumers = cluster.do(begin)
     try:
         cluster.save_metadata()
+        # The metaserver of this system keeps registrations in memory.
+        save_clients(
+            [
+                domain.ClientSeen("orders", ClientType.PRODUCER, "", "h@@1", "shop", AGENT),
+                *(domain.ClientSeen("orders", ClientType.CONSUMER, "billing", c, "mail", AGENT) for c in ("c1", "c2")),
+            ]
+        )
         yield
     finally:
         cluster.do(end)
