@@ -103,6 +103,7 @@ message_urls = [
 
 analytics_urls = [
     path("overview/", analytics.OverviewView.as_view(), name="overview"),
+    path("flow/", clients.FlowView.as_view(), name="flow"),
     path("lag/", analytics.LagView.as_view(), name="lag"),
     path("history/", history.HistoryView.as_view(), name="history"),
     path("analytics/runs/", analytics.RunsView.as_view(), name="analytics-runs"),

@@ -5,6 +5,8 @@ from rest_framework import serializers
 from api.serializers.bodies import Row, Strings
 from api.serializers.messages import UNREACHABLE
 from console.cluster.clients import ClientRole, Difference
+from console.reports.flow import PlaceKind
+from console.snapshot.lag_state import LagState
 
 ROLES = [(role.value, role.value) for role in ClientRole]
 DIFFERENCES = [(item.value, item.value) for item in Difference]
@@ -61,3 +63,45 @@ class ClientPage(serializers.Serializer):  # type: ignore[type-arg]
         help_text="clients with low rates that brokers did not list: they list 2,000 each; specify a subject"
     )
     differing = DifferingGroup(many=True, help_text="at most 20")
+
+
+class FlowPlace(Row):
+    """One box of the picture of the flow."""
+
+    id = serializers.CharField()
+    kind = serializers.ChoiceField(
+        choices=[(kind.value, kind.value) for kind in PlaceKind],
+        help_text="unnamed: clients that name no application; others: the rest of its column",
+    )
+    name = serializers.CharField(allow_blank=True)
+    subject = serializers.CharField(allow_blank=True, help_text="of a group")
+    count = serializers.IntegerField(help_text="of `others`: how many")
+    rate = serializers.FloatField(
+        help_text="messages per second sent, or acknowledged by groups, as far as it is known"
+    )
+    lag = serializers.IntegerField(allow_null=True, help_text="of groups; null: not measured")
+    state = serializers.ChoiceField(
+        choices=[(state.value, state.value) for state in LagState], allow_null=True, help_text="of a group"
+    )
+
+
+class FlowLink(Row):
+    """Messages per second from one box to another."""
+
+    sender = serializers.CharField()
+    receiver = serializers.CharField()
+    rate = serializers.FloatField()
+
+
+class FlowPicture(Row):
+    """Where messages flow; each column by rate."""
+
+    at = serializers.CharField(allow_null=True)
+    reason = serializers.CharField(allow_null=True, help_text="why there are no numbers")
+    unreachable = serializers.DictField(
+        child=serializers.CharField(), help_text="broker groups whose connections are missing, with the reason"
+    )
+    applications = FlowPlace(many=True)
+    subjects = FlowPlace(many=True)
+    groups = FlowPlace(many=True)
+    links = FlowLink(many=True)

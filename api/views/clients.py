@@ -1,4 +1,4 @@
-"""/clients/."""
+"""/clients/ and /flow/."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -15,6 +15,8 @@ from api.problems import invalid
 from api.serializers import clients as shapes
 from console.accounts.roles import Right
 from console.cluster.clients import ClientRole, ClientRow, clients
+from console.reports.flow import APPLICATIONS_MAX, GROUPS_MAX, SUBJECTS_MAX, flow
+from console.reports.overview import numbers
 from metaserver import queries
 from metaserver.services.changes import text_problem
 
@@ -108,3 +110,18 @@ def _shown(row: ClientRow) -> dict[str, Any]:
         "rate": None if row.missing else rate,
         "at_least": rate,
     }
+
+
+class FlowView(ApiView):
+    """Where messages flow: the busiest applications, subjects and consumer groups, and how much between them."""
+
+    rights = {"GET": Right.READ}
+    serializer_class = shapes.FlowPicture
+
+    @extend_schema(
+        operation_id="flow",
+        description=f"Where messages flow: the {APPLICATIONS_MAX} busiest applications, {SUBJECTS_MAX} subjects and {GROUPS_MAX} "
+        "consumer groups, and how much between them. The rest of each is one box.",
+    )
+    def get(self, request: Request) -> Response:
+        return Response(self.shown(flow(numbers())))

@@ -22,6 +22,8 @@ REGISTERED_SECONDS = 900
 """A client that did not register for so long has ended: registrations are stored every five minutes."""
 REGISTRATIONS_MAX = 20_000
 """Registrations that are read for one answer, the newest."""
+SENDERS_MAX = 500
+"""Clients of a broker group among which the senders of the picture of the flow are, those with the highest rates."""
 DIFFERING_MAX = 20
 """Consumer groups that an answer names because their members subscribe differently."""
 
@@ -124,6 +126,39 @@ def clients(subject: str | None = None) -> Clients:
             # All brokers answered, and it is connected to none.
             row.rate = 0.0
     return Clients(found, answers.unreachable, left_out, mark_differences(found))
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """What an application, or the delay nodes, send to a subject, on the broker groups that answered."""
+
+    app: str
+    is_delay_node: bool
+    subject: str
+    rate: float
+
+
+@dataclass(frozen=True, slots=True)
+class Senders:
+    """The busiest senders of each broker group that answered."""
+
+    senders: Sequence[Sender]
+    unreachable: Mapping[str, str]
+
+
+def senders() -> Senders:
+    """The busiest connections of all broker groups that send.
+
+    Raises:
+        CallTimeout: no node answered in time.
+    """
+    answers = brokers().ask(lambda _, node: node.clients(limit=SENDERS_MAX))
+    found = [
+        Sender(row.app, row.role == ClientRole.DELAY_NODE, row.subject, row.rate or 0.0)
+        for row in _connected(answers.values).values()
+        if row.role in (ClientRole.PRODUCER, ClientRole.DELAY_NODE)
+    ]
+    return Senders(found, answers.unreachable)
 
 
 def _connected(pages: Mapping[str, Mapping[str, Any]]) -> dict[Key, ClientRow]:

@@ -23,7 +23,9 @@ def test_other_tags_other_conditions_and_other_modes_are_differences() -> None:
     rows = [member("a", "1", tags=["x", "y"]), member("a", "2", tags=["x"])]
     assert differences(*rows) == [("a", "g", ["tags"])]
     assert [row.differs for row in rows] == [["tags"], ["tags"]]
-    assert differences(member("a", "1", tags=["x"]), member("a", "2", tags=["x"], all_tags=True)) == [("a", "g", ["tags"])]
+    assert differences(member("a", "1", tags=["x"]), member("a", "2", tags=["x"], all_tags=True)) == [
+        ("a", "g", ["tags"])
+    ]
     assert differences(member("a", "1"), member("a", "2", broadcast=True)) == [("a", "g", ["broadcast"])]
 
 

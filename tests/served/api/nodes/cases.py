@@ -144,6 +144,7 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case({"subject": RETRY, "match": {"a": "b"}, "expected": 1}),
     ),
     "delayed_messages_calendar": (Case(),),
+    "flow": (Case(),),
     "history": (Case(query="subject=orders"),),
     "jump": (Case(query="q=ord"),),
     "lag_list": (Case(),),

@@ -114,7 +114,12 @@ def test_clients_that_registered_and_are_not_connected(cluster: ThreadedSystem, 
 
 @pytest.mark.parametrize(
     ("query", "field"),
-    [("role=boss", "role"), ("ordering=colour", "ordering"), ("differs=maybe", "differs"), ("subject=a%00b", "subject")],
+    [
+        ("role=boss", "role"),
+        ("ordering=colour", "ordering"),
+        ("differs=maybe", "differs"),
+        ("subject=a%00b", "subject"),
+    ],
 )
 def test_bad_filters_name_the_parameter(crew_without_nodes: Crew, query: str, field: str) -> None:
     answer = crew_without_nodes.viewer.get(f"{CLIENTS}?{query}")
