@@ -15,8 +15,8 @@ from api.problems import invalid
 from api.serializers import clients as shapes
 from console.accounts.roles import Right
 from console.cluster.clients import ClientRole, ClientRow, clients
+from console.reports import overview
 from console.reports.flow import APPLICATIONS_MAX, GROUPS_MAX, SUBJECTS_MAX, flow
-from console.reports.overview import numbers
 from metaserver import queries
 from metaserver.services.changes import text_problem
 
@@ -124,4 +124,4 @@ class FlowView(ApiView):
         "consumer groups, and how much between them. The rest of each is one box.",
     )
     def get(self, request: Request) -> Response:
-        return Response(self.shown(flow(numbers())))
+        return Response(self.shown(flow(overview.numbers())))

@@ -1,0 +1,79 @@
+import { useElementSize } from "@mantine/hooks";
+import { useMemo } from "react";
+import { useTranslation } from "react-i18next";
+import { BOX_WIDTH, layoutFlow, type Box } from "@/features/overview/flow/layout";
+import { colourOf, targetOf } from "@/features/overview/flow/places";
+import { usePlaceText } from "@/features/overview/flow/usePlaceText";
+import type { Flow } from "@/features/overview/queries";
+import * as numbers from "@/format/numbers";
+import { LinkTo } from "@/ui/links/LinkTo";
+import { useLanguage } from "@/ui/preferences";
+
+/** Characters of a name that fit beside a box, by the width of its text. */
+const PX_PER_CHARACTER = 6.6;
+
+/** Applications, subjects and groups from left to right: the width of a band is a rate, the colour of a group its lag. */
+export function FlowDrawing({ flow, height }: { flow: Flow; height: number }) {
+  const { t } = useTranslation("overview");
+  const language = useLanguage();
+  const { ref, width } = useElementSize();
+  const text = usePlaceText();
+  const { boxes, bands, textWidth } = useMemo(() => layoutFlow(flow, width, height), [flow, width, height]);
+  return (
+    <div ref={ref} style={{ height }}>
+      {width > 0 && (
+        <svg width={width} height={height} role="group" aria-label={t("flow.title")} className="flow">
+          <g aria-hidden>
+            {bands.map(({ id, from, to, rate, path, width: thick }) => (
+              <path
+                key={id}
+                d={path}
+                strokeWidth={thick}
+                stroke={`var(--mantine-color-${colourOf(to)}-5)`}
+                data-band={id}
+                data-hint={`${text.name(from)} → ${text.name(to)}: ${t("flow.rate", { rate: numbers.rate(rate, language) })}`}
+              />
+            ))}
+          </g>
+          {boxes.map((box) => (
+            <Place
+              key={box.place.id}
+              box={box}
+              textWidth={textWidth}
+              label={text.name(box.place)}
+              detail={text.detail(box.place)}
+            />
+          ))}
+        </svg>
+      )}
+    </div>
+  );
+}
+
+function Place({ box, textWidth, label, detail }: { box: Box; textWidth: number; label: string; detail: string }) {
+  const { place, column, x, y, height } = box;
+  const most = Math.max(4, Math.floor(textWidth / PX_PER_CHARACTER));
+  const isLeft = column === 0;
+  return (
+    <LinkTo {...targetOf(place)} aria-label={`${label}: ${detail}`} data-place={place.id}>
+      <rect
+        x={x}
+        y={y}
+        width={BOX_WIDTH}
+        height={height}
+        rx={2}
+        fill={`var(--mantine-color-${colourOf(place)}-6)`}
+        data-hint={`${label}: ${detail}`}
+      />
+      <text
+        x={isLeft ? x - 6 : x + BOX_WIDTH + 6}
+        y={y + height / 2}
+        textAnchor={isLeft ? "end" : "start"}
+        dominantBaseline="central"
+        data-hint={`${label}: ${detail}`}
+      >
+        {label.length > most ? `${label.slice(0, most - 1)}…` : label}
+      </text>
+    </LinkTo>
+  );
+}
