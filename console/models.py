@@ -99,3 +99,31 @@ class DeadLetterDecision(models.Model):
 
     def __str__(self) -> str:
         return f"{self.subject}/{self.group} {self.broker_group}:{self.sequence} {self.state}"
+
+
+class SystemEvent(models.Model):
+    """What the collector saw of a node or background job, for the feed of events. Changes of metadata are in the audit log, and
+    alerts in a table of their own."""
+
+    id = models.BigIntegerField(primary_key=True)
+    """That of the live feed `/ws/events/`."""
+    at = models.DateTimeField(db_index=True)
+    kind = models.CharField(max_length=20)
+    """An `EventKind`."""
+    severity = models.CharField(max_length=10)
+    """An `EventSeverity`."""
+    target = models.CharField(max_length=100)
+    """A node ID, or the name of a job."""
+    broker_group = models.CharField(max_length=100, blank=True)
+    """That of the node."""
+    before = models.CharField(max_length=100, blank=True)
+    after = models.CharField(max_length=100, blank=True)
+    reason = models.CharField(max_length=500, blank=True)
+    why = models.JSONField(null=True)
+    """The reason with its code (`qmq.protocol.reasons`), where a node reported one."""
+
+    class Meta:
+        indexes = (models.Index(fields=("broker_group", "at"), name="system_event_of_group"),)
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.target} {self.at:%Y-%m-%d %H:%M:%S}"

@@ -249,6 +249,9 @@ class AuditEntry(models.Model):
     client_request_id = models.CharField(max_length=64, blank=True, default="")
     """The caller's own `X-Request-Id`, which any caller can choose."""
     digest = models.CharField(max_length=64, blank=True)
+    is_event = models.BooleanField(default=True)
+    """Whether the feed of events shows it: it is neither a read nor a step of a change that has an entry of its own."""
 
     class Meta:
         ordering = ("-id",)
+        indexes = (models.Index(fields=("is_event", "at"), name="audit_event"),)

@@ -158,6 +158,19 @@ def role_history(name: str) -> list[models.AuditEntry]:
     return history[: -ROLE_HISTORY_MAX - 1 : -1]
 
 
+def switch_over_requesters(resigned: Iterable[tuple[str, datetime]]) -> dict[tuple[str, datetime], str]:
+    """Return who requested the switch-overs in which these masters resigned, by (broker group, time); others are left out."""
+    margin, found = timedelta(seconds=SWITCH_OVER_SECONDS), dict[tuple[str, datetime], str]()
+    times = list(resigned)
+    if not times:
+        return found
+    first, last = min(at for _, at in times) - margin, max(at for _, at in times) + margin
+    rows = models.AuditEntry.objects.filter(action=SWITCH_OVER, target__in={name for name, _ in times})
+    for target, at, actor in rows.filter(at__range=(first, last)).order_by("id").values_list("target", "at", "actor"):
+        found |= {(name, time): actor for name, time in times if name == target and abs(time - at) <= margin}
+    return found
+
+
 def role_changes(since: datetime) -> dict[str, int]:
     """Return how often broker groups have got another master since a time, without those that have not."""
     rows = models.AuditEntry.objects.filter(at__gt=since, action__in=MASTER_ACTIONS).order_by()

@@ -119,7 +119,7 @@ class Alert(Versioned):
     clear_from = models.DateTimeField(null=True)
     unknown_from = models.DateTimeField(null=True)
     """These three are the memory of rules.step."""
-    fired_at = models.DateTimeField(null=True)
+    fired_at = models.DateTimeField(null=True, db_index=True)
     resolved_at = models.DateTimeField(null=True, db_index=True)
     resolution = models.CharField(max_length=20, choices=Resolution.choices, blank=True)
     value = models.FloatField()

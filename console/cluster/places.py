@@ -13,3 +13,5 @@ class NodePlace:
     is_master: bool
     address: str
     admin_address: str
+    boot_id: str = ""
+    """Of its process, as it last registered; "" if that is not known."""

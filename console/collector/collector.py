@@ -15,6 +15,7 @@ from redis.exceptions import RedisError
 
 from console.cluster.measured import Measured
 from console.cluster.stats import NodeAsker
+from console.collector.event_log import EventLog
 from console.collector.metadata import Metadata, MetadataReader
 from console.collector.summing import Sums, summed
 from console.collector.watch import watch
@@ -71,6 +72,7 @@ class Collector:
         self._holder = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
         self._publisher = Publisher(url, self._holder)
         self._history = HistoryWriter(url)
+        self._event_log = EventLog()
         self.metadata = MetadataReader(clock)
         self.health = Health(self._holder)
         self._state = empty()
@@ -85,13 +87,14 @@ class Collector:
         """Beat until `stop`; what fails is tried again."""
         reading = asyncio.create_task(self.metadata.run())
         watching = asyncio.create_task(self._watch())
+        storing = asyncio.create_task(self._event_log.run())
         stopping = asyncio.create_task(stop.wait())
         was_read = asyncio.create_task(self.metadata.was_read.wait())
         try:
             await asyncio.wait([reading, stopping, was_read], timeout=FIRST_READ_SECONDS, return_when=FIRST_COMPLETED)
             next_at = self._clock.monotonic()
             while not stop.is_set():
-                for task in (reading, watching):
+                for task in (reading, watching, storing):
                     if task.done():
                         task.result()  # it ends only by an unexpected error, which ends the process
                 await self.run_cycle()
@@ -102,7 +105,7 @@ class Collector:
                 await asyncio.wait([sleeping, stopping], return_when=FIRST_COMPLETED)
                 sleeping.cancel()
         finally:
-            beside: tuple[asyncio.Task[Any], ...] = (reading, watching, stopping, was_read)
+            beside: tuple[asyncio.Task[Any], ...] = (reading, watching, storing, stopping, was_read)
             for beside_task in beside:
                 beside_task.cancel()
             await asyncio.wait(beside)
@@ -187,7 +190,9 @@ class Collector:
         for section in ("broker_groups", "metaservers", "jobs", "alerts"):
             state[section] = _all(self._state, metadata, section)
         state["audit"] = recent(self._state["audit"], metadata.audit)
-        state["events"] = recent(self._state["events"], self._events(state, now_ms))
+        events = self._events(state, now_ms)
+        self._event_log.add(events, state["nodes"])
+        state["events"] = recent(self._state["events"], events)
         self._at_ms = now_ms
         return state
 
@@ -282,7 +287,7 @@ def _all(before: State, metadata: Metadata, section: str) -> dict[str, Entry]:
 _KEPT = frozenset(
     {
         "subject", "group", "broker_groups", "broadcast", "node_id", "broker_group", "kind", "is_master", "address",
-        "admin_address",
+        "admin_address", "boot_id",
     }
 )  # fmt: skip
 

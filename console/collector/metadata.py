@@ -83,7 +83,15 @@ class MetadataReader:
             group = row.broker_group
             is_master = row.node_id == group.master if group.master else row.role in _MASTERS
             places.append(
-                NodePlace(row.node_id, group.name, str(group.kind), is_master, row.address, row.admin_address)
+                NodePlace(
+                    row.node_id,
+                    group.name,
+                    str(group.kind),
+                    is_master,
+                    row.address,
+                    row.admin_address,
+                    str(row.report.get("boot_id", "")),
+                )
             )
         groups = {
             row.name: {

@@ -334,6 +334,7 @@ def _node(place: NodePlace, answer: Measured[dict[str, Any]] | None, before: Ent
         "is_master": place.is_master,
         "address": place.address,
         "admin_address": place.admin_address,
+        "boot_id": place.boot_id,
     }
     is_broker = place.kind == KIND_BROKER
     fields = _NODE_FIELDS if is_broker else (*_NODE_FIELDS, *_DELAY_FIELDS)

@@ -4,66 +4,97 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
-    dependencies = [
-    ]
+    dependencies = []
 
     operations = [
         migrations.CreateModel(
-            name='BackgroundJob',
+            name="BackgroundJob",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=50, unique=True)),
-                ('holder', models.CharField(blank=True, max_length=100)),
-                ('held_until', models.DateTimeField(null=True)),
-                ('is_enabled', models.BooleanField(default=True)),
-                ('started_at', models.DateTimeField(null=True)),
-                ('finished_at', models.DateTimeField(null=True)),
-                ('succeeded_at', models.DateTimeField(null=True)),
-                ('result', models.CharField(blank=True, max_length=500)),
-                ('result_parts', models.JSONField(default=list)),
-                ('error', models.CharField(blank=True, max_length=500)),
-                ('error_details', models.TextField(blank=True, default='')),
-                ('runs', models.BigIntegerField(default=0)),
-                ('failures', models.BigIntegerField(default=0)),
-                ('state', models.JSONField(default=dict)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("name", models.CharField(max_length=50, unique=True)),
+                ("holder", models.CharField(blank=True, max_length=100)),
+                ("held_until", models.DateTimeField(null=True)),
+                ("is_enabled", models.BooleanField(default=True)),
+                ("started_at", models.DateTimeField(null=True)),
+                ("finished_at", models.DateTimeField(null=True)),
+                ("succeeded_at", models.DateTimeField(null=True)),
+                ("result", models.CharField(blank=True, max_length=500)),
+                ("result_parts", models.JSONField(default=list)),
+                ("error", models.CharField(blank=True, max_length=500)),
+                ("error_details", models.TextField(blank=True, default="")),
+                ("runs", models.BigIntegerField(default=0)),
+                ("failures", models.BigIntegerField(default=0)),
+                ("state", models.JSONField(default=dict)),
             ],
             options={
-                'ordering': ('name',),
+                "ordering": ("name",),
             },
         ),
         migrations.CreateModel(
-            name='IdempotencyKey',
+            name="IdempotencyKey",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('key', models.CharField(max_length=64, unique=True)),
-                ('request_digest', models.CharField(max_length=64)),
-                ('status', models.PositiveSmallIntegerField(null=True)),
-                ('body', models.JSONField(null=True)),
-                ('created_at', models.DateTimeField(auto_now_add=True, db_index=True)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("key", models.CharField(max_length=64, unique=True)),
+                ("request_digest", models.CharField(max_length=64)),
+                ("status", models.PositiveSmallIntegerField(null=True)),
+                ("body", models.JSONField(null=True)),
+                ("created_at", models.DateTimeField(auto_now_add=True, db_index=True)),
             ],
         ),
         migrations.CreateModel(
-            name='DeadLetterDecision',
+            name="DeadLetterDecision",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('subject', models.CharField(max_length=100)),
-                ('group', models.CharField(max_length=200)),
-                ('broker_group', models.CharField(max_length=100)),
-                ('sequence', models.BigIntegerField()),
-                ('message_id', models.CharField(max_length=100)),
-                ('state', models.CharField(choices=[('replaying', 'Replaying'), ('unknown', 'Unknown'), ('replayed', 'Replayed'), ('deleted', 'Deleted')], max_length=10)),
-                ('replays', models.PositiveIntegerField(default=0)),
-                ('replayed_to', models.CharField(blank=True, max_length=10)),
-                ('replay_id', models.CharField(blank=True, max_length=100)),
-                ('by', models.CharField(max_length=200)),
-                ('at', models.DateTimeField()),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("subject", models.CharField(max_length=100)),
+                ("group", models.CharField(max_length=200)),
+                ("broker_group", models.CharField(max_length=100)),
+                ("sequence", models.BigIntegerField()),
+                ("message_id", models.CharField(max_length=100)),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[
+                            ("replaying", "Replaying"),
+                            ("unknown", "Unknown"),
+                            ("replayed", "Replayed"),
+                            ("deleted", "Deleted"),
+                        ],
+                        max_length=10,
+                    ),
+                ),
+                ("replays", models.PositiveIntegerField(default=0)),
+                ("replayed_to", models.CharField(blank=True, max_length=10)),
+                ("replay_id", models.CharField(blank=True, max_length=100)),
+                ("by", models.CharField(max_length=200)),
+                ("at", models.DateTimeField()),
             ],
             options={
-                'ordering': ('subject', 'group', 'broker_group', 'sequence'),
-                'constraints': [models.UniqueConstraint(fields=('subject', 'group', 'broker_group', 'sequence'), name='one_decision_per_letter')],
+                "ordering": ("subject", "group", "broker_group", "sequence"),
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("subject", "group", "broker_group", "sequence"), name="one_decision_per_letter"
+                    )
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="SystemEvent",
+            fields=[
+                ("id", models.BigIntegerField(primary_key=True, serialize=False)),
+                ("at", models.DateTimeField(db_index=True)),
+                ("kind", models.CharField(max_length=20)),
+                ("severity", models.CharField(max_length=10)),
+                ("target", models.CharField(max_length=100)),
+                ("broker_group", models.CharField(blank=True, max_length=100)),
+                ("before", models.CharField(blank=True, max_length=100)),
+                ("after", models.CharField(blank=True, max_length=100)),
+                ("reason", models.CharField(blank=True, max_length=500)),
+                ("why", models.JSONField(null=True)),
+            ],
+            options={
+                "indexes": [models.Index(fields=["broker_group", "at"], name="system_event_of_group")],
             },
         ),
     ]

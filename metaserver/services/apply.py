@@ -4,12 +4,13 @@ What a document names is set as it says; what it leaves out stays as it is, and 
 the document's own subjects. Nothing is ever deleted by a document. Applying it twice changes nothing the second time.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from metaserver.models import ConsumerGroup, Subject, Team
-from metaserver.services import groups, subjects, teams
+from metaserver.services import audit, groups, subjects, teams
 from metaserver.services.changes import Actor, Change, changing, for_change
 from metaserver.services.documents import GROUPS, Items, Problems, read, shown_name
 
@@ -39,8 +40,12 @@ class Plan:
 
 
 def apply(document: Any, *, actor: Actor, reason: str = "", dry_run: bool = False) -> Plan:
-    """Apply a document as a whole. Raises ChangeRefused or NotAllowed, which names all problems, each with its place."""
-    problems = Problems()
+    """Apply a document as a whole. Raises ChangeRefused or NotAllowed, which names all problems, each with its place.
+
+    The audit log gets an entry for each change, and one `settings.apply` with their numbers.
+    """
+    problems, caller = Problems(), actor
+    actor = replace(caller, is_applying=True)
     document_rows = read(document, problems)
     with changing(dry_run=dry_run):
         there, steps = _lock(document_rows), list[Step]()
@@ -58,8 +63,11 @@ def apply(document: Any, *, actor: Actor, reason: str = "", dry_run: bool = Fals
                 # They would be rejected for the same reason as their subject.
                 _check_group_names(subject, there, problems)
         problems.refuse()
-        drift = _drift(document_rows["subjects"])
-    return Plan(tuple(steps), tuple(drift))
+        plan = Plan(tuple(steps), tuple(_drift(document_rows["subjects"])))
+        if plan.changes:
+            counts = Counter(step.action for step in plan.changes)
+            audit.record(caller, "settings.apply", f"{len(plan.changes)} changes", reason=reason, after=dict(counts))
+    return plan
 
 
 There = tuple[Mapping[str, bool], Collection[tuple[str, str]]]

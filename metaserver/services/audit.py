@@ -20,6 +20,10 @@ CHANGES_KEPT = 10_000
 """Newest MetadataChange rows that are kept; a reader that is further behind loads everything."""
 TRIM_EVERY = 1_000
 READ = ".read"
+STEPS = frozenset(
+    {*(f"route.{step}" for step in ("set", "step", "rebalance", "rejoin", "lost")), "consumer_group.reset", "consumer_group.forget"}
+)  # fmt: skip
+"""Actions that are parts of others: moves of subjects, and beginnings of changes whose outcome is another entry."""
 AUDITED_TEXTS = ("actor", "action", "target", "reason", "address", "request_id", "client_request_id")
 """The texts that an entry's digest covers."""
 
@@ -53,7 +57,8 @@ def record(
         "client_request_id": actor.client_request_id[:64],
     }
     digest = entry_digest(ledger.audit_digest, **values)
-    AuditEntry.objects.create(**values, digest=digest)
+    is_event = not (action.endswith(READ) or action in STEPS or actor.is_applying)
+    AuditEntry.objects.create(**values, digest=digest, is_event=is_event)
     changes = ledger.changes
     if subject or broker_group:
         changes += 1

@@ -50,7 +50,7 @@ def save_group(group: domain.BrokerGroup, *, actor: Actor, reason: str) -> None:
         if state is OperatorState.UNAPPROVED:
             after["operator_state"] = str(state)
     else:
-        action = "broker_group.update"
+        action = "broker_group.state"
         same = BrokerGroup.objects.filter(name=group.name, epoch__lte=membership.epoch)
         if row.master:
             others = {}

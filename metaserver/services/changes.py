@@ -28,6 +28,8 @@ class Actor:
     """The caller's own `X-Request-Id`, or ""."""
     teams: frozenset[str] | None = None
     """Teams whose things may be changed, besides those without an owner; None: all teams' (`metaserver.domain.may_change`)."""
+    is_applying: bool = False
+    """Whether the changes are those of a document, which has an entry of its own in the audit log."""
 
     def require_owner(self, target: str, owner: str | None) -> None:
         """Raises NotAllowed when another team owns the target."""

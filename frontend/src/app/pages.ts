@@ -14,6 +14,7 @@ import {
   IconRepeat,
   IconRoute,
   IconServer2,
+  IconTimelineEvent,
   IconUsers,
   IconUsersGroup,
 } from "@tabler/icons-react";
@@ -23,7 +24,7 @@ const all = [
   {
     path: "/",
     load: () => import("@/features/overview/OverviewPage"),
-    texts: ["overview", "alerts"],
+    texts: ["overview", "alerts", "events", "reasons"],
     nav: { label: "overview", section: "messages", order: 0, icon: IconLayoutDashboard },
   },
   {
@@ -135,6 +136,12 @@ const all = [
     texts: ["alerts"],
     nav: { label: "alerts", section: "insight", order: 20, icon: IconBell },
     search: ["tab", "search", "target", "state", "severity", "alert"],
+  },
+  {
+    path: "/events",
+    load: () => import("@/features/events/EventsPage"),
+    texts: ["events", "alerts", "reasons"],
+    nav: { label: "events", section: "insight", order: 25, icon: IconTimelineEvent },
   },
   {
     path: "/audit",

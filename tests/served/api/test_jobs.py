@@ -36,10 +36,13 @@ def test_every_loop_is_listed_with_how_its_last_run_went(admin: APIClient, monke
     assert jobs.run("cleanups").ran
     row = admin.get(f"{LIST}cleanups/").json()
     assert (row["is_late"], row["runs"], row["failures"], row["error"]) == (False, "1", "0", "")
-    assert row["result"] == "deleted 0 idempotency keys, 0 sessions, 0 clients, 0 alerts and silences, 0 summaries"
+    assert (
+        row["result"]
+        == "deleted 0 idempotency keys, 0 sessions, 0 clients, 0 alerts and silences, 0 events, 0 summaries"
+    )
     assert row["result_parts"] == [
         {"code": f"cleanups.{kind}", "values": {"count": 0}}
-        for kind in ("keys", "sessions", "clients", "alerts", "summaries")
+        for kind in ("keys", "sessions", "clients", "alerts", "events", "summaries")
     ]
     assert row["succeeded_at"] is not None
     assert row["next_run_at"] > row["started_at"]

@@ -62,7 +62,7 @@ def test_a_group_registers_once_and_afterwards_only_its_state_is_stored() -> Non
     )
     service.save_group(newer, actor=METASERVER, reason="disk full")
     assert queries.broker_group("g1") == replace(created, state=GroupState.READ_ONLY)
-    assert audit_rows()[-1] == ("broker_group.update", "g1", {"state": "read_write"}, {"state": "read_only"})
+    assert audit_rows()[-1] == ("broker_group.state", "g1", {"state": "read_write"}, {"state": "read_only"})
     older = changed(newer, epoch=0, state=GroupState.READ_WRITE)
     service.save_group(older, actor=METASERVER, reason="late")
     assert row().state == GroupState.READ_ONLY, "reported by a master of an older epoch"

@@ -1,0 +1,71 @@
+import { useCallback } from "react";
+import { useTranslation } from "react-i18next";
+import type { Event } from "@/api/events";
+import { describeEvent } from "@/shared/describeEvent";
+import { isExplanation, useReason } from "@/shared/reasons";
+import { useRuleName } from "@/shared/ruleNames";
+import { textOf } from "@/format/values";
+
+/** Stands for the name in a sentence until its link is there; no name has it. */
+const HERE = "\u0001";
+const COUNTED = ["create", "update", "archive", "restore"] as const;
+/** What connecting to a node may answer, as `qmq/net` words it. */
+const REFUSED = /^connection refused/;
+const SILENT = /^no response within ([\d.]+) s$/;
+
+export interface EventText {
+  before: string;
+  name: string;
+  after: string;
+}
+
+/** An event's sentence in the viewer's language, in three parts: the name of what it concerns is a link. */
+export function useEventText(): (event: Event) => EventText {
+  const { t, i18n } = useTranslation("events");
+  const ruleName = useRuleName();
+  const reasonOf = useReason();
+  return useCallback(
+    (event) => {
+      const { key, values, name } = describeEvent(event);
+      const [noun = "", verb = ""] = (event.action ?? "").split(".");
+      const cause = (): string => {
+        const { why, reason } = event;
+        // The sentence says who was promoted.
+        if (why?.code === "promoted" && isExplanation(why.values.why)) return reasonOf(why.values.why, "");
+        const text = reasonOf(why, reason ?? "");
+        if (REFUSED.test(text)) return t("cause.refused");
+        const [, seconds] = SILENT.exec(text) ?? [];
+        return seconds ? t("cause.no_response", { seconds }) : text;
+      };
+      const filled: Record<string, string> = { ...values, target: HERE };
+      if (filled.rule) filled.rule = ruleName(filled.rule);
+      if (event.kind === "deployment") {
+        const counts = COUNTED.flatMap((one) => {
+          const n = Number(event.values[one] ?? 0);
+          return n > 0 ? [t(`count.${one}`, { n })] : [];
+        });
+        filled.changes = counts.join(t("and"));
+      }
+      if (event.kind === "change") {
+        const fields = Array.isArray(event.values.fields) ? event.values.fields.map(textOf).join(", ") : "";
+        const failed = verb.endsWith("_failed");
+        const plain = failed ? verb.slice(0, -"_failed".length) : verb;
+        const done = i18n.exists(`events:verb.${plain}`) ? t(`verb.${plain}`) : plain.replaceAll("_", " ");
+        filled.noun = i18n.exists(`events:noun.${noun}`) ? t(`noun.${noun}`) : noun.replaceAll("_", " ");
+        filled.verb = (failed ? t("failed", { verb: done }) : done) + (fields ? t("fields", { fields }) : "");
+      }
+      let text = t(`sentence.${key}`, { ...filled, defaultValue: `${event.kind} ${HERE}` });
+      // "registered" is no cause.
+      const why = event.reason === "registered" && !event.why ? "" : cause();
+      if (event.actor && !isProcess(event.actor)) text = t("by", { text, actor: event.actor });
+      if (why) text = t("because", { text, why });
+      const [before = "", ...rest] = text.split(HERE);
+      return { before, name, after: rest.join(name) };
+    },
+    [t, i18n, ruleName, reasonOf],
+  );
+}
+
+function isProcess(actor: string): boolean {
+  return actor === "metaserver" || actor === "system" || actor.startsWith("job ");
+}
