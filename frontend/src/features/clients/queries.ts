@@ -17,3 +17,15 @@ export function differingOptions(subject?: string) {
     refetchInterval: 15_000,
   });
 }
+
+/** Producers that the page of a subject shows. */
+const SENDERS_SHOWN = 5;
+
+/** The producers of a subject with the highest rates. */
+export function sendersOptions(subject: string) {
+  return queryOptions({
+    queryKey: [...clientsKey(subject), "senders"],
+    queryFn: read("/api/v1/clients/", { query: { subject, role: "producer", limit: SENDERS_SHOWN } }),
+    refetchInterval: REFRESH_MS,
+  });
+}
