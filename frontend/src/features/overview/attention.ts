@@ -72,8 +72,8 @@ function isRejecting({ state, operator_state: operator }: Entry): boolean {
 }
 
 /**
- * What needs attention beside the firing alerts, worst first: of the overview, of the live state of nodes, and of broker
- * groups as far as they are known. Pure.
+ * What needs attention beside the firing alerts, worst first: of the overview, of the live state of nodes, and of
+ * broker groups as far as they are known. Pure.
  */
 export function attention(overview: Overview, live: LiveState, brokerGroups: readonly BrokerGroup[] = []): Item[] {
   const groups = Object.entries(live.broker_groups ?? {}).map(([name, { state, operator_state: operator }]) => {

@@ -69,22 +69,17 @@ export default function OverviewTab({ subject }: { subject: string }) {
         <Stack gap="md" miw={0}>
           {subjectParts
             .filter(({ right }) => !right || may(right, row?.owner ?? null))
-            .map(({ id, label }) => (
-              <PartOf key={id} id={id} title={t(label)} subject={subject} />
-            ))}
+            .map(({ id, label }) => {
+              const Shown = parts.get(id);
+              return (
+                <Part key={id} title={t(label)}>
+                  <Suspense fallback={<Skeleton height={120} />}>{Shown && <Shown subject={subject} />}</Suspense>
+                </Part>
+              );
+            })}
         </Stack>
       </div>
     </Stack>
-  );
-}
-
-/** What another feature shows of the subject. */
-function PartOf({ id, title, subject }: { id: string; title: string; subject: string }) {
-  const Shown = parts.get(id);
-  return (
-    <Part title={title}>
-      <Suspense fallback={<Skeleton height={120} />}>{Shown && <Shown subject={subject} />}</Suspense>
-    </Part>
   );
 }
 

@@ -1,10 +1,9 @@
-import { useElementSize } from "@mantine/hooks";
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { BOX_WIDTH, layoutFlow, type Box } from "@/features/overview/flow/layout";
 import { colourOf, targetOf } from "@/features/overview/flow/places";
 import { usePlaceText } from "@/features/overview/flow/usePlaceText";
-import type { Flow } from "@/features/overview/queries";
+import type { Flow, FlowPlace } from "@/features/overview/queries";
 import * as numbers from "@/format/numbers";
 import { LinkTo } from "@/ui/links/LinkTo";
 import { useLanguage } from "@/ui/preferences";
@@ -12,41 +11,41 @@ import { useLanguage } from "@/ui/preferences";
 /** Characters of a name that fit beside a box, by the width of its text. */
 const PX_PER_CHARACTER = 6.6;
 
-/** Applications, subjects and groups from left to right: the width of a band is a rate, the colour of a group its lag. */
+/** The picture is laid out for this width, and scaled to its place. */
+const WIDTH = 680;
+
+/** Applications, subjects and groups: the width of a band is a rate, the colour of a group its lag. */
 export function FlowDrawing({ flow, height }: { flow: Flow; height: number }) {
   const { t } = useTranslation("overview");
   const language = useLanguage();
-  const { ref, width } = useElementSize();
   const text = usePlaceText();
-  const { boxes, bands, textWidth } = useMemo(() => layoutFlow(flow, width, height), [flow, width, height]);
+  const { boxes, bands, textWidth } = useMemo(() => layoutFlow(flow, WIDTH, height), [flow, height]);
+  const hint = (from: FlowPlace, to: FlowPlace, rate: number) =>
+    `${text.name(from)} → ${text.name(to)}: ${t("flow.rate", { rate: numbers.rate(rate, language) })}`;
   return (
-    <div ref={ref} style={{ height }}>
-      {width > 0 && (
-        <svg width={width} height={height} role="group" aria-label={t("flow.title")} className="flow">
-          <g aria-hidden>
-            {bands.map(({ id, from, to, rate, path, width: thick }) => (
-              <path
-                key={id}
-                d={path}
-                strokeWidth={thick}
-                stroke={`var(--mantine-color-${colourOf(to)}-5)`}
-                data-band={id}
-                data-hint={`${text.name(from)} → ${text.name(to)}: ${t("flow.rate", { rate: numbers.rate(rate, language) })}`}
-              />
-            ))}
-          </g>
-          {boxes.map((box) => (
-            <Place
-              key={box.place.id}
-              box={box}
-              textWidth={textWidth}
-              label={text.name(box.place)}
-              detail={text.detail(box.place)}
-            />
-          ))}
-        </svg>
-      )}
-    </div>
+    <svg viewBox={`0 0 ${WIDTH} ${height}`} role="group" aria-label={t("flow.title")} className="flow">
+      <g aria-hidden>
+        {bands.map(({ id, from, to, rate, path, width }) => (
+          <path
+            key={id}
+            d={path}
+            strokeWidth={width}
+            stroke={`var(--mantine-color-${colourOf(to)}-5)`}
+            data-band={id}
+            data-hint={hint(from, to, rate)}
+          />
+        ))}
+      </g>
+      {boxes.map((box) => (
+        <Place
+          key={box.place.id}
+          box={box}
+          textWidth={textWidth}
+          label={text.name(box.place)}
+          detail={text.detail(box.place)}
+        />
+      ))}
+    </svg>
   );
 }
 

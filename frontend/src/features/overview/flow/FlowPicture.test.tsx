@@ -1,16 +1,10 @@
 import { screen } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
-import { beforeEach, expect, test, vi } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import FlowPicture from "@/features/overview/flow/FlowPicture";
 import type { Flow, FlowPlace } from "@/features/overview/queries";
 import { fakeFeeds } from "@/test/feeds";
 import { answer, mount } from "@/test/mount";
-
-vi.mock("@mantine/hooks", async (original) => ({
-  ...(await original<typeof import("@mantine/hooks")>()),
-  useMediaQuery: () => true,
-  useElementSize: () => ({ ref: () => undefined, width: 700, height: 280 }),
-}));
 
 beforeEach(() => {
   fakeFeeds();

@@ -11,13 +11,13 @@ import { flowOptions } from "@/features/overview/queries";
 import { loaded } from "@/ui/page/loaded";
 
 export const FLOW_HEIGHT = 280;
-/** Narrower pages have no room for three columns with names: they show the table. */
-const WIDE = "(min-width: 48em)";
+/** Such pages have no room for three columns with names: they show the table. */
+const NARROW = "(max-width: 47.99em)";
 
 /** Who sends how much to which subjects, and which groups acknowledge it; as a picture or as a table. */
 export default function FlowPicture() {
   const { t } = useTranslation("overview");
-  const isWide = useMediaQuery(WIDE, true, { getInitialValueInEffect: false });
+  const isNarrow = useMediaQuery(NARROW, false, { getInitialValueInEffect: false });
   const [isTable, setTable] = useState(false);
   const [data, instead] = loaded(useQuery(flowOptions()), <Skeleton height={FLOW_HEIGHT} />);
   if (!data) return instead;
@@ -29,7 +29,7 @@ export default function FlowPicture() {
     );
   }
   const missing = Object.keys(data.unreachable);
-  const isDrawn = isWide && !isTable;
+  const isDrawn = !isNarrow && !isTable;
   const other = t(isTable ? "common:chart.as_chart" : "common:chart.as_table");
   const Icon = isTable ? IconChartSankey : IconTable;
   return (
@@ -40,7 +40,7 @@ export default function FlowPicture() {
         </Text>
       )}
       {isDrawn ? <FlowDrawing flow={data} height={FLOW_HEIGHT} /> : <FlowTable flow={data} />}
-      {isWide && (
+      {!isNarrow && (
         <ActionIcon
           data-hint={other}
           className="flow-switch"
