@@ -36,7 +36,7 @@ export default function ClientsTable({ subject }: { subject?: string }) {
         ),
         column("rate", { card: "fact", sort: true, align: "right" }, (row) => <Rate row={row} />),
         column("host", { card: "fact", sort: true }, (row) => <Address row={row} />),
-        column("connections", { card: "fact", sort: true, align: "right" }, (row) => row.connections),
+        column("connections", { sort: true, align: "right", isHiddenAtFirst: true }, (row) => row.connections),
         column("version", (row) => <Version row={row} />),
         column("subscription", (row) => <Subscription row={row} />),
         column("client_id", { isHiddenAtFirst: true }, (row) => <span className="break">{row.client_id || "—"}</span>),

@@ -17,7 +17,7 @@ import { IconButton } from "@/ui/menu/buttons";
 const SilenceDialog = whenDrawn(async () => (await import("@/shared/alerts/SilenceDialog")).SilenceDialog);
 
 /** Alerts that are named; a link leads to the others. */
-const SHOWN = 5;
+const SHOWN = 4;
 
 /** The firing alerts by name, critical ones first: since when, how bad, whose, the page that helps, and "silence". */
 export function FiringAlerts({ alerts, firing }: { alerts: readonly Alert[]; firing: Overview["alerts_firing"] }) {

@@ -9,7 +9,7 @@ import { LinkTo } from "@/ui/links/LinkTo";
 import { useLanguage } from "@/ui/preferences";
 
 /** Characters of a name that fit beside a box, by the width of its text. */
-const PX_PER_CHARACTER = 6.6;
+const PX_PER_CHARACTER = 6.2;
 
 /** The picture is laid out for this width, and scaled to its place. */
 const WIDTH = 680;

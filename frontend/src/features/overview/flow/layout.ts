@@ -1,8 +1,8 @@
 import type { Flow, FlowPlace } from "@/features/overview/queries";
 
 /** Height of a box without messages: its text fits. */
-export const BOX_MIN = 18;
-export const GAP = 5;
+export const BOX_MIN = 13;
+export const GAP = 3;
 export const BOX_WIDTH = 5;
 /** Room for the text of a box beside it. */
 const TEXT_MAX = 190;
