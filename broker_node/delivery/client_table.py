@@ -66,10 +66,6 @@ class ClientTable:
     is_full: bool = field(default=False, init=False)
     """Whether a client was not recorded since the last one disconnected."""
 
-    @property
-    def consumer_count(self) -> int:
-        return len(self._consumers)
-
     def entries(self) -> Iterator[ProducerEntry | ConsumerEntry]:
         """All entries at this moment; the table may change while they are read."""
         producers = [entry for by_subject in self._producers.values() for entry in by_subject.values()]

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from qmq import __version__
 from qmq.clock import SystemClock
 from qmq.errors import ProtocolError, QmqError, RouteUnknown
 from qmq.net.discovery import split_address
@@ -20,6 +19,7 @@ from qmq.protocol.codes import ClientRequestType, ClientType, Command, ResponseC
 from qmq.protocol.commands import BrokerGroupRoute, ClientRegisterRequest, ClientRegisterResponse
 from qmq.protocol.frames import Frame, encode_request
 from qmq.supervisor import Supervisor
+from qmq.version import __version__
 
 REFRESH_SECONDS = 60.0
 """How often every subject is registered again, as the official client does."""

@@ -164,6 +164,7 @@ const all = [
     path: "/events",
     load: () => import("@/features/events/EventsPage"),
     texts: ["events", "alerts", "reasons"],
+    docs: "live",
     nav: { label: "events", section: "insight", order: 25, icon: IconTimelineEvent },
   },
   {
