@@ -34,3 +34,33 @@ export function eventsOptions(filters: EventFilters, limit: number) {
     refetchInterval: REFRESH_MS,
   });
 }
+
+/** Kinds of events that charts mark. */
+export const MARKER_KINDS = [
+  "alert_fired",
+  "failover",
+  "switch_over",
+  "drain",
+  "reset",
+  "restart",
+] as const satisfies readonly EventKind[];
+const MARKERS_MAX = 100;
+const MARKERS_REFRESH_MS = 10_000;
+const STEP_SECONDS = 300;
+const HOUR_SECONDS = 3_600;
+
+/**
+ * Events that a chart marks, the newest MARKERS_MAX, between two times in seconds. A chart that moves with the time
+ * keeps what it has until it is read again.
+ */
+export function markersOptions(about: About, first: number, last: number) {
+  const iso = (seconds: number) => new Date(seconds * 1000).toISOString();
+  const since = iso(first - STEP_SECONDS);
+  const until = iso(last + STEP_SECONDS);
+  const span = [Math.ceil((last - first) / STEP_SECONDS), Math.floor(last / HOUR_SECONDS)];
+  return queryOptions({
+    queryKey: [...eventsKey, "markers", about, span],
+    queryFn: read("/api/v1/events/", { query: query({ about, kind: MARKER_KINDS, since, until }, MARKERS_MAX) }),
+    refetchInterval: MARKERS_REFRESH_MS,
+  });
+}

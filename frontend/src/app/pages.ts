@@ -155,7 +155,7 @@ const all = [
   {
     path: "/alerts",
     load: () => import("@/features/alerts/AlertsPage"),
-    texts: ["alerts"],
+    texts: ["alerts", "events", "reasons"],
     docs: "alerts",
     nav: { label: "alerts", section: "insight", order: 20, icon: IconBell },
     search: ["tab", "search", "target", "state", "severity", "alert"],
@@ -164,7 +164,7 @@ const all = [
     path: "/events",
     load: () => import("@/features/events/EventsPage"),
     texts: ["events", "alerts", "reasons"],
-    docs: "live",
+    docs: "how-to/incidents",
     nav: { label: "events", section: "insight", order: 25, icon: IconTimelineEvent },
   },
   {

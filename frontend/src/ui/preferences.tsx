@@ -12,15 +12,21 @@ interface Preferences {
   setZone: (zone: Zone) => void;
   density: Density;
   setDensity: (density: Density) => void;
+  /** Whether charts have markers of events. */
+  hasMarkers: boolean;
+  setMarkers: (has: boolean) => void;
 }
 
 const STORED_ZONE = "qmq.zone";
 const STORED_DENSITY = "qmq.density";
+const STORED_MARKERS = "qmq.markers";
 const Context = createContext<Preferences>({
   zone: "local",
   setZone: () => undefined,
   density: "comfortable",
   setDensity: () => undefined,
+  hasMarkers: true,
+  setMarkers: () => undefined,
 });
 
 /**
@@ -43,7 +49,15 @@ export function PreferencesProvider({ children }: { children: ReactNode }) {
   useLayoutEffect(() => {
     document.documentElement.dataset.density = density;
   }, [density]);
-  const value = useMemo(() => ({ zone, setZone, density, setDensity }), [zone, setZone, density, setDensity]);
+  const [hasMarkers, keepMarkers] = useState(() => localStorage.getItem(STORED_MARKERS) !== "off");
+  const setMarkers = useCallback((has: boolean) => {
+    localStorage.setItem(STORED_MARKERS, has ? "on" : "off");
+    keepMarkers(has);
+  }, []);
+  const value = useMemo(
+    () => ({ zone, setZone, density, setDensity, hasMarkers, setMarkers }),
+    [zone, setZone, density, setDensity, hasMarkers, setMarkers],
+  );
   return <Context.Provider value={value}>{children}</Context.Provider>;
 }
 

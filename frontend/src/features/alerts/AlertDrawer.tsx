@@ -13,6 +13,7 @@ import { Instant } from "@/ui/measure/Instant";
 import { AddressDrawer } from "@/ui/dialog/SideDrawer";
 import { loaded } from "@/ui/page/loaded";
 import { useLanguage } from "@/ui/preferences";
+import { ReportButton } from "@/shared/report/ReportButton";
 import { useRuleName } from "@/shared/ruleNames";
 
 const COLOURS: Record<Step["kind"], string> = {
@@ -55,8 +56,22 @@ function Whole({ alert, onAcknowledge, onSilence }: Props & { alert: string }) {
         <Actions alert={data} onAcknowledge={() => onAcknowledge(data)} onSilence={() => onSilence(data)} />
       )}
       <Life alert={data} />
+      <Group>
+        <ReportButton span={() => spanOf(data)} />
+      </Group>
     </Stack>
   );
+}
+
+const AROUND_MS = 600_000;
+
+/** An alert's life and what happened shortly before and after it. */
+function spanOf({ since, resolved_at: ended }: AlertDetail) {
+  const around = (ms: number, more: number) => new Date(Math.min(ms + more, Date.now())).toISOString();
+  return {
+    from: around(Date.parse(since), -AROUND_MS),
+    to: around(ended ? Date.parse(ended) : Date.now(), AROUND_MS),
+  };
 }
 
 function Facts({ alert }: { alert: AlertDetail }) {

@@ -2,7 +2,7 @@ import { Paper, SimpleGrid, Text } from "@mantine/core";
 import { memo, useCallback } from "react";
 import { useTranslation } from "react-i18next";
 import type { Kind } from "@/features/brokers/queries";
-import { TimeChart } from "@/ui/chart/TimeChart";
+import { MarkedChart } from "@/shared/MarkedChart";
 import { LastHour, type Line } from "@/ui/measure/LastHour";
 import { Part } from "@/ui/page/Part";
 
@@ -49,7 +49,14 @@ export const GroupHistory = memo(function GroupHistory({ name, kind }: { name: s
                   <Text size="sm" fw={600} mb={4}>
                     {label}
                   </Text>
-                  <TimeChart label={`${name}: ${label}`} at={at} series={series} height={200} isPending={isPending} />
+                  <MarkedChart
+                    about={{ broker_group: name }}
+                    label={`${name}: ${label}`}
+                    at={at}
+                    series={series}
+                    height={200}
+                    isPending={isPending}
+                  />
                 </Paper>
               );
             })}

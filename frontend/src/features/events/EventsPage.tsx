@@ -3,7 +3,9 @@ import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { eventsKey, type Event } from "@/api/events";
 import { list } from "@/api/requests";
+import { ReportButton } from "@/shared/report/ReportButton";
 import { EventSentence, SEVERITY_COLOURS } from "@/shared/EventList";
+import { useUrlState, type Search } from "@/ui/links/urlState";
 import { Instant } from "@/ui/measure/Instant";
 import { PageHeader } from "@/ui/page/PageHeader";
 import { DataTable } from "@/ui/table/DataTable";
@@ -30,9 +32,18 @@ const KINDS = [
 const SEVERITIES = ["critical", "warning", "info"] as const satisfies readonly Event["severity"][];
 const REFRESH_MS = 3_000;
 
+const HOUR_MS = 3_600_000;
+
+/** The span that the list shows, else the last hour. */
+function offered({ since, until }: Search) {
+  const to = until ?? new Date().toISOString();
+  return { from: since ?? new Date(Date.parse(to) - HOUR_MS).toISOString(), to };
+}
+
 /** What happened, newest first, of all sources. */
 export default function EventsPage() {
   const { t } = useTranslation("events");
+  const [search] = useUrlState();
   const columns = useMemo(
     () =>
       defineColumns<Event>(
@@ -79,7 +90,7 @@ export default function EventsPage() {
   );
   return (
     <>
-      <PageHeader title={t("title")} description={t("about")} />
+      <PageHeader title={t("title")} description={t("about")} actions={<ReportButton span={() => offered(search)} />} />
       <DataTable
         label={t("title")}
         queryKey={[...eventsKey, "list"]}

@@ -6,7 +6,7 @@ import { fieldAt, sumOf } from "@/live/timeline";
 import { groupKey, lagPath } from "@/live/useLive";
 import { useTimeline } from "@/live/useTimeline";
 import { Part } from "@/ui/page/Part";
-import { TimeChart } from "@/ui/chart/TimeChart";
+import { MarkedChart } from "@/shared/MarkedChart";
 import type { Series } from "@/ui/chart/types";
 
 const GROUP_FIELDS = ["backlog", "in_flight", "time_lag_seconds", "pull_rate", "ack_rate"] as const;
@@ -44,10 +44,22 @@ export function Charts({ name: { subject, group } }: { name: GroupName }) {
   return (
     <SimpleGrid cols={{ base: 1, lg: 2 }} spacing="lg">
       <Part title={t("chart.lag")}>
-        <TimeChart label={t("chart.lag")} at={numbers.at} series={lag} isPending={numbers.isPending} />
+        <MarkedChart
+          about={ofGroup}
+          label={t("chart.lag")}
+          at={numbers.at}
+          series={lag}
+          isPending={numbers.isPending}
+        />
       </Part>
       <Part title={t("chart.rates")}>
-        <TimeChart label={t("chart.rates")} at={numbers.at} series={rates} isPending={numbers.isPending} />
+        <MarkedChart
+          about={ofGroup}
+          label={t("chart.rates")}
+          at={numbers.at}
+          series={rates}
+          isPending={numbers.isPending}
+        />
       </Part>
     </SimpleGrid>
   );

@@ -13,7 +13,7 @@ import type { Section } from "@/live/applyDelta";
 import { lagPath, measured, useLive, useLiveEntry } from "@/live/useLive";
 import { useTimeline } from "@/live/useTimeline";
 import { AlertsOf } from "@/shared/AlertsOf";
-import { TimeChart } from "@/ui/chart/TimeChart";
+import { MarkedChart } from "@/shared/MarkedChart";
 import type { Series } from "@/ui/chart/types";
 import { shellWord } from "@/shared/clientLines";
 import { subjectParts } from "@/ui/links/subjectParts";
@@ -117,7 +117,16 @@ function SendRates({ subject }: { subject: string }) {
     ],
     [t, values],
   );
-  return <TimeChart label={t("chart.title")} at={at} series={series} height={CHART_HEIGHT} isPending={isPending} />;
+  return (
+    <MarkedChart
+      about={{ subject }}
+      label={t("chart.title")}
+      at={at}
+      series={series}
+      height={CHART_HEIGHT}
+      isPending={isPending}
+    />
+  );
 }
 
 const SHOWN = 6;

@@ -4,11 +4,14 @@ import { useElementSize } from "@mantine/hooks";
 import { useEffect, useId, useMemo, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 import uPlot from "uplot";
+import { drawMarkers } from "@/ui/chart/markers";
 import { optionsOf, type Shape } from "@/ui/chart/options";
-import type { TimeChartProps } from "@/ui/chart/types";
+import type { Marker, TimeChartProps } from "@/ui/chart/types";
 import { inFull, instant } from "@/ui/chart/words";
 import { useKeys } from "@/ui/chart/useKeys";
 import { useLanguage, useZone } from "@/ui/preferences";
+
+const NO_MARKERS: readonly Marker[] = [];
 
 interface Zoom {
   min: number;
@@ -19,7 +22,14 @@ interface Zoom {
  * TimeChart's drawing, with uPlot. What is zoomed stays zoomed while numbers come in, and when the window or the
  * colours change.
  */
-export default function Drawn({ label, at, series, bands = [], height }: TimeChartProps & { height: number }) {
+export default function Drawn({
+  label,
+  at,
+  series,
+  bands = [],
+  markers = NO_MARKERS,
+  height,
+}: TimeChartProps & { height: number }) {
   const { t } = useTranslation();
   const language = useLanguage();
   const zone = useZone();
@@ -39,9 +49,9 @@ export default function Drawn({ label, at, series, bands = [], height }: TimeCha
       ] as uPlot.AlignedData,
     [at, series, bands],
   );
-  const latest = useRef({ data, width });
+  const latest = useRef({ data, width, markers });
   useEffect(() => {
-    latest.current = { data, width };
+    latest.current = { data, width, markers };
   });
   const shape = JSON.stringify({
     series: series.map(({ label: name, as, unit, axis, style, colour }) => ({
@@ -86,6 +96,7 @@ export default function Drawn({ label, at, series, bands = [], height }: TimeCha
           },
         },
         hooks: {
+          draw: [(self) => drawMarkers(self, latest.current.markers)],
           setSelect: [
             (self) => {
               const { left, width: chosen } = self.select;
@@ -113,6 +124,9 @@ export default function Drawn({ label, at, series, bands = [], height }: TimeCha
     drawn.setData(data, zoom.current === null);
     if (zoom.current) drawn.setScale("x", zoom.current);
   }, [data]);
+  useEffect(() => {
+    if (plot.current) drawMarkers(plot.current, markers);
+  }, [markers]);
 
   const [pointed, setPointed] = useState<number | null>(null);
   const onKeyDown = useKeys(at, {

@@ -1,14 +1,25 @@
 import { Table, Text } from "@mantine/core";
+import { Fragment } from "react";
 import { useTranslation } from "react-i18next";
-import type { TimeChartProps } from "@/ui/chart/types";
+import { markersBetween } from "@/ui/chart/markers";
+import type { Marker, TimeChartProps } from "@/ui/chart/types";
 import { inFull, instant } from "@/ui/chart/words";
 import { useLanguage, useZone } from "@/ui/preferences";
 
 /** Rows that are shown: the newest. */
 export const ROWS_MAX = 200;
 
-/** A chart's numbers in rows, the newest first. */
-export function NumbersTable({ label, at, series, bands = [], height }: TimeChartProps & { height: number }) {
+const NO_MARKERS: readonly Marker[] = [];
+
+/** A chart's numbers in rows, the newest first, and between them what happened. */
+export function NumbersTable({
+  label,
+  at,
+  series,
+  bands = [],
+  markers = NO_MARKERS,
+  height,
+}: TimeChartProps & { height: number }) {
   const { t } = useTranslation();
   const language = useLanguage();
   const zone = useZone();
@@ -20,6 +31,9 @@ export function NumbersTable({ label, at, series, bands = [], height }: TimeChar
     ]),
   ];
   const rows = at.map((seconds, index) => ({ seconds, index })).slice(-ROWS_MAX);
+  const happened = markersBetween(markers, rows[0]?.seconds ?? Infinity, Infinity);
+  const after = (seconds: number, index: number) =>
+    happened.filter((marker) => marker.at >= seconds && marker.at < (at[index + 1] ?? Infinity)).reverse();
   return (
     <>
       {/* eslint-disable-next-line jsx-a11y/no-noninteractive-tabindex -- a scrolled region has to be reachable by keyboard */}
@@ -37,19 +51,31 @@ export function NumbersTable({ label, at, series, bands = [], height }: TimeChar
           </Table.Thead>
           <Table.Tbody>
             {rows.reverse().map(({ seconds, index }) => (
-              <Table.Tr key={seconds}>
-                <Table.Th scope="row" fw={400} className="nowrap">
-                  {instant(seconds, zone)}
-                </Table.Th>
-                {columns.map(({ label: name, values, as }) => {
-                  const value = values[index];
-                  return (
-                    <Table.Td key={name} ta="right">
-                      {typeof value === "number" ? inFull(value, as, language) : t("unknown.label")}
+              <Fragment key={seconds}>
+                {after(seconds, index).map((marker) => (
+                  <Table.Tr key={`${marker.at} ${marker.label}`} data-marker={marker.tone}>
+                    <Table.Th scope="row" fw={400} className="nowrap">
+                      {instant(Math.floor(marker.at), zone)}
+                    </Table.Th>
+                    <Table.Td colSpan={columns.length}>
+                      {marker.symbol} {marker.label}
                     </Table.Td>
-                  );
-                })}
-              </Table.Tr>
+                  </Table.Tr>
+                ))}
+                <Table.Tr>
+                  <Table.Th scope="row" fw={400} className="nowrap">
+                    {instant(seconds, zone)}
+                  </Table.Th>
+                  {columns.map(({ label: name, values, as }) => {
+                    const value = values[index];
+                    return (
+                      <Table.Td key={name} ta="right">
+                        {typeof value === "number" ? inFull(value, as, language) : t("unknown.label")}
+                      </Table.Td>
+                    );
+                  })}
+                </Table.Tr>
+              </Fragment>
             ))}
           </Table.Tbody>
         </Table>

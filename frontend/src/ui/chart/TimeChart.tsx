@@ -1,16 +1,18 @@
 import "@/ui/chart/chart.css";
 import { ActionIcon, Center, Skeleton, Text } from "@mantine/core";
-import { IconChartLine, IconTable } from "@tabler/icons-react";
+import { IconChartLine, IconFlag, IconFlagOff, IconTable } from "@tabler/icons-react";
 import { lazy, Suspense, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { NumbersTable } from "@/ui/chart/NumbersTable";
-import type { TimeChartProps } from "@/ui/chart/types";
+import type { Marker, TimeChartProps } from "@/ui/chart/types";
+import { usePreferences } from "@/ui/preferences";
 
 // The drawing library is a chunk of its own: no first load waits for it.
 const Drawn = lazy(() => import("@/ui/chart/Drawn"));
 const HEIGHT_PX = 220;
 /** The line below a chart that says what its lines are. */
 const LEGEND_PX = 23;
+const NO_MARKERS: readonly Marker[] = [];
 
 /** Whether there is anything to draw. Pure. */
 function isMeasured({ at, series, bands = [] }: Pick<TimeChartProps, "at" | "series" | "bands">): boolean {
@@ -46,7 +48,8 @@ export function TimeChart(given: TimeChartProps) {
     const all = { at, series, bands };
     return isWhole ? all : begun(all);
   }, [at, series, bands, isWhole]);
-  const props = { ...given, ...shown };
+  const { hasMarkers, setMarkers } = usePreferences();
+  const props = { ...given, ...shown, markers: hasMarkers ? given.markers : NO_MARKERS };
   const [isTable, setTable] = useState(false);
   const height = props.height ?? HEIGHT_PX;
   // What is below does not move when the numbers come.
@@ -76,6 +79,20 @@ export function TimeChart(given: TimeChartProps) {
         <Suspense fallback={<Skeleton height={height} />}>
           <Drawn {...props} height={height} />
         </Suspense>
+      )}
+      {given.markers && (
+        <ActionIcon
+          data-hint={t(hasMarkers ? "chart.hide_markers" : "chart.show_markers")}
+          className="chart-switch chart-marker-switch"
+          variant="subtle"
+          color="gray"
+          size={24}
+          aria-label={`${t("chart.markers")}: ${props.label}`}
+          aria-pressed={hasMarkers}
+          onClick={() => setMarkers(!hasMarkers)}
+        >
+          {hasMarkers ? <IconFlag size={16} aria-hidden /> : <IconFlagOff size={16} aria-hidden />}
+        </ActionIcon>
       )}
       <ActionIcon
         data-hint={other}

@@ -23,6 +23,16 @@ export interface Band {
 
 export type ChartColour = "blue" | "teal" | "orange" | "red" | "grape" | "gray" | "cyan" | "lime";
 
+/** Something that happened, as a thin vertical line. */
+export interface Marker {
+  /** Seconds since 1970. */
+  at: number;
+  label: string;
+  /** One character above the line. */
+  symbol: string;
+  tone: "critical" | "warning" | "info";
+}
+
 export interface TimeChartProps {
   /** What it shows, for people who can't see it. */
   label: string;
@@ -30,6 +40,7 @@ export interface TimeChartProps {
   at: readonly number[];
   series: readonly Series[];
   bands?: readonly Band[];
+  markers?: readonly Marker[];
   height?: number;
   /** Whether the time before the first measurement is shown, as empty; else the chart begins with it. */
   isWhole?: boolean;
