@@ -7,6 +7,7 @@ from api.views import (
     analytics,
     audit,
     broker_groups,
+    clients,
     dead_letters,
     delayed,
     events,
@@ -77,6 +78,7 @@ cluster_urls = [
     path("jobs/<str:name>/disable/", jobs.DisableJobView.as_view(), name="job-disable"),
     path("jobs/<str:name>/enable/", jobs.EnableJobView.as_view(), name="job-enable"),
     path("jobs/<str:name>/run/", jobs.RunJobView.as_view(), name="job-run"),
+    path("clients/", clients.ClientsView.as_view(), name="clients"),
     path("jump/", jump.JumpView.as_view(), name="jump"),
     path("apply/", provisioning.ApplyView.as_view(), name="apply"),
 ]
@@ -108,6 +110,7 @@ message_urls = [
 
 analytics_urls = [
     path("overview/", analytics.OverviewView.as_view(), name="overview"),
+    path("flow/", clients.FlowView.as_view(), name="flow"),
     path("lag/", analytics.LagView.as_view(), name="lag"),
     path("events/", events.EventsView.as_view(), name="events"),
     path("history/", history.HistoryView.as_view(), name="history"),

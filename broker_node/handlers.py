@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 
+from broker_node.delivery.client_table import ClientTable
 from broker_node.delivery.delivery import Delivery
 from broker_node.delivery.group_position import set_position, without_time
 from broker_node.delivery.pulls import PullHandler
@@ -37,9 +38,11 @@ class BrokerSends(SendHandler):
         admission: Admission,
         rejections: Rejections,
         counters: SendCounters,
+        clients: ClientTable,
     ) -> None:
         super().__init__(store.log, committer, admission, rejections, counters)
         self._store = store
+        self._clients = clients
 
     def append(self, run: Run, frame: Frame, connection: Connection, failures: list[SendFailure]) -> int:
         try:
@@ -52,6 +55,7 @@ class BrokerSends(SendHandler):
             result, remark = SendResult.STORE_ERROR, f"{SUBJECT_OVER_LIMIT}: {error}"
         else:
             self.counters.sends += run.count
+            self._clients.sent(connection, frame, run)
             return self._store.append_run(subject, run, memoryview(frame.buffer), self._store.storing_ms())
         failures += failures_of(frame, run.raw_begins, result, remark)
         return -1
@@ -70,8 +74,12 @@ class Handlers(RequestHandlers):
         self._delivery = delivery
         self._committer = committer
         self._supervisor = supervisor
-        self.sends = BrokerSends(store, committer, node.registration.admission, self.rejections, self.counters)
-        self.pulls = PullHandler(delivery, committer, clock, supervisor, self.rejections, self.counters, self._after)
+        self.clients = ClientTable(clock)
+        admission = node.registration.admission
+        self.sends = BrokerSends(store, committer, admission, self.rejections, self.counters, self.clients)
+        self.pulls = PullHandler(
+            delivery, committer, clock, supervisor, self.rejections, self.counters, self.clients, self._after
+        )
         self.polls, self.wake = self.pulls.polls, self.pulls.wake
         self.settlements = SettlementRunner(
             store, committer, supervisor, on_ended=delivery.settlements.ended, on_no_space=delivery.settlements.no_space

@@ -157,6 +157,7 @@ class ClientSeen(NamedTuple):
     group: str
     client_id: str
     app: str
+    agent: str = ""
 
 
 @dataclass(frozen=True, slots=True)

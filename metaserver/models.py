@@ -189,6 +189,8 @@ class ClientSeen(models.Model):
     group = models.CharField(max_length=200, blank=True)
     client_id = models.CharField(max_length=200)
     app = models.CharField(max_length=100, blank=True)
+    agent = models.CharField(max_length=100, blank=True, default="")
+    """Library and language with their versions; empty if it does not report them."""
     first_seen_at = models.DateTimeField(auto_now_add=True)
     last_seen_at = models.DateTimeField()
 

@@ -443,6 +443,12 @@ def broker_groups_of(subject: str) -> list[str] | None:
     return next((list(groups or ()) for groups in rows), None)
 
 
+def broker_groups_by_subject(subjects: Iterable[str]) -> dict[str, list[str]]:
+    """The broker groups of each of these subjects that exists; empty before its first client came."""
+    rows = models.Subject.objects.filter(name__in=list(subjects)).values_list("name", "route__broker_groups")
+    return {name: list(groups or ()) for name, groups in rows}
+
+
 def is_archived(subject: str) -> bool:
     """Whether a subject is archived; false when there is none."""
     return models.Subject.objects.filter(name=subject, archived_at__isnull=False).exists()

@@ -14,7 +14,7 @@ The same names without `await` are in `qmq.sync`.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from qmq.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from qmq.client.app import App as App

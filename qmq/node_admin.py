@@ -78,6 +78,11 @@ class NodeAdmin:
         """
         return await self._post("/switch-over", {"to": to})
 
+    async def clients(self, *, subject: str | None = None, limit: int | None = None) -> dict[str, Any]:
+        """The producers and consumers that are connected to a broker, of all subjects or one; those with the highest rates if there
+        are more than `limit`."""
+        return await self._get("/clients", {"subject": subject, "limit": limit})
+
     # --- messages of a broker node ---------------------------------------------------------------------------------
 
     async def messages(

@@ -67,7 +67,7 @@ class GroupPages:
             "steady_send_rate": steady and steady[0],
             "next_after": page[-1] if len(names) > len(page) else None,
         }
-        members = [self._member(subject, consumers[name]) for name in page]
+        members = [self._member(subject, group.progress.group, consumers[name]) for name in page]
 
         def read() -> None:
             for age in ages:
@@ -79,13 +79,13 @@ class GroupPages:
         await asyncio.to_thread(read)
         return {**answer, **numbers, "members": [member for member, _ in members]}
 
-    def _member(self, subject: Subject, consumer: Consumer) -> tuple[dict[str, Any], IndexView | None]:
+    def _member(self, subject: Subject, group: str, consumer: Consumer) -> tuple[dict[str, Any], IndexView | None]:
         """A consumer, and the index entries of its oldest unacknowledged message; None if there is no such entry."""
         view, log = self._view, consumer.log
         now = view.node.clock.monotonic()
         online, _ = consumer.presence(now, view.lease_seconds)
         reasons: dict[str, str] = {}
-        address = view.handlers.pulls.consumer_connections.find(consumer.consumer_id)
+        address = view.handlers.clients.address((subject.name, group, consumer.consumer_id))
         if address is None:
             reasons["address"] = "it has no open connection from which it pulled"
         seen: float | None = None

@@ -7,6 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
+from broker_node.admin.client_pages import ClientPages
 from broker_node.admin.filtered_search import FilteredSearches
 from broker_node.admin.find import find
 from broker_node.admin.group_pages import GroupPages
@@ -59,6 +60,7 @@ class BrokerPages:
             "/messages": self._find,
             "/subjects/{subject:[^/]+}/messages": self._messages,
             "/subjects/{subject:[^/]+}/messages/{sequence:[0-9]{1,19}}/trace": self._trace,
+            **ClientPages(view).routes,
             **groups.routes,
             **subjects.routes,
         }

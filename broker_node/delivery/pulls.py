@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from broker_node.delivery.consumer_connections import ConsumerConnections
+from broker_node.delivery.client_table import ClientTable
 from broker_node.delivery.delivery import PULL_BYTES_MAX, Delivered, Delivery
 from broker_node.delivery.known_requests import KnownRequests
 from broker_node.delivery.long_poll import LongPolls, ParkedPull, Sender
@@ -42,10 +42,10 @@ class PullHandler:
     _supervisor: Supervisor
     _rejections: BrokerRejections
     _counters: HandlerCounters
+    _clients: ClientTable
     _after_settlement: Callable[[Settlement, Connection, Frame], None]
     """Processes a request again, from its beginning, after a settlement has ended."""
     _pull_gate: PullGate = field(default_factory=PullGate, init=False)
-    consumer_connections: ConsumerConnections = field(default_factory=ConsumerConnections, init=False)
     known: KnownRequests = field(default_factory=KnownRequests, init=False)
     _cold: dict[asyncio.Future[None], ParkedPull] = field(default_factory=dict, init=False)
     """Pulls that wait for the disk, at most COLD_READS_MAX."""
@@ -59,7 +59,7 @@ class PullHandler:
         """Answer a pull, now or when there is something for it. Raises ProtocolError if it can't be decoded."""
         request = self.known.pull(frame)
         self._counters.pulls += 1
-        self.consumer_connections.note(request.consumer_id, connection)
+        self._clients.pulled(connection, frame, request)
         if request.limit <= 0 or request.pull_last >= PULL_SEQUENCE_MAX:
             what = f"a pull of {request.limit} messages after {request.pull_last} can't be served"
             self._rejections.count("illegal_pull", connection, what)
@@ -150,6 +150,7 @@ class PullHandler:
         return min(PULL_BYTES_MAX, pull.connection.answer_room)
 
     def _answer(self, pull: ParkedPull, answer: Delivered) -> None:
+        self._clients.delivered(pull.request, len(answer.raws))
         head = PULL_RESPONSE_HEAD.pack(answer.pull_begin, -1)
         body = b"".join([head, *answer.raws])
         connection, session = pull.connection, answer.session

@@ -32,8 +32,16 @@ def tag_match(filters: Sequence[TagFilter | SubEnvFilter]) -> TagMatch | None:
 
     The sub-environment filter is ignored, which equals QMQ's default (the feature is off there).
     """
+    item = tag_filter(filters)
+    if item is None:
+        return None
+    tags = [tag.encode() for tag in item.tags]
+    return TagMatch(frozenset(tags), item.tag_type == TagType.AND, tag_digest(tags))
+
+
+def tag_filter(filters: Sequence[TagFilter | SubEnvFilter]) -> TagFilter | None:
+    """The filter of a pull that counts, or None when all messages match."""
     for item in filters:
         if isinstance(item, TagFilter) and item.tag_type != TagType.NO_TAG and item.tags:
-            tags = [tag.encode() for tag in item.tags]
-            return TagMatch(frozenset(tags), item.tag_type == TagType.AND, tag_digest(tags))
+            return item
     return None

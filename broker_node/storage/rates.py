@@ -9,6 +9,8 @@ WINDOW_SECONDS = 10.0
 """`per_second` is a mean over this window."""
 STEADY_SECONDS = 120.0
 """Time constant of `steady_per_second`: an increase counts for 37 % after this."""
+DECAY_SECONDS = 30.0
+"""Time constant of the rates of clients."""
 STEADY_MIN = 1e-4
 """Smoothed rates below this are 0."""
 
@@ -24,6 +26,29 @@ class Meter:
         self.steady = (0.0, 0.0)
         """Smoothed rates at the time `at`, without the correction for a short history."""
         self.at = 0.0
+
+
+class DecayingRate:
+    """A rate without samples: an increase counts for 37 % after DECAY_SECONDS. Costs time only when something happens."""
+
+    __slots__ = ("_at", "_began_at", "_weighted")
+
+    def __init__(self, now: float) -> None:
+        self._began_at = self._at = now
+        self._weighted = 0.0
+
+    def add(self, count: int, now: float) -> None:
+        """Adds what happened at a monotonic time in seconds."""
+        self._weighted = self._weighted * math.exp((self._at - now) / DECAY_SECONDS) + count
+        self._at = now
+
+    def per_second(self, now: float) -> float | None:
+        """The rate; None in the first second."""
+        seconds = now - self._began_at
+        if seconds < 1:
+            return None
+        weighted = self._weighted * math.exp((self._at - now) / DECAY_SECONDS)
+        return _steady(weighted / (DECAY_SECONDS * (1 - math.exp(-seconds / DECAY_SECONDS))))
 
 
 @dataclass(eq=False, repr=False, slots=True)

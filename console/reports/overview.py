@@ -100,10 +100,10 @@ def overview() -> dict[str, Any]:
 
 
 def _summary(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The rates and the lag of all groups, and the WORST of them by known time lag. Retries count at their group."""
+    """The rates and the lag of all groups, and the WORST of them by known lag. Retries count at their group."""
     entries, subjects = list(state["groups"].values()), list(state["subjects"].values())
     missing = sorted({name for entry in subjects for name in entry.get("missing", ())})
-    late = (entry for entry in entries if entry["time_lag_seconds"] != 0 and not is_internal(entry["subject"]))
+    behind = (entry for entry in entries if entry["lag"] != 0 and not is_internal(entry["subject"]))
     return {
         "send_rate": total("send_rate", subjects, 2),
         "ack_rate": total("ack_rate", entries, 2),
@@ -115,7 +115,7 @@ def _summary(state: Mapping[str, Any]) -> dict[str, Any]:
             "missing": missing,
             "reason": None if missing else _reason(subjects, "send_rate") or _reason(entries, "ack_rate", "lag"),
         },
-        "worst": [lag_row(entry) for entry in heapq.nsmallest(WORST, late, key=_longest_first)],
+        "worst": [lag_row(entry) for entry in heapq.nsmallest(WORST, behind, key=_highest_first)],
     }
 
 
@@ -136,10 +136,10 @@ _totals = _Totals()
 _UNKNOWN: dict[str, Any] = {"send_rate": None, "ack_rate": None, "lag": None, "known": None, "worst": []}
 
 
-def _longest_first(entry: Mapping[str, Any]) -> float:
-    """Orders by time lag, by the last known one where it can't be measured; those without any come last."""
-    seconds = lag_value(entry, "time_lag_seconds")
-    return float("inf") if seconds is None else -float(seconds)
+def _highest_first(entry: Mapping[str, Any]) -> float:
+    """Orders by lag, by the last known one where it can't be measured; those without any come last."""
+    lag = lag_value(entry, "lag")
+    return float("inf") if lag is None else -float(lag)
 
 
 def _known_sum(entries: Iterable[Mapping[str, Any]], field: str) -> float:

@@ -126,6 +126,7 @@ class Migration(migrations.Migration):
                 ("group", models.CharField(blank=True, max_length=200)),
                 ("client_id", models.CharField(max_length=200)),
                 ("app", models.CharField(blank=True, max_length=100)),
+                ("agent", models.CharField(blank=True, default="", max_length=100)),
                 ("first_seen_at", models.DateTimeField(auto_now_add=True)),
                 ("last_seen_at", models.DateTimeField()),
             ],

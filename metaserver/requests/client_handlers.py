@@ -118,15 +118,16 @@ class ClientHandlers(RequestHandlers):
         if request.client_id:
             group = request.group[:NAME_CHARS_MAX]
             client_id, app = request.client_id[: 2 * NAME_CHARS_MAX], request.app[:NAME_CHARS_MAX]
+            agent = request.agent[:NAME_CHARS_MAX]
             client_type = request.client_type if request.client_type in set(ClientType) else ClientType.OTHER
-            problem = next(filter(None, map(hidden_text_problem, (group, client_id, app))), "")
+            problem = next(filter(None, map(hidden_text_problem, (group, client_id, app, agent))), "")
             if problem:
                 self.counters.illegal += 1
                 self.rejections.log(
                     "illegal_client", connection, f"a client of {subject} is not stored: a name {problem}"
                 )
             else:
-                self._write_behind.client(ClientSeen(subject, int(client_type), group, client_id, app))
+                self._write_behind.client(ClientSeen(subject, int(client_type), group, client_id, app, agent))
         self._answer(connection, frame, request, subject)
 
     def _ensure_route(self, subject: str) -> None:

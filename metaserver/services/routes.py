@@ -195,7 +195,7 @@ def save_clients(clients: list[domain.ClientSeen]) -> None:
     # MySQL and MariaDB find the conflicting key themselves and accept no target.
     target = ["key"] if connection.features.supports_update_conflicts_with_target else None
     ClientSeen.objects.bulk_create(
-        rows, update_conflicts=True, unique_fields=target, update_fields=["last_seen_at", "app"]
+        rows, update_conflicts=True, unique_fields=target, update_fields=["last_seen_at", "app", "agent"]
     )
     consumers = [c for c in clients if c.client_type == ClientType.CONSUMER and c.group]
     subjects = {s.name: s for s in Subject.objects.filter(name__in={c.subject for c in consumers})}

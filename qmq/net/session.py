@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import platform
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -18,11 +19,14 @@ from qmq.protocol.codes import ClientRequestType, ClientType, Command, ResponseC
 from qmq.protocol.commands import BrokerGroupRoute, ClientRegisterRequest, ClientRegisterResponse
 from qmq.protocol.frames import Frame, encode_request
 from qmq.supervisor import Supervisor
+from qmq.version import __version__
 
 REFRESH_SECONDS = 60.0
 """How often every subject is registered again, as the official client does."""
 REFRESH_INTERVAL_SECONDS = 1.0
 """Refreshes because of failures are at least this far apart, per subject."""
+AGENT = f"PyQMQ/{__version__} Python/{platform.python_version()}"
+"""What clients report of themselves: library and language, each with its version."""
 REQUESTS_PER_BATCH = 100
 """Registrations sent in one turn of the event loop: some 2 ms."""
 
@@ -131,7 +135,7 @@ class MetaSession:
         by_group = self._interests.setdefault((subject, int(client_type)), {})
         if group not in by_group:
             request = ClientRegisterRequest(
-                subject, client_type, self._app, self.client_id, group, ClientRequestType.ONLINE
+                subject, client_type, self._app, self.client_id, group, ClientRequestType.ONLINE, agent=AGENT
             )
             interest = by_group[group] = _Interest(request)
             self._unrequested[interest] = None

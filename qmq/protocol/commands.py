@@ -228,7 +228,8 @@ class _MapByte(MapKind):
 class ClientRegisterRequest(Structure):
     """A client requests a subject's route and reports that it is running.
 
-    `client_type` is a `ClientType`, `request_type` a `ClientRequestType`.
+    `client_type` is a `ClientType`, `request_type` a `ClientRequestType`. `agent` is PyQMQ's: library and language with their
+    versions; metaservers of QMQ ignore it.
     """
 
     subject: Annotated[str, MapText()]
@@ -238,6 +239,7 @@ class ClientRegisterRequest(Structure):
     group: Annotated[str, MapText("consumerGroup")]
     request_type: Annotated[int, _MapByte("requestType", missing=int(ClientRequestType.ONLINE))]
     data_center: Annotated[str, MapText("clientLDC", is_optional=True)] = ""
+    agent: Annotated[str, MapText("clientAgent", is_optional=True)] = ""
 
 
 @dataclass(frozen=True, slots=True)

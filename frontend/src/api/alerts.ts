@@ -2,17 +2,21 @@ import { queryOptions } from "@tanstack/react-query";
 import type { Schema } from "@/api/client";
 import { read } from "@/api/requests";
 
-export type Severity = Schema<"AlertRow">["severity"];
-export type FiringAlert = Pick<Schema<"AlertRow">, "id" | "rule" | "target" | "severity">;
+export type Alert = Schema<"AlertRow">;
+export type AlertKind = Schema<"AlertKind">;
+export type Severity = Alert["severity"];
 
-/** Alerts of a severity that are named; the lists have all. */
-export const FIRING_MAX = 10;
+/** All keys begin with `alerts`: a rule's change ends alerts, a silence shows on them. */
+export const alertsKey = ["alerts"] as const;
 
-/** The newest alerts of a severity that are firing. */
-export function firingOptions(severity: Severity) {
+/** Firing alerts that are counted and named; the list of alerts has all. */
+export const FIRING_MAX = 20;
+
+/** The alerts that are firing, critical ones first. */
+export function firingOptions() {
   return queryOptions({
-    queryKey: ["alerts", "firing", severity],
-    queryFn: read("/api/v1/alerts/", { query: { state: ["firing"], severity, limit: FIRING_MAX } }),
+    queryKey: [...alertsKey, "firing"],
+    queryFn: read("/api/v1/alerts/", { query: { state: ["firing"], limit: FIRING_MAX } }),
     refetchInterval: 10_000,
   });
 }

@@ -16,6 +16,7 @@ import { RouterLink } from "@/ui/links/LinkTo";
 import { Logo } from "@/ui/Logo";
 import { MenuButton } from "@/ui/menu/MenuButton";
 import type { NavEntry } from "@/ui/page/page";
+import { setFiring } from "@/ui/page/title";
 import { LanguageSwitch, SchemeSwitch, ZoneSwitch } from "@/ui/page/ViewSwitches";
 import { usePreferences } from "@/ui/preferences";
 
@@ -90,7 +91,7 @@ function Navigation({ path }: { path: string }) {
                 to={to}
                 label={t(`nav.${label}`)}
                 leftSection={<Icon size={18} stroke={1.6} aria-hidden />}
-                rightSection={to === "/alerts" && <CriticalAlerts />}
+                rightSection={to === "/alerts" && <FiringAlerts />}
                 active={to === "/" ? path === "/" : path === to || path.startsWith(`${to}/`)}
               />
             ))}
@@ -101,17 +102,34 @@ function Navigation({ path }: { path: string }) {
   );
 }
 
-/** How many critical alerts are firing. */
-function CriticalAlerts() {
+/** How many alerts are firing, critical ones and warnings; their sum is in the tab's title. */
+function FiringAlerts() {
   const { t } = useTranslation();
-  const { data } = useQuery(firingOptions("critical"));
-  const count = data?.results.length ?? 0;
-  if (count === 0) return null;
+  const { data } = useQuery(firingOptions());
+  const alerts = data?.results ?? [];
+  const critical = alerts.filter(({ severity }) => severity === "critical").length;
+  const warnings = alerts.length - critical;
+  // Critical ones come first: where the list is cut off, what is counted last may be more.
+  const more = data?.next ? "+" : "";
+  useEffect(() => {
+    setFiring(alerts.length > 0 ? `${alerts.length}${more}` : "");
+    return () => setFiring("");
+  }, [alerts.length, more]);
   return (
-    <Badge color="red" size="sm" data-critical={count}>
-      {data?.next ? `${count}+` : count}
-      <span className="sr-only"> {t("nav.critical", { count })}</span>
-    </Badge>
+    <Group gap={4} wrap="nowrap">
+      {critical > 0 && (
+        <Badge color="red" size="sm" data-critical={critical}>
+          {`${critical}${warnings > 0 ? "" : more}`}
+          <span className="sr-only"> {t("nav.critical", { count: critical })}</span>
+        </Badge>
+      )}
+      {warnings > 0 && (
+        <Badge color="yellow" variant="light" size="sm" data-warnings={warnings}>
+          {`${warnings}${more}`}
+          <span className="sr-only"> {t("nav.warnings", { count: warnings })}</span>
+        </Badge>
+      )}
+    </Group>
   );
 }
 

@@ -10,6 +10,7 @@ import {
   IconLayoutDashboard,
   IconMailX,
   IconMessages,
+  IconPlugConnected,
   IconRepeat,
   IconRoute,
   IconServer2,
@@ -53,6 +54,14 @@ const all = [
     texts: ["groups", "alerts"],
     docs: "how-to/group-lags",
     search: ["do", "consumer"],
+  },
+  {
+    path: "/clients",
+    load: () => import("@/features/clients/ClientsPage"),
+    texts: ["clients"],
+    docs: "how-to/monitor",
+    nav: { label: "clients", section: "messages", order: 25, icon: IconPlugConnected },
+    search: ["search", "role", "differs"],
   },
   {
     path: "/delayed",

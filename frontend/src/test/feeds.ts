@@ -27,6 +27,9 @@ export function fakeFeeds(): Feed[] {
       close() {
         return;
       }
+      send() {
+        return;
+      }
     },
   );
   return opened;

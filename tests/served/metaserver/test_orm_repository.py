@@ -11,6 +11,7 @@ from qmq_node.replication.rules.membership import Membership
 @pytest.mark.database
 @pytest.mark.django_db(transaction=True)
 def test_routes_groups_and_clients_are_stored_in_the_database_with_an_audit_row() -> None:
+    from metaserver import models
     from metaserver.domain import ClientSeen
     from metaserver.models import AuditEntry, ConsumerGroup, SubjectRoute
     from metaserver.stored.orm_repository import OrmRepository
@@ -29,7 +30,8 @@ def test_routes_groups_and_clients_are_stored_in_the_database_with_an_audit_row(
     assert repository.save_route(longer) == longer
     seen = ClientSeen("orders", int(ClientType.CONSUMER), "billing", "c@@1", "app")
     repository.save_clients([seen])
-    repository.save_clients([seen])
+    repository.save_clients([seen._replace(agent="PyQMQ/1 Python/3.11")])
+    assert models.ClientSeen.objects.get().agent == "PyQMQ/1 Python/3.11"
     metadata = repository.load()
     assert metadata.routes == (longer,)
     assert metadata.broker_groups == (group,)

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from broker_node.admin import group_pages, pages, trace
-from broker_node.delivery import consumer_connections
+from broker_node.broker import Broker
+from broker_node.delivery import client_table
+from broker_node.delivery.client_table import ConsumerEntry
 from broker_node.delivery.retry_writer import Moved
 from broker_node.storage.progress_log import PROGRESS_ENTRY_BYTES
 from qmq.node_admin import NodeAdmin, NodeRefused
@@ -27,6 +29,10 @@ def next_attempt(number: int, subject: str, attempt: int, pull_sequence: int) ->
     properties = {"qmq_times": str(attempt), "qmq_consumerGroupName": "g", "qmq_pullOffset": str(pull_sequence)}
     plain = message(number, subject)
     return Message(subject, plain.message_id, {**plain.properties, **properties}, (), 0, START_MS, START_MS)
+
+
+def consumers(broker: Broker) -> list[ConsumerEntry]:
+    return [entry for entry in broker.handlers.clients.entries() if isinstance(entry, ConsumerEntry)]
 
 
 async def group_trace(admin: NodeAdmin, sequence: int, group: str = "g", subject: str = "orders") -> dict[str, Any]:
@@ -337,7 +343,7 @@ async def test_a_group_page_shows_its_members_and_says_what_it_can_not_measure(
             assert [member["unacked_seconds"] for member in members] == [1.0, 5.0], "since an ack, and since a pull"
             await second.ack(1, 2, consumer="b")
             await client.ack(1, 2, consumer="a")
-        await eventually_async(lambda: len(broker.handlers.pulls.consumer_connections) == 1)
+        await eventually_async(lambda: len(consumers(broker)) == 1)
         b = (await admin.group("orders", "g"))["members"][1]
         assert b["address"] is None
         assert "no open connection" in b["reasons"]["address"]
@@ -359,19 +365,23 @@ async def test_a_group_page_shows_its_members_and_says_what_it_can_not_measure(
 async def test_addresses_are_bounded_and_follow_a_consumer_to_its_new_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(consumer_connections, "ADDRESSES_MAX", 2)
+    monkeypatch.setattr(client_table, "ENTRIES_MAX", 2)
     async with asked(tmp_path) as (broker, client, _admin):
-        found = broker.handlers.pulls.consumer_connections
+        clients = broker.handlers.clients
+
+        def address(consumer: str) -> str | None:
+            return clients.address(("orders", "g", consumer))
+
         for consumer in ("a", "b", "c"):
             await client.pull(consumer=consumer)
-        assert len(found) == 2
-        assert found.find("c") is None
-        first = found.find("a")
+        assert len(consumers(broker)) == 2
+        assert (address("c"), clients.is_full) == (None, True)
+        first = address("a")
         async with connected(broker) as second:
             await second.pull(consumer="a")
-            assert found.find("a") not in (None, first)
-        await eventually_async(lambda: found.find("a") is None)
-        assert found.find("b") == first
+            assert address("a") not in (None, first)
+        await eventually_async(lambda: address("a") is None)
+        assert (address("b"), clients.is_full) == (first, False)
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,7 @@ SHOTS = (
     Shot("subject-settings", "/subjects/order.created?tab=settings"),
     Shot("groups", "/groups", ALL),
     Shot("group", "/groups/order.created/fraud-check", ("en", "zh", "dark", "phone")),
+    Shot("clients", "/clients", ALL),
     Shot("brokers", "/brokers", ("en", "zh", "dark", "phone")),
     Shot("broker", "/brokers/g1", ("en", "phone")),
     Shot("delayed", "/delayed", ("en", "zh", "dark", "phone")),

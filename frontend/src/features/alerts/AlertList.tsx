@@ -3,10 +3,12 @@ import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
 import { list } from "@/api/requests";
 import { AlertDrawer } from "@/features/alerts/AlertDrawer";
-import { Actions, SeverityBadge, StateBadges, Target, Value } from "@/features/alerts/Cells";
+import { Actions, StateBadges } from "@/features/alerts/Cells";
+import { SeverityBadge, Target, Value } from "@/shared/alerts/AlertCells";
 import { AcknowledgeDialog } from "@/features/alerts/Dialogs";
-import { alertsKey, KINDS, REFRESH_MS, SEVERITIES, STATES, type Alert } from "@/features/alerts/queries";
-import { literal } from "@/features/alerts/place";
+import { alertsKey, type Alert } from "@/api/alerts";
+import { KINDS, REFRESH_MS, SEVERITIES, STATES } from "@/features/alerts/queries";
+import { literal } from "@/shared/alerts/place";
 import { Instant } from "@/ui/measure/Instant";
 import { TextButton } from "@/ui/menu/buttons";
 import { useRuleName } from "@/shared/ruleNames";
@@ -17,7 +19,7 @@ import { Teach } from "@/shared/Teach";
 import { useUrlState } from "@/ui/links/urlState";
 import { whenDrawn } from "@/ui/dialog/whenOpened";
 
-const SilenceDialog = whenDrawn(async () => (await import("@/features/alerts/SilenceDialog")).SilenceDialog);
+const SilenceDialog = whenDrawn(async () => (await import("@/shared/alerts/SilenceDialog")).SilenceDialog);
 
 /** Open alerts first, then those that ended, the newest of each first. */
 export function AlertList() {

@@ -1,34 +1,11 @@
 import { Badge, Group } from "@mantine/core";
-import { IconAlertTriangle, IconCheck, IconDots, IconFlame, IconVolumeOff, type Icon } from "@tabler/icons-react";
+import { IconCheck, IconDots, IconVolumeOff, type Icon } from "@tabler/icons-react";
 import { useTranslation } from "react-i18next";
-import { placeOf } from "@/features/alerts/place";
-import type { Alert, AlertKind } from "@/features/alerts/queries";
-import { conditionText, isWord, valueText } from "@/features/alerts/words";
-import { useLive } from "@/live/useLive";
+import type { Alert } from "@/api/alerts";
 import { IconButton } from "@/ui/menu/buttons";
-import { LinkTo } from "@/ui/links/LinkTo";
-import { Measured } from "@/ui/measure/Measured";
 import { MenuButton } from "@/ui/menu/MenuButton";
-import { useLanguage } from "@/ui/preferences";
 
 const STATES = { firing: "red", pending: "yellow", resolved: "teal" } as const;
-
-/** How bad, by word, sign and colour. */
-export function SeverityBadge({ severity }: { severity: Alert["severity"] }) {
-  const { t } = useTranslation("alerts");
-  const isCritical = severity === "critical";
-  const Sign = isCritical ? IconFlame : IconAlertTriangle;
-  return (
-    <Badge
-      color={isCritical ? "red" : "yellow"}
-      variant="light"
-      leftSection={<Sign size={12} aria-hidden />}
-      data-severity={severity}
-    >
-      {t(`severity.${severity}`)}
-    </Badge>
-  );
-}
 
 /** Whether a rule or a channel is on. */
 export function EnabledBadge({ isOn }: { isOn: boolean }) {
@@ -89,34 +66,6 @@ export function Actions({
       {!alert.acknowledged_at && button("acknowledge", IconCheck, onAcknowledge)}
       {!alert.is_silenced && button("silence", IconVolumeOff, onSilence)}
     </Group>
-  );
-}
-
-/** What an alert is about, and the way to it. */
-export function Target({ kind, target }: { kind: AlertKind; target: string }) {
-  const { state } = useLive("/ws/nodes/");
-  const place = placeOf(kind, target, state);
-  if (!place) return <span className="break">{target}</span>;
-  return (
-    <LinkTo {...place} size="sm" className="break" display="inline-block" miw={160}>
-      {target}
-    </LinkTo>
-  );
-}
-
-/** The newest value of an open alert, or the one that an ended alert fired with, beside what it may be at most. */
-export function Value({ alert }: { alert: Alert }) {
-  const { t } = useTranslation("alerts");
-  const language = useLanguage();
-  const value = alert.state === "resolved" ? alert.value : alert.last_value;
-  const condition = conditionText(alert.kind, alert.threshold, language, t);
-  if (value === null) return <Measured value={null} reason={alert.reason} />;
-  const text = valueText(alert.kind, value, language, t);
-  if (isWord(alert.kind)) return <>{text}</>;
-  return (
-    <span className="nowrap">
-      <b>{text}</b> ({condition}){alert.retries ? <> · {t("retries", { count: alert.retries })}</> : null}
-    </span>
   );
 }
 

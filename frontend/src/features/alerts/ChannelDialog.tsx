@@ -4,7 +4,8 @@ import { useTranslation } from "react-i18next";
 import { limit } from "@/api/limits";
 import { change } from "@/api/requests";
 import { draftOf, headersOf, isComplete, NEW_CHANNEL, toChange, toChannel } from "@/features/alerts/channelDraft";
-import { alertsKey, changeChannel, type Channel } from "@/features/alerts/queries";
+import { alertsKey } from "@/api/alerts";
+import { changeChannel, type Channel } from "@/features/alerts/queries";
 import { ChangeDialog } from "@/ui/dialog/ChangeDialog";
 import { fieldsOf } from "@/ui/fields";
 

@@ -1,14 +1,7 @@
 import { useTranslation } from "react-i18next";
 import { change, etagOf } from "@/api/requests";
-import {
-  alertsKey,
-  changeChannel,
-  changeRule,
-  type Alert,
-  type Channel,
-  type Rule,
-  type Silence,
-} from "@/features/alerts/queries";
+import { alertsKey, type Alert } from "@/api/alerts";
+import { changeChannel, changeRule, type Channel, type Rule, type Silence } from "@/features/alerts/queries";
 import { ChangeDialog, PreviewDialog } from "@/ui/dialog/ChangeDialog";
 import { useRuleName } from "@/shared/ruleNames";
 

@@ -4,17 +4,10 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { limit } from "@/api/limits";
 import { change } from "@/api/requests";
-import {
-  alertsKey,
-  changeRule,
-  channelNamesOptions,
-  KINDS,
-  SEVERITIES,
-  type AlertKind,
-  type Rule,
-} from "@/features/alerts/queries";
+import { alertsKey, type AlertKind } from "@/api/alerts";
+import { changeRule, channelNamesOptions, KINDS, SEVERITIES, type Rule } from "@/features/alerts/queries";
 import { clearOf, isComplete, NEW_RULE, toRule, withKind, type RuleDraft } from "@/features/alerts/ruleDraft";
-import { clearText, conditionText, isWord, valueText } from "@/features/alerts/words";
+import { clearText, conditionText, isWord, valueText } from "@/shared/alerts/words";
 import { duration } from "@/format/times";
 import { ChangeDialog } from "@/ui/dialog/ChangeDialog";
 import { fieldsOf } from "@/ui/fields";

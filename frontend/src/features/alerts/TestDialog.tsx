@@ -2,7 +2,8 @@ import { Alert, Button, Stack, Text } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 import { change, NOW } from "@/api/requests";
-import { alertsKey, type Channel } from "@/features/alerts/queries";
+import { alertsKey } from "@/api/alerts";
+import { type Channel } from "@/features/alerts/queries";
 import { ProblemAlert } from "@/ui/page/ProblemAlert";
 import { Dialog, DialogFooter } from "@/ui/dialog/Dialog";
 

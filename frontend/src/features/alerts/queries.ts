@@ -1,10 +1,9 @@
 import { queryOptions } from "@tanstack/react-query";
+import { alertsKey, type Alert, type AlertKind } from "@/api/alerts";
 import type { Change, Schema } from "@/api/client";
 import { change, etagOf, read, type Attempt } from "@/api/requests";
 
-export type Alert = Schema<"AlertRow">;
 export type AlertDetail = Schema<"AlertDetail">;
-export type AlertKind = Schema<"AlertKind">;
 export type Rule = Schema<"AlertRuleRow">;
 export type NewRule = Schema<"NewAlertRuleRequest">;
 export type Silence = Schema<"SilenceRow">;
@@ -42,9 +41,6 @@ export const SEVERITIES: readonly Rule["severity"][] = ["critical", "warning"];
 export const REFRESH_MS = 5_000;
 /** Channels there can be: the form of a rule shows all. */
 const CHANNELS_MAX = 100;
-
-/** All keys begin with `alerts`: a rule's change ends alerts, a silence shows on them. */
-export const alertsKey = ["alerts"] as const;
 
 export function alertOptions(alert: string) {
   return queryOptions({

@@ -1,5 +1,6 @@
-import type { AlertKind, NewRule, Rule } from "@/features/alerts/queries";
-import { isWord } from "@/features/alerts/words";
+import type { AlertKind } from "@/api/alerts";
+import type { NewRule, Rule } from "@/features/alerts/queries";
+import { isWord } from "@/shared/alerts/words";
 
 /** The API's share of the threshold at which an alert ends when none is named. */
 export const CLEAR_SHARE = 0.8;

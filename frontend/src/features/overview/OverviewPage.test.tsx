@@ -1,7 +1,9 @@
-import { act, screen } from "@testing-library/react";
+import { act, screen, waitFor } from "@testing-library/react";
+import userEvent from "@testing-library/user-event";
 import { beforeEach, expect, test } from "vitest";
 import OverviewPage from "@/features/overview/OverviewPage";
 import { fakeFeeds, snapshot } from "@/test/feeds";
+import { me } from "@/test/me";
 import { answer, mount } from "@/test/mount";
 
 const OVERVIEW = {
@@ -34,41 +36,94 @@ async function settled() {
   });
 }
 
+const LAG = "[data-tile=Lag]";
+const NO_ALERTS = { results: [], next: null, previous: null };
+
 test("the page waits for the state of the nodes", async () => {
-  answer({ "GET /api/v1/overview/": OVERVIEW });
+  answer({ "GET /api/v1/overview/": OVERVIEW, "GET /api/v1/alerts/": NO_ALERTS });
   await mount(OverviewPage);
   await settled();
-  expect(screen.queryByText("All systems normal")).toBeNull();
+  expect(screen.queryByText(/All systems normal/)).toBeNull();
   expect(document.querySelector("[data-tile]")).toBeNull();
   feeds[0]?.say(snapshot(OFFLINE));
-  expect(screen.queryByText("All systems normal")).toBeNull();
-  expect(document.querySelector("[data-attention='1']")).not.toBeNull();
-  expect(document.querySelector("[data-tile=lag]")).not.toBeNull();
+  expect(screen.queryByText(/All systems normal/)).toBeNull();
+  expect(document.querySelector("[data-attention='1']")).toHaveTextContent("Needs attention: 1 critical.");
+  expect(document.querySelector("[data-issue=group_offline]")).not.toBeNull();
+  expect(document.querySelector(LAG)).not.toBeNull();
 });
 
-test("the page comes with the names of alerts", async () => {
+const ALERT = {
+  id: "1",
+  rule: "lag",
+  kind: "lag",
+  target: "orders/billing",
+  severity: "critical",
+  state: "firing",
+  owner: "sales",
+  threshold: 10,
+  value: 40,
+  last_value: 50,
+  retries: null,
+  reason: null,
+  since: "2026-11-21T10:00:00Z",
+  is_silenced: false,
+};
+
+test("the page comes with the names of alerts, critical ones first, and how many more there are", async () => {
   let tellAlerts: (alerts: unknown) => void = () => undefined;
   const alerts = new Promise((resolve) => (tellAlerts = resolve));
   answer({
-    "GET /api/v1/overview/": { ...OVERVIEW, alerts_firing: { critical: 1 } },
+    "GET /api/v1/overview/": { ...OVERVIEW, subjects: 1, alerts_firing: { critical: 1, warning: 8 } },
     "GET /api/v1/alerts/": () => alerts,
+    "GET /api/v1/flow/": NO_FLOW,
+    "GET /api/v1/events/": { results: [], next: null, notes: [] },
   });
   await mount(OverviewPage);
   feeds[0]?.say(snapshot({}));
   await settled();
   expect(document.querySelector("[data-tile]")).toBeNull();
-  tellAlerts({
-    results: [{ id: 1, rule: "lag", target: "billing of orders", severity: "critical" }],
-    next: null,
-    previous: null,
+  const warnings = Array.from({ length: 8 }, (_, n) => ({ ...ALERT, id: `w${n}`, severity: "warning" }));
+  tellAlerts({ ...NO_ALERTS, results: [ALERT, ...warnings] });
+  const [first, ...others] = await waitFor(() => {
+    const lines = [...document.querySelectorAll("[data-alert]")];
+    expect(lines).not.toHaveLength(0);
+    return lines;
   });
-  expect(await screen.findByText(/billing of orders/)).toBeInTheDocument();
-  expect(document.querySelector("[data-tile=lag]")).not.toBeNull();
+  expect([first?.getAttribute("data-severity"), others.length]).toEqual(["critical", 3]);
+  expect(first).toHaveTextContent("orders/billing");
+  expect(first).toHaveTextContent("50 (above 10)");
+  expect(first).toHaveTextContent("owner: sales");
+  expect(screen.getByText("5 more alerts")).toBeInTheDocument();
+  expect(document.querySelector("[data-attention='9']")).toHaveTextContent("1 critical, 8 warnings");
 });
 
+test("an alert is silenced from here, by those who may", async () => {
+  answer({
+    "GET /api/v1/me/": me({ teams: [], rights: ["read", "change_alerts"] }),
+    "GET /api/v1/overview/": { ...OVERVIEW, subjects: 1, alerts_firing: { critical: 1 } },
+    "GET /api/v1/alerts/": { ...NO_ALERTS, results: [ALERT] },
+    "GET /api/v1/flow/": NO_FLOW,
+    "GET /api/v1/events/": { results: [], next: null, notes: [] },
+  });
+  await mount(OverviewPage);
+  feeds[0]?.say(snapshot({}));
+  await userEvent.click(await screen.findByRole("button", { name: /orders\/billing/ }));
+  expect(await screen.findByRole("dialog")).toHaveTextContent("orders/billing");
+});
+
+const NO_FLOW = {
+  at: null,
+  reason: null,
+  unreachable: {},
+  applications: [],
+  subjects: [],
+  groups: [],
+  links: [],
+};
+
 test("a page that can't have live numbers shows the others", async () => {
-  answer({ "GET /api/v1/overview/": OVERVIEW });
+  answer({ "GET /api/v1/overview/": OVERVIEW, "GET /api/v1/alerts/": NO_ALERTS });
   await mount(OverviewPage);
   feeds[0]?.end(4403);
-  expect(await screen.findByText("All systems normal")).toBeInTheDocument();
+  expect(await screen.findByText(/All systems normal/)).toBeInTheDocument();
 });

@@ -35,53 +35,22 @@ test("a calm system needs nothing", () => {
 
 test("the worst comes first", () => {
   const found = attention(
-    { ...calm, alerts_firing: { warning: 2, critical: 1 }, jobs_late: ["moves"] },
+    { ...calm, jobs_late: ["moves"] },
     {
       broker_groups: { g1: { ...group, state: "offline" } },
       nodes: { "g1-a": { ...node, is_measured: false, reason: "no answer" } },
     },
   );
-  expect(texts(found)).toEqual([
-    "critical group_offline",
-    "critical alerts_critical",
-    "warning node_unmeasured",
-    "warning alerts_warning",
-    "warning job_late",
-  ]);
+  expect(texts(found)).toEqual(["critical group_offline", "warning node_unmeasured", "warning job_late"]);
   expect([found[0]?.values, found[0]?.target]).toEqual([
     { name: "g1" },
     { to: "/brokers/$name", params: { name: "g1" } },
   ]);
 });
 
-test("alerts that fire are named, critical ones first, and the others counted", () => {
-  const alert = (id: string, severity: "critical" | "warning") => ({ id, severity, rule: "R", target: `t${id}` });
-  const found = attention({ ...calm, alerts_firing: { warning: 7, critical: 1 } }, {}, [
-    ...["1", "2", "3", "4", "5", "6"].map((id) => alert(id, "warning")),
-    alert("9", "critical"),
-  ]);
-  expect(texts(found)).toEqual([
-    "critical alert",
-    "warning alert",
-    "warning alert",
-    "warning alert",
-    "warning alert",
-    "warning alert",
-    "warning more_alerts_warning",
-  ]);
-  expect([found[0]?.values, found[0]?.target]).toEqual([
-    { rule: "R", target: "t9" },
-    { to: "/alerts", search: { alert: "9" } },
-  ]);
-  expect([found[6]?.values, found[6]?.target]).toEqual([
-    { count: 2 },
-    { to: "/alerts", search: { severity: "warning", state: "firing" } },
-  ]);
-});
-
 test("a group below its minimum of members in sync says so", () => {
   const g1 = { name: "g1", in_sync: ["a"], in_sync_min: 2, members: ["a", "b"] };
-  const [item] = attention(calm, { broker_groups: { g1: { ...group, state: "read_only" } } }, [], [g1]);
+  const [item] = attention(calm, { broker_groups: { g1: { ...group, state: "read_only" } } }, [g1]);
   expect([item?.text, item?.values]).toEqual([
     "group_below_minimum",
     { name: "g1", in_sync: 1, members: 2, minimum: 2 },

@@ -1,4 +1,3 @@
-import type { FiringAlert } from "@/api/alerts";
 import type { BrokerGroup, Overview } from "@/features/overview/queries";
 import { textOf } from "@/format/values";
 import type { Entry, LiveState } from "@/live/applyDelta";
@@ -55,25 +54,6 @@ function nodeItems(node: Entry): (Item | false)[] {
   ];
 }
 
-/** Alerts of a severity that are named; one line stands for the others. */
-const ALERTS_SHOWN = 5;
-
-/** The firing alerts by name, and how many more there are. */
-function alertItems(overview: Overview, firing: readonly FiringAlert[]): (Item | false)[] {
-  return (["critical", "warning"] as const).flatMap((severity) => {
-    const named = firing.filter((alert) => alert.severity === severity).slice(0, ALERTS_SHOWN);
-    const rest = (overview.alerts_firing[severity] ?? 0) - named.length;
-    const text = named.length > 0 ? "more_alerts" : "alerts";
-    return [
-      ...named.map(({ id, rule, target }) =>
-        of(severity, "alert", { rule, target }, { to: "/alerts", search: { alert: id } }),
-      ),
-      rest > 0 &&
-        of(severity, `${text}_${severity}`, { count: rest }, { to: "/alerts", search: { severity, state: "firing" } }),
-    ];
-  });
-}
-
 /** A group that rejects sends by itself: because too few members are in sync, as far as that is known. */
 function rejecting(name: string, groups: readonly BrokerGroup[], target: Target): Item {
   const group = groups.find((one) => one.name === name);
@@ -92,15 +72,10 @@ function isRejecting({ state, operator_state: operator }: Entry): boolean {
 }
 
 /**
- * What needs attention, worst first, of the overview, of the live state of nodes, of the alerts that are firing, and of
+ * What needs attention beside the firing alerts, worst first: of the overview, of the live state of nodes, and of
  * broker groups as far as they are known. Pure.
  */
-export function attention(
-  overview: Overview,
-  live: LiveState,
-  firing: readonly FiringAlert[] = [],
-  brokerGroups: readonly BrokerGroup[] = [],
-): Item[] {
+export function attention(overview: Overview, live: LiveState, brokerGroups: readonly BrokerGroup[] = []): Item[] {
   const groups = Object.entries(live.broker_groups ?? {}).map(([name, { state, operator_state: operator }]) => {
     const target: Target = { to: "/brokers/$name", params: { name } };
     if (operator === "unapproved") return of("warning", "group_unapproved", { name }, target);
@@ -111,7 +86,6 @@ export function attention(
   return [
     ...groups,
     ...Object.values(live.nodes ?? {}).flatMap(nodeItems),
-    ...alertItems(overview, firing),
     ...overview.jobs_late.map((name) => of("warning", "job_late", { name }, { to: "/jobs" })),
     Boolean(why) && of("warning", "unmeasured", { why: why ?? "" }, { to: "/jobs" }),
   ]

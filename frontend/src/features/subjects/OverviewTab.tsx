@@ -1,11 +1,14 @@
-import { SimpleGrid, Stack, Text } from "@mantine/core";
+import "@/features/subjects/overview.css";
+import { Skeleton, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useMemo } from "react";
+import { lazy, Suspense, useMemo, type ComponentType } from "react";
 import { useTranslation } from "react-i18next";
+import { useMay } from "@/api/me";
 import { Retention } from "@/features/subjects/columns";
 import { FirstMessage } from "@/features/subjects/FirstMessage";
 import { LiveDrainTime, LiveGroupNumber } from "@/features/subjects/LiveCells";
 import { subjectOptions } from "@/features/subjects/queries";
+import { withTexts } from "@/i18n";
 import type { Section } from "@/live/applyDelta";
 import { lagPath, measured, useLive, useLiveEntry } from "@/live/useLive";
 import { useTimeline } from "@/live/useTimeline";
@@ -13,12 +16,13 @@ import { AlertsOf } from "@/shared/AlertsOf";
 import { MarkedChart } from "@/shared/MarkedChart";
 import type { Series } from "@/ui/chart/types";
 import { shellWord } from "@/shared/clientLines";
+import { subjectParts } from "@/ui/links/subjectParts";
 import { GroupLink } from "@/ui/links/links";
 import { LinkTo } from "@/ui/links/LinkTo";
 import { Measured } from "@/ui/measure/Measured";
+import { NumberStrip, StripNumber } from "@/ui/measure/NumberStrip";
 import { Part } from "@/ui/page/Part";
 import { Teach } from "@/shared/Teach";
-import { Tile } from "@/ui/page/Tile";
 import { PlainTable } from "@/ui/table/PlainTable";
 import { defineColumns } from "@/ui/table/define";
 
@@ -29,10 +33,16 @@ const TILES = [
   ["sent_messages", "compact"],
 ] as const;
 const FIELDS = ["send_rate", "send_bytes_rate"] as const;
+const CHART_HEIGHT = 170;
 
-/** A subject at a glance: what is sent and stored, who is furthest behind, what is wrong. */
+const parts = new Map<string, ComponentType<{ subject: string }>>(
+  subjectParts.map(({ id, load, texts }) => [id, lazy(withTexts(load, texts))]),
+);
+
+/** A subject at a glance: what is wrong, what is sent and stored, who sends, who consumes, what came last. */
 export default function OverviewTab({ subject }: { subject: string }) {
   const { t } = useTranslation("subjects");
+  const may = useMay();
   const { data } = useQuery(subjectOptions(subject));
   const entry = useLiveEntry(lagPath({ subject }), "subjects", subject);
   const row = data?.data;
@@ -44,34 +54,62 @@ export default function OverviewTab({ subject }: { subject: string }) {
     );
   }
   return (
-    <Stack gap="lg">
-      <SimpleGrid cols={{ base: 2, sm: 3, lg: 5 }} spacing="sm">
-        {TILES.map(([field, as]) => (
-          <Tile key={field} label={t(`tile.${field}`)} hint={t(`tile.${field}_hint`)}>
-            <Measured {...measured(entry, field)} as={as} />
-          </Tile>
-        ))}
-        <Tile label={t("tile.retention")} hint={t("tile.retention_hint")}>
-          <Retention hours={row?.retention_hours} />
-        </Tile>
-      </SimpleGrid>
-      <Part title={t("chart.title")}>
-        <SendRates subject={subject} />
-      </Part>
-      <Part title={t("behind.title")}>
-        <FurthestBehind subject={subject} />
-      </Part>
-      <Part title={t("alerts:of.title")}>
-        <AlertsOf subject={subject} />
-      </Part>
+    <Stack gap="md">
+      <AlertsOf framed subject={subject} />
+      <Numbers subject={subject} retention={row?.retention_hours} />
+      <div className="subject-overview">
+        <Stack gap="md" miw={0}>
+          <Part title={t("chart.title")}>
+            <SendRates subject={subject} />
+          </Part>
+          <Part title={t("behind.title")}>
+            <FurthestBehind subject={subject} />
+          </Part>
+        </Stack>
+        <Stack gap="md" miw={0}>
+          {subjectParts
+            .filter(({ right }) => !right || may(right, row?.owner ?? null))
+            .map(({ id, label }) => {
+              const Shown = parts.get(id);
+              return (
+                <Part key={id} title={t(label)}>
+                  <Suspense fallback={<Skeleton height={120} />}>{Shown && <Shown subject={subject} />}</Suspense>
+                </Part>
+              );
+            })}
+        </Stack>
+      </div>
     </Stack>
   );
 }
 
+/** The subject's numbers, those with a history with their last hour. */
+function Numbers({ subject, retention }: { subject: string; retention: number | null | undefined }) {
+  const { t } = useTranslation("subjects");
+  const entry = useLiveEntry(lagPath({ subject }), "subjects", subject);
+  const { values } = useSendRates(subject);
+  return (
+    <NumberStrip>
+      {TILES.map(([field, as]) => (
+        <StripNumber key={field} label={t(`tile.${field}`)} hint={t(`tile.${field}_hint`)} history={values[field]}>
+          <Measured {...measured(entry, field)} as={as} />
+        </StripNumber>
+      ))}
+      <StripNumber label={t("tile.retention")} hint={t("tile.retention_hint")}>
+        <Retention hours={retention} />
+      </StripNumber>
+    </NumberStrip>
+  );
+}
+
+function useSendRates(subject: string) {
+  const of = useMemo(() => ({ subject }), [subject]);
+  return useTimeline(of, { path: lagPath({ subject }), section: "subjects", key: subject }, FIELDS);
+}
+
 function SendRates({ subject }: { subject: string }) {
   const { t } = useTranslation("subjects");
-  const live = { path: lagPath({ subject }), section: "subjects", key: subject };
-  const { at, values, isPending } = useTimeline({ subject }, live, FIELDS);
+  const { at, values, isPending } = useSendRates(subject);
   const series = useMemo<Series[]>(
     () => [
       { label: t("chart.send_rate"), values: values.send_rate ?? [], as: "rate", style: "area" },
@@ -79,10 +117,19 @@ function SendRates({ subject }: { subject: string }) {
     ],
     [t, values],
   );
-  return <MarkedChart about={{ subject }} label={t("chart.title")} at={at} series={series} isPending={isPending} />;
+  return (
+    <MarkedChart
+      about={{ subject }}
+      label={t("chart.title")}
+      at={at}
+      series={series}
+      height={CHART_HEIGHT}
+      isPending={isPending}
+    />
+  );
 }
 
-const SHOWN = 8;
+const SHOWN = 6;
 const NUMBERS = [
   { field: "lag", as: "compact" },
   { field: "time_lag_seconds", as: "duration" },

@@ -2,6 +2,7 @@ import { Breadcrumbs, Group, Stack, Text, Title } from "@mantine/core";
 import { useEffect, type ReactNode } from "react";
 import type { Target } from "@/ui/links/addresses";
 import { LinkTo } from "@/ui/links/LinkTo";
+import { setPageTitle } from "@/ui/page/title";
 
 export type Crumb = Target & { label: string };
 
@@ -20,7 +21,7 @@ export function PageHeader({
   actions?: ReactNode;
 }) {
   useEffect(() => {
-    document.title = `${title} · PyQMQ`;
+    setPageTitle(title);
   }, [title]);
   return (
     <Stack gap={4} mb="md">

@@ -98,6 +98,7 @@ CASES: dict[str, tuple[Case, ...]] = {
     "broker_groups_promote": (Case({"node": "g1-a", "reason": "x"}, status=409),),
     "broker_groups_remove_lost": (Case({"reason": "x"}, status=409),),
     "broker_groups_writable": (Case({"reason": "x"}),),
+    "clients_list": (Case(), Case(query="subject=orders&differs=false")),
     "consumer_groups_list": (Case(),),
     "consumer_groups_create": (
         Case({"subject": "orders", "name": "more"}),
@@ -146,6 +147,7 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case({"subject": RETRY, "match": {"a": "b"}, "expected": 1}),
     ),
     "delayed_messages_calendar": (Case(),),
+    "flow": (Case(),),
     "history": (Case(query="subject=orders"),),
     "jump": (Case(query="q=ord"),),
     "lag_list": (Case(),),

@@ -1,5 +1,5 @@
 import type { TFunction } from "i18next";
-import type { AlertKind } from "@/features/alerts/queries";
+import type { AlertKind } from "@/api/alerts";
 import { count, percent, rate } from "@/format/numbers";
 import { duration } from "@/format/times";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { literal, placeOf } from "@/features/alerts/place";
+import { literal, placeOf } from "@/shared/alerts/place";
 
 const live = {
   nodes: { "b1/1": { node_id: "b1-1", broker_group: "b1" } },

@@ -1,4 +1,4 @@
-import type { AlertKind } from "@/features/alerts/queries";
+import type { AlertKind } from "@/api/alerts";
 import type { LiveState } from "@/live/applyDelta";
 import type { Target } from "@/ui/links/addresses";
 

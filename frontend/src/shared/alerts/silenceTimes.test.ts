@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { endsAt, PRESETS, SILENCE_DAYS_MAX, UNTIL } from "@/features/alerts/silenceTimes";
+import { endsAt, PRESETS, SILENCE_DAYS_MAX, UNTIL } from "@/shared/alerts/silenceTimes";
 
 const now = Date.parse("2026-11-21T10:00:00Z");
 
