@@ -15,12 +15,14 @@ from console.alerts.services.channels import KIND as CHANNEL_KIND
 from console.alerts.services.rules import ALERT_RULE
 from console.alerts.services.rules import KIND as RULE_KIND
 from console.alerts.services.silences import FIELDS
+from console.alerts.wording import Language
 
 KINDS = [kind.value for kind in Kind]
 SEVERITIES = [severity.value for severity in Severity]
 ALERT_STATES = [state.value for state in AlertState]
 RESOLUTIONS = [resolution.value for resolution in Resolution]
 CHANNEL_KINDS = [kind.value for kind in ChannelKind]
+LANGUAGES = [language.value for language in Language]
 NOTIFICATION_STATES = [state.value for state in NotificationState]
 EVENTS = [event.value for event in Event]
 
@@ -197,6 +199,10 @@ class AlertChannelRow(Row):
     addresses = Strings(allow_null=True, help_text="administrators only")
     headers = Strings(source="header_names", allow_null=True, help_text="names; administrators only")
     has_secret = serializers.BooleanField()
+    language = serializers.ChoiceField(LANGUAGES, help_text="of emails and messages to chats")
+    paused_until = serializers.DateTimeField(
+        allow_null=True, help_text="nothing is sent before this time, because the server limited the rate"
+    )
     last_success_at = serializers.DateTimeField(allow_null=True)
     last_failure_at = serializers.DateTimeField(allow_null=True)
     last_error = NullText(help_text="administrators only")

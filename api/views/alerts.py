@@ -196,7 +196,7 @@ class AlertChannelsView(ListView):
     ordering = ("name",)
 
     def post(self, request: Request) -> Change:
-        """Create a channel: a webhook with `url`, or email with `addresses`."""
+        """Create a channel: email with `addresses`, a webhook or a chat with `url`."""
         values = self.body()
         kind = values.pop("kind")
         return channel_service.create_channel(kind, values, **self.arguments)
