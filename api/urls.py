@@ -131,6 +131,7 @@ account_urls = [
 
 alert_urls = [
     path("alert-rules/", alerts.AlertRulesView.as_view(), name="alert-rules"),
+    path("alert-rules/preview/", alerts.AlertRulePreviewView.as_view(), name="alert-rule-preview"),
     path("alert-rules/<str:rule>/", alerts.AlertRuleView.as_view(), name="alert-rule"),
     path("alerts/", alerts.AlertsView.as_view(), name="alerts"),
     path("alerts/<str:alert>/", alerts.AlertView.as_view(), name="alert"),
