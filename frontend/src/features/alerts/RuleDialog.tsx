@@ -1,4 +1,14 @@
-import { Group, List, MultiSelect, NativeSelect, NumberInput, SegmentedControl, Stack, TextInput } from "@mantine/core";
+import {
+  Alert,
+  Group,
+  List,
+  MultiSelect,
+  NativeSelect,
+  NumberInput,
+  SegmentedControl,
+  Stack,
+  TextInput,
+} from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
@@ -7,7 +17,7 @@ import { change } from "@/api/requests";
 import {
   alertsKey,
   changeRule,
-  channelNamesOptions,
+  channelsOptions,
   KINDS,
   SEVERITIES,
   type AlertKind,
@@ -21,6 +31,7 @@ import { fieldsOf } from "@/ui/fields";
 import { Labelled } from "@/ui/page/Labelled";
 import { loaded } from "@/ui/page/loaded";
 import { useLanguage } from "@/ui/preferences";
+import { RulePreview } from "@/features/alerts/RulePreview";
 
 /** Creates a rule, or changes one: when it fires, when it ends, who is notified. What it is about is decided once. */
 export function RuleDialog({ rule, onClose }: { rule: Rule | null; onClose: () => void }) {
@@ -36,6 +47,12 @@ export function RuleDialog({ rule, onClose }: { rule: Rule | null; onClose: () =
         (field === "kind" && t(`kind.${String(value)}`)) ||
         (field === "severity" && t(`severity.${String(value)}`)) ||
         undefined
+      }
+      also={
+        <>
+          <RulePreview draft={draft} rule={rule?.id} />
+          <NotifiesNoOne chosen={draft.channels} />
+        </>
       }
       title={rule ? t("rule.edit", { name: rule.name }) : t("rule.create")}
       actionLabel={t(rule ? "common:action.save" : "common:action.create")}
@@ -79,6 +96,7 @@ export function RuleDialog({ rule, onClose }: { rule: Rule | null; onClose: () =
           )}
         </Labelled>
         <Channels chosen={draft.channels} onChange={fields.chosen("channels").onChange} />
+        <NotifiesNoOne chosen={draft.channels} />
       </Stack>
     </ChangeDialog>
   );
@@ -172,14 +190,15 @@ function Explanation({ draft }: { draft: RuleDraft }) {
 
 function Channels({ chosen, onChange }: { chosen: string[]; onChange: (names: string[]) => void }) {
   const { t } = useTranslation("alerts");
-  const query = useQuery(channelNamesOptions());
-  const [data = [], instead] = loaded(query, null);
+  const query = useQuery(channelsOptions());
+  const [channels = [], instead] = loaded(query, null);
   if (query.error) return instead;
+  const names = channels.map(({ name }) => name);
   return (
     <MultiSelect
       label={t("tab.channels")}
       description={t(query.data?.length === 0 ? "rule.no_channels" : "rule.channels_hint")}
-      data={[...new Set([...data, ...chosen])]}
+      data={[...new Set([...names, ...chosen])]}
       value={chosen}
       maxValues={limit("NewAlertRuleRequest", "channels", "maxItems")}
       searchable
@@ -187,5 +206,17 @@ function Channels({ chosen, onChange }: { chosen: string[]; onChange: (names: st
       clearButtonProps={{ "aria-label": t("rule.clear_channels") }}
       onChange={onChange}
     />
+  );
+}
+
+/** A rule that reaches no one: it has no channel, or only disabled ones. */
+function NotifiesNoOne({ chosen }: { chosen: string[] }) {
+  const { t } = useTranslation("alerts");
+  const { data: channels } = useQuery(channelsOptions());
+  if (!channels || channels.some(({ name, is_enabled }) => is_enabled && chosen.includes(name))) return null;
+  return (
+    <Alert color="yellow" p="xs" title={t("filter.nobody")} data-warning="nobody">
+      {t(chosen.length > 0 ? "rule.nobody_disabled" : "rule.nobody")}
+    </Alert>
   );
 }
