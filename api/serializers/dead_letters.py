@@ -4,9 +4,10 @@ from typing import Any
 
 from rest_framework import serializers
 
-from api.serializers.bodies import Expected, Moment, NullText, Reason, Row, SequenceField, Strings
+from api.serializers.bodies import Body, Expected, Moment, NullText, Reason, Row, SequenceField, Strings
 from api.serializers.messages import UNREACHABLE, MessageRow
 from console.cluster.dead_letters.decisions import REPLAY_MAX, SEQUENCES_MAX
+from qmq.protocol.names import SUBJECT_CHARS_MAX
 
 LIMIT_DEFAULT = 1_000
 
@@ -42,7 +43,8 @@ class Decision(Row):
     by = serializers.CharField()
     at = serializers.DateTimeField()
     replays = serializers.IntegerField()
-    replayed_to = NullText(help_text="group or subject")
+    replayed_to = NullText(help_text="group, subject, or other: see other_subject")
+    other_subject = NullText(help_text="the subject that got the copy")
     replay_id = NullText(help_text="message ID of the latest replay")
 
 
@@ -155,16 +157,32 @@ class Selection(Reason):
         return attrs
 
 
+class MessageEdit(Body):
+    """What a copy says: all properties but those of the protocol (`qmq_…`), and the tags."""
+
+    properties = serializers.DictField(child=serializers.CharField(allow_blank=True, trim_whitespace=False))
+    tags = serializers.ListField(child=serializers.CharField(max_length=200), max_length=10)
+
+
 class Replay(Selection):
-    """Dead letters to replay, and the destination of the copies."""
+    """Dead letters to replay, the destination of the copies, and, of one dead letter, what its copy says instead."""
 
     to = serializers.ChoiceField(
-        choices=["group", "subject"], required=False, default="group",
-        help_text="group: only the group whose attempts failed; subject: all groups of the subject",
+        choices=["group", "subject", "other"], required=False, default="group",
+        help_text="group: only the group whose attempts failed; subject: all groups of the subject; other: other_subject",
     )  # fmt: skip
+    other_subject = serializers.CharField(required=False, max_length=SUBJECT_CHARS_MAX)
     force = serializers.BooleanField(
         required=False, default=False, help_text="include dead letters that were already replayed or deleted"
     )
+    edit = MessageEdit(required=False, help_text="with one dead letter in `sequences`")
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if ("other_subject" in attrs) != (attrs["to"] == "other"):
+            raise serializers.ValidationError("Specify other_subject with to=other, and only then.")
+        if "edit" in attrs and sum(map(len, attrs.get("sequences", {}).values())) != 1:
+            raise serializers.ValidationError("An edit requires exactly one dead letter in sequences.")
+        return super().validate(attrs)
 
 
 class Failure(Row):

@@ -167,7 +167,8 @@ class _DecidingView(ReadingView):
 
 
 class ReplayView(_DecidingView):
-    """Replay dead letters: send copies to the consumer group or to all groups of the subject. Dead letters that were already
+    """Replay dead letters: send copies to the consumer group, to all groups of the subject, or to another subject; of one dead
+    letter also an edited copy. Dead letters that were already
     replayed or deleted are skipped without `force`. A request processes a bounded number; continue with `next`. With `all` the
     change requires `expected`; with another number nothing is changed: 409 `dead_letter.count_differs`.
     """
@@ -180,6 +181,11 @@ class ReplayView(_DecidingView):
         self.require(Right.SEND, self.owner(subject))
         values = self.body()
         wanted = {name: values[name] for name in ("to", "force", "limit")}
+        if other := values.get("other_subject"):
+            self.require(Right.SEND, self.owner(other))
+            wanted["other_subject"] = other
+        if "edit" in values:
+            wanted["edit"] = orders.Edit(values["edit"]["properties"], values["edit"]["tags"])
         progress = decisions.replay(subject, group, self.selection(values), **wanted, **self.arguments)
         return self.answer(progress, _REPLAY_NOTE)
 

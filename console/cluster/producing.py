@@ -57,12 +57,7 @@ def produce(
         ChangeRefused, LocalProtocolError: the message can't be carried.
         SendFailed: it was not stored, or that is unknown.
     """
-    parts = real_subject(subject)
-    if parts.kind != "real":
-        raise ChangeRefused(
-            f"Subject {subject} accepts messages from consumers and replays only.", code="subject.not_real",
-            fields={"subject": "a retry or dead-letter subject"},
-        )  # fmt: skip
+    check_real(subject)
     check_not_archived(subject)
     if KEY_USER in properties:
         text = f"property {KEY_USER} is set by the console"
@@ -91,6 +86,15 @@ def produce(
     if isinstance(receipt, DelayedReceipt):
         due_at = receipt.due_at
     return Sent(receipt.message_id, subject, receipt.broker_group, receipt.attempts, due_at)
+
+
+def check_real(subject: str) -> None:
+    """Raises NotFound for an unknown subject, ChangeRefused for a retry or dead-letter subject."""
+    if real_subject(subject).kind != "real":
+        raise ChangeRefused(
+            f"Subject {subject} accepts messages from consumers and replays only.", code="subject.not_real",
+            fields={"subject": "a retry or dead-letter subject"},
+        )  # fmt: skip
 
 
 def check_not_archived(subject: str) -> None:

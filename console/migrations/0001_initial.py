@@ -57,6 +57,7 @@ class Migration(migrations.Migration):
                 ('state', models.CharField(choices=[('replaying', 'Replaying'), ('unknown', 'Unknown'), ('replayed', 'Replayed'), ('deleted', 'Deleted')], max_length=10)),
                 ('replays', models.PositiveIntegerField(default=0)),
                 ('replayed_to', models.CharField(blank=True, max_length=10)),
+                ('other_subject', models.CharField(blank=True, max_length=100)),
                 ('replay_id', models.CharField(blank=True, max_length=100)),
                 ('by', models.CharField(max_length=200)),
                 ('at', models.DateTimeField()),
