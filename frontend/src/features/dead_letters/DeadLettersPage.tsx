@@ -4,6 +4,7 @@ import { useCallback, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMayOn } from "@/api/owner";
 import { useDeadLetterColumns } from "@/features/dead_letters/columns";
+import type { Edit } from "@/features/dead_letters/edit";
 import { DeadLetterDrawer } from "@/features/dead_letters/DeadLetterDrawer";
 import {
   causesOptions,
@@ -14,7 +15,6 @@ import {
   type LetterCount,
 } from "@/features/dead_letters/queries";
 import type { Action, Chosen } from "@/features/dead_letters/work";
-import { WorkDialog } from "@/features/dead_letters/WorkDialog";
 import { count as countOf } from "@/format/numbers";
 import { Measured } from "@/ui/measure/Measured";
 import { PageHeader } from "@/ui/page/PageHeader";
@@ -26,7 +26,10 @@ import { choice } from "@/ui/table/define";
 import type { Filter, ListQuery } from "@/ui/table/types";
 import { Teach } from "@/shared/Teach";
 import { placeKey } from "@/ui/message/place";
+import { whenDrawn } from "@/ui/dialog/whenOpened";
 import { useUrlState, usePathParams } from "@/ui/links/urlState";
+
+const WorkDialog = whenDrawn(async () => (await import("@/features/dead_letters/WorkDialog")).WorkDialog);
 
 /** Causes below the title; the filter has all. */
 const CAUSES_SHOWN = 3;
@@ -36,6 +39,7 @@ const DELETE = { variant: "default", color: "red" };
 interface Wanted {
   action: Action;
   chosen: Chosen;
+  edit?: Edit | undefined;
 }
 
 /** The dead letters of a consumer group: the cause of each, what was decided, and deciding about one, some or all. */
@@ -143,7 +147,7 @@ export default function DeadLettersPage() {
       <DeadLetterDrawer
         subject={subject}
         group={group}
-        onDecide={(action, key) => setWanted({ action, chosen: { kind: "some", keys: [key] } })}
+        onDecide={(action, key, edit) => setWanted({ action, chosen: { kind: "some", keys: [key] }, edit })}
         mayReplay={mayReplay}
         mayDelete={mayDelete}
       />
