@@ -2,9 +2,10 @@
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from api.serializers.bodies import Body, Expected, Moment, NullText, Reason, Row, SequenceField, Strings
+from api.serializers.bodies import Body, Expected, Moment, NullText, Reason, Row, SequenceField, Strings, moment
 from api.serializers.messages import UNREACHABLE, MessageRow
 from console.cluster.dead_letters.decisions import REPLAY_MAX, SEQUENCES_MAX
 from qmq.protocol.names import SUBJECT_CHARS_MAX
@@ -111,12 +112,35 @@ class CauseRow(Row):
     messages = serializers.IntegerField()
 
 
+class CauseSeries(Row):
+    """Dead letters with a cause, by step."""
+
+    cause = serializers.CharField(allow_null=True, help_text="null: the consumer recorded no cause")
+    messages = serializers.ListField(child=serializers.IntegerField())
+
+
+class CauseTimeline(Row):
+    """When the counted dead letters became ones; `messages` and `others` have a number for each time in `at`."""
+
+    step_seconds = serializers.IntegerField()
+    at = serializers.SerializerMethodField()
+    series = CauseSeries(many=True, help_text="of the most frequent causes")
+    others = serializers.ListField(child=serializers.IntegerField())
+
+    @extend_schema_field(serializers.ListField(child=serializers.DateTimeField()))
+    def get_at(self, timeline: Any) -> list[str | None]:
+        """The beginning of each step."""
+        return [moment(at) for at in timeline.at_ms]
+
+
 class CausePage(Row):
-    """Causes of the newest dead letters of a consumer group, the most frequent first. Deleted ones are not counted."""
+    """Causes of the newest dead letters, the most frequent first. Deleted ones are not counted."""
 
     results = CauseRow(many=True, source="counts")
     others = serializers.IntegerField(help_text="dead letters with less frequent causes")
     uncounted = serializers.IntegerField(help_text="older dead letters that were not read")
+    timeline = CauseTimeline()
+    groups_left_out = serializers.BooleanField(help_text="whether more consumer groups have dead letters")
     unreachable = serializers.DictField(child=serializers.CharField(), help_text=UNREACHABLE)
 
 

@@ -97,6 +97,19 @@ class DeadLetterCausesView(ReadingView):
         return Response(shapes.CausePage(causes.count_causes(subject, group)).data)
 
 
+class AllCausesView(ReadingView):
+    """Count the causes of the newest dead letters of all consumer groups: of the first 50 by name, at most 1,000 of each on each
+    broker group.
+    """
+
+    rights = {"GET": Right.READ}
+    serializer_class = shapes.CausePage
+
+    @extend_schema(operation_id="dead_letters_all_causes")
+    def get(self, request: Request) -> Response:
+        return Response(shapes.CausePage(causes.count_all_causes()).data)
+
+
 class DeadLetterView(ReadingView):
     """Return a dead letter with the attempts that preceded it: time, consumer, and changed properties (an error text, if the
     consumer set one). Null with a reason: no longer known by the nodes. `holes` says whether attempts may be missing.

@@ -147,7 +147,12 @@ def test_causes_are_shown_filtered_and_counted(
         "cause": "AddressMissing",
         "messages": 4,
     }
-    assert counted == {"others": 0, "uncounted": 0, "unreachable": {}}
+    timeline = counted.pop("timeline")
+    assert counted == {"others": 0, "uncounted": 0, "unreachable": {}, "groups_left_out": False}
+    assert {row["cause"]: sum(row["messages"]) for row in timeline["series"]} == {
+        "AddressMissing": 4, "OutOfStock": 3, None: 3,
+    }  # fmt: skip
+    assert timeline["step_seconds"] == 60
     (gone, *_) = found
     crew.own.post(DELETE, {"sequences": named(gone), "reason": "x"})
     results = {row["cause"]: row["messages"] for row in crew.viewer.get(CAUSES).json()["results"]}
@@ -158,6 +163,22 @@ def test_causes_are_shown_filtered_and_counted(
     assert sum(row["messages"] for row in bounded["results"]) + bounded["others"] + bounded["uncounted"] >= 9
     assert len(bounded["results"]) == 1
     assert bounded["uncounted"] == 10 - 2 * len(rows_by_group(rows))
+
+
+def test_causes_of_all_groups(cluster: ThreadedSystem, crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.make_dead("orders", "g", 4, "AddressMissing")
+    cluster.make_dead("orders", "h", 3, "OutOfStock")
+    cluster.make_dead("free", "g", 1, "AddressMissing")
+    found = crew.viewer.get(COUNTS + "causes/").json()
+    assert {row["cause"]: row["messages"] for row in found["results"]} == {"AddressMissing": 5, "OutOfStock": 3}
+    assert (found["uncounted"], found["groups_left_out"]) == (0, False)
+    monkeypatch.setattr(causes, "GROUPS_MAX", 2)
+    monkeypatch.setattr(causes, "OF_EACH_MAX", 1)
+    found = crew.viewer.get(COUNTS + "causes/").json()
+    assert found["groups_left_out"]
+    counted = sum(row["messages"] for row in found["results"])
+    assert found["uncounted"] > 0
+    assert counted + found["uncounted"] == 5, "those of free/g and orders/g"
 
 
 def test_each_attempt_has_its_own_cause(cluster: ThreadedSystem, crew: Crew) -> None:
