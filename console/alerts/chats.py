@@ -142,7 +142,9 @@ def _slack(text: Text) -> dict[str, Any]:
     for title, facts in text.items:
         lines = [*([f"*{_slack_text(title)}*"] if len(text.items) > 1 or text.more else [])]
         lines += [f"{_slack_text(label)}: {_slack_text(fact)}" for label, fact in facts]
-        blocks.append({"type": "section", "text": {"type": "mrkdwn", "text": "\n".join(lines)[:3_000], "verbatim": True}})
+        blocks.append(
+            {"type": "section", "text": {"type": "mrkdwn", "text": "\n".join(lines)[:3_000], "verbatim": True}}
+        )
     if text.more:
         blocks.append({"type": "context", "elements": [{"type": "plain_text", "text": text.more}]})
     return {"text": _slack_text(text.heading), "blocks": blocks}

@@ -94,9 +94,7 @@ def dead_letter_counts(snapshot: Mapping[str, Any]) -> dict[str, int | None]:
     return counts
 
 
-def of_dead_letters(
-    counted: Mapping[str, Arrivals | None], window_seconds: float, now: float
-) -> list[Reading]:
+def of_dead_letters(counted: Mapping[str, Arrivals | None], window_seconds: float, now: float) -> list[Reading]:
     """Dead letters that came in the window before now (seconds since the epoch), from arrivals by `subject/group`."""
     found = []
     for target, arrivals in counted.items():

@@ -135,7 +135,11 @@ def _value(
         if kind == Kind.LAG:
             found = row[place["backlog"]] + row[place["in_flight"]]
         else:
-            names = {Kind.TIME_LAG: "time_lag_seconds", Kind.LATENESS: "lateness_p99_seconds", Kind.DISK: "disk_used_bytes"}
+            names = {
+                Kind.TIME_LAG: "time_lag_seconds",
+                Kind.LATENESS: "lateness_p99_seconds",
+                Kind.DISK: "disk_used_bytes",
+            }
             found = row[place[names[kind]]]
         return None if math.isnan(found) else found
 

@@ -35,9 +35,7 @@ class Histories:
     """None where there is no frame, or the series was not in it."""
 
 
-def read_histories(
-    url: str, section: str, names: Iterable[str], clock: Callable[[], float] = time.time
-) -> Histories:
+def read_histories(url: str, section: str, names: Iterable[str], clock: Callable[[], float] = time.time) -> Histories:
     """Return the last hour of these series; unknown ones are left out.
 
     Args:

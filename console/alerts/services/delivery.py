@@ -122,9 +122,7 @@ def _send(channel: AlertChannel, rows: Sequence[Notification], sender: Notifier)
     return _Outcome()
 
 
-def _record_attempt(
-    channel: AlertChannel, rows: Sequence[Notification], outcome: _Outcome, now: datetime
-) -> list[str]:
+def _record_attempt(channel: AlertChannel, rows: Sequence[Notification], outcome: _Outcome, now: datetime) -> list[str]:
     """Store what became of the notifications of a message; the counter of each."""
     with transaction.atomic():
         if channel.is_enabled:

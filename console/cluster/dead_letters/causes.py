@@ -98,9 +98,7 @@ def count_all_causes() -> Causes:
     """
     page = count_dead_letters(limit=GROUPS_MAX)
     found = _count([(row.subject, row.group) for row in page.rows], OF_EACH_MAX)
-    return replace(
-        found, unreachable={**page.unreachable, **found.unreachable}, groups_left_out=page.next is not None
-    )
+    return replace(found, unreachable={**page.unreachable, **found.unreachable}, groups_left_out=page.next is not None)
 
 
 Key = tuple[str | None, int]

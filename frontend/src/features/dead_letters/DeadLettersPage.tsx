@@ -3,6 +3,7 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useCallback, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMayOn } from "@/api/owner";
+import { CausesOverTime } from "@/features/dead_letters/CausesOverTime";
 import { useDeadLetterColumns } from "@/features/dead_letters/columns";
 import type { Edit } from "@/features/dead_letters/edit";
 import { DeadLetterDrawer } from "@/features/dead_letters/DeadLetterDrawer";
@@ -31,8 +32,6 @@ import { useUrlState, usePathParams } from "@/ui/links/urlState";
 
 const WorkDialog = whenDrawn(async () => (await import("@/features/dead_letters/WorkDialog")).WorkDialog);
 
-/** Causes below the title; the filter has all. */
-const CAUSES_SHOWN = 3;
 const ALL: Chosen = { kind: "all" };
 const DELETE = { variant: "default", color: "red" };
 
@@ -91,20 +90,6 @@ export default function DeadLettersPage() {
           <>
             {t("given_up_by")} <GroupLink inherit subject={subject} group={group} /> {t("of_subject")}{" "}
             <SubjectLink inherit subject={subject} />
-            {recorded.length > 0 && (
-              <span data-causes="">
-                {" "}
-                {t("cause.list")}{" "}
-                {recorded.slice(0, CAUSES_SHOWN).map(({ cause, messages }, at) => (
-                  <span key={cause}>
-                    {at > 0 && ", "}
-                    <TextButton inherit onClick={() => change({ cause: cause ?? undefined })}>
-                      {t("cause.counted", { cause, shown: countOf(messages, language) })}
-                    </TextButton>
-                  </span>
-                ))}
-              </span>
-            )}
           </>
         }
         actions={
@@ -116,6 +101,16 @@ export default function DeadLettersPage() {
           )
         }
       />
+      {causes && (
+        <CausesOverTime
+          causes={causes}
+          name={(cause, text) => (
+            <TextButton inherit onClick={() => change({ cause })}>
+              {text}
+            </TextButton>
+          )}
+        />
+      )}
       <DataTable
         label={t("of", { group })}
         queryKey={[...deadLettersKey, "list", subject, group]}

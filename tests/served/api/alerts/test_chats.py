@@ -61,9 +61,7 @@ def send(channel: AlertChannel, *bodies: dict[str, Any], **options: Any) -> str:
 def texts(kind: str, body: Any) -> str:
     """All that people can read of a message."""
     if kind == "slack":
-        return "\n".join(
-            block.get("text", block.get("elements", [None])[0])["text"] for block in body["blocks"]
-        )
+        return "\n".join(block.get("text", block.get("elements", [None])[0])["text"] for block in body["blocks"])
     if kind == "feishu":
         elements = [item.get("text") or item["elements"][0] for item in body["card"]["elements"]]
         return "\n".join(part["content"] for part in [body["card"]["header"]["title"], *elements])

@@ -39,7 +39,10 @@ def previewed(
     kind: Kind = Kind.LAG, target: str = "*", threshold: float = 100, state: Any = None, **values: Any
 ) -> RulePreview:
     conditions = Conditions(
-        threshold, values.get("clear", threshold * 0.8), values.get("for_seconds", 0), values.get("clear_for_seconds", 0)
+        threshold,
+        values.get("clear", threshold * 0.8),
+        values.get("for_seconds", 0),
+        values.get("clear_for_seconds", 0),
     )
     return preview_rule(
         kind, target, conditions, values.get("window", 600), rule=values.get("rule"), snapshot=state, now=NOW
@@ -56,7 +59,15 @@ def remember(url: str, values: list[dict[str, float | None]]) -> None:
                 name.replace("/", "\n"): {"backlog": lag, "in_flight": 0, "time_lag_seconds": lag}
                 for name, lag in lags.items()
             }
-            nodes = {"n1": {"broker_group": "g1", "kind": "broker", "is_master": True, "disk_free_bytes": 5, "disk_total_bytes": 50}}
+            nodes = {
+                "n1": {
+                    "broker_group": "g1",
+                    "kind": "broker",
+                    "is_master": True,
+                    "disk_free_bytes": 5,
+                    "disk_total_bytes": 50,
+                }
+            }
             at_ms = int(NOW.timestamp() * 1000) - 10_000 * (len(values) - number)
             await writer.note(empty() | {"groups": groups, "nodes": nodes}, at_ms)
         await writer.close()

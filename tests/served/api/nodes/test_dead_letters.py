@@ -252,9 +252,7 @@ def test_a_replay_to_the_subject_is_for_every_group(
         assert {delivery.message_id for delivery in got} == {copy.message_id for copy in copies}
 
 
-def test_a_replay_can_go_to_another_subject(
-    cluster: ThreadedSystem, crew: Crew, letters: list[dict[str, Any]]
-) -> None:
+def test_a_replay_can_go_to_another_subject(cluster: ThreadedSystem, crew: Crew, letters: list[dict[str, Any]]) -> None:
     cluster.send("repairs", 1)
     body = {"sequences": named(*letters[:3]), "to": "other", "other_subject": "repairs"}
     assert crew.own.post(f"{REPLAY}?dry_run=true", body).json()["done"] == 3
@@ -265,7 +263,9 @@ def test_a_replay_can_go_to_another_subject(
     for copy in copies:
         assert not {"qmq_times", "qmq_maxRetryNum", "qmq_consumerGroupName"} & set(copy.properties)
     rows, _ = all_pages(crew.own, LETTERS, state="replayed")
-    assert {(row["decision"]["replayed_to"], row["decision"]["other_subject"]) for row in rows} == {("other", "repairs")}
+    assert {(row["decision"]["replayed_to"], row["decision"]["other_subject"]) for row in rows} == {
+        ("other", "repairs")
+    }
     assert {entry.after["other_subject"] for entry in audited("dead_letter.replay")} == {"repairs"}
 
 
