@@ -92,7 +92,7 @@ class OftenRow(Row):
 class SpanRow(Row):
     """A range of time whose stored values were looked at."""
 
-    source = serializers.ChoiceField([source.value for source in Source])
+    stored_in = serializers.ChoiceField([source.value for source in Source], source="source")
     begin = serializers.SerializerMethodField()
     end = serializers.SerializerMethodField()
 

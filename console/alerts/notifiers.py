@@ -90,5 +90,6 @@ class WebhookNotifier(HttpNotifier):
 
 def notifiers() -> dict[str, Notifier]:
     """The notifier of each kind of channel."""
-    chats: dict[str, Notifier] = {kind: ChatNotifier(chat=chat) for kind, chat in CHATS.items()}
-    return {ChannelKind.WEBHOOK: WebhookNotifier(), ChannelKind.EMAIL: EmailNotifier()} | chats
+    found: dict[str, Notifier] = {ChannelKind.WEBHOOK: WebhookNotifier(), ChannelKind.EMAIL: EmailNotifier()}
+    found.update({kind: ChatNotifier(chat=chat) for kind, chat in CHATS.items()})
+    return found

@@ -38,7 +38,7 @@ const preview = (more: object) => ({
     count: 3,
     targets_count: 1,
     targets: [{ target: "orders/billing", count: 3 }],
-    spans: [{ source: "live_history", begin: "2026-11-21T09:00:00Z", end: "2026-11-21T10:00:00Z" }],
+    spans: [{ stored_in: "live_history", begin: "2026-11-21T09:00:00Z", end: "2026-11-21T10:00:00Z" }],
     left_out: 4,
   },
   fired: 2,

@@ -99,9 +99,9 @@ function Past({ found }: { found: RulePreviewed }) {
           {t("preview.looked_at")}
         </Text>
       )}
-      {past.spans.map(({ source, begin, end }) => (
-        <Text size="xs" c="dimmed" key={source}>
-          {t(`preview.source.${source}`)}: <Instant at={begin} /> – <Instant at={end} />
+      {past.spans.map(({ stored_in, begin, end }) => (
+        <Text size="xs" c="dimmed" key={stored_in}>
+          {t(`preview.source.${stored_in}`)}: <Instant at={begin} /> – <Instant at={end} />
         </Text>
       ))}
       {past.left_out > 0 && (

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { spanOf } from "@/features/alerts/past";
 
 const span = (begin: string, end: string) => ({
-  source: "analytics" as const,
+  stored_in: "analytics" as const,
   begin: `2026-11-${begin}:00:00Z`,
   end: `2026-11-${end}:00:00Z`,
 });

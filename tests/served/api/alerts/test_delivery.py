@@ -19,8 +19,8 @@ from django.core.checks import run_checks
 
 from console import host_addresses
 from console.alerts import connections
-from console.alerts.models import Alert, AlertChannel, Notification
 from console.alerts.http import ANSWER_BYTES_MAX, NotDelivered
+from console.alerts.models import Alert, AlertChannel, Notification
 from console.alerts.notifiers import EmailNotifier, Notifier, WebhookNotifier
 from console.alerts.sealing import CHANNELS
 from console.alerts.services import Delivered, deliver, delivery, evaluate

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from console.alerts.models import AlertChannel
 from console.alerts.http import SEND_SECONDS, NotDelivered
+from console.alerts.models import AlertChannel
 from console.alerts.notifiers import EmailNotifier
 from tests.served.api.alerts.receiver import documented_body
 from tests.support.manual_clock import ManualClock

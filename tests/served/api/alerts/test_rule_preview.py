@@ -32,7 +32,7 @@ def redis(redis_server: Server, settings: Any) -> Iterator[Server]:
     settings.REDIS_URL = redis_server.url
     with connect_blocking(redis_server.url) as client:
         client.flushdb()
-    yield redis_server
+    return redis_server
 
 
 def previewed(
