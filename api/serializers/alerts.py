@@ -90,7 +90,7 @@ class OftenRow(Row):
 
 
 class SpanRow(Row):
-    """A range of time whose stored values were looked at."""
+    """A range of time whose stored values were evaluated."""
 
     stored_in = serializers.ChoiceField([source.value for source in Source], source="source")
     begin = serializers.SerializerMethodField()
@@ -113,8 +113,8 @@ class RulePast(Row):
     count = serializers.IntegerField()
     targets_count = serializers.IntegerField(help_text="targets for which it would have fired")
     targets = OftenRow(many=True, help_text="the most frequent ones")
-    spans = SpanRow(many=True, help_text="what was looked at; empty: no values of this kind are stored")
-    left_out = serializers.IntegerField(help_text="targets whose past was not looked at")
+    spans = SpanRow(many=True, help_text="what was evaluated; empty: no values of this kind are stored")
+    left_out = serializers.IntegerField(help_text="targets whose past was not evaluated")
 
 
 class RulePreview(Row):

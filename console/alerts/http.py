@@ -102,7 +102,7 @@ class HttpNotifier:
         if status == HTTPStatus.TOO_MANY_REQUESTS:
             raise RateLimited(f"{text}: it limits the rate of messages", self._pause_seconds(response))
         if not 200 <= status < 300:
-            raise NotDelivered(f"{text}: {said}" if (said := shown(body)) else text)
+            raise NotDelivered(f"{text}: {reason}" if (reason := shown(body)) else text)
         return Answer(text, body)
 
     def _checked(self, url: str, deadline: Deadline) -> tuple[Target, list[str]]:

@@ -28,7 +28,7 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A range of time that was looked at, in seconds since the epoch."""
+    """A range of time that was evaluated, in seconds since the epoch."""
 
     source: Source
     begin: float

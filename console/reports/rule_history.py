@@ -25,7 +25,7 @@ from qmq.protocol.names import retry_subject
 
 LOOK_BACK = timedelta(hours=24)
 TARGETS_MAX = 1_000
-"""Targets whose past is looked at: those with the highest values now."""
+"""Targets whose past is evaluated: those with the highest values now."""
 ROWS_MAX = 50_000
 """Rows of a summary table that are read: minutes above the threshold, the newest ones."""
 _LAG_COLUMNS = {Kind.LAG: "lag_messages_max", Kind.TIME_LAG: "time_lag_seconds_max"}

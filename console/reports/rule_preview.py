@@ -38,7 +38,7 @@ class Past:
     """The first SHOWN_MAX, the most frequent one first."""
     spans: Sequence[Span]
     left_out: int
-    """Targets whose past was not looked at."""
+    """Targets whose past was not evaluated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def _readings(
     else:
         current = islice(current_readings(snapshot, now, job_intervals()), READINGS_MAX)
         found = [one for one in current if one.kind == kind]
-    # A group that can't be measured because its node is away is an alert of the node, as in evaluations.
+    # A group that can't be measured because its node is unavailable is an alert of the node, as in evaluations.
     return [one for one in found if means(one.target) and ("/" in target or not one.is_consequence)]
 
 

@@ -44,8 +44,8 @@ export function RuleDialog({ rule, onClose }: { rule: Rule | null; onClose: () =
       affects={draft.name.trim()}
       hides={draft.kind === "dead_letters" ? [] : ["window_seconds"]}
       wordOf={(field, value) =>
-        (field === "kind" && t(`kind.${String(value)}`)) ||
-        (field === "severity" && t(`severity.${String(value)}`)) ||
+        (field === "kind" && typeof value === "string" && t(`kind.${value}`)) ||
+        (field === "severity" && typeof value === "string" && t(`severity.${value}`)) ||
         undefined
       }
       also={
