@@ -126,6 +126,15 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
             raise invalid(name, f"must be a whole number from {minimum} to {maximum}", text)
         return int(text)
 
+    def number(self, name: str) -> float | None:
+        """Return a numeric query parameter, whole where it is written so; None when it is absent."""
+        text = self.request.query_params.get(name)
+        if not text:
+            return None
+        if not re.fullmatch(r"-?[0-9]{1,19}(\.[0-9]{1,19})?", text):
+            raise invalid(name, "must be a number such as 5 or 0.25", text)
+        return float(text) if "." in text else int(text)
+
     def moment_ms(self, name: str) -> int | None:
         """Return an RFC 3339 query parameter (with zone) in milliseconds since the epoch."""
         text = self.request.query_params.get(name)

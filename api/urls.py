@@ -93,6 +93,7 @@ message_urls = [
     path(f"{_subject}messages/{_place}", messages.MessageView.as_view(), name="message"),
     path(f"{_subject}messages/{_place}trace/", messages.TraceView.as_view(), name="message-trace"),
     path("dead-letters/", dead_letters.DeadLetterCountsView.as_view(), name="dead-letter-counts"),
+    path("dead-letters/causes/", dead_letters.AllCausesView.as_view(), name="dead-letters-causes"),
     path(_of_dead_letters, dead_letters.DeadLettersView.as_view(), name="dead-letters"),
     path(f"{_of_dead_letters}causes/", dead_letters.DeadLetterCausesView.as_view(), name="dead-letter-causes"),
     path(f"{_of_dead_letters}{_place}", dead_letters.DeadLetterView.as_view(), name="dead-letter"),
@@ -143,6 +144,7 @@ account_urls = [
 
 alert_urls = [
     path("alert-rules/", alerts.AlertRulesView.as_view(), name="alert-rules"),
+    path("alert-rules/preview/", alerts.AlertRulePreviewView.as_view(), name="alert-rule-preview"),
     path("alert-rules/<str:rule>/", alerts.AlertRuleView.as_view(), name="alert-rule"),
     path("alerts/", alerts.AlertsView.as_view(), name="alerts"),
     path("alerts/<str:alert>/", alerts.AlertView.as_view(), name="alert"),

@@ -83,7 +83,9 @@ class DeadLetterDecision(models.Model):
     replays = models.PositiveIntegerField(default=0)
     """How often it was replayed for sure."""
     replayed_to = models.CharField(max_length=10, blank=True)
-    """"group" or "subject"."""
+    """"group", "subject" or "other"."""
+    other_subject = models.CharField(max_length=100, blank=True)
+    """Of a replay to another subject: which."""
     replay_id = models.CharField(max_length=100, blank=True)
     """The message id that the newest replay has."""
     by = models.CharField(max_length=200)

@@ -177,6 +177,15 @@ def role_changes(since: datetime) -> dict[str, int]:
     return dict(rows.values_list("target").annotate(count=Count("pk")))
 
 
+def role_change_times(since: datetime) -> dict[str, list[datetime]]:
+    """Return when broker groups have got another master since a time, without those that have not."""
+    rows = models.AuditEntry.objects.filter(at__gt=since, action__in=MASTER_ACTIONS).order_by("at")
+    found: dict[str, list[datetime]] = {}
+    for target, at in rows.values_list("target", "at"):
+        found.setdefault(target, []).append(at)
+    return found
+
+
 def _milliseconds(at: datetime) -> int:
     return round(at.timestamp() * 1000)
 

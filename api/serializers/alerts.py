@@ -9,18 +9,22 @@ from rest_framework import serializers
 from api.serializers.bodies import Body, Names, NullText, Reason, Row, Strings
 from console.accounts.roles import Right
 from console.alerts.models import AlertState, ChannelKind, NotificationState, Resolution
+from console.alerts.past import Source
 from console.alerts.rules import Event, Kind, Severity
 from console.alerts.services.channels import ALERT_CHANNEL
 from console.alerts.services.channels import KIND as CHANNEL_KIND
 from console.alerts.services.rules import ALERT_RULE
 from console.alerts.services.rules import KIND as RULE_KIND
 from console.alerts.services.silences import FIELDS
+from console.alerts.wording import Language
+from console.times import rfc3339
 
 KINDS = [kind.value for kind in Kind]
 SEVERITIES = [severity.value for severity in Severity]
 ALERT_STATES = [state.value for state in AlertState]
 RESOLUTIONS = [resolution.value for resolution in Resolution]
 CHANNEL_KINDS = [kind.value for kind in ChannelKind]
+LANGUAGES = [language.value for language in Language]
 NOTIFICATION_STATES = [state.value for state in NotificationState]
 EVENTS = [event.value for event in Event]
 
@@ -52,6 +56,7 @@ class AlertRuleRow(Row):
     window_seconds = serializers.IntegerField()
     severity = serializers.ChoiceField(SEVERITIES)
     channels = Names()
+    is_notifying = serializers.SerializerMethodField(help_text="whether a channel of it is enabled")
     owner = NullText(help_text="the team that can change the rule; null: any operator can")
     is_enabled = serializers.BooleanField()
     is_builtin = serializers.SerializerMethodField(help_text="built-in rules can be disabled but not deleted")
@@ -63,6 +68,67 @@ class AlertRuleRow(Row):
     def get_is_builtin(self, rule: Any) -> bool:
         """Whether it is a built-in rule."""
         return rule.builtin is not None
+
+    def get_is_notifying(self, rule: Any) -> bool:
+        """Whether anyone is notified when it fires."""
+        return any(channel.is_enabled for channel in rule.channels.all())
+
+
+class AboveNow(Row):
+    """A target whose value is above the threshold."""
+
+    target = serializers.CharField()
+    value = serializers.FloatField()
+    retries = serializers.IntegerField(allow_null=True, help_text="pending retries in the value")
+
+
+class OftenRow(Row):
+    """A target for which the rule would have fired."""
+
+    target = serializers.CharField()
+    count = serializers.IntegerField()
+
+
+class SpanRow(Row):
+    """A range of time whose stored values were evaluated."""
+
+    stored_in = serializers.ChoiceField([source.value for source in Source], source="source")
+    begin = serializers.SerializerMethodField()
+    end = serializers.SerializerMethodField()
+
+    @extend_schema_field(serializers.DateTimeField())
+    def get_begin(self, span: Any) -> str:
+        """When it begins."""
+        return rfc3339(int(span.begin * 1000))
+
+    @extend_schema_field(serializers.DateTimeField())
+    def get_end(self, span: Any) -> str:
+        """When it ends."""
+        return rfc3339(int(span.end * 1000))
+
+
+class RulePast(Row):
+    """How often a rule would have fired in the last 24 hours."""
+
+    count = serializers.IntegerField()
+    targets_count = serializers.IntegerField(help_text="targets for which it would have fired")
+    targets = OftenRow(many=True, help_text="the most frequent ones")
+    spans = SpanRow(many=True, help_text="what was evaluated; empty: no values of this kind are stored")
+    left_out = serializers.IntegerField(help_text="targets whose past was not evaluated")
+
+
+class RulePreview(Row):
+    """What a rule would do."""
+
+    matched = serializers.IntegerField(help_text="targets that the rule means")
+    above = serializers.IntegerField(help_text="targets whose value is above the threshold now")
+    unmeasured = serializers.IntegerField(help_text="targets that can't be measured now")
+    targets = AboveNow(many=True, help_text="those with the highest values")
+    past = RulePast()
+    fired = serializers.IntegerField(
+        allow_null=True, help_text="how often the stored rule did fire in the last 24 hours; null: none was named"
+    )
+    reason = serializers.CharField(allow_null=True, default=None, help_text="why live data is missing; null: it is not")
 
 
 class AlertRow(Row):
@@ -197,6 +263,10 @@ class AlertChannelRow(Row):
     addresses = Strings(allow_null=True, help_text="administrators only")
     headers = Strings(source="header_names", allow_null=True, help_text="names; administrators only")
     has_secret = serializers.BooleanField()
+    language = serializers.ChoiceField(LANGUAGES, help_text="of emails and messages to chats")
+    paused_until = serializers.DateTimeField(
+        allow_null=True, help_text="nothing is sent before this time, because the server limited the rate"
+    )
     last_success_at = serializers.DateTimeField(allow_null=True)
     last_failure_at = serializers.DateTimeField(allow_null=True)
     last_error = NullText(help_text="administrators only")

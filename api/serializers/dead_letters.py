@@ -2,11 +2,13 @@
 
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from api.serializers.bodies import Expected, Moment, NullText, Reason, Row, SequenceField, Strings
+from api.serializers.bodies import Body, Expected, Moment, NullText, Reason, Row, SequenceField, Strings, moment
 from api.serializers.messages import UNREACHABLE, MessageRow
 from console.cluster.dead_letters.decisions import REPLAY_MAX, SEQUENCES_MAX
+from qmq.protocol.names import SUBJECT_CHARS_MAX
 
 LIMIT_DEFAULT = 1_000
 
@@ -42,7 +44,8 @@ class Decision(Row):
     by = serializers.CharField()
     at = serializers.DateTimeField()
     replays = serializers.IntegerField()
-    replayed_to = NullText(help_text="group or subject")
+    replayed_to = NullText(help_text="group, subject, or other: see other_subject")
+    other_subject = NullText(help_text="the subject that got the copy")
     replay_id = NullText(help_text="message ID of the latest replay")
 
 
@@ -109,12 +112,35 @@ class CauseRow(Row):
     messages = serializers.IntegerField()
 
 
+class CauseSeries(Row):
+    """Dead letters with a cause, by step."""
+
+    cause = serializers.CharField(allow_null=True, help_text="null: the consumer recorded no cause")
+    messages = serializers.ListField(child=serializers.IntegerField())
+
+
+class CauseTimeline(Row):
+    """When the counted dead letters became ones; `messages` and `others` have a number for each time in `at`."""
+
+    step_seconds = serializers.IntegerField()
+    at = serializers.SerializerMethodField()
+    series = CauseSeries(many=True, help_text="of the most frequent causes")
+    others = serializers.ListField(child=serializers.IntegerField())
+
+    @extend_schema_field(serializers.ListField(child=serializers.DateTimeField()))
+    def get_at(self, timeline: Any) -> list[str | None]:
+        """The beginning of each step."""
+        return [moment(at) for at in timeline.at_ms]
+
+
 class CausePage(Row):
-    """Causes of the newest dead letters of a consumer group, the most frequent first. Deleted ones are not counted."""
+    """Causes of the newest dead letters, the most frequent first. Deleted ones are not counted."""
 
     results = CauseRow(many=True, source="counts")
     others = serializers.IntegerField(help_text="dead letters with less frequent causes")
     uncounted = serializers.IntegerField(help_text="older dead letters that were not read")
+    timeline = CauseTimeline()
+    groups_left_out = serializers.BooleanField(help_text="whether more consumer groups have dead letters")
     unreachable = serializers.DictField(child=serializers.CharField(), help_text=UNREACHABLE)
 
 
@@ -155,16 +181,32 @@ class Selection(Reason):
         return attrs
 
 
+class MessageEdit(Body):
+    """What a copy says: all properties but those of the protocol (`qmq_…`), and the tags."""
+
+    properties = serializers.DictField(child=serializers.CharField(allow_blank=True, trim_whitespace=False))
+    tags = serializers.ListField(child=serializers.CharField(max_length=200), max_length=10)
+
+
 class Replay(Selection):
-    """Dead letters to replay, and the destination of the copies."""
+    """Dead letters to replay, the destination of the copies, and, of one dead letter, what its copy says instead."""
 
     to = serializers.ChoiceField(
-        choices=["group", "subject"], required=False, default="group",
-        help_text="group: only the group whose attempts failed; subject: all groups of the subject",
+        choices=["group", "subject", "other"], required=False, default="group",
+        help_text="group: only the group whose attempts failed; subject: all groups of the subject; other: other_subject",
     )  # fmt: skip
+    other_subject = serializers.CharField(required=False, max_length=SUBJECT_CHARS_MAX)
     force = serializers.BooleanField(
         required=False, default=False, help_text="include dead letters that were already replayed or deleted"
     )
+    edit = MessageEdit(required=False, help_text="with one dead letter in `sequences`")
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if ("other_subject" in attrs) != (attrs["to"] == "other"):
+            raise serializers.ValidationError("Specify other_subject with to=other, and only then.")
+        if "edit" in attrs and sum(map(len, attrs.get("sequences", {}).values())) != 1:
+            raise serializers.ValidationError("An edit requires exactly one dead letter in sequences.")
+        return super().validate(attrs)
 
 
 class Failure(Row):

@@ -5,7 +5,7 @@ from typing import Any
 import django_filters
 from django.db.models import QuerySet
 from django.utils import timezone
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -15,12 +15,13 @@ from api.generics import ListView, action
 from api.serializers import alerts as shapes
 from console.accounts.roles import Right
 from console.alerts import queries
-from console.alerts.models import Alert, AlertChannel, AlertState, ChannelKind, Silence
+from console.alerts.models import Alert, AlertChannel, AlertRule, AlertState, ChannelKind, Silence
 from console.alerts.rules import Kind, Severity
 from console.alerts.services import alerts as alert_service
 from console.alerts.services import channels as channel_service
 from console.alerts.services import rules as rule_service
 from console.alerts.services import silences as silence_service
+from console.reports import overview, rule_preview
 from console.resource_fields import with_id
 from metaserver.services.changes import Change
 
@@ -76,6 +77,45 @@ class AlertRuleView(ApiView):
     def delete(self, request: Request, rule: str) -> Change:
         """Delete a rule and resolve its open alerts. Built-in rules can only be disabled."""
         return rule_service.delete_rule(rule, **self.versioned_arguments)
+
+
+_NUMBERS = ("threshold", "clear_threshold", "for_seconds", "clear_for_seconds", "window_seconds")
+
+
+class AlertRulePreviewView(ApiView):
+    """Return what a rule would do, without storing anything: which targets are above its threshold now, and how often it would
+    have fired in the last 24 hours, as far as values of them are stored (`spans`).
+    """
+
+    rights = {"GET": Right.READ}
+    serializer_class = shapes.RulePreview
+
+    @extend_schema(
+        operation_id="alert_rules_preview",
+        parameters=[
+            OpenApiParameter("kind", str, required=True, enum=[kind.value for kind in Kind]),
+            OpenApiParameter("target", str, description="Glob, as of a rule. Default: *"),
+            OpenApiParameter("threshold", float, required=True),
+            OpenApiParameter("clear_threshold", float, description="Default: 80% of the threshold."),
+            OpenApiParameter("for_seconds", int, description="Default: 0."),
+            OpenApiParameter("clear_for_seconds", int, description="Default: 0."),
+            OpenApiParameter("window_seconds", int, description="For dead letters. Default: 600."),
+            OpenApiParameter("rule", str, description="ID of the stored rule, to count how often it did fire."),
+        ],
+    )
+    def get(self, request: Request) -> Response:
+        query = request.query_params
+        kind, target, rule = query.get("kind", ""), query.get("target") or "*", query.get("rule")
+        stored = rule_service.ALERT_RULE.one(with_id(AlertRule.objects.all(), rule), rule).pk if rule else None
+        given = {name: self.number(name) for name in _NUMBERS}
+        values = {"kind": kind, "target": target} | {name: value for name, value in given.items() if value is not None}
+        conditions = rule_service.conditions_of(values)
+        window_seconds = given["window_seconds"] or AlertRule._meta.get_field("window_seconds").default
+        live = overview.numbers()
+        found = rule_preview.preview_rule(
+            Kind(kind), target, conditions, window_seconds, rule=stored, snapshot=live.state, now=timezone.now()
+        )
+        return Response(shapes.RulePreview(found).data | {"reason": live.reason})
 
 
 # --- alerts -----------------------------------------------------------------------------------------------------------
@@ -196,7 +236,7 @@ class AlertChannelsView(ListView):
     ordering = ("name",)
 
     def post(self, request: Request) -> Change:
-        """Create a channel: a webhook with `url`, or email with `addresses`."""
+        """Create a channel: email with `addresses`, a webhook or a chat with `url`."""
         values = self.body()
         kind = values.pop("kind")
         return channel_service.create_channel(kind, values, **self.arguments)

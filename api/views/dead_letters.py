@@ -102,6 +102,19 @@ class DeadLetterCausesView(ReadingView):
         return Response(shapes.CausePage(causes.count_causes(subject, group)).data)
 
 
+class AllCausesView(ReadingView):
+    """Count the causes of the newest dead letters of all consumer groups: of the first 50 by name, at most 1,000 of each on each
+    broker group.
+    """
+
+    rights = {"GET": Right.READ}
+    serializer_class = shapes.CausePage
+
+    @extend_schema(operation_id="dead_letters_all_causes")
+    def get(self, request: Request) -> Response:
+        return Response(shapes.CausePage(causes.count_all_causes()).data)
+
+
 class DeadLetterView(ReadingView):
     """Return a dead letter with the attempts that preceded it: time, consumer, and changed properties (an error text, if the
     consumer set one). Null with a reason: no longer known by the nodes. `holes` says whether attempts may be missing.
@@ -172,7 +185,8 @@ class _DecidingView(ReadingView):
 
 
 class ReplayView(_DecidingView):
-    """Replay dead letters: send copies to the consumer group or to all groups of the subject. Dead letters that were already
+    """Replay dead letters: send copies to the consumer group, to all groups of the subject, or to another subject; of one dead
+    letter also an edited copy. Dead letters that were already
     replayed or deleted are skipped without `force`. A request processes a bounded number; continue with `next`. With `all` the
     change requires `expected`; with another number nothing is changed: 409 `dead_letter.count_differs`.
     """
@@ -185,6 +199,11 @@ class ReplayView(_DecidingView):
         self.require(Right.SEND, self.owner(subject))
         values = self.body()
         wanted = {name: values[name] for name in ("to", "force", "limit")}
+        if other := values.get("other_subject"):
+            self.require(Right.SEND, self.owner(other))
+            wanted["other_subject"] = other
+        if "edit" in values:
+            wanted["edit"] = orders.Edit(values["edit"]["properties"], values["edit"]["tags"])
         progress = decisions.replay(subject, group, self.selection(values), **wanted, **self.arguments)
         return self.answer(progress, _REPLAY_NOTE)
 

@@ -12,7 +12,7 @@ from typing import Any
 from django.core.mail.backends.smtp import EmailBackend
 
 from console.alerts.connections import Answers, Deadline, connect
-from console.alerts.notifiers import SEND_SECONDS
+from console.alerts.http import SEND_SECONDS
 from console.host_addresses import Resolver, resolve, system_resolver
 from qmq.clock import SYSTEM_CLOCK, Clock
 

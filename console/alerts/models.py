@@ -15,6 +15,10 @@ class ChannelKind(models.TextChoices):
 
     WEBHOOK = "webhook"
     EMAIL = "email"
+    SLACK = "slack"
+    DINGTALK = "dingtalk"
+    FEISHU = "feishu"
+    WECOM = "wecom"
 
 
 class AlertState(models.TextChoices):
@@ -46,18 +50,22 @@ class NotificationState(models.TextChoices):
 
 
 class AlertChannel(Versioned):
-    """A webhook or a list of email addresses. Its secrets are in `sealed` only."""
+    """A webhook, a chat or a list of email addresses. Its secrets are in `sealed` only."""
 
     name = models.CharField(max_length=100, unique=True)
     kind = models.CharField(max_length=10, choices=ChannelKind.choices)
     origin = models.CharField(max_length=300, blank=True)
-    """Of a webhook's URL, what may be shown: scheme, host and port. The path is often a secret."""
+    """Of the URL, what may be shown: scheme, host and port. The path is often a secret."""
     addresses = models.JSONField(default=list)
     header_names = models.JSONField(default=list)
     has_secret = models.BooleanField(default=False)
     sealed = models.TextField(blank=True)
     """URL, secret and headers, encrypted (`sealing.CHANNELS`)."""
+    language = models.CharField(max_length=5, default="en")
+    """Of what people read (wording.Language); a webhook's JSON has none."""
     is_enabled = models.BooleanField(default=True)
+    paused_until = models.DateTimeField(null=True)
+    """Nothing is sent before: the server limited the rate of messages."""
     last_success_at = models.DateTimeField(null=True)
     last_failure_at = models.DateTimeField(null=True)
     last_error = models.CharField(max_length=500, blank=True)

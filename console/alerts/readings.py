@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from console.alerts.arrivals import Arrivals, within
 from console.alerts.rules import Kind
 from console.outbox.models import OutboxDatabase
 from console.outbox.numbers import Numbers, Unknown
@@ -91,6 +92,16 @@ def dead_letter_counts(snapshot: Mapping[str, Any]) -> dict[str, int | None]:
         count = _number(entry.get("sent_messages"))
         counts[_storable(f"{parts.subject}/{parts.group}")] = None if count is None else int(count)
     return counts
+
+
+def of_dead_letters(counted: Mapping[str, Arrivals | None], window_seconds: float, now: float) -> list[Reading]:
+    """Dead letters that came in the window before now (seconds since the epoch), from arrivals by `subject/group`."""
+    found = []
+    for target, arrivals in counted.items():
+        count = None if arrivals is None else float(within(arrivals, window_seconds, now))
+        reason = "not measured" if arrivals is None else ""
+        found.append(Reading(Kind.DEAD_LETTERS, target, count, reason, target.partition("/")[0]))
+    return found
 
 
 def is_complete(snapshot: Mapping[str, Any]) -> bool:

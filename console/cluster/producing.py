@@ -108,12 +108,17 @@ def origin_text(subject: str, broker_group: str, sequence: int) -> str:
 
 def check_can_take(subject: str) -> None:
     """Raises NotFound, Conflict or ChangeRefused for a subject that takes no messages from users."""
+    check_real(subject)
+    check_not_archived(subject)
+
+
+def check_real(subject: str) -> None:
+    """Raises NotFound for an unknown subject, ChangeRefused for a retry or dead-letter subject."""
     if real_subject(subject).kind != "real":
         raise ChangeRefused(
             f"Subject {subject} accepts messages from consumers and replays only.", code="subject.not_real",
             fields={"subject": "a retry or dead-letter subject"},
         )  # fmt: skip
-    check_not_archived(subject)
 
 
 def check_not_archived(subject: str) -> None:

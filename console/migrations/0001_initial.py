@@ -66,6 +66,7 @@ class Migration(migrations.Migration):
                 ),
                 ("replays", models.PositiveIntegerField(default=0)),
                 ("replayed_to", models.CharField(blank=True, max_length=10)),
+                ("other_subject", models.CharField(blank=True, max_length=100)),
                 ("replay_id", models.CharField(blank=True, max_length=100)),
                 ("by", models.CharField(max_length=200)),
                 ("at", models.DateTimeField()),

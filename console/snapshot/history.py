@@ -10,7 +10,7 @@ import math
 import struct
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -242,19 +242,28 @@ def read_history(
     client: Any
     try:
         with connect_blocking(url) as client:
-            slot, generation = client.hmget(slots_key(section), name, _GENERATION)
-            if slot is None or generation is None:
+            slots, generation = slots_and_generation(client, section, [name])
+            if not slots:
                 return _unknown(at, section, _why(section, client.hget(_FULL_KEY, section)))
             width = VALUE_BYTES * len(SECTIONS[section])
-            begin = int(slot) * width
+            begin = slots[name] * width
             pipeline = client.pipeline(transaction=False)
             for step in steps:
-                pipeline.getrange(frame_key(section, generation.decode(), step), begin, begin + width - 1)
+                pipeline.getrange(frame_key(section, generation, step), begin, begin + width - 1)
             rows = [_row(part, width) for part in pipeline.execute()]
     except (redis.RedisError, OSError) as error:
         return _unknown(at, section, f"Redis is not responding: {error}")
     columns = {field: [row[number] for row in rows] for number, field in enumerate(SECTIONS[section])}
     return History(at, _with_lag(columns))
+
+
+def slots_and_generation(client: Any, section: str, names: Sequence[str]) -> tuple[dict[str, int], str]:
+    """The slots of those of these series that have one, and the name of the frames that they are in."""
+    *slots, generation = client.hmget(slots_key(section), *names, _GENERATION)
+    if generation is None:
+        return {}, ""
+    known = {name: int(slot) for name, slot in zip(names, slots, strict=True) if slot is not None}
+    return known, generation.decode()
 
 
 def _why(section: str, full: Any) -> str:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Unpack
 
@@ -10,18 +10,13 @@ from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 
 from console.alerts.addresses import URL_CHARS_MAX, URL_PATTERN, IllegalUrl, parse_url
+from console.alerts.http import HttpNotifier, NotDelivered, RateLimited
 from console.alerts.models import Alert, AlertChannel, ChannelKind
-from console.alerts.notifiers import (
-    DELIVERY_HEADER,
-    SIGNATURE_HEADER,
-    NotDelivered,
-    Notifier,
-    WebhookNotifier,
-    notifiers,
-)
+from console.alerts.notifiers import DELIVERY_HEADER, SIGNATURE_HEADER, Notifier, notifiers
 from console.alerts.rules import Event
 from console.alerts.sealing import CHANNELS
 from console.alerts.services.notifications import body_of
+from console.alerts.wording import Language
 from console.resource_fields import NAME, with_id
 from console.sealing import SealBroken
 from metaserver.errors import Conflict
@@ -32,7 +27,16 @@ from metaserver.services.resources import Edit, Resource
 from qmq.words import counted
 
 CHANNELS_MAX = 100
-_OF_WEBHOOKS = frozenset({"url", "secret", "headers"})
+_SEALED = frozenset({"url", "secret", "headers"})
+_OF_KIND = {
+    ChannelKind.WEBHOOK: frozenset({"url", "secret", "headers"}),
+    ChannelKind.EMAIL: frozenset({"addresses", "language"}),
+    ChannelKind.SLACK: frozenset({"url", "language"}),
+    ChannelKind.DINGTALK: frozenset({"url", "secret", "language"}),
+    ChannelKind.FEISHU: frozenset({"url", "secret", "language"}),
+    ChannelKind.WECOM: frozenset({"url", "language"}),
+}
+"""Fields of each kind besides name and state."""
 _HEADER_NAME = re.compile(r"[A-Za-z0-9-]{1,60}")
 _OURS = frozenset(
     name.lower()
@@ -52,6 +56,7 @@ def described(row: AlertChannel) -> dict[str, Any]:
         "addresses": row.addresses,
         "headers": row.header_names,
         "has_secret": row.has_secret,
+        "language": row.language,
         "secrets": CHANNELS.fingerprint(row.sealed),
         "is_enabled": row.is_enabled,
     }
@@ -97,12 +102,13 @@ ALERT_CHANNEL: Resource[AlertChannel] = Resource(
             chars_max=200,
             is_line=True,
             is_trimmed=False,
-            help="signs each notification (X-QMQ-Signature, HMAC-SHA256); null: no signature",
+            help="of webhooks, DingTalk and Feishu: signs each message (HMAC-SHA256); null: no signature",
         ),
         "headers": TextsByName(item=Text(chars_max=500, is_line=True), items_max=20, check=_headers_problem),
         "addresses": Texts(
             item=Text(chars_min=1, chars_max=254, check=_address_problem), items_min=1, items_max=20, is_set=False
         ),
+        "language": Choice(values=[language.value for language in Language]),
     },
     described=described,
     about=lambda row: f"alert channel {row.name}",
@@ -113,13 +119,13 @@ KIND = Choice(values=[kind.value for kind in ChannelKind])
 
 
 def create_channel(kind: str, values: Mapping[str, Any], **request: Unpack[Request]) -> Change:
-    """Create a channel: a webhook requires `url`, an email channel `addresses`.
+    """Create a channel: an email channel requires `addresses`, any other one `url`.
 
     Raises:
         ChangeRefused: a value is not allowed, or there are CHANNELS_MAX channels.
         Conflict: there is a channel of this name.
     """
-    needed = ("name", "url" if kind == ChannelKind.WEBHOOK else "addresses")
+    needed = ("name", "addresses" if kind == ChannelKind.EMAIL else "url")
     wrong = {key: "is required" for key in needed if key not in values}
     ALERT_CHANNEL.refuse({"kind": text} if (text := KIND.problem(kind)) else wrong)
     with ALERT_CHANNEL.creating(AlertChannel(kind=kind), values["name"], **request) as edit:
@@ -177,14 +183,16 @@ def try_channel(
     notifier = (using or notifiers())[row.kind]
     try:
         if not dry_run:
-            happened = notifier.send(row, f"test-{row.pk}-{int(now.timestamp())}", _test_body(row, now))
-        elif isinstance(notifier, WebhookNotifier):
+            happened = notifier.send(row, f"test-{row.pk}-{int(now.timestamp())}", [_test_body(row, now)])
+        elif isinstance(notifier, HttpNotifier):
             happened = notifier.check(row)
         else:
             happened = f"would be sent to {counted(len(row.addresses), 'address', 'addresses')}"
         is_delivered, code = True, ""
     except (NotDelivered, SealBroken) as error:
         is_delivered, happened, code = False, str(error), error.code
+        if isinstance(error, RateLimited):
+            pause(row, now, error.seconds)
     if not dry_run:
         with changing(dry_run=False):
             note_outcome(row, now, "" if is_delivered else happened)
@@ -202,6 +210,11 @@ def note_outcome(row: AlertChannel, now: datetime, error: str) -> None:
         mine.update(last_failure_at=now, last_error=error[:500])
     else:
         mine.update(last_success_at=now, last_error="")
+
+
+def pause(row: AlertChannel, now: datetime, seconds: float) -> None:
+    """Send nothing to the channel for a time."""
+    AlertChannel.objects.filter(pk=row.pk).update(paused_until=now + timedelta(seconds=seconds))
 
 
 def locked(channel: str) -> AlertChannel:
@@ -223,15 +236,15 @@ def _set(edit: Edit[AlertChannel], values: Mapping[str, Any]) -> bool:
     row, sealed = edit.row, dict[str, Any]()
 
     def setter(key: str, value: Any) -> str:
-        if (key in _OF_WEBHOOKS) != (row.kind == ChannelKind.WEBHOOK):
+        if key not in _OF_KIND[ChannelKind(row.kind)]:
             return f"not applicable to channels of kind {row.kind}"
-        if key in _OF_WEBHOOKS:
+        if key in _SEALED:
             sealed[key] = value
         else:
-            row.addresses = value
+            setattr(row, key, value)
         return ""
 
-    edit.set(values, {key: partial(setter, key) for key in ("addresses", *_OF_WEBHOOKS)})
+    edit.set(values, {key: partial(setter, key) for key in ("addresses", "language", *_SEALED)})
     if AlertChannel.objects.filter(name=row.name).exclude(pk=row.pk).exists():
         raise ALERT_CHANNEL.exists(row.name)
     return _set_sealed(row, sealed) if sealed else False

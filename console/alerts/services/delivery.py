@@ -3,17 +3,18 @@ attempts.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q
 
-from console.alerts.models import Alert, Notification, NotificationState
-from console.alerts.notifiers import SEND_SECONDS, NotDelivered, Notifier, notifiers
+from console.alerts.http import SEND_SECONDS, NotDelivered, RateLimited
+from console.alerts.models import Alert, AlertChannel, Notification, NotificationState
+from console.alerts.notifiers import Notifier, notifiers
 from console.alerts.rules import Event, pause_seconds
-from console.alerts.services.channels import note_outcome
+from console.alerts.services.channels import note_outcome, pause
 from console.sealing import SealBroken
 from qmq.clock import Clock, SystemClock
 
@@ -43,26 +44,46 @@ class Delivered:
 def deliver(
     now: datetime, limit: int = 100, *, using: Mapping[str, Notifier] | None = None, clock: Clock | None = None
 ) -> Delivered:
-    """Send what is due, at most `limit` notifications and for at most RUN_SECONDS_MAX.
+    """Send what is due, at most `limit` notifications and for at most RUN_SECONDS_MAX; for each chat as one message.
 
-    A channel that fails is skipped for the rest of the run, so that it can't hold up the others.
+    A channel that fails is skipped for the rest of the run, so that it can't hold up the others. One whose server limits the
+    rate is left alone for the time that the server asks for.
     """
     ticks, senders = clock or SystemClock(), using or notifiers()
     end = ticks.monotonic() + RUN_SECONDS_MAX
-    due = Notification.objects.filter(state=NotificationState.WAITING, next_at__lte=now)
+    is_allowed = Q(channel__paused_until__isnull=True) | Q(channel__paused_until__lte=now)
+    due = Notification.objects.filter(is_allowed, state=NotificationState.WAITING, next_at__lte=now)
     rows = list(due.select_related("channel").order_by("next_at", "id")[:limit])
     broken: set[int] = set()
     counts = {"delivered": 0, "failed": 0, "given_up": 0}
-    for row in rows:
+    for message in _messages(rows, senders):
+        channel = message[0].channel
         if ticks.monotonic() >= end:
             break
-        if row.channel_id in broken or _waits_for_another(row) or not _claim(row, now):
+        if channel.pk in broken:
             continue
-        error = _send(row, senders)
-        if error:
-            broken.add(row.channel_id)
-        counts[_record_attempt(row, error, now)] += 1
+        claimed = [row for row in message if not _waits_for_another(row) and _claim(row, now)]
+        if not claimed:
+            continue
+        outcome = _send(channel, claimed, senders[channel.kind])
+        if outcome.error:
+            broken.add(channel.pk)
+        for result in _record_attempt(channel, claimed, outcome, now):
+            counts[result] += 1
     return Delivered(**counts)
+
+
+def _messages(rows: Iterable[Notification], senders: Mapping[str, Notifier]) -> list[list[Notification]]:
+    """Notifications by message, in the order of the first of each."""
+    messages: list[list[Notification]] = []
+    newest: dict[int, list[Notification]] = {}
+    for row in rows:
+        message = newest.get(row.channel_id)
+        if message is None or len(message) >= senders[row.channel.kind].batch_max:
+            message = newest[row.channel_id] = []
+            messages.append(message)
+        message.append(row)
+    return messages
 
 
 def _waits_for_another(row: Notification) -> bool:
@@ -81,31 +102,47 @@ def _claim(row: Notification, now: datetime) -> bool:
     return taken == 1
 
 
-def _send(row: Notification, senders: Mapping[str, Notifier]) -> str:
-    """One attempt; the error, or ""."""
-    if not row.channel.is_enabled:
-        return "the channel is disabled"
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """How an attempt went ("": well), and for how long the server wants nothing more."""
+
+    error: str = ""
+    pause_seconds: float = 0.0
+
+
+def _send(channel: AlertChannel, rows: Sequence[Notification], sender: Notifier) -> _Outcome:
+    """One attempt."""
+    if not channel.is_enabled:
+        return _Outcome("the channel is disabled")
     try:
-        senders[row.channel.kind].send(row.channel, str(row.pk), row.body)
+        sender.send(channel, str(rows[0].pk), [row.body for row in rows])
     except (NotDelivered, SealBroken) as error:
-        logger.warning("notification %s to %s, attempt %d: %s", row.pk, row.channel.name, row.attempts, error)
-        return str(error) or type(error).__name__
-    return ""
+        logger.warning("notification %s to %s, attempt %d: %s", rows[0].pk, channel.name, rows[0].attempts, error)
+        return _Outcome(str(error) or type(error).__name__, error.seconds if isinstance(error, RateLimited) else 0.0)
+    return _Outcome()
 
 
-def _record_attempt(row: Notification, error: str, now: datetime) -> str:
-    mine = Notification.objects.filter(pk=row.pk, state=NotificationState.WAITING, attempts=row.attempts)
+def _record_attempt(channel: AlertChannel, rows: Sequence[Notification], outcome: _Outcome, now: datetime) -> list[str]:
+    """Store what became of the notifications of a message; the counter of each."""
     with transaction.atomic():
-        if row.channel.is_enabled:
-            note_outcome(row.channel, now, error)
-        if not error:
-            if mine.update(state=NotificationState.DELIVERED, delivered_at=now, last_error=""):
-                Alert.objects.filter(pk=row.alert_id).update(notified_count=F("notified_count") + 1)
-            return "delivered"
-        if row.attempts >= ATTEMPTS_MAX or not row.channel.is_enabled:
-            if mine.update(state=NotificationState.GIVEN_UP, last_error=error[:500]):
-                Alert.objects.filter(pk=row.alert_id).update(failed_count=F("failed_count") + 1)
-            return "given_up"
-        pause = timedelta(seconds=pause_seconds(row.attempts, PAUSE_SECONDS, PAUSE_SECONDS_MAX))
-        mine.update(next_at=now + pause, last_error=error[:500])
-        return "failed"
+        if channel.is_enabled:
+            note_outcome(channel, now, outcome.error)
+        if outcome.pause_seconds:
+            pause(channel, now, outcome.pause_seconds)
+        return [_record(row, channel, outcome, now) for row in rows]
+
+
+def _record(row: Notification, channel: AlertChannel, outcome: _Outcome, now: datetime) -> str:
+    mine = Notification.objects.filter(pk=row.pk, state=NotificationState.WAITING, attempts=row.attempts)
+    error = outcome.error[:500]
+    if not error:
+        if mine.update(state=NotificationState.DELIVERED, delivered_at=now, last_error=""):
+            Alert.objects.filter(pk=row.alert_id).update(notified_count=F("notified_count") + 1)
+        return "delivered"
+    if row.attempts >= ATTEMPTS_MAX or not channel.is_enabled:
+        if mine.update(state=NotificationState.GIVEN_UP, last_error=error):
+            Alert.objects.filter(pk=row.alert_id).update(failed_count=F("failed_count") + 1)
+        return "given_up"
+    seconds = max(outcome.pause_seconds, pause_seconds(row.attempts, PAUSE_SECONDS, PAUSE_SECONDS_MAX))
+    mine.update(next_at=now + timedelta(seconds=seconds), last_error=error)
+    return "failed"

@@ -5,26 +5,24 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from hashlib import blake2b
-from itertools import chain, islice
+from itertools import islice
 from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import F
 
 from console.alerts import readings
-from console.alerts.arrivals import Arrivals, within
 from console.alerts.models import Alert, AlertRule, AlertState, Resolution
-from console.alerts.readings import READINGS_MAX, JobRun, Reading
-from console.alerts.rules import ROLE_CHANGES_SECONDS, Conditions, Event, Kind, Phase, Severity, State, matcher, step
+from console.alerts.readings import READINGS_MAX, Reading
+from console.alerts.rules import Conditions, Event, Kind, Phase, Severity, State, matcher, step
 from console.alerts.services.closing import change_alert, last_values, milliseconds, resolve
+from console.alerts.services.current import current_readings
 from console.alerts.services.dead_letters import count_dead_letters
 from console.alerts.services.notifications import Notifications
 from console.alerts.services.rules import RULES_MAX
 from console.alerts.services.silences import IsSilenced, silenced_at
-from console.models import BackgroundJob
-from console.outbox.queries import enabled_numbers
 from metaserver import queries
 
 logger = logging.getLogger("qmq.alerts")
@@ -114,7 +112,7 @@ class _Look:
         for rule in rules:
             found = by_kind[Kind(rule.kind)]
             if rule.kind == Kind.DEAD_LETTERS:
-                found = self._dead_letters(dead, rule.window_seconds)
+                found = readings.of_dead_letters(dead, rule.window_seconds, self._seconds)
             for reading, alert in _concerned(rule, found, still_open):
                 if alert is not None:
                     seen.add(alert.pk)
@@ -133,38 +131,13 @@ class _Look:
         looked_at = sum(map(len, by_kind.values())) + len(dead)
         return Evaluated(looked_at=looked_at, **{name: done[name] for name in counts})
 
-    # --- reading -------------------------------------------------------------------------------------------------------
-
     def _read(self) -> dict[Kind, list[Reading]]:
-        found = chain(
-            readings.of_broker_groups(queries.approved_broker_groups().values_list("name", "state")),
-            readings.of_members(
-                queries.all_members(self._now),
-                queries.role_changes(self._now - timedelta(seconds=ROLE_CHANGES_SECONDS)),
-            ),
-            readings.of_jobs(self._jobs()),
-            readings.of_outboxes(enabled_numbers(self._now)),
-            readings.of_snapshot(self._snapshot),
-        )
+        found = current_readings(self._snapshot, self._now, self._job_intervals)
         by_kind: dict[Kind, list[Reading]] = {kind: [] for kind in Kind}
         for reading in islice(found, READINGS_MAX):
             by_kind[reading.kind].append(reading)
         self._done["left_out"] += sum(1 for _ in found)
         return by_kind
-
-    def _jobs(self) -> Iterable[JobRun]:
-        rows = BackgroundJob.objects.filter(is_enabled=True, name__in=list(self._job_intervals))
-        for row in rows:
-            ago = None if row.succeeded_at is None else (self._now - row.succeeded_at).total_seconds()
-            yield JobRun(row.name, self._job_intervals[row.name], ago, row.is_new(self._now))
-
-    def _dead_letters(self, dead: Mapping[str, Arrivals | None], window_seconds: int) -> list[Reading]:
-        found = []
-        for target, arrivals in dead.items():
-            count = None if arrivals is None else float(within(arrivals, window_seconds, self._seconds))
-            reason = "not measured" if arrivals is None else ""
-            found.append(Reading(Kind.DEAD_LETTERS, target, count, reason, target.partition("/")[0]))
-        return found
 
     # --- deciding ------------------------------------------------------------------------------------------------------
 

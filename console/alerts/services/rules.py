@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from console.alerts.arrivals import WINDOW_SECONDS_MAX
 from console.alerts.models import Alert, AlertChannel, AlertRule, Resolution
-from console.alerts.rules import Kind, Severity, default_clear_threshold, literal_subject
+from console.alerts.rules import Conditions, Kind, Severity, default_clear_threshold, literal_subject
 from console.alerts.services.closing import close_alerts
 from console.alerts.services.values import GLOB, SECONDS, THRESHOLD
 from console.resource_fields import NAME, TEAM, team_problem, with_id
@@ -128,6 +128,26 @@ def delete_rule(rule: str, **request: Unpack[VersionedRequest]) -> Change:
     return edit.change
 
 
+def conditions_of(values: Mapping[str, Any]) -> Conditions:
+    """The conditions of a rule that is not stored, from its fields; `clear_threshold` can be absent.
+
+    Raises:
+        ChangeRefused: a value is not allowed, or the threshold is missing.
+    """
+    fields = {**ALERT_RULE.fields, "kind": KIND}
+    missing = {} if "threshold" in values else {"threshold": "is required"}
+    ALERT_RULE.refuse(missing | {name: fields[name].problem(value) for name, value in values.items()})
+    threshold = values["threshold"]
+    clear = values.get("clear_threshold", default_clear_threshold(threshold))
+    if clear > threshold:
+        ALERT_RULE.refuse({"clear_threshold": _too_high(clear, threshold)})
+    return Conditions(threshold, clear, values.get("for_seconds", 0), values.get("clear_for_seconds", 0))
+
+
+def _too_high(clear: float, threshold: float) -> str:
+    return f"{clear:g} is above the threshold of {threshold:g}; must be at most the threshold, or null"
+
+
 def locked(rule: str, actor: Actor) -> AlertRule:
     """A rule's row, locked until the transaction ends.
 
@@ -169,8 +189,7 @@ def _set(edit: Edit[AlertRule], values: Mapping[str, Any], actor: Actor) -> list
     if "clear_threshold" in values and values["clear_threshold"] is None:
         row.clear_threshold = default_clear_threshold(row.threshold)
     if row.clear_threshold > row.threshold:
-        text = f"{row.clear_threshold:g} is above the threshold of {row.threshold:g}; must be at most the threshold, or null"
-        ALERT_RULE.refuse({"clear_threshold": text})
+        ALERT_RULE.refuse({"clear_threshold": _too_high(row.clear_threshold, row.threshold)})
     if AlertRule.objects.filter(name=row.name).exclude(pk=row.pk).exists():
         raise ALERT_RULE.exists(row.name)
     row.owner = _subject_owner(row) or row.owner

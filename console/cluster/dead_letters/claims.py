@@ -1,5 +1,6 @@
 """Claims dead letters in the database before anything is sent, so that two requests never decide about the same one."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -9,7 +10,7 @@ from typing import Any
 from django.utils import timezone
 
 from console.cluster import limits
-from console.cluster.dead_letters.orders import Order, Progress
+from console.cluster.dead_letters.orders import SYSTEM_PREFIX, Edit, Order, Progress
 from console.cluster.dead_letters.reading import place_of
 from console.cluster.merging import Row
 from console.models import DeadLetterDecision
@@ -46,12 +47,14 @@ class Claimed:
     before: dict[str, Any] | None
 
 
-_FIELDS = ("state", "by", "at", "replayed_to", "replay_id")
+_FIELDS = ("state", "by", "at", "replayed_to", "other_subject", "replay_id")
 
 
 def claim(order: Order, begin: int, messages: Sequence[Row], progress: Progress) -> list[Claimed]:
     """Write the decisions and their audit entry, if the actor may: final ones for a delete, claims for a replay."""
     subjects.authorize(order.subject, order.actor)
+    if order.other_subject:
+        subjects.authorize(order.other_subject, order.actor)
     broker_group = messages[0]["broker_group"]
     ids = {dead_letter["sequence"]: dead_letter["message_id"] for dead_letter in messages}
     mine = DeadLetterDecision.objects.filter(subject=order.subject, group=order.group, broker_group=broker_group)
@@ -77,7 +80,8 @@ def claim(order: Order, begin: int, messages: Sequence[Row], progress: Progress)
         )  # fmt: skip
         row.state, row.by, row.at = State.DELETED, order.actor.name[:200], now
         if order.action == "replay":
-            row.state, row.replayed_to, row.replay_id = State.REPLAYING, order.to, replay_id(row)
+            row.state, row.replayed_to, row.other_subject = State.REPLAYING, order.to, order.other_subject
+            row.replay_id = replay_id(order, row)
         claimed.append(Claimed(dead_letter, row, before))
     save([item.decision for item in claimed if item.before is not None])
     DeadLetterDecision.objects.bulk_create([item.decision for item in claimed if item.before is None])
@@ -86,6 +90,10 @@ def claim(order: Order, begin: int, messages: Sequence[Row], progress: Progress)
         details["sequences"] = runs_text(dead_letter["sequence"] for dead_letter in chosen)
     if order.action == "replay":
         details |= {"to": order.to, "force": order.force}
+        if order.other_subject:
+            details["other_subject"] = order.other_subject
+        if order.edit is not None:
+            details |= {"edited_properties": changed_properties(order.edit, chosen[0]), "tags": list(order.edit.tags)}
     audit.record(
         actor=order.actor, action=f"dead_letter.{order.action}", target=f"{order.subject}/{order.group}",
         reason=order.reason, after=details,
@@ -98,10 +106,22 @@ def save(rows: Sequence[DeadLetterDecision], *more: str) -> None:
     DeadLetterDecision.objects.bulk_update(rows, [*_FIELDS, *more], batch_size=100)
 
 
-def replay_id(decision: DeadLetterDecision) -> str:
-    """The message id of a dead letter's next replay: the same until one is known to be stored."""
-    words = (decision.subject, decision.group, decision.broker_group, str(decision.sequence), decision.message_id)
+def replay_id(order: Order, decision: DeadLetterDecision) -> str:
+    """The message id of a dead letter's next replay: the same until one is known to be stored, and another one for another
+    content or destination, which would not be the same message.
+    """
+    words = [decision.subject, decision.group, decision.broker_group, str(decision.sequence), decision.message_id]
+    if order.other_subject or order.edit is not None:
+        edit = None if order.edit is None else [sorted(order.edit.properties.items()), list(order.edit.tags)]
+        words.append(json.dumps([order.other_subject, edit]))
     return f"replay.{blake2b('/'.join(words).encode(), digest_size=16).hexdigest()}.{decision.replays + 1}"
+
+
+def changed_properties(edit: Edit, dead_letter: Row) -> list[str]:
+    """Names of the properties that an edit changes, adds or removes."""
+    before = {key: text for key, text in dead_letter["properties"].items() if not key.startswith(SYSTEM_PREFIX)}
+    names = {*before, *edit.properties}
+    return sorted(name for name in names if before.get(name) != edit.properties.get(name))
 
 
 def runs_text(numbers: Iterable[int]) -> str:

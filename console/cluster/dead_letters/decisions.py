@@ -10,12 +10,12 @@ from django.db import IntegrityError, transaction
 from console.cluster import limits
 from console.cluster.asking import Nodes, ask, broker, brokers
 from console.cluster.dead_letters.claims import choose, claim
-from console.cluster.dead_letters.orders import Order, Progress, Selection, To
+from console.cluster.dead_letters.orders import Edit, Order, Progress, Selection, To
 from console.cluster.dead_letters.reading import dead_subject, decisions_about, place_of
-from console.cluster.dead_letters.sending import send
+from console.cluster.dead_letters.sending import check_copies, check_edit, send
 from console.cluster.merging import Row
 from console.cluster.messages import or_empty
-from console.cluster.producing import check_not_archived
+from console.cluster.producing import check_not_archived, check_real
 from console.cursors import decode_cursor, encode_cursor
 from metaserver.errors import Conflict
 from metaserver.services.changes import Request
@@ -36,14 +36,21 @@ def replay(
     selection: Selection,
     *,
     to: To = "group",
+    other_subject: str = "",
+    edit: Edit | None = None,
     force: bool = False,
     limit: int,
     **request: Unpack[Request],
 ) -> Progress:
-    """Send copies of dead letters to the consumer group's retry subject, where only this group gets them, or to the subject.
+    """Send copies of dead letters to the consumer group's retry subject, where only this group gets them, to the subject, or to
+    another one.
 
     A dead letter that was replayed or deleted before is skipped unless `force`. Each batch is claimed, with its audit entry,
     before it is sent: two requests never replay the same dead letter, and none is replayed without an entry.
+
+    Args:
+        other_subject: with `to="other"`: where the copies go.
+        edit: what the copy of the one dead letter that is selected says instead of it.
 
     Raises:
         NotFound, Conflict: there is no such subject, or it is archived, or another request claims at this moment.
@@ -52,8 +59,13 @@ def replay(
         QmqError: nothing could be done because a part of the system can't be reached.
     """
     dead_subject(subject, group)
-    check_not_archived(subject)
-    return _work(Order(subject, group, "replay", to, force, **request), selection, limit)
+    if to == "other":
+        check_real(other_subject)
+    check_not_archived(other_subject if to == "other" else subject)
+    if edit is not None:
+        check_edit(edit)
+    order = Order(subject, group, "replay", to, force, other_subject=other_subject, edit=edit, **request)
+    return _work(order, selection, limit)
 
 
 def delete(subject: str, group: str, selection: Selection, *, limit: int, **request: Unpack[Request]) -> Progress:
@@ -201,7 +213,8 @@ def _read(admin: NodeAdmin, name: str, sequence: int, limit: int) -> Row:
 def _batch(order: Order, begin: int, batch: Sequence[Row], progress: Progress) -> None:
     """Decide about dead letters of one broker group."""
     if order.dry_run:
-        progress.done += len(choose(order, batch, decisions_about(order.subject, order.group, batch), progress))
+        chosen = choose(order, batch, decisions_about(order.subject, order.group, batch), progress)
+        progress.done += len(check_copies(order, chosen, progress))
         return
     try:
         with transaction.atomic():

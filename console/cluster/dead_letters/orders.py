@@ -10,7 +10,21 @@ from qmq.protocol.names import dead_letter_subject
 NAMED_MAX = 100
 """Failed or missing dead letters that an answer names; the rest is counted."""
 
-To = Literal["group", "subject"]
+To = Literal["group", "subject", "other"]
+"""Who gets the copies: the consumer group, all groups of the subject, or those of another subject."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What the copy of one dead letter says instead of it."""
+
+    properties: Mapping[str, str]
+    """All properties but those of the protocol (`SYSTEM_PREFIX`), which the copy has as it is."""
+    tags: Sequence[str]
+
+
+SYSTEM_PREFIX = "qmq_"
+"""Properties that clients and nodes write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +87,9 @@ class Order:
     actor: Actor
     reason: str = ""
     dry_run: bool = False
+    other_subject: str = ""
+    """The destination of a replay to another subject."""
+    edit: Edit | None = None
 
     @property
     def name(self) -> str:

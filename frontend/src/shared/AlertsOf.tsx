@@ -1,4 +1,5 @@
-import { Badge, Group, Stack, Text } from "@mantine/core";
+import { Alert, Badge, Group, Stack, Text } from "@mantine/core";
+import { IconBell } from "@tabler/icons-react";
 import { queryOptions, useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 import { read } from "@/api/requests";
@@ -27,15 +28,18 @@ export function alertsOfOptions({ subject, group }: About) {
   });
 }
 
-/** Open alerts about a consumer group, or about all of a subject: the targets of both are `subject/group`. */
-export function AlertsOf(about: About) {
+/**
+ * Open alerts about a consumer group, or about all of a subject: the targets of both are `subject/group`. `framed`: as
+ * a warning. Nothing when there are none.
+ */
+export function AlertsOf({ framed = false, ...about }: About & { framed?: boolean }) {
   const { t } = useTranslation("alerts");
   const ruleName = useRuleName();
   const [data, instead] = loaded(useQuery(alertsOfOptions(about)), null);
   if (!data) return instead;
   const alerts = data.results;
-  if (alerts.length === 0) return <Text c="dimmed">{t("of.none")}</Text>;
-  return (
+  if (alerts.length === 0) return null;
+  const shown = (
     <Stack gap="xs">
       {alerts.map((alert) => (
         <Group key={alert.id} gap="xs" data-alert={alert.state}>
@@ -54,5 +58,12 @@ export function AlertsOf(about: About) {
         </Group>
       ))}
     </Stack>
+  );
+  if (!framed) return shown;
+  const isCritical = alerts.some(({ severity, state }) => severity === "critical" && state === "firing");
+  return (
+    <Alert color={isCritical ? "red" : "orange"} icon={<IconBell aria-hidden />} title={t("of.title")}>
+      {shown}
+    </Alert>
   );
 }

@@ -28,7 +28,7 @@ LARGEST = (500, 200, 100, 50, 20)
 """Rows of a page; lists that ask nodes have smaller pages."""
 NAMES = {"job": {"name": "cleanups"}}
 """Where an argument means something else than elsewhere."""
-QUERIES = {"delayed-message": "?message_id=m1"}
+QUERIES = {"delayed-message": "?message_id=m1", "alert-rule-preview": "?kind=lag&threshold=5"}
 """Parameters that an operation requires."""
 
 

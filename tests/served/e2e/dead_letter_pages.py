@@ -64,3 +64,21 @@ class LettersPage(Inside):
         )
         dialog.get_by_role("button", name=self.text("action.close"), exact=True).last.click()
         expect(dialog).to_have_count(0)
+
+    def repair_open_letter(self, name: str, value: str, *, to: str) -> None:
+        """Replay the open letter to another subject with another value of a property."""
+        self.letter.get_by_role("button", name=self.text("dead_letters:action.edit"), exact=True).click()
+        dialog = self.page.get_by_role("dialog", name=self.text("dead_letters:title.edit"), exact=True)
+        dialog.get_by_label(self.text("dead_letters:edit.value_of", name=name), exact=True).fill(value)
+        dialog.get_by_label(self.text("dead_letters:to.other"), exact=True).check()
+        dialog.get_by_label(self.text("dead_letters:to.other_subject")).last.fill(to)
+        dialog.locator("[data-action=preview]").click()
+        expect(dialog.locator("[data-preview]")).to_contain_text(
+            self.text("dead_letters:sum.replay_preview_one", shown="1")
+        )
+        dialog.locator("[data-action=apply]").click()
+        expect(dialog.locator("[data-work=finished]")).to_contain_text(
+            self.text("dead_letters:sum.replay_one", shown="1")
+        )
+        dialog.get_by_role("button", name=self.text("action.close"), exact=True).last.click()
+        expect(dialog).to_have_count(0)

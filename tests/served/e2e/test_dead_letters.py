@@ -65,3 +65,31 @@ def _fail(reading: Consumer) -> int:
     with contextlib.suppress(ValueError), delivery:
         raise ValueError(delivery.body)
     return delivery.attempt
+
+
+def test_dead_letters_of_a_cause_are_found_and_one_is_repaired(
+    console: System, new_visit: Callable[..., Visit]
+) -> None:
+    subject, group, other = "address.imported", "cleaning", "address.repaired"
+    with producer(console) as sending, consumer(console, subject, group, attempts_max=1) as reading:
+        for error in (ValueError, KeyError, ValueError):
+            sending.send(subject, f"raises {error.__name__}")
+            [delivery] = receive(reading, 1)
+            with contextlib.suppress(error), delivery:
+                raise error(delivery.body)
+        sending.send(other, "makes the subject")
+
+        counts = LetterCountsPage(new_visit(user="olga")).open()
+        expect(counts.page.locator("[data-causes-chart]")).to_contain_text("KeyError (1)")
+        page = counts.go_to(subject, group)
+        expect(page.letters).to_have_count(3)
+        page.page.get_by_role("button", name="KeyError (1)", exact=True).click()
+        expect(page.letters).to_have_count(1)
+        place = page.letters.get_attribute("data-row") or ""
+        page.open_letter(place)
+        page.repair_open_letter("data", "mended", to=other)
+        page.close_letter()
+        expect(page.cell(place, "state")).to_have_text(page.text("dead_letters:state.replayed"))
+    with consumer(console, other, "mended") as mended:
+        bodies = {delivery.body for delivery in receive(mended, 2)}
+        assert bodies == {"makes the subject", "mended"}

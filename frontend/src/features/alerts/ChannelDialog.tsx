@@ -1,13 +1,25 @@
-import { Checkbox, NativeSelect, PasswordInput, Stack, Textarea, TextInput } from "@mantine/core";
+import { Checkbox, NativeSelect, PasswordInput, SegmentedControl, Stack, Textarea, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { limit } from "@/api/limits";
 import { change } from "@/api/requests";
-import { draftOf, headersOf, isComplete, NEW_CHANNEL, toChange, toChannel } from "@/features/alerts/channelDraft";
+import {
+  CHANNEL_KINDS,
+  type ChannelDraft,
+  draftOf,
+  FIELDS,
+  headersOf,
+  isComplete,
+  NEW_CHANNEL,
+  toChange,
+  toChannel,
+} from "@/features/alerts/channelDraft";
 import { alertsKey } from "@/api/alerts";
 import { changeChannel, type Channel } from "@/features/alerts/queries";
 import { ChangeDialog } from "@/ui/dialog/ChangeDialog";
 import { fieldsOf } from "@/ui/fields";
+import { Labelled } from "@/ui/page/Labelled";
+import { useLanguage } from "@/ui/preferences";
 
 const ADDRESSES_MAX = limit("NewAlertChannelRequest", "addresses", "maxItems");
 const SECRET_CHARS = {
@@ -15,10 +27,17 @@ const SECRET_CHARS = {
   max: limit("NewAlertChannelRequest", "secret", "maxLength"),
 };
 
+const LANGUAGES: { value: Channel["language"]; label: string }[] = [
+  { value: "en", label: "English" },
+  { value: "zh", label: "中文" },
+];
+
 /** Make a channel, or change one. URL, secret and headers can be written and never read: left empty they stay. */
 export function ChannelDialog({ channel, onClose }: { channel: Channel | null; onClose: () => void }) {
   const { t } = useTranslation("alerts");
-  const [draft, setDraft] = useState(() => (channel ? draftOf(channel) : NEW_CHANNEL));
+  const language = useLanguage() === "zh" ? "zh" : "en";
+  const [draft, setDraft] = useState<ChannelDraft>(() => (channel ? draftOf(channel) : { ...NEW_CHANNEL, language }));
+  const has = (field: (typeof FIELDS)[Channel["kind"]][number]) => FIELDS[draft.kind].includes(field);
   const fields = fieldsOf(draft, (some) => setDraft({ ...draft, ...some }), "NewAlertChannelRequest");
   return (
     <ChangeDialog
@@ -41,10 +60,11 @@ export function ChannelDialog({ channel, onClose }: { channel: Channel | null; o
         <NativeSelect
           label={t("column.kind")}
           disabled={channel !== null}
-          data={(["webhook", "email"] as const).map((value) => ({ value, label: t(`channel.kind.${value}`) }))}
+          description={t(`channel.kind_about.${draft.kind}`)}
+          data={CHANNEL_KINDS.map((value) => ({ value, label: t(`channel.kind.${value}`) }))}
           {...fields.text("kind")}
         />
-        {draft.kind === "email" ? (
+        {has("addresses") && (
           <Textarea
             label={t("channel.addresses")}
             description={t("channel.addresses_hint", { max: ADDRESSES_MAX })}
@@ -53,39 +73,54 @@ export function ChannelDialog({ channel, onClose }: { channel: Channel | null; o
             minRows={2}
             {...fields.text("addresses")}
           />
-        ) : (
-          <>
-            <TextInput
-              type="url"
-              label={t("channel.url")}
-              description={channel?.origin ? t("channel.url_kept", { origin: channel.origin }) : t("channel.url_hint")}
-              required={channel === null}
-              autoComplete="off"
-              {...fields.text("url")}
-            />
-            <PasswordInput
-              label={t("channel.secret")}
-              description={t(channel?.has_secret ? "channel.secret_kept" : "channel.secret_hint", SECRET_CHARS)}
-              autoComplete="new-password"
-              disabled={draft.dropsSecret}
-              visibilityToggleButtonProps={{ "aria-label": t("channel.secret_show") }}
-              {...fields.text("secret")}
-            />
-            {channel?.has_secret && <Checkbox label={t("channel.secret_drop")} {...fields.checked("dropsSecret")} />}
-            <Textarea
-              label={t("channel.headers")}
-              description={
-                channel?.headers?.length
-                  ? t("channel.headers_kept", { names: channel.headers.join(", ") })
-                  : t("channel.headers_hint")
-              }
-              error={headersOf(draft.headers) === null && t("channel.headers_wrong")}
-              placeholder="Authorization: Bearer …"
-              autosize
-              minRows={2}
-              {...fields.text("headers")}
-            />
-          </>
+        )}
+        {has("url") && (
+          <TextInput
+            type="url"
+            label={t("channel.url")}
+            description={
+              channel?.origin ? t("channel.url_kept", { origin: channel.origin }) : t(`channel.url_hint.${draft.kind}`)
+            }
+            required={channel === null}
+            autoComplete="off"
+            {...fields.text("url")}
+          />
+        )}
+        {has("secret") && (
+          <PasswordInput
+            label={t("channel.secret")}
+            description={t(
+              channel?.has_secret ? "channel.secret_kept" : `channel.secret_hint.${draft.kind}`,
+              SECRET_CHARS,
+            )}
+            autoComplete="new-password"
+            disabled={draft.dropsSecret}
+            visibilityToggleButtonProps={{ "aria-label": t("channel.secret_show") }}
+            {...fields.text("secret")}
+          />
+        )}
+        {has("secret") && channel?.has_secret && (
+          <Checkbox label={t("channel.secret_drop")} {...fields.checked("dropsSecret")} />
+        )}
+        {has("headers") && (
+          <Textarea
+            label={t("channel.headers")}
+            description={
+              channel?.headers?.length
+                ? t("channel.headers_kept", { names: channel.headers.join(", ") })
+                : t("channel.headers_hint")
+            }
+            error={headersOf(draft.headers) === null && t("channel.headers_wrong")}
+            placeholder="Authorization: Bearer …"
+            autosize
+            minRows={2}
+            {...fields.text("headers")}
+          />
+        )}
+        {has("language") && (
+          <Labelled label={t("channel.language")}>
+            {(id) => <SegmentedControl aria-labelledby={id} data={LANGUAGES} {...fields.chosen("language")} />}
+          </Labelled>
         )}
       </Stack>
     </ChangeDialog>

@@ -6,9 +6,11 @@ import { list } from "@/api/requests";
 import { EnabledBadge, RowMenu } from "@/features/alerts/Cells";
 import { DeleteDialog, SwitchDialog } from "@/features/alerts/Dialogs";
 import { alertsKey } from "@/api/alerts";
+import { FIELDS } from "@/features/alerts/channelDraft";
 import { REFRESH_MS, type Channel } from "@/features/alerts/queries";
 import { TestDialog } from "@/features/alerts/TestDialog";
 import { Instant } from "@/ui/measure/Instant";
+import { useOfNow } from "@/ui/measure/useNow";
 import { CreateButton } from "@/ui/menu/buttons";
 import { DataTable } from "@/ui/table/DataTable";
 import { defineColumns, headers } from "@/ui/table/define";
@@ -38,7 +40,7 @@ export function ChannelList() {
           <span className="break">{row.origin ?? row.addresses?.join(", ") ?? t("channel.for_administrators")}</span>
         )),
         column("has_secret", { header: t("channel.signed") }, (row) =>
-          row.kind === "email" ? "—" : t(row.has_secret ? "common:state.yes" : "common:state.no"),
+          !FIELDS[row.kind].includes("secret") ? "—" : t(row.has_secret ? "common:state.yes" : "common:state.no"),
         ),
         column("last_success_at", { card: "fact", header: t("channel.last_success"), sort: true }, (row) => (
           <Instant at={row.last_success_at} relative />
@@ -46,6 +48,7 @@ export function ChannelList() {
         column("last_failure_at", { card: "fact", header: t("channel.last_failure"), sort: true }, (row) => (
           <Stack gap={0}>
             <Instant at={row.last_failure_at} relative />
+            {row.paused_until && <Paused until={row.paused_until} />}
             {row.last_error && (
               <Text size="xs" c="red" className="break">
                 {row.last_error}
@@ -95,5 +98,17 @@ export function ChannelList() {
       {doing?.what === "switch" && <SwitchDialog kind="channel" row={doing.row} onClose={close} />}
       {doing?.what === "delete" && <DeleteDialog kind="channel" row={doing.row} onClose={close} />}
     </>
+  );
+}
+
+/** A channel whose server asked for fewer messages. */
+function Paused({ until }: { until: string }) {
+  const { t } = useTranslation("alerts");
+  const shown = useOfNow((now) => (Date.parse(until) > now ? until : null));
+  if (!shown) return null;
+  return (
+    <Text size="xs" c="orange">
+      {t("channel.paused")} <Instant at={until} />
+    </Text>
   );
 }

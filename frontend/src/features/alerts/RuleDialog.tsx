@@ -1,11 +1,21 @@
-import { Group, List, MultiSelect, NativeSelect, NumberInput, SegmentedControl, Stack, TextInput } from "@mantine/core";
+import {
+  Alert,
+  Group,
+  List,
+  MultiSelect,
+  NativeSelect,
+  NumberInput,
+  SegmentedControl,
+  Stack,
+  TextInput,
+} from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { limit } from "@/api/limits";
 import { change } from "@/api/requests";
 import { alertsKey, type AlertKind } from "@/api/alerts";
-import { changeRule, channelNamesOptions, KINDS, SEVERITIES, type Rule } from "@/features/alerts/queries";
+import { changeRule, channelsOptions, KINDS, SEVERITIES, type Rule } from "@/features/alerts/queries";
 import { clearOf, isComplete, NEW_RULE, toRule, withKind, type RuleDraft } from "@/features/alerts/ruleDraft";
 import { clearText, conditionText, isWord, valueText } from "@/shared/alerts/words";
 import { duration } from "@/format/times";
@@ -14,6 +24,7 @@ import { fieldsOf } from "@/ui/fields";
 import { Labelled } from "@/ui/page/Labelled";
 import { loaded } from "@/ui/page/loaded";
 import { useLanguage } from "@/ui/preferences";
+import { RulePreview } from "@/features/alerts/RulePreview";
 
 /** Creates a rule, or changes one: when it fires, when it ends, who is notified. What it is about is decided once. */
 export function RuleDialog({ rule, onClose }: { rule: Rule | null; onClose: () => void }) {
@@ -26,9 +37,15 @@ export function RuleDialog({ rule, onClose }: { rule: Rule | null; onClose: () =
       affects={draft.name.trim()}
       hides={draft.kind === "dead_letters" ? [] : ["window_seconds"]}
       wordOf={(field, value) =>
-        (field === "kind" && t(`kind.${String(value)}`)) ||
-        (field === "severity" && t(`severity.${String(value)}`)) ||
+        (field === "kind" && typeof value === "string" && t(`kind.${value}`)) ||
+        (field === "severity" && typeof value === "string" && t(`severity.${value}`)) ||
         undefined
+      }
+      also={
+        <>
+          <RulePreview draft={draft} rule={rule?.id} />
+          <NotifiesNoOne chosen={draft.channels} />
+        </>
       }
       title={rule ? t("rule.edit", { name: rule.name }) : t("rule.create")}
       actionLabel={t(rule ? "common:action.save" : "common:action.create")}
@@ -72,6 +89,7 @@ export function RuleDialog({ rule, onClose }: { rule: Rule | null; onClose: () =
           )}
         </Labelled>
         <Channels chosen={draft.channels} onChange={fields.chosen("channels").onChange} />
+        <NotifiesNoOne chosen={draft.channels} />
       </Stack>
     </ChangeDialog>
   );
@@ -165,14 +183,15 @@ function Explanation({ draft }: { draft: RuleDraft }) {
 
 function Channels({ chosen, onChange }: { chosen: string[]; onChange: (names: string[]) => void }) {
   const { t } = useTranslation("alerts");
-  const query = useQuery(channelNamesOptions());
-  const [data = [], instead] = loaded(query, null);
+  const query = useQuery(channelsOptions());
+  const [channels = [], instead] = loaded(query, null);
   if (query.error) return instead;
+  const names = channels.map(({ name }) => name);
   return (
     <MultiSelect
       label={t("tab.channels")}
       description={t(query.data?.length === 0 ? "rule.no_channels" : "rule.channels_hint")}
-      data={[...new Set([...data, ...chosen])]}
+      data={[...new Set([...names, ...chosen])]}
       value={chosen}
       maxValues={limit("NewAlertRuleRequest", "channels", "maxItems")}
       searchable
@@ -180,5 +199,17 @@ function Channels({ chosen, onChange }: { chosen: string[]; onChange: (names: st
       clearButtonProps={{ "aria-label": t("rule.clear_channels") }}
       onChange={onChange}
     />
+  );
+}
+
+/** A rule that reaches no one: it has no channel, or only disabled ones. */
+function NotifiesNoOne({ chosen }: { chosen: string[] }) {
+  const { t } = useTranslation("alerts");
+  const { data: channels } = useQuery(channelsOptions());
+  if (!channels || channels.some(({ name, is_enabled }) => is_enabled && chosen.includes(name))) return null;
+  return (
+    <Alert color="yellow" p="xs" title={t("filter.nobody")} data-warning="nobody">
+      {t(chosen.length > 0 ? "rule.nobody_disabled" : "rule.nobody")}
+    </Alert>
   );
 }

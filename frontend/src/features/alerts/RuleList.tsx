@@ -62,16 +62,21 @@ export function RuleList() {
         { header: t("ends_when") },
         (row) => `${clearText(row.kind, row.clear_threshold, language, t)} ${lasting(row.clear_for_seconds)}`,
       ),
-      column(
-        "channels",
-        { card: "fact", header: t("column.told") },
-        (row) =>
-          row.channels.join(", ") || (
-            <Badge color="yellow" variant="light" tt="none">
+      column("channels", { card: "fact", header: t("column.told") }, (row) => (
+        <Group gap={6}>
+          {row.channels.join(", ")}
+          {!row.is_notifying && (
+            <Badge
+              color="yellow"
+              variant="light"
+              tt="none"
+              title={t(row.channels.length > 0 ? "rule.nobody_disabled" : "rule.nobody")}
+            >
               {t("filter.nobody")}
             </Badge>
-          ),
-      ),
+          )}
+        </Group>
+      )),
       column("owner", { sort: true, isHiddenAtFirst: true }, (row) => row.owner ?? "—"),
       column("firing", { align: "right" }, (row) =>
         row.firing > 0 ? (

@@ -26,8 +26,31 @@ test("a webhook needs a URL when it is made, e-mail its addresses", () => {
   expect(toChannel({ ...draft, kind: "email", addresses: " a@example.com \n\nb@example.com" })).toEqual({
     name: "pager",
     kind: "email",
+    language: "en",
     addresses: ["a@example.com", "b@example.com"],
   });
+});
+
+test("only the fields of its kind are sent", () => {
+  const draft = {
+    ...NEW_CHANNEL,
+    name: "ops",
+    language: "zh" as const,
+    url: " https://example.com/hook ",
+    secret: "a secret of sixteen",
+    headers: "not a header",
+  };
+  const url = "https://example.com/hook";
+  expect(toChannel({ ...draft, kind: "slack" })).toEqual({ name: "ops", kind: "slack", language: "zh", url });
+  expect(toChannel({ ...draft, kind: "dingtalk" })).toEqual({
+    name: "ops",
+    kind: "dingtalk",
+    language: "zh",
+    url,
+    secret: "a secret of sixteen",
+  });
+  expect(isComplete({ ...draft, kind: "wecom" }, true)).toBe(true);
+  expect(isComplete({ ...draft, kind: "webhook" }, true)).toBe(false);
 });
 
 test("headers are read line by line", () => {

@@ -5,6 +5,8 @@ import type { Channel, ChannelChange, NewChannel } from "@/features/alerts/queri
 export interface ChannelDraft {
   name: string;
   kind: Channel["kind"];
+  /** Of what people read. */
+  language: Channel["language"];
   url: string;
   secret: string;
   /** Instead of a new one: none any more. */
@@ -17,9 +19,21 @@ export interface ChannelDraft {
 
 const URL_LIMIT = limitsOf("NewAlertChannelRequest", "url");
 
+/** The fields of each kind, besides its name. */
+export const FIELDS: Record<Channel["kind"], readonly ("url" | "secret" | "headers" | "addresses" | "language")[]> = {
+  webhook: ["url", "secret", "headers"],
+  email: ["addresses", "language"],
+  slack: ["url", "language"],
+  dingtalk: ["url", "secret", "language"],
+  feishu: ["url", "secret", "language"],
+  wecom: ["url", "language"],
+};
+export const CHANNEL_KINDS = Object.keys(FIELDS) as Channel["kind"][];
+
 export const NEW_CHANNEL: ChannelDraft = {
   name: "",
   kind: "webhook",
+  language: "en",
   url: "",
   secret: "",
   dropsSecret: false,
@@ -27,8 +41,8 @@ export const NEW_CHANNEL: ChannelDraft = {
   addresses: "",
 };
 
-export function draftOf(channel: Channel): ChannelDraft {
-  return { ...NEW_CHANNEL, name: channel.name, kind: channel.kind, addresses: (channel.addresses ?? []).join("\n") };
+export function draftOf({ name, kind, language, addresses }: Channel): ChannelDraft {
+  return { ...NEW_CHANNEL, name, kind, language, addresses: (addresses ?? []).join("\n") };
 }
 
 function lines(text: string): string[] {
@@ -54,17 +68,20 @@ export function isComplete(draft: ChannelDraft, isNew: boolean): boolean {
   if (!draft.name.trim()) return false;
   if (draft.kind === "email") return lines(draft.addresses).length > 0;
   const isUrl = isWellFormed(URL_LIMIT, draft.url) && (!isNew || draft.url.trim() !== "");
-  return isUrl && headersOf(draft.headers) !== null;
+  return isUrl && (draft.kind !== "webhook" || headersOf(draft.headers) !== null);
 }
 
 function settings(draft: ChannelDraft): Omit<ChannelChange, "name"> {
-  if (draft.kind === "email") return { addresses: lines(draft.addresses) };
   const headers = headersOf(draft.headers) ?? {};
-  return {
+  const given: Omit<ChannelChange, "name"> = {
+    addresses: lines(draft.addresses),
+    language: draft.language,
     ...(draft.url.trim() ? { url: draft.url.trim() } : {}),
     ...(draft.dropsSecret ? { secret: null } : draft.secret ? { secret: draft.secret } : {}),
     ...(Object.keys(headers).length > 0 ? { headers } : {}),
   };
+  const fields: readonly string[] = FIELDS[draft.kind];
+  return Object.fromEntries(Object.entries(given).filter(([name]) => fields.includes(name)));
 }
 
 export function toChannel(draft: ChannelDraft): NewChannel {

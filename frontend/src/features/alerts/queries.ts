@@ -6,6 +6,7 @@ import { change, etagOf, read, type Attempt } from "@/api/requests";
 export type AlertDetail = Schema<"AlertDetail">;
 export type Rule = Schema<"AlertRuleRow">;
 export type NewRule = Schema<"NewAlertRuleRequest">;
+export type RulePreviewed = Schema<"RulePreview">;
 export type Silence = Schema<"SilenceRow">;
 export type Channel = Schema<"AlertChannelRow">;
 export type NewChannel = Schema<"NewAlertChannelRequest">;
@@ -50,11 +51,22 @@ export function alertOptions(alert: string) {
   });
 }
 
-export function channelNamesOptions() {
+export function channelsOptions() {
   return queryOptions({
-    queryKey: [...alertsKey, "channel-names"],
+    queryKey: [...alertsKey, "all-channels"],
     queryFn: read("/api/v1/alert-channels/", { query: { limit: CHANNELS_MAX } }),
-    select: ({ results }: { results: readonly Channel[] }) => results.map(({ name }) => name),
+    select: ({ results }: { results: readonly Channel[] }) => results,
+  });
+}
+
+/** What a rule would do; `rule` is the ID of the stored one. */
+export function previewOptions(draft: NewRule, rule: string | undefined) {
+  const { kind, target = "*", threshold, clear_threshold, for_seconds, clear_for_seconds, window_seconds } = draft;
+  const given = { for_seconds, clear_for_seconds, window_seconds, clear_threshold: clear_threshold ?? undefined, rule };
+  const query = { kind, target, threshold, ...given };
+  return queryOptions({
+    queryKey: [...alertsKey, "preview", query],
+    queryFn: read("/api/v1/alert-rules/preview/", { query }),
   });
 }
 

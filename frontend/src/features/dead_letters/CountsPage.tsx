@@ -1,6 +1,8 @@
+import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
-import { loadCounts, type LetterCount, deadLettersKey } from "@/features/dead_letters/queries";
+import { CausesOverTime } from "@/features/dead_letters/CausesOverTime";
+import { allCausesOptions, loadCounts, type LetterCount, deadLettersKey } from "@/features/dead_letters/queries";
 import { Instant } from "@/ui/measure/Instant";
 import { LinkTo } from "@/ui/links/LinkTo";
 import { Measured } from "@/ui/measure/Measured";
@@ -18,6 +20,7 @@ async def charge(delivery):
 /** How many dead letters each consumer group of a subject has. */
 export default function CountsPage() {
   const { t } = useTranslation("dead_letters");
+  const { data: causes } = useQuery(allCausesOptions());
   const columns = useMemo(
     () =>
       defineColumns<LetterCount>(headers(t), (column) => [
@@ -51,6 +54,7 @@ export default function CountsPage() {
   return (
     <>
       <PageHeader title={t("common:nav.dead_letters")} description={t("description")} />
+      {causes && <CausesOverTime causes={causes} name={(_, text) => text} />}
       <DataTable
         label={t("common:nav.dead_letters")}
         queryKey={[...deadLettersKey, "counts"]}

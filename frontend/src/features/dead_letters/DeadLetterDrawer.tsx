@@ -6,9 +6,11 @@ import { useTranslation } from "react-i18next";
 import { Attempts } from "@/features/dead_letters/Attempts";
 import { Decided } from "@/features/dead_letters/columns";
 import { causesOf } from "@/features/dead_letters/compare";
+import { editOf, type Edit } from "@/features/dead_letters/edit";
 import { storyOptions, type Story } from "@/features/dead_letters/queries";
 import type { Action } from "@/features/dead_letters/work";
 import { Instant } from "@/ui/measure/Instant";
+import { SubjectLink } from "@/ui/links/links";
 import { LinkTo } from "@/ui/links/LinkTo";
 import { AddressDrawer } from "@/ui/dialog/SideDrawer";
 import { loaded } from "@/ui/page/loaded";
@@ -20,7 +22,7 @@ interface Props {
   group: string;
   mayReplay: boolean;
   mayDelete: boolean;
-  onDecide: (action: Action, key: string) => void;
+  onDecide: (action: Action, key: string, edit?: Edit) => void;
 }
 
 /** The dead letter that the address names by its key (`main:17`), beside the list. */
@@ -39,6 +41,7 @@ function One({ subject, group, at, mayReplay, mayDelete, onDecide }: Props & { a
   const [data, instead] = loaded(useQuery(storyOptions(subject, group, brokerGroup, sequence)));
   if (!data) return instead;
   const isDeleted = data.decision?.state === "deleted";
+  const edit = editOf(data);
   return (
     <Stack gap="md">
       <Group gap="xs">
@@ -48,6 +51,11 @@ function One({ subject, group, at, mayReplay, mayDelete, onDecide }: Props & { a
         {mayReplay && (
           <Button size="sm" onClick={() => onDecide("replay", at)}>
             {t("action.replay")}
+          </Button>
+        )}
+        {mayReplay && edit && (
+          <Button size="sm" variant="default" onClick={() => onDecide("replay", at, edit)}>
+            {t("action.edit")}
           </Button>
         )}
         {mayDelete && !isDeleted && (
@@ -107,6 +115,9 @@ function factsOf(data: Story, subject: string, t: TFunction<"dead_letters">) {
         {t(`state.${data.decision.state}`)} · {data.decision.by} · <Instant at={data.decision.at} />
       </span>,
     ]);
+  }
+  if (data.decision?.other_subject) {
+    facts.push([t("replayed_to"), <SubjectLink key="to" inherit subject={data.decision.other_subject} />]);
   }
   if (data.decision?.replay_id) facts.push([t("replay_id"), data.decision.replay_id]);
   if (data.original_message_id !== null) {

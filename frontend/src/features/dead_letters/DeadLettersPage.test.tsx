@@ -38,8 +38,18 @@ const common = (rights: string[]) => ({
       { cause: null, messages: 3 },
     ],
     others: 0,
-    uncounted: 0,
+    uncounted: 5,
     unreachable: {},
+    timeline: {
+      step_seconds: 60,
+      at: ["2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"],
+      series: [
+        { cause: "AddressMissing", messages: [1200, 0] },
+        { cause: null, messages: [0, 3] },
+      ],
+      others: [0, 0],
+    },
+    groups_left_out: false,
   },
   [`GET ${BASE}`]: { results: [letter("1", { cause: "AddressMissing" }), letter("2")], next: null, unreachable: {} },
 });
@@ -117,6 +127,35 @@ test("selected letters are deleted by their names", async () => {
   expect(asked.filter(({ method }) => method === "POST").at(-1)?.body).toMatchObject({ sequences: { g1: ["2"] } });
 });
 
+test("an opened letter is edited and replayed to another subject", async () => {
+  const { asked } = answer({
+    ...common(["read", "read_messages", "send"]),
+    [`GET ${BASE}g1/1/`]: story({ sequence: "1", properties: { data: '{"street":""}', qmq_times: "4" } }),
+    [`POST ${BASE}replay/`]: progress({ looked_at: 1, done: 1 }),
+  });
+  await mount(DeadLettersPage, `${ADDRESS}?letter=g1:1`, PATH);
+  await userEvent.click(await screen.findByText("Edit and replay…"));
+  const body = await screen.findByLabelText("Value of data");
+  expect(screen.queryByDisplayValue("4")).toBeNull();
+  await userEvent.clear(body);
+  await userEvent.type(body, "fixed");
+  await userEvent.click(screen.getByText("Another subject, as new messages"));
+  const preview = screen.getByText("Preview").closest("button");
+  expect(preview).toBeDisabled();
+  await userEvent.type(screen.getByLabelText(/Other subject/), "repairs");
+  await userEvent.click(screen.getByText("Preview"));
+  await userEvent.click(await screen.findByText("Replay 1 dead letter", { selector: "button *" }));
+  expect(await screen.findByText("1 dead letter replayed.")).toBeInTheDocument();
+  const posts = asked.filter(({ method }) => method === "POST");
+  expect(posts.map(({ url }) => url.searchParams.get("dry_run"))).toEqual(["true", "false"]);
+  expect(posts[1]?.body).toMatchObject({
+    sequences: { g1: ["1"] },
+    to: "other",
+    other_subject: "repairs",
+    edit: { properties: { data: "fixed" }, tags: [] },
+  });
+});
+
 test("an opened letter shows its attempts side by side, and what is not known as unknown", async () => {
   const told = story({
     sequence: "1",
@@ -144,6 +183,7 @@ test("causes are listed, counted and filtered", async () => {
   const page = await mount(DeadLettersPage, ADDRESS, PATH);
   expect(await screen.findByRole("cell", { name: "AddressMissing" })).toBeInTheDocument();
   expect(screen.getByRole("cell", { name: "not recorded" })).toBeInTheDocument();
+  expect(await screen.findByText("5 older dead letters are not counted.")).toBeVisible();
   await userEvent.click(await screen.findByRole("button", { name: "AddressMissing (1,200)" }));
   await waitFor(() => expect(page.address()).toContain("cause=AddressMissing"));
   await waitFor(() => {

@@ -3,7 +3,9 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useCallback, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMayOn } from "@/api/owner";
+import { CausesOverTime } from "@/features/dead_letters/CausesOverTime";
 import { useDeadLetterColumns } from "@/features/dead_letters/columns";
+import type { Edit } from "@/features/dead_letters/edit";
 import { DeadLetterDrawer } from "@/features/dead_letters/DeadLetterDrawer";
 import {
   causesOptions,
@@ -14,7 +16,6 @@ import {
   type LetterCount,
 } from "@/features/dead_letters/queries";
 import type { Action, Chosen } from "@/features/dead_letters/work";
-import { WorkDialog } from "@/features/dead_letters/WorkDialog";
 import { count as countOf } from "@/format/numbers";
 import { Measured } from "@/ui/measure/Measured";
 import { PageHeader } from "@/ui/page/PageHeader";
@@ -26,16 +27,18 @@ import { choice } from "@/ui/table/define";
 import type { Filter, ListQuery } from "@/ui/table/types";
 import { Teach } from "@/shared/Teach";
 import { placeKey } from "@/ui/message/place";
+import { whenDrawn } from "@/ui/dialog/whenOpened";
 import { useUrlState, usePathParams } from "@/ui/links/urlState";
 
-/** Causes below the title; the filter has all. */
-const CAUSES_SHOWN = 3;
+const WorkDialog = whenDrawn(async () => (await import("@/features/dead_letters/WorkDialog")).WorkDialog);
+
 const ALL: Chosen = { kind: "all" };
 const DELETE = { variant: "default", color: "red" };
 
 interface Wanted {
   action: Action;
   chosen: Chosen;
+  edit?: Edit | undefined;
 }
 
 /** The dead letters of a consumer group: the cause of each, what was decided, and deciding about one, some or all. */
@@ -87,20 +90,6 @@ export default function DeadLettersPage() {
           <>
             {t("given_up_by")} <GroupLink inherit subject={subject} group={group} /> {t("of_subject")}{" "}
             <SubjectLink inherit subject={subject} />
-            {recorded.length > 0 && (
-              <span data-causes="">
-                {" "}
-                {t("cause.list")}{" "}
-                {recorded.slice(0, CAUSES_SHOWN).map(({ cause, messages }, at) => (
-                  <span key={cause}>
-                    {at > 0 && ", "}
-                    <TextButton inherit onClick={() => change({ cause: cause ?? undefined })}>
-                      {t("cause.counted", { cause, shown: countOf(messages, language) })}
-                    </TextButton>
-                  </span>
-                ))}
-              </span>
-            )}
           </>
         }
         actions={
@@ -112,6 +101,16 @@ export default function DeadLettersPage() {
           )
         }
       />
+      {causes && (
+        <CausesOverTime
+          causes={causes}
+          name={(cause, text) => (
+            <TextButton inherit onClick={() => change({ cause })}>
+              {text}
+            </TextButton>
+          )}
+        />
+      )}
       <DataTable
         label={t("of", { group })}
         queryKey={[...deadLettersKey, "list", subject, group]}
@@ -143,7 +142,7 @@ export default function DeadLettersPage() {
       <DeadLetterDrawer
         subject={subject}
         group={group}
-        onDecide={(action, key) => setWanted({ action, chosen: { kind: "some", keys: [key] } })}
+        onDecide={(action, key, edit) => setWanted({ action, chosen: { kind: "some", keys: [key] }, edit })}
         mayReplay={mayReplay}
         mayDelete={mayDelete}
       />

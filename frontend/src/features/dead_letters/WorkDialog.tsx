@@ -1,6 +1,9 @@
-import { Button, Checkbox, Radio, Stack, Text } from "@mantine/core";
+import { Button, Checkbox, Radio, Stack, Text, TextInput } from "@mantine/core";
+import type { TFunction } from "i18next";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
+import { faultOf, type Edit } from "@/features/dead_letters/edit";
+import { EditFields } from "@/features/dead_letters/EditFields";
 import type { Action, Chosen, Order } from "@/features/dead_letters/work";
 import { Outcome, Running, useWork } from "@/features/dead_letters/WorkView";
 import { Dialog, DialogFooter } from "@/ui/dialog/Dialog";
@@ -9,37 +12,53 @@ import { useConfirmation } from "@/ui/dialog/useConfirmation";
 interface Props {
   subject: string;
   group: string;
-  wanted: { action: Action; chosen: Chosen };
+  /** `edit`: the one dead letter that is chosen, to be edited before it is replayed. */
+  wanted: { action: Action; chosen: Chosen; edit?: Edit | undefined };
   /** `isDone`: whether anything may have been changed. */
   onClose: (isDone: boolean) => void;
 }
 
 /** Replay or delete dead letters: previewed, then, once it is confirmed, done piece by piece with a way to stop. */
-export function WorkDialog({ subject, group, wanted: { action, chosen }, onClose }: Props) {
+export function WorkDialog({ subject, group, wanted, onClose }: Props) {
   const { t } = useTranslation("dead_letters");
+  const { action, chosen } = wanted;
   const [to, setTo] = useState<Order["to"]>("group");
+  const [otherSubject, setOtherSubject] = useState("");
+  const [edit, setEdit] = useState(wanted.edit ?? null);
   const [isForced, setForced] = useState(false);
   const isDangerous = action === "delete" || chosen.kind === "all";
   const { reason, isGiven, inputs } = useConfirmation({ typed: isDangerous ? group : "" });
-  const order: Order = { subject, group, action, chosen, to, isForced, reason };
+  const order: Order = { subject, group, action, chosen, to, otherSubject, edit, isForced, reason };
   const preview = useWork(order);
   const work = useWork(order, preview.found);
   const isPreviewing = preview.state === "running";
   const isBusy = isPreviewing || work.state === "running";
   const isPreviewed = preview.state !== "idle" && !isPreviewing;
+  const isReady = (to !== "other" || otherSubject.trim() !== "") && (edit === null || faultOf(edit) === null);
   const isUseful = preview.state === "finished" && preview.sums.done > 0;
   const close = () => onClose(work.state !== "idle");
   const form = (
     <form
       onSubmit={(event) => {
         event.preventDefault();
-        if (preview.state === "idle") preview.start();
-        else if (isUseful && isGiven) work.start();
+        if (preview.state === "idle") {
+          if (isReady) preview.start();
+        } else if (isUseful && isGiven) work.start();
       }}
     >
       <Stack>
         {action === "replay" && (
           <>
+            {edit && (
+              <EditFields
+                edit={edit}
+                disabled={isPreviewing}
+                onChange={(changed) => {
+                  setEdit(changed);
+                  preview.reset();
+                }}
+              />
+            )}
             <Radio.Group
               label={t("to.label")}
               value={to}
@@ -49,11 +68,23 @@ export function WorkDialog({ subject, group, wanted: { action, chosen }, onClose
               }}
             >
               <Stack gap={6} mt={6}>
-                {(["group", "subject"] as const).map((value) => (
+                {(["group", "subject", "other"] as const).map((value) => (
                   <Radio key={value} value={value} label={t(`to.${value}`, { group })} disabled={isPreviewing} />
                 ))}
               </Stack>
             </Radio.Group>
+            {to === "other" && (
+              <TextInput
+                label={t("to.other_subject")}
+                required
+                disabled={isPreviewing}
+                value={otherSubject}
+                onChange={(event) => {
+                  setOtherSubject(event.currentTarget.value);
+                  preview.reset();
+                }}
+              />
+            )}
             <Checkbox
               label={t("force")}
               description={t("force_hint")}
@@ -75,7 +106,7 @@ export function WorkDialog({ subject, group, wanted: { action, chosen }, onClose
             {t("common:action.cancel")}
           </Button>
           {preview.state === "idle" && (
-            <Button type="submit" data-action="preview">
+            <Button type="submit" disabled={!isReady} data-action="preview">
               {t("common:change.preview")}
             </Button>
           )}
@@ -111,7 +142,7 @@ export function WorkDialog({ subject, group, wanted: { action, chosen }, onClose
       opened
       onClose={close}
       size="lg"
-      title={chosen.kind === "all" ? t(`title.${action}_all`) : t(`title.${action}`, { count: chosen.keys.length })}
+      title={titleOf(t, wanted)}
       closeOnClickOutside={!isBusy}
       closeOnEscape={!isBusy}
       withCloseButton={!isBusy}
@@ -125,4 +156,9 @@ export function WorkDialog({ subject, group, wanted: { action, chosen }, onClose
       )}
     </Dialog>
   );
+}
+
+function titleOf(t: TFunction<"dead_letters">, { action, chosen, edit }: Props["wanted"]): string {
+  if (edit) return t("title.edit");
+  return chosen.kind === "all" ? t(`title.${action}_all`) : t(`title.${action}`, { count: chosen.keys.length });
 }

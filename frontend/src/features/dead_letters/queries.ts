@@ -7,6 +7,7 @@ export type LetterCount = Schema<"LetterCount">;
 export type DeadLetter = Schema<"LetterRow">;
 export type Story = Schema<"LetterStory">;
 export type Attempt = Schema<"AttemptRow">;
+export type CausePage = Schema<"CausePage">;
 export type Progress = Schema<"Progress">;
 
 export const STATES = ["open", "replayed", "replaying", "unknown", "deleted"] as const;
@@ -38,6 +39,14 @@ export function causesOptions(subject: string, group: string) {
   return queryOptions({
     queryKey: [...deadLettersKey, "causes", subject, group],
     queryFn: read("/api/v1/dead-letters/{subject}/{group}/causes/", { path: { subject, group } }),
+  });
+}
+
+/** The same of all consumer groups. */
+export function allCausesOptions() {
+  return queryOptions({
+    queryKey: [...deadLettersKey, "causes"],
+    queryFn: read("/api/v1/dead-letters/causes/", {}),
   });
 }
 

@@ -9,6 +9,8 @@ const order: Order = {
   action: "replay",
   chosen: { kind: "all" },
   to: "group",
+  otherSubject: "",
+  edit: null,
   isForced: false,
   reason: "",
 };
@@ -50,4 +52,17 @@ test("a piece that ended early is asked for again, then the next", async () => {
   expect((await ask(some, "0", false)).next).toBe("1");
   expect((await ask(some, "1", false)).next).toBeNull();
   expect(asked[2]?.body).toEqual({ sequences: { g1: keys.slice(200).map((key) => key.slice(3)) }, limit: 200 });
+});
+
+test("an edited dead letter goes to another subject", async () => {
+  const { asked } = answer({ [REPLAY]: progress() });
+  const edit = { properties: [{ name: "data", text: "{}" }], tags: [] };
+  const chosen = { kind: "some", keys: ["g1:1"] } as const;
+  await ask({ ...order, chosen, to: "other", otherSubject: " repairs ", edit }, undefined, true);
+  expect(asked[0]?.body).toMatchObject({
+    to: "other",
+    other_subject: "repairs",
+    sequences: { g1: ["1"] },
+    edit: { properties: { data: "{}" }, tags: [] },
+  });
 });

@@ -1,4 +1,5 @@
 import { api, must, type Schema } from "@/api/client";
+import { toRequest, type Edit } from "@/features/dead_letters/edit";
 import type { Progress } from "@/features/dead_letters/queries";
 import { placeOf } from "@/ui/message/place";
 
@@ -15,7 +16,11 @@ export interface Order {
   action: Action;
   chosen: Chosen;
   /** Of a replay: who gets the copies. */
-  to: "group" | "subject";
+  to: "group" | "subject" | "other";
+  /** Of a replay to another subject: which. */
+  otherSubject: string;
+  /** Of a replay of one dead letter: what its copy says instead; null: the same. */
+  edit: Edit | null;
   /** Of a replay: also what was replayed or deleted before. */
   isForced: boolean;
   reason: string;
@@ -96,7 +101,13 @@ export async function ask(
       : await must(
           api.POST("/api/v1/dead-letters/{subject}/{group}/replay/", {
             params,
-            body: { ...body, to: order.to, force: order.isForced },
+            body: {
+              ...body,
+              to: order.to,
+              force: order.isForced,
+              ...(order.to === "other" ? { other_subject: order.otherSubject.trim() } : {}),
+              ...(order.edit ? { edit: toRequest(order.edit) } : {}),
+            },
           }),
         );
   if (!pieces) return answer;

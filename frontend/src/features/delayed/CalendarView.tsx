@@ -1,12 +1,13 @@
 import { ActionIcon, Button, Center, Group, Loader, Paper, Text, Title } from "@mantine/core";
 import { IconArrowLeft, IconChevronLeft, IconChevronRight } from "@tabler/icons-react";
 import { useTranslation } from "react-i18next";
-import { HOUR_MS, WINDOW_DAYS, type Cell, type Counts, type Day } from "@/features/delayed/calendar";
+import { HOUR_MS, pendingIn, WINDOW_DAYS, type Cell, type Counts, type Day } from "@/features/delayed/calendar";
 import { addDays, dayOf } from "@/format/times";
 import { DayHours } from "@/features/delayed/DayHours";
 import { HeatMap } from "@/features/delayed/HeatMap";
 import { zoneName } from "@/format/times";
-import { useZone } from "@/ui/preferences";
+import { count } from "@/format/numbers";
+import { useLanguage, useZone } from "@/ui/preferences";
 import { ProblemAlert } from "@/ui/page/ProblemAlert";
 import { Unreachable } from "@/ui/measure/Unreachable";
 import { useNowBy } from "@/ui/measure/useNow";
@@ -32,6 +33,7 @@ export function CalendarView(props: CalendarProps) {
   const { days, day, counts, unreachable, error, onRetry, selected, onHour, onDay, onWindow } = props;
   const { t } = useTranslation("delayed");
   const zone = useZone();
+  const language = useLanguage();
   const today = dayOf(useNowBy(HOUR_MS), zone);
   const [first, last] = [days[0], days.at(-1)];
   const range = day ? day.day : first && last ? `${first.day} – ${last.day}` : "";
@@ -40,7 +42,9 @@ export function CalendarView(props: CalendarProps) {
     if (day) onDay(addDays(day.day, sign));
     else onWindow(addDays(first?.day ?? today, sign * WINDOW_DAYS));
   };
-  const fields = counts && { counts, isPartial: Object.keys(unreachable).length > 0, selected, onHour };
+  const isPartial = Object.keys(unreachable).length > 0;
+  const fields = counts && { counts, isPartial, selected, onHour };
+  const sum = counts ? (day ? [day] : days).reduce((total, each) => total + pendingIn(each, counts), 0) : 0;
   return (
     <Paper withBorder p="md" component="section" aria-label={t("calendar.title")}>
       <Group justify="space-between" mb="xs" gap="xs">
@@ -50,6 +54,14 @@ export function CalendarView(props: CalendarProps) {
           </Title>
           <Text size="sm" c="dimmed" aria-live="polite">
             {range} · {zoneName(zone)}
+            {counts && (
+              <>
+                {" · "}
+                <b data-total="">
+                  {t(isPartial ? "calendar.sum_at_least" : "calendar.sum", { count: sum, shown: count(sum, language) })}
+                </b>
+              </>
+            )}
           </Text>
         </Group>
         <Group gap={4}>

@@ -93,11 +93,30 @@ test("the calendar is walked by keys", async () => {
   const page = await mount(DelayedPage, ADDRESS);
   (await screen.findByTitle(/^Tue,? 1 Dec,? 00:00/)).focus();
   await userEvent.keyboard("{ArrowRight}{ArrowDown}{ArrowDown}");
-  expect(document.activeElement?.getAttribute("data-at")).toBe("1-2");
+  expect(document.activeElement?.getAttribute("data-at")).toBe("2-1");
   await userEvent.keyboard("{Home}{ArrowUp}");
   expect(document.activeElement?.getAttribute("data-at")).toBe("1-0");
   await userEvent.keyboard("{Enter}");
   await waitFor(() => expect(decodeURIComponent(page.address())).toContain("due_from=2026-12-02T00:00:00.000Z"));
+});
+
+test("days and the window have totals", async () => {
+  const later = { hour: "2026-12-01T12:00:00.000Z", pending: 1_200 };
+  answer(answers({ [`GET ${LIST}calendar/`]: calendar({ hours: [{ hour, pending: 7 }, later] }) }));
+  await mount(DelayedPage, ADDRESS);
+  expect(await screen.findByText("1,207 pending")).toBeVisible();
+  expect(document.querySelector(`[data-total="${DAY}"]`)).toHaveTextContent("1.2K");
+  expect(document.querySelector('[data-total="2026-12-02"]')).toHaveTextContent("");
+});
+
+test("the body of a message is decoded, and its buttons are below it", async () => {
+  const opened = row("m1", { properties: { data: '{"order":{"id":17}}' } });
+  answer(answers({ [`GET ${LIST}message/`]: { results: [opened], unreachable: {} } }));
+  await mount(DelayedPage, `${ADDRESS}&message=m1&of=order.remind`);
+  const button = await screen.findByText("Cancel message");
+  expect(button.closest(".dialog-footer")).not.toBeNull();
+  expect(screen.getByText("Body")).toBeVisible();
+  expect(document.querySelector("pre, [data-body]")?.textContent).toContain('"order"');
 });
 
 test("hours are unknown, not zero, while a delay group does not answer", async () => {

@@ -1,6 +1,6 @@
 import { Autocomplete, Button, Group, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useMemo, useState } from "react";
+import { useMemo, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
 import { asProblem } from "@/api/problem";
@@ -8,6 +8,7 @@ import { useSubjectNames } from "@/api/subjects";
 import { BulkCancel } from "@/features/delayed/BulkCancel";
 import { dayWith, HOUR_MS, isDay, rangeOf, windowFrom, type Cell } from "@/features/delayed/calendar";
 import { dayOf } from "@/format/times";
+import classes from "@/features/delayed/HeatMap.module.css";
 import { CalendarView } from "@/features/delayed/CalendarView";
 import { Health } from "@/features/delayed/Health";
 import { MessageDrawer } from "@/features/delayed/MessageDrawer";
@@ -40,12 +41,18 @@ export default function DelayedPage() {
   const missing = Object.values(soon.data?.unreachable ?? {})[0];
   const selected: Cell | null =
     search.due_from && search.due_to ? { begin: Date.parse(search.due_from), end: Date.parse(search.due_to) } : null;
-  const show = (range: Cell | null) =>
+  const list = useRef<HTMLDivElement>(null);
+  const show = (range: Cell | null) => {
     change({
       due_from: range ? new Date(range.begin).toISOString() : undefined,
       due_to: range ? new Date(range.end).toISOString() : undefined,
       cursor: undefined,
     });
+    // Where the list is below the calendar, it comes into sight.
+    if (range && list.current && list.current.getBoundingClientRect().top > window.innerHeight / 2) {
+      list.current.scrollIntoView({ block: "start" });
+    }
+  };
   return (
     <>
       <PageHeader
@@ -78,30 +85,34 @@ export default function DelayedPage() {
             onChange={(next) => change({ subject: next || undefined, cursor: undefined })}
           />
         </Group>
-        <CalendarView
-          days={days}
-          day={day}
-          counts={counts}
-          unreachable={calendar.data?.unreachable ?? {}}
-          error={calendar.error}
-          onRetry={() => void calendar.refetch()}
-          selected={selected}
-          onHour={(cell) => show(selected?.begin === cell.begin && selected.end === cell.end ? null : cell)}
-          onDay={(next) => {
-            const range = next === null ? undefined : dayWith(next, zone);
-            change(
-              {
-                day: next ?? undefined,
-                due_from: range && new Date(range.begin).toISOString(),
-                due_to: range && new Date(range.end).toISOString(),
-                cursor: undefined,
-              },
-              true,
-            );
-          }}
-          onWindow={(next) => change({ from: next })}
-        />
-        <MessageList subject={subject} />
+        <div className={classes.sides}>
+          <CalendarView
+            days={days}
+            day={day}
+            counts={counts}
+            unreachable={calendar.data?.unreachable ?? {}}
+            error={calendar.error}
+            onRetry={() => void calendar.refetch()}
+            selected={selected}
+            onHour={(cell) => show(selected?.begin === cell.begin && selected.end === cell.end ? null : cell)}
+            onDay={(next) => {
+              const range = next === null ? undefined : dayWith(next, zone);
+              change(
+                {
+                  day: next ?? undefined,
+                  due_from: range && new Date(range.begin).toISOString(),
+                  due_to: range && new Date(range.end).toISOString(),
+                  cursor: undefined,
+                },
+                true,
+              );
+            }}
+            onWindow={(next) => change({ from: next })}
+          />
+          <div ref={list} className={classes.list}>
+            <MessageList subject={subject} />
+          </div>
+        </div>
       </Stack>
       <MessageDrawer
         messageId={search.message ?? null}

@@ -14,17 +14,17 @@ interface Props extends Fields {
 }
 
 const STEPS: Readonly<Record<string, readonly [days: number, hours: number]>> = {
-  ArrowLeft: [-1, 0],
-  ArrowRight: [1, 0],
-  ArrowUp: [0, -1],
-  ArrowDown: [0, 1],
+  ArrowLeft: [0, -1],
+  ArrowRight: [0, 1],
+  ArrowUp: [-1, 0],
+  ArrowDown: [1, 0],
   PageUp: [-7, 0],
   PageDown: [7, 0],
 };
 
 /**
- * Pending messages by day (columns) and hour (rows). Arrow keys move, Page keys by a week, Home and End within the day,
- * Enter chooses.
+ * Pending messages by day (rows, with their totals) and hour (columns). Arrow keys move, Page keys by a week, Home and
+ * End within the day, Enter chooses.
  */
 export function HeatMap({ days, counts, isPartial, selected, onHour, onDay }: Props) {
   const { t } = useTranslation("delayed");
@@ -62,56 +62,63 @@ export function HeatMap({ days, counts, isPartial, selected, onHour, onDay }: Pr
     }
     event.preventDefault();
   };
+  const shown = (count: number) =>
+    count > 0 ? `${compact(count, language)}${isPartial ? "+" : ""}` : isPartial ? "?" : "";
   return (
     // eslint-disable-next-line jsx-a11y/no-noninteractive-element-to-interactive-role -- a grid that is a table for the eye
     <table ref={table} role="grid" aria-label={t("calendar.title")} className={classes.map}>
       <thead>
         <tr>
           <th className={classes.corner}>
-            <span className="sr-only">{t("calendar.hour")}</span>
+            <span className="sr-only">{t("calendar.day")}</span>
           </th>
-          {days.map((each, n) => (
-            <th key={each.day} scope="col">
-              <DayHead day={each} isFirst={n === 0} isToday={each.day === today} onDay={onDay} />
+          {Array.from({ length: 24 }, (_, column) => (
+            <th key={column} scope="col" className={classes.hour}>
+              {String(column).padStart(2, "0")}
             </th>
           ))}
+          <th scope="col" className={classes.total}>
+            {t("calendar.total")}
+          </th>
         </tr>
       </thead>
       <tbody>
-        {Array.from({ length: 24 }, (_, row) => (
-          <tr key={row}>
-            <th scope="row" className={classes.hour}>
-              {String(row).padStart(2, "0")}
+        {days.map((each, row) => (
+          <tr key={each.day}>
+            <th scope="row">
+              <DayHead day={each} isFirst={row === 0} isToday={each.day === today} onDay={onDay} />
             </th>
-            {days.map(({ day: name, hours }, column) => {
-              const cell = hours[row];
-              if (!cell) return <td key={name} role="gridcell" aria-label={t("calendar.no_hour")} />;
-              const count = pending[column]?.[row] ?? 0;
-              const label = labels[column]?.[row];
+            {each.hours.map((cell, column) => {
+              if (!cell) return <td key={column} role="gridcell" aria-label={t("calendar.no_hour")} />;
+              const count = pending[row]?.[column] ?? 0;
+              const label = labels[row]?.[column];
               return (
                 <td
-                  key={name}
+                  key={column}
                   role="gridcell"
                   aria-selected={selected?.begin === cell.begin && selected.end === cell.end}
                 >
                   <button
                     type="button"
                     className={classes.cell}
-                    tabIndex={column === day && row === hour ? 0 : -1}
+                    tabIndex={row === day && column === hour ? 0 : -1}
                     aria-label={label}
                     title={label}
-                    data-at={`${column}-${row}`}
+                    data-at={`${row}-${column}`}
                     data-level={levelOf(count, most)}
                     data-now={(hourNow >= cell.begin && hourNow < cell.end) || undefined}
-                    onFocus={() => setActive([column, row])}
+                    onFocus={() => setActive([row, column])}
                     onKeyDown={onKeyDown}
                     onClick={() => onHour(cell)}
                   >
-                    {count > 0 ? `${compact(count, language)}${isPartial ? "+" : ""}` : isPartial ? "?" : ""}
+                    {shown(count)}
                   </button>
                 </td>
               );
             })}
+            <td role="gridcell" className={classes.total} data-total={each.day}>
+              {shown(pending[row]?.reduce((sum, count) => sum + count, 0) ?? 0)}
+            </td>
           </tr>
         ))}
       </tbody>
@@ -147,9 +154,7 @@ function DayHead({
       onClick={() => onDay(day)}
     >
       <span aria-hidden>
-        {isFirst || date === 1 ? format({ month: "short" }) : format({ weekday: "narrow" })}
-        <br />
-        {date}
+        {isFirst || date === 1 ? format({ month: "short" }) : format({ weekday: "short" })} {date}
       </span>
       <span className="sr-only">{t("calendar.open_day", { day: format({ dateStyle: "full" }) })}</span>
     </button>

@@ -24,6 +24,7 @@ import { SubjectLink } from "@/ui/links/links";
 import { loaded, Loading } from "@/ui/page/loaded";
 import { Measured } from "@/ui/measure/Measured";
 import { useZone } from "@/ui/preferences";
+import { DialogFooter } from "@/ui/dialog/Dialog";
 import { SideDrawer } from "@/ui/dialog/SideDrawer";
 import { Unreachable } from "@/ui/measure/Unreachable";
 
@@ -58,14 +59,21 @@ function Copies({ messageId, subject }: { messageId: string; subject: string }) 
   if (!data) return instead;
   // What still waits comes first: it is what one can act on.
   const copies = [...data.results].sort((a, b) => Number(isOpen(b)) - Number(isOpen(a)));
+  const [first] = copies;
   return (
     <Stack>
       <Unreachable of={data.unreachable} />
       {copies.map((row, n) => (
         <section key={`${row.delay_group} ${row.due_at ?? ""} ${n}`} data-copy={row.state}>
-          <Copy row={row} onChange={(operation) => setChanging({ operation, row })} />
+          <Copy row={row} />
+          {n > 0 && isOpen(row) && <Operations row={row} onChange={(operation) => setChanging({ operation, row })} />}
         </section>
       ))}
+      {first && isOpen(first) && (
+        <DialogFooter>
+          <Operations row={first} onChange={(operation) => setChanging({ operation, row: first })} />
+        </DialogFooter>
+      )}
       {changing && (
         <ChangeMessage operation={changing.operation} message={changing.row} onClose={() => setChanging(null)} />
       )}
@@ -79,7 +87,28 @@ const OPERATIONS = [
   ["cancel", { variant: "light", color: "red" }],
 ] as const;
 
-function Copy({ row, onChange }: { row: Delayed; onChange: (operation: Operation) => void }) {
+/** What can be done with a message that still waits. */
+function Operations({ row, onChange }: { row: Delayed; onChange: (operation: Operation) => void }) {
+  const { t } = useTranslation("delayed");
+  if (!row.may_change) {
+    return (
+      <Text size="sm" c="dimmed">
+        {t("detail.may_not")}
+      </Text>
+    );
+  }
+  return (
+    <Group gap="xs">
+      {OPERATIONS.map(([operation, look]) => (
+        <Button key={operation} {...look} onClick={() => onChange(operation)} data-action={operation}>
+          {t(`change.${operation}.open`)}
+        </Button>
+      ))}
+    </Group>
+  );
+}
+
+function Copy({ row }: { row: Delayed }) {
   const { t } = useTranslation("delayed");
   const facts: Fact[] = [
     [t("column.state"), <StateBadge key="state" state={row.state} />],
@@ -99,20 +128,6 @@ function Copy({ row, onChange }: { row: Delayed; onChange: (operation: Operation
   return (
     <Stack gap="xs">
       <FactTable facts={facts} />
-      {isOpen(row) &&
-        (row.may_change ? (
-          <Group gap="xs" mt="xs">
-            {OPERATIONS.map(([operation, look]) => (
-              <Button key={operation} {...look} onClick={() => onChange(operation)} data-action={operation}>
-                {t(`change.${operation}.open`)}
-              </Button>
-            ))}
-          </Group>
-        ) : (
-          <Text size="sm" c="dimmed">
-            {t("detail.may_not")}
-          </Text>
-        ))}
       <Content properties={row.properties} isMasked={row.masked} />
     </Stack>
   );

@@ -165,6 +165,8 @@ interface Words {
   means?: string | undefined;
   /** What is changed, where the API names it by a number. */
   affects?: string;
+  /** What else there is to know before it is done, below the fields. */
+  also?: ReactNode;
   /** Fields that say nothing here. */
   hides?: readonly string[];
   /** A field's value in words; undefined: as it is. */
@@ -172,7 +174,7 @@ interface Words {
 }
 
 /** `PreviewDialog` for what answers in the shape of every plain change. */
-export function ChangeDialog({ means, affects, hides, wordOf, ...props }: Omit<Props<Change>, "show"> & Words) {
+export function ChangeDialog({ means, affects, also, hides, wordOf, ...props }: Omit<Props<Change>, "show"> & Words) {
   return (
     <PreviewDialog<Change>
       isWorthIt={(preview) => preview.is_change}
@@ -181,6 +183,7 @@ export function ChangeDialog({ means, affects, hides, wordOf, ...props }: Omit<P
         <Stack gap="xs">
           {means && <Text size="sm">{means}</Text>}
           <ChangePreview preview={preview} affects={affects} hides={hides} wordOf={wordOf} />
+          {also}
         </Stack>
       )}
     />

@@ -27,6 +27,7 @@ class Receiver:
         self.requests: list[tuple[str, dict[str, str], bytes]] = []
         self.status = 200
         self.headers: dict[str, str] = {}
+        self.body = b"x" * 100_000
         self.raw: bytes | None = None
         """Sent instead of an answer, and then nothing until `released`."""
         self.released = threading.Event()
@@ -44,7 +45,7 @@ class Receiver:
                 for name, value in receiver.headers.items():
                     self.send_header(name, value)
                 self.end_headers()
-                self.wfile.write(b"x" * 100_000)
+                self.wfile.write(receiver.body)
 
             do_GET = do_POST
 

@@ -19,8 +19,9 @@ from django.core.checks import run_checks
 
 from console import host_addresses
 from console.alerts import connections
+from console.alerts.http import ANSWER_BYTES_MAX, NotDelivered
 from console.alerts.models import Alert, AlertChannel, Notification
-from console.alerts.notifiers import ANSWER_BYTES_MAX, EmailNotifier, NotDelivered, Notifier, WebhookNotifier
+from console.alerts.notifiers import EmailNotifier, Notifier, WebhookNotifier
 from console.alerts.sealing import CHANNELS
 from console.alerts.services import Delivered, deliver, delivery, evaluate
 from console.alerts.services.channels import create_channel, try_channel, update_channel
@@ -59,12 +60,14 @@ def fire(*channels: str, name: str = "lag") -> None:
 class Failing:
     """Fails as often as it is told to; remembers whom it was to tell."""
 
+    batch_max = 1
+
     def __init__(self, fails: int = 1_000_000) -> None:
         self.fails = fails
         self.sent: list[tuple[str, str, str]] = []
 
-    def send(self, channel: AlertChannel, delivery: str, body: Any) -> str:
-        self.sent.append((channel.name, delivery, body["event"]))
+    def send(self, channel: AlertChannel, delivery: str, bodies: Any) -> str:
+        self.sent.append((channel.name, delivery, bodies[0]["event"]))
         if self.fails > 0:
             self.fails -= 1
             raise NotDelivered("no")
@@ -184,9 +187,9 @@ def test_a_run_is_limited_in_number_and_in_time():
     clock = ManualClock()
 
     class Slow(Failing):
-        def send(self, channel: AlertChannel, delivery: str, body: Any) -> str:
+        def send(self, channel: AlertChannel, delivery: str, bodies: Any) -> str:
             clock.advance(20)
-            return super().send(channel, delivery, body)
+            return super().send(channel, delivery, bodies)
 
     assert deliver(at(1), using=both(Slow(fails=0)), clock=clock).delivered == 2
     assert delivery.RUN_SECONDS_MAX == 30
@@ -201,7 +204,7 @@ def test_two_processes_share_the_work_and_a_dead_one_loses_nothing():
     class Meanwhile(Failing):
         """Another process runs while this one sends, and then this one dies."""
 
-        def send(self, channel: AlertChannel, delivery: str, body: Any) -> str:
+        def send(self, channel: AlertChannel, delivery: str, bodies: Any) -> str:
             assert deliver(at(1), using=both(other)) == Delivered()
             raise KeyboardInterrupt
 
@@ -251,13 +254,13 @@ def test_mail(settings: Any):
     assert firing.subject == "[FIRING] critical: lag: orders/billing"
     assert "Value:     101" in firing.body
     assert resolved.subject == "[RESOLVED] critical: lag: orders/billing"
-    assert "Resolved:  2026-01-31T12:01:00.000Z (cleared)" in resolved.body
+    assert "Resolved:  2026-01-31 12:01:00 UTC (cleared)" in resolved.body
 
 
 def test_a_target_with_a_line_end_writes_no_mail_header():
     body = {"event": "firing", "alert": {**documented_body()["alert"], "target": "orders\r\nBcc: x@example.com"}}
     channel = AlertChannel(kind="email", addresses=["a@example.com"])
-    EmailNotifier().send(channel, "1", body)
+    EmailNotifier().send(channel, "1", [body])
     assert mail.outbox[0].subject == "[FIRING] critical: Slow billing: orders Bcc: x@example.com"
     assert mail.outbox[0].to == ["a@example.com"]
 
@@ -283,7 +286,7 @@ def unused_port() -> int:
 
 def refused(channel: AlertChannel, notifier: WebhookNotifier | None = None) -> NotDelivered:
     with pytest.raises(NotDelivered) as caught:
-        (notifier or WebhookNotifier()).send(channel, "1", documented_body())
+        (notifier or WebhookNotifier()).send(channel, "1", [documented_body()])
     return caught.value
 
 
@@ -323,7 +326,7 @@ def test_the_connection_goes_to_the_address_that_was_checked(receiver: Receiver)
         return ["127.0.0.1"]
 
     channel = webhook(f"http://hooks.example.com:{receiver.port}/a")
-    WebhookNotifier(resolver=resolver).send(channel, "1", documented_body())
+    WebhookNotifier(resolver=resolver).send(channel, "1", [documented_body()])
     assert asked == ["hooks.example.com"], "resolved once: a second answer could be another"
     assert receiver.requests[0][1]["Host"] == f"hooks.example.com:{receiver.port}"
 
@@ -339,7 +342,7 @@ def test_redirects_are_not_followed(receiver: Receiver, status: int):
 def test_the_next_address_is_tried_when_the_first_takes_no_connection(receiver: Receiver):
     channel = webhook(f"http://hooks.example.com:{receiver.port}/a")
     notifier = WebhookNotifier(resolver=lambda host, port: ["127.0.0.2", "127.0.0.1"])
-    assert notifier.send(channel, "1", documented_body()).endswith("answered 200")
+    assert notifier.send(channel, "1", [documented_body()]).endswith("answered 200")
 
 
 def test_an_answer_that_never_ends_is_cut_off(receiver: Receiver):
@@ -358,7 +361,7 @@ def test_an_interim_answer_is_not_the_answer(receiver: Receiver, interim: bytes)
     before = b"HTTP/1.1 " + interim + b"\r\nLink: </style.css>\r\n\r\n"
     receiver.raw = before * 2 + b"HTTP/1.1 204 No Content\r\n\r\n"
     channel = webhook(receiver.url)
-    assert WebhookNotifier().send(channel, "1", documented_body()).endswith("answered 204")
+    assert WebhookNotifier().send(channel, "1", [documented_body()]).endswith("answered 204")
     receiver.raw = before + b"HTTP/1.1 500 Internal Server Error\r\n\r\n"
     assert str(refused(channel)).endswith("answered 500")
 
@@ -450,7 +453,7 @@ def test_https_asks_for_the_host_of_the_url(settings: Any, tmp_path: Path):
             lambda host, port: ["127.0.0.1"], tls=lambda: ssl.create_default_context(cafile=str(cert))
         )
         right = webhook(f"https://hooks.example.com:{receiver.port}/a", "right")
-        assert notifier.send(right, "1", documented_body()).endswith("answered 200")
+        assert notifier.send(right, "1", [documented_body()]).endswith("answered 200")
         wrong = webhook(f"https://other.example.com:{receiver.port}/a", "wrong")
         assert "CERTIFICATE_VERIFY_FAILED" in str(refused(wrong, notifier))
         assert len(receiver.requests) == 1

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from console.alerts.http import SEND_SECONDS, NotDelivered
 from console.alerts.models import AlertChannel
-from console.alerts.notifiers import SEND_SECONDS, EmailNotifier, NotDelivered
+from console.alerts.notifiers import EmailNotifier
 from tests.served.api.alerts.receiver import documented_body
 from tests.support.manual_clock import ManualClock
 
@@ -80,7 +81,7 @@ def server(settings: Any) -> Iterator[MailServer]:
 
 
 def send(clock: ManualClock) -> str:
-    return EmailNotifier(clock=clock).send(AlertChannel(kind="email", addresses=ADDRESSES), "7", documented_body())
+    return EmailNotifier(clock=clock).send(AlertChannel(kind="email", addresses=ADDRESSES), "7", [documented_body()])
 
 
 def test_a_mail_is_delivered_in_one_connection(server: MailServer) -> None:
@@ -140,7 +141,7 @@ def test_a_name_that_is_not_resolved_in_time_is_not_waited_for(server: MailServe
     notifier = EmailNotifier(resolver=resolver, clock=Late())
     try:
         with pytest.raises(NotDelivered, match="DNS lookup timed out"):
-            notifier.send(AlertChannel(kind="email", addresses=ADDRESSES), "7", documented_body())
+            notifier.send(AlertChannel(kind="email", addresses=ADDRESSES), "7", [documented_body()])
     finally:
         may_end.set()
     assert server.commands == []

@@ -61,6 +61,7 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case({"kind": "lag", "name": "more", "owner": TEAM, "threshold": 5, "severity": "warning"}),
     ),
     "alert_rules_get": (Case(),),
+    "alert_rules_preview": (Case(query="kind=lag&threshold=5"),),
     "alert_rules_update": (
         Case({"is_enabled": False}),
         Case({"threshold": 7}, arguments={"rule": "team_rule"}),
@@ -111,6 +112,7 @@ CASES: dict[str, tuple[Case, ...]] = {
     "consumer_groups_reset": (Case({"to": "earliest"}), Case({"to": "positions", "positions": {"g1": "0"}})),
     "consumer_groups_resume": (Case({"reason": "x"}),),
     "dead_letters_count": (Case(),),
+    "dead_letters_all_causes": (Case(),),
     "dead_letters_list": (Case(arguments={"group": "dead"}, shows=True),),
     "dead_letters_causes": (Case(arguments={"group": "dead"}),),
     "dead_letters_get": (

@@ -14,7 +14,7 @@ from api.downloads import ROWS_OF_NODES_MAX
 from api.views.dead_letters import COUNTS_MAX
 from api.views.messages import MessagesView
 from console.cluster import limits
-from console.cluster.dead_letters import causes, claims, decisions, sending
+from console.cluster.dead_letters import causes, claims, decisions, orders, sending
 from console.cluster.producing import KEY_USER
 from console.models import DeadLetterDecision
 from metaserver import queries
@@ -147,7 +147,12 @@ def test_causes_are_shown_filtered_and_counted(
         "cause": "AddressMissing",
         "messages": 4,
     }
-    assert counted == {"others": 0, "uncounted": 0, "unreachable": {}}
+    timeline = counted.pop("timeline")
+    assert counted == {"others": 0, "uncounted": 0, "unreachable": {}, "groups_left_out": False}
+    assert {row["cause"]: sum(row["messages"]) for row in timeline["series"]} == {
+        "AddressMissing": 4, "OutOfStock": 3, None: 3,
+    }  # fmt: skip
+    assert timeline["step_seconds"] == 60
     (gone, *_) = found
     crew.own.post(DELETE, {"sequences": named(gone), "reason": "x"})
     results = {row["cause"]: row["messages"] for row in crew.viewer.get(CAUSES).json()["results"]}
@@ -158,6 +163,22 @@ def test_causes_are_shown_filtered_and_counted(
     assert sum(row["messages"] for row in bounded["results"]) + bounded["others"] + bounded["uncounted"] >= 9
     assert len(bounded["results"]) == 1
     assert bounded["uncounted"] == 10 - 2 * len(rows_by_group(rows))
+
+
+def test_causes_of_all_groups(cluster: ThreadedSystem, crew: Crew, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.make_dead("orders", "g", 4, "AddressMissing")
+    cluster.make_dead("orders", "h", 3, "OutOfStock")
+    cluster.make_dead("free", "g", 1, "AddressMissing")
+    found = crew.viewer.get(COUNTS + "causes/").json()
+    assert {row["cause"]: row["messages"] for row in found["results"]} == {"AddressMissing": 5, "OutOfStock": 3}
+    assert (found["uncounted"], found["groups_left_out"]) == (0, False)
+    monkeypatch.setattr(causes, "GROUPS_MAX", 2)
+    monkeypatch.setattr(causes, "OF_EACH_MAX", 1)
+    found = crew.viewer.get(COUNTS + "causes/").json()
+    assert found["groups_left_out"]
+    counted = sum(row["messages"] for row in found["results"])
+    assert found["uncounted"] > 0
+    assert counted + found["uncounted"] == 5, "those of free/g and orders/g"
 
 
 def test_each_attempt_has_its_own_cause(cluster: ThreadedSystem, crew: Crew) -> None:
@@ -229,6 +250,93 @@ def test_a_replay_to_the_subject_is_for_every_group(
     for group in ("g", "h"):
         got = cluster.consume("orders", group, 3)
         assert {delivery.message_id for delivery in got} == {copy.message_id for copy in copies}
+
+
+def test_a_replay_can_go_to_another_subject(cluster: ThreadedSystem, crew: Crew, letters: list[dict[str, Any]]) -> None:
+    cluster.send("repairs", 1)
+    body = {"sequences": named(*letters[:3]), "to": "other", "other_subject": "repairs"}
+    assert crew.own.post(f"{REPLAY}?dry_run=true", body).json()["done"] == 3
+    assert len(cluster.small.stored("repairs")) == 1
+    assert crew.own.post(REPLAY, body).json()["done"] == 3
+    copies = [message for message in cluster.small.stored("repairs") if message.message_id.startswith("replay.")]
+    assert {copy.properties[sending.KEY_REPLAY_OF] for copy in copies} == {row["message_id"] for row in letters[:3]}
+    for copy in copies:
+        assert not {"qmq_times", "qmq_maxRetryNum", "qmq_consumerGroupName"} & set(copy.properties)
+    rows, _ = all_pages(crew.own, LETTERS, state="replayed")
+    assert {(row["decision"]["replayed_to"], row["decision"]["other_subject"]) for row in rows} == {
+        ("other", "repairs")
+    }
+    assert {entry.after["other_subject"] for entry in audited("dead_letter.replay")} == {"repairs"}
+
+
+def test_another_subject_must_exist_and_accept_messages_of_the_caller(
+    cluster: ThreadedSystem, crew: Crew, letters: list[dict[str, Any]]
+) -> None:
+    cluster.send("repairs", 1)
+
+    def to(other: str) -> tuple[int, str]:
+        answer = crew.own.post(REPLAY, {"sequences": named(letters[0]), "to": "other", "other_subject": other})
+        return answer.status_code, answer.json()["code"]
+
+    assert to("nowhere") == (404, "subject.unknown")
+    assert to(DEAD) == (400, "subject.not_real")
+    subjects.set_archived("repairs", True, actor=TESTER)
+    assert to("repairs") == (409, "subject.archived")
+    assert to("free") == (403, "access.denied"), "it belongs to another team"
+    assert DeadLetterDecision.objects.count() == 0
+
+
+def test_one_dead_letter_can_be_edited_before_it_is_replayed(
+    cluster: ThreadedSystem, crew: Crew, letters: list[dict[str, Any]]
+) -> None:
+    letter = letters[0]
+    edit = {"properties": {"data": '{"amount": 5}', "new": "\u4fee\u6b63 "}, "tags": ["fixed"]}
+    body = {"sequences": named(letter), "edit": edit}
+    assert crew.own.post(f"{REPLAY}?dry_run=true", body).json()["done"] == 1
+    assert crew.own.post(REPLAY, body).json()["done"] == 1
+    [copy] = [message for message in cluster.small.stored(RETRY) if message.message_id.startswith("replay.")]
+    own = {name: text for name, text in copy.properties.items() if not name.startswith("qmq_")}
+    assert own == edit["properties"]
+    assert (copy.properties[sending.KEY_REPLAY_OF], copy.tags) == (letter["message_id"], ("fixed",))
+    assert copy.properties["qmq_consumerGroupName"] == "g", "what the protocol needs is not edited away"
+    [row] = all_pages(crew.own, LETTERS, state="replayed")[0]
+    assert row["properties"] == letter["properties"], "the dead letter itself stays as it is"
+    [entry] = audited("dead_letter.replay")
+    assert entry.after["edited_properties"] == ["data", "n", "new"], "removed ones too"
+    assert "amount" not in json.dumps(entry.after), "the audit log has names, no contents"
+
+
+def test_another_edit_or_destination_is_another_message() -> None:
+    decision = DeadLetterDecision(subject="orders", group="g", broker_group="g1", sequence=1, message_id="m1")
+
+    def replay_id(other: str = "", edit: orders.Edit | None = None) -> str:
+        order = orders.Order("orders", "g", "replay", "other", False, TESTER, other_subject=other, edit=edit)
+        return claims.replay_id(order, decision)
+
+    found = [
+        replay_id(), replay_id("repairs"), replay_id("others"), replay_id(edit=orders.Edit({"data": "a"}, [])),
+        replay_id(edit=orders.Edit({"data": "b"}, [])), replay_id(edit=orders.Edit({"data": "b"}, ["x"])),
+    ]  # fmt: skip
+    assert len(set(found)) == len(found)
+    assert replay_id("repairs") == found[1], "the same until one is known to be stored"
+
+
+@pytest.mark.parametrize(
+    ("edit", "text"),
+    [
+        ({"properties": {"qmq_times": "1"}, "tags": []}, "qmq_times is written by clients and nodes"),
+        ({"properties": {"data": "x" * 20_000_000}, "tags": []}, ""),
+    ],
+)
+def test_an_edit_that_no_message_can_carry_changes_nothing(
+    crew: Crew, letters: list[dict[str, Any]], edit: dict[str, Any], text: str
+) -> None:
+    for query in ("?dry_run=true", ""):
+        answer = crew.own.post(REPLAY + query, {"sequences": named(letters[0]), "edit": edit})
+        found = answer.json()
+        assert answer.status_code >= 400 or (found["done"], found["failed"]) == (0, 1), found
+        assert text in json.dumps(found)
+    assert DeadLetterDecision.objects.count() == 0
 
 
 def test_a_replay_goes_on_where_it_ended(
@@ -391,6 +499,13 @@ def test_decisions_go_with_the_letters(
         {"all": True, "expected": 0, "limit": decisions.REPLAY_MAX + 1},
         {"all": True, "expected": 0, "limit": 0},
         {"all": True, "expected": 0, "to": "everybody"},
+        {"sequences": {"g1": [1]}, "to": "other"},
+        {"sequences": {"g1": [1]}, "other_subject": "orders"},
+        {"sequences": {"g1": [1, 2]}, "edit": {"properties": {}, "tags": []}},
+        {"all": True, "expected": 0, "edit": {"properties": {}, "tags": []}},
+        {"sequences": {"g1": [1]}, "edit": {"properties": {"a": 1}, "tags": []}},
+        {"sequences": {"g1": [1]}, "edit": {"properties": {"a": "b"}}},
+        {"sequences": {"g1": [1]}, "edit": {"properties": {}, "tags": [], "body": "x"}},
     ],
 )
 def test_orders_that_make_no_sense_are_refused(crew_without_nodes: Crew, body: dict[str, Any]) -> None:
