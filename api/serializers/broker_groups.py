@@ -294,7 +294,9 @@ class MayStop(Row):
     reasons = Strings(source="stop.problems", help_text="what would be lost or unavailable; empty if it may be stopped")
     why = serializers.ListField(child=Explained(), source="stop.problems", help_text="the reasons with their codes")
     next_master = serializers.CharField(
-        source="stop.master", allow_blank=True, help_text="node ID of the node that would lead the group; empty: none could"
+        source="stop.master",
+        allow_blank=True,
+        help_text="node ID of the node that would lead the group; empty: none could",
     )
     rejects_sends = serializers.BooleanField(
         source="stop.rejects_sends", help_text="whether the group would reject sends until the node is back"
@@ -302,7 +304,9 @@ class MayStop(Row):
     in_sync_left = serializers.IntegerField(source="stop.in_sync", help_text="copies in sync that would be left")
     in_sync_min = serializers.IntegerField(source="stop.minimum")
     subjects = serializers.IntegerField(help_text="subjects that the group serves; 0 for a delay group")
-    sole_subjects = serializers.IntegerField(help_text="of these, the ones whose messages no other broker group accepts")
+    sole_subjects = serializers.IntegerField(
+        help_text="of these, the ones whose messages no other broker group accepts"
+    )
     consumer_groups = serializers.IntegerField(allow_null=True, help_text="consumer groups of these subjects")
     send_rate = serializers.FloatField(source="numbers.send_rate", allow_null=True)
     pull_rate = serializers.FloatField(source="numbers.pull_rate", allow_null=True)

@@ -106,7 +106,13 @@ class Rehearsals:
             why = one.restored_problem if one.is_restored else problem
             found.append(
                 RehearsedSwitchOver(
-                    *self._head(one), leading.node_id, "" if why else node_id, _of(node_id, why), rehearsal, entry.at, entry.actor
+                    *self._head(one),
+                    leading.node_id,
+                    "" if why else node_id,
+                    _of(node_id, why),
+                    rehearsal,
+                    entry.at,
+                    entry.actor,
                 )
             )
         return found
@@ -127,9 +133,7 @@ class Rehearsals:
             candidates = one.candidates(without=leading.node_id)
             able = [member for member in candidates if member.node_id not in nodes]
             why = Reason() if able else otherwise if candidates else one.candidate_problem
-            found.append(
-                PlannedSwitchOver(*self._head(one), leading.node_id, able[0].node_id if able else "", why)
-            )
+            found.append(PlannedSwitchOver(*self._head(one), leading.node_id, able[0].node_id if able else "", why))
         return found
 
 

@@ -58,7 +58,9 @@ def stop_effect(node_id: str) -> StopEffect:
         sole_subjects=sum(route.writable == (name,) for route in routes.values()),
         consumer_groups=None if groups is None else _consumer_groups(groups.values(), routes),
         numbers=values,
-        unmeasured_reason=None if is_known else live.reason or measured.get("reason") or "not known to the collector yet",
+        unmeasured_reason=None
+        if is_known
+        else live.reason or measured.get("reason") or "not known to the collector yet",
     )
 
 

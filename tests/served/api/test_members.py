@@ -1,23 +1,21 @@
 """/broker-groups/ of groups with several members: what is shown, and copies, switch-overs, promotions and stops."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from asgiref.sync import sync_to_async
 from django.db import transaction
 from django.utils import timezone
 from rest_framework.test import APIClient
 
 from console.accounts.roles import Role
 from console.cluster import switch_over as module
+from console.reports import node_stop, overview
 from metaserver import domain, queries
 from metaserver.choices import GroupKind, GroupState
 from metaserver.memory.membership_wishes import MembershipWish
 from metaserver.models import AuditEntry, BrokerGroup, Node
-from metaserver.reports import StoredReport
 from metaserver.services import audit, broker_groups
 from metaserver.services.changes import METASERVER, Actor
 from metaserver.stored.orm_repository import OrmMembershipStore
@@ -25,14 +23,13 @@ from qmq.errors import ConnectionLost, QmqError
 from qmq.node_admin import NodeRefused
 from qmq.protocol.group_memberships import InSyncChange
 from qmq.protocol.reasons import Code, Reason
-from qmq_node.replication.rules.membership import ChangeInSync, Membership
+from qmq_node.replication.rules.membership import ChangeInSync
 from tests.support.console.members import MASTER, REPORT, ROW, FakeMaster, report
-from tests.support.console.metadata import audit_rows, everything
+from tests.support.console.metadata import audit_rows, everything, route
 from tests.support.console.people import browser, person
 
 pytestmark = pytest.mark.django_db
 GROUP = "/api/v1/broker-groups/g1/"
-
 
 
 @pytest.fixture(params=GroupKind)
@@ -282,8 +279,18 @@ def test_whether_a_node_may_stop(admin: APIClient) -> None:
     assert (answer["node_id"], answer["may_stop"]) == ("b", False)
     assert "below its minimum of 2" in answer["reasons"][0]
     assert answer["why"][0]["code"] == "below_minimum"
-    assert (answer["next_master"], answer["rejects_sends"], answer["in_sync_left"], answer["in_sync_min"]) == ("a", True, 1, 2)
-    assert (answer["is_member"], answer["is_master"], answer["subjects"], answer["consumer_groups"]) == (True, False, 0, None)
+    assert (answer["next_master"], answer["rejects_sends"], answer["in_sync_left"], answer["in_sync_min"]) == (
+        "a",
+        True,
+        1,
+        2,
+    )
+    assert (answer["is_member"], answer["is_master"], answer["subjects"], answer["consumer_groups"]) == (
+        True,
+        False,
+        0,
+        None,
+    )
     assert (answer["send_rate"], answer["pending"], bool(answer["unmeasured_reason"])) == (None, None, True)
     admin.post(f"{GROUP}copies/", {"copies": 3})
     assert refused(admin.get("/api/v1/nodes/z/may-stop/")) == (404, "node.unknown")
@@ -293,9 +300,9 @@ def test_what_a_node_serves_when_it_stops(admin: APIClient, monkeypatch: pytest.
     """The group serves two subjects, one of which another group accepts messages of, too."""
     Node.objects.filter(node_id="b").update(rack="r2")
     assert admin.get(GROUP).json()["shared_rack"] == ""
-    create_subject("both", ("g1", "g2"))
-    create_subject("only", ("g1",))
-    create_subject("other", ("g2",))
+    route("both", "g1", "g2")
+    route("only", "g1")
+    route("other", "g2")
     node = {"reason": None, "send_rate": 12.5, "pull_rate": 9.0, "delivered_per_second": 2.0, "pending": 7}
     groups = {f"{subject}\ng": {"subject": subject} for subject in ("both", "only", "other", "%RETRY%only%g")}
     live = overview.Numbers({"nodes": {"a": node}, "groups": groups}, None, None)
