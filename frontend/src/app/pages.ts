@@ -99,7 +99,7 @@ const all = [
     path: "/brokers/$name",
     load: () => import("@/features/brokers/BrokerPage"),
     texts: ["brokers", "jobs", "reasons"],
-    search: ["node"],
+    search: ["node", "stop"],
   },
   {
     path: "/jobs",
