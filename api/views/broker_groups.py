@@ -41,7 +41,7 @@ class BrokerGroupsView(ListView):
     bodies = {"POST": shapes.NewBrokerGroup}
     rows = staticmethod(queries.broker_groups)
     filters = {
-        "search": PartFilter("name", label="substring of the name"),
+        "search": PartFilter("name", label="words that occur in the name"),
         "kind": django_filters.ChoiceFilter(choices=[(k.value, k.value) for k in GroupKind]),
         "reported_state": django_filters.ChoiceFilter("state", choices=[(s.value, s.value) for s in GroupState]),
         "operator_state": django_filters.ChoiceFilter(choices=[(s.value, s.value) for s in OperatorState]),
@@ -188,7 +188,7 @@ class NodesView(ListView):
     serializer_class = shapes.NodeNumbersRow
     rows = staticmethod(queries.nodes)
     filters = {
-        "search": PartFilter("node_id", label="substring of the node ID"),
+        "search": PartFilter("node_id", label="words that occur in the node ID"),
         "broker_group": django_filters.CharFilter("broker_group__name", label="its group"),
         "kind": django_filters.ChoiceFilter("broker_group__kind", choices=[(k.value, k.value) for k in GroupKind]),
     }

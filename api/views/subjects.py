@@ -27,7 +27,7 @@ class SubjectsView(ListView):
     bodies = {"POST": shapes.NewSubject}
     rows = staticmethod(queries.subjects)
     filters = {
-        "search": PartFilter("name", label="substring of the name"),
+        "search": PartFilter("name", label="words that occur in the name"),
         "prefix": PrefixFilter("name", label="prefix of the name"),
         "owner": django_filters.CharFilter(
             "owner__name", label="owning team; use is_owned for subjects without an owner"

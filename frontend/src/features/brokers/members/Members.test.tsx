@@ -198,8 +198,8 @@ test("a switch-over is previewed, and made with the version that was read and a 
   await userEvent.click(dialog.getByRole("button", { name: "Switch over" }));
   await waitFor(() => expect(screen.queryByRole("dialog")).toBeNull());
   expect(posts().map(({ body, url }) => [body, url.searchParams.get("dry_run")])).toEqual([
-    [{ to: "g1-b", reason: "" }, "true"],
-    [{ to: "g1-b", reason: "new kernel" }, "false"],
+    [{ to: "g1-b", rehearsal: "", reason: "" }, "true"],
+    [{ to: "g1-b", rehearsal: "", reason: "new kernel" }, "false"],
   ]);
   expect(tags).toEqual(['"v7"', '"v7"']);
 });

@@ -50,9 +50,9 @@ async function opened(query: string, { plan = [], undo = [], more = {}, user = A
   const { asked } = answer({
     "GET /api/v1/me/": user,
     "GET /api/v1/broker-groups/": { results: groups, next: null, previous: null },
-    "GET /api/v1/rehearsals/": ({ url }: { url: string }) =>
+    "GET /api/v1/rehearsals/": (url: URL) =>
       Response.json({
-        plan: new URL(url).searchParams.size ? plan : [],
+        plan: url.searchParams.size ? plan : [],
         undo,
         racks: [{ rack: "r1", nodes: 3, groups: 3 }],
       }),

@@ -70,7 +70,7 @@ test("each member says whether it may stop and what happens then; the dialog has
   expect(fact("Subjects")).toHaveTextContent("42");
   expect(fact("Only on this group")).toHaveTextContent("3");
   expect(fact("Consumer groups")).toHaveTextContent("31");
-  expect(fact("Sent/s")).toHaveTextContent("20.5");
+  expect(fact("Sent/s")).toHaveTextContent("21");
   expect(dialog.getByRole("link", { name: "Rehearse" })).toHaveAttribute("href", "/brokers?rehearse=node%3Ag1-a");
   await userEvent.click(dialog.getByRole("button", { name: "Close" }));
   await waitFor(() => expect(page.address()).toBe("/brokers/g1"));
