@@ -96,11 +96,13 @@ class Rehearsals:
             last.setdefault(entry.target, entry)
         found = []
         for one in self._all:
-            entry, leading = last.get(one.group.name), one.leading
-            rehearsal = ((entry.after or {}) if entry is not None else {}).get("rehearsal", "")
-            if entry is None or not rehearsal or leading is None or leading.node_id == entry.after["from"]:
+            last_entry, leading = last.get(one.group.name), one.leading
+            if last_entry is None or leading is None:
                 continue
-            node_id = entry.after["from"]
+            requested: Mapping[str, str] = last_entry.after or {}
+            rehearsal, node_id = requested.get("rehearsal", ""), requested["from"]
+            if not rehearsal or leading.node_id == node_id:
+                continue
             before = one.find(node_id)
             problem = before.problem if before is not None else Reason.of(Code.NOT_MEMBER)
             why = one.restored_problem if one.is_restored else problem
@@ -111,8 +113,8 @@ class Rehearsals:
                     "" if why else node_id,
                     _of(node_id, why),
                     rehearsal,
-                    entry.at,
-                    entry.actor,
+                    last_entry.at,
+                    last_entry.actor,
                 )
             )
         return found
