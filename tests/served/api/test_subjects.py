@@ -52,6 +52,20 @@ def test_each_filter(admin: APIClient, query: str, expected: list[str]) -> None:
     assert sorted(found) == sorted(expected)
 
 
+def test_favourites_are_the_callers_own(admin: APIClient, operator: APIClient) -> None:
+    def names(who: APIClient, is_favourite: str) -> list[str]:
+        return [
+            row["name"] for row in who.get(LIST, {"is_favourite": is_favourite, "ordering": "name"}).json()["results"]
+        ]
+
+    assert names(admin, "true") == []
+    chosen = {"preferences": {"favourite_subjects": ["parts", "orders", "gone"]}}
+    assert admin.patch("/api/v1/me/", chosen).status_code == 200
+    assert sorted(names(admin, "true")) == ["orders", "parts"]
+    assert names(admin, "false") == ["Orders.old"]
+    assert names(operator, "true") == [], "of somebody else"
+
+
 def test_a_search_has_few_words(admin: APIClient) -> None:
     assert admin.get(LIST, {"search": "a " * 10}).status_code == 200
     answer = admin.get(LIST, {"search": "a " * 11})

@@ -1,6 +1,7 @@
 import { Badge } from "@mantine/core";
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
+import { Favourite } from "@/features/subjects/Favourite";
 import { LiveNumber, LiveWorstLag } from "@/features/subjects/LiveCells";
 import type { Subject } from "@/features/subjects/queries";
 import { Instant } from "@/ui/measure/Instant";
@@ -45,6 +46,7 @@ export function useColumns(): readonly Column<Subject>[] {
         column("name", { sort: true, isFixed: true }, (row) => (
           <RowLink to={addressOf("subjects", row.name)}>{row.name}</RowLink>
         )),
+        column("favourite", { card: "action" }, (row) => <Favourite subject={row.name} />),
         column("send_rate", { card: "fact", align: "right" }, (row) => (
           <LiveNumber subject={row.name} field="send_rate" as="rate" />
         )),
