@@ -1,4 +1,4 @@
-/** Points that a sparkline draws at most: more can't be told apart at its width. */
+/** Points that a sparkline draws at most: more would share pixels. */
 export const SPARK_POINTS_MAX = 60;
 export const SPARK_WIDTH = 100;
 export const SPARK_HEIGHT = 20;
