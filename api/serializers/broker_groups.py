@@ -298,9 +298,7 @@ class MayStop(Row):
         allow_blank=True,
         help_text="node ID of the node that would lead the group; empty: none could",
     )
-    rejects_sends = serializers.BooleanField(
-        source="stop.rejects_sends", help_text="whether the group would reject sends until the node is back"
-    )
+    rejects_sends = serializers.SerializerMethodField()
     in_sync_left = serializers.IntegerField(source="stop.in_sync", help_text="copies in sync that would be left")
     in_sync_min = serializers.IntegerField(source="stop.minimum")
     subjects = serializers.IntegerField(help_text="subjects that the group serves; 0 for a delay group")
@@ -319,6 +317,11 @@ class MayStop(Row):
     def get_may_stop(self, effect: Any) -> bool:
         """Whether nothing would be lost or unavailable."""
         return not effect.stop.problems
+
+    def get_rejects_sends(self, effect: Any) -> bool:
+        """Whether the group would reject sends until the node is back."""
+        rejects: bool = effect.stop.rejects_sends
+        return rejects
 
 
 class LogLoss(Reason):

@@ -8,7 +8,7 @@ from api.base import ApiView
 from api.problems import invalid
 from api.serializers import rehearsals as shapes
 from console.accounts.roles import Right
-from console.cluster.rehearsals import PlannedSwitchOver, Rehearsals
+from console.reports.rehearsals import PlannedSwitchOver, Rehearsals
 from metaserver.services.changes import text_problem
 
 NAME_CHARS_MAX = 100

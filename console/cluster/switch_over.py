@@ -26,7 +26,7 @@ def switch_over(
 
     Args:
         to: the node ID of the successor; "": the slave that has the most.
-        rehearsal: what is rehearsed by it, such as "node g1-a", for the audit log (`console.cluster.rehearsals`); "": nothing.
+        rehearsal: what is rehearsed by it, such as "node g1-a", for the audit log (`console.reports.rehearsals`); "": nothing.
 
     Raises:
         NotFound: there is no such broker group, or the node is not a member of it.

@@ -9,7 +9,7 @@ from rest_framework.test import APIClient
 
 from console.accounts.roles import Role
 from console.cluster import switch_over as module
-from console.cluster.rehearsals import UNDO_HOURS
+from console.reports.rehearsals import UNDO_HOURS
 from metaserver import domain
 from metaserver.choices import GroupKind, GroupState
 from metaserver.models import AuditEntry, BrokerGroup, Node

@@ -1,14 +1,16 @@
 import { Badge } from "@mantine/core";
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
-import { Favourite } from "@/features/subjects/Favourite";
 import { LiveNumber, LiveWorstLag } from "@/features/subjects/LiveCells";
 import type { Subject } from "@/features/subjects/queries";
 import { Instant } from "@/ui/measure/Instant";
 import { Measured } from "@/ui/measure/Measured";
 import { addressOf, RowLink } from "@/ui/links/RowLink";
 import { defineColumns, headers } from "@/ui/table/define";
+import { whenDrawn } from "@/ui/dialog/whenOpened";
 import type { Column } from "@/ui/table/types";
+
+const Favourite = whenDrawn(async () => (await import("@/features/subjects/Favourite")).Favourite);
 
 /** How long messages are kept; without a retention of its own a subject follows its nodes. */
 export function Retention({ hours }: { hours: number | null | undefined }) {

@@ -11,7 +11,7 @@ import { QueryProblem } from "@/ui/page/loaded";
 
 /**
  * Rehearse that a node or a rack stops: the groups that it leads are switched over one by one, as a plan shows first,
- * and back afterwards. What was not switched back is found by whoever opens this next.
+ * and back afterwards. What was not switched back is shown to the next operator.
  */
 export function RehearseDialog() {
   const { t } = useTranslation("rehearsals");

@@ -57,7 +57,7 @@ async function row(node: string) {
 test("each member says whether it may stop and what happens then; the dialog has the rest", async () => {
   const page = await opened(stopEffect("g1-a"), SLAVE);
   expect(await row("g1-a")).toHaveTextContent("not nowg1-b takes over. Sends are rejected until it is back.");
-  expect(await row("g1-b")).toHaveTextContent("may stopg1-a goes on serving. 2 copies are left.");
+  expect(await row("g1-b")).toHaveTextContent("may stopg1-a continues to serve. 2 copies are left.");
   await userEvent.click(within(await row("g1-a")).getByRole("link"));
   const dialog = within(await screen.findByRole("dialog", { name: "What if g1-a stops?" }));
   expect(page.address()).toBe("/brokers/g1?stop=g1-a");
@@ -90,7 +90,7 @@ test("a delay group without another node that could lead is late, and unknown nu
   const dialog = within(await screen.findByRole("dialog"));
   const pending = await dialog.findByRole("row", { name: /Pending/ });
   expect(pending).not.toHaveTextContent("0");
-  expect(dialog.getByRole("row", { name: /Master then/ })).toHaveTextContent("none: the group is away");
+  expect(dialog.getByRole("row", { name: /Master then/ })).toHaveTextContent("none: the group is unavailable");
   expect(dialog.queryByRole("row", { name: /Subjects/ })).toBeNull();
   expect(dialog.queryByRole("link", { name: "Rehearse" })).toBeNull();
 });

@@ -2,13 +2,14 @@
 
 There is no state of a rehearsal beside that of its groups. Each group is switched over by a request of its own
 (`console.cluster.switch_over`), whose audit entry says that it was a rehearsal and which node led before. From that follows what
-can be switched back, whoever ended in the middle of it.
+can be switched back, no matter who ended in the middle of it.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.utils import timezone
 
@@ -16,13 +17,12 @@ from metaserver import queries
 from metaserver.choices import GroupKind
 from metaserver.errors import NotFound
 from metaserver.memory.members import Member, Members
-from metaserver.models import AuditEntry, BrokerGroup
 from qmq.protocol.reasons import Code, Reason
 
 UNDO_HOURS = 24
 """For so long a rehearsal can be switched back."""
 UNDO_ENTRIES_MAX = 1_000
-"""The newest switch-overs that are looked at for that."""
+"""The newest switch-overs that are checked for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Rehearsals:
     def __init__(self, now: datetime | None = None) -> None:
         self._now = now or timezone.now()
         self._all = queries.all_members(self._now)
-        self._versions: Mapping[str, int] = dict(BrokerGroup.objects.values_list("name", "version"))
+        self._versions: Mapping[str, int] = dict(queries.approved_broker_groups().values_list("name", "version"))
 
     def of_node(self, node_id: str) -> list[PlannedSwitchOver]:
         """The groups that a node leads. Raises NotFound."""
@@ -91,7 +91,7 @@ class Rehearsals:
         """The groups whose last requested switch-over was a rehearsal, and that another node leads since."""
         since = self._now - timedelta(hours=UNDO_HOURS)
         entries = queries.audit_entries().filter(action=queries.SWITCH_OVER, at__gte=since)[:UNDO_ENTRIES_MAX]
-        last: dict[str, AuditEntry] = {}
+        last: dict[str, Any] = {}
         for entry in entries:
             last.setdefault(entry.target, entry)
         found = []
