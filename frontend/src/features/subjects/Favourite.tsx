@@ -30,7 +30,7 @@ export function Favourite({ subject }: { subject: string }) {
       variant="subtle"
       color={isFavourite ? "yellow" : "gray"}
       icon={isFavourite ? Chosen : NotChosen}
-      hint={t("favourite.hint")}
+      hint={t("column.favourite")}
       label={t(isFavourite ? "favourite.remove" : "favourite.add", { name: subject })}
       aria-pressed={isFavourite}
       loading={toggle.isPending}
