@@ -34,7 +34,7 @@ class Ordering(OrderingFilter):
 
 
 class PartFilter(django_filters.CharFilter):  # type: ignore[misc]
-    """Case-insensitive substring of a text, or of one of several.
+    """Words, each of which is a case-insensitive substring of a text, or of one of several: "order created" finds order.created.
 
     `icontains` depends on the collation, and MariaDB's is case-sensitive (metaserver.stored.database), so it would not ignore case
     there.
@@ -84,16 +84,30 @@ class MemberFilter(django_filters.CharFilter):  # type: ignore[misc]
 
 
 def containing(queryset: "QuerySet[Any]", value: str, *fields: str) -> "QuerySet[Any]":
-    """Return the rows of which one field contains a text, ignoring case."""
+    """Return the rows in which each word of a text occurs in one of these fields, ignoring case. Raises 400 for too many words."""
     # Both sides are lowered by the database: Python's idea of lower case is not SQLite's.
     wanted = Q()
-    for field in fields:
-        wanted |= Q(**{f"lower_{field}__contains": Lower(Value(value))})
+    for word in search_words(value):
+        in_one = Q()
+        for field in fields:
+            in_one |= Q(**{f"lower_{field}__contains": Lower(Value(word))})
+        wanted &= in_one
     lowered: dict[str, Any] = {f"lower_{field}": Lower(field) for field in fields}
     return cast("QuerySet[Any]", queryset.alias(**lowered).filter(wanted))
 
 
-SEARCH = OpenApiParameter("search", OpenApiTypes.STR, description="Case-insensitive substring of the row's texts.")
+def search_words(text: str) -> list[str]:
+    """Return the words of a search. Raises 400 for too many."""
+    words = text.split()
+    if len(words) > SEARCH_WORDS_MAX:
+        raise invalid("search", f"must have at most {SEARCH_WORDS_MAX} words", text)
+    return words
+
+
+SEARCH = OpenApiParameter(
+    "search", OpenApiTypes.STR, description="Words that all occur in the row's texts, ignoring case."
+)
+SEARCH_WORDS_MAX = 10
 SEARCH_CHARS_MAX = 200
 
 

@@ -8,10 +8,13 @@ from rest_framework import serializers
 from api.serializers.bodies import Moment, Reason, Row, SequenceField, Strings
 from api.serializers.reasons import Explained, Why, WhyChanged
 from metaserver.choices import GroupKind, GroupState, OperatorState, effective_state
+from metaserver.memory.members import shared_rack
 from metaserver.services.broker_groups import BROKER_GROUP, NAME
 from metaserver.services.members import COPIES
 from qmq.protocol.codes import MASTER_ROLES
 from qmq.protocol.group_memberships import MEMBERS_MAX
+
+REHEARSAL_CHARS_MAX = 120
 
 
 class NodeRow(Row):
@@ -27,6 +30,7 @@ class NodeRow(Row):
     version = serializers.CharField(allow_blank=True)
     log_end = serializers.CharField(help_text="highest synced log offset reported by the node, in bytes")
     leased_at = serializers.DateTimeField(allow_null=True)
+    rack = serializers.CharField(allow_blank=True, help_text="where the node runs, as it was started; empty: not set")
 
     @extend_schema_field(serializers.ChoiceField(choices=["master", "slave"]))
     def get_role(self, node: Any) -> str:
@@ -90,6 +94,7 @@ class BrokerGroupRow(Row):
     replacement = serializers.CharField(allow_blank=True, help_text="node ID of that other node")
     preferred = Strings(help_text="node IDs; of members with equally long logs, the first is promoted")
     nodes = NodeRow(many=True)
+    shared_rack = serializers.SerializerMethodField()
     subjects = serializers.SerializerMethodField(
         help_text="subjects it serves, including those that are joining or leaving"
     )
@@ -102,6 +107,10 @@ class BrokerGroupRow(Row):
     def get_state(self, group: Any) -> str:
         """The state reported by its master, restricted by the operator's state."""
         return str(effective_state(group.state, group.operator_state))
+
+    def get_shared_rack(self, group: Any) -> str:
+        """The rack that all its members are on, if it has several; empty: they are on several racks, or one is not known."""
+        return shared_rack(group.members, {node.node_id: node.rack for node in group.nodes.all()})
 
     def get_subjects(self, group: Any) -> int:
         """The number of subjects that it serves."""
@@ -246,6 +255,12 @@ class SwitchOver(Reason):
     to = serializers.CharField(
         max_length=100, default="", allow_blank=True, help_text="node ID; empty: the slave that has the most"
     )
+    rehearsal = serializers.CharField(
+        max_length=REHEARSAL_CHARS_MAX,
+        default="",
+        allow_blank=True,
+        help_text="what is rehearsed, such as `node g1-a` or `rack r1`, so that it can be undone; empty: nothing",
+    )
 
 
 class Promotion(Reason):
@@ -267,12 +282,46 @@ class LostGroup(Reason):
     reason = serializers.CharField(max_length=500)
 
 
-class MayStop(serializers.Serializer):  # type: ignore[type-arg]
-    """Whether a node may be stopped now."""
+class MayStop(Row):
+    """Whether a node may be stopped now, what would happen if it were, and what uses its broker group."""
 
     node_id = serializers.CharField()
-    may_stop = serializers.BooleanField()
-    reasons = Strings(help_text="what would be lost or unavailable; empty if it may be stopped")
+    broker_group = serializers.CharField()
+    kind = serializers.ChoiceField(choices=[k.value for k in GroupKind])
+    is_member = serializers.BooleanField(help_text="otherwise it is a spare, and stopping it changes nothing")
+    is_master = serializers.BooleanField()
+    may_stop = serializers.SerializerMethodField()
+    reasons = Strings(source="stop.problems", help_text="what would be lost or unavailable; empty if it may be stopped")
+    why = serializers.ListField(child=Explained(), source="stop.problems", help_text="the reasons with their codes")
+    next_master = serializers.CharField(
+        source="stop.master",
+        allow_blank=True,
+        help_text="node ID of the node that would lead the group; empty: none could",
+    )
+    rejects_sends = serializers.SerializerMethodField()
+    in_sync_left = serializers.IntegerField(source="stop.in_sync", help_text="copies in sync that would be left")
+    in_sync_min = serializers.IntegerField(source="stop.minimum")
+    subjects = serializers.IntegerField(help_text="subjects that the group serves; 0 for a delay group")
+    sole_subjects = serializers.IntegerField(
+        help_text="of these, the ones whose messages no other broker group accepts"
+    )
+    consumer_groups = serializers.IntegerField(allow_null=True, help_text="consumer groups of these subjects")
+    send_rate = serializers.FloatField(source="numbers.send_rate", allow_null=True)
+    pull_rate = serializers.FloatField(source="numbers.pull_rate", allow_null=True)
+    delivered_per_second = serializers.FloatField(
+        source="numbers.delivered_per_second", allow_null=True, help_text="this and `pending`: delay groups only"
+    )
+    pending = serializers.IntegerField(source="numbers.pending", allow_null=True)
+    unmeasured_reason = serializers.CharField(allow_null=True, help_text="why a number of the group is null")
+
+    def get_may_stop(self, effect: Any) -> bool:
+        """Whether nothing would be lost or unavailable."""
+        return not effect.stop.problems
+
+    def get_rejects_sends(self, effect: Any) -> bool:
+        """Whether the group would reject sends until the node is back."""
+        rejects: bool = effect.stop.rejects_sends
+        return rejects
 
 
 class LogLoss(Reason):

@@ -41,7 +41,7 @@ class AlertRulesView(ListView):
     bodies = {"POST": shapes.NewAlertRule}
     rows = staticmethod(queries.rules)
     filters = {
-        "search": PartFilter("name", label="substring of the name"),
+        "search": PartFilter("name", label="words that occur in the name"),
         "kind": django_filters.ChoiceFilter(choices=_KINDS),
         "severity": django_filters.ChoiceFilter(choices=_SEVERITIES),
         "owner": django_filters.CharFilter("owner", label="team"),
@@ -137,7 +137,7 @@ class AlertsView(ListView):
         "rule": PartFilter("rule_name", label="substring of the rule's name"),
         "owner": django_filters.CharFilter("owner", label="team"),
         "search": PartFilter(
-            "rule_name", "target", "owner", label="substring of the rule's name, the target or the team"
+            "rule_name", "target", "owner", label="words that occur in the name of the rule, the target or the team"
         ),
         "is_acknowledged": TruthFilter("acknowledged_at", "isnull", exclude=True),
     }
@@ -228,7 +228,7 @@ class AlertChannelsView(ListView):
     bodies = {"POST": shapes.NewAlertChannel}
     rows = staticmethod(AlertChannel.objects.all)
     filters = {
-        "search": PartFilter("name", label="substring of the name"),
+        "search": PartFilter("name", label="words that occur in the name"),
         "kind": django_filters.ChoiceFilter(choices=ChannelKind.choices),
         "is_enabled": TruthFilter("is_enabled"),
     }

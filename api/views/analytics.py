@@ -10,6 +10,7 @@ from rest_framework.response import Response
 
 from api.base import ApiView
 from api.downloads import ROWS_MAX
+from api.filters import search_words
 from api.generics import ListView
 from api.live_pages import LivePages
 from api.problems import invalid
@@ -90,7 +91,9 @@ class LagView(ApiView):
         parameters=[
             OpenApiParameter("subject", str, description="Only this subject."),
             OpenApiParameter("group", str, description="Only this consumer group."),
-            OpenApiParameter("search", str, description="Case-insensitive substring of the subject or group name."),
+            OpenApiParameter(
+                "search", str, description="Words that all occur in the subject or group name, ignoring case."
+            ),
             OpenApiParameter("owner", str, description="Only subjects of this team."),
             OpenApiParameter("state", str, enum=list(LagState), description=_LAG_STATES),
             *LAG_PAGES.parameters,
@@ -113,7 +116,7 @@ class LagView(ApiView):
     def _filter(self) -> Callable[[LagTable, str], bool]:
         """Whether a group matches the query's filters."""
         query = self.request.query_params
-        state, group, search = query.get("state"), query.get("group"), query.get("search", "").lower()
+        state, group, words = query.get("state"), query.get("group"), search_words(query.get("search", "").lower())
         if state is not None and state not in list(LagState):
             raise invalid("state", f"must be one of {', '.join(LagState)}", state)
         owner = query.get("owner")
@@ -121,9 +124,10 @@ class LagView(ApiView):
 
         def is_wanted(table: LagTable, key: str) -> bool:
             subject, _, name = key.partition("\n")
+            lowered = key.lower()
             return (
                 (group is None or name == group)
-                and (not search or search in subject.lower() or search in name.lower())
+                and (not words or all(word in lowered for word in words))
                 and (state is None or table.state(key) == state)
                 and (owned is None or subject in owned)
             )

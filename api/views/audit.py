@@ -31,7 +31,7 @@ class AuditView(ListView):
         "since": django_filters.IsoDateTimeFilter("at", "gte", label="at or after this time"),
         "until": django_filters.IsoDateTimeFilter("at", "lt", label="before this time"),
         "search": PartFilter(
-            "actor", "action", "target", "reason", label="substring of user, action, target or reason"
+            "actor", "action", "target", "reason", label="words that occur in user, action, target or reason"
         ),
     }
     ordering_fields = ("id", "actor", "action", "target")

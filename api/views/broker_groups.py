@@ -21,6 +21,7 @@ from console.cluster.switch_over import switch_over
 from console.jobs.rebalance import waiting_on
 from console.placement.route_cache import ROUTES
 from console.reports import overview
+from console.reports.node_stop import stop_effect
 from metaserver import queries
 from metaserver.choices import GroupKind, GroupState, OperatorState
 from metaserver.errors import NotFound
@@ -40,7 +41,7 @@ class BrokerGroupsView(ListView):
     bodies = {"POST": shapes.NewBrokerGroup}
     rows = staticmethod(queries.broker_groups)
     filters = {
-        "search": PartFilter("name", label="substring of the name"),
+        "search": PartFilter("name", label="words that occur in the name"),
         "kind": django_filters.ChoiceFilter(choices=[(k.value, k.value) for k in GroupKind]),
         "reported_state": django_filters.ChoiceFilter("state", choices=[(s.value, s.value) for s in GroupState]),
         "operator_state": django_filters.ChoiceFilter(choices=[(s.value, s.value) for s in OperatorState]),
@@ -143,9 +144,16 @@ CopiesView = action(
     body=shapes.Copies,
     operation_id="broker_groups_set_copies",
 )
+
+
+def _switch_over(view: ApiView, name: str) -> Change:
+    values = view.body()
+    return switch_over(name, values["to"], rehearsal=values["rehearsal"], **view.versioned_arguments)
+
+
 SwitchOverView = action(
     Right.CHANGE_CLUSTER,
-    lambda view, name: switch_over(name, view.body()["to"], **view.versioned_arguments),
+    _switch_over,
     "Have a slave of a broker group become its master. Requests of clients wait meanwhile, and none is rejected.",
     body=shapes.SwitchOver,
 )
@@ -180,7 +188,7 @@ class NodesView(ListView):
     serializer_class = shapes.NodeNumbersRow
     rows = staticmethod(queries.nodes)
     filters = {
-        "search": PartFilter("node_id", label="substring of the node ID"),
+        "search": PartFilter("node_id", label="words that occur in the node ID"),
         "broker_group": django_filters.CharFilter("broker_group__name", label="its group"),
         "kind": django_filters.ChoiceFilter("broker_group__kind", choices=[(k.value, k.value) for k in GroupKind]),
     }
@@ -228,14 +236,15 @@ class NodeView(ApiView):
 
 
 class MayStopView(ApiView):
-    """Return whether a node may be stopped now: its broker group would keep a candidate, its minimum, and a copy."""
+    """Return whether a node may be stopped now: its broker group would keep a candidate, its minimum, and a copy. Also what
+    would happen if it is stopped nevertheless, and what uses the group.
+    """
 
     rights = {"GET": Right.READ}
     serializer_class = shapes.MayStop
 
     def get(self, request: Request, node_id: str) -> Response:
-        reasons = members.stop_problems(node_id)
-        return Response({"node_id": node_id, "may_stop": not reasons, "reasons": reasons})
+        return Response(self.shown(stop_effect(node_id)))
 
 
 class AcceptLogLossView(ApiView):

@@ -38,7 +38,7 @@ class GroupsView(ListView):
     answers = {"POST": shapes.GroupCreated}
     rows = staticmethod(queries.consumer_groups)
     filters = {
-        "search": PartFilter("name", label="substring of the name"),
+        "search": PartFilter("name", label="words that occur in the name"),
         "subject": django_filters.CharFilter("subject__name", label="its subject"),
         "owner": django_filters.CharFilter("subject__owner__name", label="team of its subject"),
         "has_pauses": TruthFilter("has_pauses", label="whether the group or one of its consumers is paused"),

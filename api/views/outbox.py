@@ -46,7 +46,7 @@ class OutboxDatabasesView(ListView):
     bodies = {"POST": shapes.NewOutboxDatabase}
     rows = staticmethod(OutboxDatabase.objects.all)
     filters = {
-        "search": PartFilter("name", "owner", label="substring of the name or the team"),
+        "search": PartFilter("name", "owner", label="words that occur in the name or the team"),
         "kind": django_filters.ChoiceFilter(choices=[(kind, kind) for kind in shapes.KINDS]),
         "owner": django_filters.CharFilter("owner", label="team"),
         "is_enabled": TruthFilter("is_enabled"),

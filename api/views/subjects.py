@@ -1,14 +1,19 @@
 """/subjects/."""
 
+from typing import Any
+
 import django_filters
+from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from api.authentication import user_of
 from api.base import ApiView
 from api.filters import MemberFilter, PartFilter, PrefixFilter, TruthFilter
 from api.generics import ListView, action
 from api.serializers import subjects as shapes
+from console.accounts import preferences
 from console.accounts.roles import Right
 from console.cluster import subjects as on_nodes
 from console.jobs.rebalance import waiting_for
@@ -19,6 +24,17 @@ from metaserver.services import subjects as service
 from metaserver.services.changes import Change
 
 
+class _FavouriteFilter(TruthFilter):
+    """Whether a subject is one of the caller's favourites."""
+
+    def filter(self, queryset: "QuerySet[Any]", value: bool | None) -> "QuerySet[Any]":
+        if value is None:
+            return queryset
+        user = user_of(self.parent.request)
+        named = {"name__in": preferences.shown(user.preferences)["favourite_subjects"]}
+        return queryset.filter(**named) if value else queryset.exclude(**named)
+
+
 class SubjectsView(ListView):
     """List subjects."""
 
@@ -27,13 +43,14 @@ class SubjectsView(ListView):
     bodies = {"POST": shapes.NewSubject}
     rows = staticmethod(queries.subjects)
     filters = {
-        "search": PartFilter("name", label="substring of the name"),
+        "search": PartFilter("name", label="words that occur in the name"),
         "prefix": PrefixFilter("name", label="prefix of the name"),
         "owner": django_filters.CharFilter(
             "owner__name", label="owning team; use is_owned for subjects without an owner"
         ),
         "is_owned": TruthFilter("owner", "isnull", exclude=True, label="whether a team owns it"),
         "is_archived": TruthFilter("archived_at", "isnull", exclude=True, label="whether it is archived"),
+        "is_favourite": _FavouriteFilter("name", label="whether it is one of the caller's favourites"),
         "broker_group": MemberFilter("route__broker_groups", label="broker group that serves it or is draining it"),
     }
     ordering_fields = (

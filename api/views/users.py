@@ -47,7 +47,7 @@ class UsersView(ListView):
     rows = staticmethod(users)
     filters = {
         "search": PartFilter(
-            "username", "email", "first_name", "last_name", label="substring of the name or email address"
+            "username", "email", "first_name", "last_name", label="words that occur in the name or email address"
         ),
         "role": django_filters.ChoiceFilter(choices=[(role.value, role.value) for role in Role]),
         "team": django_filters.CharFilter("teams__name", label="team"),
@@ -114,7 +114,7 @@ class TeamsView(ListView):
     bodies = {"POST": shapes.NewTeam}
     rows = staticmethod(teams)
     filters = {
-        "search": PartFilter("name", label="substring of the name"),
+        "search": PartFilter("name", label="words that occur in the name"),
     }
     ordering_fields = ("name", "subjects", "members", "created_at")
     ordering_paths = {"subjects": "subject_count", "members": "member_count"}

@@ -3,14 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
-from metaserver.services.fields import Choice, Text, Values
+from metaserver.services.fields import Choice, Text, Texts, Values
 
 LANGUAGES = ("en", "zh")
 """What the console's pages can be read in."""
 THEMES = ("system", "light", "dark")
 _TIME_ZONE = r"[A-Za-z][A-Za-z0-9_+-]{0,29}(/[A-Za-z0-9_+-]{1,30}){0,2}"
 """A name of the IANA's database; which of them there are, the browser knows better than this machine."""
-DEFAULTS = {"theme": "system", "time_zone": "local"}
+FAVOURITES_MAX = 100
+DEFAULTS = {"theme": "system", "time_zone": "local", "favourite_subjects": []}
 
 
 PREFERENCES = Values(
@@ -21,6 +22,11 @@ PREFERENCES = Values(
             pattern=_TIME_ZONE,
             pattern_problem="must be local, UTC or a name such as Europe/Berlin",
             help="local, UTC or a name like Europe/Berlin",
+        ),
+        "favourite_subjects": Texts(
+            item=Text(chars_min=1, chars_max=300, is_trimmed=False),
+            items_max=FAVOURITES_MAX,
+            help="names of subjects, also of those that do not exist any more",
         ),
     }
 )

@@ -24,6 +24,7 @@ BUILTIN: dict[str, dict[str, Any]] = {
     "copies": _warning("Fewer copies than configured", 0.0, for_seconds=300),
     "below_minimum": _critical("Fewer in-sync members than the minimum", 0.0, for_seconds=10),
     "no_candidate": _warning("No member could replace the master", 0.0, for_seconds=60),
+    "one_rack": _warning("All copies on one rack", 0.0, for_seconds=300),
     "role_changes": _warning("More than 3 role changes in an hour", 3.0),
     "replication": _critical("Replication alarm", 0.0),
     "disk": _warning("Disk usage above 85%", 85.0, clear_threshold=80.0, for_seconds=60),

@@ -133,6 +133,7 @@ def of_members(groups: Iterable[Members], role_changes: Mapping[str, int]) -> It
         if len(group.membership.members) > 1:
             is_blocked = bool(members.candidate_problem or members.hand_over_problem)
             yield Reading(Kind.NO_CANDIDATE, group.name, float(is_blocked))
+            yield Reading(Kind.ONE_RACK, group.name, float(bool(members.shared_rack)))
         yield Reading(Kind.ROLE_CHANGES, group.name, float(role_changes.get(group.name, 0)))
         for member in members.nodes:
             if member.report is not None:

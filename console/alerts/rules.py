@@ -38,6 +38,8 @@ class Kind(StrEnum):
     NO_CANDIDATE = "no_candidate"
     """1 while no member of a broker group could replace its master, or did although another node is to replace it, else 0; of
     groups with several members."""
+    ONE_RACK = "one_rack"
+    """1 while all members of a broker group are on one rack, else 0; of groups with several members."""
     ROLE_CHANGES = "role_changes"
     """How often a broker group got another master within ROLE_CHANGES_SECONDS."""
     REPLICATION = "replication"

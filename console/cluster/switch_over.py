@@ -14,6 +14,7 @@ def switch_over(
     name: str,
     to: str = "",
     *,
+    rehearsal: str = "",
     actor: Actor,
     reason: str = "",
     expected_version: int | None = None,
@@ -25,6 +26,7 @@ def switch_over(
 
     Args:
         to: the node ID of the successor; "": the slave that has the most.
+        rehearsal: what is rehearsed by it, such as "node g1-a", for the audit log (`console.reports.rehearsals`); "": nothing.
 
     Raises:
         NotFound: there is no such broker group, or the node is not a member of it.
@@ -43,11 +45,12 @@ def switch_over(
     if not address:
         raise ConnectionLost(f"node {master.node_id}: {NO_ADDRESS}", code="node.no_master")
     admin = node_admin(address, limits.SWITCH_OVER_SECONDS)
-    entries.note(actor, "broker_group.switch_over", name, reason, {"from": master.node_id, "to": to or "any"})
+    requested = {"from": master.node_id, "to": to or "any", **({"rehearsal": rehearsal} if rehearsal else {})}
+    entries.note(actor, "broker_group.switch_over", name, reason, requested)
     try:
         done = ask(lambda: admin.switch_over(to))
     except QmqError as error:
-        failed = {"from": master.node_id, "to": to or "any", "error": str(error)[:500]}
+        failed = {**requested, "error": str(error)[:500]}
         entries.note(actor, "broker_group.switch_over_failed", name, reason, failed)
         if not isinstance(error, NodeRefused):
             raise

@@ -111,9 +111,12 @@ def summed(
         sums.by_subject = kept
     _add_retries(groups, old["groups"], subjects)
     nodes: dict[str, Entry] = {}
+    lags = _replication_lags(places, answers)
     for place in places:
         before = old["nodes"].get(place.node_id)
         entry = _node(place, answers.get(place.node_id), before)
+        if not place.is_master:
+            entry |= dict(zip(_LAGS, lags.get(place.node_id, (None, None)), strict=True))
         nodes[place.node_id] = _dated(entry, entry["reason"] is None, before, then)
     return {"subjects": subjects, "groups": groups, "nodes": nodes}
 
@@ -324,6 +327,25 @@ def _repair(replication: Mapping[str, Any]) -> Entry:
         None if scrub is None else round(scrub["done_share"], 2),
     )
     return dict(zip(_REPAIR, values, strict=True))
+
+
+_LAGS = ("replication_lag_bytes", "replication_lag_seconds")
+
+
+def _replication_lags(
+    places: Sequence[NodePlace], answers: Mapping[str, Measured[dict[str, Any]]]
+) -> dict[str, tuple[int, float | None]]:
+    """By node ID of each slave that follows: how far it is behind its master, which knows it. Seconds: None if far behind."""
+    masters = (answers.get(place.node_id) for place in places if place.is_master)
+    return {
+        slave["node_id"]: (
+            slave["lag_bytes"],
+            None if slave["lag_seconds"] is None else round(slave["lag_seconds"], 1),
+        )
+        for answer in masters
+        if answer is not None and answer.value is not None
+        for slave in answer.value["replication"].get("slaves", ())
+    }
 
 
 def _node(place: NodePlace, answer: Measured[dict[str, Any]] | None, before: Entry | None) -> Entry:

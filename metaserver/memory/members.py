@@ -4,7 +4,7 @@ Everything is read from the database: metaservers store what nodes report every 
 and alerts need no connection to metaservers or nodes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from metaserver.domain import BrokerGroup, Node
@@ -66,6 +66,25 @@ class Member:
     def has_lost_data(self) -> bool:
         """Whether its log had reached a higher place than it reported last."""
         return self.node is not None and self.log_place < self.node.log_place
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """A broker group without one of its nodes."""
+
+    problems: list[Reason]
+    """What would be lost or unavailable; empty if the node may be stopped."""
+    master: str
+    """The node that would lead the group; "" if none could."""
+    in_sync: int
+    """Members in sync that would be left."""
+    minimum: int
+    """How many of them sends require."""
+
+    @property
+    def rejects_sends(self) -> bool:
+        """Whether the group would reject sends until the node is back."""
+        return not self.master or self.in_sync < self.minimum
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,38 +196,54 @@ class Members:
         ends = [node.log_end for node in nodes if node.log_epoch == newest]
         return damaged + max([0, *(end - own for end in (*ends, lacks_to))])
 
-    def stop_problems(self, node_id: str) -> list[str]:
-        """Return what would be lost or unavailable if a node were stopped now; empty if nothing."""
-        group, membership, member = self.group, self.group.membership, self.find(node_id)
-        if member is None or not member.is_member:
-            return []
-        shown = f"{group.kind} group {group.name}"
+    def without(self, node_id: str) -> "Stop":
+        """Return what the group would be if a node were stopped now. A spare changes nothing."""
+        membership, member = self.group.membership, self.find(node_id)
+        in_sync = [name for name in membership.in_sync if name != node_id]
+        leading = self.leading
+        if leading is not None and leading.node_id != node_id:
+            master = leading.node_id
+        else:
+            master = next((one.node_id for one in self.candidates(without=node_id)), "")
+        problems = self._stop_problems(member, in_sync, master) if member is not None and member.is_member else []
+        return Stop(problems, master, len(in_sync), membership.in_sync_min_in_force)
+
+    def _stop_problems(self, member: Member, in_sync: Sequence[str], master: str) -> list[Reason]:
+        group, membership, node_id = self.group, self.group.membership, member.node_id
+        of_group = {"kind": str(group.kind), "group": group.name}
         if len(membership.members) == 1:
-            return [f"node {node_id} is the only member of {shown}: no other node can serve its messages"]
-        problems: list[str] = []
+            return [Reason.of(Code.ONLY_MEMBER, node=node_id, **of_group)]
+        problems: list[Reason] = []
         if self.is_restored:
             problems.append(self.candidate_problem)
-        in_sync = [name for name in membership.in_sync if name != node_id]
         if not in_sync:
-            problems.append(f"node {node_id} is the only member of {shown} that is in sync")
+            problems.append(Reason.of(Code.ONLY_IN_SYNC, node=node_id, **of_group))
         minimum = membership.in_sync_min_in_force
         if in_sync and len(in_sync) < minimum:
-            problems.append(
-                f"{shown} would have {len(in_sync)} in-sync members, below its minimum of {minimum}: sends"
-                " would be rejected until it is back"
-            )
-        if in_sync and not self.is_restored and not self._has_master_without(node_id):
-            others = [
-                f"node {one.node_id}: {one.problem}" for one in self.nodes if one.node_id != node_id and one.problem
-            ]
-            problems.append(f"no member of {shown} could be its master: {'; '.join(others)}")
+            problems.append(Reason.of(Code.BELOW_MINIMUM, **of_group, in_sync=len(in_sync), minimum=minimum))
+        if in_sync and not self.is_restored and not master:
+            others = [one for one in self.nodes if one.node_id != node_id and one.problem]
+            why = joined([Reason.of(Code.NODE_WITH, node=one.node_id, why=one.problem) for one in others])
+            problems.append(Reason.of(Code.NO_OTHER_MASTER, **of_group, why=why))
         elif member in self.candidates() and not self.candidates(without=node_id):
-            problems.append(f"no other member of {shown} could replace master {membership.master} if that failed")
+            problems.append(Reason.of(Code.NO_OTHER_CANDIDATE, **of_group, master=membership.master))
         return problems
 
-    def _has_master_without(self, node_id: str) -> bool:
-        leading = self.leading
-        return (leading is not None and leading.node_id != node_id) or bool(self.candidates(without=node_id))
+    @property
+    def shared_rack(self) -> str:
+        """As `shared_rack`, of the group's members."""
+        racks = {one.node_id: one.node.rack for one in self.nodes if one.node is not None}
+        return shared_rack(self.group.membership.members, racks)
+
+
+def shared_rack(members: Sequence[str], racks: Mapping[str, str]) -> str:
+    """Return the rack that all members of a broker group are on; "" if there are two, one is not known, or it has one member.
+
+    Args:
+        racks: by node ID; "" if the node has none.
+    """
+    found = {racks.get(name, "") for name in members}
+    return found.pop() if len(members) > 1 and len(found) == 1 else ""
 
 
 def _member(group: BrokerGroup, node_id: str, node: Node | None, of_master: StoredReport | None, now_ms: int) -> Member:

@@ -254,9 +254,9 @@ def _notes(found: Members, member: Member, at_risk: int) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def stop_problems(node_id: str) -> list[str]:
-    """Return what would be lost or unavailable if a node were stopped now. Raises NotFound."""
+def members_around(node_id: str) -> Members:
+    """Return the members of the broker group that a node has registered for. Raises NotFound."""
     group = Node.objects.filter(node_id=node_id).values_list("broker_group__name", flat=True).first()
     if group is None:
         raise NotFound(f"Node {node_id!r} not found.", code="node.unknown")
-    return members(group).stop_problems(node_id)
+    return members(group)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
-from qmq.cli import console
+from qmq.cli import console, rehearsals
 from qmq.cli.output import say, say_json, table
 from qmq.cli.values import whole
 
@@ -40,6 +40,8 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
         "switch-over", switch_over, "have a slave become the master",
         "Has a slave of a broker group become its master. Requests of clients wait meanwhile, and none is rejected.",
     )  # fmt: skip
+    rehearsing = add("rehearse", rehearsals.rehearse, rehearsals.HELP, rehearsals.DESCRIPTION)
+    rehearsals.add_arguments(rehearsing)
     stopping = add(
         "may-stop", may_stop, "say whether a node may be stopped now",
         "Exit code 0 if the node may be stopped now. Exit code 1, with the reasons, if its broker group would have no copy that"
@@ -96,12 +98,13 @@ def add_commands(commands: Any, shared: argparse.ArgumentParser) -> None:
     setting.add_argument(
         "--remove", metavar="NODES", default="", help="node IDs of members to remove, separated by commas"
     )
-    for command in (switching, promoting, setting, removing_group, removing, replacing):
+    for command in (switching, rehearsing, promoting, setting, removing_group, removing, replacing):
         add_change(command)
     for command in (
         listing,
         shown,
         switching,
+        rehearsing,
         stopping,
         promoting,
         setting,

@@ -78,6 +78,23 @@ class Code(StrEnum):
     RESTORED = "restored", f"the stored membership is older than epoch {{epoch}}, version {{version}}: {RESTORED}"
     AND = "and", "{first}; {rest}"
 
+    ONLY_MEMBER = (
+        "only_member",
+        "node {node} is the only member of {kind} group {group}: no other node can serve its messages",
+    )
+    ONLY_IN_SYNC = "only_in_sync", "node {node} is the only member of {kind} group {group} that is in sync"
+    BELOW_MINIMUM = (
+        "below_minimum",
+        "{kind} group {group} would have {in_sync} in-sync members, below its minimum of {minimum}: sends would be rejected"
+        " until it is back",
+    )
+    NO_OTHER_MASTER = "no_other_master", "no member of {kind} group {group} could be its master: {why}"
+    NO_OTHER_CANDIDATE = (
+        "no_other_candidate",
+        "no other member of {kind} group {group} could replace master {master} if that failed",
+    )
+    NONE_ELSEWHERE = "none_elsewhere", "all nodes that could lead it are on rack {rack}"
+
     REFUSES = "refuses", "read only: {why}"
     STARTED_READ_ONLY = "started_read_only", "the {kind} was started read only"
     SET_READ_ONLY = "set_read_only", "set to read-only by an operator"

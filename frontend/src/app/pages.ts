@@ -127,7 +127,7 @@ const all = [
     load: () => import("@/features/brokers/BrokerPage"),
     texts: ["brokers", "jobs", "reasons"],
     docs: "how-to/replace-a-broker",
-    search: ["node"],
+    search: ["node", "stop"],
   },
   {
     path: "/jobs",

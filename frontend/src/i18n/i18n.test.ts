@@ -113,7 +113,12 @@ function namespacesFrom(...begin: string[]): Set<string> {
         if (`/src/${used ?? ""}${end}` in sources) files.add(`/src/${used ?? ""}${end}`);
     }
   }
-  return new Set([...files].flatMap((file) => [...textKeys(file, sources[file] ?? "").namespaces]));
+  const used = new Set([...files].flatMap((file) => [...textKeys(file, sources[file] ?? "").namespaces]));
+  // Loaded with a dialog (`ui/dialog/whenOpened`).
+  for (const file of files)
+    for (const [, name = ""] of (sources[file] ?? "").matchAll(/whenDrawn\([^;]*?\["(\w+)"\],?\s*\)/g))
+      used.delete(name);
+  return used;
 }
 
 test("pages and tabs name the namespaces that they use", () => {

@@ -10,6 +10,7 @@ export const BUILTIN: Readonly<Record<string, string>> = {
   "Fewer copies than configured": "copies",
   "Fewer in-sync members than the minimum": "below_minimum",
   "No member could replace the master": "no_candidate",
+  "All copies on one rack": "one_rack",
   "More than 3 role changes in an hour": "role_changes",
   "Replication alarm": "replication",
   "Disk usage above 85%": "disk",

@@ -71,7 +71,8 @@ def names(client: APIClient, query: str, path: str = LIST) -> list[str]:
     [
         ("subject=orders", ["billing", "audit"]), ("group=lost", ["lost", "lost"]), ("subject=none", []),
         ("subject=parts&group=slow", ["slow"]), ("subject=parts&group=none", []), ("subject=%00", []), ("group=a%00", []),
-        ("search=BILL", ["billing", "Billing.old"]), ("search=order", ["billing", "audit"]), ("owner=shop", ["billing", "audit"]),
+        ("search=BILL", ["billing", "Billing.old"]), ("search=order+bill", ["billing"]),
+        ("search=order", ["billing", "audit"]), ("owner=shop", ["billing", "audit"]),
         ("owner=none", []), ("state=caught_up", ["audit"]), ("state=draining", ["billing", "slow"]),
         ("state=growing", ["Billing.old"]), ("state=unknown", ["lost", "lost"]), ("search=bill&state=growing", ["Billing.old"]),
     ],

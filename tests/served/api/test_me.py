@@ -9,6 +9,7 @@ from rest_framework.test import APIClient
 import qmq
 from api.downloads import ROWS_MAX
 from api.pagination import PAGE_MAX
+from console.accounts.preferences import DEFAULTS
 from console.accounts.roles import Role, Scope
 from metaserver import queries
 from tests.support.console.people import browser, machine, person
@@ -24,7 +25,7 @@ def me(db: None) -> APIClient:
 
 def test_pages_get_all_they_need_at_once(me: APIClient, settings: Any) -> None:
     found = me.get(ME).json()
-    assert found["preferences"] == {"theme": "system", "time_zone": "local"}
+    assert found["preferences"] == {"theme": "system", "time_zone": "local", "favourite_subjects": []} == DEFAULTS
     assert (found["demands_second_factor"], found["lacks_second_factor"]) == (False, False)
     console = found["console"]
     assert (console["version"], console["languages"], console["single_sign_on"]) == (
@@ -51,11 +52,11 @@ def test_choices_are_kept_one_by_one_and_audited(me: APIClient) -> None:
     assert me.patch(ME, {"preferences": {"theme": "dark"}}).status_code == 200
     assert me.patch(ME, {"preferences": {"time_zone": "Asia/Shanghai"}, "language": "zh"}).status_code == 200
     found = me.get(ME).json()
-    assert found["preferences"] == {"theme": "dark", "time_zone": "Asia/Shanghai"}
+    assert found["preferences"] == {"theme": "dark", "time_zone": "Asia/Shanghai", "favourite_subjects": []}
     assert found["language"] == "zh"
     entry = queries.audit_entries().filter(action="user.update").first()
     assert entry is not None
-    assert entry.after["preferences"] == found["preferences"]
+    assert entry.after["preferences"] == {"theme": "dark", "time_zone": "Asia/Shanghai"}, "what was chosen"
     before = found["version"]
     assert (
         me.patch(f"{ME}?dry_run=true", {"preferences": {"theme": "light"}}).json()["after"]["preferences"]["theme"]
@@ -68,6 +69,7 @@ def test_choices_are_kept_one_by_one_and_audited(me: APIClient) -> None:
 @pytest.mark.parametrize(
     "body",
     [
+        {"preferences": {"favourite_subjects": ["x"] * 101}}, {"preferences": {"favourite_subjects": "x"}},
         {"preferences": {"theme": "pink"}}, {"preferences": {"time_zone": "../x"}}, {"preferences": {"time_zone": "x" * 93}},
         {"preferences": {"time_zone": 5}}, {"preferences": []}, {"preferences": "dark"}, {"preferences": None},
         {"language": "xx"},
@@ -76,7 +78,7 @@ def test_choices_are_kept_one_by_one_and_audited(me: APIClient) -> None:
 def test_other_choices_are_refused(me: APIClient, body: dict[str, Any]) -> None:
     answer = me.patch(ME, body)
     assert (answer.status_code, answer.json()["code"]) == (400, "request.invalid")
-    assert me.get(ME).json()["preferences"] == {"theme": "system", "time_zone": "local"}
+    assert me.get(ME).json()["preferences"] == DEFAULTS
 
 
 def test_a_token_has_no_account_page(me: APIClient) -> None:

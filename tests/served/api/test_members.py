@@ -1,23 +1,21 @@
 """/broker-groups/ of groups with several members: what is shown, and copies, switch-overs, promotions and stops."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from asgiref.sync import sync_to_async
 from django.db import transaction
 from django.utils import timezone
 from rest_framework.test import APIClient
 
 from console.accounts.roles import Role
 from console.cluster import switch_over as module
+from console.reports import node_stop, overview
 from metaserver import domain, queries
 from metaserver.choices import GroupKind, GroupState
 from metaserver.memory.membership_wishes import MembershipWish
 from metaserver.models import AuditEntry, BrokerGroup, Node
-from metaserver.reports import StoredReport
 from metaserver.services import audit, broker_groups
 from metaserver.services.changes import METASERVER, Actor
 from metaserver.stored.orm_repository import OrmMembershipStore
@@ -25,24 +23,13 @@ from qmq.errors import ConnectionLost, QmqError
 from qmq.node_admin import NodeRefused
 from qmq.protocol.group_memberships import InSyncChange
 from qmq.protocol.reasons import Code, Reason
-from qmq_node.replication.rules.membership import ChangeInSync, Membership
-from tests.support.console.metadata import audit_rows, everything
+from qmq_node.replication.rules.membership import ChangeInSync
+from tests.support.console.members import MASTER, REPORT, ROW, FakeMaster, report
+from tests.support.console.metadata import audit_rows, everything, route
 from tests.support.console.people import browser, person
 
 pytestmark = pytest.mark.django_db
 GROUP = "/api/v1/broker-groups/g1/"
-ROW = Membership("g1", ("a", "b"), "a", ("a", "b"), 3, 9, "00000000-0000-4000-8000-000000000003", copies=2)
-REPORT = StoredReport("in_sync", 3, 3, 5000, 5000, 10, newest_place=(3, 9))
-MASTER = replace(REPORT, role="master", log_end=6000, slaves={"b": 5900})
-
-
-def report(node_id: str, found: StoredReport, **values: Any) -> None:
-    node = domain.Node(
-        node_id, "g1", 0, f"{node_id}:1", f"{node_id}:2", "1", found.log_end, log_epoch=3, sync_address=f"{node_id}:3",
-        rack="r1", report=found.encoded(),
-    )  # fmt: skip
-    broker_groups.save_node(node)
-    Node.objects.filter(node_id=node_id).update(**values)
 
 
 @pytest.fixture(params=GroupKind)
@@ -52,27 +39,6 @@ def admin(db: None, request: pytest.FixtureRequest) -> APIClient:
     report("a", MASTER)
     report("b", REPORT)
     return browser(person("root", Role.ADMIN))
-
-
-class FakeMaster:
-    """The admin page of a master; `answer` is what it does."""
-
-    def __init__(self) -> None:
-        self.answer: dict[str, Any] | QmqError = {"from": "a", "to": "b", "epoch": 4, "held_seconds": 0.25}
-        self.requests: list[tuple[str, str]] = []
-        self.before: Callable[[], object] = lambda: None
-        """Called before it answers."""
-
-    def at(self, address: str, seconds: float) -> "FakeMaster":
-        self.address = address
-        return self
-
-    async def switch_over(self, to: str) -> dict[str, Any]:
-        self.requests.append((self.address, to))
-        await sync_to_async(self.before)()
-        if isinstance(self.answer, QmqError):
-            raise self.answer
-        return self.answer
 
 
 @pytest.fixture
@@ -312,8 +278,46 @@ def test_whether_a_node_may_stop(admin: APIClient) -> None:
     answer = admin.get("/api/v1/nodes/b/may-stop/").json()
     assert (answer["node_id"], answer["may_stop"]) == ("b", False)
     assert "below its minimum of 2" in answer["reasons"][0]
+    assert answer["why"][0]["code"] == "below_minimum"
+    assert (answer["next_master"], answer["rejects_sends"], answer["in_sync_left"], answer["in_sync_min"]) == (
+        "a",
+        True,
+        1,
+        2,
+    )
+    assert (answer["is_member"], answer["is_master"], answer["subjects"], answer["consumer_groups"]) == (
+        True,
+        False,
+        0,
+        None,
+    )
+    assert (answer["send_rate"], answer["pending"], bool(answer["unmeasured_reason"])) == (None, None, True)
     admin.post(f"{GROUP}copies/", {"copies": 3})
     assert refused(admin.get("/api/v1/nodes/z/may-stop/")) == (404, "node.unknown")
+
+
+def test_what_a_node_serves_when_it_stops(admin: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The group serves two subjects, one of which another group accepts messages of, too."""
+    Node.objects.filter(node_id="b").update(rack="r2")
+    assert admin.get(GROUP).json()["shared_rack"] == ""
+    route("both", "g1", "g2")
+    route("only", "g1")
+    route("other", "g2")
+    node = {"reason": None, "send_rate": 12.5, "pull_rate": 9.0, "delivered_per_second": 2.0, "pending": 7}
+    groups = {f"{subject}\ng": {"subject": subject} for subject in ("both", "only", "other", "%RETRY%only%g")}
+    live = overview.Numbers({"nodes": {"a": node}, "groups": groups}, None, None)
+    monkeypatch.setattr(node_stop, "numbers", lambda: live)
+    found = admin.get("/api/v1/nodes/a/may-stop/").json()
+    assert (found["subjects"], found["sole_subjects"], found["consumer_groups"]) == (2, 1, 2)
+    assert (found["next_master"], found["is_master"], found["unmeasured_reason"]) == ("b", True, None)
+    numbers = [found[name] for name in ("send_rate", "pull_rate", "delivered_per_second", "pending")]
+    assert numbers == ([12.5, 9.0, None, None] if found["kind"] == "broker" else [None, None, 2.0, 7])
+
+
+def test_a_group_on_one_rack_says_which(admin: APIClient) -> None:
+    assert admin.get(GROUP).json()["shared_rack"] == "r1"
+    Node.objects.filter(node_id="b").update(rack="")
+    assert admin.get(GROUP).json()["shared_rack"] == "", "not known"
 
 
 @pytest.fixture

@@ -40,6 +40,8 @@ def refused(answer: Any) -> tuple[int, str]:
     ("query", "expected"),
     [
         ("", ["Orders.old", "orders", "parts"]), ("search=ORDER", ["Orders.old", "orders"]), ("search=_", []), ("search=%25", []),
+        ("search=order+old", ["Orders.old"]), ("search=s+Par", ["parts"]), ("search=parts+order", []),
+        ("search=+", ["Orders.old", "orders", "parts"]),
         ("prefix=orders", ["orders"]), ("owner=shop", ["orders"]), ("owner=none", []), ("is_owned=true", ["orders", "parts"]),
         ("is_owned=false", ["Orders.old"]), ("is_archived=true", ["Orders.old"]), ("is_archived=false", ["orders", "parts"]),
         ("is_archived=false&owner=stock", ["parts"]), ("is_owned=", ["Orders.old", "orders", "parts"]),
@@ -48,6 +50,27 @@ def refused(answer: Any) -> tuple[int, str]:
 def test_each_filter(admin: APIClient, query: str, expected: list[str]) -> None:
     found = [row["name"] for row in admin.get(f"{LIST}?{query}").json()["results"]]
     assert sorted(found) == sorted(expected)
+
+
+def test_favourites_are_the_callers_own(admin: APIClient, operator: APIClient) -> None:
+    def names(who: APIClient, is_favourite: str) -> list[str]:
+        return [
+            row["name"] for row in who.get(LIST, {"is_favourite": is_favourite, "ordering": "name"}).json()["results"]
+        ]
+
+    assert names(admin, "true") == []
+    chosen = {"preferences": {"favourite_subjects": ["parts", "orders", "gone"]}}
+    assert admin.patch("/api/v1/me/", chosen).status_code == 200
+    assert sorted(names(admin, "true")) == ["orders", "parts"]
+    assert names(admin, "false") == ["Orders.old"]
+    assert names(operator, "true") == [], "of somebody else"
+
+
+def test_a_search_has_few_words(admin: APIClient) -> None:
+    assert admin.get(LIST, {"search": "a " * 10}).status_code == 200
+    answer = admin.get(LIST, {"search": "a " * 11})
+    assert refused(answer) == (400, "request.invalid")
+    assert "at most 10 words" in str(answer.json())
 
 
 @pytest.mark.database

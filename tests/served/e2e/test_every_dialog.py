@@ -33,6 +33,7 @@ DIALOGS = {
     ),
     "control": (
         ("/brokers", "brokers:add.open"),
+        ("/brokers", "brokers:rehearse.open"),
         ("/brokers/{broker_group}", "brokers:action.describe.open"),
         ("/brokers/{broker_group}", "brokers:action.read-only.open"),
         ("/brokers/{broker_group}", "brokers:action.drain.open"),

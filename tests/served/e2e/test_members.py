@@ -77,3 +77,47 @@ def test_roles_change_on_the_open_page(visit_of_it: Callable[..., Visit], replic
     page.settles()
     page.fits_its_width()
     phone.axe_clean()
+
+
+def test_what_if_a_node_stops_and_a_rehearsal_that_is_undone(
+    visit_of_it: Callable[..., Visit], replicated: System
+) -> None:
+    states = replicated.group("g1")["member_states"]
+    master = next(state["node_id"] for state in states if state["is_master"])
+    (slave,) = [state["node_id"] for state in states if state["node_id"] != master]
+    visit = visit_of_it(user="ada")
+    visit.open("/brokers/g1")
+    page = PreviewDialog(visit)
+    # Two copies are required, and one would be left.
+    expect(page.cell(master, "stop")).to_contain_text(page.text("brokers:stop.may_not"))
+    expect(page.cell(master, "stop")).to_contain_text(page.text("brokers:stop.takes_over", node=slave))
+    page.cell(master, "stop").get_by_role("link").click()
+    expect(page.dialog.get_by_role("alert")).to_contain_text("g1")
+    expect(page.dialog).to_contain_text(page.text("rehearsals:stop.rejected"))
+    visit.axe_clean()
+
+    page.dialog.get_by_role("link", name=page.text("rehearsals:stop.rehearse"), exact=True).click()
+    expect(page.dialog.get_by_label(page.text("rehearsals:what"))).to_have_value(f"node:{master}")
+    result = page.dialog.locator('[data-row="g1"] [data-cell=result]')
+    expect(result).to_have_text(page.text("rehearsals:planned"))
+    visit.axe_clean()
+    page.apply.click()
+    expect(result).to_have_text(page.text("rehearsals:switched"), timeout=ROLES_MS)
+
+    # Whoever opens the page next sees what is left, and switches back.
+    phone = visit_of_it(PHONE, user="ada")
+    phone.open("/brokers")
+    page = PreviewDialog(phone)
+    left = page.page.locator("[data-rehearsed]")
+    expect(left).to_contain_text(f"g1 → {slave}", timeout=ROLES_MS)
+    page.settles()
+    page.fits_its_width()
+    left.get_by_role("button", name=page.text("brokers:rehearse.switch_back"), exact=True).click()
+    expect(page.apply).to_be_enabled(timeout=ROLES_MS)
+    phone.axe_clean()
+    page.apply.click()
+    result = page.dialog.locator('[data-row="g1"] [data-outcome]')
+    expect(result).to_have_attribute("data-outcome", "done", timeout=ROLES_MS)
+    page.dialog.get_by_role("button", name=page.text("action.close"), exact=True).last.click()
+    expect(left).to_have_count(0, timeout=ROLES_MS)
+    assert replicated.group("g1")["master"] == master

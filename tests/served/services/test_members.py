@@ -314,10 +314,10 @@ def test_a_group_is_not_removed_while_a_slave_runs() -> None:
 
 def test_whether_a_node_may_stop() -> None:
     report("a", MASTER)
-    assert service.stop_problems("c") == []
-    assert "below its minimum of 2" in service.stop_problems("a")[0]
+    assert service.members_around("c").without("c").problems == []
+    assert "below its minimum of 2" in service.members_around("a").without("a").problems[0]
     with pytest.raises(NotFound):
-        service.stop_problems("z")
+        service.members_around("z")
 
 
 def test_all_groups_with_their_members() -> None:

@@ -146,6 +146,38 @@ def test_may_stop_exits_with_1_and_the_reasons(fake: Console, capsys: pytest.Cap
     assert json.loads(capsys.readouterr().out)["reasons"] == ["one", "two"]
 
 
+ROW = {"broker_group": "g1", "master": "a", "to": "b", "reason": ""}
+ROWS = [
+    ROW,
+    {**ROW, "broker_group": "g2", "to": "", "reason": "the group has one member"},
+    {**ROW, "broker_group": "g3"},
+]
+
+
+def test_a_rehearsal_switches_over_group_by_group(fake: Console, capsys: pytest.CaptureFixture[str]) -> None:
+    fake.answers |= {"rehearsals/?rack=r%2F1": {"plan": ROWS, "undo": []}, "broker-groups/g1/switch-over/": CHANGE}
+    fake.answers["broker-groups/g3/switch-over/"] = QmqError("no slave", code="x")
+    assert run("rehearse", "--rack", "r/1", "--dry-run") == 1
+    assert fake.requests == [("GET", "rehearsals/?rack=r%2F1", None)]
+    assert "the group has one member" in capsys.readouterr().out
+    assert run("rehearse", "--rack", "r/1", "--reason", "drill") == 1
+    assert capsys.readouterr().out == "g1: a -> b\ng2: the group has one member\ng3: no slave\n"
+    body = {"to": "b", "rehearsal": "rack r/1", "reason": "drill"}
+    assert fake.requests[2:] == [("POST", f"broker-groups/{name}/switch-over/", body) for name in ("g1", "g3")]
+
+
+def test_a_rehearsal_is_switched_back(fake: Console, capsys: pytest.CaptureFixture[str]) -> None:
+    fake.answers |= {"rehearsals/": {"plan": [], "undo": [ROW]}, "broker-groups/g1/switch-over/": CHANGE}
+    assert run("rehearse", "--undo") == 0
+    assert capsys.readouterr().out == "g1: a -> b\n"
+    assert fake.requests[-1][2] == {"to": "b", "rehearsal": "", "reason": ""}
+    assert run("rehearse", "--undo", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {"switch_overs": [{**ROW, "problem": ""}]}
+    fake.answers |= {"rehearsals/": {"plan": [], "undo": []}, "rehearsals/?node=n": {"plan": [], "undo": []}}
+    assert run("rehearse", "--undo") == run("rehearse", "--node", "n") == 0
+    assert capsys.readouterr().out == "nothing to switch back\nnode n leads no group\n"
+
+
 def test_errors_are_one_line(
     fake: Console, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,6 +22,7 @@ export const KINDS: readonly AlertKind[] = [
   "copies",
   "below_minimum",
   "no_candidate",
+  "one_rack",
   "role_changes",
   "replication",
   "disk",

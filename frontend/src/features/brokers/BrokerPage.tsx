@@ -10,6 +10,8 @@ import { GroupHistory } from "@/features/brokers/GroupHistory";
 import { Members } from "@/features/brokers/members/Members";
 import { NodeBox } from "@/features/brokers/topology/NodeBox";
 import { NodeDrawer } from "@/features/brokers/topology/NodeDrawer";
+import { StopInAddress } from "@/features/brokers/stop/StopInAddress";
+import { GroupNumbers } from "@/features/brokers/GroupNumbers";
 import { PlacedSubjects } from "@/features/brokers/PlacedSubjects";
 import { groupOptions, type BrokerGroupDetail } from "@/features/brokers/queries";
 import { useLive } from "@/live/useLive";
@@ -49,6 +51,7 @@ export default function BrokerPage() {
         {(group, etag) => <Whole group={group} etag={etag} view={view(group)} />}
       </ResourcePage>
       <NodeDrawer />
+      <StopInAddress />
     </>
   );
 }
@@ -64,6 +67,7 @@ function Whole({ group, etag, view }: { group: BrokerGroupDetail; etag: string |
           {group.waiting.length > 0 ? <WaitingList reasons={group.waiting} /> : t("moves.next_step")}
         </Alert>
       )}
+      <GroupNumbers group={group} view={view} />
       <Members group={group} etag={etag} />
       <Part title={t("column.nodes")} isRegion>
         {view.nodes.length === 0 ? (

@@ -1,4 +1,4 @@
-import { Skeleton, Stack } from "@mantine/core";
+import { Button, Skeleton, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
@@ -8,11 +8,13 @@ import { AddGroup } from "@/features/brokers/actions/AddGroup";
 import { groupViews } from "@/features/brokers/topology/cluster";
 import { columnsOf } from "@/features/brokers/columns";
 import { topologyOptions, brokersKey } from "@/features/brokers/queries";
+import { Rehearse } from "@/features/brokers/rehearse/Rehearse";
 import { firstNode } from "@/features/brokers/actions/startCommand";
 import { CreateButton } from "@/ui/menu/buttons";
 import { Topology } from "@/features/brokers/topology/Topology";
 import { useLive } from "@/live/useLive";
 import { LiveBadge } from "@/ui/measure/LiveBadge";
+import { useUrlState } from "@/ui/links/urlState";
 import { PageHeader } from "@/ui/page/PageHeader";
 import { ProblemAlert } from "@/ui/page/ProblemAlert";
 import { DataTable } from "@/ui/table/DataTable";
@@ -25,6 +27,7 @@ export default function BrokersPage() {
   const { t } = useTranslation("brokers");
   const address = useClientAddress();
   const may = useMay();
+  const [, setAddress] = useUrlState();
   const [isAdding, setAdding] = useState(false);
   const columns = useMemo(() => columnsOf(t), [t]);
   const filters = useMemo<Filter[]>(
@@ -45,8 +48,18 @@ export default function BrokersPage() {
       <PageHeader
         title={t("title")}
         badges={<Live />}
-        actions={may("change_cluster") && <CreateButton onClick={() => setAdding(true)}>{t("add.open")}</CreateButton>}
+        actions={
+          may("change_cluster") && (
+            <>
+              <Button variant="default" onClick={() => setAddress({ rehearse: "choose" })} data-do="rehearse">
+                {t("rehearse.open")}
+              </Button>
+              <CreateButton onClick={() => setAdding(true)}>{t("add.open")}</CreateButton>
+            </>
+          )
+        }
       />
+      <Rehearse />
       <Stack gap="lg">
         <Drawing />
         <DataTable

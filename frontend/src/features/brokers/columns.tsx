@@ -3,7 +3,7 @@ import type { TFunction } from "i18next";
 import type { ReactNode } from "react";
 import { nodeVerdict, withLive, type GroupView } from "@/features/brokers/topology/cluster";
 import { DiskBar, Verdict } from "@/features/brokers/Cells";
-import { CopiesBadge } from "@/features/brokers/members/CopiesBadge";
+import { CopiesBadge, RackBadge } from "@/features/brokers/members/CopiesBadge";
 import type { BrokerGroup } from "@/features/brokers/queries";
 import { measured, useLive } from "@/live/useLive";
 import { Instant } from "@/ui/measure/Instant";
@@ -28,7 +28,12 @@ export function columnsOf(t: TFunction<"brokers">): Column<BrokerGroup>[] {
         }}
       </Live>
     )),
-    column("copies", (row) => <CopiesBadge group={row} />),
+    column("copies", (row) => (
+      <Group gap={4}>
+        <CopiesBadge group={row} />
+        <RackBadge group={row} />
+      </Group>
+    )),
     column("subjects", { align: "right" }, (row) => (row.kind === "broker" ? <Measured value={row.subjects} /> : "—")),
     column("rate_in", { align: "right" }, (row) =>
       row.kind === "broker" ? <MasterRate row={row} field="send_rate" /> : "—",

@@ -1,5 +1,6 @@
 import type { MemberState } from "@/features/brokers/members/members";
 import type { BrokerGroup, BrokerGroupDetail } from "@/features/brokers/queries";
+import type { StopEffect } from "@/features/brokers/stop/queries";
 import type { Entry } from "@/live/applyDelta";
 
 /** A broker group as the API returns it, for tests. */
@@ -22,6 +23,7 @@ export function brokerGroup(name: string, more: Partial<BrokerGroup> = {}): Brok
     replaced: "",
     replacement: "",
     preferred: [],
+    shared_rack: "",
     nodes: [
       {
         node_id: `${name}-a`,
@@ -34,6 +36,7 @@ export function brokerGroup(name: string, more: Partial<BrokerGroup> = {}): Brok
         version: "1.0",
         log_end: "5000",
         leased_at: "2026-11-21T10:00:00Z",
+        rack: "r1",
       },
     ],
     subjects: 3,
@@ -95,6 +98,39 @@ export function replicatedGroup(name: string, more: Partial<BrokerGroupDetail> =
     candidate_why: null,
     ...more,
   });
+}
+
+/** What stopping a node of a replicated group would mean, for tests: the other one takes over, below the minimum. */
+export function stopEffect(nodeId: string, more: Partial<StopEffect> = {}): StopEffect {
+  return {
+    node_id: nodeId,
+    broker_group: "g1",
+    kind: "broker",
+    is_member: true,
+    is_master: true,
+    may_stop: false,
+    reasons: ["broker group g1 would have 1 in-sync members, below its minimum of 2"],
+    why: [
+      {
+        code: "below_minimum",
+        values: { kind: "broker", group: "g1", in_sync: 1, minimum: 2 },
+        text: "broker group g1 would have 1 in-sync members, below its minimum of 2",
+      },
+    ],
+    next_master: "g1-b",
+    rejects_sends: true,
+    in_sync_left: 1,
+    in_sync_min: 2,
+    subjects: 42,
+    sole_subjects: 3,
+    consumer_groups: 31,
+    send_rate: 20.5,
+    pull_rate: 61,
+    delivered_per_second: null,
+    pending: null,
+    unmeasured_reason: null,
+    ...more,
+  };
 }
 
 /** A node as the live feed sends it, for tests. */

@@ -6,6 +6,8 @@ import { FLOWS, type Place } from "@/features/subjects/placement";
 const WIDTH = 640;
 const ROW = 64;
 const BOX = { width: 200, height: 44 };
+/** Of another line of text. */
+const LINE = 16;
 const END = { width: 130, x: 6 };
 const MIDDLE = (WIDTH - BOX.width) / 2;
 
@@ -13,13 +15,26 @@ const MIDDLE = (WIDTH - BOX.width) / 2;
  * Where messages go in and out: producers, the broker groups, consumers; a line that is not drawn through carries
  * nothing.
  */
-export function PlacementPicture({ places }: { places: readonly Place[] }) {
+export function PlacementPicture({
+  places,
+  notes = {},
+}: {
+  places: readonly Place[];
+  /** More about broker groups, a line each. */
+  notes?: Readonly<Record<string, string>>;
+}) {
   const { t } = useTranslation("subjects");
   const arrow = `arrow${useId()}`;
-  const height = Math.max(1, places.length) * ROW;
+  const more = places.some(({ brokerGroup }) => notes[brokerGroup]) ? LINE : 0;
+  const row = ROW + more;
+  const boxHeight = BOX.height + more;
+  const height = Math.max(1, places.length) * row;
   const centre = height / 2;
   const placements = places
-    .map(({ brokerGroup, standing }) => `${brokerGroup}: ${t(`placement.${standing}`)}`)
+    .map(({ brokerGroup, standing }) => {
+      const note = notes[brokerGroup];
+      return `${brokerGroup}: ${t(`placement.${standing}`)}${note ? `, ${note}` : ""}`;
+    })
     .join("; ");
   return (
     // A scrolled region has to be reachable by keyboard.
@@ -34,7 +49,7 @@ export function PlacementPicture({ places }: { places: readonly Place[] }) {
         <End x={END.x} y={centre} text={t("placement.producers")} />
         <End x={WIDTH - END.x - END.width} y={centre} text={t("placement.consumers")} />
         {places.map(({ brokerGroup, standing }, index) => {
-          const y = index * ROW + ROW / 2;
+          const y = index * row + row / 2;
           const { isWritten, isRead } = FLOWS[standing];
           return (
             <g key={brokerGroup} data-place={brokerGroup} data-standing={standing}>
@@ -47,17 +62,23 @@ export function PlacementPicture({ places }: { places: readonly Place[] }) {
               />
               <rect
                 x={MIDDLE}
-                y={y - BOX.height / 2}
-                {...BOX}
+                y={y - boxHeight / 2}
+                width={BOX.width}
+                height={boxHeight}
                 rx={6}
                 className={`placement-box placement-${standing}`}
               />
-              <text x={WIDTH / 2} y={y - 3} textAnchor="middle" className="placement-name">
+              <text x={WIDTH / 2} y={y - 3 - more / 2} textAnchor="middle" className="placement-name">
                 {brokerGroup}
               </text>
-              <text x={WIDTH / 2} y={y + 14} textAnchor="middle" className="placement-said">
+              <text x={WIDTH / 2} y={y + 14 - more / 2} textAnchor="middle" className="placement-said">
                 {t(`placement.${standing}`)}
               </text>
+              {notes[brokerGroup] && (
+                <text x={WIDTH / 2} y={y + 22} textAnchor="middle" className="placement-said" data-note={brokerGroup}>
+                  {notes[brokerGroup]}
+                </text>
+              )}
             </g>
           );
         })}

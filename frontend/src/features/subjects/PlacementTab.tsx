@@ -10,6 +10,10 @@ import { change } from "@/api/requests";
 import { placesOf, routeIn, stepsOf, targetsOf, type Place } from "@/features/subjects/placement";
 import { PlacementPicture } from "@/features/subjects/PlacementPicture";
 import { brokerGroupsOptions, placementOptions, subjectsKey, type Route } from "@/features/subjects/queries";
+import { bytes } from "@/format/numbers";
+import { useLive } from "@/live/useLive";
+import { worstReplicationLag } from "@/shared/replicationLag";
+import { useLanguage } from "@/ui/preferences";
 import { PreviewDialog } from "@/ui/dialog/ChangeDialog";
 import { shellWord } from "@/shared/clientLines";
 import { BrokerLink } from "@/ui/links/links";
@@ -49,7 +53,7 @@ export default function PlacementTab({ subject }: { subject: string }) {
           </Button>
         )}
       </Group>
-      <PlacementPicture places={places} />
+      <LivePicture places={places} />
       {Object.keys(route.phases).length > 0 && (
         <Alert color="blue" title={t("placement.moving")} role="status">
           {route.waiting.length === 0 ? t("placement.next_step") : <WaitingList reasons={route.waiting} />}
@@ -59,6 +63,23 @@ export default function PlacementTab({ subject }: { subject: string }) {
       {isChanging && <ChangePlacement onClose={close} subject={subject} route={route} etag={etag} />}
     </Stack>
   );
+}
+
+/** The picture with the replication lag of each broker group that has slaves. */
+function LivePicture({ places }: { places: readonly Place[] }) {
+  const { t } = useTranslation("subjects");
+  const language = useLanguage();
+  const { state } = useLive("/ws/nodes/");
+  const notes = Object.fromEntries(
+    places.flatMap(({ brokerGroup }) => {
+      const slave = worstReplicationLag(state.nodes ?? {}, brokerGroup);
+      if (!slave) return [];
+      const { value } = slave.lag;
+      const lag = value == null ? t("placement.lag_unknown") : bytes(value, language);
+      return [[brokerGroup, t("placement.replication_lag", { lag })]];
+    }),
+  );
+  return <PlacementPicture places={places} notes={notes} />;
 }
 
 function Places({ places }: { places: readonly Place[] }) {

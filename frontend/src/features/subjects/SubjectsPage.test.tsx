@@ -2,6 +2,7 @@ import { screen, waitFor } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { beforeEach, expect, test, vi } from "vitest";
 import SubjectsPage from "@/features/subjects/SubjectsPage";
+import { me } from "@/test/me";
 import { answer, mount } from "@/test/mount";
 
 const row = (name: string) => ({
@@ -64,4 +65,27 @@ test("an empty list teaches the first message", async () => {
   answer({ "GET /api/v1/subjects/": { results: [], next: null, previous: null } });
   await mount(SubjectsPage, "/subjects");
   expect(await screen.findByText(/producer.send/)).toBeInTheDocument();
+});
+
+test("a subject is made a favourite, and no longer; the list can be limited to favourites", async () => {
+  let favourites = ["parts"];
+  const { asked } = answer({
+    "GET /api/v1/me/": () => Response.json(me({ preferences: { favourite_subjects: favourites } })),
+    "GET /api/v1/subjects/": { results: [row("orders"), row("parts")], next: null, previous: null },
+    "PATCH /api/v1/me/": (_: URL, body: { preferences: { favourite_subjects: string[] } }) => {
+      favourites = body.preferences.favourite_subjects;
+      return Response.json({});
+    },
+  });
+  const page = await mount(SubjectsPage, "/subjects");
+  expect(await screen.findByRole("button", { name: "Remove parts from favourites" })).toBeInTheDocument();
+  await userEvent.click(screen.getByRole("button", { name: "Add orders to favourites" }));
+  await userEvent.click(await screen.findByRole("button", { name: "Remove parts from favourites" }));
+  expect(await screen.findByRole("button", { name: "Add parts to favourites" })).toBeInTheDocument();
+  const sent = asked.filter(({ method }) => method === "PATCH").map(({ body }) => body);
+  expect(sent).toEqual([
+    { preferences: { favourite_subjects: ["parts", "orders"] }, reason: "" },
+    { preferences: { favourite_subjects: ["orders"] }, reason: "" },
+  ]);
+  expect(page.address()).toBe("/subjects");
 });

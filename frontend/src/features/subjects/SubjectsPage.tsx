@@ -70,6 +70,7 @@ function useFilters(): readonly Filter[] {
       { kind: "search", name: "search", label: t("filter.search") },
       choice("owner", t("filter.owner"), teams ?? [], (team) => team),
       choice("is_owned", t("filter.is_owned"), { true: t("filter.owned"), false: t("filter.not_owned") }),
+      choice("is_favourite", t("column.favourite"), { true: t("filter.favourite") }),
       choice("is_archived", t("filter.is_archived"), { false: t("filter.not_archived"), true: t("filter.archived") }),
     ],
     [t, teams],

@@ -7,7 +7,10 @@ import { Instant } from "@/ui/measure/Instant";
 import { Measured } from "@/ui/measure/Measured";
 import { addressOf, RowLink } from "@/ui/links/RowLink";
 import { defineColumns, headers } from "@/ui/table/define";
+import { whenDrawn } from "@/ui/dialog/whenOpened";
 import type { Column } from "@/ui/table/types";
+
+const Favourite = whenDrawn(async () => (await import("@/features/subjects/Favourite")).Favourite);
 
 /** How long messages are kept; without a retention of its own a subject follows its nodes. */
 export function Retention({ hours }: { hours: number | null | undefined }) {
@@ -45,6 +48,7 @@ export function useColumns(): readonly Column<Subject>[] {
         column("name", { sort: true, isFixed: true }, (row) => (
           <RowLink to={addressOf("subjects", row.name)}>{row.name}</RowLink>
         )),
+        column("favourite", { card: "action" }, (row) => <Favourite subject={row.name} />),
         column("send_rate", { card: "fact", align: "right" }, (row) => (
           <LiveNumber subject={row.name} field="send_rate" as="rate" />
         )),

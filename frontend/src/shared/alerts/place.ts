@@ -7,6 +7,7 @@ const OF_BROKER_GROUPS: ReadonlySet<AlertKind> = new Set([
   "copies",
   "below_minimum",
   "no_candidate",
+  "one_rack",
   "role_changes",
 ]);
 

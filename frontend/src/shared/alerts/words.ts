@@ -11,7 +11,7 @@ const GROUP_STATES = ["read_write", "read_only", "offline"] as const;
 
 /** Kinds whose value is one of a few words, so that their threshold is a choice and no number. */
 export function isWord(kind: AlertKind): boolean {
-  return ["group_state", "unknown", "no_candidate", "replication", "outbox_unreachable"].includes(kind);
+  return ["group_state", "unknown", "no_candidate", "one_rack", "replication", "outbox_unreachable"].includes(kind);
 }
 
 /** A rule's number in the unit of its kind: 12,000 · 15m · 85% · 3.2 intervals · offline. */
@@ -40,6 +40,8 @@ export function valueText(kind: AlertKind, value: number, language: string, t: T
       return t(`value.${GROUP_STATES[Math.min(Math.max(Math.ceil(value), 0), 2)] ?? "offline"}`);
     case "no_candidate":
       return t(value > 0 ? "value.no_candidate" : "value.has_candidate");
+    case "one_rack":
+      return t(value > 0 ? "value.one_rack" : "value.several_racks");
     case "replication":
       return t(value > 0 ? "value.replication_alarm" : "value.no_replication_alarm");
     case "outbox_unreachable":

@@ -1,15 +1,19 @@
 import { useMounted } from "@mantine/hooks";
 import { lazy, Suspense, useState, type ComponentType, type ReactNode } from "react";
+import { withTexts } from "@/i18n";
 
 type Load<Props> = () => Promise<ComponentType<Props>>;
 
 /**
  * A component in a chunk of its own, for what is drawn only while it is open, as most dialogs; `waiting` is shown until
- * it is loaded.
+ * it is loaded. `texts`: namespaces that the page does not load.
  */
-export function whenDrawn<Props extends object>(load: Load<Props>): ComponentType<Props & { waiting?: ReactNode }> {
+export function whenDrawn<Props extends object>(
+  load: Load<Props>,
+  texts: readonly string[] = [],
+): ComponentType<Props & { waiting?: ReactNode }> {
   // The type of what `lazy` returns keeps no type parameters.
-  const Loaded = lazy(async () => ({ default: await load() })) as unknown as ComponentType<Props>;
+  const Loaded = lazy(async () => ({ default: await withTexts(load, texts)() })) as unknown as ComponentType<Props>;
   return function Drawn({ waiting, ...props }: Props & { waiting?: ReactNode }) {
     return (
       <Suspense fallback={waiting}>

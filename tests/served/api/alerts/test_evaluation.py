@@ -340,8 +340,21 @@ def test_members_of_broker_groups(kind: str, threshold: int, bad: dict[str, Any]
     assert states() == [(target, "resolved")]
 
 
+def test_all_members_on_one_rack() -> None:
+    rule(kind="one_rack", threshold=0)
+    store_members()
+    evaluate(None, at(0))
+    assert states() == [], "nothing is known of racks"
+    Node.objects.update(rack="r1")
+    evaluate(None, at(1))
+    assert states() == [("g1", "firing")]
+    Node.objects.filter(node_id="b").update(rack="r2")
+    evaluate(None, at(2))
+    assert states() == [("g1", "resolved")]
+
+
 def test_groups_with_one_member_need_no_candidate() -> None:
-    for kind in ("copies", "below_minimum", "no_candidate"):
+    for kind in ("copies", "below_minimum", "no_candidate", "one_rack"):
         rule(kind=kind, threshold=0, name=kind)
     broker_group("alone")
     BrokerGroup.objects.update(copies=1)
@@ -606,7 +619,8 @@ def test_the_built_in_rules_are_there_and_stay_as_they_were_changed():
     assert rows.keys() == BUILTIN.keys()
     assert {row.kind for row in rows.values()} >= {
         Kind.GROUP_STATE, Kind.DISK, Kind.TIME_LAG, Kind.DEAD_LETTERS, Kind.LATENESS, Kind.JOB_LATE, Kind.UNKNOWN,
-        Kind.DUPLICATE_IDS, Kind.DAMAGE, Kind.COPIES, Kind.BELOW_MINIMUM, Kind.NO_CANDIDATE, Kind.ROLE_CHANGES, Kind.REPLICATION,
+        Kind.DUPLICATE_IDS, Kind.DAMAGE, Kind.COPIES, Kind.BELOW_MINIMUM, Kind.NO_CANDIDATE, Kind.ONE_RACK, Kind.ROLE_CHANGES,
+        Kind.REPLICATION,
     }  # fmt: skip
     for row in rows.values():
         assert row.clear_threshold <= row.threshold

@@ -160,6 +160,7 @@ CASES: dict[str, tuple[Case, ...]] = {
     "me_end_session": (Case(only=OWN_OPERATOR),),
     "nodes_may_stop": (Case(),),
     "nodes_list": (Case(),),
+    "rehearsals": (Case(),),
     "nodes_get": (Case(),),
     "nodes_accept_log_loss": (Case({"log_end": "0", "reason": "x"}),),
     "outbox_databases_list": (Case(),),

@@ -222,6 +222,26 @@ def test_slaves_do_not_count_twice() -> None:
     assert set(found["nodes"]) == {"g1-a", "g1-b"}
 
 
+def test_a_slave_is_as_far_behind_as_its_master_says() -> None:
+    places = [place("g1"), *(place("g1", node, is_master=False) for node in ("g1-b", "g1-c", "g1-d"))]
+    slaves = [
+        {"node_id": "g1-b", "lag_bytes": 70, "lag_seconds": 0.04},
+        {"node_id": "g1-c", "lag_bytes": 9_000, "lag_seconds": None},
+    ]
+    healthy = {"damaged_ranges": 0, "repaired_ranges": 0, "scrub": None}
+    master = stats(replication={**healthy, "slaves": slaves})
+    found = summed(empty(), None, places, {"g1-a": master, "g1-b": AWAY, "g1-c": stats(), "g1-d": stats()}, {})["nodes"]
+    lags = {
+        node: (entry["replication_lag_bytes"], entry["replication_lag_seconds"])
+        for node, entry in found.items()
+        if node != "g1-a"
+    }
+    assert lags == {"g1-b": (70, 0.0), "g1-c": (9_000, None), "g1-d": (None, None)}
+    assert "replication_lag_bytes" not in found["g1-a"]
+    away = summed(empty(), None, places, {"g1-a": AWAY, "g1-b": stats()}, {})["nodes"]
+    assert away["g1-b"]["replication_lag_bytes"] is None
+
+
 def test_a_node_that_is_away_makes_what_it_holds_unknown_and_nothing_else() -> None:
     places = [place("g1"), place("g2")]
     both = {

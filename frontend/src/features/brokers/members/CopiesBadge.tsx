@@ -3,6 +3,17 @@ import { useTranslation } from "react-i18next";
 import { copiesOf } from "@/features/brokers/members/members";
 import type { BrokerGroup } from "@/features/brokers/queries";
 
+/** That all copies of a group are on one rack, if they are. */
+export function RackBadge({ group: { shared_rack: rack } }: { group: BrokerGroup }) {
+  const { t } = useTranslation("brokers");
+  if (!rack) return null;
+  return (
+    <Badge color="yellow" variant="light" tt="none" data-shared-rack={rack} title={t("rack.remedy")}>
+      {t("rack.short", { rack })}
+    </Badge>
+  );
+}
+
 /**
  * How many copies are in sync: "2 of 2". Its color says whether one is missing, or sends are rejected; `isLong` adds
  * "in sync".

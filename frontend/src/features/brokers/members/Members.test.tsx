@@ -3,7 +3,7 @@ import userEvent from "@testing-library/user-event";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import BrokerPage from "@/features/brokers/BrokerPage";
 import type { BrokerGroupDetail } from "@/features/brokers/queries";
-import { brokerGroup, groupDetail, member, replicatedGroup } from "@/features/brokers/samples.testing";
+import { brokerGroup, groupDetail, liveNode, member, replicatedGroup } from "@/features/brokers/samples.testing";
 import { setLanguage } from "@/i18n";
 import { me } from "@/test/me";
 import { answer, mount, type Answers } from "@/test/mount";
@@ -11,10 +11,25 @@ import { answer, mount, type Answers } from "@/test/mount";
 const ME = me({ username: "olga", role: "admin", rights: ["read", "change_cluster"], teams: [] });
 const AT = "/api/v1/broker-groups/g1/";
 
+let sockets: { onmessage: ((event: { data: string }) => void) | null }[] = [];
+
+function snapshot(state: unknown) {
+  const data = JSON.stringify({ type: "snapshot", version: 1, at: "2026-11-21T10:00:00Z", state });
+  act(() => {
+    for (const socket of sockets) socket.onmessage?.({ data });
+  });
+}
+
 beforeEach(() => {
+  sockets = [];
   vi.stubGlobal(
     "WebSocket",
     class {
+      onmessage = null;
+      onclose = null;
+      constructor() {
+        sockets.push(this);
+      }
       close() {
         return;
       }
@@ -49,16 +64,15 @@ function row(nodeId: string) {
 }
 
 test.each(["broker", "delay"] as const)("members of a %s group have role, lag, place, and may lead", async (kind) => {
-  const slaves = [{ node_id: "g1-b", lag_bytes: 2048, lag_seconds: 1.5 }];
-  const { section } = await opened(replicatedGroup("g1", { kind, preferred: ["g1-b"] }), {
-    "GET /api/v1/nodes/g1-a/": stats("g1-a", { slaves }),
-  });
+  const { section } = await opened(replicatedGroup("g1", { kind, preferred: ["g1-b"] }));
+  const lag = { is_master: false, replication_lag_bytes: 2048, replication_lag_seconds: 1.5 };
+  snapshot({ nodes: { "g1-b": liveNode("g1-b", "g1", { kind, ...lag }) } });
   expect(screen.getByText("2 of 2 in sync")).toBeInTheDocument();
   expect(row("g1-a").getByText("master")).toBeInTheDocument();
   expect(row("g1-b").getByText("in sync")).toBeInTheDocument();
   expect(await row("g1-b").findByText("2 KiB")).toBeInTheDocument();
   expect(await row("g1-b").findByText("1.5s")).toBeInTheDocument();
-  expect(row("g1-b").getByText("r2")).toBeInTheDocument();
+  expect(row("g1-b").getByText("rack r2")).toBeInTheDocument();
   expect(row("g1-b").getByText("replication: 10.0.0.2:20882")).toBeInTheDocument();
   expect(row("g1-b").getByText("Can be promoted")).toBeInTheDocument();
   expect(section.getByText(/Copies: 2 · minimum in sync: 2 · preferred: g1-b/)).toBeInTheDocument();
@@ -123,7 +137,13 @@ test("a group of one copy says what is at risk, and leads to the settings", asyn
     { copies: 2, reason: "" },
     { copies: 2, reason: "" },
   ]);
-  expect(asked.some(({ url }) => url.pathname.startsWith("/api/v1/nodes/"))).toBe(false);
+  const nodes = asked.filter(({ url }) => url.pathname.startsWith("/api/v1/nodes/")).map(({ url }) => url.pathname);
+  expect(new Set(nodes)).toEqual(new Set(["/api/v1/nodes/g1-a/may-stop/"]));
+});
+
+test("all copies on one rack are a warning", async () => {
+  const { section } = await opened(replicatedGroup("g1", { shared_rack: "r7" }));
+  expect(section.getByText("All copies are on rack r7")).toBeInTheDocument();
 });
 
 test("a lower minimum takes the name of the group", async () => {
@@ -178,8 +198,8 @@ test("a switch-over is previewed, and made with the version that was read and a 
   await userEvent.click(dialog.getByRole("button", { name: "Switch over" }));
   await waitFor(() => expect(screen.queryByRole("dialog")).toBeNull());
   expect(posts().map(({ body, url }) => [body, url.searchParams.get("dry_run")])).toEqual([
-    [{ to: "g1-b", reason: "" }, "true"],
-    [{ to: "g1-b", reason: "new kernel" }, "false"],
+    [{ to: "g1-b", rehearsal: "", reason: "" }, "true"],
+    [{ to: "g1-b", rehearsal: "", reason: "new kernel" }, "false"],
   ]);
   expect(tags).toEqual(['"v7"', '"v7"']);
 });

@@ -54,7 +54,7 @@ export function Members({ group, etag }: { group: BrokerGroupDetail; etag: strin
               </Text>
             </Paper>
           )}
-          {!isAlone && <MembersTable group={group} />}
+          <MembersTable group={group} />
           <Group justify="space-between" gap="xs">
             <Text size="sm" c="dimmed" data-settings="">
               {t("members.settings", { copies: group.copies, minimum: group.in_sync_min })}
@@ -103,6 +103,16 @@ export function Members({ group, etag }: { group: BrokerGroupDetail; etag: strin
   );
 }
 
+/** All copies on one rack, which may fail as a whole. */
+function RackWarning({ group }: { group: BrokerGroupDetail }) {
+  const { t } = useTranslation("brokers");
+  return (
+    <Alert color="yellow" title={t("rack.title", { rack: group.shared_rack })} data-shared-rack={group.shared_rack}>
+      <Text size="sm">{t("rack.remedy")}</Text>
+    </Alert>
+  );
+}
+
 /** What is wrong with the copies, and what to do. */
 function Warnings({ group, copies }: { group: BrokerGroupDetail; copies: Copies }) {
   const { t } = useTranslation("brokers");
@@ -136,6 +146,7 @@ function Warnings({ group, copies }: { group: BrokerGroupDetail; copies: Copies 
           </Text>
         </Alert>
       )}
+      {group.shared_rack && <RackWarning group={group} />}
       {blocked && (
         <Alert color="yellow" title={t("members.blocked")} data-blocked="">
           <Text size="sm" className="break">

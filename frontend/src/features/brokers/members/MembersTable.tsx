@@ -1,10 +1,14 @@
 import { Badge, Progress, Stack, Text } from "@mantine/core";
 import { useQueries } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
-import { copyProgress, lagsOf, roleOf, type CopyProgress, type MemberState } from "@/features/brokers/members/members";
-import { nodeOptions, type BrokerGroupDetail, type NodeDetail } from "@/features/brokers/queries";
+import { copyProgress, roleOf, type CopyProgress, type MemberState } from "@/features/brokers/members/members";
+import { DiskBar } from "@/features/brokers/Cells";
+import { nodeOptions, type BrokerGroupDetail } from "@/features/brokers/queries";
+import { StopSummary } from "@/features/brokers/stop/StopSummary";
+import { lagOf } from "@/features/brokers/topology/cluster";
 import { bytes, percent } from "@/format/numbers";
 import { duration } from "@/format/times";
+import { measured, useLiveEntry } from "@/live/useLive";
 import { LinkTo } from "@/ui/links/LinkTo";
 import { Measured } from "@/ui/measure/Measured";
 import { useLanguage } from "@/ui/preferences";
@@ -16,47 +20,21 @@ import { TableView } from "@/ui/table/TableView";
 export function MembersTable({ group }: { group: BrokerGroupDetail }) {
   const { t } = useTranslation("brokers");
   const states = group.member_states;
-  const numbers = useNumbers(states);
-  const lags = lagsOf(numbers.get(group.master)?.stats);
+  const copies = useCopies(states);
   const columns = defineColumns<MemberState>(
     (id) => t(`members.${id}`),
     (column) => [
-      column("node", { isFixed: true }, ({ node_id: node }) => (
-        <LinkTo to="/brokers/$name" params={{ name: group.name }} search={{ node }} size="sm" className="break">
-          {node}
-        </LinkTo>
-      )),
+      column("node", { isFixed: true }, (member) => <Node member={member} group={group.name} />),
       column("role", { card: "state" }, (member) => <Role member={member} />),
       column("lag", { card: "fact" }, (member) => {
-        const copy = member.role === "copying" ? copyProgress(numbers.get(member.node_id)?.stats) : null;
+        const copy = copies.get(member.node_id);
         if (copy) return <Copying copy={copy} node={member.node_id} />;
-        if (member.is_master) return "—";
-        const lag = lags.get(member.node_id);
-        return (
-          <span data-lag="">
-            <Measured value={lag?.bytes ?? member.lag_bytes} as="bytes" reason={t("members.lag_unknown")} />
-            {" · "}
-            <Measured
-              value={lag?.seconds}
-              as="duration"
-              reason={t(lag ? "members.far_behind" : "members.lag_unknown")}
-            />
-          </span>
-        );
+        return member.is_master ? "—" : <ReplicationLag member={member} />;
       }),
-      column("epoch", { align: "right", card: "fact" }, ({ epoch }) => epoch ?? "—"),
-      column("rack", { card: "fact" }, ({ rack }) => (rack ? rack : "—")),
-      column("address", { card: "action" }, ({ address, sync_address: sync }) => (
-        <Stack gap={0} className="break">
-          <span>{address ?? "—"}</span>
-          {sync && (
-            <Text size="xs" c="dimmed">
-              {t("members.sync", { address: sync })}
-            </Text>
-          )}
-        </Stack>
-      )),
+      column("disk", { card: "action" }, ({ node_id: node }) => <Disk node={node} />),
+      column("stop", { card: "action" }, ({ node_id: node }) => <StopSummary group={group.name} nodeId={node} />),
       column("promotable", { card: "action" }, (member) => <Promotable member={member} />),
+      column("epoch", { align: "right", card: "fact" }, ({ epoch }) => epoch ?? "—"),
     ],
   );
   return <TableView label={`${group.name}: ${t("members.title")}`} rows={states} columns={columns} rowKey={rowKey} />;
@@ -66,14 +44,60 @@ function rowKey({ node_id: node }: MemberState): string {
   return node;
 }
 
-/** The numbers of the master, which knows the lag of its slaves, and of nodes that copy; by node ID. */
-function useNumbers(states: readonly MemberState[]): ReadonlyMap<string, NodeDetail> {
-  const reporting = states.filter(({ is_master: isMaster, role }) => isMaster || role === "copying");
+/** The progress of nodes that copy, by node ID. */
+function useCopies(states: readonly MemberState[]): ReadonlyMap<string, CopyProgress> {
+  const copying = states.filter(({ role, address }) => role === "copying" && address);
   return useQueries({
-    queries: reporting.filter(({ address }) => address).map(({ node_id: node }) => nodeOptions(node)),
+    queries: copying.map(({ node_id: node }) => nodeOptions(node)),
     combine: (results) =>
-      new Map(results.flatMap(({ data }): [string, NodeDetail][] => (data ? [[data.node_id, data]] : []))),
+      new Map(
+        results.flatMap(({ data }): [string, CopyProgress][] => {
+          const copy = copyProgress(data?.stats);
+          return data && copy ? [[data.node_id, copy]] : [];
+        }),
+      ),
   });
+}
+
+/** A node, and where it is. */
+function Node({ member, group }: { member: MemberState; group: string }) {
+  const { t } = useTranslation("brokers");
+  const { node_id: node, rack, address, sync_address: sync } = member;
+  const where = [rack && t("members.on_rack", { rack }), address, sync && t("members.sync", { address: sync })];
+  return (
+    <Stack gap={0}>
+      <LinkTo to="/brokers/$name" params={{ name: group }} search={{ node }} size="sm" className="break">
+        {node}
+      </LinkTo>
+      {where.filter(Boolean).map((text) => (
+        <Text key={text} size="xs" c="dimmed" className="break">
+          {text}
+        </Text>
+      ))}
+    </Stack>
+  );
+}
+
+function ReplicationLag({ member }: { member: MemberState }) {
+  const { t } = useTranslation("brokers");
+  const numbers = useLiveEntry("/ws/nodes/", "nodes", member.node_id);
+  const lag = lagOf(numbers, t("members.lag_unknown"));
+  const seconds = measured(numbers, "replication_lag_seconds");
+  return (
+    <span data-lag="">
+      <Measured {...lag} value={lag.value ?? member.lag_bytes} as="bytes" />
+      {" · "}
+      <Measured
+        {...seconds}
+        as="duration"
+        reason={seconds.reason ?? t(lag.value === null ? "members.lag_unknown" : "members.far_behind")}
+      />
+    </span>
+  );
+}
+
+function Disk({ node }: { node: string }) {
+  return <DiskBar numbers={useLiveEntry("/ws/nodes/", "nodes", node)} />;
 }
 
 function Role({ member }: { member: MemberState }) {

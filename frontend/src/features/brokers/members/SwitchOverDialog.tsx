@@ -19,7 +19,11 @@ export function SwitchOverDialog({ group, etag, onClose }: MemberDialog) {
       doneMessage={t("switch_over.done", { name })}
       inputs={to}
       run={(attempt) =>
-        change("post", "/api/v1/broker-groups/{name}/switch-over/", attempt, { path: { name }, etag, body: { to } })
+        change("post", "/api/v1/broker-groups/{name}/switch-over/", attempt, {
+          path: { name },
+          etag,
+          body: { to, rehearsal: "" },
+        })
       }
       refreshes={OUTDATED}
     >

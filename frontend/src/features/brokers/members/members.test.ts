@@ -1,13 +1,5 @@
 import { expect, test } from "vitest";
-import {
-  changed,
-  copiesOf,
-  copyProgress,
-  lagsOf,
-  roleOf,
-  servingMaster,
-  successors,
-} from "@/features/brokers/members/members";
+import { changed, copiesOf, copyProgress, roleOf, servingMaster, successors } from "@/features/brokers/members/members";
 import { brokerGroup, member } from "@/features/brokers/samples.testing";
 
 const TWO = { in_sync: ["g1-a", "g1-b"], members: ["g1-a", "g1-b"], copies: 2, in_sync_min: 2 };
@@ -36,18 +28,6 @@ test("a group without members has no copies to show", () => {
 test("a role that this page does not know is shown as waiting", () => {
   expect(roleOf(member("g1-b", { role: "failed" }))).toEqual({ role: "failed", colour: "red" });
   expect(roleOf(member("g1-b", { role: "observing" })).role).toBe("waiting");
-});
-
-test("lag comes from the master's slaves; null seconds mean far behind", () => {
-  const slaves = [
-    { node_id: "g1-b", lag_bytes: 5, lag_seconds: 0.25 },
-    { node_id: "g1-c", lag_bytes: 9_000_000, lag_seconds: null },
-  ];
-  const lags = lagsOf({ replication: { slaves } });
-  expect(lags.get("g1-b")).toEqual({ bytes: 5, seconds: 0.25 });
-  expect(lags.get("g1-c")).toEqual({ bytes: 9_000_000, seconds: null });
-  expect(lagsOf(null).size).toBe(0);
-  expect(lagsOf({ replication: { slaves: "none" } }).size).toBe(0);
 });
 
 test("copy progress is a share only once the size is known", () => {

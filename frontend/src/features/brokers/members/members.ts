@@ -82,23 +82,6 @@ export function copyProgress(stats: NodeDetail["stats"] | undefined): CopyProgre
   };
 }
 
-/** Replication lag of a slave, as its master reports it; `seconds` is null if the slave is far behind. */
-export interface Lag {
-  bytes: number | null;
-  seconds: number | null;
-}
-
-/** Return the replication lag of each connected slave, by node ID, from the `GET /stats` of its master. */
-export function lagsOf(stats: NodeDetail["stats"] | undefined): ReadonlyMap<string, Lag> {
-  const slaves = replicationOf(stats).slaves;
-  return new Map(
-    (Array.isArray(slaves) ? slaves.filter(isRecord) : []).map((slave) => [
-      textOf(slave.node_id),
-      { bytes: numberOf(slave.lag_bytes), seconds: numberOf(slave.lag_seconds) },
-    ]),
-  );
-}
-
 function replicationOf(stats: NodeDetail["stats"] | undefined): Readonly<Record<string, unknown>> {
   return isRecord(stats?.replication) ? stats.replication : {};
 }

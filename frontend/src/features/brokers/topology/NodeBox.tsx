@@ -2,7 +2,7 @@ import "@/features/brokers/brokers.css";
 import { Badge, Group, Paper, Stack, Text } from "@mantine/core";
 import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
-import { COLOURS, nodeVerdict, type NodeView } from "@/features/brokers/topology/cluster";
+import { COLOURS, lagOf, nodeVerdict, type NodeView } from "@/features/brokers/topology/cluster";
 import { DiskBar, Verdict } from "@/features/brokers/Cells";
 import { count, sequence } from "@/format/numbers";
 import type { Entry } from "@/live/applyDelta";
@@ -25,7 +25,18 @@ const RATES: Record<NodeView["kind"], readonly [string, Format][]> = {
 };
 
 /** A node: what it is, whether it answers, how full its disk is, how much goes through it; `isWhole`: its log too. */
-export function NodeBox({ node, group, isWhole = false }: { node: NodeView; group: string; isWhole?: boolean }) {
+export function NodeBox({
+  node,
+  group,
+  isWhole = false,
+  hasGroup = false,
+}: {
+  node: NodeView;
+  group: string;
+  isWhole?: boolean;
+  /** Whether it names its group. */
+  hasGroup?: boolean;
+}) {
   const { t } = useTranslation("brokers");
   const reasonOf = useReason();
   const { numbers } = node;
@@ -58,7 +69,7 @@ export function NodeBox({ node, group, isWhole = false }: { node: NodeView; grou
               {node.nodeId}
             </LinkTo>
             <Text size="xs" c="dimmed">
-              {t(`role.${node.role}`)}
+              {hasGroup ? `${group} · ${t(`role.${node.role}`)}` : t(`role.${node.role}`)}
             </Text>
           </Group>
           <Verdict verdict={verdict} of="node" />
@@ -97,9 +108,30 @@ export function NodeBox({ node, group, isWhole = false }: { node: NodeView; grou
             ))}
           </Group>
         )}
+        {node.role === "slave" && <ReplicationLag numbers={numbers} />}
         {isWhole && <Whole numbers={numbers} />}
+        <LinkTo
+          to="/brokers/$name"
+          params={{ name: group }}
+          search={{ stop: node.nodeId }}
+          size="xs"
+          data-stop-of={node.nodeId}
+          aria-label={t("stop.open_of", { node: node.nodeId })}
+        >
+          {t("stop.open")}
+        </LinkTo>
       </Stack>
     </Paper>
+  );
+}
+
+/** How far a slave is behind its master. */
+function ReplicationLag({ numbers }: { numbers: Entry | undefined }) {
+  const { t } = useTranslation("brokers");
+  return (
+    <Fact label={t("members.lag")} data-fact="replication">
+      <Measured {...lagOf(numbers, t("members.lag_unknown"))} as="bytes" />
+    </Fact>
   );
 }
 

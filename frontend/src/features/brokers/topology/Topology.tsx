@@ -1,30 +1,81 @@
 import "@/features/brokers/brokers.css";
 import { Badge, Group, Paper, Stack, Text } from "@mantine/core";
 import { useTranslation } from "react-i18next";
-import type { GroupView } from "@/features/brokers/topology/cluster";
+import { rackViews, type GroupView, type RackView } from "@/features/brokers/topology/cluster";
 import { Verdict } from "@/features/brokers/Cells";
 import { NodeBox } from "@/features/brokers/topology/NodeBox";
 import type { Section } from "@/live/applyDelta";
 import { Instant } from "@/ui/measure/Instant";
+import { LinkTo } from "@/ui/links/LinkTo";
 import { BrokerLink } from "@/ui/links/links";
+import { useUrlState } from "@/ui/links/urlState";
 
 /** The system drawn: metaservers, below them the groups with their nodes; broker groups first, then delay groups. */
 export function Topology({ groups, metaservers }: { groups: readonly GroupView[]; metaservers: Section | undefined }) {
   const { t } = useTranslation("brokers");
+  const [{ by }] = useUrlState();
   const inOrder = [...groups].sort((a, b) => a.kind.localeCompare(b.kind));
+  const racks = rackViews(groups);
+  const hasRacks = racks.some(({ rack }) => rack);
+  const isByRack = hasRacks && by === "rack";
   return (
     <section className="topology" aria-label={t("topology")}>
+      {hasRacks && <Arrangement isByRack={isByRack} />}
       <div className="topology-top">
         <Metaservers metaservers={metaservers} />
       </div>
       <div className="topology-cells">
-        {inOrder.map((group) => (
-          <div key={group.name} className="topology-cell">
-            <GroupCard group={group} />
-          </div>
-        ))}
+        {isByRack
+          ? racks.map((rack) => (
+              <div key={rack.rack} className="topology-cell">
+                <RackCard rack={rack} />
+              </div>
+            ))
+          : inOrder.map((group) => (
+              <div key={group.name} className="topology-cell">
+                <GroupCard group={group} />
+              </div>
+            ))}
       </div>
     </section>
+  );
+}
+
+/** By groups or by racks; the address has which. */
+function Arrangement({ isByRack }: { isByRack: boolean }) {
+  const { t } = useTranslation("brokers");
+  return (
+    <Group gap="xs" justify="flex-end" component="nav" aria-label={t("topology_by.label")}>
+      {(["group", "rack"] as const).map((by) => (
+        <LinkTo
+          key={by}
+          to="."
+          search={{ by: by === "rack" ? by : undefined }}
+          size="sm"
+          fw={isByRack === (by === "rack") ? 600 : 400}
+          aria-current={isByRack === (by === "rack") || undefined}
+          data-arrange={by}
+        >
+          {t(`topology_by.${by}`)}
+        </LinkTo>
+      ))}
+    </Group>
+  );
+}
+
+function RackCard({ rack: { rack, nodes } }: { rack: RackView }) {
+  const { t } = useTranslation("brokers");
+  return (
+    <Paper withBorder p="sm" data-rack={rack}>
+      <Stack gap="xs">
+        <Text fw={700} className="break">
+          {rack ? t("rack_title", { rack }) : t("no_rack")}
+        </Text>
+        {nodes.map((node) => (
+          <NodeBox key={node.nodeId} node={node} group={node.group} hasGroup />
+        ))}
+      </Stack>
+    </Paper>
   );
 }
 

@@ -1,7 +1,7 @@
 import type { BrokerGroup, Kind, NodeRow } from "@/features/brokers/queries";
 import { textOf } from "@/format/values";
 import type { Entry, LiveState } from "@/live/applyDelta";
-import { measured } from "@/live/useLive";
+import { measured, type Reading } from "@/live/useLive";
 
 /** A node as pages show it: where it is, and its newest numbers. */
 export interface NodeView {
@@ -9,6 +9,8 @@ export interface NodeView {
   role: "master" | "slave";
   address: string;
   kind: Kind;
+  /** Where it runs, as it was started; "": not set, or not known yet. */
+  rack: string;
   /** What the collector measured; undefined before it is known. */
   numbers: Entry | undefined;
 }
@@ -67,13 +69,13 @@ export function nodeVerdict(numbers: Entry | undefined): NodeVerdict {
   return STATES.has(numbers.state) ? (numbers.state as NodeVerdict) : "unknown";
 }
 
-type ReadNode = Pick<NodeRow, "node_id" | "kind" | "is_master" | "address">;
+type ReadNode = Pick<NodeRow, "node_id" | "kind" | "is_master" | "address" | "rack">;
 
 function viewOf(row: ReadNode, numbers: Entry | undefined): NodeView {
-  const { node_id: nodeId, kind } = row;
+  const { node_id: nodeId, kind, rack } = row;
   const isMaster = numbers ? numbers.is_master === true : row.is_master;
   const address = textOf(numbers?.address) || row.address;
-  return { nodeId, kind, address, role: isMaster ? "master" : "slave", numbers };
+  return { nodeId, kind, rack, address, role: isMaster ? "master" : "slave", numbers };
 }
 
 function kindOf(entry: Entry): Kind {
@@ -104,7 +106,7 @@ export function withLive(row: ReadGroup, live: LiveState): GroupView {
   const nodes = [
     ...row.nodes.map((node) => viewOf(node, live.nodes?.[node.node_id])),
     ...added.map((entry) =>
-      viewOf({ node_id: textOf(entry.node_id), kind: kindOf(entry), is_master: false, address: "" }, entry),
+      viewOf({ node_id: textOf(entry.node_id), kind: kindOf(entry), is_master: false, address: "", rack: "" }, entry),
     ),
   ].sort((a, b) => Number(b.role === "master") - Number(a.role === "master") || a.nodeId.localeCompare(b.nodeId));
   return {
@@ -128,6 +130,28 @@ export function groupViews(rows: readonly BrokerGroup[], live: LiveState): Group
     .filter(([name]) => !known.has(name))
     .map(([name, entry]): ReadGroup => ({ ...UNREAD, name, kind: kindOf(entry) }));
   return [...rows, ...added].map((row) => withLive(row, live)).sort((a, b) => a.name.localeCompare(b.name));
+}
+
+/** A rack with its nodes, each with the name of its group; `rack` is "" for nodes without one. */
+export interface RackView {
+  rack: string;
+  nodes: readonly (NodeView & { group: string })[];
+}
+
+/** The racks of groups by name, nodes without one at the end. */
+export function rackViews(groups: readonly GroupView[]): RackView[] {
+  const found = new Map<string, (NodeView & { group: string })[]>();
+  for (const { name: group, nodes } of groups)
+    for (const node of nodes) found.set(node.rack, [...(found.get(node.rack) ?? []), { ...node, group }]);
+  return [...found]
+    .map(([rack, nodes]) => ({ rack, nodes }))
+    .sort((a, b) => Number(a.rack === "") - Number(b.rack === "") || a.rack.localeCompare(b.rack));
+}
+
+/** The replication lag of a slave in bytes, as its master reports it; the reason why it is not known. */
+export function lagOf(numbers: Entry | undefined, unknown: string): Reading {
+  const lag = measured(numbers, "replication_lag_bytes");
+  return lag.value === null ? { ...lag, reason: lag.reason ?? unknown } : lag;
 }
 
 /**
