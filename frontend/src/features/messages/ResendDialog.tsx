@@ -42,7 +42,7 @@ export function ResendDialog({ subject, keys, opened, onClose, onDone }: Props) 
   );
 }
 
-/** Messages that can't be sent are named one by one, up to so many. */
+/** Most messages that are named one by one because they can't be sent. */
 const PROBLEMS_MAX = 10;
 
 function Outcome({ preview }: { preview: Resent }) {

@@ -16,8 +16,8 @@ import type { Column } from "@/ui/table/types";
 export type ListedMessage = Omit<Message, "created_at"> & { is_cut?: boolean };
 
 /**
- * What a line of messages shows; opening one is up to the list. What most messages have the same, or nobody reads, is
- * shown when it is chosen.
+ * What a line of messages shows; opening one is up to the list. What is the same in most messages is shown
+ * when it is chosen.
  */
 export function useMessageColumns(open: (key: string) => void): readonly Column<ListedMessage>[] {
   const { t } = useTranslation("messages");
