@@ -15,7 +15,7 @@ from console.alerts.rules import Event, Kind
 PRODUCT = "PyQMQ"
 """Part of each message to a chat: robots that require a keyword accept messages with it."""
 _SECONDS = {Kind.TIME_LAG, Kind.SCRUB, Kind.LATENESS, Kind.CLOCK, Kind.OUTBOX_AGE}
-_YES = {Kind.NO_CANDIDATE, Kind.REPLICATION, Kind.OUTBOX_UNREACHABLE, Kind.UNKNOWN}
+_YES = {Kind.NO_CANDIDATE, Kind.ONE_RACK, Kind.REPLICATION, Kind.OUTBOX_UNREACHABLE, Kind.UNKNOWN}
 """Kinds whose value is 1 or 0: there is no number to show."""
 _TIMES = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
@@ -144,7 +144,7 @@ _ENGLISH = Wording(
 )  # fmt: skip
 RULES_ZH = {
     "group_offline": "Broker 组离线", "copies": "副本数少于配置", "below_minimum": "同步成员少于最小值",
-    "no_candidate": "没有成员能接替主节点", "role_changes": "一小时内主节点变更超过 3 次", "replication": "复制告警",
+    "no_candidate": "没有成员能接替主节点", "one_rack": "所有副本在同一机架", "role_changes": "一小时内主节点变更超过 3 次", "replication": "复制告警",
     "disk": "磁盘使用率超过 85%", "damage": "消息损坏", "scrub": "存储数据未在 7 天内重新读取",
     "time_lag": "消费组延迟超过 15 分钟", "dead_letters": "出现新的死信", "duplicate_ids": "消费者 ID 重复",
     "lateness": "延时消息投递偏差超过 5 秒", "clock": "延时节点时钟错误", "job_late": "后台任务逾期",

@@ -14,7 +14,14 @@ from tests.served.e2e.pages import PAGES
 from tests.support.servers.processes import PROJECT
 
 LANGUAGES = pytest.mark.parametrize("language", ["en", "zh"])
-WITHOUT_UNIT = {Kind.GROUP_STATE, Kind.NO_CANDIDATE, Kind.REPLICATION, Kind.OUTBOX_UNREACHABLE, Kind.UNKNOWN}
+WITHOUT_UNIT = {
+    Kind.GROUP_STATE,
+    Kind.NO_CANDIDATE,
+    Kind.ONE_RACK,
+    Kind.REPLICATION,
+    Kind.OUTBOX_UNREACHABLE,
+    Kind.UNKNOWN,
+}
 """Kinds whose value is a state or a flag."""
 
 

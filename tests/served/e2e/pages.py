@@ -155,6 +155,7 @@ PAGES = {
     "delivery": (
         "/groups",
         "/groups/{subject}/{group}",
+        "/clients",
         "/delayed",
         "/delayed?message={delayed}&of={subject}",
         "/dead-letters",

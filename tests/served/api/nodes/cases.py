@@ -77,6 +77,7 @@ CASES: dict[str, tuple[Case, ...]] = {
     "analytics_runs_get": (Case(),),
     "analytics_tables_list": (Case(),),
     "analytics_tables_get": (Case(),),
+    "analytics_tables_ranking": (Case(query="by=-lag_messages_max"),),
     "apply": (
         Case({"subjects": [{"name": "orders", "description": "x", "consumer_groups": ["more"]}]}),
         Case({"subjects": [{"name": "new", "owner": TEAM}]}),
@@ -149,6 +150,7 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case({"subject": RETRY, "match": {"a": "b"}, "expected": 1}),
     ),
     "delayed_messages_calendar": (Case(),),
+    "events_list": (Case(),),
     "flow": (Case(),),
     "history": (Case(query="subject=orders"),),
     "jump": (Case(query="q=ord"),),

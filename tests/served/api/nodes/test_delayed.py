@@ -105,7 +105,7 @@ def test_all_subjects_are_listed_together(cluster: ThreadedSystem, crew: Crew) -
     }
     assert {entry.target for entry in audited("message.read")} == {"orders"}
     unsaid = crew.own.get(LIST, {"match": "kind=odd"})
-    assert (unsaid.status_code, unsaid.json()["fields"]) == (400, {"subject": "is required with match"})
+    assert (unsaid.status_code, unsaid.json()["fields"]) == (400, {"subject": "is required with match and filter"})
 
 
 def test_one_message_is_cancelled_once_and_for_all(cluster: ThreadedSystem, crew: Crew) -> None:
