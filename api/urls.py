@@ -13,6 +13,7 @@ from api.views import (
     history,
     jobs,
     jump,
+    masking,
     me,
     messages,
     openapi,
@@ -80,6 +81,7 @@ cluster_urls = [
 
 message_urls = [
     path(f"{_subject}messages/", messages.MessagesView.as_view(), name="messages"),
+    path(f"{_subject}masking-preview/", masking.MaskingPreviewView.as_view(), name="masking-preview"),
     path(f"{_subject}messages/search/", messages.SearchView.as_view(), name="message-search"),
     path(f"{_subject}messages/{_place}", messages.MessageView.as_view(), name="message"),
     path(f"{_subject}messages/{_place}trace/", messages.TraceView.as_view(), name="message-trace"),

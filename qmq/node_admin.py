@@ -13,6 +13,7 @@ from urllib.parse import quote, urlencode
 from qmq.errors import ConnectionLost, QmqError, SettingError
 from qmq.net.discovery import http_get, http_post_json
 from qmq.net.http_auth import RequestSigner
+from qmq.protocol.masking import NO_MASKS, Masks
 
 ANSWER_BYTES_MAX = 32 << 20
 """Most bytes of one answer; a page of the message browser holds 4 MiB of messages before JSON escapes what is in them."""
@@ -88,9 +89,11 @@ class NodeAdmin:
         from_time: int | str | None = None,
         message_id: str | None = None,
         limit: int | None = None,
+        masks: Masks = NO_MASKS,
     ) -> dict[str, Any]:
         """A page of messages from a sequence, a time (milliseconds, or ISO with its zone), or with an id."""
         query = {"sequence": sequence, "from_time": from_time, "message_id": message_id, "limit": limit}
+        query["masks"] = masks.encode()
         return await self._get(f"{_subject(subject)}/messages", query)
 
     async def search(
@@ -106,8 +109,9 @@ class NodeAdmin:
         to_time: int | str | None = None,
         limit: int | None = None,
         scan_limit: int | None = None,
+        masks: Masks = NO_MASKS,
     ) -> dict[str, Any]:
-        """Search messages that match all conditions, in a window; continue at `next_sequence` until it is None."""
+        """Search messages that match all conditions as they are shown, in a window; continue at `next_sequence` until None."""
         query = {
             "match": [f"{key}={value}" for key, value in (properties or {}).items()],
             "tag": tag,
@@ -118,14 +122,22 @@ class NodeAdmin:
             "to_time": to_time,
             "limit": limit,
             "scan_limit": scan_limit,
+            "masks": masks.encode(),
         }
         return await self._get(f"{_subject(subject)}/search", query)
 
     async def trace(
-        self, subject: str, sequence: int, *, group: str | None = None, after: str | None = None
+        self,
+        subject: str,
+        sequence: int,
+        *,
+        group: str | None = None,
+        after: str | None = None,
+        masks: Masks = NO_MASKS,
     ) -> dict[str, Any]:
         """The delivery state of a message in each group, or in one."""
-        return await self._get(f"{_subject(subject)}/messages/{sequence}/trace", {"group": group, "after": after})
+        query = {"group": group, "after": after, "masks": masks.encode()}
+        return await self._get(f"{_subject(subject)}/messages/{sequence}/trace", query)
 
     # --- groups of a broker node -----------------------------------------------------------------------------------
 

@@ -26,10 +26,12 @@ from broker_node.admin.view import NodeView, reported
 from broker_node.storage.subject import Subject
 from qmq_node.admin.server import BadRequest, JsonHandler, JsonPost, Params
 from qmq_node.admin.shared_page import SharedPages
+from qmq_node.admin.shown_properties import masks_of
 from qmq_node.policy import NO_RULES
 
 SEARCH_PARAMETERS = (
     "match", "tag", "message_id", "sequence", "until_sequence", "from_time", "to_time", "limit", "scan_limit",
+    "masks",
 )  # fmt: skip
 
 PAGE_MESSAGES = 50
@@ -133,11 +135,11 @@ class BrokerPages:
         params = Params(request.query)
         limit = params.whole("limit", PAGE_MESSAGES, minimum=1)
         sequence = params.whole("sequence", 0, minimum=0)
-        message_id = request.query.get("message_id")
+        message_id, masks = request.query.get("message_id"), masks_of(request.query)
         if message_id is not None:
             with self._scan_slot():
                 done = await scan(
-                    store, subject, Criteria(message_id=message_id), sequence, subject.visible_end,
+                    store, subject, Criteria(message_id=message_id, masks=masks), sequence, subject.visible_end,
                     limit=FOUND_MESSAGES_MAX, scan_limit=ID_SCAN_MESSAGES_MAX, bytes_max=ID_SCAN_BYTES_MAX,
                 )  # fmt: skip
             return await _messages_page(subject, done, subject.begin, subject.visible_end)
@@ -145,7 +147,7 @@ class BrokerPages:
             with reported():
                 if "from_time" in request.query:
                     sequence = await subject.find_time(params.moment_ms("from_time"))
-                criteria = Criteria(with_unreadable=True)
+                criteria = Criteria(with_unreadable=True, masks=masks)
                 done = await scan(
                     store, subject, criteria, sequence, subject.visible_end, limit=limit, scan_limit=FOUND_MESSAGES_MAX
                 )
@@ -158,8 +160,9 @@ class BrokerPages:
         if len(pairs) > CRITERIA_MAX or not all(key and equals for key, equals, _ in pairs):
             raise BadRequest(400, "parameter.wrong", f"match: at most {CRITERIA_MAX}, each as name=value")
         criteria = Criteria(
-            query.get("message_id", ""), query.get("tag", ""), tuple((key, value) for key, _, value in pairs)
-        )
+            query.get("message_id", ""), query.get("tag", ""), tuple((key, value) for key, _, value in pairs),
+            masks=masks_of(query),
+        )  # fmt: skip
         limit = params.whole("limit", PAGE_MESSAGES, minimum=1)
         scan_limit = params.whole("scan_limit", SCAN_MESSAGES, minimum=1)
         if scan_limit > SCAN_MESSAGES_MAX:
@@ -177,7 +180,7 @@ class BrokerPages:
 
     async def _trace(self, request: web.Request) -> dict[str, Any]:
         subject, sequence = await self._subject(request), int(request.match_info["sequence"])
-        group = request.query.get("group")
+        group, masks = request.query.get("group"), masks_of(request.query)
         if sequence >= subject.visible_end:
             raise BadRequest(
                 404,
@@ -188,7 +191,7 @@ class BrokerPages:
             self._view.group(subject, group)
         with self._scan_slot():
             return await trace(
-                self._view.store, subject, sequence, only_group=group, after=request.query.get("after", "")
+                self._view.store, subject, sequence, only_group=group, after=request.query.get("after", ""), masks=masks
             )
 
     @contextmanager

@@ -15,9 +15,11 @@ from broker_node.storage.oldest_sequence import begin_adjusted
 from broker_node.storage.store import MessageStore
 from broker_node.storage.subject import Subject
 from qmq.errors import LogError
+from qmq.protocol.masking import NO_MASKS, Masks
 from qmq.protocol.messages import decode_raw
 from qmq.protocol.primitives import encode_str
 from qmq.protocol.scan import tag_digest
+from qmq_node.admin.shown_properties import shown_properties
 from qmq_node.log.index import IndexView
 
 SCAN_MESSAGES = 2_000
@@ -51,10 +53,14 @@ class Criteria:
     properties: tuple[tuple[str, str], ...] = ()
     with_unreadable: bool = False
     """Include messages whose stored bytes fail their checks; they are shown as withheld."""
+    masks: Masks = NO_MASKS
+    """Applied before properties are compared, so that a search finds nothing that it does not show."""
 
     def needles(self) -> list[bytes]:
         """Bytes that a matching message contains; searching for them is ten times cheaper than decoding the message."""
-        pairs = [encode_str(key) + encode_str(value) for key, value in self.properties]
+        pairs = [
+            encode_str(key) + encode_str(value) for key, value in self.properties if not self.masks.may_change(key)
+        ]
         return [*pairs, *(encode_str(text) for text in (self.message_id, self.tag) if text)]
 
     def matches(self, message: dict[str, Any]) -> bool:
@@ -96,8 +102,8 @@ class _Slice:
     """The next match does not fit the answer."""
 
 
-def shown(sequence: int, entry: Entry, raw: Raw | None) -> dict[str, Any]:
-    """Returns a message as JSON; one whose bytes fail their checks (`raw` None) is marked as withheld. For any thread."""
+def shown(sequence: int, entry: Entry, raw: Raw | None, masks: Masks) -> dict[str, Any]:
+    """Returns a message as JSON, masked; one whose bytes fail their checks (`raw` None) is marked as withheld. For any thread."""
     place = {"sequence": sequence, "log_offset": entry.log_offset, "bytes": entry.size}
     if raw is None:
         return {**place, "withheld": True, "reason": "the stored bytes fail their checks"}
@@ -108,7 +114,7 @@ def shown(sequence: int, entry: Entry, raw: Raw | None) -> dict[str, Any]:
         "stored_at_ms": entry.stored_at_ms,
         "created_at_ms": message.created_at_ms,
         "tags": sorted(message.tags),
-        "properties": message.properties,
+        **shown_properties(message.properties, masks),
     }
 
 
@@ -188,12 +194,12 @@ def _look(log: MessageLog, view: IndexView, first: int, criteria: Criteria, limi
         if raw is None:
             part.unreadable.append(first + i)
             if criteria.with_unreadable:
-                message = shown(first + i, entries[i], None)
+                message = shown(first + i, entries[i], None, criteria.masks)
         else:
             part.read_bytes += size
             data = bytes(raw)
             if all(needle in data for needle in needles):
-                message = shown(first + i, entries[i], raw)
+                message = shown(first + i, entries[i], raw, criteria.masks)
                 message = message if criteria.matches(message) else None
         if message is not None:
             if (part.messages or room is not None) and part.found_bytes + size > (room or FOUND_BYTES_MAX):

@@ -11,8 +11,9 @@ from metaserver import queries
 from metaserver.errors import NotFound
 from qmq.node_admin import NodeAdmin, NodeRefused
 from qmq.protocol import names
+from qmq.protocol.masking import Masks
 from qmq.protocol.names import SubjectName, split_subject
-from qmq.protocol.values import INT_MAX, whole_number
+from qmq.protocol.values import INT_MAX, LONG_MAX, whole_number
 
 SUBJECT_UNKNOWN = "subject.unknown"
 SCAN_BUSY = "scan.busy"
@@ -110,7 +111,7 @@ def next_places(
 
 
 def read_page(
-    subject: str, start: Start, *, limit: int, broker_group: str | None = None, cursor: str | None = None
+    subject: str, start: Start, *, limit: int, broker_group: str | None = None, cursor: str | None = None, masks: Masks
 ) -> Page[Row]:
     """A page of a subject's messages over its broker groups, by the time they were stored, each with its `broker_group`.
 
@@ -129,7 +130,7 @@ def read_page(
             place = {"sequence": places[group]}
         elif start.message_id is None and start.from_time_ms is not None:
             place = {"from_time": start.from_time_ms}
-        return admin.messages(subject, message_id=start.message_id, limit=limit, **place)
+        return admin.messages(subject, message_id=start.message_id, limit=limit, masks=masks, **place)
 
     answers = nodes.ask(question)
     messages, places, has_more = next_places(answers, places, limit, in_order=start.message_id is None)
@@ -146,7 +147,7 @@ async def or_empty(answer: Awaitable[Row]) -> Row:
         return {"messages": [], "begin_sequence": 0, "end_sequence": 0, "next_sequence": None, "scanned": 0}
 
 
-def read_one(subject: str, broker_group: str, sequence: int) -> Row:
+def read_one(subject: str, broker_group: str, sequence: int, *, masks: Masks) -> Row:
     """One stored message.
 
     Raises:
@@ -154,7 +155,7 @@ def read_one(subject: str, broker_group: str, sequence: int) -> Row:
         ConnectionLost: the broker group can't be reached.
     """
     admin = nodes_of(subject, broker_group).one(broker_group)
-    page = ask(lambda: or_empty(admin.messages(subject, sequence=sequence, limit=1)))
+    page = ask(lambda: or_empty(admin.messages(subject, sequence=sequence, limit=1, masks=masks)))
     for message in page["messages"]:
         if message["sequence"] == sequence:
             return {**message, "broker_group": broker_group}
@@ -162,6 +163,25 @@ def read_one(subject: str, broker_group: str, sequence: int) -> Row:
     raise NotFound(
         f"Message {sequence} of subject {subject} on {broker_group} not found: {why}.", code="message.unknown"
     )
+
+
+def newest(subject: str, *, masks: Masks) -> Page[Row]:
+    """The message of a subject that was stored last, or none.
+
+    Raises:
+        NotFound: there is no such subject.
+        CallTimeout: no node answered in time.
+    """
+
+    async def question(_: str, admin: NodeAdmin) -> list[Row]:
+        end = (await or_empty(admin.messages(subject, sequence=LONG_MAX, limit=1, masks=masks)))["end_sequence"]
+        page = await or_empty(admin.messages(subject, sequence=max(0, end - 1), limit=1, masks=masks))
+        return list(page["messages"])
+
+    answers = nodes_of(subject).ask(question)
+    found = [{**row, "broker_group": group} for group, rows in answers.values.items() for row in rows]
+    found.sort(key=lambda row: row.get("stored_at_ms", 0))
+    return Page(found[-1:], None, answers.unreachable)
 
 
 # --- search -------------------------------------------------------------------------------------------------------------
@@ -196,6 +216,7 @@ def search(
     scan_limit: int,
     broker_group: str | None = None,
     cursor: str | None = None,
+    masks: Masks,
 ) -> Slice:
     """One bounded step of a search: each broker group checks at most `scan_limit` messages.
 
@@ -217,8 +238,9 @@ def search(
         if group in windows:
             where = {"sequence": windows[group][1], "until_sequence": windows[group][2]}
         return admin.search(
-            subject, properties=dict(wanted.properties), tag=wanted.tag, limit=share, scan_limit=scan_limit, **where
-        )
+            subject, properties=dict(wanted.properties), tag=wanted.tag, limit=share, scan_limit=scan_limit, masks=masks,
+            **where,
+        )  # fmt: skip
 
     answered = nodes.only(open_).ask(question)
     answers = answered.values

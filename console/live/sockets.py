@@ -52,6 +52,8 @@ class Request:
     feed: Feed | None = None
     """None: a tail."""
     tail: str | None = None
+    role: str = ""
+    """Of the reader of a tail, which decides what is masked."""
 
 
 class BadRequest(Exception):

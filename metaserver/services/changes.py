@@ -28,6 +28,8 @@ class Actor:
     """The caller's own `X-Request-Id`, or ""."""
     teams: frozenset[str] | None = None
     """Teams whose things may be changed, besides those without an owner; None: all teams' (`metaserver.domain.may_change`)."""
+    may_unmask: bool = True
+    """Whether masking rules may be changed, which can show what they hide."""
 
     def require_owner(self, target: str, owner: str | None) -> None:
         """Raises NotAllowed when another team owns the target."""

@@ -13,6 +13,7 @@ from console.cursors import decode_cursor, encode_cursor
 from console.models import DeadLetterDecision
 from metaserver.errors import NotFound
 from qmq.node_admin import NodeAdmin
+from qmq.protocol.masking import Masks
 from qmq.protocol.messages import KEY_RETRY_CAUSE
 from qmq.protocol.names import dead_letter_subject
 
@@ -31,7 +32,14 @@ class DeadLetter:
 
 
 def dead_letters_of(
-    subject: str, group: str, *, states: Sequence[str], cause: str | None = None, limit: int, cursor: str | None = None
+    subject: str,
+    group: str,
+    *,
+    states: Sequence[str],
+    cause: str | None = None,
+    limit: int,
+    cursor: str | None = None,
+    masks: Masks,
 ) -> Page[DeadLetter]:
     """Return a page of dead letters in these states ("open" and those of `DeadLetterDecision`), with this cause, by the time when
     they became ones. A page can contain fewer than `limit` rows, or none, and have a next one, because filtered rows are read as
@@ -47,8 +55,8 @@ def dead_letters_of(
     def question(broker_group: str, admin: NodeAdmin) -> Awaitable[Row]:
         sequence = places.get(broker_group, 0)
         if cause is None:
-            return admin.messages(name, sequence=sequence, limit=limit)
-        return admin.search(name, properties={KEY_RETRY_CAUSE: cause}, sequence=sequence, limit=limit)
+            return admin.messages(name, sequence=sequence, limit=limit, masks=masks)
+        return admin.search(name, properties={KEY_RETRY_CAUSE: cause}, sequence=sequence, limit=limit, masks=masks)
 
     answers = brokers().ask(question)
     messages, places, has_more = next_places(answers, places, limit, in_order=True)
@@ -61,14 +69,14 @@ def dead_letters_of(
     )
 
 
-def dead_letter_of(subject: str, group: str, broker_group: str, sequence: int) -> DeadLetter:
+def dead_letter_of(subject: str, group: str, broker_group: str, sequence: int, *, masks: Masks) -> DeadLetter:
     """One dead letter.
 
     Raises:
         NotFound: there is none.
         ConnectionLost: the broker group can't be reached.
     """
-    message = read_one(dead_subject(subject, group), broker_group, sequence)
+    message = read_one(dead_subject(subject, group), broker_group, sequence, masks=masks)
     return DeadLetter(message, decisions_about(subject, group, [message]).get(place_of(message)))
 
 

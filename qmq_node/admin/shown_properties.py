@@ -1,0 +1,25 @@
+"""What admin pages show of the properties of a message. All pages of all nodes with contents of messages use it."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from qmq.protocol.masking import NO_MASKS, Masks
+from qmq_node.admin.server import BadRequest
+
+PARAMETER = "masks"
+
+
+def masks_of(query: Mapping[str, str]) -> Masks:
+    """Return the masking rules of a request; none without the parameter. Raises BadRequest."""
+    text = query.get(PARAMETER)
+    try:
+        return NO_MASKS if text is None else Masks.decode(text)
+    except ValueError as error:
+        raise BadRequest(400, "parameter.wrong", f"{PARAMETER} {error}") from error
+
+
+def shown_properties(properties: Mapping[str, str], masks: Masks) -> dict[str, Any]:
+    """Return the fields `properties` and `masked` of a message. Takes milliseconds for large bodies; for any thread."""
+    shown, marks = masks.apply(properties)
+    return {"properties": shown, "masked": [asdict(mark) for mark in marks]}
