@@ -47,7 +47,7 @@ const all = [
   {
     path: "/delayed",
     load: () => import("@/features/delayed/DelayedPage"),
-    texts: ["delayed"],
+    texts: ["delayed", "message"],
     nav: { label: "delayed", section: "messages", order: 30, icon: IconCalendarClock },
     search: ["subject", "message", "of"],
   },

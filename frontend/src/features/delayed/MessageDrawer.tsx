@@ -17,6 +17,7 @@ import { Overdue, StateBadge } from "@/features/delayed/words";
 import { utc, zoneName } from "@/format/times";
 import { PreviewDialog } from "@/ui/dialog/ChangeDialog";
 import { InstantInput } from "@/ui/dates/InstantInput";
+import { MaskNotes } from "@/ui/message/MaskNotes";
 import { FactTable, type Fact } from "@/ui/page/FactTable";
 import { Instant } from "@/ui/measure/Instant";
 import { SubjectLink } from "@/ui/links/links";
@@ -103,6 +104,7 @@ function Copy({ row, onChange }: { row: Delayed; onChange: (operation: Operation
         {t("column.properties")}
       </Title>
       {row.masked && <Text c="dimmed">{t("masked_why")}</Text>}
+      <MaskNotes values={row.masked_values} />
       {!row.masked && properties.length === 0 && <Text c="dimmed">—</Text>}
       {properties.length > 0 && (
         <FactTable facts={properties.map(([name, value]) => [name, <Code key={name}>{value}</Code>])} />
