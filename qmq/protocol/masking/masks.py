@@ -46,7 +46,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Masks:
-    """Rules, and the key of hashes: whoever has it can try values until a hash fits."""
+    """Rules, and the key of hashes, with which values can be tried until a hash fits."""
 
     rules: tuple[Rule, ...] = ()
     key: bytes = b""

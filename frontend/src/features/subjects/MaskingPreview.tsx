@@ -9,23 +9,23 @@ import { QueryProblem } from "@/ui/page/loaded";
 
 type Role = (typeof ROLES)[number];
 
-/** The newest message as a role would see it with these rules, read when it is asked for. */
+/** The newest message as a role would see it with these rules, read when it is requested for. */
 export function MaskingPreview({ subject, rules }: { subject: string; rules: readonly Rule[] }) {
   const { t } = useTranslation("subjects");
   const [role, setRole] = useState<Role>("operator");
   const masking = JSON.stringify(rules);
-  const [asked, setAsked] = useState<string | null>(null);
+  const [requested, setRequested] = useState<string | null>(null);
   const query = useQuery({
-    queryKey: ["messages", "masking-preview", subject, role, asked],
+    queryKey: ["messages", "masking-preview", subject, role, requested],
     queryFn: read("/api/v1/subjects/{subject}/masking-preview/", {
       path: { subject },
-      query: { role, masking: asked ?? "" },
+      query: { role, masking: requested ?? "" },
     }),
-    enabled: asked !== null,
+    enabled: requested !== null,
     retry: false,
   });
   const { data } = query;
-  const nothing = data?.message ? unmatched(rules, role, data.message.masked_values) : [];
+  const nothing = data?.message ? unmatched(rules, role, data.message.mrequested_values) : [];
   return (
     <Stack gap="sm">
       <Group gap="sm">
@@ -38,13 +38,13 @@ export function MaskingPreview({ subject, rules }: { subject: string; rules: rea
         <Button
           variant="default"
           loading={query.isFetching}
-          onClick={() => (asked === masking ? void query.refetch() : setAsked(masking))}
+          onClick={() => (requested === masking ? void query.refetch() : setRequested(masking))}
           data-action="preview-masking"
         >
           {t("masking.preview")}
         </Button>
       </Group>
-      {asked === masking && data && (
+      {requested === masking && data && (
         <Stack gap="xs" data-masking-preview={role}>
           <Text size="sm">{t("masking.sees", { role: t(`common:role.${role}`) })}</Text>
           {nothing.length > 0 && (
@@ -55,7 +55,7 @@ export function MaskingPreview({ subject, rules }: { subject: string; rules: rea
           {data.message ? <MessageView message={data.message} /> : <Text c="dimmed">{t("masking.no_message")}</Text>}
         </Stack>
       )}
-      {asked === masking && query.isError && <QueryProblem of={query} />}
+      {requested === masking && query.isError && <QueryProblem of={query} />}
     </Stack>
   );
 }
