@@ -9,7 +9,7 @@ import { QueryProblem } from "@/ui/page/loaded";
 
 type Role = (typeof ROLES)[number];
 
-/** The newest message as a role would see it with these rules, read when it is requested for. */
+/** The newest message as a role would see it with these rules, read when it is requested. */
 export function MaskingPreview({ subject, rules }: { subject: string; rules: readonly Rule[] }) {
   const { t } = useTranslation("subjects");
   const [role, setRole] = useState<Role>("operator");
@@ -25,7 +25,7 @@ export function MaskingPreview({ subject, rules }: { subject: string; rules: rea
     retry: false,
   });
   const { data } = query;
-  const nothing = data?.message ? unmatched(rules, role, data.message.mrequested_values) : [];
+  const nothing = data?.message ? unmatched(rules, role, data.message.masked_values) : [];
   return (
     <Stack gap="sm">
       <Group gap="sm">
