@@ -111,6 +111,7 @@ analytics_urls = [
     path("analytics/demo/replace/", analytics.ReplaceDemoView.as_view(), name="analytics-demo-replace"),
     path("analytics/tables/", summaries.TablesView.as_view(), name="analytics-tables"),
     path("analytics/tables/<str:table>/", summaries.TableView.as_view(), name="analytics-table"),
+    path("analytics/tables/<str:table>/ranking/", summaries.RankingView.as_view(), name="analytics-ranking"),
 ]
 
 account_urls = [

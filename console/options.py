@@ -3,7 +3,9 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from urllib.parse import urlsplit
 
+from qmq.errors import SettingError
 from qmq.net.discovery import DEFAULT_META_URL
 from qmq.options import NODE_TOKEN_FILE_HELP, NODE_TOKEN_HELP, convert, option, variable_of
 
@@ -30,6 +32,9 @@ class ConsoleOptions:
     log_level: str = option("INFO", help="log level")
 
     allowed_hosts: str = option("localhost,127.0.0.1,[::1]", help="host names by which browsers reach the console")
+    systems: str = option(
+        "", help="consoles of several systems, for the switcher in the header: NAME=URL,NAME=URL, this one included"
+    )
     https: bool = option(False, help="browsers use HTTPS: secure cookies, HSTS, redirects")
     trusted_origins: str = option("", help="additional origins that can send changes and open websockets")
     behind_proxy: str = option("", help="addresses and networks of reverse proxies whose X-Forwarded-For is trusted")
@@ -93,3 +98,27 @@ class ConsoleOptions:
 def listed(text: str) -> list[str]:
     """Return the items of a list separated by commas."""
     return [item.strip() for item in text.split(",") if item.strip()]
+
+
+SYSTEMS_MAX = 20
+"""Most systems of the switcher."""
+
+
+def named_urls(text: str, variable: str) -> list[dict[str, str]]:
+    """Return the names and URLs of a list of NAME=URL.
+
+    Raises:
+        SettingError: an item is not of that form, a URL not http or https, a name not unique, or there are too many.
+    """
+    found: dict[str, str] = {}
+    for item in listed(text):
+        name, equals, url = (part.strip() for part in item.partition("="))
+        parts = urlsplit(url)
+        if not (name and equals and parts.scheme in ("http", "https") and parts.netloc):
+            raise SettingError(f"{variable} has {item!r}: must be NAME=URL, with a URL of http or https")
+        if name in found:
+            raise SettingError(f"{variable} has the name {name!r} twice: each system needs its own")
+        found[name] = url
+    if len(found) > SYSTEMS_MAX:
+        raise SettingError(f"{variable} has {len(found)} systems: the switcher shows at most {SYSTEMS_MAX}")
+    return [{"name": name, "url": url} for name, url in found.items()]

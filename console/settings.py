@@ -4,7 +4,7 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from console.options import ConsoleOptions, listed
+from console.options import ConsoleOptions, listed, named_urls
 from metaserver.stored.database import database_settings
 from qmq.net.discovery import meta_urls
 from qmq.private_files import keep_secret
@@ -185,7 +185,11 @@ SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 STATIC_URL = "/static/"
 """As `base` in frontend/vite.config.ts."""
+SYSTEMS = named_urls(_options.systems, "QMQ_SYSTEMS")
+"""Consoles of the switcher in the header."""
 FRONTEND_DIR = BASE_DIR / "console/dist"
+DOCS_DIR = BASE_DIR / "console/docs"
+"""A link to `docs` of the project; a wheel contains the files."""
 CSRF_FAILURE_VIEW = "api.problems.csrf_refused"
 BEHIND_PROXY = listed(_options.behind_proxy)
 """Addresses and networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted (`console.http.proxies`)."""

@@ -29,6 +29,13 @@ class Limits(serializers.Serializer):  # type: ignore[type-arg]
     websockets = serializers.IntegerField(help_text="open at a time")
 
 
+class System(serializers.Serializer):  # type: ignore[type-arg]
+    """A console of the switcher."""
+
+    name = serializers.CharField()
+    url = serializers.CharField()
+
+
 class Console(serializers.Serializer):  # type: ignore[type-arg]
     """Settings of the console that its pages use."""
 
@@ -39,6 +46,7 @@ class Console(serializers.Serializer):  # type: ignore[type-arg]
     languages = Strings()
     themes = Strings()
     single_sign_on = serializers.CharField(allow_null=True, help_text="its name; null: not configured")
+    systems = System(many=True, help_text="consoles that the setting QMQ_SYSTEMS names")
     limits = Limits()
 
 

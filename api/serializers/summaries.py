@@ -68,8 +68,8 @@ class ScoreRow(Row):
     target_ratio = serializers.FloatField(allow_null=True, help_text="target share; null: no target")
 
 
-class SummaryPage(serializers.Serializer):  # type: ignore[type-arg]
-    """Rows of a summary table, with the effective query and the runs that produced them."""
+class OfRange(serializers.Serializer):  # type: ignore[type-arg]
+    """What answers about a range of a summary table say beside their rows: the effective query and the runs."""
 
     table = serializers.CharField()
     state = serializers.ChoiceField(choices=TABLE_STATES, help_text="no_run_yet: no job has filled the table")
@@ -90,9 +90,36 @@ class SummaryPage(serializers.Serializer):  # type: ignore[type-arg]
         help_text="rows that arrived after their step was published, found between from_at and to_at; the step is recomputed"
     )
     scores = ScoreRow(many=True, help_text="verified accuracy of forecasts or flags; empty: not applicable")
+
+
+class SummaryPage(OfRange):
+    """Rows of a summary table."""
+
     results = serializers.ListField(
         child=serializers.DictField(),
         help_text="`at` (start of the step), `run`, and the columns of the table; null: not measured",
     )
     next = serializers.CharField(allow_null=True, help_text="pass it as ?cursor=")
     previous = serializers.CharField(allow_null=True, help_text="pass it as ?cursor=")
+
+
+class RankedValue(Row):
+    """The value of a step."""
+
+    at = serializers.DateTimeField(help_text="start of the step")
+    value = serializers.FloatField(allow_null=True, help_text="null: not measured")
+
+
+class RankedKey(Row):
+    """One key of a table."""
+
+    row = serializers.DictField(help_text="its latest row in the range: `at`, `run` and the columns of the table")
+    extreme = serializers.FloatField(help_text="highest value in the range; of an ascending ranking the lowest")
+    history = RankedValue(many=True)
+
+
+class Ranking(OfRange):
+    """The keys of a summary table with the highest or lowest values in a range."""
+
+    total = serializers.IntegerField(help_text="keys with a value in the range; at most 50 are in `results`")
+    results = RankedKey(many=True)

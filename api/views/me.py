@@ -35,6 +35,7 @@ def _console() -> dict[str, Any]:
         "languages": list(preferences.LANGUAGES),
         "themes": list(preferences.THEMES),
         "single_sign_on": providers[0]["name"] if providers else None,
+        "systems": settings.SYSTEMS,
         "limits": {
             "body_bytes": settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
             "page_rows": PAGE_MAX,

@@ -3,19 +3,24 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Max, QuerySet, Sum
+from django.db.models import Max, Min, Q, QuerySet, Sum
 
-from console.analytics.models import DEMO_JOB, AnalyticsRun, ForecastScore, Scored, TableState
+from console.analytics.models import DEMO_JOB, AnalyticsRun, ForecastScore, Scored, Summary, TableState
 from console.analytics.rows import Window
 from console.analytics.steps import DAY_MS, Step
 from console.analytics.tables import SummaryTable
 from metaserver import queries as metadata
 
 TEAM = "team"
-
+RANKED_MAX = 50
+"""Most keys of one ranking."""
+RANKED_POINTS_MAX = 200
+"""Most steps of the range of a ranking, so most values of each of its keys."""
 
 SCORE_DAYS = 30
 """The days that the hit rate of forecasts is of."""
@@ -90,6 +95,41 @@ def filters_of(table: SummaryTable) -> tuple[str, ...]:
     if "subject" in names:
         names[TEAM] = None
     return (*names, *(column.name for column in table.columns if column.type == "boolean"), "run")
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """One key of a table, such as a consumer group, in a range."""
+
+    extreme: float
+    """The highest value of the ranked column, or the lowest of an ascending ranking."""
+    last: Summary
+    """Its latest row."""
+    values: list[tuple[int, float | None]]
+    """The beginning of each step with a row, in milliseconds, ascending, and the column's value."""
+
+
+def ranking(found: "QuerySet[Any]", key: tuple[str, ...], column: str, *, descending: bool) -> tuple[list[Ranked], int]:
+    """Return the RANKED_MAX keys of rows with the highest (or lowest) value of a column, and how many keys there are.
+
+    Keys without a value are left out: they were not measured.
+    """
+    extreme = Max(column) if descending else Min(column)
+    measured = found.filter(**{f"{column}__isnull": False}).order_by()
+    keys = measured.values(*key).annotate(extreme=extreme)
+    ordered = keys.order_by("-extreme" if descending else "extreme", *key)
+    chosen = {tuple(row[name] for name in key): row["extreme"] for row in ordered[:RANKED_MAX]}
+    if not chosen:
+        return [], 0
+    wanted = reduce(or_, (Q(**dict(zip(key, values, strict=True))) for values in chosen))
+    rows_of: dict[tuple[Any, ...], list[Summary]] = {values: [] for values in chosen}
+    for row in found.filter(wanted).order_by("at_ms"):
+        rows_of[tuple(getattr(row, name) for name in key)].append(row)
+    ranked = [
+        Ranked(chosen[values], of[-1], [(row.at_ms, getattr(row, column)) for row in of])
+        for values, of in rows_of.items()
+    ]
+    return ranked, keys.count()
 
 
 def rows(table: SummaryTable, step: Step, window: Window, filters: Mapping[str, Any]) -> "QuerySet[Any]":

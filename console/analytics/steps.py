@@ -39,12 +39,17 @@ def points(from_ms: int, to_ms: int, step: Step) -> int:
 
 
 def step_for(
-    from_ms: int, to_ms: int, now_ms: int, steps: Sequence[Step], keep_days: Mapping[Step, int]
+    from_ms: int,
+    to_ms: int,
+    now_ms: int,
+    steps: Sequence[Step],
+    keep_days: Mapping[Step, int],
+    points_max: int = POINTS_MAX,
 ) -> Step | None:
-    """The finest of these steps that draws the range with POINTS_MAX points or fewer and is still kept at its beginning.
+    """The finest of these steps that draws the range with `points_max` points or fewer and is still kept at its beginning.
 
     Where none is kept so long, the coarsest that has few enough points; None: even that one has too many.
     """
-    few = [step for step in steps if points(from_ms, to_ms, step) <= POINTS_MAX]
+    few = [step for step in steps if points(from_ms, to_ms, step) <= points_max]
     kept = [step for step in few if from_ms >= now_ms - keep_days[step] * DAY_MS]
     return min(kept, key=lambda step: step.ms) if kept else max(few, key=lambda step: step.ms, default=None)

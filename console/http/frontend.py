@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import drf_spectacular_sidecar
 from django.conf import settings
 from whitenoise.base import WhiteNoise
 from whitenoise.responders import StaticFile
@@ -18,6 +19,9 @@ NONCE_PLACEHOLDER = "{{ csp_nonce }}"
 PAGE = "index.html"
 HASHED_FOLDER = "assets/"
 """File names in it contain a hash of the content, so browsers cache these files indefinitely."""
+SWAGGER = Path(drf_spectacular_sidecar.__file__).parent / "static/drf_spectacular_sidecar/swagger-ui-dist"
+SWAGGER_FOLDER = "swagger/"
+"""Where the page of the API (console.http.documentation) finds its scripts, which are drf-spectacular's."""
 NAMED_FILES_SECONDS = 3600
 """How long browsers keep files whose names stay the same, like the icon."""
 HOW_TO_BUILD = "The console's pages are not built: run `make frontend` in the project's folder."
@@ -67,14 +71,16 @@ class Frontend:
             raise NotBuilt(HOW_TO_BUILD) from None
 
     def _files(self) -> dict[str, StaticFile]:
-        found = WhiteNoise(
+        files = WhiteNoise(
             None,
             root=str(self._folder),
             prefix=self._prefix,
             max_age=NAMED_FILES_SECONDS,
             allow_all_origins=False,
             immutable_file_test=lambda _, url: url.startswith(self._prefix + HASHED_FOLDER),
-        ).files
+        )
+        files.add_files(str(SWAGGER), self._prefix + SWAGGER_FOLDER)
+        found = files.files
         # The page has no use without its nonce; what begins with a dot is for those who build.
         return {
             url: file

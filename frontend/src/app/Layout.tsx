@@ -1,12 +1,13 @@
 import { AppShell, Badge, Burger, Group, NavLink, ScrollArea, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
-import { IconUser } from "@tabler/icons-react";
+import { IconServerBolt, IconUser } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useRouterState } from "@tanstack/react-router";
 import { useEffect, type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { firingOptions } from "@/api/alerts";
 import { useMay, useMe, type Right } from "@/api/me";
+import { Help } from "@/app/help/Help";
 import { Jump } from "@/app/jump/Jump";
 import { pages } from "@/app/pages";
 import { Proof } from "@/app/Proof";
@@ -16,6 +17,7 @@ import { Logo } from "@/ui/Logo";
 import { MenuButton } from "@/ui/menu/MenuButton";
 import type { NavEntry } from "@/ui/page/page";
 import { LanguageSwitch, SchemeSwitch, ZoneSwitch } from "@/ui/page/ViewSwitches";
+import { usePreferences } from "@/ui/preferences";
 
 const SECTIONS: readonly NavEntry["section"][] = ["messages", "cluster", "insight", "settings"];
 
@@ -42,12 +44,14 @@ export function Layout({ children }: { children: ReactNode }) {
               <Logo size={24} />
               <span className="brand-name">PyQMQ</span>
             </RouterLink>
+            <Systems />
           </Group>
           <Group gap={4} wrap="nowrap">
             <Jump />
             <ZoneSwitch />
             <LanguageSwitch />
             <SchemeSwitch />
+            <Help />
             <Person />
           </Group>
         </Group>
@@ -111,9 +115,27 @@ function CriticalAlerts() {
   );
 }
 
+/** Which system this is, and a way to the consoles of others; each has its own accounts. */
+function Systems() {
+  const { t } = useTranslation();
+  const { systems } = useMe().console;
+  if (systems.length === 0) return null;
+  const here = systems.find(({ url }) => new URL(url).origin === window.location.origin);
+  return (
+    <MenuButton
+      withText
+      label={here?.name ?? t("systems.other")}
+      icon={<IconServerBolt size={16} aria-hidden />}
+      title={t("systems.title")}
+      entries={systems.map(({ name, url }) => ({ label: name, page: url }))}
+    />
+  );
+}
+
 function Person() {
   const { t } = useTranslation();
   const me = useMe();
+  const { density, setDensity } = usePreferences();
   const leave = useSignOut();
   return (
     <MenuButton
@@ -124,6 +146,11 @@ function Person() {
       title={`${me.username} · ${t(`role.${me.role}`)}`}
       entries={[
         { label: t("nav.account"), to: "/account" },
+        {
+          label: t("settings.density"),
+          checked: density === "compact",
+          onClick: () => setDensity(density === "compact" ? "comfortable" : "compact"),
+        },
         { label: t("action.sign_out"), onClick: () => leave.mutate() },
       ]}
     />

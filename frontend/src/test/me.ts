@@ -19,7 +19,7 @@ export function me(more: Partial<Me> = {}): Me {
     lacks_second_factor: false,
     proved_recently: true,
     version: "3",
-    console: { metaserver: "meta.test:8080" },
+    console: { metaserver: "meta.test:8080", systems: [] },
     ...more,
   } as Me;
 }

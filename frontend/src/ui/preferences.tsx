@@ -1,28 +1,49 @@
-import { createContext, useCallback, useContext, useMemo, useState, type ReactNode } from "react";
+import { createContext, useCallback, useContext, useLayoutEffect, useMemo, useState, type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { locale } from "@/i18n";
 import type { Zone } from "@/format/times";
+
+/** How much room rows and numbers take: `data-density` of the page's root, which style sheets read. */
+export type Density = "comfortable" | "compact";
 
 interface Preferences {
   /** In which zone instants are shown. */
   zone: Zone;
   setZone: (zone: Zone) => void;
+  density: Density;
+  setDensity: (density: Density) => void;
 }
 
-const STORED = "qmq.zone";
-const Context = createContext<Preferences>({ zone: "local", setZone: () => undefined });
+const STORED_ZONE = "qmq.zone";
+const STORED_DENSITY = "qmq.density";
+const Context = createContext<Preferences>({
+  zone: "local",
+  setZone: () => undefined,
+  density: "comfortable",
+  setDensity: () => undefined,
+});
 
 /**
  * How the viewer wants to see things, kept on this machine; colours are kept by the component library, the language by
  * i18n.
  */
 export function PreferencesProvider({ children }: { children: ReactNode }) {
-  const [zone, keep] = useState<Zone>(() => (localStorage.getItem(STORED) === "utc" ? "utc" : "local"));
+  const [zone, keepZone] = useState<Zone>(() => (localStorage.getItem(STORED_ZONE) === "utc" ? "utc" : "local"));
+  const [density, keepDensity] = useState<Density>(() =>
+    localStorage.getItem(STORED_DENSITY) === "compact" ? "compact" : "comfortable",
+  );
   const setZone = useCallback((next: Zone) => {
-    localStorage.setItem(STORED, next);
-    keep(next);
+    localStorage.setItem(STORED_ZONE, next);
+    keepZone(next);
   }, []);
-  const value = useMemo(() => ({ zone, setZone }), [zone, setZone]);
+  const setDensity = useCallback((next: Density) => {
+    localStorage.setItem(STORED_DENSITY, next);
+    keepDensity(next);
+  }, []);
+  useLayoutEffect(() => {
+    document.documentElement.dataset.density = density;
+  }, [density]);
+  const value = useMemo(() => ({ zone, setZone, density, setDensity }), [zone, setZone, density, setDensity]);
   return <Context.Provider value={value}>{children}</Context.Provider>;
 }
 

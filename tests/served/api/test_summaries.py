@@ -12,6 +12,7 @@ from rest_framework.test import APIClient
 from console.accounts.roles import Role, Scope
 from console.analytics import services
 from console.analytics.models import AnalyticsRun
+from console.analytics.queries import RANKED_MAX
 from console.analytics.rows import Window
 from console.analytics.steps import POINTS_MAX, Step
 from console.analytics.tables import TABLES
@@ -307,3 +308,52 @@ def test_who_may_read_and_what_is_not_there(viewer: APIClient) -> None:
     assert machine(person("root", Role.ADMIN), Scope.READ).get(LAG).status_code == 200
     answer = viewer.get(f"{LIST}nothing/")
     assert (answer.status_code, answer.json()["code"]) == (404, "analytics_table.unknown")
+
+
+RANKING = f"{LAG}ranking/"
+
+
+def _ranked(client: APIClient, **query: Any) -> list[tuple[str, float]]:
+    body = asked(client, RANKING, **query)
+    return [(one["row"]["group"], one["extreme"]) for one in body["results"]]
+
+
+def test_a_ranking_has_one_row_for_each_group_with_its_history(viewer: APIClient) -> None:
+    def row(group: str, minutes_ago: int, lag: int | None) -> dict[str, Any]:
+        return lag_row(ms(NOW - timedelta(minutes=minutes_ago)), group=group, lag_messages_max=lag)
+
+    published(
+        "lag",
+        [
+            row("billing", 30, 5), row("billing", 20, 90), row("billing", 10, 7),
+            row("audit", 30, 40), row("audit", 10, None),
+            row("mail", 10, None),
+        ],
+    )  # fmt: skip
+    since = {"from": text(NOW - HOUR), "to": text(NOW)}
+    assert _ranked(viewer, by="-lag_messages_max", **since) == [("billing", 90), ("audit", 40)]
+    assert _ranked(viewer, by="lag_messages_max", **since) == [("billing", 5), ("audit", 40)]
+    assert _ranked(viewer, by="-lag_messages_max", group="audit", **since) == [("audit", 40)]
+    body = asked(viewer, RANKING, by="-lag_messages_max", **since)
+    assert (body["total"], body["step"]) == (2, "minute")
+    billing, audit = body["results"]
+    assert [one["value"] for one in billing["history"]] == [5, 90, 7]
+    assert billing["row"]["lag_messages_max"] == 7
+    assert billing["row"]["at"] == text(NOW - timedelta(minutes=10))
+    assert [one["value"] for one in audit["history"]] == [40, None]
+
+
+def test_a_ranking_is_bounded(viewer: APIClient) -> None:
+    at_ms = ms(NOW - timedelta(minutes=10))
+    published("lag", [lag_row(at_ms, group=f"g{i:02}", lag_messages_max=i) for i in range(RANKED_MAX + 2)])
+    body = asked(viewer, RANKING, by="-lag_messages_max", **{"from": text(NOW - HOUR), "to": text(NOW)})
+    assert (len(body["results"]), body["total"]) == (RANKED_MAX, RANKED_MAX + 2)
+    assert body["results"][0]["row"]["group"] == f"g{RANKED_MAX + 1:02}"
+    week = asked(viewer, RANKING, by="-lag_messages_max", **{"from": text(NOW - timedelta(days=7)), "to": text(NOW)})
+    assert week["step"] == "hour", "a minute would be 10,080 points"
+
+
+def test_a_ranking_is_by_a_column_of_numbers(viewer: APIClient) -> None:
+    for by in ("", "group", "-nothing", "at"):
+        assert "lag_messages_max" in refused(viewer, RANKING, by=by)["by"]
+    assert viewer.get(f"{LIST}nothing/ranking/", {"by": "x"}).status_code == 404

@@ -18,7 +18,8 @@ def test_a_wheel_brings_the_pages_along(tmp_path: Path) -> None:
     for name in tracked.splitlines():
         if name.startswith(("qmq/", "console/", "api/", "metaserver/", "tests/")) or "/" not in name:
             (project / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(PROJECT / name, project / name)
+            copy = shutil.copytree if (PROJECT / name).is_dir() else shutil.copy  # console/docs is a link
+            copy(PROJECT / name, project / name)
     put_build(project / "console/dist")
     subprocess.run(
         [sys.executable, "-c", BUILD, str(tmp_path)], cwd=project, capture_output=True, timeout=120, check=True
@@ -34,6 +35,8 @@ def test_a_wheel_brings_the_pages_along(tmp_path: Path) -> None:
         "console/migrations/0001_initial.py",
         "api/urls.py",
         "api/openapi.yaml",
+        "console/docs/index.md",
+        "console/docs/images/overview.png",
         "qmq/py.typed",
     } <= names
     assert not {name for name in names if name.startswith(("tests/", "tools/", "frontend/", "manage.py"))}

@@ -19,8 +19,11 @@ const billing = place("consumer_group", "billing", { subject: "order.paid" });
 
 beforeEach(() => localStorage.clear());
 
-async function opened(results: object[], unreachable = {}) {
-  const { asked } = answer({ "GET /api/v1/me/": me({ teams: [] }), "GET /api/v1/jump/": { results, unreachable } });
+async function opened(results: object[], unreachable = {}, rights = ["read"]) {
+  const { asked } = answer({
+    "GET /api/v1/me/": me({ teams: [], rights }),
+    "GET /api/v1/jump/": { results, unreachable },
+  });
   const page = await mount(Jump, "/");
   await userEvent.keyboard("{Control>}k{/Control}");
   const field = await screen.findByRole("combobox");
@@ -88,4 +91,20 @@ test("a message ID alone leads to the page that asks for its subject", async () 
   await userEvent.type(field, "261128.021112.127.0.0.1.1.0");
   await userEvent.click(await screen.findByRole("option", { name: /^Trace message 261128/ }));
   await waitFor(() => expect(page.address()).toBe("/trace?message_id=261128.021112.127.0.0.1.1.0"));
+});
+
+test("what one lacks the right to is not offered", async () => {
+  const { field, texts } = await opened([billing]);
+  await userEvent.type(field, "pause bill");
+  expect(await screen.findByText(/^No results/)).toBeInTheDocument();
+  expect(texts().at(-1)).toBe("bill");
+});
+
+test("an action opens its dialog at the page of the group", async () => {
+  const { page, field } = await opened([billing, place("subject", "billing.done")], {}, ["read", "change_groups"]);
+  await userEvent.type(field, "pause bill");
+  const options = await screen.findAllByRole("option");
+  expect(options.map((option) => option.textContent)).toEqual(["Pause or resume billingorder.paid"]);
+  await userEvent.keyboard("{Enter}");
+  await waitFor(() => expect(page.address()).toBe("/groups/order.paid/billing?do=pause"));
 });

@@ -7,6 +7,7 @@ import { useTranslation } from "react-i18next";
 import { api, must } from "@/api/client";
 import "@/app/jump/jump.css";
 import { fits } from "@/app/jump/places";
+import { parseVerb } from "@/app/jump/verbs";
 import { useEntries, type Entry, type Section } from "@/app/jump/useEntries";
 import { ProblemAlert } from "@/ui/page/ProblemAlert";
 
@@ -58,8 +59,9 @@ function Search({ onClose }: { onClose: () => void }) {
   const field = useRef<HTMLInputElement>(null);
   // At once, and not when the dialog has faded in: users type right after the shortcut.
   useEffect(() => field.current?.focus(), []);
-  const { places, unreachable, isAsking, error, refetch } = usePlaces(text);
-  const sections = useEntries(text, places);
+  const { verb, rest } = parseVerb(text, ({ id }) => t(`jump.word.${id}`));
+  const { places, unreachable, isAsking, error, refetch } = usePlaces(rest);
+  const sections = useEntries(text, verb, places);
   const lines = sections.flatMap(({ id, entries }) => entries.map((entry) => ({ key: `${id} ${entry.id}`, entry })));
   const at = Math.max(
     0,

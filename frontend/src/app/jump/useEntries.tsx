@@ -1,8 +1,11 @@
 import type { Target } from "@/ui/links/addresses";
 import { useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
 import {
+  IconBaselineDensityMedium,
   IconBell,
+  IconBolt,
   IconClock,
+  IconHelp,
   IconHistory,
   IconLanguage,
   IconLogout,
@@ -21,6 +24,7 @@ import { useTranslation } from "react-i18next";
 import { useMay, useMe, type Right } from "@/api/me";
 import { addressOf, fits, hintOf, type Found } from "@/app/jump/places";
 import { recentOf, remember } from "@/app/jump/recent";
+import type { Verb } from "@/app/jump/verbs";
 import { pages } from "@/app/pages";
 import { useSignOut } from "@/app/useSignOut";
 import { zoneName } from "@/format/times";
@@ -61,8 +65,11 @@ const ICONS: Record<Found["kind"], Icon> = {
 /** IDs as clients make them begin with a date and a time. */
 const IS_MESSAGE_ID = /^[0-9]{6}\.[0-9]{6}\.\S{3,}$/;
 
-/** What the box offers for a text: recent places (without a text), pages, what the API found, actions. */
-export function useEntries(text: string, found: readonly Found[]): Section[] {
+/**
+ * What the box offers for a text: recent places (without a text), pages, what the API found, actions; for a text that
+ * begins with a verb, that with each place it can be done with.
+ */
+export function useEntries(text: string, verb: Verb | undefined, found: readonly Found[]): Section[] {
   const { t } = useTranslation();
   const me = useMe();
   const may = useMay();
@@ -82,6 +89,16 @@ export function useEntries(text: string, found: readonly Found[]): Section[] {
     if (went.kind === "page") return all.filter(({ id }) => id === went.id);
     return [{ id: went.id, label: went.label, hint: went.hint, icon: IconHistory, run: () => go(went) }];
   });
+  if (verb) {
+    const entries = found
+      .filter(({ kind }) => kind === verb.kind && may(verb.right))
+      .map((place): Entry => {
+        const label = t(`jump.verb.${verb.id}`, { name: place.name });
+        const run = () => void goTo(verb.address(place));
+        return { id: [verb.id, place.name, place.subject].join(" "), label, hint: hintOf(place), icon: IconBolt, run };
+      });
+    return entries.length > 0 ? [{ id: "actions", entries }] : [];
+  }
   const places: Entry[] = found.map((place) => {
     const { kind, name } = place;
     const id = [kind, name, place.subject, place.broker_group, place.sequence, place.text].join(" ");
@@ -122,10 +139,11 @@ function useActions(): Entry[] {
   const { t, i18n } = useTranslation();
   const { setColorScheme } = useMantineColorScheme();
   const isDark = useComputedColorScheme("light") === "dark";
-  const { zone, setZone } = usePreferences();
+  const { zone, setZone, density, setDensity } = usePreferences();
   const { mutate: leave } = useSignOut();
   const language: Language = i18n.language === "zh" ? "en" : "zh";
   const otherZone = zone === "utc" ? "local" : "utc";
+  const otherDensity = density === "compact" ? "comfortable" : "compact";
   const action = (id: string, label: string, icon: Icon, run: () => void) => ({ id, label, hint: "", icon, run });
   return [
     action(
@@ -138,6 +156,8 @@ function useActions(): Entry[] {
       setColorScheme(isDark ? "light" : "dark"),
     ),
     action("zone", t("settings.zone_switch", { zone: zoneName(otherZone) }), IconClock, () => setZone(otherZone)),
+    action("density", t(`jump.${otherDensity}`), IconBaselineDensityMedium, () => setDensity(otherDensity)),
+    action("documentation", t("help.all"), IconHelp, () => window.open("/docs/", "_blank", "noreferrer")),
     action("sign_out", t("action.sign_out"), IconLogout, () => leave()),
   ];
 }

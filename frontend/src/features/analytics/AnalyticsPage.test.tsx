@@ -36,20 +36,30 @@ function page(results: readonly object[], more: object = {}) {
   };
 }
 
+const RANKING = `${LAG}ranking/`;
+/** A ranking of these rows, each with itself as history. */
+function ranking(results: readonly ReturnType<typeof row>[], more: object = {}) {
+  const ranked = results.map((one) => ({
+    row: one,
+    extreme: one.time_lag_seconds_max ?? 0,
+    history: [{ at: one.at, value: one.time_lag_seconds_max }],
+  }));
+  return { ...page([], more), total: results.length, results: ranked };
+}
+
 const names = {
   "GET /api/v1/subjects/": { results: [{ name: "order.paid" }], next: null },
   "GET /api/v1/consumer-groups/": { results: [{ subject: "order.paid", name: "billing" }], next: null },
 };
 
-test("with nothing chosen, what stands out most is drawn; what was not measured does not", async () => {
+test("with nothing chosen, the group that stands out most is drawn, and each group has a row", async () => {
   const { asked } = answer({
     ...names,
-    [`GET ${LAG}`]: (url: URL) =>
-      page(
-        url.searchParams.get("ordering") === "-time_lag_seconds_max"
-          ? [row("a", "unmeasured", null), row("order.paid", "billing", 90)]
-          : [row("order.paid", "billing", 90), { ...row("order.paid", "billing", 80), at: "2026-11-21T10:01:00Z" }],
-      ),
+    [`GET ${RANKING}`]: ranking([row("order.paid", "billing", 90), row("a", "other", 3)]),
+    [`GET ${LAG}`]: page([
+      row("order.paid", "billing", 90),
+      { ...row("order.paid", "billing", 80), at: "2026-11-21T10:01:00Z" },
+    ]),
   });
   await mount(AnalyticsPage, "/analytics");
   expect(await screen.findByText("order.paid · billing")).toBeInTheDocument();
@@ -60,10 +70,10 @@ test("with nothing chosen, what stands out most is drawn; what was not measured 
   const from = Date.parse(series?.get("from") ?? "");
   expect(Date.parse(series?.get("to") ?? "") - from).toBe(86_400_000);
   expect(screen.getByRole("link", { name: "job lag, run #12" })).toHaveAttribute("href", "/analytics?tab=runs&run=12");
-  const cell = (await screen.findAllByText("unmeasured"))[0]
-    ?.closest("tr")
-    ?.querySelector("[data-cell=lag_messages_max]");
-  expect(cell).toHaveTextContent("—");
+  const rows = screen.getAllByRole("row").slice(1);
+  expect(rows.map((one) => one.querySelector("[data-cell=extreme]")?.textContent)).toEqual(["1m 30s", "3s"]);
+  expect(rows[0]?.querySelector("[data-cell=lag_messages_max]")).toHaveTextContent("—");
+  expect(asked.find(({ url }) => url.pathname === RANKING)?.url.searchParams.get("by")).toBe("-time_lag_seconds_max");
 });
 
 test("a chosen subject and group are asked for, in the time that the address says", async () => {
@@ -82,13 +92,6 @@ test("a chosen subject and group are asked for, in the time that the address say
   }
 });
 
-test("one step is no line", async () => {
-  answer({ ...names, [`GET ${LAG}`]: page([row("order.paid", "billing", 1)]) });
-  await mount(AnalyticsPage, "/analytics?subject=order.paid&group=billing", "/analytics");
-  expect(await screen.findByText(/Only one data point/)).toBeInTheDocument();
-  expect(screen.queryByRole("slider")).not.toBeInTheDocument();
-});
-
 test("a long series is read on in the range and step of its first page", async () => {
   const { asked } = answer({
     ...names,
@@ -104,7 +107,7 @@ test("a long series is read on in the range and step of its first page", async (
 });
 
 test("a table no run has filled teaches, and shows no empty list", async () => {
-  answer({ ...names, [`GET ${LAG}`]: page([], { state: "no_run_yet", as_of: null, runs: [] }) });
+  answer({ ...names, [`GET ${RANKING}`]: ranking([], { state: "no_run_yet", as_of: null, runs: [] }) });
   await mount(AnalyticsPage, "/analytics");
   expect(await screen.findByText("No analytics yet")).toBeInTheDocument();
   expect(screen.getByText(/manage.py analytics/)).toBeInTheDocument();
@@ -112,13 +115,14 @@ test("a table no run has filled teaches, and shows no empty list", async () => {
 });
 
 test("made-up rows are said to be", async () => {
-  answer({ ...names, [`GET ${LAG}`]: page([row("a", "b", 1)], { runs: [{ ...run, job: "demo" }] }) });
+  answer({ ...names, [`GET ${RANKING}`]: ranking([row("a", "b", 1)], { runs: [{ ...run, job: "demo" }] }) });
   await mount(AnalyticsPage, "/analytics");
   expect(await screen.findByText("Demo data")).toBeInTheDocument();
 });
 
 test("rows that lack a broker group, gaps and late rows are named", async () => {
-  answer({ ...names, [`GET ${LAG}`]: page([row("a", "b", 1)], { missing: ["g2", "g3"], holes: 2, late_rows: 70 }) });
+  const more = { missing: ["g2", "g3"], holes: 2, late_rows: 70 };
+  answer({ ...names, [`GET ${RANKING}`]: ranking([row("a", "b", 1)], more) });
   await mount(AnalyticsPage, "/analytics");
   expect(await screen.findByText("Partial: without g2, g3")).toBeInTheDocument();
   expect(screen.getByText("2 gaps")).toBeInTheDocument();
@@ -129,8 +133,8 @@ test("forecasts say how often their interval held, or that it is not verified ye
   const score = { scored: "drain_forecasts", days: 30, cases_count: 100, held_count: 61, target_ratio: 0.8 };
   answer({
     ...names,
-    "GET /api/v1/analytics/tables/drain_forecasts/": page([], { scores: [{ ...score, held_ratio: 0.61 }] }),
-    "GET /api/v1/analytics/tables/disk_forecasts/": page([], {
+    "GET /api/v1/analytics/tables/drain_forecasts/ranking/": ranking([], { scores: [{ ...score, held_ratio: 0.61 }] }),
+    "GET /api/v1/analytics/tables/disk_forecasts/ranking/": ranking([], {
       scores: [{ ...score, scored: "disk_forecasts", cases_count: 4, held_ratio: null }],
     }),
   });
@@ -147,7 +151,7 @@ test("flags say how many of them are probably false", async () => {
   const score = { days: 30, cases_count: 200, target_ratio: null };
   answer({
     ...names,
-    "GET /api/v1/analytics/tables/anomalies/": page([], {
+    "GET /api/v1/analytics/tables/anomalies/ranking/": ranking([], {
       scores: [
         { ...score, scored: "anomalies", held_count: 190, held_ratio: 0.95 },
         { ...score, scored: "anomaly_flags", held_count: 70, held_ratio: 0.35 },
@@ -214,7 +218,7 @@ test("demo data is named with its range, and replaced by an administrator", asyn
   const { asked } = answer({
     ...names,
     "GET /api/v1/me/": me,
-    [`GET ${LAG}`]: page([row("a", "b", 1)], { runs: [{ ...run, job: "demo" }] }),
+    [`GET ${RANKING}`]: ranking([row("a", "b", 1)], { runs: [{ ...run, job: "demo" }] }),
     [DEMO]: () => ({ ...demo, is_replaceable: isReplaceable }),
     "POST /api/v1/analytics/demo/replace/": () => {
       isReplaceable = true;

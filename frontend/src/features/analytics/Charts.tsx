@@ -1,7 +1,7 @@
 import { Stack, Text, Title } from "@mantine/core";
 import { useMemo, type ComponentProps } from "react";
 import { useTranslation } from "react-i18next";
-import type { Row } from "@/features/analytics/queries";
+import type { Row, Rows } from "@/features/analytics/queries";
 import { countsMessages, formatOf, gridOf, lineOf, splitOf, textIn } from "@/features/analytics/series";
 import type { Chart, Part, Split } from "@/features/analytics/views";
 import { TimeChart } from "@/ui/chart/TimeChart";
@@ -15,15 +15,16 @@ export function Charts({
   found,
 }: {
   part: Part;
-  found: { results: readonly Row[]; step_seconds: number } | undefined;
+  found: (Pick<Rows, "from_at" | "to_at" | "step_seconds"> & { results: readonly Row[] }) | undefined;
 }) {
   const { t } = useTranslation("analytics");
   const rows = found?.results ?? NO_ROWS;
-  const grid = useMemo(() => (found ? gridOf(found.results, found.step_seconds) : []), [found]);
+  const grid = useMemo(
+    () => (found ? gridOf(Date.parse(found.from_at) / 1000, Date.parse(found.to_at) / 1000, found.step_seconds) : []),
+    [found],
+  );
   const isPending = found === undefined;
-  if (!isPending && grid.length === 0) return <Text c="dimmed">{t("no_rows")}</Text>;
-  // A line takes two: a first forecast, say, has no history yet.
-  if (grid.length === 1) return <Text c="dimmed">{t("one_step")}</Text>;
+  if (!isPending && rows.length === 0) return <Text c="dimmed">{t("no_rows")}</Text>;
   return (
     <Stack gap="md">
       {Object.entries(part.charts ?? {}).map(([title, chart]) => (
@@ -87,7 +88,7 @@ function Titled({ title, ...chart }: { title: string } & Omit<ComponentProps<typ
       <Title order={3} size="h6" mb={4}>
         {t(`chart.${title}`)}
       </Title>
-      <TimeChart label={t(`chart.${title}`)} {...chart} />
+      <TimeChart label={t(`chart.${title}`)} {...chart} isWhole />
     </div>
   );
 }

@@ -3,9 +3,11 @@ import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { Charts } from "@/features/analytics/Charts";
+import { DrainProjection } from "@/features/analytics/DrainProjection";
 import { MadeByRuns, Scores } from "@/features/analytics/MadeByRuns";
-import { seriesOptions, worstOptions, type TableQuery } from "@/features/analytics/queries";
+import { rankingOptions, seriesOptions, type TableQuery } from "@/features/analytics/queries";
 import type { Range } from "@/features/analytics/range";
+import { RankingOfPart } from "@/features/analytics/RankingOfPart";
 import { RowsOfPart } from "@/features/analytics/RowsOfPart";
 import { textIn } from "@/features/analytics/series";
 import { choicesOf, type Part } from "@/features/analytics/views";
@@ -16,7 +18,10 @@ import { useUrlState } from "@/ui/links/urlState";
 const RUN_THE_JOBS = `python manage.py analytics  # the jobs, over what the system has
 make demo                   # or two weeks of simulated history`;
 
-/** One table: a chart of what is chosen, or of what stands out most; the rows; and the runs that made it. */
+/**
+ * One table: a chart of what is chosen, or of what stands out most; one row for each subject, group or node, or the
+ * rows of the chosen one; and the runs that made it.
+ */
 export function PartOfView({ part, range }: { part: Part; range: Range }) {
   const { t } = useTranslation("analytics");
   const [search] = useUrlState();
@@ -30,19 +35,20 @@ export function PartOfView({ part, range }: { part: Part; range: Range }) {
   const selection: TableQuery = useMemo(() => ({ ...window, ...part.fixed, ...chosen }), [window, part, chosen]);
   // A split chart adds up whatever is chosen; a line is of one subject and group.
   const isOne = part.split !== undefined || choices.every((name) => chosen[name] !== undefined);
-  const worst = useQuery(worstOptions(part.table, selection, part.rank, !isOne));
+  const isRanked = choices.some((name) => chosen[name] === undefined);
+  const ranking = useQuery(rankingOptions(part.table, selection, part.rank, isRanked));
   const drawn: TableQuery | null = useMemo(() => {
     if (part.split) return selection;
     // A flag narrows the list, not the line: it is to show what was normal as well.
     const rest: TableQuery = { ...selection, is_flagged: undefined };
     if (isOne) return rest;
-    const row = worst.data?.row;
+    const row = ranking.data?.results[0]?.row;
     if (!row) return null;
     return { ...rest, ...Object.fromEntries(choices.map((name) => [name, textIn(row, name)])) };
-  }, [part, choices, selection, isOne, worst.data]);
+  }, [part, choices, selection, isOne, ranking.data]);
   const series = useQuery(seriesOptions(part.table, drawn));
-  const answer = series.data ?? worst.data;
-  const failed = worst.error ?? series.error;
+  const answer = series.data ?? ranking.data;
+  const failed = ranking.error ?? series.error;
   // Without a row that stands out there is nothing to draw.
   const isPending = !failed && (drawn ? series.isPending : !answer);
   return (
@@ -62,7 +68,7 @@ export function PartOfView({ part, range }: { part: Part; range: Range }) {
           <ProblemAlert
             error={failed}
             onRetry={() => {
-              if (worst.isError) void worst.refetch();
+              if (ranking.isError) void ranking.refetch();
               if (series.isError) void series.refetch();
             }}
           />
@@ -86,10 +92,18 @@ export function PartOfView({ part, range }: { part: Part; range: Range }) {
                   </Text>
                 )}
                 {series.data?.isCut && <Alert color="yellow">{t("cut")}</Alert>}
-                <Charts part={part} found={series.data} />
+                {part.isProjected && series.data && drawn ? (
+                  <DrainProjection
+                    forecasts={series.data.results}
+                    group={{ ...window, subject: drawn.subject, group: drawn.group }}
+                  />
+                ) : (
+                  <Charts part={part} found={series.data} />
+                )}
               </Paper>
             )}
-            {answer && <RowsOfPart part={part} selection={selection} />}
+            {ranking.data && isRanked && <RankingOfPart part={part} ranking={ranking.data} />}
+            {answer && !isRanked && <RowsOfPart part={part} selection={selection} />}
           </>
         )}
       </Stack>

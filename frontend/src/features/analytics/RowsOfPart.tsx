@@ -20,7 +20,7 @@ const OUTLOOK_COLOURS: Readonly<Record<string, string>> = {
 };
 const SIZE = "50";
 
-/** The rows behind the chart; a name draws it. Downloads hold what is chosen. */
+/** The rows of what is chosen. Downloads hold them. */
 export function RowsOfPart({ part, selection }: { part: Part; selection: TableQuery }) {
   const { t } = useTranslation("analytics");
   const [search] = useUrlState();
@@ -56,13 +56,15 @@ export function RowsOfPart({ part, selection }: { part: Part; selection: TableQu
   );
 }
 
-function Figure({ row, name }: { row: Row; name: string }) {
+/** A number of a row. */
+export function Figure({ row, name }: { row: Row; name: string }) {
   const { as, scale } = formatOf(ANOMALY.has(name) ? textIn(row, "metric") : name);
   const value = numberIn(row, name);
   return <Measured value={value === null ? null : value * scale} as={as} />;
 }
 
-function Name({
+/** What a row is of; the first name draws it. */
+export function Name({
   row,
   name,
   part,

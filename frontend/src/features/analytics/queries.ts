@@ -45,18 +45,17 @@ export function seriesOptions(table: TableName, selection: TableQuery | null) {
   });
 }
 
-/** The row that stands out most, so that a page opens with something to look at; null when there is none. */
-export function worstOptions(table: TableName, selection: TableQuery, rank: string, isWanted: boolean) {
+export type Ranking = Schema<"Ranking">;
+
+/** The subjects, groups or nodes with the highest values; with nothing chosen, the first of them is drawn. */
+export function rankingOptions(table: TableName, selection: TableQuery, rank: string, isWanted: boolean) {
   return queryOptions({
-    queryKey: [...analyticsKey, "worst", table, selection, rank],
+    queryKey: [...analyticsKey, "ranking", table, selection, rank],
     enabled: isWanted,
-    queryFn: async ({ signal }) => {
-      // A few: some databases put what could not be measured first.
-      const found = await page(table, { ...selection, ordering: rank, limit: 50 }, signal);
-      const column = rank.replace("-", "");
-      const row = found.results.find((one) => typeof one[column] === "number") ?? found.results[0] ?? null;
-      return { ...found, row };
-    },
+    queryFn: read("/api/v1/analytics/tables/{table}/ranking/", {
+      path: { table },
+      query: { ...selection, by: rank },
+    }),
   });
 }
 

@@ -10,13 +10,14 @@ test("a step without a row is a gap, and so is a number that was not measured; z
     { at: at(1), lag: null },
     { at: at(3), lag: 0 },
   ];
-  const grid = gridOf(rows, 60);
+  const grid = gridOf(first, first + 240, 60);
   expect(grid).toEqual([first, first + 60, first + 120, first + 180]);
   expect(lineOf(rows, grid, "lag", 1)).toEqual([5, null, null, 0]);
 });
 
-test("no rows, no grid", () => {
-  expect(gridOf([], 60)).toEqual([]);
+test("a range is shown as a whole, in whole steps", () => {
+  expect(gridOf(first - 30, first + 90, 60)).toEqual([first, first + 60]);
+  expect(gridOf(first, first, 60)).toEqual([]);
 });
 
 test("milliseconds become seconds, for durations", () => {
@@ -52,7 +53,7 @@ test("split: the largest first; nothing of a cause in a step that others have is
     { at: at(0), cause: "Refused", messages: 4 },
     { at: at(2), cause: "Refused", messages: 2 },
   ];
-  expect(splitOf(rows, gridOf(rows, 60), "cause", "messages")).toEqual([
+  expect(splitOf(rows, gridOf(first, first + 180, 60), "cause", "messages")).toEqual([
     { name: "Refused", values: [4, null, 2] },
     { name: "Timeout", values: [1, null, 0] },
   ]);

@@ -41,16 +41,15 @@ function secondsOf(row: Row): number {
   return Date.parse(textIn(row, "at")) / 1000;
 }
 
-/** The beginnings of all steps from the first row to the last. */
-export function gridOf(rows: readonly Row[], stepSeconds: number): number[] {
-  const times = rows.map(secondsOf);
-  const first = Math.min(...times);
-  const last = Math.max(...times);
-  if (!Number.isFinite(first) || stepSeconds <= 0) return [];
-  return Array.from(
-    { length: Math.round((last - first) / stepSeconds) + 1 },
-    (_, index) => first + index * stepSeconds,
-  );
+/**
+ * The beginnings of all steps of a range, which a chart shows as a whole. `from` and `to` in seconds since 1970, `to`
+ * exclusive. Pure.
+ */
+export function gridOf(from: number, to: number, stepSeconds: number): number[] {
+  if (stepSeconds <= 0) return [];
+  const first = Math.ceil(from / stepSeconds);
+  const end = Math.ceil(to / stepSeconds);
+  return Array.from({ length: Math.max(0, end - first) }, (_, index) => (first + index) * stepSeconds);
 }
 
 /** One column over the grid; rows of one subject and group, so at most one a step. */

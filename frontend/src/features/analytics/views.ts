@@ -39,6 +39,8 @@ export interface Part {
   /** By the key of their title below `chart.`. */
   charts?: Readonly<Record<string, Chart>>;
   split?: Split;
+  /** Whether its rows forecast the drain of a lag, which is drawn with it. */
+  isProjected?: boolean;
   /** The other columns of the rows, beside `at`. */
   columns: readonly string[];
   /** Columns that are shown only when chosen. */
@@ -168,7 +170,7 @@ export const VIEWS: Readonly<Record<string, readonly Part[]>> = {
       table: "drain_forecasts",
       names: [...OF_GROUP, "outlook"],
       rank: "-drain_seconds_mid",
-      charts: { drain: { lines: { drain_seconds_mid: line("blue") }, band: "drain_seconds" } },
+      isProjected: true,
       columns: [
         "lag_messages_last",
         "drain_seconds_low",

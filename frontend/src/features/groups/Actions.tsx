@@ -4,25 +4,28 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import type { OfGroup } from "@/features/groups/queries";
 import { whenDrawn } from "@/ui/dialog/whenOpened";
+import { useUrlState } from "@/ui/links/urlState";
 
 const ForgetDialog = whenDrawn(async () => (await import("@/features/groups/ForgetDialog")).ForgetDialog);
 const PauseDialog = whenDrawn(async () => (await import("@/features/groups/PauseDialog")).PauseDialog);
 const ResetDialog = whenDrawn(async () => (await import("@/features/groups/ResetDialog")).ResetDialog);
 
-type What = "pause" | "reset" | "forget";
+const DIALOGS = ["pause", "reset", "forget"] as const;
+type What = (typeof DIALOGS)[number];
 
-/** Changes of a group. A dialog keeps the version it was opened with: after a change by another user it is refused. */
-export function Actions({ name, detail, etag }: OfGroup) {
+/** Changes of a group, each in a dialog, which the address names (`do`). */
+export function Actions(of: OfGroup) {
   const { t } = useTranslation("groups");
-  const [open, setOpen] = useState<{ what: What; etag: string | null; to: boolean } | null>(null);
-  const close = () => setOpen(null);
+  const { detail } = of;
+  const [search, change] = useUrlState();
+  const opened = DIALOGS.find((what) => what === search.do);
   const hasPosition = detail.progress.some(({ next_sequence: next }) => next !== null);
   const button = (what: What, Icon: typeof IconTrash, text: string = what) => (
     <Button
       variant={text === "resume" ? "filled" : "default"}
       c={what === "forget" ? "red" : undefined}
       leftSection={<Icon size={16} aria-hidden />}
-      onClick={() => setOpen({ what, etag, to: !detail.is_paused })}
+      onClick={() => change({ do: what })}
       data-do={what}
     >
       {t(`action.${text}`)}
@@ -33,9 +36,15 @@ export function Actions({ name, detail, etag }: OfGroup) {
       {detail.is_paused ? button("pause", IconPlayerPlay, "resume") : button("pause", IconPlayerPause)}
       {hasPosition && button("reset", IconRestore)}
       {button("forget", IconTrash)}
-      {open?.what === "pause" && <PauseDialog name={name} to={open.to} etag={open.etag} onClose={close} />}
-      {open?.what === "reset" && <ResetDialog name={name} detail={detail} etag={open.etag} onClose={close} />}
-      {open?.what === "forget" && <ForgetDialog name={name} etag={open.etag} onClose={close} />}
+      {opened && <Opened key={opened} what={opened} {...of} onClose={() => change({ do: undefined })} />}
     </>
   );
+}
+
+/** A dialog. It keeps the version it was opened with: after a change by another user it is refused. */
+function Opened({ what, name, detail, etag, onClose }: OfGroup & { what: What; onClose: () => void }) {
+  const [before] = useState({ etag, to: !detail.is_paused });
+  if (what === "pause") return <PauseDialog name={name} to={before.to} etag={before.etag} onClose={onClose} />;
+  if (what === "reset") return <ResetDialog name={name} detail={detail} etag={before.etag} onClose={onClose} />;
+  return <ForgetDialog name={name} etag={before.etag} onClose={onClose} />;
 }

@@ -23,7 +23,6 @@ export default function MessagesTab({ subject }: { subject: string }) {
   const mayOn = useMayOn(subject);
   const { data: place } = useQuery(placeOptions(subject));
   const client = useQueryClient();
-  const [isSending, setSending] = useState(false);
   const [receipt, setReceipt] = useState<Receipt | null>(null);
   const view = search.view === "search" ? "search" : "browse";
   return (
@@ -43,7 +42,7 @@ export default function MessagesTab({ subject }: { subject: string }) {
             leftSection={<IconSend size={16} aria-hidden />}
             disabled={place?.isArchived}
             title={place?.isArchived ? t("send.archived") : undefined}
-            onClick={() => setSending(true)}
+            onClick={() => change({ do: "send" })}
           >
             {t("send.open")}
           </Button>
@@ -60,8 +59,8 @@ export default function MessagesTab({ subject }: { subject: string }) {
       <MessageDrawer subject={subject} />
       <SendDialog
         subject={subject}
-        opened={isSending}
-        onClose={() => setSending(false)}
+        opened={search.do === "send" && mayOn("send")}
+        onClose={() => change({ do: undefined })}
         onSent={(sent) => {
           setReceipt(sent);
           void client.invalidateQueries({ queryKey: messagesKey(subject) });

@@ -1,4 +1,4 @@
-import { Alert, Button, Group, Paper, SimpleGrid, Stack, Text } from "@mantine/core";
+import { Alert, Button, Group, Paper, Stack, Text } from "@mantine/core";
 import { IconDots } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useState, type ReactNode } from "react";
@@ -13,10 +13,10 @@ import { TeamLink } from "@/ui/links/links";
 import { useGoTo } from "@/ui/links/LinkTo";
 import { usePathParams, useUrlState } from "@/ui/links/urlState";
 import { Instant } from "@/ui/measure/Instant";
+import { NumberStrip, StripNumber } from "@/ui/measure/NumberStrip";
 import { MenuButton } from "@/ui/menu/MenuButton";
 import { Facts } from "@/ui/message/MessageView";
 import { ResourcePage } from "@/ui/page/ResourcePage";
-import { Tile } from "@/ui/page/Tile";
 import { useLanguage } from "@/ui/preferences";
 
 const DatabaseDialog = whenDrawn(async () => (await import("@/features/outbox/DatabaseDialog")).DatabaseDialog);
@@ -160,18 +160,18 @@ function MarkerTrouble({ row }: { row: Database }) {
 function Numbers({ row }: { row: Database }) {
   const { t } = useTranslation("outbox");
   const tile = (name: string, value: ReactNode) => (
-    <Tile label={t(`column.${name}`)} hint={t(`meaning.${name}`)}>
+    <StripNumber label={t(`column.${name}`)} hint={t(`meaning.${name}`)}>
       {value}
-    </Tile>
+    </StripNumber>
   );
   return (
     <Stack gap="xs">
-      <SimpleGrid cols={{ base: 2, sm: 4 }} spacing="sm">
+      <NumberStrip>
         {tile("pending", <Counted row={row} of="pending" />)}
         {tile("oldest", <Oldest row={row} />)}
         {tile("failed", <Counted row={row} of="failed" />)}
         {tile("rate", <Rate row={row} />)}
-      </SimpleGrid>
+      </NumberStrip>
       <Group gap="xs">
         <Text size="sm" c="dimmed">
           {t("column.measured_at")} <Instant at={row.measured_at} relative />

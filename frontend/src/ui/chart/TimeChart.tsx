@@ -41,8 +41,11 @@ export function begun<Chart extends Pick<TimeChartProps, "at" | "series" | "band
  */
 export function TimeChart(given: TimeChartProps) {
   const { t } = useTranslation();
-  const { at, series, bands } = given;
-  const shown = useMemo(() => begun({ at, series, bands }), [at, series, bands]);
+  const { at, series, bands, isWhole = false } = given;
+  const shown = useMemo(() => {
+    const all = { at, series, bands };
+    return isWhole ? all : begun(all);
+  }, [at, series, bands, isWhole]);
   const props = { ...given, ...shown };
   const [isTable, setTable] = useState(false);
   const height = props.height ?? HEIGHT_PX;

@@ -31,6 +31,8 @@ export interface TimeChartProps {
   series: readonly Series[];
   bands?: readonly Band[];
   height?: number;
+  /** Whether the time before the first measurement is shown, as empty; else the chart begins with it. */
+  isWhole?: boolean;
   /** Whether what it shows is still being read. */
   isPending?: boolean;
 }

@@ -9,6 +9,8 @@ export interface MenuEntry {
   to?: Path;
   /** A file to download. */
   href?: string;
+  /** Another page than one of the console, in a tab of its own. */
+  page?: string;
   /** Of what can be switched: the menu stays open then. */
   checked?: boolean;
   color?: string;
@@ -33,7 +35,7 @@ export function MenuBox({ id, opened, onChange, target, title, entries }: Props)
       </Menu.Target>
       <Menu.Dropdown>
         {title && <Menu.Label>{title}</Menu.Label>}
-        {entries.map(({ label, to, href, checked, color, onClick }) => {
+        {entries.map(({ label, to, href, page, checked, color, onClick }) => {
           if (to !== undefined)
             return (
               <Menu.Item key={label} component={RouterLink} to={to}>
@@ -43,6 +45,12 @@ export function MenuBox({ id, opened, onChange, target, title, entries }: Props)
           if (href !== undefined)
             return (
               <Menu.Item key={label} component="a" href={href} download>
+                {label}
+              </Menu.Item>
+            );
+          if (page !== undefined)
+            return (
+              <Menu.Item key={label} component="a" href={page} target="_blank" rel="noreferrer">
                 {label}
               </Menu.Item>
             );

@@ -11,6 +11,8 @@ export interface Page {
   isPublic?: boolean;
   /** Namespaces of its texts, beside those of the layout. */
   texts: readonly string[];
+  /** Its page of the documentation: `how-to/send`. */
+  docs: string;
   /** Where the navigation shows it; not at all without. */
   nav?: NavEntry;
 }

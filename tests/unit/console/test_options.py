@@ -1,0 +1,31 @@
+"""Settings of the console that are lists with a form of their own."""
+
+import pytest
+
+from console.options import SYSTEMS_MAX, named_urls
+from qmq.errors import SettingError
+
+
+def test_systems_are_names_with_urls() -> None:
+    text = "Production=https://qmq.example.com, Staging = https://qmq.staging.example.com:8443/ ,"
+    assert named_urls(text, "QMQ_SYSTEMS") == [
+        {"name": "Production", "url": "https://qmq.example.com"},
+        {"name": "Staging", "url": "https://qmq.staging.example.com:8443/"},
+    ]
+    assert named_urls("", "QMQ_SYSTEMS") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("Production", "QMQ_SYSTEMS has 'Production': must be NAME=URL"),
+        ("=https://a", "must be NAME=URL"),
+        ("A=javascript:alert(1)", "with a URL of http or https"),
+        ("A=https://", "must be NAME=URL"),
+        ("A=http://a,A=http://b", "the name 'A' twice"),
+        (",".join(f"S{i}=http://s{i}" for i in range(SYSTEMS_MAX + 1)), f"at most {SYSTEMS_MAX}"),
+    ],
+)
+def test_other_systems_are_refused(text: str, problem: str) -> None:
+    with pytest.raises(SettingError, match=problem):
+        named_urls(text, "QMQ_SYSTEMS")
