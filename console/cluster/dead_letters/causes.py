@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from console.cluster import limits
 from console.cluster.asking import brokers
 from console.cluster.dead_letters.reading import dead_subject
+from console.cluster.masking import ALL
 from console.cluster.merging import Row
 from console.cluster.messages import or_empty
 from console.models import DeadLetterDecision
@@ -62,7 +63,7 @@ def count_causes(subject: str, group: str) -> Causes:
     async def count(broker_group: str, admin: NodeAdmin) -> tuple[Counter[str | None], int]:
         deadline = time.monotonic() + limits.CAUSES_SECONDS
         found: Counter[str | None] = Counter()
-        first = await or_empty(admin.messages(name, sequence=0, limit=1))
+        first = await or_empty(admin.messages(name, sequence=0, limit=1, masks=ALL))
         begin, end = first["begin_sequence"], first["end_sequence"]
         # Backwards, so that what the limits leave out is the oldest.
         low = high = end
@@ -70,7 +71,7 @@ def count_causes(subject: str, group: str) -> Causes:
             low = max(begin, end - DEAD_LETTERS_MAX, high - PAGE)
             at: int | None = low
             while at is not None and at < high:
-                page = await or_empty(admin.messages(name, sequence=at, limit=high - at))
+                page = await or_empty(admin.messages(name, sequence=at, limit=high - at, masks=ALL))
                 found.update(
                     cause_of(message) for message in page["messages"]
                     if message["sequence"] < high

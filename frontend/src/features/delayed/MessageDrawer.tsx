@@ -113,7 +113,7 @@ function Copy({ row, onChange }: { row: Delayed; onChange: (operation: Operation
             {t("detail.may_not")}
           </Text>
         ))}
-      <Content properties={row.properties} isMasked={row.masked} />
+      <Content properties={row.properties} isMasked={row.masked} maskedValues={row.masked_values} />
     </Stack>
   );
 }
