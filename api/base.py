@@ -86,7 +86,12 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
         """The caller, for the audit log and for ownership checks in services."""
         principal = self.principal
         return Actor(
-            principal.name, address_of(self.request), current_id.get(), client_id.get(), teams=principal.bound_to
+            principal.name,
+            address_of(self.request),
+            current_id.get(),
+            client_id.get(),
+            teams=principal.bound_to,
+            may_unmask=principal.has(Right.CHANGE_MASKING),
         )
 
     def require(self, right: Right, owner: str | None = None) -> None:

@@ -41,6 +41,8 @@ class Subject(Named):
     retention_hours = models.FloatField(null=True)
     allowed_groups = models.JSONField(null=True)
     """Consumer groups that may pull; null: any."""
+    masking = models.JSONField(default=list)
+    """Masking rules, see `metaserver.services.masking`."""
     archived_at = models.DateTimeField(null=True, db_index=True)
     deleting_since = models.DateTimeField(null=True)
     """When a request began to delete the subject on nodes; null: none does."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db.models import Count, F, Max, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
@@ -417,6 +418,13 @@ def owners_of(subjects: Iterable[str]) -> dict[str, str | None]:
     real = {subject: real_subject(subject) for subject in subjects}
     owners = dict(models.Subject.objects.filter(name__in=set(real.values())).values_list("name", "owner__name"))
     return {subject: owners[name] for subject, name in real.items() if name in owners}
+
+
+def masking_of(subjects: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
+    """Return the masking rules of each subject that exists; of retry and dead-letter subjects those of the real subject."""
+    real = {subject: real_subject(subject) for subject in subjects}
+    rules = dict(models.Subject.objects.filter(name__in=set(real.values())).values_list("name", "masking"))
+    return {subject: rules[name] for subject, name in real.items() if name in rules}
 
 
 def subjects_of(team: str) -> set[str]:

@@ -13,6 +13,7 @@ from urllib.parse import quote, urlencode
 from qmq.errors import ConnectionLost, QmqError, SettingError
 from qmq.net.discovery import http_get, http_post_json
 from qmq.net.http_auth import RequestSigner
+from qmq.protocol.masking import NO_MASKS, Masks
 
 ANSWER_BYTES_MAX = 32 << 20
 """Most bytes of one answer; a page of the message browser holds 4 MiB of messages before JSON escapes what is in them."""
@@ -93,9 +94,11 @@ class NodeAdmin:
         from_time: int | str | None = None,
         message_id: str | None = None,
         limit: int | None = None,
+        masks: Masks = NO_MASKS,
     ) -> dict[str, Any]:
         """A page of messages from a sequence, a time (milliseconds, or ISO with its zone), or with an id."""
         query = {"sequence": sequence, "from_time": from_time, "message_id": message_id, "limit": limit}
+        query["masks"] = masks.encode()
         return await self._get(f"{_subject(subject)}/messages", query)
 
     async def newest_messages(
@@ -105,9 +108,11 @@ class NodeAdmin:
         until_sequence: int | None = None,
         to_time: int | str | None = None,
         limit: int | None = None,
+        masks: Masks = NO_MASKS,
     ) -> dict[str, Any]:
         """A page of messages below a sequence or a time, the newest first; `next_sequence` is the next page's `until_sequence`."""
         query = {"order": "newest", "until_sequence": until_sequence, "to_time": to_time, "limit": limit}
+        query["masks"] = masks.encode()
         return await self._get(f"{_subject(subject)}/messages", query)
 
     async def find(
@@ -129,8 +134,9 @@ class NodeAdmin:
         from_time: int | str | None = None,
         to_time: int | str | None = None,
         limit: int | None = None,
+        masks: Masks = NO_MASKS,
     ) -> dict[str, Any]:
-        """A step of a search for messages that match all filters (docs/reference/filters.md), in a window.
+        """A step of a search for messages that match all filters (docs/reference/filters.md) as they are shown, in a window.
 
         Until `next_sequence` is None, continue with it as `sequence`, or as `until_sequence` where the order is "newest" first.
         """
@@ -142,15 +148,23 @@ class NodeAdmin:
             "from_time": from_time,
             "to_time": to_time,
             "limit": limit,
+            "masks": masks.encode(),
         }
         given = {key: value for key, value in body.items() if value is not None}
         return await self._post(f"{_subject(subject)}/search", given)
 
     async def trace(
-        self, subject: str, sequence: int, *, group: str | None = None, after: str | None = None
+        self,
+        subject: str,
+        sequence: int,
+        *,
+        group: str | None = None,
+        after: str | None = None,
+        masks: Masks = NO_MASKS,
     ) -> dict[str, Any]:
         """The delivery state of a message in each group, or in one."""
-        return await self._get(f"{_subject(subject)}/messages/{sequence}/trace", {"group": group, "after": after})
+        query = {"group": group, "after": after, "masks": masks.encode()}
+        return await self._get(f"{_subject(subject)}/messages/{sequence}/trace", query)
 
     # --- groups of a broker node -----------------------------------------------------------------------------------
 

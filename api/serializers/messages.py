@@ -4,8 +4,28 @@ from rest_framework import serializers
 
 from api.serializers.bodies import Moment, Reason, Row, SequenceField, Strings
 from console.cluster.resending import RESEND_MAX
+from qmq.protocol.masking.json_body import Why
+from qmq.protocol.masking.rules import How
 
 UNREACHABLE = "broker groups that could not be reached, with the reason; their messages are missing"
+
+
+class MaskedValue(serializers.Serializer):  # type: ignore[type-arg]
+    """A property of which something is masked, and the pattern or path of the subject's masking rules that names it."""
+
+    property = serializers.CharField(help_text="* for all properties of a message that has too many")
+    rule = serializers.CharField()
+    how = serializers.ChoiceField(choices=[how.value for how in How])
+    why = serializers.ChoiceField(
+        choices=[why.value for why in Why],
+        allow_null=True,
+        help_text="why more is hidden than the rule names, for example the whole body",
+    )
+
+
+def MaskedValues() -> MaskedValue:
+    """What masking rules hide."""
+    return MaskedValue(many=True, help_text="what masking rules of the subject hide from the caller")
 
 
 class MessageRow(serializers.Serializer):  # type: ignore[type-arg]
@@ -20,6 +40,7 @@ class MessageRow(serializers.Serializer):  # type: ignore[type-arg]
     properties = serializers.DictField(child=serializers.CharField(), allow_null=True)
     size = serializers.IntegerField(help_text="bytes")
     masked = serializers.BooleanField(help_text="whether properties are hidden because the caller lacks permission")
+    masked_values = MaskedValues()
     withheld = serializers.CharField(allow_null=True, help_text="why the message can't be read; null: readable")
 
 
@@ -28,6 +49,13 @@ class MessagePage(serializers.Serializer):  # type: ignore[type-arg]
 
     results = MessageRow(many=True)
     next = serializers.CharField(allow_null=True, help_text="pass it as ?cursor=")
+    unreachable = serializers.DictField(child=serializers.CharField(), help_text=UNREACHABLE)
+
+
+class MaskingPreview(serializers.Serializer):  # type: ignore[type-arg]
+    """The newest message of a subject as a role would see it."""
+
+    message = MessageRow(allow_null=True, help_text="null: no message was found")
     unreachable = serializers.DictField(child=serializers.CharField(), help_text=UNREACHABLE)
 
 

@@ -16,7 +16,9 @@ from api.serializers.bodies import moment
 from api.views.messages import CURSOR, FILTER, LIMIT, ReadingView, message_row, within
 from console.accounts.roles import Right
 from console.cluster.dead_letters import attempts, causes, counts, decisions, orders, reading, sending
+from console.cluster.masking import ALL
 from console.cluster.messages import whole_property
+from metaserver.errors import NotAllowed
 from qmq.protocol.messages import KEY_ATTEMPT, KEY_MAX_RETRY, KEY_PULL_OFFSET
 from qmq.protocol.names import dead_letter_subject
 from qmq.protocol.values import LONG_MAX
@@ -77,7 +79,8 @@ class DeadLettersView(ReadingView):
         ],
     )  # fmt: skip
     def get(self, request: Request, subject: str, group: str) -> Response:
-        masked = not self.may_read(self.owner(subject))
+        masks = self.masks(subject)
+        masked = masks is ALL
         if self.filter_text:
             # Which messages match reveals what they contain.
             self.require(Right.READ_MESSAGES, self.owner(subject))
@@ -85,9 +88,15 @@ class DeadLettersView(ReadingView):
         if not set(states) <= set(STATES):
             raise invalid("state", f"must be one of {', '.join(STATES)}")
         found = reading.dead_letters_of(
-            subject, group, states=states, cause=self.text("cause"), filter_text=self.filter_text, limit=self.limit,
+            subject,
+            group,
+            states=states,
+            cause=self.text("cause"),
+            filter_text=self.filter_text,
+            limit=self.limit,
             cursor=self.cursor,
-        )  # fmt: skip
+            masks=masks,
+        )
         self.note_reading(dead_letter_subject(subject, group), [item.message for item in found.rows], masked)
         return self.paged(found, [_row(dead_letter, masked) for dead_letter in found.rows])
 
@@ -124,8 +133,9 @@ class DeadLetterView(ReadingView):
     serializer_class = shapes.LetterStory
 
     def get(self, request: Request, subject: str, group: str, broker_group: str, sequence: int) -> Response:
-        masked = not self.may_read(self.owner(subject))
-        story = attempts.story_of(subject, group, broker_group, within(sequence))
+        masks = self.masks(subject)
+        masked = masks is ALL
+        story = attempts.story_of(subject, group, broker_group, within(sequence), masks=masks)
         shown = [story.dead_letter.message, *(attempt.message for attempt in story.attempts)]
         self.note_reading(dead_letter_subject(subject, group), shown, masked)
         return Response(
@@ -159,6 +169,7 @@ def _changes(found: Mapping[str, tuple[str | None, str | None]]) -> list[dict[st
 def _row(dead_letter: reading.DeadLetter, masked: bool) -> dict[str, Any]:
     message, decision = dead_letter.message, dead_letter.decision
     attempt = whole_property(message, KEY_ATTEMPT, None)
+    is_masked = any(mark["property"] in (sending.KEY_REPLAY_OF, "*") for mark in message.get("masked", ()))
     pulled = whole_property(message, KEY_PULL_OFFSET, None, LONG_MAX)
     return {
         **message_row(message, masked=masked),
@@ -168,7 +179,7 @@ def _row(dead_letter: reading.DeadLetter, masked: bool) -> dict[str, Any]:
         # A label for statistics, without contents of the message: never masked.
         "cause": causes.cause_of(message),
         "last_pull_sequence": None if pulled is None else str(pulled),
-        "original_message_id": message.get("properties", {}).get(sending.KEY_REPLAY_OF),
+        "original_message_id": None if is_masked else message.get("properties", {}).get(sending.KEY_REPLAY_OF),
         "decision": None if decision is None else shapes.Decision(decision).data,
     }
 
@@ -186,8 +197,8 @@ class _DecidingView(ReadingView):
 
 class ReplayView(_DecidingView):
     """Replay dead letters: send copies to the consumer group, to all groups of the subject, or to another subject; of one dead
-    letter also an edited copy. Dead letters that were already
-    replayed or deleted are skipped without `force`. A request processes a bounded number; continue with `next`. With `all` the
+    letter also an edited copy. Refused with `message.masked` for another subject or an edited copy if values are masked for
+    the caller. Dead letters that were already replayed or deleted are skipped without `force`. A request processes a bounded number; continue with `next`. With `all` the
     change requires `expected`; with another number nothing is changed: 409 `dead_letter.count_differs`.
     """
 
@@ -199,6 +210,13 @@ class ReplayView(_DecidingView):
         self.require(Right.SEND, self.owner(subject))
         values = self.body()
         wanted = {name: values[name] for name in ("to", "force", "limit")}
+        if ("other_subject" in values or "edit" in values) and self.masks(subject).rules:
+            # A copy would show what is masked where it goes, or contain the placeholders.
+            raise NotAllowed(
+                f"Values of messages of {subject} are masked for you, so dead letters can't be edited or sent to another"
+                " subject. Ask a user whose role sees them.",
+                code="message.masked",
+            )
         if other := values.get("other_subject"):
             self.require(Right.SEND, self.owner(other))
             wanted["other_subject"] = other

@@ -1,7 +1,7 @@
 """/delayed-messages/."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -17,17 +17,20 @@ from api.serializers.bodies import moment
 from api.views.messages import CURSOR, FILTER, LIMIT, MATCH, ReadingView
 from console.accounts.roles import Right
 from console.cluster import delayed as service
+from console.cluster.masking import ALL, masks_of_each
 from metaserver import queries
 from qmq.client.delayed import DelayedMessage
 from qmq.protocol.delayed import DelayedState, Operation
+from qmq.protocol.masking import Masks
 
 DUE_FROM = OpenApiParameter("due_from", OpenApiTypes.DATETIME, description="Due at or after this time.")
 DUE_TO = OpenApiParameter("due_to", OpenApiTypes.DATETIME, description="Due before this time.")
 
 
-def row(message: DelayedMessage, *, masked: bool, may_change: bool) -> dict[str, Any]:
+def row(message: DelayedMessage, masks: Masks, *, may_change: bool) -> dict[str, Any]:
     """Return a delayed message in the form of the API."""
-    inner = message.item.message
+    inner, masked = message.item.message, masks is ALL
+    properties, marks = ({}, []) if masked else masks.apply(inner.properties)
     return {
         "message_id": message.message_id,
         "subject": message.subject,
@@ -36,9 +39,10 @@ def row(message: DelayedMessage, *, masked: bool, may_change: bool) -> dict[str,
         "state": message.state,
         "created_at": moment(inner.created_at_ms),
         "tags": list(inner.tags),
-        "properties": None if masked else inner.properties,
+        "properties": None if masked else properties,
         "size": len(message.item.raw),
         "masked": masked,
+        "masked_values": [asdict(mark) for mark in marks],
         "may_change": may_change,
     }
 
@@ -49,10 +53,11 @@ class DelayedView(ReadingView):
     def visible(self, messages: Sequence[DelayedMessage]) -> list[dict[str, Any]]:
         """Return messages as the caller can see them, and write one audit entry that names their subjects."""
         owners = queries.owners_of({message.subject for message in messages})
+        masks = masks_of_each(owners, self.principal.role)
         rows = [
             row(
                 message,
-                masked=not (message.subject in owners and self.may_read(owners[message.subject])),
+                masks[message.subject] if message.subject in owners and self.may_read(owners[message.subject]) else ALL,
                 may_change=message.subject in owners
                 and self.principal.may(Right.CHANGE_DELAYED, owners[message.subject]),
             )
@@ -63,6 +68,25 @@ class DelayedView(ReadingView):
         target = next(iter(counts)) if len(counts) == 1 else f"{len(counts)} subjects"
         self.note_reading(target, readable, masked=False, subjects=dict(sorted(counts.items())))
         return rows
+
+    def check_match(self, subject: str, match: Mapping[str, str]) -> None:
+        """Raise 403 unless the caller can read messages of the subject, and 400 for a property that is masked for them: which
+        messages match reveals what they contain.
+        """
+        if match:
+            self.require(Right.READ_MESSAGES, self.owner(subject))
+            masks = self.masks(subject)
+            if hidden := sorted(filter(masks.may_change, match)):
+                raise invalid("match", f"{hidden[0]!r} is masked for you; search other properties")
+
+    def check_filter(self, subject: str) -> None:
+        """Raise 403 for a filter unless the caller can read messages of the subject, and 400 where something of them is masked
+        for the caller: delay nodes filter what they store, and what matches reveals it.
+        """
+        if self.filter_text:
+            self.require(Right.READ_MESSAGES, self.owner(subject))
+            if self.masks(subject).rules:
+                raise invalid("filter", "is not possible where messages have masked values for you; use match")
 
     def time(self, name: str) -> datetime | None:
         """Return a time from the query."""
@@ -95,16 +119,17 @@ class DelayedMessagesView(DelayedView):
     )  # fmt: skip
     def get(self, request: Request) -> Response:
         subject = self.text("subject") or ""
-        match = tuple(self.pairs().items())
-        if match or self.filter_text:
-            if not subject:
-                raise invalid("subject", "is required with match and filter")
-            # Which messages match reveals what they contain.
-            self.require(Right.READ_MESSAGES, self.owner(subject))
+        match = self.pairs()
+        if (match or self.filter_text) and not subject:
+            raise invalid("subject", "is required with match and filter")
+        self.check_match(subject, match)
+        self.check_filter(subject)
         states = tuple(request.query_params.getlist("state"))
         if not set(states) <= set(DelayedState):
             raise invalid("state", f"must be one of {', '.join(DelayedState)}")
-        query = service.Query(subject, self.time("due_from"), self.time("due_to"), states, match, self.filter_text)
+        query = service.Query(
+            subject, self.time("due_from"), self.time("due_to"), states, tuple(match.items()), self.filter_text
+        )
         page = service.listed(query, limit=self.limit, cursor=self.cursor)
         return self.paged(page, self.visible(page.rows))
 
@@ -177,12 +202,10 @@ class BulkCancelView(DelayedView):
     def post(self, request: Request) -> Response:
         values = self.body()
         expected = self.expected_count(values)
-        subject, match = values["subject"], tuple(values.get("match", {}).items())
-        owner = self.owner(subject)
-        self.require(Right.CHANGE_DELAYED, owner)
-        if match:
-            self.require(Right.READ_MESSAGES, owner)
-        query = service.Query(subject, values.get("due_from"), values.get("due_to"), (), match)
+        subject, match = values["subject"], values.get("match", {})
+        self.require(Right.CHANGE_DELAYED, self.owner(subject))
+        self.check_match(subject, match)
+        query = service.Query(subject, values.get("due_from"), values.get("due_to"), (), tuple(match.items()))
         done = service.bulk_cancel(query, expected=expected, **self.arguments)
         return Response(
             {

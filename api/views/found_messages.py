@@ -1,5 +1,7 @@
 """/messages/: messages by their IDs alone. /subjects/{subject}/messages/resend/: copies of stored messages."""
 
+from collections import Counter
+from collections.abc import Collection
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -14,7 +16,9 @@ from api.serializers.bodies import moment
 from api.views.messages import CURSOR, ID_CHARS_MAX, ReadingView, message_row
 from console.accounts.roles import Right
 from console.cluster.finding import created_at, find
+from console.cluster.masking import ALL
 from console.cluster.resending import resend
+from qmq.protocol.masking import Masks
 from qmq.protocol.names import real_subject
 
 
@@ -51,13 +55,17 @@ class FoundMessagesView(ReadingView):
             raise invalid("message_id", "is required")
         zone = self._zone()
         times = created_at(message_id, zone) if around is None else [datetime.fromtimestamp(around / 1000, UTC)]
-        found = find(message_id, times, cursor=self.cursor)
-        readable = {row["subject"]: self.may_read(self.owner(row["subject"])) for row in found.rows}
-        shown = [row for row in found.rows if readable[row["subject"]]]
-        counts = {subject: sum(row["subject"] == subject for row in shown) for subject in readable}
-        self.note_reading(message_id, shown, masked=False, subjects={name: n for name, n in counts.items() if n})
+        masks: dict[str, Masks] = {}
+
+        def masks_of(subjects: Collection[str]) -> dict[str, Masks]:
+            masks.update(self.masks_of_each(subjects))
+            return masks
+
+        found = find(message_id, times, cursor=self.cursor, masks_of=masks_of)
+        shown = [row for row in found.rows if masks[row["subject"]] is not ALL]
+        self.note_reading(message_id, shown, masked=False, subjects=dict(Counter(row["subject"] for row in shown)))
         rows = [
-            {**message_row(row, masked=not readable[row["subject"]]), "subject": row["subject"]} for row in found.rows
+            {**message_row(row, masked=masks[row["subject"]] is ALL), "subject": row["subject"]} for row in found.rows
         ]
         searched = [{"from_time": moment(begin), "to_time": moment(end)} for begin, end in found.windows]
         return self.paged(found, rows, progress=found.progress, searched=searched)
@@ -81,7 +89,7 @@ class ResendView(ReadingView):
     def post(self, request: Request, subject: str) -> Response:
         """Send copies of up to 100 messages. Each has a new ID; property `qmq_console_copy_of` contains where the original is, and
         `qmq_console_user` the sender. A dry run reads the messages without sending. Requires the right to read messages of the
-        subject, and to send to the other one.
+        subject, and to send to the other one. Refused with `message.masked` if a value of a message is masked for the caller.
         """
         self.require(Right.READ_MESSAGES, self.owner(subject))
         values = self.body()
@@ -89,7 +97,7 @@ class ResendView(ReadingView):
         self.require(Right.SEND, self.owner(target))
         self.note_subject(target)
         places = list(dict.fromkeys((place["broker_group"], place["sequence"]) for place in values["messages"]))
-        results = resend(subject, places, target, **self.arguments)
+        results = resend(subject, places, target, masks=self.masks(subject), **self.arguments)
         failed = sum(bool(one.problem) for one in results)
         return Response(
             {

@@ -1,5 +1,6 @@
 """/subjects/{subject}/messages/: stored messages."""
 
+from collections.abc import Collection
 from datetime import timedelta
 from typing import Any
 
@@ -19,9 +20,12 @@ from console.accounts.roles import Right
 from console.cluster import messages as service
 from console.cluster.asking import Page
 from console.cluster.entries import note_reading
+from console.cluster.masking import ALL, masks_of, masks_of_each
 from console.cluster.producing import origin_text, produce
 from console.cluster.traces import trace
 from metaserver import queries
+from metaserver.errors import NotAllowed
+from qmq.protocol.masking import Masks
 
 FILTER_CHARS_MAX = 4_000
 """Nodes have the same limit."""
@@ -57,6 +61,7 @@ def message_row(message: dict[str, Any], *, masked: bool) -> dict[str, Any]:
         "properties": None if masked or is_withheld else message["properties"],
         "size": message["bytes"],
         "masked": masked,
+        "masked_values": [] if masked else message.get("masked", []),
         "withheld": message.get("reason") if is_withheld else None,
     }
 
@@ -74,6 +79,16 @@ class ReadingView(ApiView):
     def may_read(self, owner: str | None) -> bool:
         """Whether the caller can read messages of subjects of this owner."""
         return self.principal.may(Right.READ_MESSAGES, owner)
+
+    def masks(self, subject: str) -> Masks:
+        """Return what the nodes mask of messages of a subject for the caller. Raises 404."""
+        return masks_of(subject, self.principal.role) if self.may_read(self.owner(subject)) else ALL
+
+    def masks_of_each(self, subjects: Collection[str]) -> dict[str, Masks]:
+        """Return `masks` of each of these subjects that exists."""
+        owners = queries.owners_of(subjects)
+        masks = masks_of_each(owners, self.principal.role)
+        return {name: masks.get(name, ALL) if self.may_read(owner) else ALL for name, owner in owners.items()}
 
     def text(self, name: str, chars_max: int = 200) -> str | None:
         """Return a text from the query; None when it is absent or empty."""
@@ -165,14 +180,15 @@ class MessagesView(ReadingView):
     )
     def get(self, request: Request, subject: str) -> Response:
         """List stored messages by time of storage. Without the right to read messages they are masked."""
-        masked = not self.may_read(self.owner(subject))
+        masks = self.masks(subject)
+        masked = masks is ALL
         group = self.text("broker_group")
         start = self._start()
         if start.sequence is not None and group is None:
             raise invalid("sequence", "requires broker_group, because each broker group has its own sequences")
         if sum(value is not None for value in (start.from_time_ms, start.sequence, start.message_id)) > 1:
             raise Problem(400, "request.invalid", "Specify only one of from_time, sequence and message_id.")
-        page = service.read_page(subject, start, limit=self.limit, broker_group=group, cursor=self.cursor)
+        page = service.read_page(subject, start, limit=self.limit, broker_group=group, cursor=self.cursor, masks=masks)
         self.note_reading(subject, list(page.rows), masked)
         return self.paged(page, [message_row(message, masked=masked) for message in page.rows])
 
@@ -195,6 +211,12 @@ class MessagesView(ReadingView):
         self.require(Right.SEND, self.owner(subject))
         values = self.body()
         seconds, copied = values.get("delay_seconds"), values.get("copy_of")
+        if copied and self.masks(copied["subject"]).rules:
+            raise NotAllowed(
+                f"Values of messages of {copied['subject']} are masked for you, so a copy can't be edited. Ask a user whose role"
+                " sees them.",
+                code="message.masked",
+            )
         sent = produce(
             subject,
             values["properties"],
@@ -243,7 +265,12 @@ class SearchView(ReadingView):
             raise invalid("order", "must be newest or oldest", order)
         wanted = service.Wanted(self.filter_text, self.moment_ms("from_time"), self.moment_ms("to_time"), order)
         found = service.search(
-            subject, wanted, limit=self.limit, broker_group=self.text("broker_group"), cursor=self.cursor
+            subject,
+            wanted,
+            limit=self.limit,
+            broker_group=self.text("broker_group"),
+            cursor=self.cursor,
+            masks=self.masks(subject),
         )
         self.note_reading(subject, list(found.rows), masked=False)
         names = ("scanned", "total", "unreadable", "costly", "progress", "expression", "searched")
@@ -259,8 +286,9 @@ class MessageView(ReadingView):
 
     @extend_schema(operation_id="messages_get")
     def get(self, request: Request, subject: str, broker_group: str, sequence: int) -> Response:
-        masked = not self.may_read(self.owner(subject))
-        message = service.read_one(subject, broker_group, within(sequence))
+        masks = self.masks(subject)
+        masked = masks is ALL
+        message = service.read_one(subject, broker_group, within(sequence), masks=masks)
         self.note_reading(subject, [message], masked)
         return Response(message_row(message, masked=masked))
 
@@ -286,8 +314,10 @@ class TraceView(ReadingView):
         ],
     )
     def get(self, request: Request, subject: str, broker_group: str, sequence: int) -> Response:
-        masked = not self.may_read(self.owner(subject))
-        found = trace(subject, broker_group, within(sequence), group=self.text("group"), after=self.text("after"))
+        masks = self.masks(subject)
+        masked = masks is ALL
+        group, after = self.text("group"), self.text("after")
+        found = trace(subject, broker_group, within(sequence), group=group, after=after, masks=masks)
         message = found["message"]
         if message is not None:
             message = {**message, "broker_group": broker_group}

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
@@ -20,6 +21,7 @@ from api.serializers import outbox as shapes
 from api.serializers.bodies import moment
 from api.views.messages import CURSOR, LIMIT, ReadingView
 from console.accounts.roles import Right
+from console.cluster.masking import ALL, masks_of_each
 from console.outbox import rows as reading
 from console.outbox.models import OutboxDatabase
 from console.outbox.services import databases as service
@@ -29,6 +31,7 @@ from metaserver.services.changes import Change
 from qmq.errors import ContentInvalid
 from qmq.outbox.relay import GRACE_SECONDS
 from qmq.outbox.rows import UNSENT, message_of
+from qmq.protocol.masking import NO_MASKS, Masks
 from qmq.protocol.messages import Message
 
 CONTENT_CHARS_SHOWN_MAX = 2_000
@@ -112,11 +115,12 @@ class _OutboxReadingView(ReadingView):
         """
         messages = [_message(row, now_ms) for row in rows]
         owners = queries.owners_of({message.subject for message in messages if isinstance(message, Message)})
+        masks = masks_of_each(owners, self.principal.role)
         shown, seen = [], Counter[str]()
         for row, message in zip(rows, messages, strict=True):
             subject = message.subject if isinstance(message, Message) else ""
             is_readable = self.may_read(owners.get(subject, database.owner or None))
-            shown.append(_shown(row, message, masked=not is_readable))
+            shown.append(_shown(row, message, masks.get(subject, NO_MASKS) if is_readable else ALL))
             if is_readable:
                 seen[subject or "-"] += 1
         readable = [row for row in shown if not row["masked"]]
@@ -223,8 +227,10 @@ def _message(row: reading.OutboxRow, now_ms: int) -> Message | str | None:
         return str(error)
 
 
-def _shown(row: reading.OutboxRow, message: Message | str | None, *, masked: bool) -> dict[str, Any]:
+def _shown(row: reading.OutboxRow, message: Message | str | None, masks: Masks) -> dict[str, Any]:
+    masked = masks is ALL
     found = message if isinstance(message, Message) else None
+    properties, marks = masks.apply(found.properties) if found and not masked else (None, [])
     problem = message if isinstance(message, str) and not masked else None
     is_unsent = row.status in UNSENT
     return {
@@ -238,10 +244,11 @@ def _shown(row: reading.OutboxRow, message: Message | str | None, *, masked: boo
         "subject": found and found.subject,
         "tags": list(found.tags) if found else [],
         "deliver_at": moment(found.time_ms) if found and found.flag else None,
-        "properties": found.properties if found and not masked else None,
+        "properties": properties,
         "last_error": None if masked else row.last_error or None,
         "problem": problem,
         "content": row.content[:CONTENT_CHARS_SHOWN_MAX] if problem is not None and row.content else None,
         "masked": masked,
+        "masked_values": [asdict(mark) for mark in marks],
         "withheld": f"the content of {row.size} bytes is too large" if row.content is None else None,
     }

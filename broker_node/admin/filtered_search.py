@@ -12,6 +12,7 @@ from broker_node.storage.store import MessageStore
 from broker_node.storage.subject import Subject
 from qmq.clock import Clock
 from qmq.errors import LogError
+from qmq.protocol.masking import Masks
 from qmq.protocol.messages import Message
 from qmq_node.filters import Content, Filter, TooCostly
 from qmq_node.filters.process import FilterProcess
@@ -60,9 +61,21 @@ class FilteredSearches:
         return self._process.run(job) if self._is_apart else job.run(self._disk, self._clock)
 
     async def step(
-        self, subject: Subject, wanted: Filter, now_ms: int, begin: int, end: int, *, newest_first: bool, limit: int
+        self,
+        subject: Subject,
+        wanted: Filter,
+        now_ms: int,
+        begin: int,
+        end: int,
+        *,
+        newest_first: bool,
+        limit: int,
+        masks: Masks,
     ) -> Found:
-        """Search [begin, end) until the limit, STEP_SECONDS or STEP_MESSAGES_MAX. Raises LogError, TooCostly."""
+        """Search [begin, end) until the limit, STEP_SECONDS or STEP_MESSAGES_MAX. Raises LogError, TooCostly.
+
+        The filter sees messages as `masks` show them, so that a search finds nothing that it does not show.
+        """
         store = self._store
         await begin_adjusted(store, subject)
         while True:
@@ -72,7 +85,7 @@ class FilteredSearches:
             stop = end if newest_first else min(end, begin + STEP_MESSAGES_MAX)
             job = Job(
                 store.log.stored.files.folder, subject.consume_log.view(first, stop).copy(), wanted.expression, now_ms, first, stop,
-                newest_first, min(max(1, limit), FOUND_MESSAGES_MAX), FOUND_BYTES_MAX, STEP_SECONDS,
+                newest_first, min(max(1, limit), FOUND_MESSAGES_MAX), FOUND_BYTES_MAX, STEP_SECONDS, masks,
             )  # fmt: skip
             try:
                 done = await asyncio.to_thread(self._run, job)
@@ -85,18 +98,19 @@ class FilteredSearches:
         scanned = stop - done.reached if newest_first else done.reached - first
         found = Found(begin, end, scanned, done.reached, done.reached == (begin if newest_first else end))
         found.costly = done.costly
-        found.messages = await asyncio.to_thread(_decoded, done)
+        found.messages = await asyncio.to_thread(_decoded, done, masks)
         for sequence in done.unreadable:
-            await self._read_again(subject, wanted, sequence, found)
+            await self._read_again(subject, wanted, sequence, found, masks)
         found.messages.sort(key=lambda message: message["sequence"], reverse=newest_first)
         return found
 
-    async def _read_again(self, subject: Subject, wanted: Filter, sequence: int, found: Found) -> None:
+    async def _read_again(self, subject: Subject, wanted: Filter, sequence: int, found: Found, masks: Masks) -> None:
         """Read a message that failed its check, as a pull does: it is repaired, or recorded as damaged."""
         if sequence < subject.begin:
             # Retention deleted it during the step.
             return
-        done = await scan(self._store, subject, Criteria(), sequence, sequence + 1, limit=1, scan_limit=1)
+        criteria = Criteria(masks=masks)
+        done = await scan(self._store, subject, criteria, sequence, sequence + 1, limit=1, scan_limit=1)
         found.unreadable += done.unreadable
         for message in done.messages:
             try:
@@ -106,11 +120,12 @@ class FilteredSearches:
                 found.costly += 1
 
 
-def _decoded(done: Result) -> list[dict[str, Any]]:
-    return [shown(sequence, Entry._make(ENTRY.unpack(entry)), raw) for sequence, entry, raw in done.found]
+def _decoded(done: Result, masks: Masks) -> list[dict[str, Any]]:
+    return [shown(sequence, Entry._make(ENTRY.unpack(entry)), raw, masks) for sequence, entry, raw in done.found]
 
 
 def _content(message: dict[str, Any]) -> Content:
+    """The values of a message as `shown` returns it, which is masked already."""
     source = Message(
         "", message["message_id"], message["properties"], tuple(message["tags"]), 0, message["created_at_ms"]
     )  # fmt: skip

@@ -10,10 +10,11 @@ from broker_node.storage.oldest_sequence import begin_adjusted
 from broker_node.storage.store import MessageStore
 from broker_node.storage.subject import Subject
 from qmq.errors import LogError
+from qmq.protocol.masking import Masks
 from qmq_node.log.index import IndexView
 
 
-async def newest_first(store: MessageStore, subject: Subject, until: int, *, limit: int) -> Scan:
+async def newest_first(store: MessageStore, subject: Subject, until: int, *, limit: int, masks: Masks) -> Scan:
     """Return up to `limit` messages below sequence `until`, the newest first; at least one, if there is one. Raises LogError.
 
     An earlier page ends at the result's `begin`. Messages that fail their checks are included as withheld.
@@ -21,7 +22,7 @@ async def newest_first(store: MessageStore, subject: Subject, until: int, *, lim
     await begin_adjusted(store, subject)
     end = max(subject.begin, min(until, subject.visible_end))
     begin = await _begin(subject, end, min(max(1, limit), FOUND_MESSAGES_MAX))
-    criteria = Criteria(with_unreadable=True)
+    criteria = Criteria(with_unreadable=True, masks=masks)
     while True:
         found = await scan(
             store, subject, criteria, begin, end, limit=FOUND_MESSAGES_MAX, scan_limit=FOUND_MESSAGES_MAX

@@ -27,15 +27,16 @@ from broker_node.admin.view import NodeView, reported
 from broker_node.storage.subject import Subject
 from qmq_node.admin.server import BadRequest, JsonHandler, JsonPost, Params
 from qmq_node.admin.shared_page import SharedPages
+from qmq_node.admin.shown_properties import masks_of
 from qmq_node.filters import FilterError, compile_filters
 from qmq_node.policy import NO_RULES
 
-SEARCH_PARAMETERS = ("filter", "order", "sequence", "until_sequence", "from_time", "to_time", "limit")
+SEARCH_PARAMETERS = ("filter", "order", "sequence", "until_sequence", "from_time", "to_time", "limit", "masks")
 NEWEST, OLDEST = "newest", "oldest"
 FILTERS_MAX = 4
 """Most filters of one search; a message must match all of them."""
 
-PAGE_PARAMETERS = ("order", "sequence", "until_sequence", "from_time", "to_time", "message_id", "limit")
+PAGE_PARAMETERS = ("order", "sequence", "until_sequence", "from_time", "to_time", "message_id", "limit", "masks")
 FIND_PARAMETERS = ("message_id", "from_time", "to_time", "offset")
 FIND_SPAN_MS_MAX = 24 * 3_600_000
 """Longest window of time in which messages are found by their IDs alone."""
@@ -150,11 +151,11 @@ class BrokerPages:
             return await self._newest(subject, params, limit)
         _refuse(params, order, "until_sequence", "to_time")
         sequence = params.whole("sequence", 0, minimum=0)
-        message_id = request.query.get("message_id")
+        message_id, masks = request.query.get("message_id"), masks_of(params)
         if message_id is not None:
             with self._scan_slot():
                 done = await scan(
-                    store, subject, Criteria(message_id=message_id), sequence, subject.visible_end,
+                    store, subject, Criteria(message_id=message_id, masks=masks), sequence, subject.visible_end,
                     limit=FOUND_MESSAGES_MAX, scan_limit=ID_SCAN_MESSAGES_MAX, bytes_max=ID_SCAN_BYTES_MAX,
                 )  # fmt: skip
             return await _messages_page(subject, done, subject.begin, subject.visible_end, done.next_sequence)
@@ -162,7 +163,7 @@ class BrokerPages:
             with reported():
                 if "from_time" in request.query:
                     sequence = await subject.find_time(params.moment_ms("from_time"))
-                criteria = Criteria(with_unreadable=True)
+                criteria = Criteria(with_unreadable=True, masks=masks)
                 done = await scan(
                     store, subject, criteria, sequence, subject.visible_end, limit=limit, scan_limit=FOUND_MESSAGES_MAX
                 )
@@ -171,12 +172,13 @@ class BrokerPages:
     async def _newest(self, subject: Subject, params: Params, limit: int) -> bytes:
         """A page of messages below a sequence or a time, the newest first; `next_sequence` is `until_sequence` of the next page."""
         _refuse(params, "newest", "sequence", "from_time", "message_id")
+        masks = masks_of(params)
         async with self._browses:
             with reported():
                 until = params.whole("until_sequence", subject.visible_end, minimum=0)
                 if params.has("to_time"):
                     until = min(until, await subject.find_time(params.moment_ms("to_time")))
-                found = await newest_first(self._view.store, subject, until, limit=limit)
+                found = await newest_first(self._view.store, subject, until, limit=limit, masks=masks)
         following = found.begin if found.begin > subject.begin else None
         return await _messages_page(subject, found, subject.begin, subject.visible_end, following)
 
@@ -206,7 +208,7 @@ class BrokerPages:
             wanted = compile_filters(params.several("filter", FILTERS_MAX), now_ms)
         except FilterError as error:
             raise BadRequest(400, error.code, str(error)) from error
-        newest_first = _order(params, NEWEST) == NEWEST
+        newest_first, masks = _order(params, NEWEST) == NEWEST, masks_of(params)
         limit = params.whole("limit", PAGE_MESSAGES, minimum=1)
         begin, end = params.whole("sequence", 0, minimum=0), subject.visible_end
         end = min(end, params.whole("until_sequence", end, minimum=0))
@@ -215,7 +217,9 @@ class BrokerPages:
                 begin = max(begin, await subject.find_time(params.moment_ms("from_time")))
             if params.has("to_time"):
                 end = min(end, await subject.find_time(params.moment_ms("to_time")))
-            done = await self.searches.step(subject, wanted, now_ms, begin, end, newest_first=newest_first, limit=limit)
+            done = await self.searches.step(
+                subject, wanted, now_ms, begin, end, newest_first=newest_first, limit=limit, masks=masks
+            )
         head = {
             "subject": subject.name,
             "begin_sequence": done.begin,
@@ -231,7 +235,7 @@ class BrokerPages:
 
     async def _trace(self, request: web.Request) -> dict[str, Any]:
         subject, sequence = await self._subject(request), int(request.match_info["sequence"])
-        group = request.query.get("group")
+        group, masks = request.query.get("group"), masks_of(Params(request.query))
         if sequence >= subject.visible_end:
             raise BadRequest(
                 404,
@@ -242,7 +246,7 @@ class BrokerPages:
             self._view.group(subject, group)
         with self._scan_slot():
             return await trace(
-                self._view.store, subject, sequence, only_group=group, after=request.query.get("after", "")
+                self._view.store, subject, sequence, only_group=group, after=request.query.get("after", ""), masks=masks
             )
 
     @contextmanager

@@ -16,8 +16,10 @@ from broker_node.storage.oldest_sequence import begin_adjusted
 from broker_node.storage.store import MessageStore
 from broker_node.storage.subject import Subject
 from qmq.errors import LogError
+from qmq.protocol.masking import NO_MASKS, Masks
 from qmq.protocol.messages import decode_raw
 from qmq.protocol.primitives import encode_str
+from qmq_node.admin.shown_properties import shown_properties
 from qmq_node.log.index import IndexView
 
 SCAN_BYTES_MAX = 64 << 20
@@ -43,6 +45,8 @@ class Criteria:
     message_id: str = ""
     with_unreadable: bool = False
     """Include messages whose stored bytes fail their checks; they are shown as withheld."""
+    masks: Masks = NO_MASKS
+    """Applied to what is shown; the ID itself is never masked."""
 
     def may_match(self, raw: bytes) -> bool:
         """Whether a message may match by its bytes; searching them is ten times cheaper than decoding the message."""
@@ -82,8 +86,8 @@ class _Slice:
     """The next match does not fit the answer."""
 
 
-def shown(sequence: int, entry: Entry, raw: Raw | None) -> dict[str, Any]:
-    """Returns a message as JSON; one whose bytes fail their checks (`raw` None) is marked as withheld. For any thread."""
+def shown(sequence: int, entry: Entry, raw: Raw | None, masks: Masks) -> dict[str, Any]:
+    """Returns a message as JSON, masked; one whose bytes fail their checks (`raw` None) is marked as withheld. For any thread."""
     place = {"sequence": sequence, "log_offset": entry.log_offset, "bytes": entry.size}
     if raw is None:
         return {**place, "withheld": True, "reason": "the stored bytes fail their checks"}
@@ -94,7 +98,7 @@ def shown(sequence: int, entry: Entry, raw: Raw | None) -> dict[str, Any]:
         "stored_at_ms": entry.stored_at_ms,
         "created_at_ms": message.created_at_ms,
         "tags": sorted(message.tags),
-        "properties": message.properties,
+        **shown_properties(message.properties, masks),
     }
 
 
@@ -169,11 +173,11 @@ def _look(log: MessageLog, view: IndexView, first: int, criteria: Criteria, limi
         if raw is None:
             part.unreadable.append(first + i)
             if criteria.with_unreadable:
-                message = shown(first + i, entries[i], None)
+                message = shown(first + i, entries[i], None, criteria.masks)
         else:
             part.read_bytes += size
             if criteria.may_match(bytes(raw)):
-                message = shown(first + i, entries[i], raw)
+                message = shown(first + i, entries[i], raw, criteria.masks)
                 message = message if criteria.matches(message) else None
         if message is not None:
             if (part.messages or room is not None) and part.found_bytes + size > (room or FOUND_BYTES_MAX):

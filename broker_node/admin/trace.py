@@ -23,6 +23,7 @@ from broker_node.storage.progress_log import (
 from broker_node.storage.store import MessageStore
 from broker_node.storage.subject import Group, Subject
 from qmq.errors import LogError
+from qmq.protocol.masking import Masks
 from qmq.protocol.messages import KEY_ATTEMPT, KEY_PULL_OFFSET
 from qmq.protocol.names import dead_letter_subject, retry_subject, split_subject
 from qmq.protocol.values import whole_number
@@ -210,11 +211,11 @@ async def delivery_state(store: MessageStore, subject: Subject, group: Group, se
 
 
 async def trace(
-    store: MessageStore, subject: Subject, sequence: int, *, only_group: str | None, after: str
+    store: MessageStore, subject: Subject, sequence: int, *, only_group: str | None, after: str, masks: Masks
 ) -> dict[str, Any]:
     """Returns the message and its state in at most TRACE_GROUPS_MAX groups; the caller checks the sequence. Raises LogError."""
     await begin_adjusted(store, subject)
-    message = await _message(store, subject, sequence)
+    message = await _message(store, subject, sequence, masks)
     names = sorted(name for name in subject.groups if name > after) if only_group is None else [only_group]
     page = names[:TRACE_GROUPS_MAX]
     groups = []
@@ -235,9 +236,9 @@ async def trace(
     }
 
 
-async def _message(store: MessageStore, subject: Subject, sequence: int) -> dict[str, Any] | None:
-    """Returns a stored message as JSON, after a repair if it fails its checks; None if retention deleted it."""
-    criteria = Criteria(with_unreadable=True)
+async def _message(store: MessageStore, subject: Subject, sequence: int, masks: Masks) -> dict[str, Any] | None:
+    """Returns a stored message as JSON, masked, after a repair if it fails its checks; None if retention deleted it."""
+    criteria = Criteria(with_unreadable=True, masks=masks)
     done = await scan(store, subject, criteria, sequence, sequence + 1, limit=1, scan_limit=1)
     return next(iter(done.messages), None)
 

@@ -38,6 +38,8 @@ class Right(StrEnum):
     """Rules, silences, acknowledgements."""
     CHANGE_CLUSTER = "change_cluster"
     """Broker groups and nodes, placement, alert channels, background jobs, registered databases."""
+    CHANGE_MASKING = "change_masking"
+    """Masking rules of subjects. With this right a user can also remove a rule and see what it hides."""
     READ_AUDIT = "read_audit"
     CHANGE_ACCOUNTS = "change_accounts"
     """Users, teams, roles, other people's tokens."""

@@ -144,7 +144,8 @@ _ENGLISH = Wording(
 )  # fmt: skip
 RULES_ZH = {
     "group_offline": "Broker 组离线", "copies": "副本数少于配置", "below_minimum": "同步成员少于最小值",
-    "no_candidate": "没有成员能接替主节点", "one_rack": "所有副本在同一机架", "role_changes": "一小时内主节点变更超过 3 次", "replication": "复制告警",
+    "no_candidate": "没有成员能接替主节点", "one_rack": "所有副本在同一机架",
+    "role_changes": "一小时内主节点变更超过 3 次", "replication": "复制告警",
     "disk": "磁盘使用率超过 85%", "damage": "消息损坏", "scrub": "存储数据未在 7 天内重新读取",
     "time_lag": "消费组延迟超过 15 分钟", "dead_letters": "出现新的死信", "duplicate_ids": "消费者 ID 重复",
     "lateness": "延时消息投递偏差超过 5 秒", "clock": "延时节点时钟错误", "job_late": "后台任务逾期",

@@ -4,7 +4,7 @@ Each broker group scans the part of its log that was written in a few windows of
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import product
@@ -13,9 +13,9 @@ from console.cluster.asking import Page, brokers
 from console.cluster.merging import Row
 from console.cluster.messages import SCAN_BUSY, or_empty
 from console.cursors import decode_cursor, encode_cursor
-from metaserver import queries
 from metaserver.errors import ChangeRefused
 from qmq.node_admin import NodeAdmin
+from qmq.protocol.masking import Masks
 
 ID_UNTIMED = "message.id_untimed"
 NEAR = timedelta(seconds=-5), timedelta(seconds=60)
@@ -73,8 +73,17 @@ def _ms(time: datetime) -> int:
     return round(time.timestamp() * 1000)
 
 
-def find(message_id: str, times: Sequence[datetime], *, cursor: str | None = None) -> Found:
+def find(
+    message_id: str,
+    times: Sequence[datetime],
+    *,
+    cursor: str | None = None,
+    masks_of: Callable[[Collection[str]], Mapping[str, Masks]],
+) -> Found:
     """One bounded step of a search for messages with an ID that were created at one of these times, in all subjects.
+
+    Args:
+        masks_of: what is masked of the messages of each subject that exists.
 
     Raises:
         ChangeRefused: the cursor does not belong to this search.
@@ -87,26 +96,33 @@ def find(message_id: str, times: Sequence[datetime], *, cursor: str | None = Non
     nodes = brokers()
     open_ = [group for group in nodes.admins if places.get(group, (0, None))[0] < len(windows)]
 
-    async def question(group: str, admin: NodeAdmin) -> tuple[Row, list[Row]]:
+    def question(group: str, admin: NodeAdmin) -> Awaitable[Row]:
         window, offset = places.get(group, (0, None))
-        answer = await admin.find(message_id, *windows[window], offset=offset)
-        return answer, [row for place in answer["messages"] for row in await _read(admin, group, place, message_id)]
+        return admin.find(message_id, *windows[window], offset=offset)
 
     answers = nodes.only(open_).ask(question)
+    masks = masks_of({place["subject"] for answer in answers.values.values() for place in answer["messages"]})
+
+    async def read(group: str, admin: NodeAdmin) -> list[Row]:
+        at = [place for place in answers.values[group]["messages"] if place["subject"] in masks]
+        return [row for place in at for row in await _read(admin, group, place, message_id, masks[place["subject"]])]
+
+    contents = nodes.only(answers.values).ask(read)
+    answers.unreachable.update(contents.unreachable)
     found: list[Row] = []
     done = dict.fromkeys(nodes.admins, 1.0)
-    for group, (answer, rows) in answers.values.items():
+    for group, rows in contents.values.items():
+        answer = answers.values[group]
         window, offset = places.get(group, (0, None))[0], answer["next_offset"]
         places[group] = (window + 1, None) if offset is None else (window, offset)
         done[group] = min(1.0, (window + answer["progress"]) / len(windows))
         found += rows
     is_busy = SCAN_BUSY in answers.codes.values()
-    has_more = is_busy or any(places[group][0] < len(windows) for group in answers.values)
+    has_more = is_busy or any(places[group][0] < len(windows) for group in contents.values)
     reached = [progress for group, progress in done.items() if group not in answers.unreachable]
-    subjects = queries.owners_of({row["subject"] for row in found})
     found.sort(key=lambda row: (row["stored_at_ms"], row["broker_group"], row["sequence"]))
     return Found(
-        [row for row in found if row["subject"] in subjects],
+        found,
         encode_cursor(query, places) if has_more else None,
         answers.unreachable,
         progress=(sum(reached) / len(reached) if reached else 0.0) if has_more else 1.0,
@@ -114,10 +130,10 @@ def find(message_id: str, times: Sequence[datetime], *, cursor: str | None = Non
     )
 
 
-async def _read(admin: NodeAdmin, group: str, place: Row, message_id: str) -> list[Row]:
+async def _read(admin: NodeAdmin, group: str, place: Row, message_id: str, masks: Masks) -> list[Row]:
     """The message at a place, unless retention deleted it."""
     subject, sequence = place["subject"], place["sequence"]
-    page = await or_empty(admin.messages(subject, sequence=sequence, limit=1))
+    page = await or_empty(admin.messages(subject, sequence=sequence, limit=1, masks=masks))
     return [
         {**row, "subject": subject, "broker_group": group}
         for row in page["messages"]

@@ -13,6 +13,7 @@ from metaserver.errors import ChangeRefused, NotFound
 from qmq.node_admin import NodeAdmin, NodeRefused
 from qmq.protocol import names
 from qmq.protocol.delayed import FILTER_INVALID
+from qmq.protocol.masking import Masks
 from qmq.protocol.names import SubjectName, split_subject
 from qmq.protocol.values import INT_MAX, whole_number
 
@@ -67,7 +68,7 @@ class Start:
 
 
 def read_page(
-    subject: str, start: Start, *, limit: int, broker_group: str | None = None, cursor: str | None = None
+    subject: str, start: Start, *, limit: int, broker_group: str | None = None, cursor: str | None = None, masks: Masks
 ) -> Page[Row]:
     """A page of a subject's messages over its broker groups, by the time they were stored, each with its `broker_group`.
 
@@ -84,13 +85,13 @@ def read_page(
         if start.newest:
             until = None if start.sequence is None else start.sequence + 1
             place = {"until_sequence": places.get(group, until), "to_time": start.from_time_ms}
-            return admin.newest_messages(subject, limit=limit, **place)
+            return admin.newest_messages(subject, limit=limit, masks=masks, **place)
         place = {"sequence": start.sequence}
         if group in places:
             place = {"sequence": places[group]}
         elif start.message_id is None and start.from_time_ms is not None:
             place = {"from_time": start.from_time_ms}
-        return admin.messages(subject, message_id=start.message_id, limit=limit, **place)
+        return admin.messages(subject, message_id=start.message_id, limit=limit, masks=masks, **place)
 
     answers = nodes.ask(question)
     messages, places, has_more = next_places(
@@ -109,7 +110,7 @@ async def or_empty(answer: Awaitable[Row]) -> Row:
         return {"messages": [], "begin_sequence": 0, "end_sequence": 0, "next_sequence": None}
 
 
-def read_one(subject: str, broker_group: str, sequence: int) -> Row:
+def read_one(subject: str, broker_group: str, sequence: int, *, masks: Masks) -> Row:
     """One stored message.
 
     Raises:
@@ -117,7 +118,7 @@ def read_one(subject: str, broker_group: str, sequence: int) -> Row:
         ConnectionLost: the broker group can't be reached.
     """
     admin = nodes_of(subject, broker_group).one(broker_group)
-    page = ask(lambda: or_empty(admin.messages(subject, sequence=sequence, limit=1)))
+    page = ask(lambda: or_empty(admin.messages(subject, sequence=sequence, limit=1, masks=masks)))
     for message in page["messages"]:
         if message["sequence"] == sequence:
             return {**message, "broker_group": broker_group}
@@ -183,7 +184,13 @@ class Slice(Page[Row]):
 
 
 def search(
-    subject: str, wanted: Wanted, *, limit: int, broker_group: str | None = None, cursor: str | None = None
+    subject: str,
+    wanted: Wanted,
+    *,
+    limit: int,
+    broker_group: str | None = None,
+    cursor: str | None = None,
+    masks: Masks,
 ) -> Slice:
     """One bounded step of a search. Where the search ends is fixed by its first step, so that it has an end while messages keep
     coming.
@@ -209,7 +216,7 @@ def search(
             where = {"sequence": begin, "until_sequence": reached} if is_newest else {"sequence": reached}
             where.setdefault("until_sequence", end)
         filters = [wanted.filter_text] if wanted.filter_text else []
-        return admin.search(subject, filters=filters, order=wanted.order, limit=share, **where)
+        return admin.search(subject, filters=filters, order=wanted.order, limit=share, masks=masks, **where)
 
     answered = nodes.only(open_).ask(question)
     check_filter(answered)

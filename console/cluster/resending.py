@@ -1,7 +1,7 @@
 """Sends copies of stored messages, also to another subject."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -13,14 +13,18 @@ from console.cluster.entries import note, recorded
 from console.cluster.merging import Row
 from console.cluster.messages import nodes_of, or_empty, real_subject
 from console.cluster.producing import APP, KEY_COPY_OF, KEY_USER, check_can_take, origin_text
-from metaserver.errors import ChangeRefused
+from metaserver.errors import ChangeRefused, NotAllowed
 from metaserver.services.changes import Actor
+from qmq.client.bodies import KEY_DATA
 from qmq.client.message import new_message_id, standard_properties
 from qmq.client.producer import Producer
 from qmq.errors import QmqError
 from qmq.node_admin import NodeAdmin
-from qmq.protocol.messages import KEY_CONTENT_ENCODING, KEY_CONTENT_TYPE, RESERVED_KEYS, Message
+from qmq.protocol.masking import Masks
+from qmq.protocol.messages import KEY_CONTENT_ENCODING, KEY_CONTENT_TYPE, RESERVED_KEYS, Message, set_large_string
+from qmq.protocol.names import VALUE_BYTES_MAX
 from qmq.receipt import Receipt
+from qmq.words import counted
 
 RESEND_MAX = 100
 """Messages of one request."""
@@ -51,26 +55,41 @@ def copy_of(row: Row, origin: str, target: str, message_id: str, *, by: str, now
         for key, value in row["properties"].items()
         if (key not in RESERVED_KEYS or key in KEPT_KEYS) and not key.startswith("qmq_console_")
     }
+    if len(own.get(KEY_DATA, "").encode()) > VALUE_BYTES_MAX:
+        # Where there are masks, a body that is stored in parts is shown in one piece.
+        set_large_string(own, KEY_DATA, own.pop(KEY_DATA))
     properties = {**standard_properties(APP, now_ms), **own, KEY_USER: by, KEY_COPY_OF: origin}
     return Message(target, message_id, properties, tuple(row["tags"]), 0, now_ms, now_ms)
 
 
 def resend(
-    subject: str, places: Sequence[Place], target: str, *, actor: Actor, reason: str = "", dry_run: bool = False
+    subject: str,
+    places: Sequence[Place],
+    target: str,
+    *,
+    masks: Masks,
+    actor: Actor,
+    reason: str = "",
+    dry_run: bool = False,
 ) -> list[Resent]:
     """Send copies of stored messages of a subject to subject `target`. Each has property KEY_COPY_OF.
 
     The audit entry is written first. When a message is not sent, a second entry says so.
 
+    Args:
+        masks: what the sender does not see of the messages. A copy contains what the sender sees, because other people may
+            read the target: JSON is written again where there are rules with paths.
+
     Raises:
         NotFound, Conflict: there is no such subject, or the target is archived.
-        NotAllowed: the target belongs to another team.
+        NotAllowed: the target belongs to another team, or a value of a message is masked.
         ChangeRefused: the target is no real subject, or the messages are too large together.
         ConnectionLost: a broker group can't be reached.
     """
     check_can_take(target)
     real_subject(subject)
-    rows = _read(subject, places)
+    rows = _read(subject, places, masks)
+    _check_unmasked(rows.values())
     now_ms = int(datetime.now(UTC).timestamp() * 1000)
     copies: dict[Place, Message] = {}
     results: dict[Place, Resent] = {}
@@ -115,7 +134,18 @@ def _problem(row: Row | None) -> str:
     return ""
 
 
-def _read(subject: str, places: Sequence[Place]) -> dict[Place, Row]:
+def _check_unmasked(rows: Iterable[Row]) -> None:
+    """Raises NotAllowed if a value is masked."""
+    masked = [row for row in rows if row.get("masked")]
+    if masked:
+        values = ", ".join(sorted({mark["property"] for row in masked for mark in row["masked"]}))
+        what = f"values of {counted(len(masked), 'message')} are masked for you ({values[:200]})"
+        raise NotAllowed(
+            f"The messages can't be sent again: {what}. Ask a user whose role sees them.", code="message.masked"
+        )
+
+
+def _read(subject: str, places: Sequence[Place], masks: Masks) -> dict[Place, Row]:
     """The stored messages at these places."""
     nodes = nodes_of(subject)
     admins: Mapping[str, NodeAdmin] = {group: nodes.one(group) for group in {group for group, _ in places}}
@@ -124,7 +154,7 @@ def _read(subject: str, places: Sequence[Place]) -> dict[Place, Row]:
         found: dict[Place, Row] = {}
         size = 0
         for group, sequence in places:
-            page = await or_empty(admins[group].messages(subject, sequence=sequence, limit=1))
+            page = await or_empty(admins[group].messages(subject, sequence=sequence, limit=1, masks=masks))
             for row in page["messages"]:
                 if row["sequence"] == sequence:
                     found[group, sequence] = row

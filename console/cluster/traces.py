@@ -6,13 +6,16 @@ from console.cluster.merging import Row
 from console.cluster.messages import OLDEST, nodes_of, or_empty, whole_property, with_id
 from metaserver.errors import NotFound
 from qmq.node_admin import NodeAdmin, NodeRefused
+from qmq.protocol.masking import Masks
 from qmq.protocol.messages import KEY_ATTEMPT
 from qmq.protocol.names import dead_letter_subject, retry_subject, split_subject
 
 LINKS_MAX = 50
 
 
-def trace(subject: str, broker_group: str, sequence: int, *, group: str | None = None, after: str | None = None) -> Row:
+def trace(
+    subject: str, broker_group: str, sequence: int, *, group: str | None = None, after: str | None = None, masks: Masks
+) -> Row:
     """Trace a message: its state in each consumer group on its own broker group, and later attempts on all others (a consumer can
     return a failed message through any of them).
 
@@ -26,18 +29,18 @@ def trace(subject: str, broker_group: str, sequence: int, *, group: str | None =
 
     async def work() -> Row:
         try:
-            answer = await home.trace(subject, sequence, group=group, after=after)
+            answer = await home.trace(subject, sequence, group=group, after=after, masks=masks)
         except NodeRefused as error:
             if error.status != 404:
                 raise
             raise NotFound(str(error), code=error.code) from error
-        await _add_links(answer, broker_group, others)
+        await _add_links(answer, broker_group, others, masks)
         return answer
 
     return ask(work)
 
 
-async def _add_links(answer: Row, home: str, others: Nodes) -> None:
+async def _add_links(answer: Row, home: str, others: Nodes, masks: Masks) -> None:
     """Add later attempts that lie on other broker groups; what could not be looked through is said."""
     message = answer["message"]
     for standing in answer["groups"]:
@@ -46,7 +49,7 @@ async def _add_links(answer: Row, home: str, others: Nodes) -> None:
     if message is None or "message_id" not in message or not answer["groups"]:
         return
     found = await others.answers(
-        lambda name, admin: _links_on(admin, name, answer, message), seconds=limits.SEARCH_SECONDS
+        lambda name, admin: _links_on(admin, name, answer, message, masks), seconds=limits.SEARCH_SECONDS
     )
     for number, standing in enumerate(answer["groups"]):
         for links in found.values.values():
@@ -73,7 +76,7 @@ def _say_incomplete(standing: Row, why: str) -> None:
 
 
 async def _links_on(
-    admin: NodeAdmin, broker_group: str, answer: Row, message: Row
+    admin: NodeAdmin, broker_group: str, answer: Row, message: Row, masks: Masks
 ) -> list[tuple[list[Row], list[Row], str]]:
     """Of each consumer group of a trace: retries and dead letters on this broker group, and why that may not be all.
 
@@ -88,7 +91,7 @@ async def _links_on(
             page = await or_empty(
                 admin.search(
                     name, filters=[with_id(message["message_id"])], order=OLDEST, from_time=message["stored_at_ms"],
-                    limit=LINKS_MAX,
+                    limit=LINKS_MAX, masks=masks,
                 )
             )  # fmt: skip
             if page["next_sequence"] is not None:

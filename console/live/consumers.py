@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from channels.db import database_sync_to_async
@@ -63,8 +63,8 @@ class LiveApp:
         self._clock = clock or SystemClock()
         self._hub: Hub | None = None
         self._sockets: set[Socket] = set()
-        self._tails: dict[tuple[str, str], _TailRun] = {}
-        """By subject and filter."""
+        self._tails: dict[tuple[str, str, str], _TailRun] = {}
+        """By subject, filter, and role of the readers."""
         self._total = 0
         self._by_user: Counter[str] = Counter()
         self._checking: asyncio.Task[None] | None = None
@@ -119,6 +119,8 @@ class LiveApp:
             )
         if request.feed == Feed("events") and visitor.principal.has(Right.READ_AUDIT):
             request = Request(request.right, Feed("audit"))
+        if request.tail is not None:
+            request = replace(request, role=visitor.principal.role)
         by_user[visitor.username] += 1
         socket = Socket(request, credential, visitor.username)
         socket.checked_at = started_at = self._clock.monotonic()
@@ -166,9 +168,9 @@ class LiveApp:
         self._sockets.add(socket)
         if socket.request.feed is not None:
             self._hub.join(socket.request.feed, socket)
-        subject = socket.request.tail
+        subject, role = socket.request.tail, socket.request.role
         if subject is not None:
-            key = subject, socket.request.filter_text
+            key = subject, socket.request.filter_text, role
             run = self._tails.get(key)
             if run is None or run.task.done():
                 tail = Tail(*key, self._clock)
@@ -181,7 +183,7 @@ class LiveApp:
         assert self._hub is not None
         if socket.request.feed is not None:
             self._hub.leave(socket.request.feed, socket)
-        key = socket.request.tail or "", socket.request.filter_text
+        key = socket.request.tail or "", socket.request.filter_text, socket.request.role
         run = self._tails.get(key)
         if run is not None:
             run.tail.audience.clients.discard(socket)
@@ -231,6 +233,8 @@ class LiveApp:
                         refusal = Close.NOT_ALLOWED
                     if refusal is not None:
                         socket.drop(refusal, _DROPPED[refusal])
+                    elif socket.request.tail is not None and visitor and visitor.principal.role != socket.request.role:
+                        socket.drop(Close.TRY_LATER, "the role was changed")
                     socket.checked_at = now
         except DatabaseError as error:
             logger.warning("accounts can't be looked at again: %s", error)

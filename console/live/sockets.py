@@ -63,6 +63,8 @@ class Request:
     tail: str | None = None
     filter_text: str = ""
     """Of a tail: which messages are shown; empty: all."""
+    role: str = ""
+    """Of the reader of a tail, which decides what is masked."""
 
 
 class BadRequest(Exception):

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from channels.db import database_sync_to_async
@@ -10,6 +11,7 @@ from django.db import Error as DatabaseError
 
 from console.cluster import limits
 from console.cluster.asking import Nodes
+from console.cluster.masking import ALL, masks_of
 from console.cluster.messages import OLDEST, or_empty
 from console.cluster.places import NodePlace
 from console.live.audiences import Audience, Client, Shown
@@ -19,39 +21,51 @@ from metaserver import queries
 from qmq.clock import Clock
 from qmq.node_admin import NodeAdmin
 from qmq.protocol.delayed import FILTER_INVALID
+from qmq.protocol.masking import Masks
 
 logger = logging.getLogger("qmq.live")
 
 POLL_SECONDS = 0.5
-PLACES_SECONDS = 5.0
-"""How often the poller looks where the subject lives."""
+SOURCE_SECONDS = 5.0
+"""How often the poller looks where the subject lives, and what is masked."""
 MESSAGES_PER_SECOND_MAX = 20
 """Shown; of more that arrive the first of each look are shown, and the others counted."""
 BODY_BYTES_MAX = 2_048
 """Of a message's properties together; longer ones are cut."""
 
-Places = Callable[[str], Awaitable[Sequence[NodePlace]]]
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the messages of a subject come from, and what the nodes mask of them."""
+
+    places: Sequence[NodePlace] = ()
+    """The masters that hold, or will hold, messages."""
+    masks: Masks = ALL
 
 
-async def places_of(subject: str) -> Sequence[NodePlace]:
-    """The masters that hold, or will hold, messages of a subject.
+Sources = Callable[[str, str], Awaitable[Source]]
+
+
+async def source_of(subject: str, role: str) -> Source:
+    """Return the source of a subject's messages for readers in a role.
 
     Raises:
         django.db.Error: the database can't be reached.
     """
 
-    def read() -> list[NodePlace]:
+    def read() -> Source:
         route = queries.routes().filter(subject__name=subject).first()
         nodes = queries.approved_nodes().filter(broker_group__kind=KIND_BROKER)
         if route is not None:
             nodes = nodes.filter(broker_group__name__in=route.broker_groups)
-        return [
+        places = [
             NodePlace(row.node_id, row.broker_group.name, KIND_BROKER, True, row.address, row.admin_address)
             for row in nodes
             if row.broker_group.master in ("", row.node_id)
         ]
+        return Source(places, masks_of(subject, role))
 
-    found: list[NodePlace] = await database_sync_to_async(read)()
+    found: Source = await database_sync_to_async(read)()
     return found
 
 
@@ -60,16 +74,16 @@ class FilterRefused(Exception):
 
 
 class Tail:
-    """One subject's poller, of messages that match one filter; runs while it has an audience."""
+    """The poller of one subject, of messages that match one filter, for readers in one role; runs while it has an audience."""
 
-    def __init__(self, subject: str, filter_text: str, clock: Clock, places: Places = places_of) -> None:
-        self.subject = subject
+    def __init__(self, subject: str, filter_text: str, role: str, clock: Clock, source: Sources = source_of) -> None:
+        self.subject, self.role = subject, role
         self._filter_text = filter_text
         self.audience = Audience()
         self._clock = clock
-        self._find_places = places
-        self._places: Sequence[NodePlace] = ()
-        self._places_at: float | None = None
+        self._find_source = source
+        self._source = Source()
+        self._source_at: float | None = None
         self._positions: dict[str, int] = {}
         """By node: the sequence to continue from."""
         self._has_read = False
@@ -79,7 +93,7 @@ class Tail:
     def join(self, client: Client) -> None:
         """Add a client. It gets a snapshot, and then what is stored from that moment on, or a count of what is left out.
 
-        Not what nodes that are named as unknown store, nor the first seconds (PLACES_SECONDS) of a broker group that is new
+        Not what nodes that are named as unknown store, nor the first seconds (SOURCE_SECONDS) of a broker group that is new
         to the subject.
         """
         self.audience.clients.add(client)
@@ -99,11 +113,11 @@ class Tail:
 
     async def look(self) -> None:
         """Request new messages from every node once and send them to the clients. Raises FilterRefused."""
-        await self._refresh_places()
+        await self._refresh_source()
         before = dict(self._problems)
-        share = max(1, int(MESSAGES_PER_SECOND_MAX * POLL_SECONDS) // max(1, len(self._places)))
-        groups = {place.node_id: place.broker_group for place in self._places}
-        nodes = Nodes.at({place.node_id: place.admin_address for place in self._places}, limits.TAIL_SECONDS)
+        share = max(1, int(MESSAGES_PER_SECOND_MAX * POLL_SECONDS) // max(1, len(self._source.places)))
+        groups = {place.node_id: place.broker_group for place in self._source.places}
+        nodes = Nodes.at({place.node_id: place.admin_address for place in self._source.places}, limits.TAIL_SECONDS)
         answers = await nodes.answers(lambda node_id, node: self._ask(node_id, groups[node_id], node, share))
         for node_id, code in answers.codes.items():
             if code == FILTER_INVALID:
@@ -125,16 +139,16 @@ class Tail:
         counted = Shown(len(messages), sum(bool(message["properties"]) for message in messages))
         self.audience.send(encode({"type": "delta", "version": self._version, **found}), counted)
 
-    async def _refresh_places(self) -> None:
+    async def _refresh_source(self) -> None:
         now = self._clock.monotonic()
-        if self._places_at is not None and now - self._places_at < PLACES_SECONDS:
+        if self._source_at is not None and now - self._source_at < SOURCE_SECONDS:
             return
         try:
-            self._places = await self._find_places(self.subject)
+            self._source = await self._find_source(self.subject, self.role)
             self._problems.pop("database", None)
         except DatabaseError as error:
             self._problems["database"] = f"the database is unavailable: {error}"[:300]
-        self._places_at = now
+        self._source_at = now
 
     async def _ask(
         self, node_id: str, broker_group: str, node: NodeAdmin, share: int
@@ -148,7 +162,7 @@ class Tail:
             return [], 0
         if self._filter_text:
             return await self._search(node_id, broker_group, node, position, share)
-        page = await node.messages(self.subject, sequence=position, limit=share)
+        page = await node.messages(self.subject, sequence=position, limit=share, masks=self._source.masks)
         end = page["end_sequence"]
         if end < position:
             # The node lost messages, or is a new one of that name: continue with what it has now.
@@ -161,8 +175,11 @@ class Tail:
         self, node_id: str, broker_group: str, node: NodeAdmin, position: int, share: int
     ) -> tuple[list[dict[str, Any]], int]:
         page = await or_empty(
-            node.search(self.subject, filters=[self._filter_text], order=OLDEST, sequence=position, limit=share)
-        )
+            node.search(
+                self.subject, filters=[self._filter_text], order=OLDEST, sequence=position, limit=share,
+                masks=self._source.masks,
+            )
+        )  # fmt: skip
         end, following = page["end_sequence"], page["next_sequence"]
         is_full = following is not None and len(page["messages"]) >= share
         # A step that ended by its time continues with the next look; where more match than are shown, the rest is left out.
@@ -194,6 +211,7 @@ def shown(message: dict[str, Any], broker_group: str) -> dict[str, Any]:
         "tags": message.get("tags", []),
         "properties": properties,
         "bytes": message["bytes"],
+        "masked_values": message.get("masked", []),
         "is_cut": is_cut,
         "reason": message.get("reason"),
     }

@@ -17,6 +17,7 @@ from django.db.models.functions import Length, Lower
 from console.accounts.models import User
 from console.alerts.models import AlertRule
 from console.cluster import delayed, limits, messages
+from console.cluster.masking import ALL
 from console.models import DeadLetterDecision
 from metaserver import queries
 from metaserver.errors import NotFound
@@ -121,7 +122,7 @@ def _named(kind: str, text: str) -> Iterator[Place]:
 
 def _messages(subject: str, message_id: str, unreachable: dict[str, str]) -> Iterator[Place]:
     try:
-        page = messages.read_page(subject, messages.Start(message_id=message_id), limit=FOUND_MAX)
+        page = messages.read_page(subject, messages.Start(message_id=message_id), limit=FOUND_MAX, masks=ALL)
     except NotFound:
         return
     except QmqError as error:

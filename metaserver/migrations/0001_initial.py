@@ -174,6 +174,7 @@ class Migration(migrations.Migration):
                 ("bytes_per_second", models.PositiveBigIntegerField(null=True)),
                 ("retention_hours", models.FloatField(null=True)),
                 ("allowed_groups", models.JSONField(null=True)),
+                ("masking", models.JSONField(default=list)),
                 ("archived_at", models.DateTimeField(db_index=True, null=True)),
                 ("deleting_since", models.DateTimeField(null=True)),
                 ("updated_at", models.DateTimeField(auto_now=True)),

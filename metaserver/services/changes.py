@@ -30,6 +30,8 @@ class Actor:
     """Teams whose things may be changed, besides those without an owner; None: all teams' (`metaserver.domain.may_change`)."""
     is_applying: bool = False
     """Whether the changes are those of a document, which has an entry of its own in the audit log."""
+    may_unmask: bool = True
+    """Whether masking rules may be changed, which can show what they hide."""
 
     def require_owner(self, target: str, owner: str | None) -> None:
         """Raises NotAllowed when another team owns the target."""

@@ -255,3 +255,35 @@ class Values(Field):
 
     def value_schema(self) -> dict[str, Any]:
         return {"type": "object", "properties": {name: rule.value_schema() for name, rule in self.fields.items()}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Objects(Field):
+    """A list of objects of the same kind, in their order."""
+
+    item: Values
+    items_max: int
+    defaults: Mapping[str, Any]
+    """What values that are left out mean."""
+
+    def value_problem(self, value: Any) -> str:
+        if not isinstance(value, list) or len(value) > self.items_max:
+            return f"must be a list of at most {self.items_max} objects"
+        return self._of_each(self.item.shape_problem, value)
+
+    def meaning_problem(self, value: Sequence[Mapping[str, Any]]) -> str:
+        return self._of_each(self.item.meaning_problem, value) or super(Objects, self).meaning_problem(value)
+
+    @staticmethod
+    def _of_each(problem: Callable[[Any], str], value: Sequence[Any]) -> str:
+        return joined({f"number {number}": problem(item) for number, item in enumerate(value, 1)})
+
+    def stored(self, value: Any) -> Any:
+        fields = self.item.fields
+        return [
+            {name: fields[name].stored(item.get(name, default)) for name, default in self.defaults.items()}
+            for item in value
+        ]
+
+    def value_schema(self) -> dict[str, Any]:
+        return {"type": "array", "items": self.item.value_schema(), "maxItems": self.items_max}

@@ -6,7 +6,7 @@ from typing import Any, Unpack
 
 from django.utils import timezone
 
-from metaserver.errors import ChangeRefused, Conflict
+from metaserver.errors import ChangeRefused, Conflict, NotAllowed
 from metaserver.models import ClientSeen, Subject, Team
 from metaserver.services import audit
 from metaserver.services.changes import (
@@ -20,6 +20,7 @@ from metaserver.services.changes import (
     lock,
 )
 from metaserver.services.fields import Number, Text, Texts, Whole, legal
+from metaserver.services.masking import MASKING
 from metaserver.services.resources import Edit, Resource, check_wire_name
 from qmq.protocol.names import CONSUMER_ID_CHARS_MAX, check_group, check_new_subject, real_subject, split_subject
 
@@ -61,6 +62,7 @@ SUBJECT: Resource[Subject] = Resource(
             items_max=200,
             help="consumer groups allowed to pull; null: any",
         ),
+        "masking": MASKING,
     },
     described=described,
     metadata=lambda row: {"subject": row.name},
@@ -178,4 +180,10 @@ def _set(edit: Edit[Subject], values: Mapping[str, Any], actor: Actor) -> None:
         actor.require_owner(f"subject {edit.row.name} with owner {team}", team)
         return ""
 
-    edit.set(values, {"owner": set_owner})
+    def set_masking(rules: list[dict[str, Any]]) -> str:
+        if rules != edit.row.masking and not actor.may_unmask:
+            raise NotAllowed(f"{actor.name} can't change the masking rules of {edit.row.name}. Ask an administrator.")
+        edit.row.masking = rules
+        return ""
+
+    edit.set(values, {"owner": set_owner, "masking": set_masking})

@@ -10,6 +10,7 @@ import orjson
 from qmq.client.bodies import KEY_DATA as KEY_DATA
 from qmq.client.bodies import body_bytes
 from qmq.errors import BodyUndecodable
+from qmq.protocol.masking import NO_MASKS, Masks
 from qmq.protocol.messages import HIDDEN_KEYS, KEY_CONTENT_ENCODING, Message
 from qmq.protocol.raw import RawView
 
@@ -22,25 +23,29 @@ class Content:
     """A message as filters see it, decoded as far as a filter asks for it.
 
     Args:
-        source: the message, or a view of its bytes. Masks apply to it, before a filter is evaluated.
+        source: the message, or a view of its bytes.
         size: of the message as it is stored, in bytes.
+        masks: what filters see masked. `MASKED` has the values that depend on them.
     """
 
-    __slots__ = ("_body_text", "_properties", "sequence", "size", "source", "stored_at_ms")
+    __slots__ = ("_body_text", "_masks", "_properties", "sequence", "size", "source", "stored_at_ms")
 
-    def __init__(self, sequence: int, source: Message | RawView, size: int, stored_at_ms: int) -> None:
+    def __init__(
+        self, sequence: int, source: Message | RawView, size: int, stored_at_ms: int, masks: Masks = NO_MASKS
+    ) -> None:
         self.sequence = sequence
         self.source = source
         self.size = size
         self.stored_at_ms = stored_at_ms
+        self._masks = masks
         self._properties: dict[str, str] | None = None
         self._body_text: str | None = None
 
     @property
     def properties(self) -> dict[str, str]:
-        """All properties. Raises ProtocolError."""
+        """All properties, masked. Raises ProtocolError."""
         if self._properties is None:
-            self._properties = self.source.properties
+            self._properties, _ = self._masks.apply(self.source.properties)
         return self._properties
 
     @property
@@ -100,6 +105,8 @@ VALUES: dict[str, Callable[[Content], Any]] = {
     "sequence": attrgetter("sequence"),
 }
 """The values of a message, by the name that filters have for them. A filter never sees another part of a message."""
+MASKED = frozenset({"body", "properties", "text"})
+"""Those that come from properties, which masks change."""
 
 
 def picked(value: Any, fields: Iterable[str] | None) -> Any:

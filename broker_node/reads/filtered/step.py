@@ -16,8 +16,10 @@ from qmq.checksum import crc32
 from qmq.clock import Clock
 from qmq.errors import LogError, ProtocolError
 from qmq.protocol.frames import MESSAGE_BYTES_MAX
+from qmq.protocol.masking import Masks
 from qmq.protocol.raw import RawView
 from qmq_node.filters import Content, Filter, TooCostly, compile_filter
+from qmq_node.filters.content import MASKED
 from qmq_node.filters.needs import Need, Spans, by_bytes, by_index, needs_of
 from qmq_node.log.disk import Disk
 from qmq_node.log.handles import HandleCache
@@ -35,7 +37,7 @@ UNREADABLE_MAX = 100
 COSTLY_MAX = 100
 """A step ends when the filter took more than it may for this number of messages."""
 CHECK_MESSAGES = 64
-"""Messages that are evaluated before the time is checked again."""
+"""Messages that are evaluated before the time is checked again; where they are masked before, one."""
 _ENTRY = np.dtype(
     {
         "names": ["offset", "size", "time"],
@@ -63,6 +65,8 @@ class Job:
     """Of the messages found; there is at least one, whatever its size."""
     seconds: float
     """A step ends after this time, at the next message or block of messages."""
+    masks: Masks
+    """Applied before the filter is evaluated. Found messages are returned as they are stored."""
 
     @property
     def what(self) -> str:
@@ -103,6 +107,9 @@ class _Step:
         self._segments = Segments(disk, job.log_folder)
         self._bases = np.array([info.base for info in self._segments.infos()], dtype=np.int64)
         self._filter, self._need = _compiled(job.text, job.now_ms)
+        # The bytes contain what is masked: which of them are evaluated may depend on nothing that masks can change.
+        self._is_raw_searched = not job.masks.rules or not self._filter.names & MASKED
+        self._check_messages = CHECK_MESSAGES if self._is_raw_searched else 1
         self._until = clock.monotonic() + job.seconds
         self._result = Result(job.end if job.newest_first else job.begin)
         self._is_full = False
@@ -177,7 +184,7 @@ class _Step:
         is_whole = np.fromiter(map(crc32, checked[::2], map(crc32, raws)), np.int64, len(raws)) == checked[1::2]
         if len(data) < size:
             is_whole &= ends <= len(data)
-        mask = by_bytes(self._need, Spans(data, begins, ends))
+        mask = by_bytes(self._need, Spans(data, begins, ends)) if self._is_raw_searched else None
         order = range(len(raws)) if mask is None else np.flatnonzero(mask | ~is_whole).tolist()
         self._evaluate(first, places.tolist(), order, is_whole, raws, entries, times)
 
@@ -204,14 +211,15 @@ class _Step:
                 result.found.append((sequence, entry_at(entries, i), bytes(raws[i])))
                 result.found_bytes += size
             is_done = len(result.found) >= job.limit or result.costly >= COSTLY_MAX
-            if is_done or (count % CHECK_MESSAGES == 0 and self._clock.monotonic() >= self._until):
+            if is_done or (count % self._check_messages == 0 and self._clock.monotonic() >= self._until):
                 self._stop_after(sequence)
             if self._is_full:
                 return
 
     def _matches(self, sequence: int, raw: memoryview, stored_at_ms: int) -> bool:
         try:
-            return self._filter.matches(Content(sequence, RawView(bytes(raw)), len(raw), stored_at_ms))
+            content = Content(sequence, RawView(bytes(raw)), len(raw), stored_at_ms, self._job.masks)
+            return self._filter.matches(content)
         except TooCostly:
             self._result.costly += 1
         except ProtocolError:

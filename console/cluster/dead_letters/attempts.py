@@ -19,6 +19,7 @@ from console.cluster.merging import Row
 from console.cluster.messages import OLDEST, or_empty, whole_property, with_id
 from metaserver import queries
 from qmq.node_admin import NodeAdmin, NodeRefused
+from qmq.protocol.masking import Masks
 from qmq.protocol.messages import KEY_ATTEMPT
 from qmq.protocol.names import retry_subject
 
@@ -62,21 +63,22 @@ class Story:
     """Why attempts may be missing; empty: none is."""
 
 
-def story_of(subject: str, group: str, broker_group: str, sequence: int) -> Story:
+def story_of(subject: str, group: str, broker_group: str, sequence: int, *, masks: Masks) -> Story:
     """A dead letter and how it came to be one.
 
     Raises:
         NotFound: there is no such dead letter.
         ConnectionLost: its broker group can't be reached.
     """
-    dead_letter = dead_letter_of(subject, group, broker_group, sequence)
+    dead_letter = dead_letter_of(subject, group, broker_group, sequence, masks=masks)
     message_id = dead_letter.message.get("message_id")
     if message_id is None:
         return Story(dead_letter, [], {}, ["The dead letter is corrupted, so its original message is unknown."])
     nodes = brokers()
     found = ask(
         lambda: nodes.answers(
-            lambda name, admin: _look(admin, name, subject, group, dead_letter.message), seconds=limits.SEARCH_SECONDS
+            lambda name, admin: _look(admin, name, subject, group, dead_letter.message, masks),
+            seconds=limits.SEARCH_SECONDS,
         )
     )
     holes = [f"Broker group {name} could not be reached: {why}" for name, why in found.unreachable.items()]
@@ -94,7 +96,7 @@ def story_of(subject: str, group: str, broker_group: str, sequence: int) -> Stor
 
 
 async def _look(
-    admin: NodeAdmin, broker_group: str, subject: str, group: str, dead_letter: Row
+    admin: NodeAdmin, broker_group: str, subject: str, group: str, dead_letter: Row, masks: Masks
 ) -> tuple[list[Attempt], list[str]]:
     """The attempts that one broker group stores, and why that may not be all. One question after the other: a node has few
     turns for searches."""
@@ -104,21 +106,21 @@ async def _look(
             admin.search(
                 name, filters=[with_id(dead_letter["message_id"])], order=OLDEST,
                 from_time=made_at_ms(dead_letter["message_id"]), to_time=dead_letter["stored_at_ms"] + CLOCKS_MS,
-                limit=FOUND_MAX,
+                limit=FOUND_MAX, masks=masks,
             )
         )  # fmt: skip
         for message in page["messages"]:
             row = {**message, "broker_group": broker_group}
             attempt = Attempt(whole_property(row, KEY_ATTEMPT, 1), name, row)
-            attempts.append(await _with_consumer(admin, attempt, group))
+            attempts.append(await _with_consumer(admin, attempt, group, masks))
         if page["next_sequence"] is not None:
             holes.append(f"{name} on {broker_group} was searched only up to sequence {page['next_sequence']}.")
     return attempts, holes
 
 
-async def _with_consumer(admin: NodeAdmin, attempt: Attempt, group: str) -> Attempt:
+async def _with_consumer(admin: NodeAdmin, attempt: Attempt, group: str, masks: Masks) -> Attempt:
     try:
-        found = await admin.trace(attempt.subject, attempt.message["sequence"], group=group)
+        found = await admin.trace(attempt.subject, attempt.message["sequence"], group=group, masks=masks)
     except NodeRefused as error:
         return replace(attempt, why=str(error))
     for standing in found["groups"]:

@@ -9,6 +9,7 @@ from console.cluster import limits
 from console.cluster.asking import brokers
 from console.cluster.dead_letters.counts import count_dead_letters
 from console.cluster.dead_letters.reading import dead_subject
+from console.cluster.masking import ALL
 from console.cluster.merging import Row
 from console.cluster.messages import or_empty
 from console.models import DeadLetterDecision
@@ -121,7 +122,7 @@ def _count(groups: Sequence[tuple[str, str]], most: int) -> Causes:
         left = 0
         for subject, group in groups:
             name, gone = dead_letter_subject(subject, group), hidden[subject, group]
-            first = await or_empty(admin.messages(name, sequence=0, limit=1))
+            first = await or_empty(admin.messages(name, sequence=0, limit=1, masks=ALL))
             begin, end = first["begin_sequence"], first["end_sequence"]
             # Backwards, so that what the limits leave out is the oldest.
             low = high = end
@@ -129,7 +130,7 @@ def _count(groups: Sequence[tuple[str, str]], most: int) -> Causes:
                 low = max(begin, end - most, high - PAGE)
                 at: int | None = low
                 while at is not None and at < high:
-                    page = await or_empty(admin.messages(name, sequence=at, limit=high - at))
+                    page = await or_empty(admin.messages(name, sequence=at, limit=high - at, masks=ALL))
                     found.update(
                         (cause_of(message), message["stored_at_ms"] // MINUTE_MS) for message in page["messages"]
                         if message["sequence"] < high

@@ -14,6 +14,7 @@ from console.cursors import decode_cursor, encode_cursor
 from console.models import DeadLetterDecision
 from metaserver.errors import NotFound
 from qmq.node_admin import NodeAdmin
+from qmq.protocol.masking import Masks
 from qmq.protocol.messages import KEY_RETRY_CAUSE
 from qmq.protocol.names import dead_letter_subject
 
@@ -40,6 +41,7 @@ def dead_letters_of(
     filter_text: str = "",
     limit: int,
     cursor: str | None = None,
+    masks: Masks,
 ) -> Page[DeadLetter]:
     """Return a page of dead letters in these states ("open" and those of `DeadLetterDecision`), with this cause, that match a
     filter, by the time when they became ones. A page can contain fewer than `limit` rows, or none, and have a next one, because
@@ -56,8 +58,8 @@ def dead_letters_of(
     def question(broker_group: str, admin: NodeAdmin) -> Awaitable[Row]:
         sequence = places.get(broker_group, 0)
         if not filters:
-            return admin.messages(name, sequence=sequence, limit=limit)
-        return admin.search(name, filters=filters, order=OLDEST, sequence=sequence, limit=limit)
+            return admin.messages(name, sequence=sequence, limit=limit, masks=masks)
+        return admin.search(name, filters=filters, order=OLDEST, sequence=sequence, limit=limit, masks=masks)
 
     answers = brokers().ask(question)
     check_filter(answers)
@@ -71,14 +73,14 @@ def dead_letters_of(
     )
 
 
-def dead_letter_of(subject: str, group: str, broker_group: str, sequence: int) -> DeadLetter:
+def dead_letter_of(subject: str, group: str, broker_group: str, sequence: int, *, masks: Masks) -> DeadLetter:
     """One dead letter.
 
     Raises:
         NotFound: there is none.
         ConnectionLost: the broker group can't be reached.
     """
-    message = read_one(dead_subject(subject, group), broker_group, sequence)
+    message = read_one(dead_subject(subject, group), broker_group, sequence, masks=masks)
     return DeadLetter(message, decisions_about(subject, group, [message]).get(place_of(message)))
 
 

@@ -27,6 +27,7 @@ export type Right =
   | "change_delayed"
   | "change_alerts"
   | "change_cluster"
+  | "change_masking"
   | "read_audit"
   | "change_accounts"
   | "own_account";

@@ -11,6 +11,7 @@ const MESSAGE = {
   properties: { id: "7" },
   size: 120,
   masked: false,
+  masked_values: [],
   withheld: null,
 };
 

@@ -23,6 +23,7 @@ const row = (message_id: string, more: object = {}) => ({
   properties: { order: "17" },
   size: 120,
   masked: false,
+  masked_values: [],
   may_change: true,
   ...more,
 });

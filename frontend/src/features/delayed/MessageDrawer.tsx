@@ -128,7 +128,7 @@ function Copy({ row }: { row: Delayed }) {
   return (
     <Stack gap="xs">
       <FactTable facts={facts} />
-      <Content properties={row.properties} isMasked={row.masked} />
+      <Content properties={row.properties} isMasked={row.masked} maskedValues={row.masked_values} />
     </Stack>
   );
 }

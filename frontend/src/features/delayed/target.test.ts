@@ -13,6 +13,7 @@ const row = (more: Partial<Delayed>): Delayed => ({
   properties: null,
   size: 1,
   masked: true,
+  masked_values: [],
   may_change: true,
   ...more,
 });

@@ -43,6 +43,7 @@ function One({ subject, at, keys, onEdit, onResend }: Props & { at: string }) {
   const { brokerGroup, sequence } = placeOf(at);
   const [data, instead] = loaded(useQuery(messageOptions(subject, brokerGroup, sequence)));
   const { previous, next } = neighbours;
+  const isPartlyMasked = (data?.masked_values.length ?? 0) > 0;
   const canSend = data?.properties != null && mayOn("send") && mayOn("read_messages");
   return (
     <>
@@ -65,8 +66,8 @@ function One({ subject, at, keys, onEdit, onResend }: Props & { at: string }) {
             size="sm"
             variant="default"
             leftSection={<IconPencil size={16} aria-hidden />}
-            disabled={!isEditable(data)}
-            title={isEditable(data) ? undefined : t("send.too_long")}
+            disabled={isPartlyMasked || !isEditable(data)}
+            title={isPartlyMasked ? t("send.masked") : isEditable(data) ? undefined : t("send.too_long")}
             onClick={() => onEdit(data)}
           >
             {t("one.edit")}
@@ -77,6 +78,8 @@ function One({ subject, at, keys, onEdit, onResend }: Props & { at: string }) {
             size="sm"
             variant="default"
             leftSection={<IconSend size={16} aria-hidden />}
+            disabled={isPartlyMasked}
+            title={isPartlyMasked ? t("send.masked") : undefined}
             onClick={() => onResend(at)}
           >
             {t("one.resend")}

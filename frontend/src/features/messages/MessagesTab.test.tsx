@@ -19,6 +19,7 @@ const row = (sequence: string, more: object = {}) => ({
   properties: { data: `{"n":${sequence}}` },
   size: 100,
   masked: false,
+  masked_values: [],
   withheld: null,
   ...more,
 });

@@ -68,6 +68,17 @@ function Says({ message }: { message: ListedMessage }) {
   return (
     <>
       <MessageLine properties={message.properties ?? {}} />
+      {message.masked_values.length > 0 && (
+        <Badge
+          ml={6}
+          size="xs"
+          variant="default"
+          tt="none"
+          title={t("says.partly_masked_why", { rules: message.masked_values.map(({ rule }) => rule).join(", ") })}
+        >
+          {t("says.partly_masked")}
+        </Badge>
+      )}
       {message.is_cut && (
         <Badge ml={6} size="xs" variant="default" tt="none" title={t("tail.cut_why")}>
           {t("tail.cut")}

@@ -19,6 +19,7 @@ const message = (sequence: number, properties: Record<string, string> = {}): Tai
   bytes: 10,
   is_cut: false,
   reason: null,
+  masked_values: [],
 });
 const delta = (...sequences: number[]) => ({
   type: "delta",

@@ -4,7 +4,10 @@ import { placeKey } from "@/ui/message/place";
 
 /** Messages of a subject as they arrive, as /ws/tail/ sends them (docs/live.md). Pure. */
 
-export interface TailMessage extends Pick<Message, "broker_group" | "sequence" | "message_id" | "stored_at" | "tags"> {
+export interface TailMessage extends Pick<
+  Message,
+  "broker_group" | "sequence" | "message_id" | "stored_at" | "tags" | "masked_values"
+> {
   properties: Record<string, string>;
   bytes: number;
   is_cut: boolean;

@@ -101,7 +101,7 @@ function One({ database, id, onDo }: Props & { id: string }) {
           </Stack>
         </Alert>
       )}
-      <Content properties={row.properties} isMasked={row.masked} />
+      <Content properties={row.properties} isMasked={row.masked} maskedValues={row.masked_values} />
     </Stack>
   );
 }

@@ -75,6 +75,7 @@ export function row(more: Partial<OutboxRow> = {}): OutboxRow {
     problem: null,
     content: null,
     masked: false,
+    masked_values: [],
     withheld: null,
     ...more,
   };

@@ -1,4 +1,5 @@
 import { fireEvent, screen, waitFor } from "@testing-library/react";
+import userEvent from "@testing-library/user-event";
 import { expect, test } from "vitest";
 import SettingsTab from "@/features/subjects/SettingsTab";
 import { me } from "@/test/me";
@@ -113,4 +114,69 @@ test("a subject that is not archived can't be deleted", async () => {
   answer(answers(true));
   await mount(page, "/subjects/order.paid");
   expect(await screen.findByRole("button", { name: "Delete" })).toBeDisabled();
+});
+
+const ada = me({
+  username: "ada",
+  role: "admin",
+  rights: ["read", "read_messages", "change_subjects", "change_masking"],
+});
+const rule = { properties: ["card"], json_paths: [], roles: ["admin"], how: "hide" };
+
+test("an administrator adds a masking rule after a preview of the newest message", async () => {
+  const message = {
+    broker_group: "g1",
+    sequence: "7",
+    message_id: "m7",
+    stored_at: null,
+    created_at: null,
+    tags: [],
+    properties: { card: "••••", data: "text" },
+    size: 20,
+    masked: false,
+    masked_values: [{ property: "card", rule: "card", how: "hide", why: null }],
+    withheld: null,
+  };
+  const { asked } = answer({
+    ...answers(true),
+    "GET /api/v1/me/": ada,
+    "GET /api/v1/subjects/order.paid/masking-preview/": { message, unreachable: {} },
+    "PATCH /api/v1/subjects/order.paid/": {
+      target: "order.paid",
+      dry_run: true,
+      is_change: true,
+      before: { masking: [] },
+      after: { masking: [rule] },
+      version: "8",
+      notes: [],
+    },
+  });
+  await mount(page, "/subjects/order.paid");
+  fireEvent.click(await screen.findByText("Add rule"));
+  expect(document.querySelector("[data-action=save-masking]")).toBeDisabled();
+  const properties = screen.getByLabelText("Rule 1: Properties");
+  await userEvent.type(properties, "card{Enter}");
+  fireEvent.click(screen.getByText("Preview newest message"));
+  expect(await screen.findByText("What Operator sees of the newest message:")).toBeInTheDocument();
+  expect(screen.getByText("card in card: hidden")).toBeInTheDocument();
+  const [preview] = asked.filter(({ url }) => url.pathname.endsWith("masking-preview/"));
+  expect(preview?.url.searchParams.get("role")).toBe("operator");
+  expect(JSON.parse(preview?.url.searchParams.get("masking") ?? "")).toEqual([rule]);
+  fireEvent.click(document.querySelector("[data-action=save-masking]") as HTMLButtonElement);
+  expect(await screen.findByText("card: hidden, visible to Administrator")).toBeInTheDocument();
+  fireEvent.click(await screen.findByText("Save"));
+  await waitFor(() => expect(asked.filter(({ method }) => method === "PATCH")).toHaveLength(2));
+  expect(asked.filter(({ method }) => method === "PATCH")[1]?.body).toEqual({ masking: [rule], reason: "" });
+});
+
+test("an operator sees the masking rules and can't change them", async () => {
+  answer({
+    ...answers(true),
+    "GET /api/v1/subjects/order.paid/": () =>
+      Response.json({ ...subject, masking: [rule] }, { headers: { ETag: '"v7"' } }),
+  });
+  await mount(page, "/subjects/order.paid");
+  expect(await screen.findByLabelText("Rule 1: Properties")).toBeDisabled();
+  expect(screen.queryByText("Add rule")).not.toBeInTheDocument();
+  expect(screen.queryByText("Preview newest message")).not.toBeInTheDocument();
 });

@@ -4,6 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { EndOfLife } from "@/features/subjects/EndOfLife";
+import { MaskingRules } from "@/features/subjects/MaskingRules";
 import { changeSubject, subjectOptions, subjectsKey, type Subject } from "@/features/subjects/queries";
 import { SubjectFields } from "@/features/subjects/SubjectFields";
 import { changesOf, formOf, problemsOf } from "@/features/subjects/values";
@@ -20,6 +21,7 @@ export default function SettingsTab({ subject }: { subject: string }) {
   return (
     <Stack gap="xl" maw={860}>
       <Settings key={subject} subject={row} etag={etag} />
+      <MaskingRules key={`masking ${subject}`} subject={row} etag={etag} />
       <EndOfLife subject={row} etag={etag} deed={row.is_archived ? "restore" : "archive"} />
       <EndOfLife subject={row} etag={etag} deed="delete" />
     </Stack>

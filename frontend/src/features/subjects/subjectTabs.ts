@@ -19,7 +19,7 @@ export const subjectTabs: readonly SubjectTab[] = [
     id: "settings",
     label: "subjects:tab.settings",
     order: 60,
-    texts: [],
+    texts: ["message"],
     load: () => import("@/features/subjects/SettingsTab"),
   },
 ];

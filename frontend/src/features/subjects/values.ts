@@ -18,6 +18,8 @@ export interface SubjectForm {
 }
 
 export type SubjectChange = Omit<Schema<"PatchedSubjectChangeRequest">, "reason">;
+/** What the form sets; masking rules have their own. */
+type FormValues = Required<Omit<SubjectChange, "masking">>;
 
 const FIELDS = "NewSubjectRequest";
 export const NAME_CHARS_MAX = limit(FIELDS, "name", "maxLength");
@@ -65,7 +67,7 @@ export function formOf(subject: Described): SubjectForm {
 }
 
 /** The values of a form without problems, as the API takes them. */
-export function valuesOf(form: SubjectForm): Required<SubjectChange> {
+export function valuesOf(form: SubjectForm): FormValues {
   return {
     description: form.description.trim(),
     owner: form.owner || null,
@@ -82,7 +84,7 @@ export function changesOf(before: SubjectForm, after: SubjectForm): SubjectChang
   const old = valuesOf(before);
   return Object.fromEntries(
     Object.entries(valuesOf(after)).filter(
-      ([name, value]) => JSON.stringify(value) !== JSON.stringify(old[name as keyof SubjectChange]),
+      ([name, value]) => JSON.stringify(value) !== JSON.stringify(old[name as keyof FormValues]),
     ),
   );
 }

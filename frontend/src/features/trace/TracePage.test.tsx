@@ -14,6 +14,7 @@ const message = {
   properties: { data: "{}" },
   size: 10,
   masked: false,
+  masked_values: [],
   withheld: null,
 };
 const standing = (group: string, more: object) => ({

@@ -14,6 +14,7 @@ const message: Message = {
   properties: {},
   size: 1,
   masked: false,
+  masked_values: [],
   withheld: null,
 };
 const standing: Standing = {

@@ -8,6 +8,7 @@ import { CopyIcon } from "@/ui/menu/CopyIcon";
 import { Instant } from "@/ui/measure/Instant";
 import { BodyView } from "@/ui/message/BodyView";
 import { cell, propertiesOf } from "@/ui/message/decode";
+import { MaskMark, MaskNotes, type MaskedValue } from "@/ui/message/MaskNotes";
 import { useLanguage } from "@/ui/preferences";
 
 export type Message = Schema<"MessageRow">;
@@ -44,7 +45,7 @@ export function MessageView({ message, facts }: { message: Message; facts?: read
           {message.withheld}
         </Alert>
       )}
-      <Content properties={message.properties} isMasked={message.masked} />
+      <Content properties={message.properties} isMasked={message.masked} maskedValues={message.masked_values} />
     </Stack>
   );
 }
@@ -53,9 +54,11 @@ export function MessageView({ message, facts }: { message: Message; facts?: read
 export function Content({
   properties: raw,
   isMasked,
+  maskedValues,
 }: {
   properties: Readonly<Record<string, string>> | null | undefined;
   isMasked: boolean;
+  maskedValues: readonly MaskedValue[];
 }) {
   const { t } = useTranslation("message");
   const properties = useMemo(() => propertiesOf(raw ?? {}), [raw]);
@@ -66,6 +69,7 @@ export function Content({
           {t("masked.why")}
         </Alert>
       )}
+      <MaskNotes values={maskedValues} />
       {properties.length > 0 && (
         <>
           <Stack gap={6}>
@@ -84,6 +88,7 @@ export function Content({
                   <Table.Tr key={name}>
                     <Table.Th scope="row" c={isSystem ? "dimmed" : undefined} className="property-name">
                       {name}
+                      <MaskMark values={maskedValues} name={name} />
                     </Table.Th>
                     <Table.Td className="break" c={isSystem ? "dimmed" : undefined}>
                       <Text size="sm" lineClamp={2} inherit>

@@ -200,6 +200,7 @@ CASES: dict[str, tuple[Case, ...]] = {
     "messages_get": of_subject(shows=True),
     "messages_trace": of_subject(shows=True),
     "messages_search": of_subject(shows=True),
+    "subjects_masking_preview": (Case(query="role=operator&masking=[]", right=Right.CHANGE_MASKING, shows=True),),
     "subjects_placement": (Case(),),
     "subjects_place": (Case({"broker_groups": ["g1", "g2"]}),),
     "subjects_restore": (Case({"reason": "x"}),),

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,8 +13,10 @@ from console.live.audiences import NOTHING_SHOWN, Shown
 from console.snapshot.state import KIND_BROKER
 from qmq.errors import ConnectionLost
 from qmq.node_admin import NodeRefused
+from qmq.protocol.masking import NO_MASKS, Masks
 from tests.support.manual_clock import ManualClock
 
+MASKS = Masks.of([{"properties": ["card"], "json_paths": [], "how": "hide"}])
 PLACE = NodePlace("g1-a", "g1", KIND_BROKER, True, "127.0.0.1:1", "127.0.0.1:2")
 
 
@@ -33,14 +34,16 @@ class Node:
             raise ConnectionLost("g1-a is away")
         return {"subjects": [{"end_sequence": self.stored}]}
 
-    async def messages(self, subject: str, *, sequence: int, limit: int) -> dict[str, Any]:
+    async def messages(self, subject: str, *, sequence: int, limit: int, masks: Masks) -> dict[str, Any]:
+        self.masks = masks
         rows = [{"sequence": at, "bytes": 1} for at in range(sequence, self.stored)]
         return {"begin_sequence": 0, "end_sequence": self.stored, "messages": rows}
 
     async def search(
-        self, subject: str, *, filters: list[str], order: str, sequence: int, limit: int
+        self, subject: str, *, filters: list[str], order: str, sequence: int, limit: int, masks: Masks
     ) -> dict[str, Any]:
         """Even sequences match; a step searches at most 10."""
+        self.masks = masks
         assert (subject, order) == ("orders", "oldest")
         if filters == ["wrong"]:
             raise NodeRefused("line 1, column 1: wrong", code="filter.invalid", status=400)
@@ -69,8 +72,8 @@ def node(monkeypatch: pytest.MonkeyPatch) -> Node:
     return node
 
 
-async def places(_: str) -> Sequence[NodePlace]:
-    return [PLACE]
+async def source(_: str, role: str) -> tail.Source:
+    return tail.Source([PLACE], MASKS if role == "operator" else NO_MASKS)
 
 
 def sequences(client: Client) -> list[str]:
@@ -78,7 +81,7 @@ def sequences(client: Client) -> list[str]:
 
 
 async def test_a_snapshot_comes_when_it_is_known_where_each_node_begins(node: Node) -> None:
-    one, client = tail.Tail("orders", "", ManualClock(), places), Client()
+    one, client = tail.Tail("orders", "", "operator", ManualClock(), source), Client()
     one.join(client)
     looking = asyncio.create_task(one.look())
     await asyncio.sleep(0)
@@ -91,8 +94,20 @@ async def test_a_snapshot_comes_when_it_is_known_where_each_node_begins(node: No
     assert sequences(client) == ["3"]
 
 
+@pytest.mark.parametrize("filter_text", ["", "even"])
+@pytest.mark.parametrize(("role", "masks"), [("operator", MASKS), ("admin", NO_MASKS)])
+async def test_nodes_are_asked_with_the_rules_of_the_readers_role(
+    node: Node, role: str, masks: Masks, filter_text: str
+) -> None:
+    one = tail.Tail("orders", filter_text, role, ManualClock(), source)
+    node.answers.set()
+    await one.look()
+    await one.look()
+    assert node.masks == masks
+
+
 async def test_who_comes_later_gets_a_snapshot_at_once(node: Node) -> None:
-    one, first, second = tail.Tail("orders", "", ManualClock(), places), Client(), Client()
+    one, first, second = tail.Tail("orders", "", "operator", ManualClock(), source), Client(), Client()
     node.answers.set()
     one.join(first)
     await one.look()
@@ -103,7 +118,7 @@ async def test_who_comes_later_gets_a_snapshot_at_once(node: Node) -> None:
 
 
 async def test_a_node_that_does_not_answer_is_named_in_the_snapshot(node: Node) -> None:
-    one, client = tail.Tail("orders", "", ManualClock(), places), Client()
+    one, client = tail.Tail("orders", "", "operator", ManualClock(), source), Client()
     node.answers.set()
     node.is_away = True
     one.join(client)
@@ -115,7 +130,7 @@ async def test_a_node_that_does_not_answer_is_named_in_the_snapshot(node: Node) 
 
 async def test_a_filter_is_applied_to_all_messages_by_the_nodes(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tail, "MESSAGES_PER_SECOND_MAX", 20)
-    one, client = tail.Tail("orders", "even", ManualClock(), places), Client()
+    one, client = tail.Tail("orders", "even", "operator", ManualClock(), source), Client()
     node.answers.set()
     one.join(client)
     await one.look()
@@ -136,7 +151,7 @@ async def test_a_filter_is_applied_to_all_messages_by_the_nodes(node: Node, monk
 
 
 async def test_a_filter_that_nodes_reject_ends_the_tail(node: Node) -> None:
-    one = tail.Tail("orders", "wrong", ManualClock(), places)
+    one = tail.Tail("orders", "wrong", "operator", ManualClock(), source)
     node.answers.set()
     await one.look()
     node.stored += 1

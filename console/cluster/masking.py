@@ -1,0 +1,35 @@
+"""The masking rules that nodes apply to messages for a reader."""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from django.utils.crypto import salted_hmac
+
+from metaserver import queries
+from qmq.protocol.masking import NO_MASKS, Masks
+from qmq.protocol.masking.rules import How, Rule
+from qmq.protocol.names import real_subject
+
+ALL = Masks((Rule(("*",), (), How.HIDE),))
+"""For readers without the right to read messages: every property but those of the protocol."""
+
+
+def masks_of(subject: str, role: str) -> Masks:
+    """Return the rules that apply to messages of a subject for a reader in this role; ALL if there is no such subject."""
+    return masks_of_each((subject,), role).get(subject, ALL)
+
+
+def masks_of_each(subjects: Collection[str], role: str) -> dict[str, Masks]:
+    """Return `masks_of` for each of these subjects that exists."""
+    return {name: masks_from(name, rules, role) for name, rules in queries.masking_of(subjects).items()}
+
+
+def masks_from(subject: str, rules: Iterable[Mapping[str, Any]], role: str) -> Masks:
+    """Return those of the rules of a subject that apply to a role."""
+    applied = [rule for rule in rules if role not in rule["roles"]]
+    # Retry and dead-letter subjects show a value with the hash that it has in their subject.
+    return Masks.of(applied, _key(real_subject(subject))) if applied else NO_MASKS
+
+
+def _key(subject: str) -> bytes:
+    return salted_hmac("qmq.masking", subject, algorithm="sha256").digest()

@@ -1,0 +1,71 @@
+import { ActionIcon, Group, MultiSelect, Select, SimpleGrid, TagsInput, Tooltip } from "@mantine/core";
+import { IconTrash } from "@tabler/icons-react";
+import { useTranslation } from "react-i18next";
+import { HOWS, ROLES, type Rule } from "@/features/subjects/masking";
+
+/** One masking rule: what it hides, how, and who sees the values all the same. */
+export function RuleFields({
+  rule,
+  number,
+  onChange,
+  onRemove,
+  isDisabled,
+}: {
+  rule: Rule;
+  number: number;
+  onChange: (rule: Rule) => void;
+  onRemove: () => void;
+  isDisabled: boolean;
+}) {
+  const { t } = useTranslation("subjects");
+  const label = (name: string) => ({
+    label: t(`masking.${name}`),
+    "aria-label": `${t("masking.rule", { number })}: ${t(`masking.${name}`)}`,
+    disabled: isDisabled,
+  });
+  return (
+    <Group gap="xs" wrap="nowrap" align="flex-start" data-rule={number}>
+      <SimpleGrid cols={{ base: 1, sm: 2 }} spacing="xs" flex={1}>
+        <TagsInput
+          {...label("properties")}
+          placeholder={rule.properties.length ? "" : "card_*"}
+          value={rule.properties}
+          onChange={(properties) => onChange({ ...rule, properties })}
+        />
+        <TagsInput
+          {...label("json_paths")}
+          placeholder={rule.json_paths.length ? "" : "items[*].price"}
+          value={rule.json_paths}
+          onChange={(paths) => onChange({ ...rule, json_paths: paths })}
+        />
+        <Select
+          {...label("how")}
+          allowDeselect={false}
+          data={HOWS.map((how) => ({ value: how, label: t(`masking.hows.${how}`) }))}
+          value={rule.how}
+          onChange={(how) => onChange({ ...rule, how: how ?? "hide" })}
+        />
+        <MultiSelect
+          {...label("roles")}
+          placeholder={rule.roles.length ? "" : t("masking.nobody")}
+          data={ROLES.map((role) => ({ value: role, label: t(`common:role.${role}`) }))}
+          value={rule.roles}
+          onChange={(roles) => onChange({ ...rule, roles })}
+        />
+      </SimpleGrid>
+      <Tooltip label={t("masking.remove", { number })}>
+        <ActionIcon
+          variant="subtle"
+          color="gray"
+          size={40}
+          mt={24}
+          disabled={isDisabled}
+          aria-label={t("masking.remove", { number })}
+          onClick={onRemove}
+        >
+          <IconTrash size={18} />
+        </ActionIcon>
+      </Tooltip>
+    </Group>
+  );
+}
