@@ -51,7 +51,7 @@ export function EventSentence({ event }: { event: Event }) {
   const { before, name, after } = useEventText()(event);
   const { target } = describeEvent(event);
   return (
-    <>
+    <span className="prose">
       {before}
       {target && name ? (
         <LinkTo {...target} size="sm">
@@ -61,6 +61,6 @@ export function EventSentence({ event }: { event: Event }) {
         name
       )}
       {after}
-    </>
+    </span>
   );
 }

@@ -1,5 +1,7 @@
 """Page objects of subjects: the list, and one with its tabs."""
 
+import re
+
 from playwright.sync_api import Locator, expect
 
 from tests.served.e2e.pages import Inside
@@ -52,7 +54,8 @@ class SubjectPage(Inside):
 
     def open_message(self, place: str) -> Locator:
         """Open a line's message."""
-        self.page.get_by_role("button", name=self.text("messages:one.open", place=place), exact=True).click()
+        name = re.compile(re.escape(self.text("messages:one.open", place=place)) + "$")
+        self.page.get_by_role("button", name=name).click()
         expect(self.message).to_have_attribute("data-message", place)
         return self.message
 

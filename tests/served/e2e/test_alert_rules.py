@@ -11,7 +11,7 @@ from tests.support.console.browser import DESKTOP, PHONE, Look, Visit
 from tests.support.servers.system import System
 from tests.support.waiting import ASK_SECONDS, eventually
 
-SUBJECT, GROUP = "invoice.issued", "archive"
+SUBJECT, GROUP = "ledger.booked", "archive"
 MESSAGES = 6
 
 

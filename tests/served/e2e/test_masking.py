@@ -45,7 +45,9 @@ def test_a_rule_is_set_and_an_operator_sees_the_masked_message(
         expect(message.locator("[data-masked]")).to_contain_text(
             seen.text("message:masks.hide", rule="card*", property="card")
         )
-        assert json.loads(message.locator("[data-body]").inner_text()) == {"email": "••••", "sum": 17}
+        body = message.locator("[data-body]")
+        expect(body).to_contain_text("••••")
+        expect(body).to_contain_text("17")
         assert SECRET not in seen.page.content()
         seen.visit.axe_clean()
     seen = SubjectPage(new_visit(user="ada")).open(SUBJECT)

@@ -24,14 +24,18 @@ const OWN: Record<Kind, readonly [field: string, as: Format][]> = {
   ],
 };
 
+const NO_VALUES: readonly (number | null)[] = [];
+
 /** A group's numbers: those of its master, the fullest disk, and the slave that is furthest behind. */
 export function GroupNumbers({ group, view }: { group: BrokerGroup; view: GroupView }) {
   const { t } = useTranslation("brokers");
   const language = useLanguage();
   const { data } = useQuery(lastHourOptions({ broker_group: group.name }));
   const { master } = view;
+  // Room for the lines is there before they are.
+  const historyOf = (field: string) => (data ? data.fields[field] : NO_VALUES);
   const own = (field: string, as: Format) => (
-    <StripNumber key={field} label={t(`number.${field}`)} history={data?.fields[field]}>
+    <StripNumber key={field} label={t(`number.${field}`)} history={historyOf(field)}>
       <Measured {...measured(master?.numbers, field)} as={as} />
     </StripNumber>
   );
@@ -50,7 +54,7 @@ export function GroupNumbers({ group, view }: { group: BrokerGroup; view: GroupV
         label={t("disk")}
         hint={t("number_hint.disk")}
         note={fullest && t("number.free", { free: bytes(fullest.total - fullest.used, language) })}
-        history={data?.fields.disk_used_bytes}
+        history={historyOf("disk_used_bytes")}
       >
         <Measured
           value={fullest ? fullest.used / fullest.total : null}

@@ -32,13 +32,14 @@ export function Version({ row }: { row: Client }) {
 
 export function Rate({ row }: { row: Client }) {
   const { t } = useTranslation("clients");
-  const reason = row.role === "delayed_producer" ? t("delayed_rate") : t("not_measured");
   const isKnown = row.rate !== null;
+  const isPartial = !isKnown && row.missing.length > 0;
+  const reason = row.role === "delayed_producer" ? t("delayed_rate") : t("not_measured");
   return (
     <Measured
       value={row.rate}
       as="rate"
-      reason={isKnown || row.missing.length > 0 ? null : reason}
+      reason={isPartial ? t("no_answer", { groups: row.missing.join(", ") }) : reason}
       missing={row.missing}
       atLeast={isKnown ? undefined : (row.at_least ?? undefined)}
     />

@@ -26,6 +26,7 @@ const message = (sequence: number, region: string) => ({
   stored_at: "2026-01-01T00:00:00Z",
   tags: [],
   properties: { region },
+  masked_values: [],
   bytes: 10,
   is_cut: false,
   reason: null,

@@ -26,13 +26,9 @@ export function useMessageColumns(open: (key: string) => void): readonly Column<
     () =>
       defineColumns<ListedMessage>(headers(t), (column) => [
         column("stored_at", { isFixed: true }, (row) => (
-          <TextButton
-            inherit
-            className="nowrap"
-            onClick={() => open(placeKey(row))}
-            aria-label={t("one.open", { place: placeKey(row) })}
-          >
+          <TextButton inherit className="nowrap" onClick={() => open(placeKey(row))}>
             <Instant at={row.stored_at} withMillis />
+            <span className="sr-only"> {t("one.open", { place: placeKey(row) })}</span>
           </TextButton>
         )),
         column("says", { card: "line" }, (row) => <Says message={row} />),

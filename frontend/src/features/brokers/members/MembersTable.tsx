@@ -32,7 +32,11 @@ export function MembersTable({ group }: { group: BrokerGroupDetail }) {
         return member.is_master ? "—" : <ReplicationLag member={member} />;
       }),
       column("disk", { card: "action" }, ({ node_id: node }) => <Disk node={node} />),
-      column("stop", { card: "action" }, ({ node_id: node }) => <StopSummary group={group.name} nodeId={node} />),
+      column("stop", { card: "action" }, ({ node_id: node }) => (
+        <div className="stop-cell">
+          <StopSummary group={group.name} nodeId={node} />
+        </div>
+      )),
       column("promotable", { card: "action" }, (member) => <Promotable member={member} />),
       column("epoch", { align: "right", card: "fact" }, ({ epoch }) => epoch ?? "—"),
     ],
