@@ -198,8 +198,9 @@ class _DecidingView(ReadingView):
 class ReplayView(_DecidingView):
     """Replay dead letters: send copies to the consumer group, to all groups of the subject, or to another subject; of one dead
     letter also an edited copy. Refused with `message.masked` for another subject or an edited copy if values are masked for
-    the caller. Dead letters that were already replayed or deleted are skipped without `force`. A request processes a bounded number; continue with `next`. With `all` the
-    change requires `expected`; with another number nothing is changed: 409 `dead_letter.count_differs`.
+    the caller. Dead letters that were already replayed or deleted are skipped without `force`. A request processes a bounded
+    number; continue with `next`. With `all` the change requires `expected`; with another number nothing is changed: 409
+    `dead_letter.count_differs`.
     """
 
     rights = {"POST": Right.SEND}
