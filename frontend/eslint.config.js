@@ -21,7 +21,7 @@ const zones = [
 ];
 
 export default defineConfig(
-  { ignores: ["dist", "src/api/schema.gen.ts", "*.js", "*.cjs"] },
+  { ignores: ["dist", "public", "src/api/schema.gen.ts", "*.js", "*.cjs"] },
   js.configs.recommended,
   ...tseslint.configs.strictTypeChecked,
   jsxA11y.flatConfigs.strict,

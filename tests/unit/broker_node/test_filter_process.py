@@ -5,12 +5,14 @@ import pytest
 from broker_node.reads.filtered.step import Job, Result
 from broker_node.storage.consume_log import ENTRY_BYTES
 from qmq.errors import LogError
+from qmq.protocol.masking import NO_MASKS
 from qmq_node.filters import TooCostly, process
 from qmq_node.filters.process import FilterProcess
 from qmq_node.log.index import IndexCopy
 
 NOTHING = Job(
-    "nowhere", IndexCopy("nowhere", ENTRY_BYTES, (), 0, 0, 0, 0, b""), "true", 0, 0, 0, True, 10, 1_000, 0.5
+    "nowhere", IndexCopy("nowhere", ENTRY_BYTES, (), 0, 0, 0, 0, b""), "true", 0, 0, 0, True, 10, 1_000, 0.5,
+    masks=NO_MASKS,
 )  # fmt: skip
 MISSING = Job(
     "nowhere", IndexCopy("nowhere", ENTRY_BYTES, ((0, 5),), 0, 5, 5, 5, b""), "true", 0, 0, 5, True, 10, 1_000, 0.5
