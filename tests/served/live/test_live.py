@@ -138,7 +138,8 @@ async def test_only_those_who_may_read_it_get_the_audit_log(live: System) -> Non
         assert set((await operator.next())["state"]) == {"events"}
         assert set((await admin.next())["state"]) == {"events", "audit"}
         live.execute(
-            "INSERT INTO metaserver_auditentry (at, actor, action, target, reason, address, request_id, client_request_id, digest, is_event)"
+            "INSERT INTO metaserver_auditentry (at, actor, action, target, reason, address, request_id, client_request_id,"
+            " digest, is_event)"
             " VALUES (datetime('now'), 'somebody', 'subject.create', 'live.audit', '', '', '', '', '', 1)"
         )
         await admin.until(lambda _: "live.audit" in str((admin.state or {})["audit"]))

@@ -15,7 +15,8 @@ NOTHING = Job(
     masks=NO_MASKS,
 )  # fmt: skip
 MISSING = Job(
-    "nowhere", IndexCopy("nowhere", ENTRY_BYTES, ((0, 5),), 0, 5, 5, 5, b""), "true", 0, 0, 5, True, 10, 1_000, 0.5
+    "nowhere", IndexCopy("nowhere", ENTRY_BYTES, ((0, 5),), 0, 5, 5, 5, b""), "true", 0, 0, 5, True, 10, 1_000, 0.5,
+    masks=NO_MASKS,
 )  # fmt: skip
 
 
