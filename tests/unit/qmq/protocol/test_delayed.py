@@ -30,6 +30,7 @@ def test_a_request_as_bytes() -> None:
         "states": "pending,lost",
         "limit": "50",
         "cursor": "5:1",
+        "filter": "",
     }
     assert query.encode() == encode_strmap({**entries, "match.a": "b"})
     assert CancelDelayedRequest(query, True).encode() == encode_strmap({"dry_run": "1"}) + query.encode()
