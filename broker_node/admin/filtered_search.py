@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from broker_node.admin.search import FOUND_BYTES_MAX, FOUND_MESSAGES_MAX, Criteria, scan, shown
-from broker_node.reads.filtered.step import Job, Result
+from broker_node.reads.filtered.job import Job, Result
 from broker_node.storage.consume_log import ENTRY, Entry
 from broker_node.storage.oldest_sequence import begin_adjusted
 from broker_node.storage.store import MessageStore

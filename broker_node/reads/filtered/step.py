@@ -5,25 +5,23 @@ named, and the caller reads it again, repairs it or reports it. Messages that th
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from broker_node.reads.filtered.job import Job, Result
 from broker_node.storage.consume_log import CHECKED_FIELDS, ENTRY_BYTES, entry_at, entry_fields
 from qmq.checksum import crc32
 from qmq.clock import Clock
 from qmq.errors import LogError, ProtocolError
 from qmq.protocol.frames import MESSAGE_BYTES_MAX
-from qmq.protocol.masking import Masks
 from qmq.protocol.raw import RawView
 from qmq_node.filters import Content, Filter, TooCostly, compile_filter
 from qmq_node.filters.content import MASKED
 from qmq_node.filters.needs import Need, Spans, by_bytes, by_index, needs_of
 from qmq_node.log.disk import Disk
 from qmq_node.log.handles import HandleCache
-from qmq_node.log.index import IndexCopy
 from qmq_node.log.segment import Segments
 
 CHUNK_ENTRIES = 4_096
@@ -48,55 +46,15 @@ _ENTRY = np.dtype(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """What a step is to do."""
-
-    log_folder: str
-    index: IndexCopy
-    text: str
-    """The filter."""
-    now_ms: int
-    begin: int
-    end: int
-    newest_first: bool
-    limit: int
-    bytes_max: int
-    """Of the messages found; there is at least one, whatever its size."""
-    seconds: float
-    """A step ends after this time, at the next message or block of messages."""
-    masks: Masks
-    """Applied before the filter is evaluated. Found messages are returned as they are stored."""
-
-    @property
-    def what(self) -> str:
-        """The messages that are searched."""
-        return f"sequences {self.begin} to {self.end - 1}"
-
-    def run(self, disk: Disk, clock: Clock) -> "Result":
-        """Do the step. Raises LogError, OSError when files are gone or can't be opened."""
-        return _Step(disk, clock, self).run()
-
-
-@dataclass(slots=True)
-class Result:
-    """What a step found."""
-
-    reached: int
-    """Where the next step begins; against the order of the log, the sequence behind its last."""
-    found: list[tuple[int, bytes, bytes]] = field(default_factory=list)
-    """Sequence, index entry and bytes of each message, in the order of the search."""
-    unreadable: list[int] = field(default_factory=list)
-    """Sequences whose index entries or messages fail their checks."""
-    costly: int = 0
-    """Messages for which the filter takes more than it may: whether they match is unknown."""
-    found_bytes: int = 0
-
-
 @lru_cache(maxsize=4)
 def _compiled(text: str, now_ms: int) -> tuple[Filter, Need]:
     found = compile_filter(text, now_ms)
     return found, needs_of(found.tree, found.now)
+
+
+def run(disk: Disk, clock: Clock, job: Job) -> Result:
+    """Do the step. Raises LogError, OSError when files are gone or can't be opened."""
+    return _Step(disk, clock, job).run()
 
 
 class _Step:

@@ -23,8 +23,9 @@ def lagging(console: System) -> str:
     assert console.qmq("consume", SUBJECT, GROUP, "--from", "earliest", "--count", "1").returncode == 0
     query = f"/alert-rules/preview/?kind=lag&threshold=5&target={SUBJECT}/{GROUP}"
     eventually(
-        lambda: console.ask("GET", query).body["above"] == 1, what="the collector knows the lag", every_s=ASK_SECONDS
-    )
+        lambda: (found := console.ask("GET", query).body)["above"] == 1 and found["past"]["spans"],
+        what="the collector knows the lag, and the history has it", every_s=ASK_SECONDS,
+    )  # fmt: skip
     return f"{SUBJECT}/{GROUP}"
 
 
@@ -50,7 +51,7 @@ def test_a_rule_says_what_it_would_do_before_it_is_made(
     previewed = dialog.preview()
     expect(previewed.locator("[data-fires-now=true]")).to_contain_text("1")
     expect(previewed.locator("[data-rule-preview] li").first).to_contain_text(f"{lagging} {MESSAGES}")
-
+    expect(previewed.locator("[data-fired-before]")).to_be_visible()
     expect(previewed.locator("[data-warning=nobody]")).to_be_visible()
     visit.axe_clean()
     dialog.done(page.text("alerts:rule.created", name=name))

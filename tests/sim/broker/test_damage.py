@@ -13,6 +13,7 @@ from qmq.errors import QmqError
 from qmq.protocol.codes import Command
 from qmq.protocol.extensions import LeaveGroupRequest
 from spark_analytics.source.node_reader import NodeReader
+from tests.sim.broker.admin import admin_of
 from tests.sim.world.blocking import interleave_jobs, sleep
 from tests.sim.world.loop import running_loop
 from tests.support.disks.memory_disk import MemoryDisk
@@ -111,8 +112,8 @@ async def browse(broker: Broker, client: Client) -> None:
 
 
 async def search(broker: Broker, client: Client) -> None:
-    status, answer = await page(broker, "/subjects/orders/search?match=number=7")
-    assert (status, [item["message_id"] for item in answer["messages"]]) == (200, ["m7"])
+    answer = await admin_of(broker).search("orders", filters=["number=7"])
+    assert [item["message_id"] for item in answer["messages"]] == ["m7"]
     assert (answer["scanned"], answer["unreadable"]) == (SENDS * PER_SEND, 1)
 
 

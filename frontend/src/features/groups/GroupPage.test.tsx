@@ -47,7 +47,7 @@ async function open(answers: Answers) {
 }
 const changes = <One extends { method: string }>(asked: One[]) => asked.filter(({ method }) => method !== "GET");
 
-test("live numbers, and what nobody measured", async () => {
+test("live numbers, and numbers that were not measured", async () => {
   await open({ [`GET ${ONE}`]: tagged(detail()) });
   await screen.findByText("Progress by broker group");
   expect(feeds[0]?.path).toBe("/ws/lag/?subject=orders&group=billing");

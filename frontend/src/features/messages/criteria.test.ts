@@ -17,7 +17,7 @@ test("nothing asked for is no search", () => {
   expect(criteriaOf({ filter: "  " })).toBeNull();
 });
 
-test("what a filter did not look at is said", () => {
+test("the parts that a filter did not search are named", () => {
   expect(notSearched(["properties"])).toEqual(["body", "tags"]);
   expect(notSearched(["properties", "body"])).toEqual(["tags"]);
   expect(notSearched(["size"])).toEqual([]);

@@ -12,7 +12,8 @@ import { withTexts } from "@/i18n";
 import type { Section } from "@/live/applyDelta";
 import { lagPath, measured, useLive, useLiveEntry } from "@/live/useLive";
 import { useTimeline } from "@/live/useTimeline";
-import { AlertsOf } from "@/shared/AlertsOf";
+import { Loading } from "@/ui/page/loaded";
+import { AlertsOf, alertsOfOptions } from "@/shared/AlertsOf";
 import { MarkedChart } from "@/shared/MarkedChart";
 import type { Series } from "@/ui/chart/types";
 import { shellWord } from "@/shared/clientLines";
@@ -44,6 +45,8 @@ export default function OverviewTab({ subject }: { subject: string }) {
   const { t } = useTranslation("subjects");
   const may = useMay();
   const { data } = useQuery(subjectOptions(subject));
+  // They stand above the rest, which would be moved by them.
+  const alerts = useQuery(alertsOfOptions({ subject }));
   const entry = useLiveEntry(lagPath({ subject }), "subjects", subject);
   const row = data?.data;
   if (row?.broker_groups.length === 0 || entry?.sent_messages === 0) {
@@ -53,6 +56,7 @@ export default function OverviewTab({ subject }: { subject: string }) {
       </FirstMessage>
     );
   }
+  if (alerts.isPending) return <Loading />;
   return (
     <Stack gap="md">
       <AlertsOf framed subject={subject} />

@@ -117,7 +117,7 @@ test("a rack is chosen, planned and switched over group by group; one that fails
   await waitFor(() => expect(page.address()).toBe("/brokers?rehearse=undo"));
 });
 
-test("what a closed page left is shown to whoever comes next, and switched back", async () => {
+test("what a closed page left is shown to the next operator, and switched back", async () => {
   const { posts } = await opened("", {
     undo: [rehearsed("g1"), rehearsed("g2")],
     more: { ...done("g1"), ...done("g2") },
@@ -136,7 +136,7 @@ test("what a closed page left is shown to whoever comes next, and switched back"
   ]);
 });
 
-test("it stops after the group that is being switched over, and goes on", async () => {
+test("it stops after the group that is being switched over, and continues", async () => {
   let answerFirst: (response: Response) => void = () => undefined;
   const first = new Promise<Response>((resolve) => {
     answerFirst = resolve;

@@ -4,7 +4,7 @@ import { columnOf } from "@/features/overview/flow/places";
 import * as numbers from "@/format/numbers";
 import { useLanguage } from "@/ui/preferences";
 
-/** What a place of the picture is called, and what is said of it. */
+/** The name of a place of the picture, and its description. */
 export function usePlaceText(): { name: (place: FlowPlace) => string; detail: (place: FlowPlace) => string } {
   const { t } = useTranslation("overview");
   const language = useLanguage();
