@@ -1,11 +1,13 @@
 """Network namespaces with one process each, whose packets to each other can be lost, and a system in them. Needs root.
 
-Each namespace has one end of a veth pair; the other end is in a bridge of this process's namespace. Packets from one process to
-another are lost while the sender has a wrong hardware address for the receiver's IP address. Nothing is refused or reset, as with
-an unplugged cable.
+Each namespace has one end of a veth pair; the other end is in a bridge of the namespace that the test itself is in meanwhile.
+Packets from one process to another are lost while the sender has a wrong hardware address for the receiver's IP address. Nothing
+is refused or reset, as with an unplugged cable. The machine's own network does not change: browsers of other tests would drop
+their requests with ERR_NETWORK_CHANGED.
 """
 
 import contextlib
+import ctypes
 import itertools
 import os
 import shutil
@@ -21,12 +23,21 @@ from tests.support.required import missing
 from tests.support.servers.system import System
 
 CLIENTS = "clients"
-"""This process's own namespace."""
+"""The namespace of the test: of the thread that made the network, and of what it starts."""
 META = "meta"
 NOWHERE = "02:00:00:00:00:01"
 """A hardware address that no interface has."""
 COMMAND_SECONDS = 30.0
+CLONE_NEWNET = 0x40000000
+_libc = ctypes.CDLL(None, use_errno=True)  # os.unshare and os.setns are of Python 3.12
 _networks = itertools.count()
+
+
+def _call(name: str, *arguments: int) -> None:
+    """Call a function of libc. Raises OSError if it fails."""
+    if getattr(_libc, name)(*arguments):
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")
 
 
 def ip(*arguments: str, is_required: bool = True) -> None:
@@ -45,10 +56,15 @@ def require_namespaces() -> None:
             pass
     except subprocess.CalledProcessError as error:
         pytest.skip(f"network namespaces can't be created: {error.stderr.decode(errors='replace').strip()}")
+    except OSError as error:
+        pytest.skip(f"network namespaces can't be created: {error}")
 
 
 class Network:
-    """Namespaces that reach each other and this process. Use it as `with`.
+    """Namespaces that reach each other and the thread that made them. Use it as `with`.
+
+    That thread, and threads and processes that it starts inside the block, reach nothing else: the machine's loopback
+    interface neither.
 
     Args:
         names: one namespace each.
@@ -59,6 +75,7 @@ class Network:
         self._prefix = f"q{os.getpid() % 10**6}{next(_networks) % 100:02}"
         self._subnet = f"198.18.{os.getpid() % 250}"  # of the addresses for tests of networks, RFC 2544
         self._numbers = {name: number for number, name in enumerate(names, 1)}
+        self._machine: int | None = None  # descriptor of the namespace to return to
 
     def __enter__(self) -> "Network":
         try:
@@ -74,6 +91,14 @@ class Network:
         self.close()
 
     def _create(self) -> None:
+        machine = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            _call("unshare", CLONE_NEWNET)
+        except OSError:
+            os.close(machine)
+            raise
+        self._machine = machine
+        ip("link", "set", "lo", "up")
         ip("link", "add", self._bridge, "type", "bridge")
         ip("addr", "add", f"{self.address(CLIENTS)}/24", "dev", self._bridge)
         ip("link", "set", self._bridge, "up")
@@ -87,11 +112,15 @@ class Network:
             ip("-n", namespace, "link", "set", "lo", "up")
 
     def close(self) -> None:
-        """Remove everything; what is not there is ignored."""
+        """Return to the machine's network and remove everything; what is not there is ignored."""
         for name in self._numbers:
-            ip("link", "del", self._namespace(name), is_required=False)
             ip("netns", "del", self._namespace(name), is_required=False)
-        ip("link", "del", self._bridge, is_required=False)
+        if self._machine is not None:
+            machine, self._machine = self._machine, None
+            try:
+                _call("setns", machine, CLONE_NEWNET)
+            finally:
+                os.close(machine)
 
     @property
     def _bridge(self) -> str:
