@@ -47,6 +47,8 @@ _RESOURCE_FAILED = "Failed to load resource"
 """What Chromium's console says of each failed request; `Visit` judges the request itself."""
 _SOCKET_FAILED = "WebSocket connection to "
 """The same of a websocket; that is told nowhere else."""
+_NOT_OF_THE_SERVER = {"net::ERR_ABORTED", "net::ERR_NETWORK_CHANGED"}
+"""A page that was left, and a change of an interface of the machine, as with a laptop that finds another network."""
 _NOBODY_THERE = {"net::ERR_CONNECTION_REFUSED", "net::ERR_CONNECTION_RESET", "net::ERR_EMPTY_RESPONSE"}
 
 
@@ -209,7 +211,8 @@ class Visit:
     def _on_failure(self, request: Request) -> None:
         line = f"{request.method} {request.url} failed: {request.failure}"
         self._log.append(line)
-        if request.failure != "net::ERR_ABORTED" and not (self._is_server_away and request.failure in _NOBODY_THERE):
+        ignored = _NOT_OF_THE_SERVER | _NOBODY_THERE if self._is_server_away else _NOT_OF_THE_SERVER
+        if request.failure not in ignored:
             self._wrong.append(line)
 
 
