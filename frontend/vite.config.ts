@@ -37,7 +37,7 @@ export default defineConfig(({ command }) => ({
       output: {
         // Few files: each is a request with 0.6 KB of headers, and six are read at a time without HTTP/2. A module that
         // many pages use is in one file with others of its kind; parts of the component library that pages open later
-        // stay out of it.
+        // stay out of it. What is imported at once (Sparkline) may not be in one file with what is not (uPlot).
         codeSplitting: {
           includeDependenciesRecursively: false,
           groups: [
@@ -53,7 +53,10 @@ export default defineConfig(({ command }) => ({
               test: parts(`Popover|Select|Autocomplete|${COMBOBOX}`, "utils/Floating|src/ui/Popover"),
             },
             { name: "choices", test: parts("MultiSelect|TagsInput|Pill|PillsInput", "use-pills-reorder") },
-            { name: "charts", test: /uplot|src\/ui\/chart\/(?!TimeChart|NumbersTable|words|chart\.css)/ },
+            {
+              name: "charts",
+              test: /uplot|src\/ui\/chart\/(?!TimeChart|NumbersTable|Sparkline|spark|words|chart\.css)/,
+            },
             { name: "limits", test: /virtual:limits|src\/(api\/limits|ui\/fields)/ },
             { name: "ui", minShareCount: 2, test: SHARED },
           ],
