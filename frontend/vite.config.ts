@@ -18,8 +18,10 @@ const COMBOBOX = "Combobox(?!/(ComboboxChevron|Combobox\\.module|get-parsed|use-
 function parts(components: string, more = "nothing else"): RegExp {
   return new RegExp(`@mantine/core/esm/components/(${components})/(?!RadioIcon)|${more}`);
 }
+/** What only the drawn chart imports: one module more that a page imports at once, and every page loads uPlot. */
+const CHARTS = /uplot|src\/ui\/chart\/(Drawn|options|keys|useKeys)\./;
 const SHARED =
-  /@tabler|@mantine\/(hooks|core)\/(?!esm\/components\/(Menu|Tooltip|NumberInput|Tabs|Timeline|Textarea|Radio|SegmentedControl|FloatingIndicator|PasswordInput))|openapi-fetch|src\/(api|format|live|ui\/(?!chart\/Drawn|dates\/C|message|.*Box))/;
+  /@tabler|@mantine\/(hooks|core)\/(?!esm\/components\/(Menu|Tooltip|NumberInput|Tabs|Timeline|Textarea|Radio|SegmentedControl|FloatingIndicator|PasswordInput))|openapi-fetch|src\/(api|format|live|ui\/(?!chart\/(Drawn|options|keys|useKeys)\.|dates\/C|message|.*Box))/;
 
 export default defineConfig(({ command }) => ({
   // Django serves what is built from here; in development Vite serves the root and asks a running console for the rest.
@@ -37,7 +39,7 @@ export default defineConfig(({ command }) => ({
       output: {
         // Few files: each is a request with 0.6 KB of headers, and six are read at a time without HTTP/2. A module that
         // many pages use is in one file with others of its kind; parts of the component library that pages open later
-        // stay out of it. What is imported at once (Sparkline) may not be in one file with what is not (uPlot).
+        // stay out of it.
         codeSplitting: {
           includeDependenciesRecursively: false,
           groups: [
@@ -53,10 +55,7 @@ export default defineConfig(({ command }) => ({
               test: parts(`Popover|Select|Autocomplete|${COMBOBOX}`, "utils/Floating|src/ui/Popover"),
             },
             { name: "choices", test: parts("MultiSelect|TagsInput|Pill|PillsInput", "use-pills-reorder") },
-            {
-              name: "charts",
-              test: /uplot|src\/ui\/chart\/(?!TimeChart|NumbersTable|Sparkline|spark|words|chart\.css)/,
-            },
+            { name: "charts", test: CHARTS },
             { name: "limits", test: /virtual:limits|src\/(api\/limits|ui\/fields)/ },
             { name: "ui", minShareCount: 2, test: SHARED },
           ],
