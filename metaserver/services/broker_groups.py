@@ -17,9 +17,11 @@ from metaserver.reports import StoredReport
 from metaserver.services import audit, routes
 from metaserver.services.changes import Actor, Change, Request, VersionedRequest, changing, for_change, lock
 from metaserver.services.fields import Text
+from metaserver.services.memberships import WHY
 from metaserver.services.resources import Resource
 from metaserver.services.subjects import DESCRIPTION
 from qmq.protocol.names import hidden_text_problem
+from qmq.protocol.reasons import Reason
 
 # --- as nodes register -------------------------------------------------------------------------------------------------
 
@@ -60,6 +62,8 @@ def save_group(group: domain.BrokerGroup, *, actor: Actor, reason: str) -> None:
         before = {name: getattr(row, name) for name in after}
         if before == after or not same.update(**others, **after, updated_at=timezone.now()):
             return
+    if isinstance(reason, Reason) and reason.code:
+        after[WHY] = reason.as_json()
     audit.record(actor, action, group.name, reason=reason, before=before, after=after, broker_group=group.name)
 
 

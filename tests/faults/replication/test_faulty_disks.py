@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.replication.direct_sends import DirectSends
-from tests.faults.replication.disks import MODULE, Disks
+from tests.support.disks.faulty_disks import MODULE, Disks
 from tests.faults.replication.failover import consumed_again
 from tests.faults.replication.load import Load
 from tests.faults.replication.scene import (
