@@ -105,6 +105,15 @@ def test_a_disk_that_hangs_fires_with_its_time_and_resolves_after_10_s() -> None
     assert firing() == []
 
 
+def test_an_alert_that_was_pending_has_the_cause_of_when_it_fired() -> None:
+    AlertRule.objects.filter(kind="disk_stuck").update(for_seconds=5)
+    for second, stuck_seconds in ((0, 4.0), (5, 9.0)):
+        assert firing() == []
+        evaluate_urgent(snapshot(nodes={"g1-node": node(disk_stuck_seconds=stuck_seconds)}), at(second))
+    cause = "the disk has not completed a write for 9.0 s"
+    assert firing() == [("Disk does not complete writes", "g1-node", cause)]
+
+
 def test_an_urgent_evaluation_leaves_all_other_rules_alone() -> None:
     lagging = {"orders/billing": group(lag=10, time_lag_seconds=2_000.0)}
     full = {"g1-node": node(disk_free_bytes=1, disk_total_bytes=100)}
