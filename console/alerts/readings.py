@@ -164,8 +164,8 @@ def _cause(member: Member, entry: Mapping[str, Any], now: float) -> Reason:
         return Reason.of(Code.NODE_SILENT, node=node_id, seconds=round(seconds, 1), why=why)
     if not member.is_live:
         return Reason.of(Code.NODE_WITH, node=node_id, why=Reason.of(Code.NO_HEARTBEATS))
-    if why := entry.get("state_why"):
-        return Reason.of(Code.NODE_WITH, node=node_id, why=Reason.from_json(why))
+    if state_why := entry.get("state_why"):
+        return Reason.of(Code.NODE_WITH, node=node_id, why=Reason.from_json(state_why))
     return NO_REASON
 
 

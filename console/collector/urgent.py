@@ -70,7 +70,9 @@ class UrgentAlerts:
             await self._has_state.wait()
             self._has_state.clear()
             try:
-                done = await database_sync_to_async(evaluate_urgent, thread_sensitive=False)(self._state, timezone.now())
+                done = await database_sync_to_async(evaluate_urgent, thread_sensitive=False)(
+                    self._state, timezone.now()
+                )
             except DatabaseError as error:
                 logger.warning("alerts can't be evaluated: %s", error)
                 continue

@@ -118,8 +118,8 @@ class _Look:
         enabled = AlertRule.objects.filter(is_enabled=True, kind__in=self._kinds)
         rules = list(enabled.prefetch_related("channels").order_by("id")[:RULES_MAX])
         by_kind = self._read()
-        counts_dead = self._snapshot is not None and Kind.DEAD_LETTERS in self._kinds
-        dead = count_dead_letters(self._snapshot, self._seconds) if counts_dead else {}
+        counted = self._snapshot if Kind.DEAD_LETTERS in self._kinds else None
+        dead = {} if counted is None else count_dead_letters(counted, self._seconds)
         open_alerts = Alert.objects.filter(open_key__isnull=False)
         still_open = {(alert.rule_id, alert.target): alert for alert in open_alerts.filter(kind__in=self._kinds)}
         room = OPEN_MAX - open_alerts.count()

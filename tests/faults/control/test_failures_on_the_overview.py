@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.faults.replication.network import CLIENTS, META, Network, NetworkSystem, require_namespaces
+from tests.faults.replication.scene import TURNS
 from tests.support.console.broker_failures import CUT_OFF, FAILURES, Failure, failing
 from tests.support.console.browser import BrowserMissing, Visit, chromium, visit
 from tests.support.console.people import PASSWORD
@@ -19,7 +20,6 @@ from tests.support.disks.faulty_disks import MODULE, Disks
 from tests.support.required import missing
 from tests.support.servers.system import WHOLE, Person
 from tests.support.waiting import ASK_SECONDS, eventually, figure
-from tests.faults.replication.scene import TURNS
 from tests.support.whole import in_whole_fault_runs
 
 LIMIT_SECONDS = 10.0
@@ -85,10 +85,7 @@ def _browser() -> Iterator[Browser]:
 @pytest.mark.timeout(200 + TURNS * 90)
 @pytest.mark.parametrize(
     "failure",
-    [
-        pytest.param(one, marks=() if one is CUT_OFF else in_whole_fault_runs, id=one.name)
-        for one in FAILURES
-    ],
+    [pytest.param(one, marks=() if one is CUT_OFF else in_whole_fault_runs, id=one.name) for one in FAILURES],
 )
 def test_the_overview_shows_alert_and_event_with_the_cause(scene: Scene, failure: Failure) -> None:
     for _ in range(TURNS):
@@ -97,5 +94,3 @@ def test_the_overview_shows_alert_and_event_with_the_cause(scene: Scene, failure
             failure.is_shown(scene.looking.page, GROUP, SEEN_MS)
             figure(f"alert and event of {failure.name}", time.monotonic() - began, LIMIT_SECONDS)
         scene.whole_again()
-
-

@@ -67,13 +67,19 @@ def silent(seconds: float) -> State:
         pytest.param(empty(), state(), True, id="the first cycle"),
     ],
 )
-def test_cycles_are_evaluated_when_what_rules_are_about_has_changed(before: State, after: State, expected: bool) -> None:
+def test_cycles_are_evaluated_when_what_rules_are_about_has_changed(
+    before: State, after: State, expected: bool
+) -> None:
     assert is_urgent(before, after, NOW) is expected
 
 
 async def test_only_the_newest_state_is_evaluated_and_changes_are_shown_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     evaluated: list[State] = []
-    results: list[Any] = [OperationalError("away"), SimpleNamespace(fired=0, resolved=0), SimpleNamespace(fired=1, resolved=0)]
+    results: list[Any] = [
+        OperationalError("away"),
+        SimpleNamespace(fired=0, resolved=0),
+        SimpleNamespace(fired=1, resolved=0),
+    ]
     shown: list[int] = []
 
     def in_this_thread(call: Any, **_: Any) -> Any:

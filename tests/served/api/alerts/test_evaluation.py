@@ -1,6 +1,5 @@
 """Looks at snapshots: what opens, fires, is told, ends."""
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -27,15 +26,12 @@ from console.alerts.services.rules import create_rule, delete_rule, update_rule
 from console.alerts.services.silences import create_silence, end_silence
 from console.models import BackgroundJob
 from console.outbox.models import OutboxDatabase
-from metaserver import domain
-from metaserver.choices import GroupKind, GroupState
+from metaserver.choices import GroupKind
 from metaserver.models import AuditEntry, BrokerGroup, Node
-from metaserver.reports import StoredReport
-from metaserver.services import audit, broker_groups
+from metaserver.services import audit
 from metaserver.services.subjects import create_subject
 from metaserver.services.teams import create_team
 from qmq.protocol.reasons import Code, Reason
-from qmq_node.replication.rules.membership import Membership
 from tests.served.api.alerts.receiver import ACTOR
 from tests.served.api.alerts.system_state import at, group, lagging, node, snapshot, store_members
 from tests.support.console.metadata import broker_group

@@ -1,4 +1,4 @@
-"""Broker groups that can't be used, and disks that hang: when their rules fire, and the cause that alerts and notifications name."""
+"""Broker groups that fail and disks that hang: when their rules fire, and the cause that alerts, notifications and events name."""
 
 from typing import Any
 
@@ -16,7 +16,6 @@ from qmq.protocol.reasons import Code, Reason
 from tests.served.api.alerts.receiver import ACTOR
 from tests.served.api.alerts.system_state import at, group, node, snapshot, store_members
 from tests.support.console.metadata import broker_group
-
 
 pytestmark = pytest.mark.django_db
 REFUSED = Reason.of(Code.CONNECTION_REFUSED)
@@ -73,7 +72,9 @@ def test_a_group_with_a_member_that_responds_is_left_to_the_metaservers() -> Non
     evaluate_urgent(snapshot(nodes={"a": silent, "b": node()}), at(20))
     assert firing() == []
     evaluate_urgent(snapshot(nodes={"a": silent, "b": away(10, Reason("no route to host"))}), at(20))
-    both = "node a has not responded for 20.0 s: connection refused; node b has not responded for 10.0 s: no route to host"
+    both = (
+        "node a has not responded for 20.0 s: connection refused; node b has not responded for 10.0 s: no route to host"
+    )
     assert firing() == [("Broker group offline", "g1", both)]
 
 
@@ -133,8 +134,5 @@ def test_the_cause_is_in_notifications_and_events() -> None:
     (body,) = Notification.objects.values_list("body", flat=True)
     assert body["alert"]["why"]["code"] == "node_silent"
     assert body["alert"]["why"]["values"]["why"]["code"] == "connection_refused"
-    (event,) = [
-        one for one in feed.read(Wanted(at(0), at(60)), None, 10).events if one.kind == "alert_fired"
-    ]
+    (event,) = [one for one in feed.read(Wanted(at(0), at(60)), None, 10).events if one.kind == "alert_fired"]
     assert event.why == body["alert"]["why"]
-

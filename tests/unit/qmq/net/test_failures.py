@@ -25,6 +25,10 @@ def test_the_reason_names_neither_a_number_nor_the_address(error: Exception, rea
 
 
 def test_the_most_frequent_ones_have_a_code_for_other_languages() -> None:
-    errors = (ConnectionRefusedError(errno.ECONNREFUSED, "refused"), TimeoutError(), OSError(errno.EHOSTUNREACH, "away"))
+    errors = (
+        ConnectionRefusedError(errno.ECONNREFUSED, "refused"),
+        TimeoutError(),
+        OSError(errno.EHOSTUNREACH, "away"),
+    )
     assert [failure_reason(error, 5.0).code for error in errors] == ["connection_refused", "no_response", ""]
     assert failure_reason(TimeoutError(), 5.0).values == {"seconds": "5"}
