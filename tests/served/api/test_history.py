@@ -73,7 +73,7 @@ def test_what_names_no_series_is_refused(viewer: APIClient, query: str) -> None:
 
 # --- ranges -----------------------------------------------------------------------------------------------------------
 
-OF_GROUP = {"subject": "o", "group": "b"}
+OF_GROUP = {"subject": "paid", "group": "b"}
 MINUTE_MS = 60_000
 
 
@@ -107,13 +107,13 @@ def test_before_the_last_hour_are_summaries_and_the_border_is_named(
 ) -> None:
     settings.REDIS_URL = redis_server.url
     at = (int(time.time()) // 60 - 180) * MINUTE_MS
-    row = lag_row(at, "o", "b", lag_messages_max=9, lag_messages_mean=4.0)
+    row = lag_row(at, "paid", "b", lag_messages_max=9, lag_messages_mean=4.0)
     end = publish("lag", Step.MINUTE, [row], missing=("g2",))
     publish(
-        "group_rates", Step.MINUTE, [row_of("group_rates", at - 60 * MINUTE_MS, subject="o", group="x")], job="rates"
+        "group_rates", Step.MINUTE, [row_of("group_rates", at - 60 * MINUTE_MS, subject="paid", group="x")], job="rates"
     )
     group = {"backlog": 3, "in_flight": 2, "time_lag_seconds": 1.5, "pull_rate": 1.0, "ack_rate": 2.0}
-    write(redis_server.url, empty() | {"groups": {"o\nb": group}})
+    write(redis_server.url, empty() | {"groups": {"paid\nb": group}})
     found = viewer.get(WHERE, OF_GROUP | {"from": ago(hours=6)}).json()
     border = found["at"].index(found["border_at"])
     known = {name: [(ms(at), value) for at, value in zip(found["at"], values, strict=True) if value is not None]
@@ -145,7 +145,7 @@ def test_a_longer_range_has_longer_steps_and_no_more_points(
 def test_peaks_stay_when_points_are_put_together(viewer: APIClient, settings: Any) -> None:
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
     begin = (int(time.time()) // 60 - 600) * MINUTE_MS
-    rows = [lag_row(begin + n * MINUTE_MS, "o", "b", lag_messages_max=900 if n == 33 else 1) for n in range(100)]
+    rows = [lag_row(begin + n * MINUTE_MS, "paid", "b", lag_messages_max=900 if n == 33 else 1) for n in range(100)]
     publish("lag", Step.MINUTE, rows)
     found = viewer.get(WHERE, OF_GROUP | {"from": ago(hours=24), "to": ago(minutes=90)}).json()
     values = [value for value in found["fields"]["lag"] if value is not None]
