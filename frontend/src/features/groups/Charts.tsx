@@ -1,43 +1,25 @@
 import { Stack } from "@mantine/core";
 import { useMemo } from "react";
-import { useTranslation } from "react-i18next";
 import type { GroupName } from "@/features/groups/queries";
+import { GroupCharts } from "@/features/groups/GroupCharts";
 import type { Timelines } from "@/features/groups/timelines";
-import { MarkedChart } from "@/shared/MarkedChart";
-import type { Series } from "@/ui/chart/types";
-import { Part } from "@/ui/page/Part";
+import { RangePicker } from "@/shared/ranges/RangePicker";
+import { PRESET_FIRST } from "@/shared/ranges/range";
+import { useRange } from "@/shared/ranges/useRange";
+import { whenDrawn } from "@/ui/dialog/whenOpened";
 
-const HEIGHT_PX = 150;
+const LongCharts = whenDrawn(async () => (await import("@/features/groups/LongCharts")).LongCharts, ["ranges"]);
 
-/** Lag and time lag, and what comes in against what is acked: the last hour, continued live. */
-export function Charts({ name, timelines: { group, lag, sent } }: { name: GroupName; timelines: Timelines }) {
-  const { t } = useTranslation("groups");
-  const { at, values, isPending } = group;
-  const lags = useMemo<Series[]>(
-    () => [
-      { label: t("column.lag"), values: lag, style: "area", as: "count" },
-      { label: t("column.time_lag_seconds"), values: values.time_lag_seconds ?? [], as: "duration", axis: "right" },
-    ],
-    [values, lag, t],
-  );
-  const rates = useMemo<Series[]>(
-    () => [
-      { label: t("column.send_rate"), values: sent, as: "rate", style: "area" },
-      // Consumers pull ahead, in bursts: below what is acked, in a quiet colour.
-      { label: t("column.pull_rate"), values: values.pull_rate ?? [], as: "rate", colour: "gray" },
-      { label: t("column.ack_rate"), values: values.ack_rate ?? [], as: "rate", colour: "orange" },
-    ],
-    [values, sent, t],
-  );
-  const shared = { about: name, at, isPending, height: HEIGHT_PX };
+/** Lag and time lag, and what comes in against what is acked: the last hour continued live, or a longer range. */
+export function Charts({ name, timelines }: { name: GroupName; timelines: Timelines }) {
+  const [range] = useRange();
+  const { group, lag, sent } = timelines;
+  const hour = useMemo(() => ({ at: group.at, values: { ...group.values, lag, send_rate: sent } }), [group, lag, sent]);
+  const lastHour = <GroupCharts name={name} {...hour} isPending={group.isPending} aside={<RangePicker />} />;
+  if (range.preset === PRESET_FIRST) return <Stack gap="sm">{lastHour}</Stack>;
   return (
     <Stack gap="sm">
-      <Part title={t("chart.lag")}>
-        <MarkedChart label={t("chart.lag")} series={lags} {...shared} />
-      </Part>
-      <Part title={t("chart.rates")}>
-        <MarkedChart label={t("chart.rates")} series={rates} {...shared} />
-      </Part>
+      <LongCharts name={name} range={range} hour={hour} waiting={lastHour} />
     </Stack>
   );
 }
