@@ -1,6 +1,10 @@
+import { useMemo, useState } from "react";
+import { useMasterLines } from "@/features/brokers/masterLines";
+import type { RuleThreshold } from "@/shared/ThresholdReader";
+import { Thresholds } from "@/shared/Thresholds";
+import type { Format } from "@/ui/measure/Measured";
 import { Paper, SimpleGrid, Text } from "@mantine/core";
 import { MarkedChart } from "@/shared/MarkedChart";
-import { useMasterThresholds } from "@/features/brokers/useMasterThresholds";
 import type { Marker, Series } from "@/ui/chart/types";
 
 /** Charts of a broker group's numbers. */
@@ -16,9 +20,16 @@ export function HistoryCharts({
   border?: Marker | undefined;
   isWhole?: boolean;
 }) {
-  const thresholdsOf = useMasterThresholds(name);
+  const { nodeId, lines } = useMasterLines(name);
+  const [thresholds, setThresholds] = useState<readonly RuleThreshold[]>();
+  const byFormat = useMemo(() => {
+    const of = (kind: RuleThreshold["kind"]) => thresholds?.filter((one) => one.kind === kind);
+    const found: Partial<Record<Format, readonly RuleThreshold[]>> = { bytes: of("disk"), duration: of("lateness") };
+    return found;
+  }, [thresholds]);
   return (
     <SimpleGrid cols={{ base: 1, lg: 2 }}>
+      {nodeId !== undefined && <Thresholds target={nodeId} lines={lines} onRead={setThresholds} />}
       {charts.map((series) => {
         const label = series.map((each) => each.label).join(" · ");
         return (
@@ -30,7 +41,7 @@ export function HistoryCharts({
               about={{ broker_group: name }}
               label={`${name}: ${label}`}
               series={series}
-              thresholds={thresholdsOf(series)}
+              thresholds={byFormat[series[0]?.as ?? "count"]}
               height={200}
               {...shared}
             />

@@ -1,4 +1,4 @@
-import { useMemo } from "react";
+import { useMemo, type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { GroupCharts } from "@/features/groups/GroupCharts";
 import type { GroupName } from "@/features/groups/queries";
@@ -6,14 +6,24 @@ import type { Series } from "@/live/series";
 import { heldAt } from "@/shared/ranges/merge";
 import type { Range } from "@/shared/ranges/range";
 import { RangeNote } from "@/shared/ranges/RangeNote";
-import { RangePicker } from "@/shared/ranges/RangePicker";
 import { useRangeHistory } from "@/shared/ranges/useRangeHistory";
 import { QueryProblem } from "@/ui/page/loaded";
 
 const DRAWN = ["lag", "time_lag_seconds", "pull_rate", "ack_rate"] as const;
 
 /** A group's charts of more than the last hour; `hour` is that, continued live. */
-export function LongCharts({ name, range, hour }: { name: GroupName; range: Range; hour: Series }) {
+export function LongCharts({
+  name,
+  range,
+  hour,
+  aside,
+}: {
+  name: GroupName;
+  range: Range;
+  hour: Series;
+  /** Controls beside the first heading. */
+  aside: ReactNode;
+}) {
   const { t } = useTranslation("groups");
   const { subject, group } = name;
   const ofGroup = useMemo(() => ({ subject, group }), [subject, group]);
@@ -32,7 +42,7 @@ export function LongCharts({ name, range, hour }: { name: GroupName; range: Rang
         at={at}
         values={values}
         isPending={found.query.isPending || sends.query.isPending}
-        aside={<RangePicker />}
+        aside={aside}
         border={found.border}
         isWhole
       />

@@ -1,5 +1,5 @@
 import { queryOptions, useQuery } from "@tanstack/react-query";
-import { useMemo } from "react";
+import { useEffect, useMemo } from "react";
 import type { Schema } from "@/api/client";
 import { read } from "@/api/requests";
 import { useRuleName } from "@/shared/ruleNames";
@@ -25,12 +25,11 @@ function rulesOptions(target: string) {
   });
 }
 
-/**
- * Thresholds of the enabled rules that concern a target, "" for none. `lines` has to stay the same object. Undefined
- * until they are read.
- */
-export function useThresholds(target: string, lines: Lines): readonly (Threshold & { kind: Kind })[] | undefined {
-  const { data } = useQuery({ ...rulesOptions(target), enabled: target !== "" });
+export type RuleThreshold = Threshold & { kind: Kind };
+
+/** Thresholds of the enabled rules that concern a target; undefined until they are read. */
+function useThresholds(target: string, lines: Lines): readonly RuleThreshold[] | undefined {
+  const { data } = useQuery(rulesOptions(target));
   const ruleName = useRuleName();
   const language = useLanguage();
   return useMemo(
@@ -44,4 +43,22 @@ export function useThresholds(target: string, lines: Lines): readonly (Threshold
       }),
     [data, lines, ruleName, language],
   );
+}
+
+/**
+ * Reads thresholds for a chart that is drawn without them until then: charts don't wait for it. `lines` and `onRead`
+ * have to stay the same objects.
+ */
+export function ThresholdReader({
+  target,
+  lines,
+  onRead,
+}: {
+  target: string;
+  lines: Lines;
+  onRead: (thresholds: readonly RuleThreshold[] | undefined) => void;
+}) {
+  const thresholds = useThresholds(target, lines);
+  useEffect(() => onRead(thresholds), [thresholds, onRead]);
+  return null;
 }
