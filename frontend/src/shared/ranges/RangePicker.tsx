@@ -1,4 +1,3 @@
-import "@/shared/ranges/ranges.css";
 import { Group, NativeSelect } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import { CUSTOM, PRESETS, spanAt, textOfSpan } from "@/shared/ranges/range";
@@ -12,7 +11,7 @@ export function RangePicker() {
   const { t } = useTranslation();
   const [range, setRange] = useRange();
   return (
-    <Group gap="xs" className="range-picker" data-range={range.preset}>
+    <Group gap="xs" data-range={range.preset}>
       {range.span && <SpanFields span={range.span} onChange={(span) => setRange(textOfSpan(span))} />}
       <NativeSelect
         size="xs"
