@@ -19,6 +19,8 @@ export function NumbersTable({
   series,
   bands = [],
   markers = NO_MARKERS,
+  thresholds = [],
+  border,
   height,
 }: TimeChartProps & { height: number }) {
   const { t } = useTranslation();
@@ -32,7 +34,7 @@ export function NumbersTable({
     ]),
   ];
   const rows = at.map((seconds, index) => ({ seconds, index })).slice(-ROWS_MAX);
-  const happened = markersBetween(markers, rows[0]?.seconds ?? Infinity, Infinity);
+  const happened = markersBetween(border ? [...markers, border] : markers, rows[0]?.seconds ?? Infinity, Infinity);
   const after = (seconds: number, index: number) =>
     happened.filter((marker) => marker.at >= seconds && marker.at < (at[index + 1] ?? Infinity)).reverse();
   return (
@@ -81,6 +83,11 @@ export function NumbersTable({
           </Table.Tbody>
         </Table>
       </div>
+      {thresholds.length > 0 && (
+        <Text size="xs" c="dimmed">
+          {t("chart.thresholds", { names: thresholds.map(({ label: name }) => name).join(", ") })}
+        </Text>
+      )}
       {at.length > ROWS_MAX && (
         <Text size="xs" c="dimmed">
           {t("chart.newest", { rows: ROWS_MAX, all: at.length })}
