@@ -1,14 +1,13 @@
 import "@/features/subjects/overview.css";
 import { Skeleton, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { lazy, Suspense, useMemo, type ComponentType } from "react";
+import { Suspense, useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
 import { Retention } from "@/features/subjects/columns";
 import { FirstMessage } from "@/features/subjects/FirstMessage";
 import { LiveDrainTime, LiveGroupNumber } from "@/features/subjects/LiveCells";
 import { subjectOptions } from "@/features/subjects/queries";
-import { withTexts } from "@/i18n";
 import type { Section } from "@/live/applyDelta";
 import { lagPath, measured, useLive, useLiveEntry } from "@/live/useLive";
 import { useTimeline } from "@/live/useTimeline";
@@ -36,9 +35,7 @@ const TILES = [
 const FIELDS = ["send_rate", "send_bytes_rate"] as const;
 const CHART_HEIGHT = 170;
 
-const parts = new Map<string, ComponentType<{ subject: string }>>(
-  subjectParts.map(({ id, load, texts }) => [id, lazy(withTexts(load, texts))]),
-);
+const parts = subjectParts.filter(({ place }) => place === "overview");
 
 /** A subject at a glance: what is wrong, what is sent and stored, who sends, who consumes, what came last. */
 export default function OverviewTab({ subject }: { subject: string }) {
@@ -71,16 +68,15 @@ export default function OverviewTab({ subject }: { subject: string }) {
           </Part>
         </Stack>
         <Stack gap="md" miw={0}>
-          {subjectParts
+          {parts
             .filter(({ right }) => !right || may(right, row?.owner ?? null))
-            .map(({ id, label }) => {
-              const Shown = parts.get(id);
-              return (
-                <Part key={id} title={t(label)}>
-                  <Suspense fallback={<Skeleton height={120} />}>{Shown && <Shown subject={subject} />}</Suspense>
-                </Part>
-              );
-            })}
+            .map(({ id, label, Shown }) => (
+              <Part key={id} title={t(label)}>
+                <Suspense fallback={<Skeleton height={120} />}>
+                  <Shown subject={subject} />
+                </Suspense>
+              </Part>
+            ))}
         </Stack>
       </div>
     </Stack>
