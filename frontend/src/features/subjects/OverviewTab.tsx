@@ -14,6 +14,7 @@ import { useTimeline } from "@/live/useTimeline";
 import { Loading } from "@/ui/page/loaded";
 import { AlertsOf, alertsOfOptions } from "@/shared/AlertsOf";
 import { MarkedChart } from "@/shared/MarkedChart";
+import { RecentEvents } from "@/shared/RecentEvents";
 import type { Series } from "@/ui/chart/types";
 import { shellWord } from "@/shared/clientLines";
 import { subjectParts } from "@/ui/links/subjectParts";
@@ -66,6 +67,7 @@ export default function OverviewTab({ subject }: { subject: string }) {
           <Part title={t("behind.title")}>
             <FurthestBehind subject={subject} />
           </Part>
+          <RecentEvents subject={subject} />
         </Stack>
         <Stack gap="md" miw={0}>
           {parts
