@@ -25,7 +25,8 @@ class RunRow(Row):
     to_at = serializers.DateTimeField(allow_null=True)
     watermark_at = serializers.DateTimeField(allow_null=True)
     part = serializers.IntegerField(
-        allow_null=True, help_text="which of the `parts` of a call of all jobs it is; null for the run that reads the nodes"
+        allow_null=True,
+        help_text="which of the `parts` of a call of all jobs it is; null for the run that reads the nodes",
     )
     parts = serializers.IntegerField(allow_null=True)
     inputs = serializers.DictField()

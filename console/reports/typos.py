@@ -3,6 +3,7 @@
 `frontend/src/app/jump/typos.ts` takes the same texts for pages and actions.
 """
 
+import itertools
 import re
 
 WORD_CHARS_MAX = 32
@@ -41,7 +42,7 @@ def distance(text: str, name: str) -> int | None:
 
 def pairs(word: str) -> list[str]:
     """Return the pairs of neighbouring characters of a word, each once. A name within `edits_allowed` has most of them."""
-    return list(dict.fromkeys(first + second for first, second in zip(word, word[1:], strict=False)))
+    return list(dict.fromkeys(first + second for first, second in itertools.pairwise(word)))
 
 
 def pairs_needed(word: str) -> int:

@@ -118,7 +118,8 @@ def test_one_query_a_kind_and_no_more_than_twenty_however_much_there_is(db: None
     fill(user)
     client = browser(user)
     client.get(WHERE, {"q": "a"})
-    for text, searches in (("group", 1), ("subject0", 1), ("e", 1), ("subject0500/group", 1), ("zzz", 1), ("sbject05", 2)):
+    texts = {"group": 1, "subject0": 1, "e": 1, "subject0500/group": 1, "zzz": 1, "sbject05": 2}
+    for text, searches in texts.items():
         with CaptureQueriesContext(connection) as captured:
             answer = client.get(WHERE, {"q": text})
         assert len(answer.json()["results"]) <= search.FOUND_MAX

@@ -90,7 +90,9 @@ def test_lists_scroll_with_the_page_and_the_first_message_is_in_sight(
     subject.visit.axe_clean()
 
 
-@pytest.mark.parametrize("address", ["/groups", f"/subjects/{SUBJECT}?tab=messages&message={{broker_group}}:{{sequence}}"])
+@pytest.mark.parametrize(
+    "address", ["/groups", f"/subjects/{SUBJECT}?tab=messages&message={{broker_group}}:{{sequence}}"]
+)
 def test_icon_buttons_have_room_for_a_finger(
     new_visit: Callable[..., Visit], furniture: Furniture, address: str
 ) -> None:
@@ -101,7 +103,8 @@ def test_icon_buttons_have_room_for_a_finger(
     if "message=" in address:
         expect(inside.page.locator("[data-message]")).to_be_visible()
     small = buttons.evaluate_all(SMALL)
-    assert buttons.count() > 4 and small == []
+    assert buttons.count() > 4
+    assert small == []
 
 
 @pytest.mark.usefixtures("furniture")
@@ -110,6 +113,7 @@ def test_the_search_opens_with_a_thumb(new_visit: Callable[..., Visit]) -> None:
     button = groups.page.get_by_role("button", name=groups.text("jump.open"), exact=True)
     box = button.bounding_box()
     assert box is not None
-    assert box["y"] > PHONE.height * 2 / 3 and min(box["width"], box["height"]) >= FINGER_PX
+    assert box["y"] > PHONE.height * 2 / 3
+    assert min(box["width"], box["height"]) >= FINGER_PX
     button.click()
     expect(groups.page.get_by_role("dialog").get_by_role("combobox")).to_be_focused()

@@ -18,7 +18,7 @@ export function differingOptions(subject?: string) {
   });
 }
 
-/** Producers that the page of a subject shows: so many that the newest messages below them are in sight. */
+/** Producers that the page of a subject shows; the newest messages below them stay in sight. */
 const SENDERS_SHOWN = 3;
 
 /** The producers of a subject with the highest rates. */
