@@ -165,6 +165,7 @@ function FurthestBehind({ subject }: { subject: string }) {
   return (
     <>
       <PlainTable
+        label={t("behind.title")}
         minWidth={560}
         highlightOnHover
         columns={defineColumns<{ group: string }>(

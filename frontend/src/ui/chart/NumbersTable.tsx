@@ -1,10 +1,11 @@
-import { Table, Text } from "@mantine/core";
+import { Text } from "@mantine/core";
 import { Fragment } from "react";
 import { useTranslation } from "react-i18next";
 import { markersBetween } from "@/ui/chart/markers";
 import type { Marker, TimeChartProps } from "@/ui/chart/types";
 import { inFull, instant } from "@/ui/chart/words";
 import { useLanguage, useZone } from "@/ui/preferences";
+import { Table } from "@/ui/table/Table";
 
 /** Rows that are shown: the newest. */
 export const ROWS_MAX = 200;
