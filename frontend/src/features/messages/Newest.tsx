@@ -26,7 +26,7 @@ export default function Newest({ subject }: { subject: string }) {
         <Text c="dimmed">{t("newest.empty")}</Text>
       ) : (
         <PlainTable<Message>
-          verticalSpacing={5}
+          isDense
           minWidth={320}
           label={t("tab.messages")}
           columns={defineColumns<Message>(headers(t), (column) => [
