@@ -24,6 +24,11 @@ class RunRow(Row):
     from_at = serializers.DateTimeField(allow_null=True)
     to_at = serializers.DateTimeField(allow_null=True)
     watermark_at = serializers.DateTimeField(allow_null=True)
+    part = serializers.IntegerField(
+        allow_null=True,
+        help_text="which of the `parts` of a call of all jobs it is; null for the run that reads the nodes",
+    )
+    parts = serializers.IntegerField(allow_null=True)
     inputs = serializers.DictField()
     tables = Strings(help_text="summary tables filled by this run")
     rows_read = serializers.CharField(allow_null=True)

@@ -32,10 +32,13 @@ def start_run(
     to_at: datetime | None = None,
     inputs: Mapping[str, Any] | None = None,
     skipped: Mapping[str, str] | None = None,
+    part: int | None = None,
+    parts: int | None = None,
 ) -> AnalyticsRun:
     """Begin a run of a job over event time [from, to).
 
-    `skipped` contains the tables that this call of all jobs does not fill, with the reason.
+    `skipped` contains the tables that this call of all jobs does not fill, with the reason. `part` of `parts` says how far the
+    call is.
 
     Running runs of the job whose range overlaps are considered dead: from now on they can't publish.
 
@@ -46,8 +49,9 @@ def start_run(
         raise ChangeRefused(f"a run from {from_at} to {to_at}: a range requires a start and a later end")
     with transaction.atomic():
         run = AnalyticsRun.objects.create(
-            job=job, from_at=from_at, to_at=to_at, inputs=dict(inputs or {}), skipped=dict(skipped or {})
-        )
+            job=job, from_at=from_at, to_at=to_at, inputs=dict(inputs or {}), skipped=dict(skipped or {}),
+            part=part, parts=parts,
+        )  # fmt: skip
         older = AnalyticsRun.objects.filter(job=job, state=RunState.RUNNING, pk__lt=run.pk)
         if from_at is not None and to_at is not None:
             overlapping = Q(from_at__lt=to_at, to_at__gt=from_at)

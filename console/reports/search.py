@@ -1,4 +1,4 @@
-"""Search by name for Ctrl-K, best match first. One query per kind, each with a limit.
+"""Search by name for Ctrl-K, best match first. One query per kind, each with a limit; a second one if no name contains the text.
 
 A message's ID contains neither its subject nor its broker group. By ID alone, only messages with a record by ID are found:
 delayed ones, and dead letters that were replayed or deleted. With the subject before it (`orders 260131.120000...`), its broker
@@ -6,7 +6,7 @@ groups are queried.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
@@ -19,12 +19,15 @@ from console.alerts.models import AlertRule
 from console.cluster import delayed, limits, messages
 from console.cluster.masking import ALL
 from console.models import DeadLetterDecision
+from console.reports import typos
 from metaserver import queries
 from metaserver.errors import NotFound
 from qmq.errors import QmqError
 
 FOUND_MAX = 20
 QUERY_CHARS_MAX = 200
+CANDIDATES_MAX = 200
+"""Names of a kind that are compared with a text that no name contains."""
 _MESSAGE_ID = re.compile(r"[0-9]{6}\.[0-9]{6}\.[0-9a-zA-Z.:-]{3,80}")
 """Ids as our clients and the official ones make them: date, time, host, process, counter."""
 _EXACT, _BEGINNING, _INSIDE = 0, 1, 2
@@ -53,13 +56,13 @@ class Found:
 
 
 def jump(text: str, *, sees_accounts: bool) -> Found:
-    """At most FOUND_MAX things whose name has each word of the text in it.
+    """At most FOUND_MAX things whose name has each word of the text in it; without any, those that the text can mean with typing
+    errors (`typos`).
 
     Args:
         sees_accounts: whether users are looked for too.
     """
-    places = [place for kind in _NAMED if kind != "user" or sees_accounts for place in _named(kind, text)]
-    places += _groups(text)
+    places = _places(text, _best, sees_accounts=sees_accounts)
     unreachable: dict[str, str] = {}
     subject, _, message_id = text.rpartition(" ")
     if _MESSAGE_ID.fullmatch(message_id):
@@ -68,8 +71,15 @@ def jump(text: str, *, sees_accounts: bool) -> Found:
         else:
             places += _dead_letters(message_id)
             places += _delayed(message_id, unreachable)
+    if not places and not unreachable:
+        places = _places(text, _closest, sees_accounts=sees_accounts)
     places.sort(key=lambda place: place.rank)
     return Found(places[:FOUND_MAX], unreachable)
+
+
+def _places(text: str, rows_of: "RowsOf", *, sees_accounts: bool) -> list[Place]:
+    named = [place for kind in _NAMED if kind != "user" or sees_accounts for place in _named(kind, text, rows_of)]
+    return [*named, *_groups(text, rows_of)]
 
 
 def _best(rows: "QuerySet[Any]", field: str, text: str) -> Any:
@@ -84,6 +94,36 @@ def _best(rows: "QuerySet[Any]", field: str, text: str) -> Any:
     )
     lowered = rows.alias(lowered=Lower(field)).filter(has_words)
     return lowered.annotate(fits=rank, length=Length(field)).order_by("fits", "length", field)[:FOUND_MAX]
+
+
+def _closest(rows: "QuerySet[Any]", field: str, text: str) -> list[Any]:
+    """The rows whose name the text can mean with typing errors, among the CANDIDATES_MAX that have most of its pairs of characters.
+
+    The database selects candidates by pairs, so that few names are compared character by character.
+    """
+    words = text.lower().split()
+    tolerated = [word for word in words if typos.edits_allowed(word)]
+    if not tolerated:
+        return []
+    has_others = Q(*(Q(lowered__contains=word) for word in words if word not in tolerated))
+    pairs = [pair for word in tolerated for pair in typos.pairs(word)]
+    score = sum(
+        (Case(When(lowered__contains=pair, then=1), default=0, output_field=IntegerField()) for pair in pairs),
+        start=Value(0, output_field=IntegerField()),
+    )
+    needed = sum(map(typos.pairs_needed, tolerated))
+    candidates = rows.alias(lowered=Lower(field)).filter(has_others).alias(score=score).filter(score__gte=needed)
+    found = []
+    for row in candidates.annotate(length=Length(field)).order_by("-score", "length", field)[:CANDIDATES_MAX]:
+        edits = typos.distance(text.lower(), getattr(row, field).lower())
+        if edits is not None:
+            row.fits = _INSIDE + edits
+            found.append(row)
+    return found
+
+
+RowsOf = Callable[["QuerySet[Any]", str, str], Iterable[Any]]
+"""Rows whose field fits a text; each with how well as `fits`, and `length`."""
 
 
 def _broker_groups() -> "QuerySet[Any]":
@@ -101,21 +141,21 @@ _NAMED: dict[str, tuple[Callable[[], "QuerySet[Any]"], str, dict[str, str]]] = {
 """By kind: its rows, the field that is searched, and where its `Place` gets further fields from."""
 
 
-def _groups(text: str) -> Iterator[Place]:
+def _groups(text: str, rows_of: RowsOf) -> Iterator[Place]:
     """By name; `subject/group` finds one of a subject."""
     subject, slash, group = text.rpartition("/")
     rows = queries.called_groups()
     if slash:
         rows = rows.filter(subject__name=subject)
     if not slash or group:
-        for row in _best(rows, "name", group or text):
+        for row in rows_of(rows, "name", group or text):
             rank = row.fits, row.length, row.name
             yield Place("consumer_group", row.name, rank, subject=row.subject.name, text=row.description)
 
 
-def _named(kind: str, text: str) -> Iterator[Place]:
+def _named(kind: str, text: str, rows_of: RowsOf) -> Iterator[Place]:
     rows, name, others = _NAMED[kind]
-    for row in _best(rows(), name, text):
+    for row in rows_of(rows(), name, text):
         found = {key: attrgetter(path)(row) for key, path in others.items()}
         yield Place(kind, getattr(row, name), (row.fits, row.length, getattr(row, name)), **found)
 

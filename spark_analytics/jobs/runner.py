@@ -273,12 +273,13 @@ class Runner:
         order = {job.name: number for number, job in enumerate(jobs)}
         day = -1
         # Day by day, all jobs of a day: what several of them need is made once.
-        for job, chunk in sorted(work, key=lambda item: (item[1].window.from_ms // Step.DAY.ms, order[item[0].name])):
+        work.sort(key=lambda item: (item[1].window.from_ms // Step.DAY.ms, order[item[0].name]))
+        for part, (job, chunk) in enumerate(work, 1):
             if chunk.window.from_ms // Step.DAY.ms != day:
                 self._close_inputs()
                 day = chunk.window.from_ms // Step.DAY.ms
             if job.name not in self.report.failed:
-                self._run_chunk(job, chunk)
+                self._run_chunk(job, chunk, part, len(work))
 
     def _due(self, job: Job) -> list[Chunk]:
         """What a job has to do.
@@ -335,8 +336,8 @@ class Runner:
             raise NothingKnown("nothing has been read from the nodes yet; run `manage.py analytics ingest`")
         return found
 
-    def _run_chunk(self, job: Job, chunk: Chunk) -> None:
-        """One run: a day's windows of a job."""
+    def _run_chunk(self, job: Job, chunk: Chunk, part: int, parts: int) -> None:
+        """One run: a day's windows of a job, which are this part of all that is due."""
         began = time.monotonic()
         done = self._done_ms(job)
         window = chunk.window
@@ -345,6 +346,8 @@ class Runner:
             from_at=moment(window.from_ms),
             to_at=moment(window.to_ms),
             inputs={"lake": self._lake.root, "tables": list(job.inputs)},
+            part=part,
+            parts=parts,
         )
         files: dict[str, int] = {}
         written = 0

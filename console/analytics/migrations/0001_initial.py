@@ -22,6 +22,8 @@ class Migration(migrations.Migration):
                 ('from_at', models.DateTimeField(null=True)),
                 ('to_at', models.DateTimeField(null=True)),
                 ('watermark_at', models.DateTimeField(null=True)),
+                ('part', models.PositiveIntegerField(null=True)),
+                ('parts', models.PositiveIntegerField(null=True)),
                 ('inputs', models.JSONField(default=dict)),
                 ('tables', models.JSONField(default=list)),
                 ('rows_read', models.BigIntegerField(null=True)),

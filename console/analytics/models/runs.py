@@ -27,6 +27,10 @@ class AnalyticsRun(models.Model):
     to_at = models.DateTimeField(null=True)
     watermark_at = models.DateTimeField(null=True)
     """Everything before it is in the tables."""
+    part = models.PositiveIntegerField(null=True)
+    """Which of the `parts` it is that the call of all jobs has to compute, from 1; null for the run that reads the nodes: what is
+    to be computed is known afterwards."""
+    parts = models.PositiveIntegerField(null=True)
     inputs = models.JSONField(default=dict)
     tables = models.JSONField(default=list)
     """Names of the summary tables it has filled."""

@@ -3,7 +3,6 @@ import { pages } from "@/app/pages";
 import { textKeys } from "@/test/textKeys";
 import { BUILTIN } from "@/shared/ruleNames";
 import { subjectParts } from "@/ui/links/subjectParts";
-import { subjectTabs } from "@/ui/links/subjectTabs";
 
 type Texts = { [key: string]: string | Texts };
 
@@ -124,10 +123,7 @@ function namespacesFrom(...begin: string[]): Set<string> {
 test("pages and tabs name the namespaces that they use", () => {
   const layout = Object.keys(sources).filter((file) => file.startsWith("/src/app/") && file !== "/src/app/pages.ts");
   const ofSubject = pages.find(({ path }) => path === "/subjects/$subject")?.texts ?? [];
-  const parts = [
-    ...pages,
-    ...[...subjectTabs, ...subjectParts].map((tab) => ({ ...tab, texts: [...ofSubject, ...tab.texts] })),
-  ];
+  const parts = [...pages, ...subjectParts.map((part) => ({ ...part, texts: [...ofSubject, ...part.texts] }))];
   const missing = parts.flatMap(({ load, texts }) => {
     const [file = ""] = /\/src\/features\/[\w/]+\.tsx/.exec(load.toString()) ?? [];
     expect(Object.keys(sources)).toContain(file);

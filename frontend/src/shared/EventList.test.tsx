@@ -3,6 +3,7 @@ import { expect, test } from "vitest";
 import type { Event } from "@/api/events";
 import { loadTexts, NAMESPACES, setLanguage } from "@/i18n";
 import { EventList } from "@/shared/EventList";
+import { RecentEvents } from "@/shared/RecentEvents";
 import { answer, mount } from "@/test/mount";
 
 const silent = { code: "master_silent", values: { master: "g1-a", seconds: 6.1 }, text: "in English" };
@@ -99,4 +100,15 @@ test("without events it says so", async () => {
   await mount(() => <EventList limit={7} kind={["failover"]} />);
   await screen.findByText("No events.");
   expect(asked[0]?.url.search).toBe("?kind=failover&limit=7");
+});
+
+test("a page's part asks for the newest events of what the page is about, and leads to all of them", async () => {
+  const { asked } = answer({ "GET /api/v1/events/": { results: [], next: null } });
+  await mount(() => <RecentEvents subject="orders" group="billing" />);
+  await screen.findByText("No events.");
+  expect(asked.map(({ url }) => url.search)).toEqual(["?subject=orders&group=billing&limit=5"]);
+  expect(screen.getByRole("link", { name: "All events" })).toHaveAttribute(
+    "href",
+    "/events?subject=orders&group=billing",
+  );
 });

@@ -1,4 +1,4 @@
-import { List, Text } from "@mantine/core";
+import { List, Skeleton, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 import { eventsOptions, type Event, type EventFilters } from "@/api/events";
@@ -15,10 +15,13 @@ export const SEVERITY_COLOURS: Readonly<Record<Event["severity"], string>> = {
   info: "gray",
 };
 
+/** Height of an event on one line. */
+const LINE_PX = 26;
+
 /** The newest events that the filters select, as sentences; `limit` of them at most. They are read again and again. */
 export function EventList({ limit = 5, ...filters }: EventFilters & { limit?: number }) {
   const { t } = useTranslation("events");
-  const [data, instead] = loaded(useQuery(eventsOptions(filters, limit)));
+  const [data, instead] = loaded(useQuery(eventsOptions(filters, limit)), <Skeleton height={limit * LINE_PX} />);
   if (!data) return instead;
   if (data.results.length === 0) return <Text c="dimmed">{t("empty.short")}</Text>;
   return (

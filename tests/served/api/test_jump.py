@@ -54,6 +54,17 @@ def test_the_best_comes_first(admin: APIClient) -> None:
 
 
 @pytest.mark.database
+def test_names_are_found_with_typing_errors_where_none_contains_the_text(admin: APIClient) -> None:
+    assert found(admin, "odrers") == [("subject", "orders"), ("subject", "old.orders"), ("subject", "orders.paid")]
+    assert found(admin, "orders piad") == [("subject", "orders.paid")]
+    assert found(admin, "orders.paid/biling") == [("consumer_group", "billing")]
+    assert found(admin, "oredrly") == [("user", "orderly")]
+    assert found(browser(person("vera", Role.VIEWER)), "oredrly") == []
+    assert ("subject", "Border") not in found(admin, "orders"), "only where nothing contains the text"
+    assert found(admin, "odr") == found(admin, "oxxers") == []
+
+
+@pytest.mark.database
 def test_a_group_is_found_by_its_subject_too(admin: APIClient) -> None:
     assert found(admin, "orders.paid/bill") == [("consumer_group", "billing")]
     assert found(admin, "orders/bill") == []
@@ -107,8 +118,9 @@ def test_one_query_a_kind_and_no_more_than_twenty_however_much_there_is(db: None
     fill(user)
     client = browser(user)
     client.get(WHERE, {"q": "a"})
-    for text in ("group", "subject0", "e", "subject0500/group", "zzz"):
+    texts = {"group": 1, "subject0": 1, "e": 1, "subject0500/group": 1, "zzz": 1, "sbject05": 2}
+    for text, searches in texts.items():
         with CaptureQueriesContext(connection) as captured:
             answer = client.get(WHERE, {"q": text})
         assert len(answer.json()["results"]) <= search.FOUND_MAX
-        assert len(captured) <= 7 + 5, "seven kinds, and who asks"
+        assert len(captured) <= 7 * searches + 5, "seven kinds, and who asks"

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.served.e2e.pages import Inside
-from tests.support.console.browser import Visit
+from tests.support.console.browser import PHONE, Visit
 from tests.support.console.large_console import VIEWER, large_console
 from tests.support.servers.system import System
 
@@ -51,3 +51,22 @@ def test_all_are_scrolled_to_and_filtered(new_visit: Callable[..., Visit]) -> No
     inside.page.get_by_label(inside.text("subjects:filter.search"), exact=True).fill(LAST[:-2])
     expect(rows).to_have_attribute("data-rows", "100", timeout=LOADED_MS)
     expect(shown.first).to_have_attribute("data-row", f"{LAST[:-2]}00")
+
+
+def test_on_a_phone_all_are_scrolled_to_with_the_page(new_visit: Callable[..., Visit]) -> None:
+    inside = Inside(new_visit(PHONE, user=VIEWER.name))
+    inside.visit.open("/subjects?limit=all")
+    shown = inside.page.locator("tr[data-row]")
+    expect(shown.first).to_have_attribute("data-row", "subject0000")
+    rows = inside.page.locator("[data-rows]")
+    inside.page.wait_for_function(
+        """([rows, all, last]) => {
+            window.scrollTo({top: document.documentElement.scrollHeight, behavior: "instant"});
+            return Number(rows.dataset.rows) === all && document.querySelector(`[data-row=${last}]`) !== null;
+        }""",
+        arg=[rows.element_handle(), SUBJECTS, LAST],
+        timeout=LOADED_MS,
+    )
+    assert shown.count() <= DRAWN_MAX
+    inside.page.evaluate("window.scrollTo({top: 0, behavior: 'instant'})")
+    expect(shown.first).to_have_attribute("data-row", "subject0000")

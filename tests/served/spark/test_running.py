@@ -169,6 +169,7 @@ def test_a_job_that_fails_says_why_and_the_others_run(lake: Lake, day: Day, monk
     assert (report.jobs, "1 failed" in report.result().text) == (1, True)
     failed, succeeded = AnalyticsRun.objects.order_by("pk")
     assert (failed.state, failed.error) == (RunState.FAILED, "ValueError: no luck")
+    assert [(found.part, found.parts) for found in (failed, succeeded)] == [(1, 2), (2, 2)]
     assert succeeded.state == RunState.SUCCEEDED
 
 

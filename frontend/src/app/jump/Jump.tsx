@@ -11,7 +11,7 @@ const preload = () => void load().catch(() => undefined);
 
 /**
  * Ctrl-K and its button. The box itself is no part of the first load: it is loaded when the button is pointed at, or
- * when it is opened.
+ * when it is opened. On a phone the button is at the lower edge.
  */
 export function Jump() {
   const { t } = useTranslation();
@@ -21,6 +21,7 @@ export function Jump() {
   return (
     <>
       <Button
+        className="jump-open"
         variant="default"
         size="sm"
         leftSection={<IconSearch size={16} aria-hidden />}

@@ -108,3 +108,18 @@ test("an action opens its dialog at the page of the group", async () => {
   await userEvent.keyboard("{Enter}");
   await waitFor(() => expect(page.address()).toBe("/groups/order.paid/billing?do=pause"));
 });
+
+test("a page is found with a typing error, below the names that the API found", async () => {
+  const { field } = await opened([billing]);
+  await userEvent.type(field, "sbujects");
+  await waitFor(() =>
+    expect(screen.getAllByRole("option").map(({ textContent }) => textContent)).toEqual([
+      expect.stringContaining("billing"),
+      "Subjects",
+    ]),
+  );
+  expect(screen.getByRole("group", { name: "Did you mean" })).toHaveTextContent("Subjects");
+  await userEvent.clear(field);
+  await userEvent.type(field, "subjects");
+  await waitFor(() => expect(screen.queryByRole("group", { name: "Did you mean" })).toBeNull());
+});

@@ -24,6 +24,7 @@ import { useTranslation } from "react-i18next";
 import { useMay, useMe, type Right } from "@/api/me";
 import { addressOf, fits, hintOf, type Found } from "@/app/jump/places";
 import { recentOf, remember } from "@/app/jump/recent";
+import { editsBetween } from "@/app/jump/typos";
 import type { Verb } from "@/app/jump/verbs";
 import { pages } from "@/app/pages";
 import { useSignOut } from "@/app/useSignOut";
@@ -45,7 +46,7 @@ export interface Entry {
 }
 
 export interface Section {
-  id: "recent" | "pages" | "found" | "actions";
+  id: "recent" | "pages" | "found" | "actions" | "meant";
   entries: readonly Entry[];
 }
 
@@ -66,8 +67,8 @@ const ICONS: Record<Found["kind"], Icon> = {
 const IS_MESSAGE_ID = /^[0-9]{6}\.[0-9]{6}\.\S{3,}$/;
 
 /**
- * What the box offers for a text: recent places (without a text), pages, what the API found, actions; for a text that
- * begins with a verb, that with each place it can be done with.
+ * What the box offers for a text: recent places (without a text), pages, what the API found, actions, else those that
+ * are meant with typing errors; for a text that begins with a verb, that with each place it can be done with.
  */
 export function useEntries(text: string, verb: Verb | undefined, found: readonly Found[]): Section[] {
   const { t } = useTranslation();
@@ -113,16 +114,31 @@ export function useEntries(text: string, verb: Verb | undefined, found: readonly
     const entry = { id: `trace ${messageId}`, label: t("jump.trace", { id: messageId }), hint: t("jump.trace_hint") };
     places.push({ ...entry, icon: IconMail, run: () => void goTo(address) });
   }
-  const fitting = (entries: readonly Entry[]) => entries.filter(({ label }) => fits(label, text));
   const isEmpty = text.trim() === "";
+  const fitting = (entries: readonly Entry[]) => entries.filter(({ label }) => fits(label, text));
+  const [pagesFound, actionsFound] = [fitting(all), fitting(actions)];
+  // With typing errors only what is not found without, and below the names that the API found.
+  const isTolerant = pagesFound.length + actionsFound.length === 0;
   const sections: Section[] = [
     { id: "recent", entries: isEmpty ? recent : [] },
     // What was listed as recent isn't listed twice.
-    { id: "pages", entries: isEmpty ? all.filter(({ id }) => !recent.some((one) => one.id === id)) : fitting(all) },
+    { id: "pages", entries: isEmpty ? all.filter(({ id }) => !recent.some((one) => one.id === id)) : pagesFound },
     { id: "found", entries: places },
-    { id: "actions", entries: fitting(actions) },
+    { id: "actions", entries: actionsFound },
+    { id: "meant", entries: isTolerant ? closest([...all, ...actions], text) : [] },
   ];
   return sections.filter(({ entries }) => entries.length > 0);
+}
+
+/** What a text with typing errors can mean, the closest first. */
+function closest(entries: readonly Entry[], text: string): Entry[] {
+  return entries
+    .flatMap((entry) => {
+      const edits = editsBetween(text, entry.label);
+      return edits === null ? [] : [{ entry, edits }];
+    })
+    .sort((one, other) => one.edits - other.edits)
+    .map(({ entry }) => entry);
 }
 
 function pageEntry(

@@ -266,3 +266,47 @@ test("the jobs run now for those who may; a viewer sees the demo data named with
   expect(screen.queryByRole("button", { name: "Replace demo data" })).not.toBeInTheDocument();
   expect(screen.queryByRole("button", { name: "Run now: analytics" })).not.toBeInTheDocument();
 });
+
+const RUNNING = { ...run, state: "running", part: 3, parts: 12, started_at: "2026-11-21T10:00:00Z" };
+
+test("a run says which part of all it computes, and since when", async () => {
+  const { asked } = answer({ "GET /api/v1/analytics/runs/": { results: [RUNNING], next: null } });
+  await mount(AnalyticsPage, "/analytics");
+  expect(await screen.findByText(/part 3 of 12 \(16\.7%\) · started/)).toBeInTheDocument();
+  expect(screen.getByRole("progressbar", { name: "Progress of the analytics run" })).toHaveAttribute(
+    "aria-valuenow",
+    String((2 / 12) * 100),
+  );
+  expect(screen.getByRole("link", { name: "Running: lag" })).toHaveAttribute("href", "/analytics?tab=runs&run=12");
+  const query = asked.find(({ url }) => url.pathname.endsWith("/runs/"))?.url.search;
+  expect(query).toBe("?state=running&ordering=-id&limit=1");
+});
+
+test("how much is to be computed is not known while the nodes are read", async () => {
+  const reading = { ...RUNNING, job: "ingest", part: null, parts: null };
+  answer({ "GET /api/v1/analytics/runs/": { results: [reading], next: null } });
+  await mount(AnalyticsPage, "/analytics");
+  expect(await screen.findByRole("link", { name: "Running: reading from the nodes" })).toBeInTheDocument();
+  expect(screen.queryByRole("progressbar")).toBeNull();
+});
+
+test("without a run nothing is said of one", async () => {
+  answer({ "GET /api/v1/analytics/runs/": { results: [], next: null } });
+  await mount(AnalyticsPage, "/analytics");
+  await screen.findByRole("heading", { name: "Analytics" });
+  expect(document.querySelector("[data-running]")).toBeNull();
+});
+
+test("the error of a run is a sentence, with its details folded", async () => {
+  const failed = {
+    ...RUNNING,
+    state: "failed",
+    tables: [],
+    skipped: {},
+    error: "Py4JJavaError: Python worker failed to connect back.\n  at org.apache.spark",
+  };
+  answer({ "GET /api/v1/analytics/runs/": { results: [failed], next: null } });
+  await mount(AnalyticsPage, "/analytics?tab=runs");
+  const details = await screen.findByText(/at org\.apache\.spark/);
+  expect(details).not.toBeVisible();
+});

@@ -18,6 +18,7 @@ import { useUrlState } from "@/ui/links/urlState";
 import { whenDrawn } from "@/ui/dialog/whenOpened";
 
 const Runs = whenDrawn(async () => (await import("@/features/analytics/Runs")).Runs);
+const RunProgress = whenDrawn(async () => (await import("@/features/analytics/RunProgress")).RunProgress);
 const RUNS = "runs";
 const TABS = [...Object.keys(VIEWS), RUNS];
 /** The background job that runs all analytics jobs. */
@@ -50,6 +51,7 @@ export default function AnalyticsPage() {
     <>
       <PageHeader
         title={t("common:nav.analytics")}
+        badges={<RunProgress />}
         actions={
           <Group gap="xs">
             {may("change_cluster") && <RunNow name={ANALYTICS_JOB} />}

@@ -1,4 +1,4 @@
-import { Badge, Code } from "@mantine/core";
+import { Badge } from "@mantine/core";
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { list } from "@/api/requests";
@@ -10,6 +10,7 @@ import { Measured } from "@/ui/measure/Measured";
 import { DataTable } from "@/ui/table/DataTable";
 import { choice, defineColumns } from "@/ui/table/define";
 import type { Filter } from "@/ui/table/types";
+import { JobError } from "@/shared/JobError";
 import { Teach } from "@/shared/Teach";
 import { useUrlState } from "@/ui/links/urlState";
 
@@ -46,7 +47,7 @@ export function Runs() {
           column("missing", (row) => row.missing.join(", ")),
           column("late_rows", { align: "right", isHiddenAtFirst: true }, (row) => <Count text={row.late_rows} />),
           column("holes", { align: "right", isHiddenAtFirst: true }, (row) => <Count text={row.holes} />),
-          column("error", (row) => row.error && <Code c="red">{row.error.split("\n")[0]}</Code>),
+          column("error", (row) => row.error && <JobError text={row.error} />),
         ],
       ),
     [t, search],

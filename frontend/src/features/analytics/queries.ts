@@ -45,6 +45,19 @@ export function seriesOptions(table: TableName, selection: TableQuery | null) {
   });
 }
 
+const RUNNING_REFRESH_MS = 3_000;
+const IDLE_REFRESH_MS = 15_000;
+
+/** The run that is in work, if any; read more often while there is one. */
+export function runningOptions() {
+  return queryOptions({
+    queryKey: [...analyticsKey, "running"],
+    queryFn: (context) =>
+      read("/api/v1/analytics/runs/", { query: { state: "running", ordering: "-id", limit: 1 } })(context),
+    refetchInterval: ({ state }) => (state.data?.results[0] ? RUNNING_REFRESH_MS : IDLE_REFRESH_MS),
+  });
+}
+
 export type Ranking = Schema<"Ranking">;
 
 /** The subjects, groups or nodes with the highest values; with nothing chosen, the first of them is drawn. */

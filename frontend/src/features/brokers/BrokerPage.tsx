@@ -14,6 +14,7 @@ import { GroupNumbers } from "@/features/brokers/GroupNumbers";
 import { PlacedSubjects } from "@/features/brokers/PlacedSubjects";
 import { groupOptions, type BrokerGroupDetail } from "@/features/brokers/queries";
 import { useLive } from "@/live/useLive";
+import { RecentEvents } from "@/shared/RecentEvents";
 import { LiveBadge } from "@/ui/measure/LiveBadge";
 import { Part } from "@/ui/page/Part";
 import { ResourcePage } from "@/ui/page/ResourcePage";
@@ -83,6 +84,7 @@ function Whole({ group, etag, view }: { group: BrokerGroupDetail; etag: string |
           </SimpleGrid>
         )}
       </Part>
+      <RecentEvents broker_group={name} />
       <GroupHistory name={name} kind={view.kind} />
       {view.kind === "broker" && <PlacedSubjects name={name} isMoving={group.subjects_moving > 0} />}
     </Stack>

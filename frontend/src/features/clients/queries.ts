@@ -18,8 +18,8 @@ export function differingOptions(subject?: string) {
   });
 }
 
-/** Producers that the page of a subject shows. */
-const SENDERS_SHOWN = 5;
+/** Producers that the page of a subject shows; the newest messages below them stay in sight. */
+const SENDERS_SHOWN = 3;
 
 /** The producers of a subject with the highest rates. */
 export function sendersOptions(subject: string) {

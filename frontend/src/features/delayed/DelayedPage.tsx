@@ -5,7 +5,6 @@ import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
 import { asProblem } from "@/api/problem";
 import { useSubjectNames } from "@/api/subjects";
-import { BulkCancel } from "@/features/delayed/BulkCancel";
 import { dayWith, HOUR_MS, isDay, rangeOf, windowFrom, type Cell } from "@/features/delayed/calendar";
 import { dayOf } from "@/format/times";
 import classes from "@/features/delayed/HeatMap.module.css";
@@ -19,6 +18,9 @@ import { PageHeader } from "@/ui/page/PageHeader";
 import { useZone } from "@/ui/preferences";
 import { useNowBy } from "@/ui/measure/useNow";
 import { useUrlState } from "@/ui/links/urlState";
+import { whenDrawn } from "@/ui/dialog/whenOpened";
+
+const BulkCancel = whenDrawn(async () => (await import("@/features/delayed/BulkCancel")).BulkCancel);
 
 /** What waits to be delivered: when, what, and what can be done about it. */
 export default function DelayedPage() {

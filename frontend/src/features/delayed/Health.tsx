@@ -1,19 +1,13 @@
-import { Alert, Paper, SimpleGrid, Text } from "@mantine/core";
+import { Alert, Text } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import { dueSoon, HOUR_MS, type Counts } from "@/features/delayed/calendar";
 import { delayHealth, type Total } from "@/features/delayed/health";
 import { dateTime } from "@/format/times";
 import { useLive } from "@/live/useLive";
 import { Measured, type Format } from "@/ui/measure/Measured";
+import { NumberStrip, StripNumber } from "@/ui/measure/NumberStrip";
 import { useZone } from "@/ui/preferences";
 import { useNowBy } from "@/ui/measure/useNow";
-
-interface Tile {
-  id: string;
-  total: Total;
-  as?: Format;
-  hint?: string;
-}
 
 /**
  * How the delay groups do: what waits, what comes soon, what is late. `counts` is null while the calendar is not known.
@@ -31,34 +25,31 @@ export function Health({ counts, reason }: { counts: Counts | null; reason: stri
       </Alert>
     );
   }
-  const tiles: Tile[] = [
-    { id: "pending", total: health.pending },
-    {
-      id: "soon",
-      total: { value: counts === null ? null : soon.count, reason },
-      hint: t("health.until", { at: dateTime(new Date(soon.until).toISOString(), zone).slice(-8, -3) }),
-    },
-    { id: "overdue", total: health.overdue },
-    { id: "put_aside", total: health.putAside },
-    { id: "rate", total: health.deliveredPerSecond, as: "rate" },
-    {
-      id: "lateness",
-      total: { ...health.latenessP99, reason: health.latenessP99.reason ?? t("health.no_lateness") },
-      as: "duration",
-    },
-  ];
+  const until = dateTime(new Date(soon.until).toISOString(), zone).slice(-8, -3);
+  const number = (id: string, { value, reason }: Total, as?: Format, note?: string) => (
+    <StripNumber label={t(`health.${id}`)} hint={t(`health.${id}_hint`)} note={note}>
+      <Text span inherit c={id === "overdue" && value ? "orange" : undefined}>
+        <Measured value={value} as={as} reason={reason} />
+      </Text>
+    </StripNumber>
+  );
   return (
-    <SimpleGrid cols={{ base: 2, sm: 3, lg: 6 }} spacing="sm">
-      {tiles.map(({ id, total, as, hint }) => (
-        <Paper key={id} withBorder p="sm" data-tile={id}>
-          <Text size="xs" c="dimmed">
-            {t(`health.${id}`)} {hint}
-          </Text>
-          <Text size="xl" fw={700} c={id === "overdue" && total.value ? "orange" : undefined}>
-            <Measured value={total.value} as={as} reason={total.reason} />
-          </Text>
-        </Paper>
-      ))}
-    </SimpleGrid>
+    <NumberStrip>
+      {number("pending", health.pending)}
+      {number(
+        "soon",
+        { value: counts === null ? null : soon.count, reason },
+        "count",
+        t("health.until", { at: until }),
+      )}
+      {number("overdue", health.overdue)}
+      {number("put_aside", health.putAside)}
+      {number("rate", health.deliveredPerSecond, "rate")}
+      {number(
+        "lateness",
+        { ...health.latenessP99, reason: health.latenessP99.reason ?? t("health.no_lateness") },
+        "duration",
+      )}
+    </NumberStrip>
   );
 }

@@ -18,6 +18,7 @@ import { UndoNotice } from "@/features/groups/UndoNotice";
 import { groupKey, lagPath, measured, useLive, useLiveEntry } from "@/live/useLive";
 import { AlertsOf, alertsOfOptions } from "@/shared/AlertsOf";
 import { consumerProgram, shellWord } from "@/shared/clientLines";
+import { RecentEvents } from "@/shared/RecentEvents";
 import { Teach, useClientAddress } from "@/shared/Teach";
 import { WithheldNotice } from "@/shared/WithheldNotice";
 import { SubjectLink } from "@/ui/links/links";
@@ -96,7 +97,10 @@ function Measurements({ name, detail, etag }: OfGroup) {
       <Numbers name={name} timelines={timelines} />
       <SimpleGrid cols={{ base: 1, lg: 2 }} spacing="lg">
         <Charts name={name} timelines={timelines} />
-        <Consumers name={name} detail={detail} etag={etag} />
+        <Stack gap="md" miw={0}>
+          <Consumers name={name} detail={detail} etag={etag} />
+          <RecentEvents {...name} />
+        </Stack>
       </SimpleGrid>
     </>
   );

@@ -14,7 +14,7 @@ import { shellWord } from "@/shared/clientLines";
 import { Teach } from "@/shared/Teach";
 import { placeKey } from "@/ui/message/place";
 import { useUrlState } from "@/ui/links/urlState";
-import type { ListedMessage } from "@/features/messages/columns";
+import type { ListedMessage } from "@/features/messages/Says";
 
 const FIRST_MESSAGE = (subject: string) => `qmq produce ${shellWord(subject)} -p id=1 -p data='{"total": 12.5}'`;
 

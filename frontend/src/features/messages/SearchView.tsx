@@ -1,4 +1,4 @@
-import { Alert, Button, Code, Group, Progress, Stack, Text } from "@mantine/core";
+import { Alert, Code, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useCallback, useEffect, useState } from "react";
 import { useTranslation } from "react-i18next";
@@ -7,7 +7,7 @@ import { useMessageColumns } from "@/features/messages/columns";
 import { criteriaOf, notSearched, queryOf, searchOf, type Criteria } from "@/features/messages/criteria";
 import { searchStep, type Found, type Message } from "@/features/messages/queries";
 import { SearchForm } from "@/features/messages/SearchForm";
-import { count, percent } from "@/format/numbers";
+import { count } from "@/format/numbers";
 import { useLanguage } from "@/ui/preferences";
 import { ProblemAlert } from "@/ui/page/ProblemAlert";
 import { TableView } from "@/ui/table/TableView";
@@ -15,6 +15,7 @@ import { Download } from "@/ui/table/Toolbar";
 import { Unreachable } from "@/ui/measure/Unreachable";
 import { placeKey } from "@/ui/message/place";
 import { useUrlState } from "@/ui/links/urlState";
+import { StepsBar } from "@/ui/dialog/StepsBar";
 import { useSteps } from "@/ui/dialog/useSteps";
 
 /** Found messages that a search gathers before it waits for "Load more". */
@@ -79,31 +80,11 @@ function Results({ subject, criteria, onRows }: Props & { criteria: Criteria }) 
   const { start, state, found } = steps;
   useEffect(start, [start]);
   useEffect(() => onRows(found.map(placeKey)), [onRows, found]);
-  const canResume = state === "cancelled" || state === "full" || state === "failed";
   return (
     <Stack gap="xs" data-search={state}>
-      <Group gap="sm" wrap="nowrap">
-        <Progress
-          className="grow"
-          value={state === "finished" ? 100 : sums.progress * 100}
-          animated={state === "running"}
-          aria-label={t("search.progress")}
-        />
-        <Text size="sm" className="nowrap">
-          {percent(state === "finished" ? 1 : sums.progress, language)}
-        </Text>
-        {state === "running" && (
-          <Button size="xs" variant="default" onClick={steps.cancel}>
-            {t("common:action.stop")}
-          </Button>
-        )}
-        {canResume && (
-          <Button size="xs" variant="default" onClick={steps.resume}>
-            {t(state === "full" ? "search.more" : "common:action.go_on")}
-          </Button>
-        )}
+      <StepsBar steps={steps} progress={sums.progress} label={t("search.progress")} more={t("search.more")}>
         <Download path={`/api/v1/subjects/${encodeURIComponent(subject)}/messages/search/`} query={queryOf(criteria)} />
-      </Group>
+      </StepsBar>
       <Text size="sm" aria-live="polite">
         {t(`search.state.${state}`)}{" "}
         {t("search.sums", {

@@ -1,7 +1,8 @@
 import { Center, Text } from "@mantine/core";
 import { memo } from "react";
 import { useTranslation } from "react-i18next";
-import { useMessageColumns, type ListedMessage } from "@/features/messages/columns";
+import { useMessageColumns } from "@/features/messages/columns";
+import type { ListedMessage } from "@/features/messages/Says";
 import { rowKey, type TailMessage, type TailRow } from "@/features/messages/tail";
 import { shellWord } from "@/shared/clientLines";
 import { Commands } from "@/shared/Teach";

@@ -33,6 +33,19 @@ export async function loadMessages(subject: string, query: ListQuery, signal: Ab
   }
 }
 
+/** Messages that the overview of a subject shows. */
+const NEWEST_SHOWN = 5;
+
+/** The newest messages of a subject, read once: each reading of contents is in the audit log. */
+export function newestOptions(subject: string) {
+  return queryOptions({
+    queryKey: [...messagesKey(subject), "newest"],
+    queryFn: read("/api/v1/subjects/{subject}/messages/", { path: { subject }, query: { limit: NEWEST_SHOWN } }),
+    refetchOnWindowFocus: false,
+    refetchOnReconnect: false,
+  });
+}
+
 export function messageOptions(subject: string, brokerGroup: string, sequence: string) {
   return queryOptions({
     queryKey: [...messagesKey(subject), "one", brokerGroup, sequence],

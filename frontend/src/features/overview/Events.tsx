@@ -5,12 +5,12 @@ import { LinkTo } from "@/ui/links/LinkTo";
 
 /** The newest events of the whole system. */
 export function Events() {
-  const { t } = useTranslation("overview");
+  const { t } = useTranslation();
   return (
-    <Card title={t("events")}>
-      <EventList limit={5} />
+    <Card title={t("events.recent")}>
+      <EventList />
       <LinkTo to="/events" size="sm">
-        {t("all_events")}
+        {t("events.all")}
       </LinkTo>
     </Card>
   );

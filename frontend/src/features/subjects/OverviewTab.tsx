@@ -1,7 +1,7 @@
 import "@/features/subjects/overview.css";
 import { Skeleton, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { lazy, Suspense, useMemo, type ComponentType } from "react";
+import { Suspense, useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
 import { Retention } from "@/features/subjects/columns";
@@ -9,7 +9,6 @@ import { FirstMessage } from "@/features/subjects/FirstMessage";
 import { LiveDrainTime, LiveGroupNumber } from "@/features/subjects/LiveCells";
 import { subjectOptions } from "@/features/subjects/queries";
 import { SendRates } from "@/features/subjects/SendRates";
-import { withTexts } from "@/i18n";
 import type { Section } from "@/live/applyDelta";
 import { lagPath, measured, useLive, useLiveEntry } from "@/live/useLive";
 import { useTimeline } from "@/live/useTimeline";
@@ -17,6 +16,7 @@ import { Loading } from "@/ui/page/loaded";
 import { AlertsOf, alertsOfOptions } from "@/shared/AlertsOf";
 import { PRESET_FIRST } from "@/shared/ranges/range";
 import { useRange } from "@/shared/ranges/useRange";
+import { RecentEvents } from "@/shared/RecentEvents";
 import { shellWord } from "@/shared/clientLines";
 import { whenDrawn } from "@/ui/dialog/whenOpened";
 import { subjectParts } from "@/ui/links/subjectParts";
@@ -42,9 +42,7 @@ const LongSendRates = whenDrawn(
   ["ranges"],
 );
 
-const parts = new Map<string, ComponentType<{ subject: string }>>(
-  subjectParts.map(({ id, load, texts }) => [id, lazy(withTexts(load, texts))]),
-);
+const parts = subjectParts.filter(({ place }) => place === "overview");
 
 /** A subject at a glance: what is wrong, what is sent and stored, who sends, who consumes, what came last. */
 export default function OverviewTab({ subject }: { subject: string }) {
@@ -73,18 +71,18 @@ export default function OverviewTab({ subject }: { subject: string }) {
           <Part title={t("behind.title")}>
             <FurthestBehind subject={subject} />
           </Part>
+          <RecentEvents subject={subject} />
         </Stack>
         <Stack gap="md" miw={0}>
-          {subjectParts
+          {parts
             .filter(({ right }) => !right || may(right, row?.owner ?? null))
-            .map(({ id, label }) => {
-              const Shown = parts.get(id);
-              return (
-                <Part key={id} title={t(label)}>
-                  <Suspense fallback={<Skeleton height={120} />}>{Shown && <Shown subject={subject} />}</Suspense>
-                </Part>
-              );
-            })}
+            .map(({ id, label, Shown }) => (
+              <Part key={id} title={t(label)}>
+                <Suspense fallback={<Skeleton height={120} />}>
+                  <Shown subject={subject} />
+                </Suspense>
+              </Part>
+            ))}
         </Stack>
       </div>
     </Stack>

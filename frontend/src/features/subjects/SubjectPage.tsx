@@ -1,23 +1,20 @@
 import { Badge, Skeleton, Tabs } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { lazy, Suspense, type ComponentType } from "react";
+import { Suspense } from "react";
 import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
 import { SubjectState } from "@/features/subjects/columns";
 import { FirstMessage } from "@/features/subjects/FirstMessage";
 import { subjectOptions, type Subject } from "@/features/subjects/queries";
-import { withTexts } from "@/i18n";
 import { lagPath, useLive } from "@/live/useLive";
 import { LiveBadge } from "@/ui/measure/LiveBadge";
 import { ResourcePage } from "@/ui/page/ResourcePage";
-import { subjectTabs } from "@/ui/links/subjectTabs";
+import { subjectParts } from "@/ui/links/subjectParts";
 import { useUrlState, usePathParams } from "@/ui/links/urlState";
 import { WithheldNotice } from "@/shared/WithheldNotice";
 
-const panels = new Map<string, ComponentType<{ subject: string }>>(
-  subjectTabs.map(({ id, load, texts }) => [id, lazy(withTexts(load, texts))]),
-);
+const allTabs = subjectParts.filter(({ place }) => place === "tab");
 
 /** One subject: what features know of it, a tab each. */
 export default function SubjectPage() {
@@ -68,7 +65,7 @@ function SubjectTabs({ subject }: { subject: Subject }) {
   const may = useMay();
   const navigate = useNavigate();
   const [search] = useUrlState();
-  const tabs = subjectTabs.filter(({ right }) => !right || may(right, subject.owner));
+  const tabs = allTabs.filter(({ right }) => !right || may(right, subject.owner));
   const shown = tabs.find(({ id }) => id === search.tab) ?? tabs[0];
   return (
     <Tabs
@@ -84,14 +81,13 @@ function SubjectTabs({ subject }: { subject: Subject }) {
           </Tabs.Tab>
         ))}
       </Tabs.List>
-      {tabs.map(({ id }) => {
-        const Panel = panels.get(id);
-        return (
-          <Tabs.Panel key={id} value={id} pt="md">
-            <Suspense fallback={<Skeleton height={240} />}>{Panel && <Panel subject={subject.name} />}</Suspense>
-          </Tabs.Panel>
-        );
-      })}
+      {tabs.map(({ id, Shown }) => (
+        <Tabs.Panel key={id} value={id} pt="md">
+          <Suspense fallback={<Skeleton height={240} />}>
+            <Shown subject={subject.name} />
+          </Suspense>
+        </Tabs.Panel>
+      ))}
     </Tabs>
   );
 }

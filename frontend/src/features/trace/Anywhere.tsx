@@ -1,17 +1,17 @@
-import { Alert, Button, Group, Progress, Stack, Text } from "@mantine/core";
+import { Alert, Stack, Text } from "@mantine/core";
 import { useEffect, useState } from "react";
 import { useTranslation } from "react-i18next";
 import type { Problem } from "@/api/problem";
 import { findAnywhere, type FoundAnywhere, type FoundMessage } from "@/features/trace/queries";
 import { FoundTable } from "@/features/trace/FoundTable";
-import { percent } from "@/format/numbers";
 import { dateTime } from "@/format/times";
 import { InstantInput } from "@/ui/dates/InstantInput";
+import { StepsBar } from "@/ui/dialog/StepsBar";
 import { useSteps } from "@/ui/dialog/useSteps";
 import { Unreachable } from "@/ui/measure/Unreachable";
 import { Part } from "@/ui/page/Part";
 import { ProblemAlert } from "@/ui/page/ProblemAlert";
-import { useLanguage, useZone } from "@/ui/preferences";
+import { useZone } from "@/ui/preferences";
 
 /** The API's code for an ID that does not contain a time. */
 const UNTIMED = "message.id_untimed";
@@ -28,7 +28,6 @@ type Sums = Pick<FoundAnywhere, "progress" | "unreachable" | "searched">;
 /** Messages with an ID in all subjects: the nodes scan their logs around its time, and stop where one was found. */
 export function Anywhere({ messageId, around, onAround }: Props) {
   const { t } = useTranslation("trace");
-  const language = useLanguage();
   const [sums, setSums] = useState<Sums>({ progress: 0, unreachable: {}, searched: [] });
   const steps = useSteps<FoundMessage>(
     async (cursor, signal) => {
@@ -41,32 +40,11 @@ export function Anywhere({ messageId, around, onAround }: Props) {
   const { start, state, found } = steps;
   useEffect(start, [start]);
   const isUntimed = state === "failed" && (steps.error as Problem).code === UNTIMED;
-  const canResume = state === "cancelled" || state === "full";
   return (
     <Part title={t("find.found")}>
       <Stack gap="sm" data-search={state}>
         {state !== "finished" && !isUntimed && (
-          <Group gap="sm" wrap="nowrap">
-            <Progress
-              className="grow"
-              value={sums.progress * 100}
-              animated={state === "running"}
-              aria-label={t("find.progress")}
-            />
-            <Text size="sm" className="nowrap">
-              {percent(sums.progress, language)}
-            </Text>
-            {state === "running" && (
-              <Button size="xs" variant="default" onClick={steps.cancel}>
-                {t("common:action.stop")}
-              </Button>
-            )}
-            {canResume && (
-              <Button size="xs" variant="default" onClick={steps.resume}>
-                {t(state === "full" ? "find.more" : "common:action.go_on")}
-              </Button>
-            )}
-          </Group>
+          <StepsBar steps={steps} progress={sums.progress} label={t("find.progress")} more={t("find.more")} />
         )}
         <Unreachable of={sums.unreachable} />
         {found.length > 0 && <FoundTable messages={found} hasSubject />}

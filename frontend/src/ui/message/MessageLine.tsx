@@ -1,3 +1,4 @@
+import "@/ui/message/line.css";
 import { preview } from "@/ui/message/decode";
 
 /** The beginning of a message in one line of a list: its body, then its properties. */

@@ -51,7 +51,10 @@ export function TableView<Row extends object>(props: TableViewProps<Row>) {
     if (isNearEnd) onNearEnd?.();
   }, [isNearEnd, onNearEnd, rows.length]);
   useEffect(() => {
-    scroller.current?.scrollTo({ top: 0 });
+    const region = scroller.current;
+    region?.scrollTo({ top: 0 });
+    // On a phone the page scrolls.
+    if (region && region.getBoundingClientRect().top < 0) region.scrollIntoView();
   }, [props.listKey]);
   const toggle = useToggle(selection);
 

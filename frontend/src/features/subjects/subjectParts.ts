@@ -1,8 +1,9 @@
-import type { SubjectTab } from "@/ui/links/subjectTabs";
+import type { SubjectPart } from "@/ui/links/subjectParts";
 
-export const subjectTabs: readonly SubjectTab[] = [
+export const subjectParts: readonly SubjectPart[] = [
   {
     id: "overview",
+    place: "tab",
     label: "subjects:tab.overview",
     order: 10,
     texts: ["alerts"],
@@ -10,6 +11,7 @@ export const subjectTabs: readonly SubjectTab[] = [
   },
   {
     id: "placement",
+    place: "tab",
     label: "subjects:tab.placement",
     order: 50,
     texts: ["jobs"],
@@ -17,6 +19,7 @@ export const subjectTabs: readonly SubjectTab[] = [
   },
   {
     id: "settings",
+    place: "tab",
     label: "subjects:tab.settings",
     order: 60,
     texts: ["message"],

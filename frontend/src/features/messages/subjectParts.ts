@@ -1,8 +1,9 @@
-import type { SubjectTab } from "@/ui/links/subjectTabs";
+import type { SubjectPart } from "@/ui/links/subjectParts";
 
-export const subjectTabs: readonly SubjectTab[] = [
+export const subjectParts: readonly SubjectPart[] = [
   {
     id: "messages",
+    place: "tab",
     label: "subjects:tab.messages",
     order: 20,
     texts: ["messages", "message"],
@@ -10,10 +11,19 @@ export const subjectTabs: readonly SubjectTab[] = [
   },
   {
     id: "tail",
+    place: "tab",
     label: "subjects:tab.tail",
     order: 30,
     texts: ["messages", "message"],
     load: () => import("@/features/messages/TailTab"),
     right: "read_messages",
+  },
+  {
+    id: "newest",
+    place: "overview",
+    label: "subjects:part.newest",
+    order: 20,
+    texts: ["messages"],
+    load: () => import("@/features/messages/Newest"),
   },
 ];

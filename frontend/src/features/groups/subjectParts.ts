@@ -1,8 +1,9 @@
-import type { SubjectTab } from "@/ui/links/subjectTabs";
+import type { SubjectPart } from "@/ui/links/subjectParts";
 
-export const subjectTabs: readonly SubjectTab[] = [
+export const subjectParts: readonly SubjectPart[] = [
   {
     id: "groups",
+    place: "tab",
     label: "subjects:tab.groups",
     order: 40,
     texts: ["groups"],
