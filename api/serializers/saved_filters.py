@@ -26,7 +26,9 @@ class SavedFilterRow(Row):
     name = serializers.CharField()
     filter = serializers.CharField()
     team = NullText(help_text="the team that shares it; null: only the caller sees it")
-    is_team_deleted = serializers.BooleanField(help_text="whether the team is gone; only administrators see such filters")
+    is_team_deleted = serializers.BooleanField(
+        help_text="whether the team is gone; only administrators see such filters"
+    )
     by = serializers.CharField(source="made_by", help_text="who saved it")
     version = serializers.CharField()
     created_at = serializers.DateTimeField()

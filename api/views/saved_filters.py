@@ -47,9 +47,7 @@ class SavedFiltersView(_OfSubject):
     @extend_schema(operation_id="saved_filters_create")
     def post(self, request: Request, subject: str) -> Response:
         """Save a filter. It is checked when it is used."""
-        change, row = service.save(
-            self._checked(subject), self.body(), user_of(request).username, **self.arguments
-        )
+        change, row = service.save(self._checked(subject), self.body(), user_of(request).username, **self.arguments)
         response = self.changed(change)
         response.data |= {"id": None if self.dry_run else str(row.pk)}
         return response
@@ -70,6 +68,4 @@ class SavedFilterView(_OfSubject):
 
     @extend_schema(operation_id="saved_filters_delete")
     def delete(self, request: Request, subject: str, filter_id: int) -> Change:
-        return service.delete(
-            self._checked(subject), filter_id, user_of(request).username, **self.versioned_arguments
-        )
+        return service.delete(self._checked(subject), filter_id, user_of(request).username, **self.versioned_arguments)
