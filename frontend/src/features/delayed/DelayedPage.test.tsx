@@ -24,6 +24,7 @@ const row = (message_id: string, more: object = {}) => ({
   size: 120,
   masked: false,
   masked_values: [],
+  decoding: null,
   may_change: true,
   ...more,
 });

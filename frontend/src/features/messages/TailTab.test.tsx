@@ -27,6 +27,7 @@ const message = (sequence: number, region: string) => ({
   tags: [],
   properties: { region },
   masked_values: [],
+  decoding: null,
   bytes: 10,
   is_cut: false,
   reason: null,

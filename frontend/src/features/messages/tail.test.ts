@@ -12,6 +12,7 @@ const message = (sequence: number, properties: Record<string, string> = {}): Tai
   is_cut: false,
   reason: null,
   masked_values: [],
+  decoding: null,
 });
 const delta = (...sequences: number[]) => ({
   type: "delta",

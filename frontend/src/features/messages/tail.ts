@@ -6,7 +6,7 @@ import { placeKey } from "@/ui/message/place";
 
 export interface TailMessage extends Pick<
   Message,
-  "broker_group" | "sequence" | "message_id" | "stored_at" | "tags" | "masked_values"
+  "broker_group" | "sequence" | "message_id" | "stored_at" | "tags" | "masked_values" | "decoding"
 > {
   properties: Record<string, string>;
   bytes: number;

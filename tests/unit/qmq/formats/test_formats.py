@@ -122,7 +122,18 @@ def test_text_that_is_not_utf8_is_shown_with_replacements() -> None:
         (b"\0" * (8 << 20), "8,388,608 bytes; at most 1,048,576"),
         (msgpack.packb(msgpack.Timestamp(1 << 40, 0)), "OverflowError|ValueError"),
     ],
-    ids=["truncated", "empty", "more", "unused code", "bomb", "deep", "claims 4 billion", "wide", "8 MiB", "year 36812"],
+    ids=[
+        "truncated",
+        "empty",
+        "more",
+        "unused code",
+        "bomb",
+        "deep",
+        "claims 4 billion",
+        "wide",
+        "8 MiB",
+        "year 36812",
+    ],
 )
 def test_bad_msgpack_says_why(data: bytes, reason: str) -> None:
     found = why(MSGPACK, data)
@@ -199,7 +210,9 @@ def test_a_schema_that_does_not_bound_its_bodies_is_refused(schema: str, problem
 
 
 def test_formats_that_are_not_there_say_which_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert format_problem("json", "") == format_problem("msgpack", "") == format_problem("avro", json.dumps(ORDER)) == ""
+    assert (
+        format_problem("json", "") == format_problem("msgpack", "") == format_problem("avro", json.dumps(ORDER)) == ""
+    )
     assert format_problem("msgpack", "{}") == "format msgpack takes no schema"
     assert format_problem("json", "{}") == "format json takes no schema"
     assert "'cbor' is unknown on this machine; known are json, msgpack, avro" in format_problem("cbor", "")
@@ -262,7 +275,11 @@ def test_a_body_that_does_not_decode_is_shown_as_it_is_or_hidden_where_paths_are
 
 
 def test_texts_and_json_are_left_as_they_are() -> None:
-    for properties in (encode_body("text"), encode_body({"a": 1}), {"data": "{}", "qmq_contentType": "application/json"}):
+    for properties in (
+        encode_body("text"),
+        encode_body({"a": 1}),
+        {"data": "{}", "qmq_contentType": "application/json"},
+    ):
         assert Masks(body_format=MSGPACK).apply(properties) == (properties, [], None)
     packed = {"data": "KLUv", "qmq_contentEncoding": "zstd+base64", "qmq_contentType": "application/json"}
     assert Masks(body_format=MSGPACK).apply(packed).decoding is None
