@@ -133,10 +133,13 @@ class NodeAdmin:
         to_time: int | str | None = None,
         limit: int | None = None,
         masks: Masks = NO_MASKS,
+        caller: str = "",
     ) -> dict[str, Any]:
         """A step of a search for messages that match all filters (docs/reference/filters.md) as they are shown, in a window.
 
         Until `next_sequence` is None, continue with it as `sequence`, or as `until_sequence` where the order is "newest" first.
+        A node does one step at a time of a `caller`; the next one waits, and replaces one that waits already (NodeRefused
+        `scan.replaced`).
         """
         body = {
             "filter": list(filters),
@@ -147,6 +150,7 @@ class NodeAdmin:
             "to_time": to_time,
             "limit": limit,
             "masks": masks.encode(),
+            "caller": caller or None,
         }
         given = {key: value for key, value in body.items() if value is not None}
         return await self._post(f"{_subject(subject)}/search", given)

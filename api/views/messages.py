@@ -283,6 +283,7 @@ class SearchView(ReadingView):
             broker_group=self.text("broker_group"),
             cursor=self.cursor,
             masks=self.masks(subject),
+            caller=self.actor.name,
         )
         self.note_reading(subject, list(found.rows), masked=False)
         names = ("scanned", "total", "unreadable", "costly", "progress", "expression", "searched")

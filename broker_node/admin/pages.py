@@ -7,6 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
+from broker_node.admin.caller_scans import CALLER_CHARS_MAX, CallerScans
 from broker_node.admin.client_pages import ClientPages
 from broker_node.admin.filtered_search import FilteredSearches
 from broker_node.admin.find import find
@@ -28,10 +29,20 @@ from broker_node.storage.subject import Subject
 from qmq_node.admin.server import BadRequest, JsonHandler, JsonPost, Params
 from qmq_node.admin.shared_page import SharedPages
 from qmq_node.admin.shown_properties import masks_of
-from qmq_node.filters import FilterError, compile_filters
+from qmq_node.filters import Filter, FilterError, compile_filters
 from qmq_node.policy import NO_RULES
 
-SEARCH_PARAMETERS = ("filter", "order", "sequence", "until_sequence", "from_time", "to_time", "limit", "masks")
+SEARCH_PARAMETERS = (
+    "filter",
+    "order",
+    "sequence",
+    "until_sequence",
+    "from_time",
+    "to_time",
+    "limit",
+    "masks",
+    "caller",
+)
 NEWEST, OLDEST = "newest", "oldest"
 FILTERS_MAX = 4
 """Most filters of one search; a message must match all of them."""
@@ -79,6 +90,7 @@ class BrokerPages:
         self.searches = FilteredSearches(view.store, view.node.disk, view.node.clock)
         self._scans = 0
         """Searches and traces that run now."""
+        self._callers = CallerScans()
         self._browses = asyncio.Semaphore(BROWSES_MAX)
         self._stats_pages = SharedPages(view.node.clock)
         self._changes_pages = SharedPages(view.node.clock, pages_max=CHANGES_PAGES_MAX)
@@ -212,6 +224,14 @@ class BrokerPages:
             wanted = compile_filters(params.several("filter", FILTERS_MAX), now_ms)
         except FilterError as error:
             raise BadRequest(400, error.code, str(error)) from error
+        caller = params.text("caller", "")
+        if len(caller) > CALLER_CHARS_MAX:
+            text = f"caller has {len(caller)} characters; at most {CALLER_CHARS_MAX} are allowed"
+            raise BadRequest(400, "parameter.wrong", text)
+        async with self._callers.turn(caller):
+            return await self._step(subject, wanted, params, now_ms)
+
+    async def _step(self, subject: Subject, wanted: Filter, params: Params, now_ms: int) -> bytes:
         newest_first, masks = _order(params, NEWEST) == NEWEST, masks_of(params)
         limit = params.whole("limit", PAGE_MESSAGES, minimum=1)
         begin, end = params.whole("sequence", 0, minimum=0), subject.visible_end
