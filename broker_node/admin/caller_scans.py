@@ -26,7 +26,7 @@ class CallerScans:
         self._running: dict[str, _Running] = {}
 
     @asynccontextmanager
-    async def turn(self, caller: str) -> AsyncIterator[None]:
+    async def slot(self, caller: str) -> AsyncIterator[None]:
         """Around a scan of a caller; "" for one that is not limited. Raises BadRequest if a newer one replaced it."""
         if not caller:
             yield

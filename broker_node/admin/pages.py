@@ -228,7 +228,7 @@ class BrokerPages:
         if len(caller) > CALLER_CHARS_MAX:
             text = f"caller has {len(caller)} characters; at most {CALLER_CHARS_MAX} are allowed"
             raise BadRequest(400, "parameter.wrong", text)
-        async with self._callers.turn(caller):
+        async with self._callers.slot(caller):
             return await self._step(subject, wanted, params, now_ms)
 
     async def _step(self, subject: Subject, wanted: Filter, params: Params, now_ms: int) -> bytes:

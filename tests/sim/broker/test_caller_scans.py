@@ -28,7 +28,7 @@ class Scans:
         return task
 
     async def _run(self, name: str, caller: str) -> None:
-        async with self.scans.turn(caller):
+        async with self.scans.slot(caller):
             self.running.append(name)
             await self._ends[name].wait()
             self.running.remove(name)
@@ -81,9 +81,9 @@ async def test_a_scan_that_fails_or_is_cancelled_lets_the_next_one_begin() -> No
     assert scans.scans._running == {}
     async with AsyncExitStack() as stack:
         with pytest.raises(ValueError, match="of the scan"):
-            async with scans.scans.turn("ada"):
+            async with scans.scans.slot("ada"):
                 raise ValueError("of the scan")
-        await stack.enter_async_context(scans.scans.turn("ada"))
+        await stack.enter_async_context(scans.scans.slot("ada"))
 
 
 async def test_a_scan_that_is_cancelled_when_its_turn_comes_passes_it_on() -> None:
