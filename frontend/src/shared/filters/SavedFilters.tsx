@@ -1,3 +1,4 @@
+import "@/shared/filters/filters.css";
 import { Alert, Badge, Button, Code, Group, Loader, Stack, Text } from "@mantine/core";
 import { IconBookmark, IconPencil, IconTrash } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";

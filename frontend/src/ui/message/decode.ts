@@ -140,7 +140,10 @@ function bytesOf(base64: string): Uint8Array | null {
   }
 }
 
-/** The UTF-8 bytes of a text, or those that it stands for in base64, 16 a line with their offset and what is printable of them; `bytesMax` of them at most. */
+/**
+ * The UTF-8 bytes of a text, or those that it stands for in base64, 16 a line with their offset and what is printable
+ * of them; `bytesMax` of them at most.
+ */
 export function hexDump(text: string, bytesMax: number, isBase64 = false): Shown {
   // A character has at least one byte; four characters of base64 have three.
   const begin =
