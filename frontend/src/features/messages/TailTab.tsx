@@ -1,3 +1,4 @@
+import "@/features/messages/messages.css";
 import { Badge, Button, Group, Select, Stack, Text } from "@mantine/core";
 import { IconClearAll, IconPlayerPause, IconPlayerPlay } from "@tabler/icons-react";
 import { useCallback, useEffect, useReducer, useRef, useState } from "react";
@@ -50,7 +51,7 @@ export default function TailTab({ subject }: { subject: string }) {
             </Badge>
           )}
         </Group>
-        <Group gap="xs">
+        <Group gap="xs" className="tail-tools" justify="flex-end">
           <FilterField
             subject={subject}
             value={filter}
