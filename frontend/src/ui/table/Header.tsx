@@ -1,9 +1,10 @@
-import { Checkbox, Table } from "@mantine/core";
+import { Checkbox } from "@mantine/core";
 import { IconArrowDown, IconArrowUp, IconSelector } from "@tabler/icons-react";
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import type { Column, Selection } from "@/ui/table/types";
 import { nextOrdering } from "@/ui/table/useListState";
+import { Table } from "@/ui/table/Table";
 
 /** A column's name; a button where the list can be ordered by it. */
 export function Header<Row>({
