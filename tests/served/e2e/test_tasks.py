@@ -136,9 +136,7 @@ def test_a_broker_group_is_drained(browser: Browser, new_system: NewSystems, loo
     system.start()
     with producer(system) as sending:
         sending.send("moved.away", {"data": "no group reads it"})
-    eventually(
-        lambda: system.group("g2")["subjects"] == 1, what="the subject is on both groups", every_s=ASK_SECONDS
-    )
+    eventually(lambda: system.group("g2")["subjects"] == 1, what="the subject is on both groups", every_s=ASK_SECONDS)
     with closing(Visits(browser, system.url)) as visits:
         visit = visits(look, user="ada")
         inside, dialog = Inside(visit, look.locale[:2]), PreviewDialog(visit, look.locale[:2])
