@@ -4,6 +4,8 @@ from datetime import datetime, timedelta
 
 from django.db import models
 
+from metaserver.versioned import Versioned
+
 ANSWERS_KEPT = timedelta(hours=24)
 """How long the answer of a POST is returned again."""
 
@@ -131,7 +133,7 @@ class SystemEvent(models.Model):
         return f"{self.kind} {self.target} {self.at:%Y-%m-%d %H:%M:%S}"
 
 
-class SavedFilter(models.Model):
+class SavedFilter(Versioned):
     """A filter of messages with a name: a user's own, or a team's."""
 
     subject = models.CharField(max_length=100)
@@ -140,7 +142,7 @@ class SavedFilter(models.Model):
     username = models.CharField(max_length=150, blank=True)
     """Whose it is; "" for a team's."""
     name = models.CharField(max_length=60)
-    text = models.TextField()
+    filter = models.TextField()
     made_by = models.CharField(max_length=150)
     created_at = models.DateTimeField(auto_now_add=True)
 

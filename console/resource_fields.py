@@ -13,7 +13,7 @@ M = TypeVar("M", bound=Model)
 _ID = re.compile(r"[0-9]{1,18}")
 
 
-def _spaces_problem(name: str) -> str:
+def spaces_problem(name: str) -> str:
     return "" if name == name.strip() else "must not start or end with a space"
 
 
@@ -22,7 +22,7 @@ def team_problem(name: str | None) -> str:
     return "" if name is None or teams().filter(name=name).exists() else f"team {name!r} not found"
 
 
-NAME = Text(chars_min=1, chars_max=100, is_line=True, check=_spaces_problem)
+NAME = Text(chars_min=1, chars_max=100, is_line=True, check=spaces_problem)
 TEAM = Text(nullable=True, chars_min=1, chars_max=TEAM_CHARS_MAX)
 
 

@@ -24,6 +24,11 @@ def box(*, key: bytes = b"", person: bytes = b"") -> MultiFernet:
     return MultiFernet([Fernet(base64.urlsafe_b64encode(each)) for each in keys])
 
 
+def fingerprint(purpose: bytes, text: str) -> str:
+    """Eight characters that change with a text and say nothing of it, for audit entries."""
+    return hmac.new(derived_key(settings.SECRET_KEY, key=purpose), text.encode(), sha256).hexdigest()[:8]
+
+
 class SealBroken(QmqError):
     """What was encrypted can't be read: SECRET_KEY changed and the old one is not among the fallbacks."""
 
@@ -70,5 +75,4 @@ class Seal:
             return "unreadable"
         if not values:
             return None
-        content = json.dumps(values, sort_keys=True).encode()
-        return hmac.new(derived_key(settings.SECRET_KEY, key=self._purpose), content, sha256).hexdigest()[:8]
+        return fingerprint(self._purpose, json.dumps(values, sort_keys=True))

@@ -43,6 +43,9 @@ class Subject(Named):
     """Consumer groups that may pull; null: any."""
     masking = models.JSONField(default=list)
     """Masking rules, see `metaserver.services.masking`."""
+    body_format = models.CharField(max_length=40, default="json")
+    """How bodies are decoded for display (qmq.formats)."""
+    body_schema = models.TextField(blank=True, default="")
     archived_at = models.DateTimeField(null=True, db_index=True)
     deleting_since = models.DateTimeField(null=True)
     """When a request began to delete the subject on nodes; null: none does."""

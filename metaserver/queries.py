@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.db.models import Count, F, Max, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
@@ -420,11 +420,20 @@ def owners_of(subjects: Iterable[str]) -> dict[str, str | None]:
     return {subject: owners[name] for subject, name in real.items() if name in owners}
 
 
-def masking_of(subjects: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
-    """Return the masking rules of each subject that exists; of retry and dead-letter subjects those of the real subject."""
+class Display(NamedTuple):
+    """What decides how messages of a subject are shown."""
+
+    masking: list[dict[str, Any]]
+    body_format: str
+    body_schema: str
+
+
+def display_of(subjects: Iterable[str]) -> dict[str, Display]:
+    """Return how messages of each subject that exists are shown; of retry and dead-letter subjects as those of the real subject."""
     real = {subject: real_subject(subject) for subject in subjects}
-    rules = dict(models.Subject.objects.filter(name__in=set(real.values())).values_list("name", "masking"))
-    return {subject: rules[name] for subject, name in real.items() if name in rules}
+    rows = models.Subject.objects.filter(name__in=set(real.values()))
+    found = {name: Display(*values) for name, *values in rows.values_list("name", *Display._fields)}
+    return {subject: found[name] for subject, name in real.items() if name in found}
 
 
 def subjects_of(team: str) -> set[str]:

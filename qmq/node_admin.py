@@ -98,8 +98,7 @@ class NodeAdmin:
     ) -> dict[str, Any]:
         """A page of messages from a sequence, a time (milliseconds, or ISO with its zone), or with an id."""
         query = {"sequence": sequence, "from_time": from_time, "message_id": message_id, "limit": limit}
-        query["masks"] = masks.encode()
-        return await self._get(f"{_subject(subject)}/messages", query)
+        return await self._read(f"{_subject(subject)}/messages", query, masks)
 
     async def newest_messages(
         self,
@@ -112,8 +111,7 @@ class NodeAdmin:
     ) -> dict[str, Any]:
         """A page of messages below a sequence or a time, the newest first; `next_sequence` is the next page's `until_sequence`."""
         query = {"order": "newest", "until_sequence": until_sequence, "to_time": to_time, "limit": limit}
-        query["masks"] = masks.encode()
-        return await self._get(f"{_subject(subject)}/messages", query)
+        return await self._read(f"{_subject(subject)}/messages", query, masks)
 
     async def find(
         self, message_id: str, from_time: int | str, to_time: int | str, *, offset: int | None = None
@@ -135,10 +133,13 @@ class NodeAdmin:
         to_time: int | str | None = None,
         limit: int | None = None,
         masks: Masks = NO_MASKS,
+        caller: str = "",
     ) -> dict[str, Any]:
         """A step of a search for messages that match all filters (docs/reference/filters.md) as they are shown, in a window.
 
         Until `next_sequence` is None, continue with it as `sequence`, or as `until_sequence` where the order is "newest" first.
+        A node does one step at a time of a `caller`; the next one waits, and replaces one that waits already (NodeRefused
+        `scan.replaced`).
         """
         body = {
             "filter": list(filters),
@@ -149,6 +150,7 @@ class NodeAdmin:
             "to_time": to_time,
             "limit": limit,
             "masks": masks.encode(),
+            "caller": caller or None,
         }
         given = {key: value for key, value in body.items() if value is not None}
         return await self._post(f"{_subject(subject)}/search", given)
@@ -163,8 +165,9 @@ class NodeAdmin:
         masks: Masks = NO_MASKS,
     ) -> dict[str, Any]:
         """The delivery state of a message in each group, or in one."""
-        query = {"group": group, "after": after, "masks": masks.encode()}
-        return await self._get(f"{_subject(subject)}/messages/{sequence}/trace", query)
+        return await self._read(
+            f"{_subject(subject)}/messages/{sequence}/trace", {"group": group, "after": after}, masks
+        )
 
     # --- groups of a broker node -----------------------------------------------------------------------------------
 
@@ -206,6 +209,13 @@ class NodeAdmin:
         # The parts of a path are quoted; a query may repeat a name.
         words = urlencode({key: value for key, value in query.items() if value is not None}, doseq=True)
         return await self._request(http_get, f"{path}{'?' if words else ''}{words}")
+
+    async def _read(self, path: str, query: Mapping[str, object], masks: Masks) -> dict[str, Any]:
+        """A page with contents of messages. A schema does not fit into an address."""
+        values = {**query, "masks": masks.encode()}
+        if masks.body_format is None:
+            return await self._get(path, values)
+        return await self._post(path, {key: value for key, value in values.items() if value is not None})
 
     async def _post(self, path: str, body: Mapping[str, object]) -> dict[str, Any]:
         return await self._request(http_post_json, path, json.dumps(body).encode())

@@ -5,7 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from api.serializers.bodies import Expected, Reason, Strings
-from api.serializers.messages import MaskedValues
+from api.serializers.messages import BodyDecoding, MaskedValues
 from qmq.protocol.delayed import DelayedState
 from qmq.protocol.names import MESSAGE_ID_CHARS_MAX
 
@@ -27,6 +27,7 @@ class DelayedRow(serializers.Serializer):  # type: ignore[type-arg]
     size = serializers.IntegerField(help_text="bytes")
     masked = serializers.BooleanField(help_text="whether properties are hidden because the caller lacks permission")
     masked_values = MaskedValues()
+    decoding = BodyDecoding(allow_null=True, help_text="null: the body needed no decoding")
     may_change = serializers.BooleanField(help_text="whether the caller can cancel, reschedule or deliver it")
 
 

@@ -23,6 +23,13 @@ class MaskedValue(serializers.Serializer):  # type: ignore[type-arg]
     )
 
 
+class BodyDecoding(serializers.Serializer):  # type: ignore[type-arg]
+    """What became of a body in the format of its subject."""
+
+    format = serializers.CharField()
+    problem = serializers.CharField(allow_null=True, help_text="why it is shown as it is stored; null: it is decoded")
+
+
 def MaskedValues() -> MaskedValue:
     """What masking rules hide."""
     return MaskedValue(many=True, help_text="what masking rules of the subject hide from the caller")
@@ -41,6 +48,7 @@ class MessageRow(serializers.Serializer):  # type: ignore[type-arg]
     size = serializers.IntegerField(help_text="bytes")
     masked = serializers.BooleanField(help_text="whether properties are hidden because the caller lacks permission")
     masked_values = MaskedValues()
+    decoding = BodyDecoding(allow_null=True, help_text="null: the body needed no decoding")
     withheld = serializers.CharField(allow_null=True, help_text="why the message can't be read; null: readable")
 
 

@@ -6,7 +6,7 @@ from django.utils import timezone
 from rest_framework import serializers
 
 from api.serializers.bodies import Expected, MayChange, NullText, Reason, Row, SequenceField, Strings
-from api.serializers.messages import MaskedValues
+from api.serializers.messages import BodyDecoding, MaskedValues
 from console.accounts.roles import Right
 from console.outbox.numbers import Numbers, Unknown
 from console.outbox.rows import STATUSES
@@ -160,6 +160,7 @@ class OutboxRowShown(serializers.Serializer):  # type: ignore[type-arg]
         help_text="whether properties, errors and content are hidden because the caller lacks permission"
     )
     masked_values = MaskedValues()
+    decoding = BodyDecoding(allow_null=True, help_text="null: the body needed no decoding")
     withheld = serializers.CharField(allow_null=True, help_text="why the content was not read; null: it was")
 
 

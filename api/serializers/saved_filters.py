@@ -3,22 +3,20 @@
 from rest_framework import serializers
 
 from api.schema import ChangeSerializer
-from api.serializers.bodies import Reason, Row
-from console.models import SavedFilter
-from console.saved_filters import NAME_CHARS_MAX, TEXT_CHARS_MAX
+from api.serializers.bodies import NullText, Reason, Row
+from console.saved_filters import SAVED_FILTER
 
 
-class NewSavedFilter(Reason):
-    """A filter to save."""
+class SavedFilterChange(Reason):
+    """What to change of a saved filter."""
 
-    name = serializers.CharField(max_length=NAME_CHARS_MAX)
-    filter = serializers.CharField(max_length=TEXT_CHARS_MAX, help_text="as the parameter `filter` of a search")
-    team = serializers.CharField(
-        required=False,
-        allow_null=True,
-        max_length=60,
-        help_text="the team that shares it; null: only the caller sees it",
-    )
+    rules = SAVED_FILTER.fields
+
+
+class NewSavedFilter(SavedFilterChange):
+    """A filter to save; without a team only the caller sees it."""
+
+    needed = ("name", "filter")
 
 
 class SavedFilterRow(Row):
@@ -26,14 +24,14 @@ class SavedFilterRow(Row):
 
     id = serializers.CharField()
     name = serializers.CharField()
-    filter = serializers.CharField(source="text")
-    team = serializers.SerializerMethodField(help_text="the team that shares it; null: only the caller sees it")
-    by = serializers.CharField(source="made_by")
+    filter = serializers.CharField()
+    team = NullText(help_text="the team that shares it; null: only the caller sees it")
+    is_team_deleted = serializers.BooleanField(
+        help_text="whether the team is gone; only administrators see such filters"
+    )
+    by = serializers.CharField(source="made_by", help_text="who saved it")
+    version = serializers.CharField()
     created_at = serializers.DateTimeField()
-
-    def get_team(self, row: SavedFilter) -> str | None:
-        """The team's name."""
-        return row.team or None
 
 
 class MadeSavedFilter(ChangeSerializer):

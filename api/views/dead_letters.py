@@ -96,6 +96,7 @@ class DeadLettersView(ReadingView):
             limit=self.limit,
             cursor=self.cursor,
             masks=masks,
+            caller=self.actor.name,
         )
         self.note_reading(dead_letter_subject(subject, group), [item.message for item in found.rows], masked)
         return self.paged(found, [_row(dead_letter, masked) for dead_letter in found.rows])

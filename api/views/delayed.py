@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from api.problems import invalid
 from api.serializers import delayed as shapes
 from api.serializers.bodies import moment
-from api.views.messages import CURSOR, FILTER, LIMIT, MATCH, ReadingView
+from api.views.messages import CURSOR, FILTER, LIMIT, MATCH, ReadingView, shown_fields
 from console.accounts.roles import Right
 from console.cluster import delayed as service
 from console.cluster.masking import ALL, masks_of_each
@@ -30,7 +30,7 @@ DUE_TO = OpenApiParameter("due_to", OpenApiTypes.DATETIME, description="Due befo
 def row(message: DelayedMessage, masks: Masks, *, may_change: bool) -> dict[str, Any]:
     """Return a delayed message in the form of the API."""
     inner, masked = message.item.message, masks is ALL
-    properties, marks = ({}, []) if masked else masks.apply(inner.properties)
+    shown = None if masked else masks.apply(inner.properties)
     return {
         "message_id": message.message_id,
         "subject": message.subject,
@@ -39,10 +39,10 @@ def row(message: DelayedMessage, masks: Masks, *, may_change: bool) -> dict[str,
         "state": message.state,
         "created_at": moment(inner.created_at_ms),
         "tags": list(inner.tags),
-        "properties": None if masked else properties,
+        "properties": None if shown is None else shown.properties,
         "size": len(message.item.raw),
         "masked": masked,
-        "masked_values": [asdict(mark) for mark in marks],
+        **shown_fields(shown),
         "may_change": may_change,
     }
 

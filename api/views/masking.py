@@ -13,6 +13,7 @@ from api.views.messages import ReadingView, message_row
 from console.accounts.roles import Right
 from console.cluster import messages as service
 from console.cluster.masking import masks_from
+from metaserver import queries
 from metaserver.services.masking import MASKING
 from qmq.protocol.masking.rules import READER_ROLES
 
@@ -46,7 +47,8 @@ class MaskingPreviewView(ReadingView):
             raise invalid("masking", "must be the rules as JSON") from error
         if problem := MASKING.problem(rules):
             raise invalid("masking", problem)
-        masks = masks_from(subject, MASKING.stored(rules), role)
+        (display,) = queries.display_of((subject,)).values()
+        masks = masks_from(subject, display._replace(masking=MASKING.stored(rules)), role)
         found = service.read_page(subject, service.Start(newest=True), limit=1, masks=masks)
         self.note_reading(subject, list(found.rows), masked=False)
         message = next((message_row(row, masked=False) for row in found.rows), None)

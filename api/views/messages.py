@@ -1,6 +1,7 @@
 """/subjects/{subject}/messages/: stored messages."""
 
 from collections.abc import Collection
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
@@ -25,7 +26,7 @@ from console.cluster.producing import origin_text, produce
 from console.cluster.traces import trace
 from metaserver import queries
 from metaserver.errors import NotAllowed
-from qmq.protocol.masking import Masks
+from qmq.protocol.masking import Masks, Shown
 
 FILTER_CHARS_MAX = 4_000
 """Nodes have the same limit."""
@@ -62,7 +63,18 @@ def message_row(message: dict[str, Any], *, masked: bool) -> dict[str, Any]:
         "size": message["bytes"],
         "masked": masked,
         "masked_values": [] if masked else message.get("masked", []),
+        "decoding": None if masked else message.get("decoding"),
         "withheld": message.get("reason") if is_withheld else None,
+    }
+
+
+def shown_fields(shown: Shown | None) -> dict[str, Any]:
+    """Return what of a message was masked and decoded, in the form of the API; None: its content is hidden."""
+    if shown is None:
+        return {"masked_values": [], "decoding": None}
+    return {
+        "masked_values": [asdict(mark) for mark in shown.marks],
+        "decoding": None if shown.decoding is None else asdict(shown.decoding),
     }
 
 
@@ -271,6 +283,7 @@ class SearchView(ReadingView):
             broker_group=self.text("broker_group"),
             cursor=self.cursor,
             masks=self.masks(subject),
+            caller=self.actor.name,
         )
         self.note_reading(subject, list(found.rows), masked=False)
         names = ("scanned", "total", "unreadable", "costly", "progress", "expression", "searched")

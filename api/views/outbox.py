@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
@@ -19,7 +18,7 @@ from api.generics import ListView
 from api.problems import Problem, invalid
 from api.serializers import outbox as shapes
 from api.serializers.bodies import moment
-from api.views.messages import CURSOR, LIMIT, ReadingView
+from api.views.messages import CURSOR, LIMIT, ReadingView, shown_fields
 from console.accounts.roles import Right
 from console.cluster.masking import ALL, masks_of_each
 from console.outbox import rows as reading
@@ -230,7 +229,7 @@ def _message(row: reading.OutboxRow, now_ms: int) -> Message | str | None:
 def _shown(row: reading.OutboxRow, message: Message | str | None, masks: Masks) -> dict[str, Any]:
     masked = masks is ALL
     found = message if isinstance(message, Message) else None
-    properties, marks = masks.apply(found.properties) if found and not masked else (None, [])
+    shown = masks.apply(found.properties) if found and not masked else None
     problem = message if isinstance(message, str) and not masked else None
     is_unsent = row.status in UNSENT
     return {
@@ -244,11 +243,11 @@ def _shown(row: reading.OutboxRow, message: Message | str | None, masks: Masks) 
         "subject": found and found.subject,
         "tags": list(found.tags) if found else [],
         "deliver_at": moment(found.time_ms) if found and found.flag else None,
-        "properties": properties,
+        "properties": shown and shown.properties,
         "last_error": None if masked else row.last_error or None,
         "problem": problem,
         "content": row.content[:CONTENT_CHARS_SHOWN_MAX] if problem is not None and row.content else None,
         "masked": masked,
-        "masked_values": [asdict(mark) for mark in marks],
+        **shown_fields(shown),
         "withheld": f"the content of {row.size} bytes is too large" if row.content is None else None,
     }

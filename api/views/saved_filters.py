@@ -47,26 +47,25 @@ class SavedFiltersView(_OfSubject):
     @extend_schema(operation_id="saved_filters_create")
     def post(self, request: Request, subject: str) -> Response:
         """Save a filter. It is checked when it is used."""
-        name, values = self._checked(subject), self.body()
-        change, row = service.save(
-            name,
-            values["name"],
-            values["filter"],
-            values.get("team") or "",
-            user_of(request).username,
-            **self.arguments,
-        )
+        change, row = service.save(self._checked(subject), self.body(), user_of(request).username, **self.arguments)
         response = self.changed(change)
         response.data |= {"id": None if self.dry_run else str(row.pk)}
         return response
 
 
 class SavedFilterView(_OfSubject):
-    """Delete a saved filter: one's own, or one of one's team."""
+    """Change or delete a saved filter: one's own, or one of one's team."""
 
-    rights = {"DELETE": Right.READ_MESSAGES}
-    versioned_methods = frozenset()
+    rights = {"PATCH": Right.READ_MESSAGES, "DELETE": Right.READ_MESSAGES}
+    bodies = {"PATCH": shapes.SavedFilterChange}
+
+    @extend_schema(operation_id="saved_filters_update")
+    def patch(self, request: Request, subject: str, filter_id: int) -> Change:
+        """Rename or change a saved filter, or share it; omitted fields keep their value. Team null makes it the caller's own."""
+        return service.update(
+            self._checked(subject), filter_id, self.body(), user_of(request).username, **self.versioned_arguments
+        )
 
     @extend_schema(operation_id="saved_filters_delete")
     def delete(self, request: Request, subject: str, filter_id: int) -> Change:
-        return service.delete(self._checked(subject), filter_id, user_of(request).username, **self.arguments)
+        return service.delete(self._checked(subject), filter_id, user_of(request).username, **self.versioned_arguments)

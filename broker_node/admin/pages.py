@@ -7,6 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
+from broker_node.admin.caller_scans import CALLER_CHARS_MAX, CallerScans
 from broker_node.admin.client_pages import ClientPages
 from broker_node.admin.filtered_search import FilteredSearches
 from broker_node.admin.find import find
@@ -28,10 +29,20 @@ from broker_node.storage.subject import Subject
 from qmq_node.admin.server import BadRequest, JsonHandler, JsonPost, Params
 from qmq_node.admin.shared_page import SharedPages
 from qmq_node.admin.shown_properties import masks_of
-from qmq_node.filters import FilterError, compile_filters
+from qmq_node.filters import Filter, FilterError, compile_filters
 from qmq_node.policy import NO_RULES
 
-SEARCH_PARAMETERS = ("filter", "order", "sequence", "until_sequence", "from_time", "to_time", "limit", "masks")
+SEARCH_PARAMETERS = (
+    "filter",
+    "order",
+    "sequence",
+    "until_sequence",
+    "from_time",
+    "to_time",
+    "limit",
+    "masks",
+    "caller",
+)
 NEWEST, OLDEST = "newest", "oldest"
 FILTERS_MAX = 4
 """Most filters of one search; a message must match all of them."""
@@ -56,18 +67,22 @@ class BrokerPages:
     def __init__(self, view: NodeView) -> None:
         self._view = view
         groups, subjects = GroupPages(view), SubjectPages(view)
+        reading: dict[str, JsonPost] = {
+            "/subjects/{subject:[^/]+}/messages": self._messages,
+            "/subjects/{subject:[^/]+}/messages/{sequence:[0-9]{1,19}}/trace": self._trace,
+        }
         self.routes: dict[str, JsonHandler] = {
             "/stats": self._stats,
             "/messages": self._find,
-            "/subjects/{subject:[^/]+}/messages": self._messages,
-            "/subjects/{subject:[^/]+}/messages/{sequence:[0-9]{1,19}}/trace": self._trace,
+            **{path: _by_query(page) for path, page in reading.items()},
             **ClientPages(view).routes,
             **groups.routes,
             **subjects.routes,
         }
         """GET pages by path."""
+        # No changes: a filter, and a schema of bodies, may be longer than a line of HTTP.
         self.posts: dict[str, JsonPost] = {
-            # No change: a filter may be longer than a line of HTTP.
+            **reading,
             "/subjects/{subject:[^/]+}/search": self._search,
             **groups.posts,
             **subjects.posts,
@@ -75,6 +90,7 @@ class BrokerPages:
         self.searches = FilteredSearches(view.store, view.node.disk, view.node.clock)
         self._scans = 0
         """Searches and traces that run now."""
+        self._callers = CallerScans()
         self._browses = asyncio.Semaphore(BROWSES_MAX)
         self._stats_pages = SharedPages(view.node.clock)
         self._changes_pages = SharedPages(view.node.clock, pages_max=CHANGES_PAGES_MAX)
@@ -143,15 +159,15 @@ class BrokerPages:
     async def _subject(self, request: web.Request) -> Subject:
         return await self._view.subject(request.match_info["subject"])
 
-    async def _messages(self, request: web.Request) -> bytes:
+    async def _messages(self, request: web.Request, params: Params) -> bytes:
         store, subject = self._view.store, await self._subject(request)
-        params = Params(request.query).only(*PAGE_PARAMETERS)
+        params.only(*PAGE_PARAMETERS)
         limit = params.whole("limit", PAGE_MESSAGES, minimum=1)
         if (order := _order(params, OLDEST)) == NEWEST:
             return await self._newest(subject, params, limit)
         _refuse(params, order, "until_sequence", "to_time")
         sequence = params.whole("sequence", 0, minimum=0)
-        message_id, masks = request.query.get("message_id"), masks_of(params)
+        message_id, masks = params.text("message_id", "") or None, masks_of(params)
         if message_id is not None:
             with self._scan_slot():
                 done = await scan(
@@ -161,7 +177,7 @@ class BrokerPages:
             return await _messages_page(subject, done, subject.begin, subject.visible_end, done.next_sequence)
         async with self._browses:
             with reported():
-                if "from_time" in request.query:
+                if params.has("from_time"):
                     sequence = await subject.find_time(params.moment_ms("from_time"))
                 criteria = Criteria(with_unreadable=True, masks=masks)
                 done = await scan(
@@ -208,6 +224,14 @@ class BrokerPages:
             wanted = compile_filters(params.several("filter", FILTERS_MAX), now_ms)
         except FilterError as error:
             raise BadRequest(400, error.code, str(error)) from error
+        caller = params.text("caller", "")
+        if len(caller) > CALLER_CHARS_MAX:
+            text = f"caller has {len(caller)} characters; at most {CALLER_CHARS_MAX} are allowed"
+            raise BadRequest(400, "parameter.wrong", text)
+        async with self._callers.slot(caller):
+            return await self._step(subject, wanted, params, now_ms)
+
+    async def _step(self, subject: Subject, wanted: Filter, params: Params, now_ms: int) -> bytes:
         newest_first, masks = _order(params, NEWEST) == NEWEST, masks_of(params)
         limit = params.whole("limit", PAGE_MESSAGES, minimum=1)
         begin, end = params.whole("sequence", 0, minimum=0), subject.visible_end
@@ -233,9 +257,9 @@ class BrokerPages:
         }
         return await asyncio.to_thread(lambda: encoded_page("messages", [encoded(one) for one in done.messages], head))
 
-    async def _trace(self, request: web.Request) -> dict[str, Any]:
+    async def _trace(self, request: web.Request, params: Params) -> dict[str, Any]:
         subject, sequence = await self._subject(request), int(request.match_info["sequence"])
-        group, masks = request.query.get("group"), masks_of(Params(request.query))
+        group, masks = params.text("group", "") or None, masks_of(params)
         if sequence >= subject.visible_end:
             raise BadRequest(
                 404,
@@ -246,7 +270,7 @@ class BrokerPages:
             self._view.group(subject, group)
         with self._scan_slot():
             return await trace(
-                self._view.store, subject, sequence, only_group=group, after=request.query.get("after", ""), masks=masks
+                self._view.store, subject, sequence, only_group=group, after=params.text("after", ""), masks=masks
             )
 
     @contextmanager
@@ -261,6 +285,10 @@ class BrokerPages:
                 yield
         finally:
             self._scans -= 1
+
+
+def _by_query(page: JsonPost) -> JsonHandler:
+    return lambda request: page(request, Params(request.query))
 
 
 def _order(params: Params, default: str) -> str:

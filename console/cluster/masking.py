@@ -1,12 +1,12 @@
 """The masking rules that nodes apply to messages for a reader."""
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from collections.abc import Collection
 
 from django.utils.crypto import salted_hmac
 
 from metaserver import queries
-from qmq.protocol.masking import NO_MASKS, Masks
+from qmq.formats import FORMAT_JSON, BodyFormat
+from qmq.protocol.masking import Masks
 from qmq.protocol.masking.rules import How, Rule
 from qmq.protocol.names import real_subject
 
@@ -21,14 +21,17 @@ def masks_of(subject: str, role: str) -> Masks:
 
 def masks_of_each(subjects: Collection[str], role: str) -> dict[str, Masks]:
     """Return `masks_of` for each of these subjects that exists."""
-    return {name: masks_from(name, rules, role) for name, rules in queries.masking_of(subjects).items()}
+    found = queries.display_of(subjects)
+    return {name: masks_from(name, display, role) for name, display in found.items()}
 
 
-def masks_from(subject: str, rules: Iterable[Mapping[str, Any]], role: str) -> Masks:
-    """Return those of the rules of a subject that apply to a role."""
-    applied = [rule for rule in rules if role not in rule["roles"]]
+def masks_from(subject: str, display: queries.Display, role: str) -> Masks:
+    """Return those of the rules of a subject that apply to a role, with the format of its bodies."""
+    applied = [rule for rule in display.masking if role not in rule["roles"]]
+    is_json = display.body_format == FORMAT_JSON
+    body_format = None if is_json else BodyFormat(display.body_format, display.body_schema)
     # Retry and dead-letter subjects show a value with the hash that it has in their subject.
-    return Masks.of(applied, _key(real_subject(subject))) if applied else NO_MASKS
+    return Masks.of(applied, _key(real_subject(subject)) if applied else b"", body_format)
 
 
 def _key(subject: str) -> bytes:

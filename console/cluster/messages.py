@@ -9,7 +9,7 @@ from console.cluster.asking import Answers, Nodes, Page, ask, broker, brokers
 from console.cluster.merging import Row, merged, next_places
 from console.cursors import decode_cursor, encode_cursor
 from metaserver import queries
-from metaserver.errors import ChangeRefused, NotFound
+from metaserver.errors import ChangeRefused, Conflict, NotFound
 from qmq.node_admin import NodeAdmin, NodeRefused
 from qmq.protocol import names
 from qmq.protocol.delayed import FILTER_INVALID
@@ -18,7 +18,7 @@ from qmq.protocol.names import SubjectName, split_subject
 from qmq.protocol.values import INT_MAX, whole_number
 
 SUBJECT_UNKNOWN = "subject.unknown"
-SCAN_BUSY = "scan.busy"
+SCAN_BUSY, SCAN_REPLACED = "scan.busy", "scan.replaced"
 NEWEST, OLDEST = "newest", "oldest"
 """Orders of a search."""
 
@@ -142,8 +142,10 @@ def has_property(key: str, value: str) -> str:
 
 
 def check_filter(answers: Answers[Row]) -> None:
-    """Raises ChangeRefused if nodes reject the filter."""
+    """Raises ChangeRefused if nodes reject the filter, or Conflict if a newer search of the caller replaced this one."""
     for name, code in answers.codes.items():
+        if code == SCAN_REPLACED:
+            raise Conflict(answers.unreachable[name], code=SCAN_REPLACED)
         if code == FILTER_INVALID:
             raise filter_refused(answers.unreachable[name])
 
@@ -191,14 +193,16 @@ def search(
     broker_group: str | None = None,
     cursor: str | None = None,
     masks: Masks,
+    caller: str,
 ) -> Slice:
     """One bounded step of a search. Where the search ends is fixed by its first step, so that it has an end while messages keep
     coming.
 
-    The messages of each step are in the order of the time stored.
+    The messages of each step are in the order of the time stored. Nodes do one step at a time of a `caller`.
 
     Raises:
         ChangeRefused: the nodes reject the filter.
+        Conflict: a newer search of the caller replaced this one.
         as `read_page`.
     """
     nodes = nodes_of(subject, broker_group)
@@ -216,7 +220,9 @@ def search(
             where = {"sequence": begin, "until_sequence": reached} if is_newest else {"sequence": reached}
             where.setdefault("until_sequence", end)
         filters = [wanted.filter_text] if wanted.filter_text else []
-        return admin.search(subject, filters=filters, order=wanted.order, limit=share, masks=masks, **where)
+        return admin.search(
+            subject, filters=filters, order=wanted.order, limit=share, masks=masks, caller=caller, **where
+        )
 
     answered = nodes.only(open_).ask(question)
     check_filter(answered)

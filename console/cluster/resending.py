@@ -90,6 +90,10 @@ def resend(
     real_subject(subject)
     rows = _read(subject, places, masks)
     _check_unmasked(rows.values())
+    if masks.body_format is not None:
+        _check_undecoded(rows.values(), masks)
+        # Copies have the bodies as they are stored, not decoded.
+        rows = _read(subject, places, Masks(masks.rules, masks.key))
     now_ms = int(datetime.now(UTC).timestamp() * 1000)
     copies: dict[Place, Message] = {}
     results: dict[Place, Resent] = {}
@@ -142,6 +146,17 @@ def _check_unmasked(rows: Iterable[Row]) -> None:
         what = f"values of {counted(len(masked), 'message')} are masked for you ({values[:200]})"
         raise NotAllowed(
             f"The messages can't be sent again: {what}. Ask a user whose role sees them.", code="message.masked"
+        )
+
+
+def _check_undecoded(rows: Iterable[Row], masks: Masks) -> None:
+    """Raises NotAllowed for decoded bodies where rules have paths: what they do not find may be in the bytes all the same."""
+    has_paths = any(rule.json_paths for rule in masks.rules)
+    if has_paths and any((row.get("decoding") or {"problem": ""})["problem"] is None for row in rows):
+        raise NotAllowed(
+            "The messages can't be sent again: values of their bodies are masked for you by their paths, and a copy would contain"
+            " the bytes. Ask a user whose role sees them.",
+            code="message.masked",
         )
 
 

@@ -212,6 +212,7 @@ def shown(message: dict[str, Any], broker_group: str) -> dict[str, Any]:
         "properties": properties,
         "bytes": message["bytes"],
         "masked_values": message.get("masked", []),
+        "decoding": message.get("decoding"),
         "is_cut": is_cut,
         "reason": message.get("reason"),
     }

@@ -102,11 +102,12 @@ class Migration(migrations.Migration):
             name='SavedFilter',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('version', models.BigIntegerField(default=1)),
                 ('subject', models.CharField(max_length=100)),
                 ('team', models.CharField(blank=True, max_length=60)),
                 ('username', models.CharField(blank=True, max_length=150)),
                 ('name', models.CharField(max_length=60)),
-                ('text', models.TextField()),
+                ('filter', models.TextField()),
                 ('made_by', models.CharField(max_length=150)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
             ],

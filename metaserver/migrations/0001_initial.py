@@ -175,6 +175,8 @@ class Migration(migrations.Migration):
                 ("retention_hours", models.FloatField(null=True)),
                 ("allowed_groups", models.JSONField(null=True)),
                 ("masking", models.JSONField(default=list)),
+                ("body_format", models.CharField(default="json", max_length=40)),
+                ("body_schema", models.TextField(blank=True, default="")),
                 ("archived_at", models.DateTimeField(db_index=True, null=True)),
                 ("deleting_since", models.DateTimeField(null=True)),
                 ("updated_at", models.DateTimeField(auto_now=True)),

@@ -22,6 +22,7 @@ from metaserver.services.changes import (
 from metaserver.services.fields import Number, Text, Texts, Whole, legal
 from metaserver.services.masking import MASKING
 from metaserver.services.resources import Edit, Resource, check_wire_name
+from qmq.formats import SCHEMA_CHARS_MAX, format_problem
 from qmq.protocol.names import CONSUMER_ID_CHARS_MAX, check_group, check_new_subject, real_subject, split_subject
 
 TEAM_CHARS_MAX = 60
@@ -63,6 +64,14 @@ SUBJECT: Resource[Subject] = Resource(
             help="consumer groups allowed to pull; null: any",
         ),
         "masking": MASKING,
+        "body_format": Text(
+            chars_min=1,
+            chars_max=40,
+            pattern="[a-z][a-z0-9_.-]*",
+            pattern_problem="must be the name of a format: json, msgpack, avro, or that of a plug-in",
+            help="how bodies that are bytes are decoded for display, filters and masks: json, msgpack, avro or a plug-in's",
+        ),
+        "body_schema": Text(chars_max=SCHEMA_CHARS_MAX, help="the schema of format avro, as JSON"),
     },
     described=described,
     metadata=lambda row: {"subject": row.name},
@@ -186,4 +195,16 @@ def _set(edit: Edit[Subject], values: Mapping[str, Any], actor: Actor) -> None:
         edit.row.masking = rules
         return ""
 
+    before = (edit.row.body_format, edit.row.body_schema)
     edit.set(values, {"owner": set_owner, "masking": set_masking})
+    after = (edit.row.body_format, edit.row.body_schema)
+    if after == before:
+        return
+    if edit.row.masking and not actor.may_unmask:
+        # With another schema the values would have other names than the rules.
+        raise NotAllowed(
+            f"{actor.name} can't change the format of bodies of {edit.row.name}, which has masking rules. Ask an administrator."
+        )
+    if problem := format_problem(*after):
+        field = "body_format" if edit.row.body_format != before[0] and "body_schema" not in values else "body_schema"
+        SUBJECT.refuse({field: problem})

@@ -19,6 +19,10 @@ def masks_of(params: Params) -> Masks:
 
 
 def shown_properties(properties: Mapping[str, str], masks: Masks) -> dict[str, Any]:
-    """Return the fields `properties` and `masked` of a message. Takes milliseconds for large bodies; for any thread."""
-    shown, marks = masks.apply(properties)
-    return {"properties": shown, "masked": [asdict(mark) for mark in marks]}
+    """Return the fields `properties`, `masked` and `decoding` of a message.
+
+    Takes up to a second for large bodies; for any thread.
+    """
+    shown, marks, decoding = masks.apply(properties)
+    fields: dict[str, Any] = {"properties": shown, "masked": [asdict(mark) for mark in marks]}
+    return fields if decoding is None else fields | {"decoding": asdict(decoding)}

@@ -25,7 +25,7 @@ class Content:
     Args:
         source: the message, or a view of its bytes.
         size: of the message as it is stored, in bytes.
-        masks: what filters see masked. `MASKED` has the values that depend on them.
+        masks: what filters see masked and decoded. `MASKED` has the values that depend on them.
     """
 
     __slots__ = ("_body_text", "_masks", "_properties", "sequence", "size", "source", "stored_at_ms")
@@ -43,9 +43,9 @@ class Content:
 
     @property
     def properties(self) -> dict[str, str]:
-        """All properties, masked. Raises ProtocolError."""
+        """All properties, as they are shown. Raises ProtocolError."""
         if self._properties is None:
-            self._properties, _ = self._masks.apply(self.source.properties)
+            self._properties = self._masks.apply(self.source.properties).properties
         return self._properties
 
     @property

@@ -65,8 +65,8 @@ class _Step:
         self._segments = Segments(disk, job.log_folder)
         self._bases = np.array([info.base for info in self._segments.infos()], dtype=np.int64)
         self._filter, self._need = _compiled(job.text, job.now_ms)
-        # The bytes contain what is masked: which of them are evaluated may depend on nothing that masks can change.
-        self._is_raw_searched = not job.masks.rules or not self._filter.names & MASKED
+        # The bytes contain what is masked, not what is decoded: which are evaluated may depend on nothing that masks can change.
+        self._is_raw_searched = job.masks.is_identity or not self._filter.names & MASKED
         self._check_messages = CHECK_MESSAGES if self._is_raw_searched else 1
         self._until = clock.monotonic() + job.seconds
         self._result = Result(job.end if job.newest_first else job.begin)

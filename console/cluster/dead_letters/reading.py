@@ -42,6 +42,7 @@ def dead_letters_of(
     limit: int,
     cursor: str | None = None,
     masks: Masks,
+    caller: str = "",
 ) -> Page[DeadLetter]:
     """Return a page of dead letters in these states ("open" and those of `DeadLetterDecision`), with this cause, that match a
     filter, by the time when they became ones. A page can contain fewer than `limit` rows, or none, and have a next one, because
@@ -59,7 +60,9 @@ def dead_letters_of(
         sequence = places.get(broker_group, 0)
         if not filters:
             return admin.messages(name, sequence=sequence, limit=limit, masks=masks)
-        return admin.search(name, filters=filters, order=OLDEST, sequence=sequence, limit=limit, masks=masks)
+        return admin.search(
+            name, filters=filters, order=OLDEST, sequence=sequence, limit=limit, masks=masks, caller=caller
+        )
 
     answers = brokers().ask(question)
     check_filter(answers)

@@ -1,13 +1,16 @@
 """class Masks: the rules that apply for one reader, as requests to nodes contain them and as they change a message."""
 
+import binascii
 import json
 import re
+from base64 import b64decode
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
+from qmq.formats import SCHEMA_CHARS_MAX, BodyFormat, Undecodable, decode
 from qmq.protocol.masking.json_body import JsonBody, Unmaskable, Why
 from qmq.protocol.masking.rules import (
     KEY_DATA,
@@ -27,8 +30,10 @@ LAST4_CHARS_MIN = 8
 PROPERTIES_MAX = 2_000
 """Of a message with more properties, all are hidden where there are rules."""
 KEY_BYTES_MAX = 64
-ENCODED_CHARS_MAX = RULES_BYTES_MAX + 256
-"""Of the parameter of a request: the rules and the key."""
+ENCODED_CHARS_MAX = RULES_BYTES_MAX + 2 * SCHEMA_CHARS_MAX + 256
+"""Of the parameter of a request: the rules, the key, and the format of bodies with its schema."""
+
+TYPE_BYTES, TYPE_JSON = "application/octet-stream", "application/json"
 
 _PART = re.compile(r"(.+)#part[0-9]+", re.DOTALL)
 
@@ -45,20 +50,48 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
+class Decoding:
+    """What became of a body in a format other than JSON."""
+
+    format: str
+    problem: str | None
+    """Why it is shown as it is stored; None: it is decoded."""
+
+
+class Shown(NamedTuple):
+    """A message as it is shown."""
+
+    properties: dict[str, str]
+    marks: list[Mark]
+    decoding: Decoding | None
+    """None: the body needs no decoding."""
+
+
+@dataclass(frozen=True, slots=True)
 class Masks:
     """Rules, and the key of hashes, with which values can be tried until a hash fits."""
 
     rules: tuple[Rule, ...] = ()
     key: bytes = b""
+    body_format: BodyFormat | None = None
+    """How bodies are decoded before rules apply; None: they are JSON or text."""
 
     @classmethod
-    def of(cls, rules: Iterable[Mapping[str, Any]], key: bytes = b"") -> "Masks":
+    def of(cls, rules: Iterable[Mapping[str, Any]], key: bytes = b"", body_format: BodyFormat | None = None) -> "Masks":
         """Masks from rules in their JSON form."""
-        return cls(tuple(map(Rule.of, rules)), key)
+        return cls(tuple(map(Rule.of, rules)), key, body_format)
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether messages are shown as they are stored."""
+        return not self.rules and self.body_format is None
 
     def encode(self) -> str | None:
-        """Return it as a parameter of a request; None without rules."""
-        return _compact({"key": self.key.hex(), "rules": list(map(asdict, self.rules))}) if self.rules else None
+        """Return it as a parameter of a request; None where messages are shown as they are stored."""
+        if self.is_identity:
+            return None
+        values = {"key": self.key.hex(), "rules": list(map(asdict, self.rules))}
+        return _compact(values if self.body_format is None else values | {"body_format": asdict(self.body_format)})
 
     @classmethod
     def decode(cls, text: str) -> "Masks":
@@ -67,10 +100,11 @@ class Masks:
             raise ValueError(f"has {len(text)} characters; at most {ENCODED_CHARS_MAX} are allowed")
         try:
             found = json.loads(text)
+            body_format = found.pop("body_format", None)
             if found.keys() != {"key", "rules"} or not all(map(_is_rule, found["rules"])):
                 raise ValueError(f"must be an object with key and rules, each with {', '.join(_RULE_KEYS)}")
             key = bytes.fromhex(found["key"])
-            masks = cls.of(found["rules"], key)
+            masks = cls.of(found["rules"], key, None if body_format is None else _body_format(body_format))
         except (AttributeError, TypeError, RecursionError) as error:
             raise ValueError("must be an object with key and rules") from error
         if len(key) > KEY_BYTES_MAX:
@@ -87,14 +121,15 @@ class Masks:
             any(rule.patterns_for(base)) or (base == KEY_DATA and rule.json_paths) for rule in self.rules
         )
 
-    def apply(self, properties: Mapping[str, str]) -> tuple[dict[str, str], list[Mark]]:
-        """Return the properties of a message as they are shown, and what was masked. Masked texts are in one piece."""
-        if not self.rules:
-            return dict(properties), []
-        if len(properties) > PROPERTIES_MAX:
+    def apply(self, properties: Mapping[str, str]) -> Shown:
+        """Return the properties of a message as they are shown. Decoded and masked texts are in one piece."""
+        if self.is_identity:
+            return Shown(dict(properties), [], None)
+        if len(properties) > PROPERTIES_MAX and self.rules:
             kept = {name: value for name, value in properties.items() if name in RESERVED_KEYS}
-            return kept, [Mark("*", "*", How.HIDE, Why.TOO_LARGE)]
-        shown = _Shown(properties)
+            return Shown(kept, [Mark("*", "*", How.HIDE, Why.TOO_LARGE)], None)
+        shown = _Texts(properties)
+        decoding = None if self.body_format is None else _decode_body(shown, self.body_format)
         marks: dict[Mark, None] = {}
         for base in [base for base in shown.names if base not in RESERVED_KEYS]:
             for rule in self.rules:
@@ -103,9 +138,9 @@ class Masks:
                     marks[Mark(base, pattern, rule.how)] = None
         if KEY_DATA in shown.names and not any(mark.property == KEY_DATA for mark in marks):
             self._mask_body(shown, marks)
-        return shown.properties, list(marks)
+        return Shown(shown.properties, list(marks), decoding)
 
-    def _mask_body(self, shown: "_Shown", marks: dict[Mark, None]) -> None:
+    def _mask_body(self, shown: "_Texts", marks: dict[Mark, None]) -> None:
         paths = [(path, rule.how) for rule in self.rules for path in rule.json_paths]
         if not paths:
             return
@@ -138,7 +173,7 @@ NO_MASKS = Masks()
 _RULE_KEYS = ("properties", "json_paths", "how")
 
 
-class _Shown:
+class _Texts:
     """The properties of a message, with the parts of each large text."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
@@ -164,6 +199,31 @@ class _Shown:
             self.properties.pop(KEY_CONTENT_ENCODING, None)
             if not is_json:
                 self.properties.pop(KEY_CONTENT_TYPE, None)
+
+
+def _decode_body(shown: _Texts, body_format: BodyFormat) -> Decoding | None:
+    """Replace a body that consists of bytes by JSON, if it can be decoded. Texts are left as they are."""
+    encoding = shown.properties.get(KEY_CONTENT_ENCODING)
+    kind = shown.properties.get(KEY_CONTENT_TYPE, TYPE_BYTES).partition(";")[0].strip().lower()
+    if KEY_DATA not in shown.names or encoding is None or kind.startswith("text/") or kind.endswith("json"):
+        return None
+    try:
+        if encoding != "base64":
+            raise Undecodable("it is compressed")
+        text = decode(body_format, b64decode(shown.text(KEY_DATA), validate=True))
+    except (Undecodable, binascii.Error, ValueError) as error:
+        return Decoding(body_format.name, str(error))
+    shown.put(KEY_DATA, text, is_json=True)
+    shown.properties[KEY_CONTENT_TYPE] = TYPE_JSON
+    return Decoding(body_format.name, None)
+
+
+def _body_format(values: Mapping[str, Any]) -> BodyFormat:
+    if values.keys() != {"name", "schema"} or not all(isinstance(value, str) for value in values.values()):
+        raise ValueError("has a body_format that is not an object with name and schema")
+    if len(values["schema"]) > SCHEMA_CHARS_MAX:
+        raise ValueError(f"has a schema of {len(values['schema'])} characters; at most {SCHEMA_CHARS_MAX} are allowed")
+    return BodyFormat(values["name"], values["schema"])
 
 
 def size_of(rules: Iterable[Mapping[str, Any]]) -> int:

@@ -96,7 +96,7 @@ def test_if_match_is_a_parameter_of_the_changes_that_compare_it() -> None:
         "outbox_rows_discard", "outbox_rows_resend", "subjects_archive", "subjects_restore",
     }  # fmt: skip
     assert {name for method, name in changes - expecting if method != "post"} == {
-        "apply", "me_end_session", "me_end_sessions", "saved_filters_delete", "tokens_revoke",
+        "apply", "me_end_session", "me_end_sessions", "tokens_revoke",
     }  # fmt: skip
 
 

@@ -78,6 +78,6 @@ class SubjectPage(Inside):
             self.text("messages:view.search"), exact=True
         ).click()
         form = self.page.get_by_role("search", name=self.text("messages:search.label"))
-        form.get_by_label(self.text("messages:search.filter")).fill(text)
+        form.get_by_role("textbox", name=self.text("common:filter.label")).fill(text)
         form.get_by_role("button", name=self.text("messages:search.action")).click()
         return self.page.locator("[data-search]")

@@ -18,6 +18,7 @@ DIALOGS = {
         ("/subjects/{subject}?tab=messages", "messages:send.open"),
         ("/subjects/{subject}?tab=placement", "subjects:placement.change"),
         ("/subjects/{subject}?tab=settings", "subjects:archive.action"),
+        ("/subjects/{subject}?tab=tail", "common:filter.saved"),
         ("/groups", "groups:create.title"),
         ("/groups/{subject}/{group}", "groups:action.pause"),
         ("/groups/{subject}/{group}", "groups:action.skip"),

@@ -45,7 +45,9 @@ def test_rules_that_are_not_allowed(rules: Any, problem: str) -> None:
 def test_rules_are_stored_whole_and_hold_for_the_retries_and_dead_letters_of_their_subject() -> None:
     service.create_subject("orders", {"masking": [{"properties": ["b", "a", "a"]}]}, actor=ACTOR)
     names = ["orders", "%RETRY%orders%g", "%DEAD_RETRY%orders%g"]
-    assert queries.masking_of([*names, "nothing"]) == {name: [RULE] for name in names}
+    assert {name: display.masking for name, display in queries.display_of([*names, "nothing"]).items()} == {
+        name: [RULE] for name in names
+    }
 
 
 def test_rules_are_changed_by_those_who_may() -> None:
@@ -57,4 +59,47 @@ def test_rules_are_changed_by_those_who_may() -> None:
             service.update_subject("orders", {"masking": rules, "description": "x"}, actor=operator)
     with pytest.raises(NotAllowed):
         service.create_subject("more", {"masking": [RULE]}, actor=operator)
-    assert queries.masking_of(["orders", "more"]) == {"orders": [RULE]}
+    assert queries.display_of(["orders", "more"]).keys() == {"orders"}
+
+
+RECORD = '{"type": "record", "name": "r", "fields": [{"name": "%s", "type": "string"}]}'
+
+
+def test_a_format_of_bodies_is_stored_with_its_schema() -> None:
+    service.create_subject("orders", {"body_format": "avro", "body_schema": RECORD % "card"}, actor=ACTOR)
+    assert queries.display_of(["%RETRY%orders%g"]) == {"%RETRY%orders%g": ([], "avro", RECORD % "card")}
+    service.update_subject("orders", {"body_format": "msgpack", "body_schema": ""}, actor=ACTOR)
+    assert queries.display_of(["orders"])["orders"][1:] == ("msgpack", "")
+
+
+@pytest.mark.parametrize(
+    ("values", "field", "problem"),
+    [
+        ({"body_format": "avro"}, "body_format", "needs a schema"),
+        ({"body_schema": "{}"}, "body_schema", "json takes no schema"),
+        ({"body_format": "msgpack", "body_schema": "{}"}, "body_schema", "msgpack takes no schema"),
+        ({"body_format": "avro", "body_schema": '"nothing"'}, "body_schema", "'nothing' is unknown"),
+        ({"body_format": "avro", "body_schema": "x" * 10_001}, "body_schema", "at most 10000"),
+        ({"body_format": "cbor"}, "body_format", "known are json, msgpack, avro"),
+        ({"body_format": "../x"}, "body_format", "must be the name of a format"),
+        ({"body_format": None}, "body_format", "must not be null"),
+    ],
+)
+def test_formats_that_can_not_be_used(values: dict[str, Any], field: str, problem: str) -> None:
+    with pytest.raises(ChangeRefused, match=problem) as refused:
+        service.create_subject("orders", values, actor=ACTOR)
+    assert list(refused.value.fields) == [field]
+
+
+def test_with_masks_only_those_who_may_unmask_change_the_format() -> None:
+    """With another schema a value has another name than the rule."""
+    operator = Actor("olga", may_unmask=False)
+    values = {"masking": [RULE], "body_format": "avro", "body_schema": RECORD % "card"}
+    service.create_subject("orders", values, actor=ACTOR)
+    for change in ({"body_schema": RECORD % "other"}, {"body_format": "msgpack", "body_schema": ""}):
+        with pytest.raises(NotAllowed, match="which has masking rules"):
+            service.update_subject("orders", change, actor=operator)
+    assert not service.update_subject("orders", values, actor=operator).is_change
+    service.update_subject("orders", {"body_schema": RECORD % "other"}, actor=ACTOR)
+    service.create_subject("plain", {}, actor=ACTOR)
+    service.update_subject("plain", {"body_format": "msgpack"}, actor=operator)

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from console import saved_filters
 from console.accounts import services as accounts
 from console.accounts.models import User
 from console.alerts.models import Alert, AlertChannel, AlertRule, Silence
 from console.alerts.services import alerts, channels, rules, silences
+from console.models import SavedFilter
 from console.outbox.models import OutboxDatabase
 from console.outbox.services import databases
 from metaserver.models import BrokerGroup, ConsumerGroup, Subject, Team
@@ -31,6 +33,7 @@ ROWS: dict[str, Any] = {
     alerts.ALERT.kind: Alert(),
     accounts.USER.kind: User(),
     databases.OUTBOX_DATABASE.kind: OutboxDatabase(),
+    saved_filters.SAVED_FILTER.kind: SavedFilter(),
 }
 WITH_RELATIONS = {"alert_rule", "user"}
 """Kinds whose description has rows of other tables, which only a stored row has."""
@@ -47,6 +50,7 @@ PAGES = {
     "silence": ("features/alerts",),
     "alert": ("features/alerts",),
     "outbox_database": ("features/outbox",),
+    "saved_filter": ("shared/filters",),
     "user": ("features/users", "features/account", "ui"),
 }
 """By kind: the folders of the front end where one is changed."""

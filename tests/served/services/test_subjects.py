@@ -58,7 +58,8 @@ def test_a_subject_is_made_with_what_was_asked_and_one_audit_entry() -> None:
     change = service.create_subject("orders", values, actor=ACTOR, reason="new shop")
     expected = {
         "description": "", "owner": "shop", "tags": ["a", "b"], "messages_per_second": None, "bytes_per_second": None,
-        "retention_hours": 5, "allowed_groups": ["g1", "g2"], "masking": [], "archived": False,
+        "retention_hours": 5, "allowed_groups": ["g1", "g2"], "masking": [], "body_format": "json",
+        "body_schema": "", "archived": False,
     }  # fmt: skip
     assert (change.before, change.after, change.version) == (None, expected, 1)
     assert service.described(row()) == expected

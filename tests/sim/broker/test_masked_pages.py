@@ -11,6 +11,8 @@ from broker_node import serving
 from broker_node.admin.pages import BrokerPages
 from broker_node.admin.view import NodeView
 from broker_node.reads.filtered import step
+from qmq.client.bodies import encode_body
+from qmq.formats import BodyFormat
 from qmq.node_admin import NodeAdmin, NodeRefused
 from qmq.protocol.masking import HIDDEN, Masks
 from qmq.protocol.messages import Message
@@ -186,3 +188,32 @@ async def test_masks_that_are_not_understood_are_refused(tmp_path: Path) -> None
             with pytest.raises(NodeRefused, match="masks") as refused:
                 await admin._post("/subjects/orders/search", {"masks": wrong})
             assert refused.value.status == 400
+
+
+async def test_bodies_in_the_subjects_format_are_decoded_on_every_page(tmp_path: Path) -> None:
+    """The format goes with the rules, in the body of the request: a schema is too long for an address."""
+    schema = {"type": "record", "name": "Order", "doc": "x" * 9_000, "fields": [{"name": "card", "type": "string"}]}
+    rules = [{"properties": [], "json_paths": ["card"], "how": "last4"}]
+    masks = Masks.of(rules, b"key", BodyFormat("avro", json.dumps(schema)))
+    async with running_broker(tmp_path) as broker, connected(broker) as client:
+        plain = message(0)
+        body = plain.properties | encode_body(bytes([2 * len(SECRET)]) + SECRET.encode())
+        await client.send(Message("orders", plain.message_id, body, (), 0, plain.created_at_ms, plain.time_ms))
+        admin = admin_of(broker)
+        pages = [
+            await admin.messages("orders", masks=masks),
+            await admin.messages("orders", from_time=0, masks=masks),
+            await admin.messages("orders", message_id="m0", masks=masks),
+            await admin.newest_messages("orders", masks=masks),
+            await admin.search("orders", filters=[f'body.card == "{HIDDEN}{SECRET[-4:]}"'], masks=masks),
+            await admin.trace("orders", 0, masks=masks),
+        ]
+        for found in pages:
+            (shown,) = found["messages"] if "messages" in found else [found["message"]]
+            assert json.loads(shown["properties"]["data"]) == {"card": HIDDEN + SECRET[-4:]}
+            assert shown["decoding"] == {"format": "avro", "problem": None}
+        # The stored bytes do not contain what the decoded body does, and must not decide what is evaluated.
+        unmasked = Masks(body_format=masks.body_format)
+        for order in ("newest", "oldest"):
+            found = await admin.search("orders", filters=[f'body.card == "{SECRET}"'], order=order, masks=unmasked)
+            assert sequences(found) == [0]

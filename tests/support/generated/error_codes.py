@@ -13,7 +13,7 @@ from tests.support.servers.processes import PROJECT
 FOLDERS = ("api", "console/accounts", "console/alerts/services", "console/analytics", "console/cluster", "console/jobs",
            "console/outbox", "metaserver/services")  # fmt: skip
 """Where requests of the API are answered."""
-FILES = ("console/http/admission.py", "console/cursors.py")
+FILES = ("console/http/admission.py", "console/cursors.py", "console/saved_filters.py")
 STATUSES = {
     "AuthenticationFailed": 401, "PermissionDenied": 403, "NotAllowed": 403, "NotFound": 404, "Conflict": 409, "only_one": 409,
     "Stale": 412, "ChangeRefused": 400, "check_wire_name": 400, "QmqError": 503, "ConnectionLost": 503, "CallTimeout": 503,

@@ -178,6 +178,20 @@ test("an opened letter shows its attempts side by side, and what is not known as
   await waitFor(() => expect(page.address()).toContain("letter=g1%3A1"));
 });
 
+test("dead letters are filtered by their messages, by those who can read them", async () => {
+  const { asked } = answer(common(["read", "read_messages"]));
+  await mount(DeadLettersPage, ADDRESS, PATH);
+  await userEvent.type(await screen.findByLabelText("Filter"), "body.total > 5{Enter}");
+  await waitFor(() => expect(asked.some(({ url }) => url.searchParams.get("filter") === "body.total > 5")).toBe(true));
+});
+
+test("who can't read messages can't filter them", async () => {
+  answer(common(["read"]));
+  await mount(DeadLettersPage, ADDRESS, PATH);
+  expect(await screen.findByRole("cell", { name: "AddressMissing" })).toBeInTheDocument();
+  expect(screen.queryByLabelText("Filter")).not.toBeInTheDocument();
+});
+
 test("causes are listed, counted and filtered", async () => {
   const { asked } = answer(common(["read"]));
   const page = await mount(DeadLettersPage, ADDRESS, PATH);

@@ -25,6 +25,7 @@ import { useLanguage } from "@/ui/preferences";
 import { DataTable } from "@/ui/table/DataTable";
 import { choice } from "@/ui/table/define";
 import type { Filter, ListQuery } from "@/ui/table/types";
+import { messageFilter } from "@/shared/filters/messageFilter";
 import { Teach } from "@/shared/Teach";
 import { placeKey } from "@/ui/message/place";
 import { whenDrawn } from "@/ui/dialog/whenOpened";
@@ -59,6 +60,7 @@ export default function DeadLettersPage() {
     (query: ListQuery, signal: AbortSignal) => loadDeadLetters(subject, group, query, signal),
     [subject, group],
   );
+  const mayFilter = mayOn("read_messages");
   const recorded = useMemo(() => (causes?.results ?? []).filter((row) => row.cause !== null), [causes]);
   const filters = useMemo<Filter[]>(() => {
     const counts = new Map(recorded.map(({ cause, messages }) => [cause ?? "", messages]));
@@ -69,8 +71,9 @@ export default function DeadLettersPage() {
         return messages === undefined ? name : t("cause.counted", { cause: name, shown: countOf(messages, language) });
       }),
       choice("state", t("filter.state"), STATES, (value) => t(`state.${value}`)),
+      ...(mayFilter ? [messageFilter(t("common:filter.label"), subject)] : []),
     ];
-  }, [t, language, recorded, wantedCause]);
+  }, [t, language, recorded, wantedCause, mayFilter, subject]);
   const mayReplay = mayOn("send");
   const mayDelete = mayOn("change_groups");
   const some: Chosen = { kind: "some", keys: [...selected] };

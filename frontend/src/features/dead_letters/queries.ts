@@ -68,6 +68,7 @@ export async function loadDeadLetters(
             limit: Number(query.limit),
             state: query.state ? [query.state as State] : undefined,
             cause: query.cause,
+            filter: query.filter,
             cursor,
           },
         },

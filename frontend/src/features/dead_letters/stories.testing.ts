@@ -12,6 +12,7 @@ const MESSAGE = {
   size: 120,
   masked: false,
   masked_values: [],
+  decoding: null,
   withheld: null,
 };
 

@@ -24,6 +24,7 @@ const row = (message_id: string, more: object = {}) => ({
   size: 120,
   masked: false,
   masked_values: [],
+  decoding: null,
   may_change: true,
   ...more,
 });
@@ -87,6 +88,26 @@ test("an hour of the calendar shows its messages; chosen again, all", async () =
   expect(page.address()).toContain("due_from=");
   await userEvent.click(screen.getByTitle(/7 pending$/));
   await waitFor(() => expect(page.address()).not.toContain("due_from="));
+});
+
+test.each([
+  ["order=17", ["order=17", null]],
+  ["order = 17 && size > 5", [null, "order = 17 && size > 5"]],
+])("the list of a subject is filtered: %s", async (filter, wanted) => {
+  const { asked } = answer(answers());
+  await mount(DelayedPage, `${ADDRESS}&subject=order.remind`);
+  await userEvent.type(await screen.findByLabelText("Filter"), `${filter}{Enter}`);
+  await waitFor(() => {
+    const last = asked.filter(({ url }) => url.pathname === LIST).at(-1)?.url.searchParams;
+    expect([last?.get("match"), last?.get("filter")]).toEqual(wanted);
+  });
+});
+
+test("a filter without a subject is not applied, and the page says so", async () => {
+  const { asked } = answer(answers());
+  await mount(DelayedPage, `${ADDRESS}&filter=order%3D17`);
+  expect(await screen.findByText("Filter not applied. Select a subject first.")).toBeInTheDocument();
+  expect(asked.some(({ url }) => url.searchParams.has("match") || url.searchParams.has("filter"))).toBe(false);
 });
 
 test("the calendar is walked by keys", async () => {
@@ -194,7 +215,7 @@ test("many are cancelled after they were counted and the subject was typed", asy
           : { ...bulk, dry_run: false, cancelled: 2, too_late: 1 },
     }),
   );
-  await mount(DelayedPage, `${ADDRESS}&subject=order.remind&match=order%3D17`);
+  await mount(DelayedPage, `${ADDRESS}&subject=order.remind&filter=order%3D17`);
   await userEvent.click(await screen.findByText("Cancel by filter…"));
   const dialog = await screen.findByRole("dialog");
   await userEvent.click(within(dialog).getByRole("button", { name: "Preview" }));

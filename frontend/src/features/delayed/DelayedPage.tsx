@@ -14,6 +14,7 @@ import { MessageDrawer } from "@/features/delayed/MessageDrawer";
 import { MessageList } from "@/features/delayed/MessageList";
 import { calendarOptions } from "@/features/delayed/queries";
 import { LiveBadgeOf } from "@/ui/measure/LiveBadge";
+import { oneProperty } from "@/shared/filters/filter";
 import { PageHeader } from "@/ui/page/PageHeader";
 import { useZone } from "@/ui/preferences";
 import { useNowBy } from "@/ui/measure/useNow";
@@ -125,7 +126,11 @@ export default function DelayedPage() {
         <BulkCancel
           onClose={() => setCancelling(false)}
           subject={subject}
-          initial={{ from: search.due_from ?? null, to: search.due_to ?? null, match: search.match ?? "" }}
+          initial={{
+            from: search.due_from ?? null,
+            to: search.due_to ?? null,
+            match: oneProperty(search.filter ?? ""),
+          }}
         />
       )}
     </>

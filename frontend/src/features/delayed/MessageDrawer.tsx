@@ -128,7 +128,12 @@ function Copy({ row }: { row: Delayed }) {
   return (
     <Stack gap="xs">
       <FactTable facts={facts} />
-      <Content properties={row.properties} isMasked={row.masked} maskedValues={row.masked_values} />
+      <Content
+        properties={row.properties}
+        isMasked={row.masked}
+        maskedValues={row.masked_values}
+        decoding={row.decoding}
+      />
     </Stack>
   );
 }

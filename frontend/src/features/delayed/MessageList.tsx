@@ -1,7 +1,7 @@
 import { Alert, Button, Code, Group, Text, Title } from "@mantine/core";
 import { useCallback, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
-import { isOpen, isProperty, loadDelayed, STATES, type Delayed, delayedKey } from "@/features/delayed/queries";
+import { isOpen, loadDelayed, STATES, type Delayed, delayedKey } from "@/features/delayed/queries";
 import { SELECTED_MAX, SelectedChange } from "@/features/delayed/SelectedChange";
 import { keyOf, targetOf } from "@/features/delayed/target";
 import { Overdue, StateBadge } from "@/features/delayed/words";
@@ -12,6 +12,7 @@ import { SubjectLink } from "@/ui/links/links";
 import { DataTable } from "@/ui/table/DataTable";
 import { choice, defineColumns, headers } from "@/ui/table/define";
 import type { Column, Filter, Load } from "@/ui/table/types";
+import { messageFilter } from "@/shared/filters/messageFilter";
 import { Teach } from "@/shared/Teach";
 import { useUrlState } from "@/ui/links/urlState";
 
@@ -30,15 +31,14 @@ export function MessageList({ subject }: { subject: string }) {
   const filters = useMemo<Filter[]>(
     () => [
       choice("state", t("column.state"), STATES, (state) => t(`state.${state}`)),
-      { kind: "text", name: "match", label: t("filter.property"), placeholder: t("filter.property_hint") },
+      messageFilter(t("common:filter.label"), subject),
       { kind: "instant", name: "due_from", label: t("filter.due_from"), direction: "future" },
       { kind: "instant", name: "due_to", label: t("filter.due_to"), direction: "future" },
     ],
-    [t],
+    [t, subject],
   );
   const load = useCallback<Load<Delayed>>((query, signal) => loadDelayed({ ...query, subject }, signal), [subject]);
-  const { match = "" } = search;
-  const isIgnored = match !== "" && !(subject && isProperty(match));
+  const isIgnored = Boolean(search.filter) && subject === "";
   return (
     <div>
       <Title order={2} size="h4" mb="xs">
@@ -46,7 +46,7 @@ export function MessageList({ subject }: { subject: string }) {
       </Title>
       {isIgnored && (
         <Alert color="yellow" mb="xs" role="status">
-          {subject ? t("filter.property_form") : t("filter.property_needs_subject")}
+          {t("filter.needs_subject")}
         </Alert>
       )}
       <DataTable

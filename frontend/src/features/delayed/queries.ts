@@ -4,6 +4,7 @@ import { api, must, type Schema } from "@/api/client";
 import { Problem } from "@/api/problem";
 import type { Slice } from "@/features/delayed/slices";
 import { change, read, type Attempt } from "@/api/requests";
+import { oneProperty } from "@/shared/filters/filter";
 import type { ListPage, ListQuery } from "@/ui/table/types";
 
 export type Delayed = Schema<"DelayedRow">;
@@ -38,14 +39,9 @@ export function askCalendar(subject: string, { from, to }: Slice, signal?: Abort
   return must(api.GET("/api/v1/delayed-messages/calendar/", { params: { query }, signal }));
 }
 
-/** Whether a property filter can be asked for: `name=value`, and of one subject. */
-export function isProperty(text: string): boolean {
-  return text.indexOf("=") > 0;
-}
-
-/** A page of the list. What is no property yet is not asked for: the page says so. */
+/** A page of the list. Without a subject it is not filtered: the page says so. */
 export function loadDelayed(
-  { subject, due_from, due_to, state, match, limit, cursor }: ListQuery,
+  { subject, due_from, due_to, state, filter, limit, cursor }: ListQuery,
   signal: AbortSignal,
 ): Promise<ListPage<Delayed>> {
   const query = {
@@ -55,9 +51,15 @@ export function loadDelayed(
     cursor,
     limit: limit === undefined ? undefined : Number(limit),
     state: state ? [state as State] : undefined,
-    match: match && subject && isProperty(match) ? [match] : undefined,
+    ...(filter && subject && wordsOf(filter)),
   };
   return must(api.GET("/api/v1/delayed-messages/", { params: { query }, signal }));
+}
+
+/** A single property is matched: that is possible too where values are masked. */
+function wordsOf(filter: string) {
+  const property = oneProperty(filter);
+  return property ? { match: [property] } : { filter };
 }
 
 /** All copies of a message id: a rescheduled one has two. */

@@ -14,6 +14,7 @@ const row = (more: Partial<Delayed>): Delayed => ({
   size: 1,
   masked: true,
   masked_values: [],
+  decoding: null,
   may_change: true,
   ...more,
 });

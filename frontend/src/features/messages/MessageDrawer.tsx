@@ -3,7 +3,7 @@ import { IconChevronDown, IconChevronUp, IconPencil, IconSend } from "@tabler/ic
 import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 import { useMayOn } from "@/api/owner";
-import { isEditable } from "@/features/messages/draft";
+import { obstacleOf } from "@/features/messages/draft";
 import { neighboursOf, useNeighbourKeys } from "@/features/messages/neighbours";
 import { messageOptions, type Message } from "@/features/messages/queries";
 import { LinkTo } from "@/ui/links/LinkTo";
@@ -43,6 +43,7 @@ function One({ subject, at, keys, onEdit, onResend }: Props & { at: string }) {
   const { brokerGroup, sequence } = placeOf(at);
   const [data, instead] = loaded(useQuery(messageOptions(subject, brokerGroup, sequence)));
   const { previous, next } = neighbours;
+  const obstacle = data && obstacleOf(data);
   const isPartlyMasked = (data?.masked_values.length ?? 0) > 0;
   const canSend = data?.properties != null && mayOn("send") && mayOn("read_messages");
   return (
@@ -66,8 +67,8 @@ function One({ subject, at, keys, onEdit, onResend }: Props & { at: string }) {
             size="sm"
             variant="default"
             leftSection={<IconPencil size={16} aria-hidden />}
-            disabled={isPartlyMasked || !isEditable(data)}
-            title={isPartlyMasked ? t("send.masked") : isEditable(data) ? undefined : t("send.too_long")}
+            disabled={obstacle !== undefined}
+            title={obstacle && t(obstacle)}
             onClick={() => onEdit(data)}
           >
             {t("one.edit")}

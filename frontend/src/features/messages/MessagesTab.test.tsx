@@ -20,6 +20,7 @@ const row = (sequence: string, more: object = {}) => ({
   size: 100,
   masked: false,
   masked_values: [],
+  decoding: null,
   withheld: null,
   ...more,
 });

@@ -2,20 +2,23 @@ import { Button, Group, NativeSelect, TextInput } from "@mantine/core";
 import { IconSearch } from "@tabler/icons-react";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { FILTER_CHARS_MAX, type Criteria } from "@/features/messages/criteria";
+import type { Criteria } from "@/features/messages/criteria";
+import { FILTER_CHARS_MAX } from "@/shared/filters/filter";
+import { SavedFiltersButton } from "@/shared/filters/SavedFiltersButton";
 import { InstantInput } from "@/ui/dates/InstantInput";
 import { fieldsOf } from "@/ui/fields";
 
 const NO_CRITERIA: Criteria = { filter: "", from: "", to: "", brokerGroup: "" };
 
 interface Props {
+  subject: string;
   criteria: Criteria | null;
   brokerGroups: readonly string[];
   onSearch: (criteria: Criteria) => void;
 }
 
 /** What to look for: a filter, a window of time, a broker group. */
-export function SearchForm({ criteria, brokerGroups, onSearch }: Props) {
+export function SearchForm({ subject, criteria, brokerGroups, onSearch }: Props) {
   const { t } = useTranslation("messages");
   const [draft, setDraft] = useState(criteria ?? NO_CRITERIA);
   const fields = fieldsOf(draft, (some) => setDraft({ ...draft, ...some }));
@@ -40,13 +43,18 @@ export function SearchForm({ criteria, brokerGroups, onSearch }: Props) {
         <TextInput
           size="sm"
           className="search-filter"
-          aria-label={t("search.filter")}
-          placeholder={t("search.filter_hint")}
+          aria-label={t("common:filter.label")}
+          placeholder={t("common:filter.hint")}
           spellCheck={false}
           leftSection={<IconSearch size={16} aria-hidden />}
           {...fields.text("filter")}
           maxLength={FILTER_CHARS_MAX}
           data-criterion="filter"
+        />
+        <SavedFiltersButton
+          subject={subject}
+          current={draft.filter}
+          onChoose={(filter) => onSearch({ ...draft, filter })}
         />
         {(["from", "to"] as const).map((end) => (
           <InstantInput

@@ -36,6 +36,7 @@ export function SearchView({ subject, onRows }: Props) {
   return (
     <Stack gap="xs">
       <SearchForm
+        subject={subject}
         criteria={criteria}
         brokerGroups={place?.brokerGroups ?? []}
         onSearch={(criteria) => {

@@ -27,6 +27,7 @@ const message = (sequence: number, region: string) => ({
   tags: [],
   properties: { region },
   masked_values: [],
+  decoding: null,
   bytes: 10,
   is_cut: false,
   reason: null,
@@ -38,7 +39,7 @@ beforeEach(() => {
   answer({});
 });
 
-test("rows arrive, stand still while paused, and are filtered on screen", async () => {
+test("rows arrive and stand still while paused; nodes filter them", async () => {
   const page = await mount(() => <TailTab subject="order.paid" />, "/subjects/order.paid");
   const [socket] = FakeSocket.all;
   if (!socket) throw new Error("nothing was connected");
@@ -56,8 +57,15 @@ test("rows arrive, stand still while paused, and are filtered on screen", async 
   await userEvent.click(screen.getByRole("button", { name: "Resume" }));
   expect(screen.getByText("id-3")).toBeInTheDocument();
 
-  await userEvent.type(screen.getByLabelText("Filter displayed messages"), "us");
-  expect(await screen.findByText(/1 of 3 received messages shown/)).toBeInTheDocument();
+  await userEvent.type(screen.getByLabelText("Filter"), "region=us{Enter}");
+  expect(page.address()).toContain("filter=region%3Dus");
+  expect(FakeSocket.all.at(-1)?.url).toContain("subject=order.paid&filter=region%3Dus");
   expect(screen.queryByText("id-3")).not.toBeInTheDocument();
-  expect(page.address()).toContain("filter=us");
+});
+
+test("a filter that nodes refuse says why", async () => {
+  await mount(() => <TailTab subject="order.paid" />, "/subjects/order.paid?filter=a%20%26%26");
+  const [socket] = FakeSocket.all;
+  act(() => socket?.onclose?.(new CloseEvent("close", { code: 4400, reason: "line 1, column 5: it ends too early" })));
+  expect(await screen.findByText("line 1, column 5: it ends too early")).toBeInTheDocument();
 });

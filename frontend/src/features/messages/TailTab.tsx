@@ -1,12 +1,14 @@
-import { Badge, Button, Group, Select, Stack, Text, TextInput } from "@mantine/core";
-import { IconClearAll, IconFilter, IconPlayerPause, IconPlayerPlay } from "@tabler/icons-react";
+import "@/features/messages/messages.css";
+import { Badge, Button, Group, Select, Stack, Text } from "@mantine/core";
+import { IconClearAll, IconPlayerPause, IconPlayerPlay } from "@tabler/icons-react";
 import { useCallback, useEffect, useReducer, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { MessageDrawer } from "@/features/messages/MessageDrawer";
-import { isShown, KEPT, NO_TAIL, rowKey, tailAfter } from "@/features/messages/tail";
+import { KEPT, NO_TAIL, rowKey, tailAfter } from "@/features/messages/tail";
 import { TailRows } from "@/features/messages/TailRows";
 import { count } from "@/format/numbers";
 import { Connection, socketUrl, type LiveStatus } from "@/live/feed";
+import { FilterField } from "@/shared/filters/FilterField";
 import { LiveBadge } from "@/ui/measure/LiveBadge";
 import { IconButton } from "@/ui/menu/buttons";
 import { useLanguage } from "@/ui/preferences";
@@ -19,9 +21,9 @@ export default function TailTab({ subject }: { subject: string }) {
   const language = useLanguage();
   const [search, change] = useUrlState();
   const kept = KEPT.find((size) => size === search.keep) ?? KEPT[1];
-  const { status, view, pause, resume, clear } = useTail(subject, Number(kept));
   const filter = search.filter ?? "";
-  const rows = view.rows.filter((row) => isShown(row, filter));
+  const { status, view, pause, resume, clear } = useTail(subject, filter, Number(kept));
+  const { rows } = view;
   const open = useCallback(
     (key: string) => change({ message: key }, search.message === undefined),
     [change, search.message],
@@ -49,14 +51,12 @@ export default function TailTab({ subject }: { subject: string }) {
             </Badge>
           )}
         </Group>
-        <Group gap="xs">
-          <TextInput
-            size="sm"
-            aria-label={t("tail.filter")}
-            placeholder={t("tail.filter")}
-            leftSection={<IconFilter size={16} aria-hidden />}
+        <Group gap="xs" className="tail-tools" justify="flex-end">
+          <FilterField
+            subject={subject}
             value={filter}
-            onChange={(event) => change({ filter: event.currentTarget.value })}
+            onApply={(next) => change({ filter: next || undefined })}
+            error={filter && status.kind === "refused" ? status.reason : undefined}
           />
           <Select
             size="sm"
@@ -73,7 +73,8 @@ export default function TailTab({ subject }: { subject: string }) {
       <Unreachable of={view.unknown} />
       <Text size="sm" c="dimmed" data-left-out={view.leftOut}>
         {t("tail.sums", { shown: count(rows.length, language), arrived: count(view.arrived, language) })}
-        {view.leftOut > 0 && ` · ${t("tail.left_out", { count: view.leftOut, shown: count(view.leftOut, language) })}`}
+        {view.leftOut > 0 &&
+          ` · ${t(filter ? "tail.not_searched" : "tail.left_out", { count: view.leftOut, shown: count(view.leftOut, language) })}`}
       </Text>
       <TailRows
         rows={rows}
@@ -87,8 +88,8 @@ export default function TailTab({ subject }: { subject: string }) {
   );
 }
 
-/** The tail of a subject while the component is shown; at most `keep` rows. */
-function useTail(subject: string, keep: number) {
+/** The tail of a subject while the component is shown, of what matches the filter; at most `keep` rows. */
+function useTail(subject: string, filter: string, keep: number) {
   const [status, setStatus] = useState<LiveStatus>({ kind: "connecting" });
   const [view, take] = useReducer(tailAfter, NO_TAIL);
   const latestKeep = useRef(keep);
@@ -96,13 +97,15 @@ function useTail(subject: string, keep: number) {
     latestKeep.current = keep;
   });
   useEffect(() => {
+    take({ kind: "begin" });
+    const wanted = new URLSearchParams(filter ? { subject, filter } : { subject });
     const connection = new Connection(
-      socketUrl(`/ws/tail/?${new URLSearchParams({ subject }).toString()}`),
+      socketUrl(`/ws/tail/?${wanted.toString()}`),
       (message) => take({ kind: "heard", message, keep: latestKeep.current }),
       setStatus,
     );
     return () => connection.close();
-  }, [subject]);
+  }, [subject, filter]);
   return {
     status,
     view,

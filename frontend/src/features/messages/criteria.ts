@@ -10,9 +10,6 @@ export interface Criteria {
   brokerGroup: string;
 }
 
-/** Characters of a filter, as many as the API takes. */
-export const FILTER_CHARS_MAX = 4_000;
-
 /** Criteria as the address has them; null when none was asked for yet. Pure. */
 export function criteriaOf(search: Search): Criteria | null {
   const filter = (search.filter ?? "").trim();

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { draftOf, EMPTY, faultsOf, isEditable, messageOf } from "@/features/messages/draft";
+import { draftOf, EMPTY, faultsOf, messageOf, obstacleOf } from "@/features/messages/draft";
 import type { Message } from "@/features/messages/queries";
 
 test("a message needs a body or properties, each with a name of its own", () => {
@@ -40,6 +40,8 @@ test("the request holds what was filled in and nothing else", () => {
 test("the draft of a stored message has what its producer gave it", () => {
   const stored = {
     tags: ["eu"],
+    masked_values: [],
+    decoding: null,
     properties: {
       "data#part0": '{"a":',
       "data#part1": "1}",
@@ -51,6 +53,10 @@ test("the draft of a stored message has what its producer gave it", () => {
   const draft = draftOf(stored);
   expect(draft).toEqual({ ...EMPTY, body: '{"a":1}', properties: [{ name: "region", value: "eu" }], tags: ["eu"] });
   expect(messageOf(draft, "").properties).toEqual({ data: '{"a":1}', region: "eu" });
-  expect(isEditable(stored)).toBe(true);
-  expect(isEditable({ ...stored, properties: { data: "x".repeat(200_001) } })).toBe(false);
+  expect(obstacleOf(stored)).toBeUndefined();
+  expect(obstacleOf({ ...stored, properties: { data: "x".repeat(200_001) } })).toBe("send.too_long");
+  expect(obstacleOf({ ...stored, decoding: { format: "avro", problem: null } })).toBe("send.decoded");
+  expect(obstacleOf({ ...stored, decoding: { format: "avro", problem: "it ends too early" } })).toBeUndefined();
+  const card = { property: "card", rule: "card", how: "hide", why: null } as const;
+  expect(obstacleOf({ ...stored, masked_values: [card] })).toBe("send.masked");
 });

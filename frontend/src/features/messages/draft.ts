@@ -29,10 +29,13 @@ export const TAGS_MAX = 10;
 /** Longer messages would make typing slow; they can be sent again as they are. */
 const EDITED_CHARS_MAX = 200_000;
 
-/** Whether a stored message is short enough for the form. */
-export function isEditable({ properties }: Message): boolean {
-  const chars = Object.entries(properties ?? {}).reduce((sum, [name, value]) => sum + name.length + value.length, 0);
-  return chars <= EDITED_CHARS_MAX;
+/** Why an edited copy of a message can't be sent, as a text's key; undefined: it can. */
+export function obstacleOf(message: Message): "send.masked" | "send.decoded" | "send.too_long" | undefined {
+  if (message.masked_values.length > 0) return "send.masked";
+  // The copy would be JSON, not what consumers expect.
+  if (message.decoding?.problem === null) return "send.decoded";
+  const texts = Object.entries(message.properties ?? {}).flat();
+  return texts.reduce((sum, text) => sum + text.length, 0) > EDITED_CHARS_MAX ? "send.too_long" : undefined;
 }
 
 /** The draft of a copy of a stored message: without the properties of the protocol and the console. */

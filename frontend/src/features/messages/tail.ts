@@ -6,7 +6,7 @@ import { placeKey } from "@/ui/message/place";
 
 export interface TailMessage extends Pick<
   Message,
-  "broker_group" | "sequence" | "message_id" | "stored_at" | "tags" | "masked_values"
+  "broker_group" | "sequence" | "message_id" | "stored_at" | "tags" | "masked_values" | "decoding"
 > {
   properties: Record<string, string>;
   bytes: number;
@@ -48,6 +48,7 @@ export const NO_TAIL: TailView = {
 export const KEPT = ["100", "200", "500", "1000"] as const;
 
 export type TailStep =
+  | { kind: "begin" }
   | { kind: "heard"; message: FeedMessage; keep: number }
   | { kind: "pause" }
   | { kind: "resume"; keep: number }
@@ -61,6 +62,8 @@ function joined(view: TailView, fresh: readonly TailRow[], keep: number): TailVi
 
 export function tailAfter(view: TailView, step: TailStep): TailView {
   switch (step.kind) {
+    case "begin":
+      return NO_TAIL;
     case "pause":
       return { ...view, isPaused: true };
     case "resume":
@@ -87,19 +90,6 @@ function received(view: TailView, message: FeedMessage, keep: number): TailView 
     leftOut: view.leftOut + (message.left_out as number),
   };
   return joined(next, messages.map((one): TailRow => ({ kind: "message", message: one })).reverse(), keep);
-}
-
-/**
- * Whether a row is shown under a filter: a text in its id, broker group, tags or properties, in any case. Gaps always
- * are.
- */
-export function isShown(row: TailRow, filter: string): boolean {
-  if (row.kind === "gap" || !filter) return true;
-  const { message_id, broker_group, tags, properties } = row.message;
-  const wanted = filter.toLowerCase();
-  return [message_id ?? "", broker_group, ...tags, ...Object.entries(properties).map((pair) => pair.join("="))].some(
-    (text) => text.toLowerCase().includes(wanted),
-  );
 }
 
 export function rowKey(row: TailRow): string {

@@ -101,7 +101,12 @@ function One({ database, id, onDo }: Props & { id: string }) {
           </Stack>
         </Alert>
       )}
-      <Content properties={row.properties} isMasked={row.masked} maskedValues={row.masked_values} />
+      <Content
+        properties={row.properties}
+        isMasked={row.masked}
+        maskedValues={row.masked_values}
+        decoding={row.decoding}
+      />
     </Stack>
   );
 }

@@ -76,6 +76,7 @@ export function row(more: Partial<OutboxRow> = {}): OutboxRow {
     content: null,
     masked: false,
     masked_values: [],
+    decoding: null,
     withheld: null,
     ...more,
   };

@@ -1,9 +1,17 @@
-import { Checkbox, Select, SimpleGrid, Stack, TagsInput, Textarea, TextInput } from "@mantine/core";
+import { Checkbox, NativeSelect, Select, SimpleGrid, Stack, TagsInput, Textarea, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 import { may, useMe } from "@/api/me";
 import { teamNamesOptions } from "@/api/teams";
-import { ALLOWED_GROUPS_MAX, NAME_CHARS_MAX, problemsOf, TAGS_MAX, type SubjectForm } from "@/features/subjects/values";
+import {
+  ALLOWED_GROUPS_MAX,
+  FORMATS,
+  hasSchema,
+  NAME_CHARS_MAX,
+  problemsOf,
+  TAGS_MAX,
+  type SubjectForm,
+} from "@/features/subjects/values";
 import { fieldsOf } from "@/ui/fields";
 
 /** Everything that is set of a subject, checked as it is typed. */
@@ -72,7 +80,25 @@ export function SubjectFields({
           {...fields.text("bytesPerSecond")}
         />
         <TextInput {...about("retention")} placeholder={t("retention.default")} {...fields.text("retention")} />
+        <NativeSelect
+          {...about("bodyFormat", "body_format")}
+          {...fields.text("bodyFormat", "body_format")}
+          data={[...new Set([...FORMATS, form.bodyFormat])].map((value) => ({
+            value,
+            label: t(`body_format.${value}`, { defaultValue: value }),
+          }))}
+        />
       </SimpleGrid>
+      {hasSchema(form.bodyFormat) && (
+        <Textarea
+          {...about("bodySchema", "body_schema")}
+          autosize
+          minRows={3}
+          maxRows={12}
+          spellCheck={false}
+          {...fields.text("bodySchema", "body_schema")}
+        />
+      )}
       <Checkbox {...about("isRestricted", "restricted")} {...fields.checked("isRestricted")} />
       {form.isRestricted && (
         <TagsInput

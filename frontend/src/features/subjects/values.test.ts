@@ -10,6 +10,8 @@ const subject = {
   bytes_per_second: 10_485_760,
   retention_hours: 72,
   allowed_groups: null,
+  body_format: "avro",
+  body_schema: '"string"',
 };
 
 test("a form shows what is there and says the same back", () => {
@@ -27,6 +29,11 @@ test("only what differs is sent; an emptied limit is null, not zero", () => {
     owner: null,
     tags: ["eu", "us"],
   });
+});
+
+test("a format without schemas has none", () => {
+  const form = formOf(subject);
+  expect(changesOf(form, { ...form, bodyFormat: "msgpack" })).toEqual({ body_format: "msgpack", body_schema: "" });
 });
 
 test("nobody allowed is something else than everybody allowed", () => {

@@ -15,6 +15,9 @@ export interface SubjectForm {
   /** Whether only `allowedGroups` may pull. */
   isRestricted: boolean;
   allowedGroups: string[];
+  bodyFormat: string;
+  /** Of formats that have schemas. */
+  bodySchema: string;
 }
 
 export type SubjectChange = Omit<Schema<"PatchedSubjectChangeRequest">, "reason">;
@@ -37,6 +40,8 @@ export const EMPTY: SubjectForm = {
   retention: "",
   isRestricted: false,
   allowedGroups: [],
+  bodyFormat: "json",
+  bodySchema: "",
 };
 
 type Described = Pick<
@@ -49,7 +54,17 @@ type Described = Pick<
   | "bytes_per_second"
   | "retention_hours"
   | "allowed_groups"
+  | "body_format"
+  | "body_schema"
 >;
+
+/** Formats that everyone has; plug-ins of nodes add others. */
+export const FORMATS = ["json", "msgpack", "avro"] as const;
+
+/** Whether bodies in a format have a schema. */
+export function hasSchema(format: string): boolean {
+  return format !== "json" && format !== "msgpack";
+}
 
 /** A subject as the form shows it. */
 export function formOf(subject: Described): SubjectForm {
@@ -63,6 +78,8 @@ export function formOf(subject: Described): SubjectForm {
     retention: subject.retention_hours ? hoursText(subject.retention_hours) : "",
     isRestricted: Array.isArray(subject.allowed_groups),
     allowedGroups: [...(subject.allowed_groups ?? [])],
+    bodyFormat: subject.body_format ?? "json",
+    bodySchema: subject.body_schema ?? "",
   };
 }
 
@@ -76,6 +93,8 @@ export function valuesOf(form: SubjectForm): FormValues {
     bytes_per_second: form.bytesPerSecond.trim() ? parseBytes(form.bytesPerSecond) : null,
     retention_hours: form.retention.trim() ? parseHours(form.retention) : null,
     allowed_groups: form.isRestricted ? form.allowedGroups : null,
+    body_format: form.bodyFormat,
+    body_schema: hasSchema(form.bodyFormat) ? form.bodySchema.trim() : "",
   };
 }
 

@@ -15,6 +15,7 @@ const message = {
   size: 10,
   masked: false,
   masked_values: [],
+  decoding: null,
   withheld: null,
 };
 const standing = (group: string, more: object) => ({

@@ -15,6 +15,7 @@ const message: Message = {
   size: 1,
   masked: false,
   masked_values: [],
+  decoding: null,
   withheld: null,
 };
 const standing: Standing = {

@@ -16,24 +16,25 @@ const HEX_BYTES_MAX = 16_384;
 type Format = "json" | "text" | "hex";
 
 /** A value as text. Each stops at its limit, so that no message costs more. JSON is shown as a tree, copied as text. */
-const LAYOUTS: Readonly<Record<Format, (value: string) => Shown>> = {
+const LAYOUTS: Readonly<Record<Format, (value: string, isBase64: boolean) => Shown>> = {
   json: (value) => prettyJson(value, TEXT_CHARS_MAX),
   text: (value) => cut(value, TEXT_CHARS_MAX),
-  hex: (value) => hexDump(value, HEX_BYTES_MAX),
+  hex: (value, isBase64) => hexDump(value, HEX_BYTES_MAX, isBase64),
 };
 
-/** One property's value: as a tree of JSON, as the text it is, or as bytes. */
-export function BodyView({ properties }: { properties: readonly Property[] }) {
+/** One property's value: as a tree of JSON, as the text it is, or as bytes. `isBase64`: the body consists of bytes. */
+export function BodyView({ properties, isBase64 }: { properties: readonly Property[]; isBase64: boolean }) {
   const { t } = useTranslation("message");
   const language = useLanguage();
   const [wanted, setWanted] = useState<string | null>(null);
   const [format, setFormat] = useState<Format | null>(null);
   const shown = properties.find(({ name }) => name === wanted) ?? properties[0];
   const value = shown?.value ?? "";
+  const isBytes = isBase64 && shown?.name === BODY;
   const hasJson = useMemo(() => isJson(value), [value]);
-  const as: Format = format === "json" && !hasJson ? "text" : (format ?? (hasJson ? "json" : "text"));
+  const as: Format = format === "json" && !hasJson ? "text" : (format ?? (hasJson ? "json" : isBytes ? "hex" : "text"));
   const size = useMemo(() => new TextEncoder().encode(value).length, [value]);
-  const { text, isCut } = useMemo(() => LAYOUTS[as](value), [value, as]);
+  const { text, isCut } = useMemo(() => LAYOUTS[as](value, isBytes), [value, as, isBytes]);
   if (!shown) return null;
   return (
     <Stack gap={6}>

@@ -7,7 +7,7 @@ import { bytes, sequence } from "@/format/numbers";
 import { CopyIcon } from "@/ui/menu/CopyIcon";
 import { Instant } from "@/ui/measure/Instant";
 import { BodyView } from "@/ui/message/BodyView";
-import { cell, propertiesOf } from "@/ui/message/decode";
+import { cell, ENCODING, propertiesOf } from "@/ui/message/decode";
 import { MaskMark, MaskNotes, type MaskedValue } from "@/ui/message/MaskNotes";
 import { useLanguage } from "@/ui/preferences";
 import { Table } from "@/ui/table/Table";
@@ -46,7 +46,12 @@ export function MessageView({ message, facts }: { message: Message; facts?: read
           {message.withheld}
         </Alert>
       )}
-      <Content properties={message.properties} isMasked={message.masked} maskedValues={message.masked_values} />
+      <Content
+        properties={message.properties}
+        isMasked={message.masked}
+        maskedValues={message.masked_values}
+        decoding={message.decoding}
+      />
     </Stack>
   );
 }
@@ -56,10 +61,12 @@ export function Content({
   properties: raw,
   isMasked,
   maskedValues,
+  decoding,
 }: {
   properties: Readonly<Record<string, string>> | null | undefined;
   isMasked: boolean;
   maskedValues: readonly MaskedValue[];
+  decoding: Message["decoding"];
 }) {
   const { t } = useTranslation("message");
   const properties = useMemo(() => propertiesOf(raw ?? {}), [raw]);
@@ -77,7 +84,14 @@ export function Content({
             <Title order={3} size="h5">
               {t("body.title")}
             </Title>
-            <BodyView properties={properties} />
+            {decoding && (
+              <Text size="sm" c={decoding.problem === null ? "dimmed" : "orange"} data-decoding={decoding.format}>
+                {decoding.problem === null
+                  ? t("decoded", { format: decoding.format })
+                  : t("undecoded", { format: decoding.format, why: decoding.problem })}
+              </Text>
+            )}
+            <BodyView properties={properties} isBase64={raw?.[ENCODING] === "base64"} />
           </Stack>
           <Stack gap={6}>
             <Title order={3} size="h5">

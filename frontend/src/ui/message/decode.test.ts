@@ -72,6 +72,13 @@ test("cells, previews and hex cut before they work", () => {
   expect(hexDump("é".repeat(1_000_000), 32).text.split("\n")).toHaveLength(2);
 });
 
+test("hex of a body in base64 shows its bytes", () => {
+  expect(hexDump("AP8=", 16, true).text).toMatch(/^00000000 {2}00 ff /);
+  expect(hexDump(btoa("x".repeat(17)), 16, true).isCut).toBe(true);
+  expect(hexDump(btoa("x".repeat(16)), 16, true).isCut).toBe(false);
+  expect(hexDump("no base64!", 16, true).text).toContain("no base64!");
+});
+
 test("hex shows bytes, not characters, and says when it is cut", () => {
   const dump = hexDump("é12345678901234567", 17);
   expect(dump.isCut).toBe(true);

@@ -2,6 +2,8 @@
 
 /** Where the usual body is. */
 export const BODY = "data";
+/** How the body is written, if it is not text. */
+export const ENCODING = "qmq_contentEncoding";
 /** Properties that belong to the protocol or the console begin so. */
 const SYSTEM_PREFIX = "qmq_";
 /** Long texts are stored in pieces: `key#part0`, `key#part1`, … */
@@ -129,10 +131,24 @@ export function prettyJson(text: string, charsMax: number): Shown {
 
 const HEX_COLUMNS = 16;
 
-/** The UTF-8 bytes of a text, 16 a line with their offset and what is printable of them; `bytesMax` of them at most. */
-export function hexDump(text: string, bytesMax: number): Shown {
-  // A character has at least one byte.
-  const begin = new TextEncoder().encode(text.slice(0, bytesMax));
+/** The bytes that base64 stands for; null if it is none. */
+function bytesOf(base64: string): Uint8Array | null {
+  try {
+    return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * The UTF-8 bytes of a text, or those that it stands for in base64, 16 a line with their offset and what is printable
+ * of them; `bytesMax` of them at most.
+ */
+export function hexDump(text: string, bytesMax: number, isBase64 = false): Shown {
+  // A character has at least one byte; four characters of base64 have three.
+  const begin =
+    (isBase64 ? bytesOf(text.slice(0, Math.ceil((bytesMax + 1) / 3) * 4)) : null) ??
+    new TextEncoder().encode(text.slice(0, bytesMax));
   const shown = begin.subarray(0, bytesMax);
   const lines: string[] = [];
   for (let at = 0; at < shown.length; at += HEX_COLUMNS) {
@@ -143,5 +159,5 @@ export function hexDump(text: string, bytesMax: number): Shown {
     const readable = row.map((byte) => (byte >= 0x20 && byte < 0x7f ? String.fromCharCode(byte) : ".")).join("");
     lines.push(`${at.toString(16).padStart(8, "0")}  ${left}  ${right}  ${readable}`);
   }
-  return { text: lines.join("\n"), isCut: text.length > bytesMax || begin.length > bytesMax };
+  return { text: lines.join("\n"), isCut: (!isBase64 && text.length > bytesMax) || begin.length > bytesMax };
 }

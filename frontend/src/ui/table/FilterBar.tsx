@@ -100,6 +100,7 @@ function OneFilter({
       />
     );
   }
+  if (filter.kind === "own") return filter.input(value, onChange);
   return <TextFilter filter={filter} value={value} onChange={(next) => onChange(next || undefined)} />;
 }
 

@@ -38,7 +38,14 @@ export type Filter =
   | { kind: "search"; name: string; label: string }
   | { kind: "select"; name: string; label: string; options: readonly { value: string; label: string }[] }
   | { kind: "text"; name: string; label: string; placeholder?: string }
-  | { kind: "instant"; name: string; label: string; direction: Direction };
+  | { kind: "instant"; name: string; label: string; direction: Direction }
+  /** An input of the page's own. */
+  | {
+      kind: "own";
+      name: string;
+      label: string;
+      input: (value: string, onChange: (value: string | undefined) => void) => ReactNode;
+    };
 
 /** A page as lists of the API answer it. */
 export interface ListPage<Row> {

@@ -186,6 +186,7 @@ CASES: dict[str, tuple[Case, ...]] = {
     "silences_end": (Case(), Case(arguments={"silence": "system_silence"}, right=Right.CHANGE_CLUSTER)),
     "saved_filters_list": of_subject(),
     "saved_filters_create": (Case({"name": "more", "filter": "region=eu"}),),
+    "saved_filters_update": (Case({"name": "renamed"}, only=OWN_OPERATOR | {"own operator's token messages"}),),
     "saved_filters_delete": (Case(only=OWN_OPERATOR | {"own operator's token messages"}),),
     "subjects_list": (Case(),),
     "subjects_create": (Case({"name": "new", "owner": TEAM}),),

@@ -220,7 +220,7 @@ def callers(world: dict[str, str]) -> list[Caller]:
     world["user_id"] = str(person("bystander").pk)
     olga = next(caller for caller in found if caller.name == "own operator")
     mine = {"subject": "orders", "username": people["own operator"].username}
-    world["filter_id"] = str(SavedFilter.objects.create(**mine, name="mine", text="x").pk)
+    world["filter_id"] = str(SavedFilter.objects.create(**mine, name="mine", filter="x").pk)
     world["token_id"] = str(ApiToken.objects.get(owner=people["own operator"]).pk)
     for kind, subject in (("", "orders"), ("retry", RETRY), ("dead", DEAD)):
         [row, *_] = olga.client.get(f"/api/v1/subjects/{subject.replace('%', '%25')}/messages/").json()["results"]
