@@ -5,7 +5,9 @@ page. The names of the groups in the database are kept too; a request loads thos
 """
 
 import threading
+from collections import Counter
 from collections.abc import Mapping
+from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
@@ -54,6 +56,11 @@ class LagTable:
         """A group's state, a LagState."""
         entry = self.groups.get(key)
         return LagState.UNKNOWN.value if entry is None else str(entry["state"])
+
+    @cached_property
+    def states(self) -> Mapping[str, int]:
+        """The number of groups in each state that occurs."""
+        return Counter(map(self.state, self.keys))
 
     def ordered(self, field: str, is_down: bool) -> list[str]:
         """The keys by a field, then by name. What is unknown comes last. Must not be changed."""

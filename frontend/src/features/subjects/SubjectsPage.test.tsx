@@ -1,10 +1,12 @@
 import { screen, waitFor } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
-import { beforeEach, expect, test, vi } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import SubjectsPage from "@/features/subjects/SubjectsPage";
+import { fakeFeeds, snapshot } from "@/test/feeds";
 import { me } from "@/test/me";
 import { answer, mount } from "@/test/mount";
 
+let feeds: ReturnType<typeof fakeFeeds>;
 const row = (name: string) => ({
   name,
   owner: "shop",
@@ -20,14 +22,7 @@ const row = (name: string) => ({
 });
 
 beforeEach(() => {
-  vi.stubGlobal(
-    "WebSocket",
-    class {
-      close() {
-        return;
-      }
-    },
-  );
+  feeds = fakeFeeds();
 });
 
 test("filters, order and page go to the API and stay in the address", async () => {
@@ -59,6 +54,17 @@ test("a rate that was not measured is unknown, not zero", async () => {
   const cell = (await screen.findByRole("link", { name: "a" })).closest("tr")?.querySelector("[data-cell=send_rate]");
   expect(cell).toHaveTextContent("—");
   expect(screen.getByText("1 row")).toBeInTheDocument();
+});
+
+test("a row shows its rate and the group that is furthest behind", async () => {
+  answer({ "GET /api/v1/subjects/": { results: [row("a")], next: null, previous: null } });
+  await mount(SubjectsPage, "/subjects");
+  const line = (await screen.findByRole("link", { name: "a" })).closest("tr");
+  expect(feeds.map(({ path }) => path)).toContain("/ws/lag/");
+  const entry = { send_rate: 12, highest_lag: 340, highest_lag_group: "billing", reason: null };
+  feeds.find(({ path }) => path === "/ws/lag/")?.say(snapshot({ subjects: { a: entry }, groups: {} }));
+  await waitFor(() => expect(line?.querySelector("[data-cell=worst_lag]")).toHaveTextContent("340"));
+  expect(line?.querySelector("[data-cell=send_rate]")).toHaveTextContent("12");
 });
 
 test("an empty list teaches the first message", async () => {
