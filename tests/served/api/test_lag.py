@@ -14,7 +14,8 @@ from rest_framework.test import APIClient
 from api.views.analytics import LAG_PAGES
 from console.accounts.roles import Role
 from console.reports import overview
-from console.reports.lag_table import LAG_FIELDS, ORDERS_MAX, LagTable, table_keys
+from console.reports.lag_table import LAG_FIELDS, LagTable, table_keys
+from console.reports.live_orders import ORDERS_MAX
 from console.snapshot.lag_state import lag_state
 from metaserver import queries
 from metaserver.services import groups, subjects, teams
@@ -244,6 +245,13 @@ def test_a_table_keeps_few_orders() -> None:
     for field in LAG_FIELDS:
         table.ordered(field, False)
     assert len(table._orders) == ORDERS_MAX
+
+
+def test_groups_are_counted_by_state_whatever_is_filtered(admin: APIClient) -> None:
+    everything = {"caught_up": 1, "draining": 2, "growing": 1, "unknown": 2}
+    for query in ("", "state=growing", "search=bill&limit=1"):
+        assert admin.get(f"{LIST}?{query}").json()["states"] == everything
+    assert admin.get(f"{LIST}?subject=orders").json()["states"] == {"caught_up": 1, "draining": 1}
 
 
 @pytest.mark.database
