@@ -19,7 +19,7 @@ const names = () =>
 const cell = (name: string, column: string) =>
   document.querySelector(`[data-row="${name}"] [data-cell="${column}"]`) as HTMLElement;
 
-test("filters and order go to the API", async () => {
+test("filters and order go to the API; numbers are descending first", async () => {
   const { asked } = answer({ "GET /api/v1/lag/": page(row("billing")) });
   await mount(GroupsPage, "/groups?state=stopped&search=bil");
   await screen.findByRole("link", { name: "billing" });
@@ -31,7 +31,11 @@ test("filters and order go to the API", async () => {
     limit: "50",
   });
   await userEvent.click(screen.getByRole("button", { name: "Lag" }));
+  await waitFor(() => expect(lists().at(-1)?.get("ordering")).toBe("-lag"));
+  await userEvent.click(screen.getByRole("button", { name: "Lag" }));
   await waitFor(() => expect(lists().at(-1)?.get("ordering")).toBe("lag"));
+  await userEvent.click(screen.getByRole("button", { name: "Lag" }));
+  await waitFor(() => expect(lists().at(-1)?.get("ordering")).toBe("-time_lag_seconds"));
 });
 
 test("rows stay where they are while their numbers move", async () => {

@@ -36,12 +36,16 @@ test("filters, order and page go to the API and stay in the address", async () =
   await waitFor(() => expect(page.address()).toContain("search=ord"));
   await userEvent.click(screen.getByRole("button", { name: "Subject" }));
   await waitFor(() => expect(page.address()).toContain("ordering=-name"));
+  await userEvent.click(screen.getByRole("button", { name: "Sent/s" }));
+  await waitFor(() => expect(page.address()).toContain("ordering=-send_rate"));
+  await userEvent.click(screen.getByRole("button", { name: "Subject" }));
+  await waitFor(() => expect(page.address()).toContain("ordering=name"));
   await userEvent.click(screen.getByRole("button", { name: "Next" }));
   await waitFor(() => expect(page.address()).toContain("cursor=c2"));
   await waitFor(() =>
     expect(Object.fromEntries(asked.at(-1)?.url.searchParams ?? [])).toEqual({
       search: "ord",
-      ordering: "-name",
+      ordering: "name",
       limit: "50",
       cursor: "c2",
     }),
