@@ -77,6 +77,46 @@ test("an empty list teaches the first message", async () => {
   expect(await screen.findByText(/producer.send/)).toBeInTheDocument();
 });
 
+test("folders are read when they are opened, in pages, and what is open is in the address", async () => {
+  const node = (name: string, others: object = {}) => ({
+    name,
+    is_folder: name.endsWith("."),
+    subjects: 3,
+    send_rate: 2,
+    highest_lag: 40,
+    at_least: null,
+    reason: null,
+    ...others,
+  });
+  const { asked } = answer({
+    "GET /api/v1/subject-tree/": ({ searchParams }: URL) => {
+      const folder = searchParams.get("folder");
+      if (folder === "") return Response.json({ at: null, reason: null, results: [node("order.")], next: null });
+      const isRest = searchParams.get("cursor") === "c2";
+      const away = { send_rate: null, at_least: { send_rate: 7, highest_lag: 1 }, reason: "g1 is away" };
+      return Response.json({
+        at: null,
+        reason: null,
+        results: isRest ? [node("order.sent", away)] : [node("order.paid")],
+        next: isRest ? null : "c2",
+      });
+    },
+  });
+  const page = await mount(SubjectsPage, "/subjects?view=tree");
+  const folder = await screen.findByRole("button", { name: "order." });
+  expect(asked.map(({ url }) => url.searchParams.get("folder")).filter((name) => name !== null)).toEqual([""]);
+  expect(folder).toHaveAttribute("aria-expanded", "false");
+  await userEvent.click(folder);
+  await waitFor(() => expect(page.address()).toBe("/subjects?view=tree&open=order."));
+  expect(await screen.findByRole("link", { name: "paid" })).toHaveAttribute("href", "/subjects/order.paid");
+  expect(screen.queryByRole("link", { name: "sent" })).not.toBeInTheDocument();
+  await userEvent.click(screen.getByRole("button", { name: "More in order." }));
+  const sent = (await screen.findByRole("link", { name: "sent" })).closest("tr");
+  expect(sent).toHaveTextContent("≥ 7");
+  await userEvent.click(screen.getByRole("button", { name: "List" }));
+  await waitFor(() => expect(page.address()).not.toContain("view=tree"));
+});
+
 test("a subject is made a favourite, and no longer; the list can be limited to favourites", async () => {
   let favourites = ["parts"];
   const { asked } = answer({
