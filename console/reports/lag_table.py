@@ -6,7 +6,7 @@ page. The names of the groups in the database are kept too; a request loads thos
 
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -62,8 +62,8 @@ class LagTable:
         """The number of groups in each state that occurs."""
         return Counter(map(self.state, self.keys))
 
-    def ordered(self, field: str, is_down: bool) -> list[str]:
-        """The keys by a field, then by name. What is unknown comes last. Must not be changed."""
+    def ordered(self, field: str, is_down: bool) -> Sequence[str]:
+        """The keys by a field, then by name. What is unknown comes last."""
         if field not in ("subject", "group"):
             return self._orders.ordered(self.groups, self.keys, field, is_down)
         part = 0 if field == "subject" else 2

@@ -5,7 +5,7 @@ snapshot.
 """
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from console.reports.lag_table import lag_value
@@ -32,8 +32,8 @@ class SubjectTable:
         self.names = names
         self._orders = orders
 
-    def ordered(self, field: str, is_down: bool) -> list[str]:
-        """The names by a number. What is unknown comes last. Must not be changed."""
+    def ordered(self, field: str, is_down: bool) -> Sequence[str]:
+        """The names by a number. What is unknown comes last."""
         return self._orders.ordered(self.entries, self.names, field, is_down)
 
     def row(self, name: str) -> dict[str, Any]:
