@@ -114,7 +114,7 @@ def changed(state: State, beat: int, also: frozenset[str]) -> State:
     return state | {"subjects": subjects, "groups": groups}
 
 
-class Beats(_SPAWN.Process):  # type: ignore[name-defined]
+class Beats(_SPAWN.Process):  # type: ignore[misc]
     """Publishes a state once a second, in a process of its own: requests are not timed beside its work."""
 
     def __init__(self, url: str, names: list[str], groups: int) -> None:
@@ -177,9 +177,7 @@ def lists(system: System, names: list[str], times: int, only: str) -> None:
     cursor = ""
     for _ in range(4):
         cursor = ask(f"subjects/?ordering=-send_rate&cursor={cursor}")[1]["next"]
-    print(
-        "| request | p50 ms | p95 ms | longest ms | p95 below 200 ms | processor ms |\n|---|---|---|---|---|---|"
-    )
+    print("| request | p50 ms | p95 ms | longest ms | p95 below 200 ms | processor ms |\n|---|---|---|---|---|---|")
     for name, path in REQUESTS:
         if not name.startswith(only):
             continue
@@ -195,7 +193,10 @@ def lists(system: System, names: list[str], times: int, only: str) -> None:
         found.sort()
         p95 = found[min(len(found) - 1, int(len(found) * 0.95))]
         good = "yes" if p95 < TARGET_MS else "no"
-        print(f"| {name} | {statistics.median(found):.0f} | {p95:.0f} | {found[-1]:.0f} | {good} | {used:.0f} |", flush=True)
+        print(
+            f"| {name} | {statistics.median(found):.0f} | {p95:.0f} | {found[-1]:.0f} | {good} | {used:.0f} |",
+            flush=True,
+        )
 
 
 async def feed(system: System, beats: Beats, names: list[str], groups: int) -> None:

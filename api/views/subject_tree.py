@@ -18,8 +18,9 @@ CHILDREN_MAX = 500
 
 
 class SubjectTreeView(ApiView):
-    """List what is in a folder of subjects: subjects, and folders with the sums of their subjects. The parts of names between points
-    are folders; nothing stores them. Numbers are as of the collector's newest measurement.
+    """List what is in a folder of subjects: subjects, and folders with the sums of their subjects.
+
+    The parts of names between points are folders; nothing stores them. Numbers are as of the collector's newest measurement.
     """
 
     rights = {"GET": Right.READ}
@@ -29,7 +30,9 @@ class SubjectTreeView(ApiView):
         operation_id="subject_tree",
         parameters=[
             OpenApiParameter("folder", str, description="Such as `order.paid.`; absent: the top."),
-            OpenApiParameter("limit", OpenApiTypes.INT, description=f"1 to {CHILDREN_MAX}. Default: {CHILDREN_DEFAULT}."),
+            OpenApiParameter(
+                "limit", OpenApiTypes.INT, description=f"1 to {CHILDREN_MAX}. Default: {CHILDREN_DEFAULT}."
+            ),
             OpenApiParameter("cursor", str, description="`next` of the previous response, with the same folder."),
         ],
     )

@@ -39,5 +39,9 @@ SUBJECT_NUMBERS: Mapping[str, Callable[[Reports], Any]] = {
     "send_bytes_rate": partial(total, "send_bytes_rate", digits=0),
 }
 """By name, what makes a number of what broker groups report of the subject."""
-SUBJECT_FIELDS = SUBJECT_NUMBERS | {"highest_lag": highest_lag, "highest_lag_group": highest_lag_group}
+SUBJECT_FIELDS: Mapping[str, Callable[[Reports], Any]] = {
+    **SUBJECT_NUMBERS,
+    "highest_lag": highest_lag,
+    "highest_lag_group": highest_lag_group,
+}
 """The same with the consumer group that is furthest behind: null for a subject without groups, for which there is no `reason`."""

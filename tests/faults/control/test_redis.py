@@ -52,7 +52,10 @@ async def test_f30_without_redis_pages_are_stale_and_everything_else_goes_on(
         assert api.ask("GET", "/subjects/").status == 200
         assert api.ask("GET", "/broker-groups/").status == 200
 
-    async with load(plane, f"{fault}-orders", f"{fault}-payments") as traffic, live(plane, f"/ws/lag/?subject={fault}-orders") as page:
+    async with (
+        load(plane, f"{fault}-orders", f"{fault}-payments") as traffic,
+        live(plane, f"/ws/lag/?subject={fault}-orders") as page,
+    ):
         away_at = time.monotonic()
         # In this thread: a server ends with the thread that started it.
         with getattr(own_redis, fault)():

@@ -13,8 +13,8 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from console.accounts.session_store import digest
-from console.snapshot.bus import LOCK_KEY, SNAPSHOT_KEY
 from console.live.rows import SHOW_BYTES_MAX
+from console.snapshot.bus import LOCK_KEY, SNAPSHOT_KEY
 from tests.support.console.live import LiveClient, open_feed
 from tests.support.servers.system import System
 from tests.support.waiting import eventually, eventually_async, timed
@@ -262,7 +262,11 @@ async def test_clients_may_ping_and_those_of_rows_name_them(live: System) -> Non
     async with open_feed(live, "/ws/nodes/") as client:
         await client.socket.send("x" * 2_000)
         assert await closed(client) == 1009
-    for text, code in (('{"type":"show","subjects":1}', 4400), ("[" * 50_000, 4400), ("x" * (SHOW_BYTES_MAX + 1), 1009)):
+    for text, code in (
+        ('{"type":"show","subjects":1}', 4400),
+        ("[" * 50_000, 4400),
+        ("x" * (SHOW_BYTES_MAX + 1), 1009),
+    ):
         async with open_feed(live, "/ws/lag/") as client:
             await client.socket.send('{"type":"ping"}')
             await client.until(lambda message: message["type"] == "pong")
