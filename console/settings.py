@@ -59,9 +59,9 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "console.http.requests.RequestIdMiddleware",
+    "console.http.static_files.StaticFilesMiddleware",
     "console.http.headers.HeadersMiddleware",
     "django.middleware.security.SecurityMiddleware",
-    "console.http.static_files.StaticFilesMiddleware",
     "console.http.middleware.CompressionMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "console.http.middleware.SlashMiddleware",

@@ -1,6 +1,5 @@
 """Headers that every answer carries, beside those of Django's own middleware."""
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 
 from console.http.middleware import Middleware
@@ -8,7 +7,7 @@ from console.http.middleware import Middleware
 API_POLICY = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 """Answers of the API and files are data: a browser that shows one as a page loads and runs nothing."""
 PERMISSIONS = "camera=(), microphone=(), geolocation=(), payment=(), usb=()"
-DATA_PATHS = ("/api/", "/_allauth/", "/metrics", "/healthz", settings.STATIC_URL)
+DATA_PATHS = ("/api/", "/_allauth/", "/metrics", "/healthz")
 
 
 def page_policy(nonce: str = "") -> str:

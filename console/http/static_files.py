@@ -7,11 +7,15 @@ from django.http import Http404, HttpRequest, HttpResponse
 from whitenoise.responders import StaticFile
 
 from console.http.frontend import NotBuilt, frontend
+from console.http.headers import API_POLICY
 from console.http.middleware import Middleware
+
+NO_DOCUMENTS = ("text/javascript", "text/css", "font/")
+"""Types that a browser shows as text: policies for documents say nothing about them, and a page loads some 30 of these files."""
 
 
 class StaticFilesMiddleware(Middleware):
-    """Answers for everything under STATIC_URL; stands before sessions, so that a file costs no query.
+    """Answers for everything under STATIC_URL; stands before sessions, so that a file costs no query, and before headers of documents.
 
     whitenoise's own middleware answers with an iterator of a file, which Django under ASGI reads whole with a warning. These files
     are small: they are read whole without one.
@@ -42,4 +46,7 @@ def _answer(file: StaticFile, request: HttpRequest) -> HttpResponse:
     del response.headers["Content-Type"]
     for name, value in found.headers:
         response.headers[name] = value
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    if not response.headers.get("Content-Type", "").startswith(NO_DOCUMENTS):
+        response.headers["Content-Security-Policy"] = API_POLICY
     return response

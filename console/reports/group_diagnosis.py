@@ -76,7 +76,8 @@ def _attempts(
     failing = state["subjects"].get(retries, {}).get("send_rate")
     if first is None or failing is None:
         return None, None
-    return round(first + (again or 0.0), 2), failing
+    # Both rates are means of short spans that begin at different moments; no more fail than are attempted.
+    return max(round(first + (again or 0.0), 2), failing), failing
 
 
 def _dead_letters(subject: str, group: str) -> tuple[int, int]:

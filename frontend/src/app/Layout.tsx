@@ -1,4 +1,4 @@
-import { AppShell, Badge, Burger, Group, NavLink, ScrollArea, Text } from "@mantine/core";
+import { Badge, Burger, Group, NavLink, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { IconServerBolt, IconUser } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
@@ -29,15 +29,11 @@ export function Layout({ children }: { children: ReactNode }) {
   const path = useRouterState({ select: (state) => state.location.pathname });
   useEffect(close, [path, close]);
   return (
-    <AppShell
-      header={{ height: 56 }}
-      navbar={{ width: 224, breakpoint: "sm", collapsed: { mobile: !isOpen } }}
-      padding="md"
-    >
+    <div className="shell">
       <a href="#main" className="skip-link">
         {t("nav.skip")}
       </a>
-      <AppShell.Header>
+      <header className="shell-header">
         <Group h="100%" px="md" justify="space-between" wrap="nowrap">
           <Group gap="sm" wrap="nowrap">
             <Burger opened={isOpen} onClick={toggle} hiddenFrom="sm" size="sm" aria-label={t("nav.menu")} />
@@ -56,15 +52,15 @@ export function Layout({ children }: { children: ReactNode }) {
             <Person />
           </Group>
         </Group>
-      </AppShell.Header>
-      <AppShell.Navbar component="nav" aria-label={t("nav.label")}>
+      </header>
+      <nav className="shell-nav" aria-label={t("nav.label")} data-open={isOpen}>
         <Navigation path={path} />
-      </AppShell.Navbar>
-      <AppShell.Main id="main" tabIndex={-1}>
+      </nav>
+      <main className="shell-main" id="main" tabIndex={-1}>
         {children}
-      </AppShell.Main>
+      </main>
       <Proof />
-    </AppShell>
+    </div>
   );
 }
 
@@ -73,7 +69,7 @@ function Navigation({ path }: { path: string }) {
   const may = useMay();
   const entries = pages.flatMap((page) => (page.nav ? [{ ...page.nav, path: page.path }] : []));
   return (
-    <ScrollArea p="xs">
+    <>
       {SECTIONS.map((section) => {
         const shown = entries
           .filter((entry) => entry.section === section && (!entry.right || may(entry.right as Right)))
@@ -98,7 +94,7 @@ function Navigation({ path }: { path: string }) {
           </div>
         );
       })}
-    </ScrollArea>
+    </>
   );
 }
 

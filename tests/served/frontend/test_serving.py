@@ -107,7 +107,7 @@ def test_hashed_files_are_kept_for_ever() -> None:
     assert answer.headers["Cache-Control"] == "max-age=315360000, public, immutable"
     assert answer.headers["Vary"] == "Accept-Encoding"
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
-    assert answer.headers["Content-Security-Policy"].startswith("default-src 'none'")
+    assert not {"Content-Security-Policy", "Permissions-Policy", "Referrer-Policy"} & set(answer.headers), "of documents"
     assert "Access-Control-Allow-Origin" not in answer.headers
     assert not answer.cookies
 
@@ -116,6 +116,8 @@ def test_others_for_an_hour() -> None:
     answer = Client().get("/static/favicon.svg")
     assert (answer.status_code, answer.headers["Cache-Control"]) == (200, "max-age=3600, public")
     assert answer.headers["Content-Type"] == "image/svg+xml"
+    assert answer.headers["Content-Security-Policy"].startswith("default-src 'none'"), "it may be opened as a page"
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from typing import Any
 from playwright.sync_api import CDPSession, Page
 
 LAYOUT_SHIFT_MAX = 0.02
-REQUESTS_MAX = 42
-BYTES_MAX = 316_000
+REQUESTS_MAX = 40
+BYTES_MAX = 280_000
 
 _OBSERVE = """
 window.layoutShifts = [];

@@ -1,7 +1,6 @@
 import { Alert, Paper, SimpleGrid, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
-import { StartHelp } from "@/features/brokers/actions/AddGroup";
 import { withLive, type GroupView } from "@/features/brokers/topology/cluster";
 import { Verdict } from "@/features/brokers/Cells";
 import { CopiesBadge } from "@/features/brokers/members/CopiesBadge";
@@ -21,6 +20,7 @@ import { ResourcePage } from "@/ui/page/ResourcePage";
 import { usePathParams } from "@/ui/links/urlState";
 import { whenDrawn } from "@/ui/dialog/whenOpened";
 
+const StartHelp = whenDrawn(async () => (await import("@/features/brokers/actions/AddGroup")).StartHelp);
 const Decided = whenDrawn(async () => (await import("@/features/brokers/Decided")).Decided);
 const WaitingList = whenDrawn(async () => (await import("@/shared/WaitingList")).WaitingList);
 

@@ -4,7 +4,6 @@ import { useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
 import { list } from "@/api/requests";
-import { AddGroup } from "@/features/brokers/actions/AddGroup";
 import { groupViews } from "@/features/brokers/topology/cluster";
 import { columnsOf } from "@/features/brokers/columns";
 import { topologyOptions, brokersKey } from "@/features/brokers/queries";
@@ -21,6 +20,9 @@ import { DataTable } from "@/ui/table/DataTable";
 import { choice } from "@/ui/table/define";
 import type { Filter } from "@/ui/table/types";
 import { Teach, useClientAddress } from "@/shared/Teach";
+import { whenOpened } from "@/ui/dialog/whenOpened";
+
+const AddGroup = whenOpened(async () => (await import("@/features/brokers/actions/AddGroup")).AddGroup);
 
 /** The cluster at work: drawn, and as a list. */
 export default function BrokersPage() {
