@@ -177,7 +177,7 @@ class Migration(migrations.Migration):
                 ("masking", models.JSONField(default=list)),
                 ("archived_at", models.DateTimeField(db_index=True, null=True)),
                 ("deleting_since", models.DateTimeField(null=True)),
-                ("updated_at", models.DateTimeField(auto_now=True)),
+                ("updated_at", models.DateTimeField(auto_now=True, db_index=True)),
             ],
             options={
                 "ordering": ("name",),

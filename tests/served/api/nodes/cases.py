@@ -187,6 +187,7 @@ CASES: dict[str, tuple[Case, ...]] = {
     "saved_filters_list": of_subject(),
     "saved_filters_create": (Case({"name": "more", "filter": "region=eu"}),),
     "saved_filters_delete": (Case(only=OWN_OPERATOR | {"own operator's token messages"}),),
+    "subject_tree": (Case(),),
     "subjects_list": (Case(),),
     "subjects_create": (Case({"name": "new", "owner": TEAM}),),
     "subjects_get": (Case(),),
