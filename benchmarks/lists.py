@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +115,7 @@ def changed(state: State, beat: int, also: frozenset[str]) -> State:
     return state | {"subjects": subjects, "groups": groups}
 
 
-class Beats(_SPAWN.Process):  # type: ignore[misc]
+class Beats(SpawnProcess):
     """Publishes a state once a second, in a process of its own: requests are not timed beside its work."""
 
     def __init__(self, url: str, names: list[str], groups: int) -> None:

@@ -41,7 +41,7 @@ class LagTable:
         self.groups = groups
         self.keys = keys
         self.reason = reason
-        self._orders = orders or LiveOrders(lag_value)
+        self._orders = LiveOrders(lag_value) if orders is None else orders
 
     def row(self, key: str) -> dict[str, Any]:
         """A group as lists show it."""
