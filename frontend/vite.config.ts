@@ -22,7 +22,11 @@ function parts(components: string, more = "nothing else"): RegExp {
 /** What only the drawn chart imports: one module more that a page imports at once, and every page loads uPlot. */
 const CHARTS = /uplot|src\/ui\/chart\/(Drawn|options|keys|useKeys)\./;
 const SHARED =
-  /@tabler|@mantine\/(hooks|core)\/(?!esm\/components\/(Menu|Tooltip|NumberInput|Tabs|Timeline|Textarea|Radio|SegmentedControl|FloatingIndicator|PasswordInput))|openapi-fetch|src\/(api|format|live|ui\/(?!chart\/(Drawn|options|keys|useKeys)\.|dates\/C|message|.*Box))/;
+  /@tabler|@mantine\/(hooks|core)\/(?!esm\/components\/(Menu|Tooltip|ScrollArea|NumberInput|Tabs|Timeline|Textarea|Radio|SegmentedControl|FloatingIndicator|PasswordInput))|openapi-fetch|src\/(api|format|live|ui\/(?!chart\/(Drawn|options|keys|useKeys)\.|dates\/C|message|.*Box))/;
+
+/** Charts with a choice of time, as their pages draw them at first: also imported by what is loaded for other times. */
+const RANGES =
+  /src\/(shared\/(MarkedChart|Thresholds|ranges\/(RangePicker|range\.ts|useRange\.ts))|features\/(groups\/GroupCharts|brokers\/(HistoryCharts|masterLines)|subjects\/SendRates))/;
 
 export default defineConfig(({ command }) => ({
   // Django serves what is built from here; in development Vite serves the root and asks a running console for the rest.
@@ -50,6 +54,7 @@ export default defineConfig(({ command }) => ({
               test: /node_modules\/(react|react-dom|react-i18next|scheduler|use-sync-external-store|@tanstack|i18next)\//,
             },
             { name: "frame", tags: ["$initial"], test: /^(?!.*src\/app\/main)/ },
+            { name: "floating", test: /@floating-ui|@mantine\/core\/esm\/components\/ScrollArea/ },
             { name: "dialogs", test: parts("Modal|ModalBase|Drawer", "react-remove-scroll|src/ui/(Modal|Drawer)Box") },
             {
               name: "options",
@@ -57,6 +62,7 @@ export default defineConfig(({ command }) => ({
             },
             { name: "choices", test: parts("MultiSelect|TagsInput|Pill|PillsInput", "use-pills-reorder") },
             { name: "charts", test: CHARTS },
+            { name: "ranges", test: RANGES },
             { name: "limits", test: /virtual:limits|src\/(api\/limits|ui\/fields)/ },
             { name: "ui", minShareCount: 2, test: SHARED },
           ],

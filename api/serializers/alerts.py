@@ -7,6 +7,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from api.serializers.bodies import Body, Names, NullText, Reason, Row, Strings
+from api.serializers.reasons import Explanation
 from console.accounts.roles import Right
 from console.alerts.models import AlertState, ChannelKind, NotificationState, Resolution
 from console.alerts.past import Source
@@ -156,6 +157,7 @@ class AlertRow(Row):
         help_text="pending retries of the group, which its lag contains; null: not measured, or of another kind",
     )
     reason = NullText()
+    why = Explanation(allow_null=True, help_text="the cause as it was known when the alert fired")
     last_seen_at = serializers.DateTimeField()
     is_silenced = serializers.SerializerMethodField()
     acknowledged_by = NullText()

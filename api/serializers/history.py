@@ -1,15 +1,49 @@
-"""Serializers of recent history."""
+"""Serializers of numbers over time."""
 
 from rest_framework import serializers
+
+from api.serializers.bodies import Row, Strings
+from api.serializers.summaries import TABLE_STATES
+
+
+class HistorySummary(Row):
+    """Where the points before `border_at` come from."""
+
+    step_seconds = serializers.IntegerField(help_text="length of these points, which have the highest value of each")
+    state = serializers.ChoiceField(choices=TABLE_STATES, help_text="no_run_yet: analytics never ran")
+    as_of = serializers.DateTimeField(allow_null=True, help_text="they are complete up to this time")
+    is_demo = serializers.BooleanField(help_text="whether demo data is among them")
+    missing = Strings(help_text="broker groups that could not be read: values are too low")
+    fields = Strings(  # type: ignore[assignment]
+        help_text="fields that analytics stores; others are null before `border_at`"
+    )
+
+
+class HistoryFigures(Row):
+    """What a field comes to over the whole range."""
+
+    mean = serializers.FloatField(allow_null=True)
+    p99 = serializers.FloatField(
+        allow_null=True, help_text="99th percentile of the highest values of all steps, not only of those in `at`"
+    )
+    measured_seconds = serializers.IntegerField()
 
 
 class History(serializers.Serializer):  # type: ignore[type-arg]
     """Columns: `at[i]` is the time of the i-th value of each field."""
 
-    step_seconds = serializers.IntegerField()
+    from_at = serializers.DateTimeField()
+    to_at = serializers.DateTimeField()
+    step_seconds = serializers.IntegerField(help_text="length of the points from `border_at` on")
     at = serializers.ListField(child=serializers.DateTimeField())
     fields = serializers.DictField(  # type: ignore[assignment]
         child=serializers.ListField(child=serializers.FloatField(allow_null=True)),
         help_text="numbers with seven significant digits; null: not measured",
     )
-    reason = serializers.CharField(allow_null=True, help_text="why there is no data")
+    reason = serializers.CharField(allow_null=True, help_text="why nothing was measured in the last hour")
+    border_at = serializers.DateTimeField(
+        allow_null=True,
+        help_text="points before it are from `summary`, others were measured; null: all are of one kind",
+    )
+    summary = HistorySummary(allow_null=True, help_text="null: the range is within the last hour")
+    figures = serializers.DictField(child=HistoryFigures())

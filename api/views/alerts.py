@@ -15,8 +15,8 @@ from api.generics import ListView, action
 from api.serializers import alerts as shapes
 from console.accounts.roles import Right
 from console.alerts import queries
-from console.alerts.models import Alert, AlertChannel, AlertRule, AlertState, ChannelKind, Silence
-from console.alerts.rules import Kind, Severity
+from console.alerts.models import TARGET_CHARS_MAX, Alert, AlertChannel, AlertRule, AlertState, ChannelKind, Silence
+from console.alerts.rules import Kind, Severity, matcher
 from console.alerts.services import alerts as alert_service
 from console.alerts.services import channels as channel_service
 from console.alerts.services import rules as rule_service
@@ -26,6 +26,18 @@ from console.resource_fields import with_id
 from metaserver.services.changes import Change
 
 NOTIFICATIONS_SHOWN_MAX = 50
+
+
+class ConcernsFilter(django_filters.CharFilter):  # type: ignore[misc]
+    """Rules whose target, a glob, matches a name."""
+
+    def filter(self, queryset: "QuerySet[Any]", value: str) -> "QuerySet[Any]":
+        if not value:
+            return queryset
+        rules = AlertRule.objects.order_by("pk").values_list("pk", "target")[: rule_service.RULES_MAX]
+        return queryset.filter(pk__in=[pk for pk, target in rules if matcher(target)(value)])
+
+
 _KINDS = [(kind.value, kind.value) for kind in Kind]
 _SEVERITIES = [(severity.value, severity.value) for severity in Severity]
 
@@ -46,6 +58,9 @@ class AlertRulesView(ListView):
         "severity": django_filters.ChoiceFilter(choices=_SEVERITIES),
         "owner": django_filters.CharFilter("owner", label="team"),
         "channel": django_filters.CharFilter("channels__name", label="name of a channel"),
+        "concerns": ConcernsFilter(
+            "target", max_length=TARGET_CHARS_MAX, label="a target, such as subject/group, that the rule's glob matches"
+        ),
         "is_enabled": TruthFilter("is_enabled"),
         "is_builtin": TruthFilter("builtin", "isnull", exclude=True),
     }

@@ -137,6 +137,8 @@ class Alert(Versioned):
     retries = models.BigIntegerField(null=True)
     """Of a consumer group's lag: the pending retries that `last_value` contains; null: unknown, or of another kind."""
     reason = models.CharField(max_length=300, blank=True)
+    why = models.JSONField(null=True)
+    """The cause as it was known when the alert fired (`Reason.as_json`); null: the kind has none, or it is not known."""
     last_seen_at = models.DateTimeField()
     """When the target was last evaluated."""
     acknowledged_by = models.CharField(max_length=200, blank=True)

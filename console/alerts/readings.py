@@ -7,18 +7,25 @@ An entry of the snapshot is measured when its `reason` is None; a field that cou
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from console.alerts.arrivals import Arrivals, within
 from console.alerts.rules import Kind
 from console.outbox.models import OutboxDatabase
 from console.outbox.numbers import Numbers, Unknown
-from metaserver.memory.members import Members
+from metaserver.choices import GroupState
+from metaserver.memory.members import Member, Members
 from qmq.protocol.names import retry_subject, split_subject
+from qmq.protocol.reasons import NO_REASON, Code, Reason, joined
 
 READINGS_MAX = 100_000
 """Maximum number of readings of one evaluation; those above the limit are ignored and counted in the result."""
 STATE_LEVELS = {"read_write": 0.0, "read_only": 1.0, "write_only": 1.0, "offline": 2.0}
+SILENT_SECONDS = 5.0
+"""A broker group counts as offline when none of its nodes has responded to the collector for so long, and no heartbeat of them
+that is newer was stored: one witness that is slow or cut off raises no alert. Heartbeats of running nodes are stored within
+STORED_LEASE_SECONDS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +44,8 @@ class Reading:
     """Not measured because a node is unavailable; the alert is raised for the node."""
     owner: str = ""
     """The alert's owner, where it is not that of a subject."""
+    why: Reason = NO_REASON
+    """What has led to the value; "" if that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +87,12 @@ def of_snapshot(snapshot: Mapping[str, Any] | None) -> Iterator[Reading]:
         else:
             retries = groups.get(f"{retry_subject(subject, group)}\n{group}")
             yield from _of_group(subject, group, entry, retries, is_all)
-    for node_id, entry in snapshot.get("nodes", {}).items():
+    yield from of_nodes(snapshot)
+
+
+def of_nodes(snapshot: Mapping[str, Any] | None) -> Iterator[Reading]:
+    """What is read of nodes, and for each of them if it could be measured."""
+    for node_id, entry in (snapshot or {}).get("nodes", {}).items():
         yield from _of_node(_storable(node_id), entry)
 
 
@@ -112,10 +126,47 @@ def is_complete(snapshot: Mapping[str, Any]) -> bool:
     )
 
 
-def of_broker_groups(states: Iterable[tuple[str, str]]) -> Iterator[Reading]:
-    """From names and states of broker groups."""
-    for name, state in states:
-        yield _read(Kind.GROUP_STATE, name, STATE_LEVELS.get(state), f"unknown state {state!r}")
+def of_broker_groups(groups: Iterable[Members], snapshot: Mapping[str, Any] | None, now: float) -> Iterator[Reading]:
+    """From the states that metaservers stored, and from which nodes respond, at a time in seconds since the epoch."""
+    nodes = (snapshot or {}).get("nodes", {})
+    for members in groups:
+        group = members.group
+        found = [(one, nodes.get(one.node_id, {})) for one in members.nodes if one.is_member and one.node is not None]
+        value = STATE_LEVELS[group.state]
+        if found and all(_is_silent(member, entry, now) for member, entry in found):
+            value = STATE_LEVELS[GroupState.OFFLINE]
+        if value < STATE_LEVELS[GroupState.OFFLINE]:
+            # The states of slaves do not say why the group accepts no messages.
+            found = [one for one in found if value and one[0].is_master]
+        causes = [cause for member, entry in found if (cause := _cause(member, entry, now))]
+        yield Reading(Kind.GROUP_STATE, group.name, value, why=joined(causes))
+
+
+def silence(entry: Mapping[str, Any], now: float) -> float | None:
+    """Return for how many seconds a node has not responded to the collector; 0.0 if it did, None if it never has."""
+    if entry.get("reason") is None:
+        return 0.0 if entry else None
+    at = entry.get("at")
+    return None if at is None else max(0.0, now - datetime.fromisoformat(at).timestamp())
+
+
+def _is_silent(member: Member, entry: Mapping[str, Any], now: float) -> bool:
+    assert member.node is not None
+    seconds, since_heartbeat = silence(entry, now), now - member.node.reported_at_ms / 1000
+    return seconds is not None and min(seconds, since_heartbeat) >= SILENT_SECONDS
+
+
+def _cause(member: Member, entry: Mapping[str, Any], now: float) -> Reason:
+    """Why a member does not serve, as far as that is known."""
+    node_id = member.node_id
+    if seconds := silence(entry, now):
+        why = Reason.from_json(entry["why"]) if entry.get("why") else _reason(entry)
+        return Reason.of(Code.NODE_SILENT, node=node_id, seconds=round(seconds, 1), why=why)
+    if not member.is_live:
+        return Reason.of(Code.NODE_WITH, node=node_id, why=Reason.of(Code.NO_HEARTBEATS))
+    if state_why := entry.get("state_why"):
+        return Reason.of(Code.NODE_WITH, node=node_id, why=Reason.from_json(state_why))
+    return NO_REASON
 
 
 def of_members(groups: Iterable[Members], role_changes: Mapping[str, int]) -> Iterator[Reading]:
@@ -200,6 +251,7 @@ def _of_node(node_id: str, entry: Mapping[str, Any]) -> Iterator[Reading]:
         yield Reading(Kind.UNKNOWN, node_id, 0.0 if is_measured else 1.0, "" if is_measured else reason)
     numbers = {
         Kind.DISK: _used_percent(entry),
+        Kind.DISK_STUCK: _number(entry.get("disk_stuck_seconds")),
         Kind.DAMAGE: _damaged_places(entry),
         Kind.SCRUB: _number(entry.get("scrub_seconds")),
         Kind.LATENESS: _number(entry.get("lateness_p99_seconds")),
@@ -208,7 +260,8 @@ def _of_node(node_id: str, entry: Mapping[str, Any]) -> Iterator[Reading]:
     for kind, value in numbers.items():
         # A node that was asked and has no such number (a broker has no lateness) is no target of the kind.
         if value is not None or not is_measured:
-            yield _read(kind, node_id, value, reason)
+            stuck = Reason.of(Code.WRITE_WAITS, seconds=value) if kind is Kind.DISK_STUCK and value else NO_REASON
+            yield Reading(kind, node_id, value, reason if value is None else "", why=stuck)
 
 
 def _used_percent(entry: Mapping[str, Any]) -> float | None:

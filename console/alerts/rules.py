@@ -46,6 +46,8 @@ class Kind(StrEnum):
     """1 while a node has stopped taking part in replication because of an alarm, else 0; of a node with replication."""
     DISK = "disk"
     """Percent used; of a node."""
+    DISK_STUCK = "disk_stuck"
+    """Seconds for which the disk of a node has not completed a write that is under way."""
     DAMAGE = "damage"
     """Damaged ranges of the log and of hour files, and messages that the disk can't read; of a node, master or slave."""
     SCRUB = "scrub"

@@ -14,7 +14,7 @@ from console.alerts.rules import Event, Kind
 
 PRODUCT = "PyQMQ"
 """Part of each message to a chat: robots that require a keyword accept messages with it."""
-_SECONDS = {Kind.TIME_LAG, Kind.SCRUB, Kind.LATENESS, Kind.CLOCK, Kind.OUTBOX_AGE}
+_SECONDS = {Kind.TIME_LAG, Kind.DISK_STUCK, Kind.SCRUB, Kind.LATENESS, Kind.CLOCK, Kind.OUTBOX_AGE}
 _YES = {Kind.NO_CANDIDATE, Kind.ONE_RACK, Kind.REPLICATION, Kind.OUTBOX_UNREACHABLE, Kind.UNKNOWN}
 """Kinds whose value is 1 or 0: there is no number to show."""
 _TIMES = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
@@ -76,6 +76,8 @@ class Wording:
             (labels["value"], value),
             (labels["since"], _moment(alert["since"])),
         ]
+        if alert.get("why"):
+            found.append((labels["why"], alert["why"]["text"]))
         if alert["resolved_at"]:
             why = self.resolutions.get(alert["resolution"], alert["resolution"])
             found.append((labels["resolved"], f"{_moment(alert['resolved_at'])} ({why})"))
@@ -133,6 +135,7 @@ _ENGLISH = Wording(
     rules={},
     labels={
         "rule": "Rule", "target": "Target", "owner": "Owner", "value": "Value", "since": "Since", "resolved": "Resolved",
+        "why": "Cause",
     },
     met="yes",
     cleared="no",
@@ -146,7 +149,7 @@ RULES_ZH = {
     "group_offline": "Broker 组离线", "copies": "副本数少于配置", "below_minimum": "同步成员少于最小值",
     "no_candidate": "没有成员能接替主节点", "one_rack": "所有副本在同一机架",
     "role_changes": "一小时内主节点变更超过 3 次", "replication": "复制告警",
-    "disk": "磁盘使用率超过 85%", "damage": "消息损坏", "scrub": "存储数据未在 7 天内重新读取",
+    "disk": "磁盘使用率超过 85%", "disk_stuck": "磁盘无法完成写入", "damage": "消息损坏", "scrub": "存储数据未在 7 天内重新读取",
     "time_lag": "消费组延迟超过 15 分钟", "dead_letters": "出现新的死信", "duplicate_ids": "消费者 ID 重复",
     "lateness": "延时消息投递偏差超过 5 秒", "clock": "延时节点时钟错误", "job_late": "后台任务逾期",
     "outbox_age": "发件箱滞留超过 5 分钟", "outbox_failed": "发件箱有待处理的行",
@@ -169,6 +172,7 @@ _CHINESE = Wording(
     rules={BUILTIN[key]["name"]: name for key, name in RULES_ZH.items()},
     labels={
         "rule": "规则", "target": "对象", "owner": "团队", "value": "当前值", "since": "开始时间", "resolved": "恢复时间",
+        "why": "原因",
     },
     met="是",
     cleared="否",

@@ -18,6 +18,7 @@ from console.cluster.stats import NodeAsker
 from console.collector.event_log import EventLog
 from console.collector.metadata import Metadata, MetadataReader
 from console.collector.summing import Sums, summed
+from console.collector.urgent import UrgentAlerts
 from console.collector.watch import watch
 from console.snapshot.bus import Publisher, SnapshotLost, StoredReader
 from console.snapshot.feeds import feed_of, restrict
@@ -74,6 +75,7 @@ class Collector:
         self._history = HistoryWriter(url)
         self._event_log = EventLog()
         self.metadata = MetadataReader(clock)
+        self._urgent_alerts = UrgentAlerts(self.metadata.read_soon)
         self.health = Health(self._holder)
         self._state = empty()
         self._sums = Sums()
@@ -88,13 +90,14 @@ class Collector:
         reading = asyncio.create_task(self.metadata.run())
         watching = asyncio.create_task(self._watch())
         storing = asyncio.create_task(self._event_log.run())
+        evaluating = asyncio.create_task(self._urgent_alerts.run())
         stopping = asyncio.create_task(stop.wait())
         was_read = asyncio.create_task(self.metadata.was_read.wait())
         try:
             await asyncio.wait([reading, stopping, was_read], timeout=FIRST_READ_SECONDS, return_when=FIRST_COMPLETED)
             next_at = self._clock.monotonic()
             while not stop.is_set():
-                for task in (reading, watching, storing):
+                for task in (reading, watching, storing, evaluating):
                     if task.done():
                         task.result()  # it ends only by an unexpected error, which ends the process
                 await self.run_cycle()
@@ -105,7 +108,7 @@ class Collector:
                 await asyncio.wait([sleeping, stopping], return_when=FIRST_COMPLETED)
                 sleeping.cancel()
         finally:
-            beside: tuple[asyncio.Task[Any], ...] = (reading, watching, storing, stopping, was_read)
+            beside: tuple[asyncio.Task[Any], ...] = (reading, watching, storing, evaluating, stopping, was_read)
             for beside_task in beside:
                 beside_task.cancel()
             await asyncio.wait(beside)
@@ -192,6 +195,8 @@ class Collector:
         state["audit"] = recent(self._state["audit"], metadata.audit)
         events = self._events(state, now_ms)
         self._event_log.add(events, state["nodes"])
+        if metadata.evaluates_alerts:
+            self._urgent_alerts.cycle(self._state, state, now_ms / 1000)
         state["events"] = recent(self._state["events"], events)
         self._at_ms = now_ms
         return state

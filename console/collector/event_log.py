@@ -34,6 +34,7 @@ def stored_event(event: Entry, nodes: Mapping[str, Entry]) -> SystemEvent | None
     match event["kind"]:
         case "node.unreachable":
             kind, severity, reason = "unreachable", "warning", str(after)
+            why = nodes.get(event["target"], {}).get("why")
             before = after = ""
         case "node.reachable":
             kind, severity, before, after = "reachable", "info", "", ""

@@ -3,6 +3,7 @@ them.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ from django.utils import timezone
 from console.alerts import queries as alert_queries
 from console.cluster.places import NodePlace
 from console.jobs import jobs
+from console.jobs.alerts import ALERTS
 from console.placement.route_cache import RouteCache
 from console.snapshot.state import RECENT_MAX, Entry
 from console.times import rfc3339
@@ -46,7 +48,12 @@ class Metadata:
     """The newest entries, oldest first."""
     reason: str | None = "the database has not been read yet"
     alerts: dict[str, Entry] = field(default_factory=dict)
-    """`firing`: how many alerts fire, by severity."""
+    """`firing`: how many alerts fire, by severity, and when one last fired or was resolved."""
+
+    @property
+    def evaluates_alerts(self) -> bool:
+        """Whether the job that evaluates alert rules is not disabled, as far as that is known."""
+        return bool(self.jobs.get(ALERTS.name, {}).get("is_enabled", True))
 
 
 class MetadataReader:
@@ -60,13 +67,21 @@ class MetadataReader:
         self.now = Metadata()
         self.was_read = asyncio.Event()
         """Set after the first reading, successful or not."""
+        self._is_outdated = asyncio.Event()
 
     async def run(self) -> None:
         """Read again and again until cancelled; a database that fails is queried again."""
         while True:
             await self.read()
             self.was_read.set()
-            await asyncio.sleep(READ_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(READ_SECONDS):
+                    await self._is_outdated.wait()
+            self._is_outdated.clear()
+
+    def read_soon(self) -> None:
+        """Something was written that the next cycle should show."""
+        self._is_outdated.set()
 
     async def read(self) -> None:
         """Read once; what was read before stays when it fails, with the reason."""
@@ -109,7 +124,10 @@ class MetadataReader:
         if self._routes_at is None or now - self._routes_at >= ROUTES_SECONDS:
             routes = {route.subject: route.broker_groups for route in self._routes.routes()}
             self._routes_at = now
-        alerts: dict[str, Entry] = {"firing": alert_queries.firing_counts()}
+        changed_at = alert_queries.changed_at()
+        alerts: dict[str, Entry] = {
+            "firing": {**alert_queries.firing_counts(), "changed_at": rfc3339(changed_at) if changed_at else None}
+        }
         return Metadata(tuple(places), routes, groups, self._metaservers(), self._jobs(), self._audit(), None, alerts)
 
     def _metaservers(self) -> dict[str, Entry]:

@@ -17,6 +17,7 @@ from console.snapshot.state import KIND_BROKER, Entry, State, group_key
 from console.times import rfc3339
 from qmq.lag import drain_seconds
 from qmq.protocol.names import split_subject
+from qmq.protocol.reasons import Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +304,7 @@ _DELAY_FIELDS = ("pending", "overdue", "put_aside", "delivered_per_second")
 
 _OPTIONAL_STATS = (
     "disk_total_bytes", "lateness_p99_seconds", "unreadable_messages", "deferred_settlements", "subjects_reason",
-    "are_subjects_overdue",
+    "are_subjects_overdue", "disk_stuck_seconds",
 )  # fmt: skip
 """Fields that an entry has only when its node names them."""
 
@@ -360,7 +361,9 @@ def _node(place: NodePlace, answer: Measured[dict[str, Any]] | None, before: Ent
     stats = answer.value if answer is not None else None
     if stats is None:
         unknown = (*fields, *numbers, "uptime_seconds", "log_begin", "log_end", "synced_end", *_REPAIR)
-        return {**entry, **dict.fromkeys(unknown), "reason": _why(answer), **_last(NODE_NUMBERS, before)}
+        reason = _why(answer)
+        why = reason.as_json() if isinstance(reason, Reason) and reason.code else None
+        return {**entry, **dict.fromkeys(unknown), "reason": reason, "why": why, **_last(NODE_NUMBERS, before)}
     log = stats["log"]
     if is_broker and stats.get("subjects_reason"):
         entry |= dict.fromkeys(_BROKER_NUMBERS)
@@ -383,4 +386,5 @@ def _node(place: NodePlace, answer: Measured[dict[str, Any]] | None, before: Ent
         "synced_end": str(log["synced_end"]),
         **_repair(stats["replication"]),
         "reason": None,
+        "why": None,
     }

@@ -15,7 +15,7 @@ NO_DOCUMENTS = ("text/javascript", "text/css", "font/")
 
 
 class StaticFilesMiddleware(Middleware):
-    """Answers for everything under STATIC_URL; stands before sessions, so that a file costs no query, and before headers of documents.
+    """Answers for everything under STATIC_URL; stands before sessions, so that a file costs no query, and before document headers.
 
     whitenoise's own middleware answers with an iterator of a file, which Django under ASGI reads whole with a warning. These files
     are small: they are read whole without one.

@@ -14,6 +14,7 @@ from console.jobs.results import Part, Result, result
 from metaserver import queries
 from metaserver.memory.live_groups import STORED_LEASE_SECONDS, offline_seconds
 from metaserver.services import broker_groups
+from qmq.protocol.reasons import Code, Reason
 
 
 def silent_seconds(members: int) -> float:
@@ -34,9 +35,9 @@ def expire(context: Context) -> Result:
         seconds = silent_seconds(members)
         if now - max(since, leased_at or since) < timedelta(seconds=seconds):
             continue
-        reason = (
-            f"last heartbeat {(now - leased_at).total_seconds():.1f} s ago" if leased_at is not None else "no heartbeat"
-        )
+        reason = Reason("no heartbeat")
+        if leased_at is not None:
+            reason = Reason.of(Code.HEARTBEATS_MISSING, seconds=round((now - leased_at).total_seconds(), 1))
         if broker_groups.expire_group(name, silent_seconds=seconds, actor=context.actor, reason=reason):
             gone.append(name)
     if not gone:

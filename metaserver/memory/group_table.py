@@ -25,6 +25,7 @@ from metaserver.memory.live_groups import (
 from metaserver.memory.route_table import SUBJECT_GROUPS_MIN, RouteTable
 from qmq.clock import Clock
 from qmq.protocol import group_memberships as wire
+from qmq.protocol.reasons import Code, Reason
 from qmq_node.replication.rules.membership import Membership
 
 if TYPE_CHECKING:
@@ -228,7 +229,7 @@ class GroupTable(RouteTable):
         for live in self.groups.values():
             if not live.is_expired and live.is_overdue(now):
                 live.is_expired = True
-                live.reason = f"no heartbeat for {self.heartbeat_age(live):.1f} s"
+                live.reason = Reason.of(Code.HEARTBEATS_MISSING, seconds=round(self.heartbeat_age(live), 1))
                 live.group = replace(live.group, state=GroupState.OFFLINE)
                 gone.append(live.group)
         return gone

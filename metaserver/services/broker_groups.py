@@ -17,9 +17,11 @@ from metaserver.reports import StoredReport
 from metaserver.services import audit, routes
 from metaserver.services.changes import Actor, Change, Request, VersionedRequest, changing, for_change, lock
 from metaserver.services.fields import Text
+from metaserver.services.memberships import WHY
 from metaserver.services.resources import Resource
 from metaserver.services.subjects import DESCRIPTION
 from qmq.protocol.names import hidden_text_problem
+from qmq.protocol.reasons import Reason
 
 # --- as nodes register -------------------------------------------------------------------------------------------------
 
@@ -60,7 +62,13 @@ def save_group(group: domain.BrokerGroup, *, actor: Actor, reason: str) -> None:
         before = {name: getattr(row, name) for name in after}
         if before == after or not same.update(**others, **after, updated_at=timezone.now()):
             return
+    after |= _why(reason)
     audit.record(actor, action, group.name, reason=reason, before=before, after=after, broker_group=group.name)
+
+
+def _why(reason: str) -> dict[str, Any]:
+    """What an audit entry has besides the sentence, for other languages."""
+    return {WHY: reason.as_json()} if isinstance(reason, Reason) and reason.code else {}
 
 
 @transaction.atomic
@@ -100,9 +108,11 @@ def expire_group(name: str, *, silent_seconds: float, actor: Actor, reason: str)
     limit = timezone.now() - timedelta(seconds=silent_seconds)
     if Node.objects.filter(broker_group=row, node_id=row.master, leased_at__gt=limit).exists():
         return False
-    before, after = {"state": row.state}, {"state": str(GroupState.OFFLINE)}
+    before: dict[str, Any] = {"state": row.state}
+    after: dict[str, Any] = {"state": str(GroupState.OFFLINE)}
     row.state = GroupState.OFFLINE
     row.save(update_fields=["state", "updated_at"])
+    after |= _why(reason)
     audit.record(actor, "broker_group.expire", name, reason=reason, before=before, after=after, broker_group=name)
     return True
 

@@ -1,6 +1,7 @@
 """Where the metaserver is: GET its address page (`docs/reference/wire.md`, section 1), and other small requests."""
 
 import asyncio
+import errno
 import os
 import socket
 from collections.abc import Sequence
@@ -8,7 +9,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from qmq.errors import ConnectionLost, ProtocolError, QmqError, SettingError, Unreachable
 from qmq.net.http_auth import RequestSigner
-from qmq.words import seconds as seconds_text
+from qmq.protocol.reasons import Code, Reason
 
 STATUS_OK = 200
 STATUS_UNAUTHORIZED = 401
@@ -76,7 +77,7 @@ def split_address(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def failure_reason(error: Exception, timeout_s: float) -> str:
+def failure_reason(error: Exception, timeout_s: float) -> Reason:
     """Return why a connection failed, without its address: "connection refused", "no response within 5 s".
 
     Args:
@@ -84,11 +85,13 @@ def failure_reason(error: Exception, timeout_s: float) -> str:
         timeout_s: how long that was allowed to take.
     """
     if isinstance(error, socket.gaierror):
-        return (error.strerror or str(error)).lower()
+        return Reason((error.strerror or str(error)).lower())
+    if isinstance(error, OSError) and error.errno == errno.ECONNREFUSED:
+        return Reason.of(Code.CONNECTION_REFUSED)
     if isinstance(error, OSError) and error.errno:
         # The text of asyncio's errors repeats the address.
-        return os.strerror(error.errno).lower()
-    return str(error) or f"no response within {seconds_text(timeout_s)}"
+        return Reason(os.strerror(error.errno).lower())
+    return Reason(str(error)) or Reason.of(Code.NO_RESPONSE, seconds=f"{round(timeout_s, 2):g}")
 
 
 async def http_get(

@@ -138,6 +138,10 @@ class Code(StrEnum):
     )
     LOG_CORRUPTED = "log_corrupted", "the message log is corrupted; see the node's log"
     WRITE_WAITS = "write_waits", "the disk has not completed a write for {seconds} s"
+    NODE_SILENT = "node_silent", "node {node} has not responded for {seconds} s: {why}"
+    CONNECTION_REFUSED = "connection_refused", "connection refused"
+    NO_RESPONSE = "no_response", "no response within {seconds} s"
+    HEARTBEATS_MISSING = "heartbeats_missing", "no heartbeat for {seconds} s"
     DISK_SPACE = "disk_space", "no space: {free} bytes free on disk, the reserve is {reserve}"
     LOG_SPACE = "log_space", "no space: {room} bytes left in the log, the reserve is {reserve}"
     NO_SEGMENT = (

@@ -62,6 +62,7 @@ class Node(Daemon):
             "uptime_seconds": round(self.uptime_seconds, 3),
             "disk_free_bytes": self.storage.space.disk_free_bytes,
             "disk_total_bytes": self.storage.space.disk_total_bytes,
+            "disk_stuck_seconds": round(self.storage.write_watch.stuck_seconds, 1),
             "connections": len(self.server.connections),
         }
 

@@ -185,6 +185,7 @@ class Migration(migrations.Migration):
                 ("last_value", models.FloatField(null=True)),
                 ("retries", models.BigIntegerField(null=True)),
                 ("reason", models.CharField(blank=True, max_length=300)),
+                ("why", models.JSONField(null=True)),
                 ("last_seen_at", models.DateTimeField()),
                 ("acknowledged_by", models.CharField(blank=True, max_length=200)),
                 ("acknowledged_at", models.DateTimeField(null=True)),

@@ -1,4 +1,5 @@
-"""Kinds of alerts about racks, about clocks of delay nodes, and about stored data that is not read again in time. The choices of a field are nothing that a database knows."""
+"""Kinds of alerts about racks, about clocks of delay nodes, about disks that hang, and about stored data that is not read again in
+time. The choices of a field are nothing that a database knows."""
 
 from django.db import migrations, models
 
@@ -6,7 +7,7 @@ KINDS = [
     (kind, kind)
     for kind in (
         "lag", "time_lag", "dead_letters", "duplicate_ids", "group_state", "copies", "below_minimum", "no_candidate",
-        "one_rack", "role_changes", "replication", "disk", "damage", "scrub", "lateness", "clock", "job_late", "outbox_age",
+        "one_rack", "role_changes", "replication", "disk", "disk_stuck", "damage", "scrub", "lateness", "clock", "job_late", "outbox_age",
         "outbox_failed", "outbox_unreachable", "unknown",
     )
 ]  # fmt: skip

@@ -1,6 +1,6 @@
 """All that changes alerts: operators' decisions (rules, silences, channels, alerts) and the two jobs' work."""
 
 from console.alerts.services.delivery import Delivered, deliver
-from console.alerts.services.evaluation import Evaluated, evaluate
+from console.alerts.services.evaluation import Evaluated, evaluate, evaluate_urgent
 
-__all__ = ["Delivered", "Evaluated", "deliver", "evaluate"]
+__all__ = ["Delivered", "Evaluated", "deliver", "evaluate", "evaluate_urgent"]

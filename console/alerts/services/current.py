@@ -7,10 +7,13 @@ from typing import Any
 
 from console.alerts import readings
 from console.alerts.readings import JobRun, Reading
-from console.alerts.rules import ROLE_CHANGES_SECONDS
+from console.alerts.rules import ROLE_CHANGES_SECONDS, Kind
 from console.models import BackgroundJob
 from console.outbox.queries import enabled_numbers
 from metaserver import queries
+
+URGENT = frozenset({Kind.GROUP_STATE, Kind.DISK_STUCK})
+"""Kinds that are evaluated as soon as what they are about changes (console/collector/urgent.py): few, and read with few queries."""
 
 
 def current_readings(
@@ -18,13 +21,21 @@ def current_readings(
 ) -> Iterator[Reading]:
     """Readings of all kinds but dead letters, which are counted over time (`readings.of_dead_letters`)."""
     changed_since = now - timedelta(seconds=ROLE_CHANGES_SECONDS)
+    groups = queries.all_members(now)
     return chain(
-        readings.of_broker_groups(queries.approved_broker_groups().values_list("name", "state")),
-        readings.of_members(queries.all_members(now), queries.role_changes(changed_since)),
+        readings.of_broker_groups(groups, snapshot, now.timestamp()),
+        readings.of_members(groups, queries.role_changes(changed_since)),
         readings.of_jobs(_jobs(now, job_intervals)),
         readings.of_outboxes(enabled_numbers(now)),
         readings.of_snapshot(snapshot),
     )
+
+
+def urgent_readings(snapshot: Mapping[str, Any] | None, now: datetime) -> Iterator[Reading]:
+    """Readings of the kinds in URGENT."""
+    groups, nodes = queries.all_members(now), readings.of_nodes(snapshot)
+    found = chain(readings.of_broker_groups(groups, snapshot, now.timestamp()), nodes)
+    return (reading for reading in found if reading.kind in URGENT)
 
 
 def _jobs(now: datetime, intervals: Mapping[str, float]) -> Iterator[JobRun]:

@@ -3,7 +3,7 @@ snapshot: every change of an alert compares the version it read, and an open ale
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
@@ -18,7 +18,7 @@ from console.alerts.models import Alert, AlertRule, AlertState, Resolution
 from console.alerts.readings import READINGS_MAX, Reading
 from console.alerts.rules import Conditions, Event, Kind, Phase, Severity, State, matcher, step
 from console.alerts.services.closing import change_alert, last_values, milliseconds, resolve
-from console.alerts.services.current import current_readings
+from console.alerts.services.current import URGENT, current_readings, urgent_readings
 from console.alerts.services.dead_letters import count_dead_letters
 from console.alerts.services.notifications import Notifications
 from console.alerts.services.rules import RULES_MAX
@@ -75,7 +75,12 @@ def evaluate(
         now: the time of the evaluation, with its zone.
         job_intervals: the interval of each background job in seconds; other jobs are not evaluated.
     """
-    return _Look(snapshot, now, job_intervals or {}).run()
+    return _Look(snapshot, now, current_readings(snapshot, now, job_intervals or {})).run()
+
+
+def evaluate_urgent(snapshot: Mapping[str, Any] | None, now: datetime) -> Evaluated:
+    """As `evaluate`, rules of the kinds in URGENT only."""
+    return _Look(snapshot, now, urgent_readings(snapshot, now), URGENT).run()
 
 
 def open_key(rule_id: int, target: str) -> str:
@@ -86,12 +91,19 @@ def open_key(rule_id: int, target: str) -> str:
 class _Look:
     """One evaluation: reads everything, decides in memory, writes in batches."""
 
-    def __init__(self, snapshot: Mapping[str, Any] | None, now: datetime, job_intervals: Mapping[str, float]) -> None:
+    def __init__(
+        self,
+        snapshot: Mapping[str, Any] | None,
+        now: datetime,
+        found: Iterable[Reading],
+        kinds: Collection[Kind] = frozenset(Kind),
+    ) -> None:
         self._snapshot = snapshot
         self._now = now
         self._seconds = now.timestamp()
         self._is_complete = snapshot is not None and readings.is_complete(snapshot)
-        self._job_intervals = job_intervals
+        self._found = iter(found)
+        self._kinds = kinds
         self._silenced: IsSilenced = silenced_at(now)
         self._notifications = Notifications()
         self._done: Counter[str] = Counter()
@@ -103,11 +115,14 @@ class _Look:
         self._owners: dict[str, str | None] = {}
 
     def run(self) -> Evaluated:
-        rules = list(AlertRule.objects.filter(is_enabled=True).prefetch_related("channels").order_by("id")[:RULES_MAX])
+        enabled = AlertRule.objects.filter(is_enabled=True, kind__in=self._kinds)
+        rules = list(enabled.prefetch_related("channels").order_by("id")[:RULES_MAX])
         by_kind = self._read()
-        dead = {} if self._snapshot is None else count_dead_letters(self._snapshot, self._seconds)
-        still_open = {(alert.rule_id, alert.target): alert for alert in Alert.objects.filter(open_key__isnull=False)}
-        room = OPEN_MAX - len(still_open)
+        counted = self._snapshot if Kind.DEAD_LETTERS in self._kinds else None
+        dead = {} if counted is None else count_dead_letters(counted, self._seconds)
+        open_alerts = Alert.objects.filter(open_key__isnull=False)
+        still_open = {(alert.rule_id, alert.target): alert for alert in open_alerts.filter(kind__in=self._kinds)}
+        room = OPEN_MAX - open_alerts.count()
         seen: set[int] = set()
         for rule in rules:
             found = by_kind[Kind(rule.kind)]
@@ -132,11 +147,10 @@ class _Look:
         return Evaluated(looked_at=looked_at, **{name: done[name] for name in counts})
 
     def _read(self) -> dict[Kind, list[Reading]]:
-        found = current_readings(self._snapshot, self._now, self._job_intervals)
         by_kind: dict[Kind, list[Reading]] = {kind: [] for kind in Kind}
-        for reading in islice(found, READINGS_MAX):
+        for reading in islice(self._found, READINGS_MAX):
             by_kind[reading.kind].append(reading)
-        self._done["left_out"] += sum(1 for _ in found)
+        self._done["left_out"] += sum(1 for _ in self._found)
         return by_kind
 
     # --- deciding ------------------------------------------------------------------------------------------------------
@@ -159,6 +173,7 @@ class _Look:
                 self._refreshed.append(alert)
             self._announce_late(rule, alert)
         elif event is Event.FIRING:
+            alert.why = _why(reading)
             self._urgent.append(lambda: self._fire(rule, alert, after))
         elif after.phase is Phase.IDLE:
             self._end(alert, Resolution.CLEARED)
@@ -233,6 +248,7 @@ class _Look:
             value=reading.value,
             last_value=reading.value,
             retries=reading.retries,
+            why=_why(reading),
             last_seen_at=self._now,
             open_key=open_key(rule.pk, reading.target),
             place=_OPEN_PLACE + _CRITICAL_PLACE * (rule.severity == Severity.CRITICAL) + milliseconds(self._now),
@@ -249,7 +265,7 @@ class _Look:
         return done
 
     def _fire(self, rule: AlertRule, alert: Alert, state: State) -> Counter[str]:
-        fired = {"state": AlertState.FIRING, "fired_at": self._now, "value": alert.last_value}
+        fired = {"state": AlertState.FIRING, "fired_at": self._now, "value": alert.last_value, "why": alert.why}
         if not change_alert(alert, **fired, **_memory(state), **last_values(alert)):
             return Counter()
         done = Counter(fired=1)
@@ -298,6 +314,10 @@ def _concerned(
 def _conditions(rule: AlertRule) -> Conditions:
     clear = min(rule.clear_threshold, rule.threshold)
     return Conditions(rule.threshold, clear, rule.for_seconds, rule.clear_for_seconds)
+
+
+def _why(reading: Reading) -> dict[str, Any] | None:
+    return reading.why.as_json() if reading.why else None
 
 
 def _state_of(alert: Alert) -> State:

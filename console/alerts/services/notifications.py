@@ -60,6 +60,7 @@ def body_of(alert: Alert, event: Event) -> dict[str, Any]:
             "value": alert.last_value,
             "retries": alert.retries,
             "threshold": alert.threshold,
+            "why": alert.why,
             "since": rfc3339(alert.since),
             "fired_at": rfc3339(alert.fired_at) if alert.fired_at else None,
             "resolved_at": rfc3339(alert.resolved_at) if alert.resolved_at else None,

@@ -78,7 +78,11 @@ shown with the right to read the audit log only."""
 BROKER_GROUP_ALERTS = frozenset(
     {Kind.GROUP_STATE, Kind.COPIES, Kind.BELOW_MINIMUM, Kind.NO_CANDIDATE, Kind.ROLE_CHANGES}
 )
-NODE_ALERTS = frozenset({Kind.REPLICATION, Kind.DISK, Kind.DAMAGE, Kind.SCRUB, Kind.LATENESS, Kind.CLOCK, Kind.UNKNOWN})
+NODE_ALERTS = frozenset(
+    {
+        Kind.REPLICATION, Kind.DISK, Kind.DISK_STUCK, Kind.DAMAGE, Kind.SCRUB, Kind.LATENESS, Kind.CLOCK, Kind.UNKNOWN,
+    }
+)  # fmt: skip
 GROUP_ALERTS = OF_GROUPS
 
 

@@ -119,7 +119,8 @@ def _of_alert(place: Place, row: Alert) -> Event:
         names["broker_group"] = row.target
     elif row.kind in NODE_ALERTS and row.target != COLLECTOR and row.target not in JOBS:
         names["node"] = row.target
-    return Event(_id(place), place.at, kind, severity, row.target, values=values, **names)
+    why = row.why if is_fired else None
+    return Event(_id(place), place.at, kind, severity, row.target, why=why, values=values, **names)
 
 
 def _of_system(place: Place, row: SystemEvent) -> Event:

@@ -44,8 +44,10 @@ export const MARKER_KINDS = [
   "reset",
   "restart",
 ] as const satisfies readonly EventKind[];
-const MARKERS_MAX = 100;
+const MARKERS_MAX = 500;
 const MARKERS_REFRESH_MS = 10_000;
+/** Of charts of more than a few hours. */
+const MARKERS_SLOW_REFRESH_MS = 60_000;
 const STEP_SECONDS = 300;
 const HOUR_SECONDS = 3_600;
 
@@ -61,6 +63,6 @@ export function markersOptions(about: About, first: number, last: number) {
   return queryOptions({
     queryKey: [...eventsKey, "markers", about, span],
     queryFn: read("/api/v1/events/", { query: query({ about, kind: MARKER_KINDS, since, until }, MARKERS_MAX) }),
-    refetchInterval: MARKERS_REFRESH_MS,
+    refetchInterval: last - first > 2 * HOUR_SECONDS ? MARKERS_SLOW_REFRESH_MS : MARKERS_REFRESH_MS,
   });
 }

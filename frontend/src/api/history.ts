@@ -34,3 +34,19 @@ export function historyOptions(of: HistoryOf) {
     refetchOnWindowFocus: false,
   });
 }
+
+/** A range that ends now is read again as often: its points are minutes or longer. */
+const RANGE_REFRESH_MS = 60_000;
+
+/** A range of `seconds` that ends now, or a span from one instant to another. */
+export function rangeHistoryOptions(of: HistoryOf, seconds: number, span: { from: string; to: string } | null) {
+  return queryOptions({
+    queryKey: ["history", "range", of, seconds, span],
+    queryFn: (context) => {
+      const ends = span ?? { from: new Date(Date.now() - seconds * 1000).toISOString() };
+      return read("/api/v1/history/", { query: { ...of, ...ends } })(context);
+    },
+    staleTime: RANGE_REFRESH_MS,
+    refetchInterval: span ? false : RANGE_REFRESH_MS,
+  });
+}

@@ -44,7 +44,13 @@ const EVENTS: readonly (readonly [Event, string, string | null])[] = [
     "/alerts?alert=7",
   ],
   [
-    event("unreachable", { target: "g1-a", node: "g1-a", broker_group: "g1", reason: "no response within 0.75 s" }),
+    event("unreachable", {
+      target: "g1-a",
+      node: "g1-a",
+      broker_group: "g1",
+      reason: "no response within 0.75 s",
+      why: { code: "no_response", values: { seconds: "0.75" }, text: "no response within 0.75 s" },
+    }),
     "Node g1-a does not respond: no response within 0.75 s",
     "/brokers/g1",
   ],

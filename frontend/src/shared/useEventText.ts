@@ -9,9 +9,6 @@ import { textOf } from "@/format/values";
 /** Stands for the name in a sentence until its link is there; no name has it. */
 const HERE = "\u0001";
 const COUNTED = ["create", "update", "archive", "restore"] as const;
-/** What connecting to a node may answer, as `qmq/net` words it. */
-const REFUSED = /^connection refused/;
-const SILENT = /^no response within ([\d.]+) s$/;
 
 export interface EventText {
   before: string;
@@ -32,10 +29,7 @@ export function useEventText(): (event: Event) => EventText {
         const { why, reason } = event;
         // The sentence says who was promoted.
         if (why?.code === "promoted" && isExplanation(why.values.why)) return reasonOf(why.values.why, "");
-        const text = reasonOf(why, reason ?? "");
-        if (REFUSED.test(text)) return t("cause.refused");
-        const [, seconds] = SILENT.exec(text) ?? [];
-        return seconds ? t("cause.no_response", { seconds }) : text;
+        return reasonOf(why, reason ?? "");
       };
       const filled: Record<string, string> = { ...values, target: HERE };
       if (filled.rule) filled.rule = ruleName(filled.rule);

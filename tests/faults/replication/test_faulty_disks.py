@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from tests.faults.replication.direct_sends import DirectSends
-from tests.faults.replication.disks import MODULE, Disks
 from tests.faults.replication.failover import consumed_again
 from tests.faults.replication.load import Load
 from tests.faults.replication.scene import (
@@ -32,6 +31,7 @@ from tests.faults.replication.scene import (
     set_minimum,
     start,
 )
+from tests.support.disks.faulty_disks import MODULE, Disks
 from tests.support.servers.system import System
 from tests.support.waiting import eventually_async
 from tests.support.whole import in_whole_fault_runs

@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, expect
 from tests.served.e2e.furniture import Furniture, furnish
 from tests.served.e2e.visits import TOTP_SECRET, Visits
 from tests.support.console.browser import WAIT_SECONDS, BrowserMissing, Visit, chromium
+from tests.support.disks.faulty_disks import MODULE, Disks
 from tests.support.promises import PromiseBroken
 from tests.support.required import missing
 from tests.support.servers.services import named_databases
@@ -63,13 +64,24 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
 
 
 @pytest.fixture(scope="package")
-def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
-    """A whole system with PEOPLE; a test that breaks a part puts it right."""
+def _console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     settings = {"QMQ_OUTBOX_SQLITE_FOLDER": str(tmp_path_factory.mktemp("databases"))}
     with NewSystems(tmp_path_factory.mktemp("console")) as create:
-        found = create(people=PEOPLE, settings=settings, **WHOLE)
-        found.start()
+        found = create(people=PEOPLE, settings=settings, broker_module=MODULE, **WHOLE)
         yield found
+
+
+@pytest.fixture(scope="package")
+def disks(_console: System) -> Disks:
+    """Disks of brokers that tests let hang."""
+    return Disks(_console)
+
+
+@pytest.fixture(scope="package")
+def console(_console: System, disks: Disks) -> System:
+    """A whole system with PEOPLE; a test that breaks a part puts it right."""
+    _console.start()
+    return _console
 
 
 @pytest.fixture(scope="package")

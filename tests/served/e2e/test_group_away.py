@@ -1,14 +1,16 @@
-"""One of two broker groups is killed, or hangs: no page is blank, and every number says how complete it is."""
+"""One of two broker groups fails: the overview names alert and event with the cause, no page is blank, and every number says how
+complete it is."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.served.e2e.furniture import Furniture
 from tests.served.e2e.pages import PAGES, Inside
+from tests.support.console.broker_failures import DISK_HANGS, KILLED, PAUSED, Failure, failing
 from tests.support.console.browser import Visit
+from tests.support.disks.faulty_disks import Disks
 from tests.support.servers.system import System
 from tests.support.waiting import ASK_SECONDS, eventually
 
@@ -21,18 +23,6 @@ LISTS = (
 )  # fmt: skip
 """Pages that list what nodes store."""
 SEEN_MS = 30_000
-
-
-@contextmanager
-def _killed(console: System, group: str) -> Iterator[None]:
-    console.brokers[group].kill()
-    yield
-
-
-@contextmanager
-def _hanging(console: System, group: str) -> Iterator[None]:
-    with console.brokers[group].paused():
-        yield
 
 
 def _hints(found: Locator) -> list[str]:
@@ -58,10 +48,10 @@ def _says_how_complete_it_is(inside: Inside, pattern: str, away: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "patterns"),
+    ("failure", "patterns"),
     [
-        pytest.param(_killed, [pattern for area in PAGES.values() for pattern in area], id="killed"),
-        pytest.param(_hanging, [*NUMBERS, *LISTS], id="hanging"),
+        pytest.param(KILLED, [pattern for area in PAGES.values() for pattern in area], id="killed"),
+        pytest.param(PAUSED, [*NUMBERS, *LISTS], id="paused"),
     ],
 )
 @pytest.mark.usefixtures("whole_again")
@@ -69,14 +59,17 @@ def test_every_page_shows_what_is_known(
     new_visit: Callable[..., Visit],
     console: System,
     furniture: Furniture,
-    fault: Callable[[System, str], Iterator[None]],
+    disks: Disks,
+    failure: Failure,
     patterns: list[str],
 ) -> None:
     visit = new_visit(user="ada")
+    visit.open("/")
     inside = Inside(visit)
     (away,) = console.brokers.keys() - {furniture.broker_group}
     wrong = []
-    with fault(console, away):  # type: ignore[attr-defined]
+    with failing(failure, console, away, disks):
+        failure.is_shown(visit.page, away, SEEN_MS)
         eventually(
             lambda: (console.get("/overview/")["known"] or {}).get("missing") == [away]
             and console.group(away)["state"] == "offline",
@@ -91,3 +84,14 @@ def test_every_page_shows_what_is_known(
             except AssertionError as error:
                 wrong.append(f"{pattern}: {error}")
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.usefixtures("whole_again")
+def test_the_overview_names_a_disk_that_hangs_until_it_writes_again(
+    new_visit: Callable[..., Visit], console: System, furniture: Furniture, disks: Disks
+) -> None:
+    page, (group,) = new_visit(user="ada").page, console.brokers.keys() - {furniture.broker_group}
+    page.goto(console.url)
+    with failing(DISK_HANGS, console, group, disks):
+        DISK_HANGS.is_shown(page, group, SEEN_MS)
+    expect(DISK_HANGS.alert_on(page, group)).to_have_count(0, timeout=SEEN_MS)

@@ -103,9 +103,7 @@ def test_each_page_has_few_files_and_is_light(
     }
     with capsys.disabled():
         heaviest = max(weights, key=lambda page: weights[page])
-        print(
-            f"\nheaviest page: {heaviest} {weights[heaviest] / 1000:.1f} of {FILES_BYTES_MAX / 1000:g} KB"
-        )
+        print(f"\nheaviest page: {heaviest} {weights[heaviest] / 1000:.1f} of {FILES_BYTES_MAX / 1000:g} KB")
     assert {page: len(names) for page, names in found.items() if len(names) > FILES_MAX} == {}
     assert {page: weight for page, weight in weights.items() if weight > FILES_BYTES_MAX} == {}
 

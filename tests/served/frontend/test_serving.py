@@ -107,7 +107,9 @@ def test_hashed_files_are_kept_for_ever() -> None:
     assert answer.headers["Cache-Control"] == "max-age=315360000, public, immutable"
     assert answer.headers["Vary"] == "Accept-Encoding"
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
-    assert not {"Content-Security-Policy", "Permissions-Policy", "Referrer-Policy"} & set(answer.headers), "of documents"
+    assert not {"Content-Security-Policy", "Permissions-Policy", "Referrer-Policy"} & set(answer.headers), (
+        "of documents"
+    )
     assert "Access-Control-Allow-Origin" not in answer.headers
     assert not answer.cookies
 

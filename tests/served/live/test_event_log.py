@@ -13,6 +13,7 @@ from console.jobs import cleanups
 from console.models import SystemEvent
 from console.snapshot.state import empty, events_between
 from console.times import rfc3339
+from qmq.protocol.reasons import Code, Reason
 
 NODES = {"g1-a": {"broker_group": "g1", "state_reason": "the disk is full", "state_why": {"code": "disk_full"}}}
 AT = rfc3339(1_700_000_000_000)
@@ -33,6 +34,10 @@ def test_what_nodes_and_jobs_did_is_stored_with_the_cause() -> None:
     assert stored("node.unreachable", None, "no response") == ("unreachable", "warning", "", "", "no response", "g1")
     assert stored("node.reachable", "no response", None) == ("reachable", "info", "", "", "", "g1")
     assert stored("node.restarted", "b1", "b2") == ("restart", "info", "b1", "b2", "", "g1")
+    refused = {"g1-a": {**NODES["g1-a"], "why": Reason.of(Code.CONNECTION_REFUSED).as_json()}}
+    row = stored_event(event(1), refused)
+    assert row is not None
+    assert row.why == refused["g1-a"]["why"], "for other languages"
     full = ("state", "warning", "read_write", "read_only", "the disk is full", "g1")
     assert stored("node.state", "read_write", "read_only") == full
     assert stored("job.late", False, True, "moves") == ("job", "warning", "", "late", "", "")

@@ -10,7 +10,9 @@ from django.utils import timezone
 
 from console.alerts.models import Alert, AlertRule
 from console.alerts.services import evaluate
+from console.alerts.services.rules import delete_rule
 from console.collector.metadata import METASERVER_FORGOTTEN_HOURS, ROUTES_SECONDS, MetadataReader
+from console.times import rfc3339
 from metaserver.queries import METASERVER_FRESH_SECONDS
 from metaserver.services import broker_groups, routes
 from qmq.clock import SystemClock
@@ -47,13 +49,18 @@ def test_routes_that_did_not_change_are_not_read_again() -> None:
 def test_firing_alerts_are_counted_by_severity() -> None:
     reader = MetadataReader(SystemClock())
     async_to_sync(reader.read)()
-    assert reader.now.alerts == {"firing": {"critical": 0, "warning": 0}}
+    assert reader.now.alerts == {"firing": {"critical": 0, "warning": 0, "changed_at": None}}
     rule = AlertRule.objects.create(name="lag", kind="lag", threshold=100, clear_threshold=80, severity="critical")
     groups = {f"orders\n{name}": {"lag": lag, "reason": None} for name, lag in (("a", 101), ("b", 102), ("c", 1))}
-    evaluate({"groups": groups, "nodes": {}, "subjects": {}}, timezone.now())
+    fired_at = timezone.now()
+    evaluate({"groups": groups, "nodes": {}, "subjects": {}}, fired_at)
     assert set(Alert.objects.filter(rule=rule).values_list("state", flat=True)) == {"firing"}
     async_to_sync(reader.read)()
-    assert reader.now.alerts == {"firing": {"critical": 2, "warning": 0}}
+    assert reader.now.alerts == {"firing": {"critical": 2, "warning": 0, "changed_at": rfc3339(fired_at)}}
+    delete_rule(str(rule.pk), actor=ACTOR)
+    async_to_sync(reader.read)()
+    counts = reader.now.alerts["firing"]
+    assert (counts["critical"], counts["changed_at"] > rfc3339(fired_at)) == (0, True), "also when one is resolved"
 
 
 @pytest.mark.database

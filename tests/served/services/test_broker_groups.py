@@ -14,6 +14,8 @@ from metaserver.models import AuditEntry, BrokerGroup, Node
 from metaserver.services import audit
 from metaserver.services import broker_groups as service
 from metaserver.services.changes import METASERVER
+from metaserver.services.memberships import WHY
+from qmq.protocol.reasons import Code, Reason
 from qmq_node.replication.rules.membership import Membership
 from tests.support.console.at_once import at_once, needs_two_writers
 from tests.support.console.metadata import ACTOR, audit_rows, broker_group, everything, route
@@ -38,6 +40,20 @@ def test_the_delay_group_of_make_up_is_announced_with_a_minimum_of_one_and_then_
     before = everything()
     announce_delay_group(2)
     assert everything() == before
+
+
+def test_why_metaservers_take_a_group_offline_is_kept_for_other_languages() -> None:
+    broker_group("g1")
+    created = queries.broker_group("g1")
+    assert created is not None
+    for state, reason in (
+        (GroupState.OFFLINE, Reason.of(Code.HEARTBEATS_MISSING, seconds=6.1)), (GroupState.READ_WRITE, "registered")
+    ):  # fmt: skip
+        service.save_group(replace(created, state=state), actor=METASERVER, reason=reason)
+    back, gone = audit_rows()[:0:-1]
+    assert back[3] == {"state": "read_write"}
+    assert gone[3]["state"] == "offline"
+    assert gone[3][WHY] == Reason.of(Code.HEARTBEATS_MISSING, seconds=6.1).as_json()
 
 
 def decide(state: OperatorState, name: str = "g1", **options: Any) -> Any:

@@ -18,6 +18,7 @@ from metaserver.memory.live_groups import offline_seconds
 from metaserver.models import BrokerGroup, ClientSeen, MetaserverBeat, Node
 from metaserver.services import broker_groups as service
 from metaserver.services.changes import Actor
+from metaserver.services.memberships import WHY
 from tests.support.console.metadata import audit_rows, broker_group, last_audit
 
 pytestmark = [pytest.mark.django_db, pytest.mark.database]
@@ -54,8 +55,9 @@ def test_a_silent_group_is_taken_offline_with_the_reason_in_the_audit_log() -> N
     assert states() == {"g1": GroupState.OFFLINE, "g2": GroupState.READ_WRITE}
     entry = last_audit()
     assert (entry.action, entry.target, entry.actor) == ("broker_group.expire", "g1", "job heartbeats")
-    assert (entry.before, entry.after) == ({"state": "read_write"}, {"state": "offline"})
-    assert entry.reason.startswith("last heartbeat 60.")
+    assert (entry.before, entry.after["state"]) == ({"state": "read_write"}, "offline")
+    assert entry.reason.startswith("no heartbeat for 60.")
+    assert entry.after[WHY]["code"] == "heartbeats_missing", "for other languages"
     count = len(audit_rows())
     assert expire() == "all groups reachable"
     assert len(audit_rows()) == count, "what is offline is left alone"

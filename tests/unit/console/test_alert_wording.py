@@ -32,6 +32,7 @@ def test_a_rule_that_was_renamed_keeps_its_name():
         (Kind.TIME_LAG, 59.5, "59.50 s", "59.50 秒"),
         (Kind.TIME_LAG, 3_725.9, "1 h 2 min", "1 小时 2 分钟"),
         (Kind.SCRUB, 604_800.0, "7 d", "7 天"),
+        (Kind.DISK_STUCK, 3.5, "3.50 s", "3.50 秒"),
         (Kind.GROUP_STATE, 2.0, "offline", "离线"),
         (Kind.GROUP_STATE, 9.0, "offline", "离线"),
         (Kind.DISK, 85.123, "85.12%", "85.12%"),

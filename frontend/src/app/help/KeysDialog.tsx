@@ -1,8 +1,9 @@
-import { Kbd, Table, Title } from "@mantine/core";
+import { Kbd, Title } from "@mantine/core";
 import { Fragment } from "react";
 import { useTranslation } from "react-i18next";
 import { KEYS } from "@/app/help/keys";
 import { Dialog } from "@/ui/dialog/Dialog";
+import { Table } from "@/ui/table/Table";
 
 /** Which keys the console knows. */
 export function KeysDialog({ opened, onClose }: { opened: boolean; onClose: () => void }) {
@@ -14,7 +15,7 @@ export function KeysDialog({ opened, onClose }: { opened: boolean; onClose: () =
           <Title order={3} size="h5" mt="xs">
             {t(`keys.${place}`)}
           </Title>
-          <Table withRowBorders={false} verticalSpacing={4}>
+          <Table isDense withRowBorders={false}>
             <Table.Tbody>
               {keys.map(([key, what]) => (
                 <Table.Tr key={key}>

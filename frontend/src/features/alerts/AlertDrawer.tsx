@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
 import { Actions, StateBadges } from "@/features/alerts/Cells";
-import { SeverityBadge, Target, Value } from "@/shared/alerts/AlertCells";
+import { Cause, SeverityBadge, Target, Value } from "@/shared/alerts/AlertCells";
 import type { Alert } from "@/api/alerts";
 import { alertOptions, type AlertDetail } from "@/features/alerts/queries";
 import { timeline, type Step } from "@/features/alerts/timeline";
@@ -87,6 +87,7 @@ function Facts({ alert }: { alert: AlertDetail }) {
     [t("column.kind"), t(`kind.${alert.kind}`)],
     [t("fires_when"), conditionText(alert.kind, alert.threshold, language, t)],
     [t("column.value"), <Value key="value" alert={alert} />],
+    ...(alert.why ? [[t("cause"), <Cause key="cause" alert={alert} />] as const] : []),
     [t("column.owner"), alert.owner ?? "—"],
     [t("acknowledged"), alert.acknowledged_by ?? t("filter.by_nobody")],
     [t("last_seen"), <Instant key="seen" at={alert.last_seen_at} relative />],

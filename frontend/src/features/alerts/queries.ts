@@ -27,6 +27,7 @@ export const KINDS: readonly AlertKind[] = [
   "replication",
   "disk",
   "damage",
+  "disk_stuck",
   "scrub",
   "lateness",
   "clock",

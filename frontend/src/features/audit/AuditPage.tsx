@@ -96,6 +96,7 @@ function Entry({ entry }: { entry: AuditEntry }) {
         <Text c="dimmed">{t("no_changes")}</Text>
       ) : (
         <PlainTable
+          label={t("changes")}
           withTableBorder
           columns={defineColumns<Difference>(
             (id) => t(id),

@@ -1,9 +1,13 @@
-import { Paper, SimpleGrid, Text } from "@mantine/core";
 import { memo, useCallback } from "react";
 import { useTranslation } from "react-i18next";
+import { HistoryCharts } from "@/features/brokers/HistoryCharts";
 import type { Kind } from "@/features/brokers/queries";
-import { MarkedChart } from "@/shared/MarkedChart";
-import { LastHour, type Line } from "@/ui/measure/LastHour";
+import { PRESET_FIRST } from "@/shared/ranges/range";
+import { RangePicker } from "@/shared/ranges/RangePicker";
+import { useRange } from "@/shared/ranges/useRange";
+import { whenDrawn } from "@/ui/dialog/whenOpened";
+import { LastHour } from "@/ui/measure/LastHour";
+import type { Line } from "@/ui/measure/lines";
 import { Part } from "@/ui/page/Part";
 
 const RIGHT = { axis: "right", colour: "orange" } as const;
@@ -33,36 +37,25 @@ const CHARTS: Record<Kind, readonly (readonly Line[])[]> = {
   ],
 };
 
-/** The last hour of a group's master. */
+const LongHistory = whenDrawn(async () => (await import("@/features/brokers/LongHistory")).LongHistory, ["ranges"]);
+
+/** The last hour of a group's master, or a longer range. */
 export const GroupHistory = memo(function GroupHistory({ name, kind }: { name: string; kind: Kind }) {
   const { t } = useTranslation("brokers");
+  const [range] = useRange();
   const labelOf = useCallback((field: string) => t(`number.${field}`), [t]);
+  const lastHour = (
+    <LastHour of={{ broker_group: name }} charts={CHARTS[kind]} labelOf={labelOf}>
+      {(at, charts, isPending) => <HistoryCharts name={name} at={at} charts={charts} isPending={isPending} />}
+    </LastHour>
+  );
   return (
-    <Part title={t("last_hour")} isRegion>
-      <LastHour of={{ broker_group: name }} charts={CHARTS[kind]} labelOf={labelOf}>
-        {(at, charts, isPending) => (
-          <SimpleGrid cols={{ base: 1, lg: 2 }}>
-            {charts.map((series) => {
-              const label = series.map((each) => each.label).join(" · ");
-              return (
-                <Paper key={label} withBorder p="sm">
-                  <Text size="sm" fw={600} mb={4}>
-                    {label}
-                  </Text>
-                  <MarkedChart
-                    about={{ broker_group: name }}
-                    label={`${name}: ${label}`}
-                    at={at}
-                    series={series}
-                    height={200}
-                    isPending={isPending}
-                  />
-                </Paper>
-              );
-            })}
-          </SimpleGrid>
-        )}
-      </LastHour>
+    <Part title={t("history_title")} isRegion aside={<RangePicker />}>
+      {range.preset === PRESET_FIRST ? (
+        lastHour
+      ) : (
+        <LongHistory name={name} range={range} charts={CHARTS[kind]} labelOf={labelOf} waiting={lastHour} />
+      )}
     </Part>
   );
 });

@@ -18,7 +18,7 @@ export default function Senders({ subject }: { subject: string }) {
   return (
     <>
       <PlainTable<Client>
-        verticalSpacing={5}
+        isDense
         minWidth={320}
         label={t("role.producer")}
         columns={defineColumns<Client>(headers(t), (column) => [

@@ -1,5 +1,5 @@
 import "@/features/dead_letters/attempts.css";
-import { Switch, Table, Text } from "@mantine/core";
+import { Switch, Text } from "@mantine/core";
 import { useMemo, useState, type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { columnsOf, propertyRows, type Column } from "@/features/dead_letters/compare";
@@ -8,6 +8,7 @@ import { Instant } from "@/ui/measure/Instant";
 import { LinkTo } from "@/ui/links/LinkTo";
 import { Measured } from "@/ui/measure/Measured";
 import { cell } from "@/ui/message/decode";
+import { Table } from "@/ui/table/Table";
 
 /** The attempts before a dead letter, side by side: when, who, how long, and what each changed in the properties. */
 export function Attempts({ story }: { story: Story }) {

@@ -1,43 +1,47 @@
-import { Stack } from "@mantine/core";
+import { Group, Stack } from "@mantine/core";
+import { IconArrowsDiff } from "@tabler/icons-react";
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import type { GroupName } from "@/features/groups/queries";
+import { GroupCharts } from "@/features/groups/GroupCharts";
 import type { Timelines } from "@/features/groups/timelines";
-import { MarkedChart } from "@/shared/MarkedChart";
-import type { Series } from "@/ui/chart/types";
-import { Part } from "@/ui/page/Part";
+import { comparedOf } from "@/shared/ranges/compare";
+import { RangePicker } from "@/shared/ranges/RangePicker";
+import { PRESET_FIRST } from "@/shared/ranges/range";
+import { useRange } from "@/shared/ranges/useRange";
+import { useUrlState } from "@/ui/links/urlState";
+import { IconButton } from "@/ui/menu/buttons";
+import { whenDrawn } from "@/ui/dialog/whenOpened";
 
-const HEIGHT_PX = 150;
+const LongCharts = whenDrawn(async () => (await import("@/features/groups/LongCharts")).LongCharts, ["ranges"]);
 
-/** Lag and time lag, and what comes in against what is acked: the last hour, continued live. */
-export function Charts({ name, timelines: { group, lag, sent } }: { name: GroupName; timelines: Timelines }) {
+const Compared = whenDrawn(async () => (await import("@/features/groups/Compared")).Compared, ["ranges"]);
+
+/** Lag and time lag, and what comes in against what is acked: the last hour continued live, or other times. */
+export function Charts({ name, timelines }: { name: GroupName; timelines: Timelines }) {
   const { t } = useTranslation("groups");
-  const { at, values, isPending } = group;
-  const lags = useMemo<Series[]>(
-    () => [
-      { label: t("column.lag"), values: lag, style: "area", as: "count" },
-      { label: t("column.time_lag_seconds"), values: values.time_lag_seconds ?? [], as: "duration", axis: "right" },
-    ],
-    [values, lag, t],
+  const [range] = useRange();
+  const [{ compare }, change] = useUrlState();
+  const { group, lag, sent } = timelines;
+  const hour = useMemo(() => ({ at: group.at, values: { ...group.values, lag, send_rate: sent } }), [group, lag, sent]);
+  const compared = useMemo(() => comparedOf(compare), [compare]);
+  const aside = (
+    <Group gap="xs">
+      <RangePicker />
+      <IconButton icon={IconArrowsDiff} label={t("compare")} onClick={() => change({ compare: "before" })} />
+    </Group>
   );
-  const rates = useMemo<Series[]>(
-    () => [
-      { label: t("column.send_rate"), values: sent, as: "rate", style: "area" },
-      // Consumers pull ahead, in bursts: below what is acked, in a quiet colour.
-      { label: t("column.pull_rate"), values: values.pull_rate ?? [], as: "rate", colour: "gray" },
-      { label: t("column.ack_rate"), values: values.ack_rate ?? [], as: "rate", colour: "orange" },
-    ],
-    [values, sent, t],
-  );
-  const shared = { about: name, at, isPending, height: HEIGHT_PX };
+  const lastHour = <GroupCharts name={name} {...hour} isPending={group.isPending} aside={aside} />;
+  const shown = { name, range, waiting: lastHour };
   return (
     <Stack gap="sm">
-      <Part title={t("chart.lag")}>
-        <MarkedChart label={t("chart.lag")} series={lags} {...shared} />
-      </Part>
-      <Part title={t("chart.rates")}>
-        <MarkedChart label={t("chart.rates")} series={rates} {...shared} />
-      </Part>
+      {compared ? (
+        <Compared key={`${compare} ${range.preset}`} {...shown} compared={compared} />
+      ) : range.preset === PRESET_FIRST ? (
+        lastHour
+      ) : (
+        <LongCharts {...shown} hour={hour} aside={aside} />
+      )}
     </Stack>
   );
 }

@@ -37,6 +37,7 @@ export function ResetPreview({ preview }: { preview: ResetDone }) {
         <Text size="sm">{t("preview.nothing")}</Text>
       )}
       <PlainTable
+        label={t("places.title")}
         withTableBorder
         minWidth={240}
         columns={defineColumns<ResetDone["broker_groups"][number]>(

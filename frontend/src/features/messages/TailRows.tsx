@@ -1,4 +1,4 @@
-import { Center, Table, Text } from "@mantine/core";
+import { Center, Text } from "@mantine/core";
 import { memo } from "react";
 import { useTranslation } from "react-i18next";
 import { useMessageColumns, type ListedMessage } from "@/features/messages/columns";
@@ -9,6 +9,7 @@ import { Frame } from "@/ui/table/Frame";
 import { Header } from "@/ui/table/Header";
 import { openedBy } from "@/ui/table/rowClick";
 import type { Column } from "@/ui/table/types";
+import { Table } from "@/ui/table/Table";
 
 interface Props {
   rows: readonly TailRow[];

@@ -6,7 +6,7 @@ import type { Alert } from "@/api/alerts";
 import { useMay } from "@/api/me";
 import { Card } from "@/features/overview/Card";
 import type { Overview } from "@/features/overview/queries";
-import { SeverityBadge, Target, Value } from "@/shared/alerts/AlertCells";
+import { Cause, SeverityBadge, Target, Value } from "@/shared/alerts/AlertCells";
 import { literal } from "@/shared/alerts/place";
 import { useRuleName } from "@/shared/ruleNames";
 import { whenDrawn } from "@/ui/dialog/whenOpened";
@@ -58,6 +58,11 @@ function AlertLine({ alert, onSilence }: { alert: Alert; onSilence: () => void }
         </LinkTo>
         {" · "}
         <Target kind={alert.kind} target={alert.target} />
+        {alert.why && (
+          <Text size="xs" component="div" data-cause={alert.why.code}>
+            <Cause alert={alert} />
+          </Text>
+        )}
         <Text size="xs" c="dimmed" component="div">
           <Value alert={alert} />
           {" · "}

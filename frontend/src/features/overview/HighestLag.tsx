@@ -18,7 +18,7 @@ export function HighestLag({ overview }: { overview: Overview }) {
         <Text c="dimmed">{overview.unmeasured_reason ?? t("nobody_behind")}</Text>
       ) : (
         <PlainTable
-          verticalSpacing={5}
+          isDense
           minWidth={320}
           label={t("worst")}
           columns={defineColumns<Overview["worst"][number]>(

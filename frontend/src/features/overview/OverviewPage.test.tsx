@@ -127,3 +127,41 @@ test("a page that can't have live numbers shows the others", async () => {
   feeds[0]?.end(4403);
   expect(await screen.findByText(/All systems normal/)).toBeInTheDocument();
 });
+
+const CAUSE = {
+  code: "node_silent",
+  values: { node: "g1-a", seconds: 5.26, why: { code: "connection_refused", values: {}, text: "connection refused" } },
+  text: "in English",
+};
+
+test("an alert that fires is there with its cause as soon as the live state has it", async () => {
+  let firing: unknown[] = [];
+  let reads = 0;
+  answer({
+    "GET /api/v1/overview/": { ...OVERVIEW, subjects: 1 },
+    "GET /api/v1/alerts/": () => {
+      reads += 1;
+      return { ...NO_ALERTS, results: firing };
+    },
+    "GET /api/v1/flow/": NO_FLOW,
+    "GET /api/v1/events/": { results: [], next: null, notes: [] },
+  });
+  await mount(OverviewPage);
+  feeds[0]?.say(snapshot({ alerts: { firing: { critical: 0, warning: 0, changed_at: null } } }));
+  await settled();
+  expect(reads).toBe(1);
+  firing = [
+    { ...ALERT, why: CAUSE },
+    { ...ALERT, id: "2", why: null },
+  ];
+  const fired = { critical: 1, changed_at: "2026-11-21T10:00:00.000Z" };
+  const delta = { alerts: { gone: [], set: { firing: fired } } };
+  feeds[0]?.say({ type: "delta", at: "2026-11-21T10:00:01Z", stream: "s", version: 2, delta });
+  await waitFor(() => {
+    expect(document.querySelectorAll("[data-alert]")).toHaveLength(2);
+  });
+  expect(reads).toBe(2);
+  const [cause, ...others] = document.querySelectorAll("[data-cause]");
+  expect(cause).toHaveTextContent("node g1-a has not responded for 5.3 s: connection refused");
+  expect(others).toEqual([]);
+});

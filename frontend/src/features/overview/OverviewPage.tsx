@@ -12,6 +12,7 @@ import { HighestLag } from "@/features/overview/HighestLag";
 import { Issues } from "@/features/overview/Issues";
 import { Numbers } from "@/features/overview/Numbers";
 import { brokerGroupsOptions, overviewOptions } from "@/features/overview/queries";
+import { useFreshAlerts } from "@/features/overview/useFreshAlerts";
 import { Verdict } from "@/features/overview/Verdict";
 import { useLive } from "@/live/useLive";
 import { Teach } from "@/shared/Teach";
@@ -27,6 +28,7 @@ const FlowPicture = lazy(() => import("@/features/overview/flow/FlowPicture"));
 export default function OverviewPage() {
   const { t } = useTranslation("overview");
   const live = useLive("/ws/nodes/");
+  useFreshAlerts(live.state);
   const query = useQuery(overviewOptions());
   const { data } = query;
   const firing = useQuery(firingOptions());

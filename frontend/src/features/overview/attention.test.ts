@@ -55,6 +55,9 @@ test("a group below its minimum of members in sync says so", () => {
     "group_below_minimum",
     { name: "g1", in_sync: 1, members: 2, minimum: 2 },
   ]);
+  const alone = { ...g1, members: ["a"] };
+  const readOnly = { broker_groups: { g1: { ...group, state: "read_only" } } };
+  expect(texts(attention(calm, readOnly, [alone]))).toEqual(["warning group_read_only"]);
 });
 
 test("read only by an operator's will is no news; by itself it is", () => {

@@ -11,9 +11,11 @@ export type BrokerGroup = Pick<Schema<"BrokerGroupRow">, "name" | "in_sync" | "i
 const REFRESH_MS = 3_000;
 const FLOW_REFRESH_MS = 5_000;
 
+export const overviewKey = ["overview"] as const;
+
 export function overviewOptions() {
   return queryOptions({
-    queryKey: ["overview"],
+    queryKey: overviewKey,
     queryFn: read("/api/v1/overview/"),
     refetchInterval: REFRESH_MS,
   });

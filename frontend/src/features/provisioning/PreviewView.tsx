@@ -1,7 +1,9 @@
-import { Accordion, Alert, Badge, Code, Group, List, Stack, Table, Text, Title } from "@mantine/core";
+import { Accordion, Alert, Badge, Code, Group, List, Stack, Text, Title } from "@mantine/core";
 import { useTranslation } from "react-i18next";
+import { Sideways } from "@/ui/table/Sideways";
 import { differences, grouped, type Action } from "@/features/provisioning/preview";
 import type { Preview, PreviewStep } from "@/features/provisioning/queries";
+import { Table } from "@/ui/table/Table";
 
 const COLOURS: Readonly<Record<Action, string>> = { create: "teal", update: "blue", archive: "red", restore: "grape" };
 
@@ -81,8 +83,8 @@ function Steps({ steps, action }: { steps: readonly PreviewStep[]; action: Actio
   const { t } = useTranslation("provisioning");
   const isUpdate = action === "update";
   return (
-    <Table.ScrollContainer minWidth={420}>
-      <Table withTableBorder verticalSpacing={6}>
+    <Sideways label={t(`heading.${action}`)}>
+      <Table miw={420} withTableBorder>
         <Table.Thead>
           <Table.Tr>
             <Table.Th w="38%">{t("column.target")}</Table.Th>
@@ -97,7 +99,7 @@ function Steps({ steps, action }: { steps: readonly PreviewStep[]; action: Actio
           ))}
         </Table.Tbody>
       </Table>
-    </Table.ScrollContainer>
+    </Sideways>
   );
 }
 

@@ -1,4 +1,4 @@
-import { Alert, Badge, Button, Group, Progress, Select, Stack, Table, TagsInput, Text } from "@mantine/core";
+import { Alert, Badge, Button, Group, Progress, Select, Stack, TagsInput, Text } from "@mantine/core";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { applyStep, previewStep, type BulkChange, type Outcome } from "@/features/subjects/bulk";
@@ -10,6 +10,7 @@ import { useSteps, type Steps } from "@/ui/dialog/useSteps";
 import { Dialog, DialogFooter } from "@/ui/dialog/Dialog";
 import { useConfirmation } from "@/ui/dialog/useConfirmation";
 import { useValueLine } from "@/ui/measure/useValueLine";
+import { Table } from "@/ui/table/Table";
 
 /**
  * The same change for several subjects: the preview of each, then one after the other, with progress and a way to stop.

@@ -8,15 +8,17 @@ import { Retention } from "@/features/subjects/columns";
 import { FirstMessage } from "@/features/subjects/FirstMessage";
 import { LiveDrainTime, LiveGroupNumber } from "@/features/subjects/LiveCells";
 import { subjectOptions } from "@/features/subjects/queries";
+import { SendRates } from "@/features/subjects/SendRates";
 import { withTexts } from "@/i18n";
 import type { Section } from "@/live/applyDelta";
 import { lagPath, measured, useLive, useLiveEntry } from "@/live/useLive";
 import { useTimeline } from "@/live/useTimeline";
 import { Loading } from "@/ui/page/loaded";
 import { AlertsOf, alertsOfOptions } from "@/shared/AlertsOf";
-import { MarkedChart } from "@/shared/MarkedChart";
-import type { Series } from "@/ui/chart/types";
+import { PRESET_FIRST } from "@/shared/ranges/range";
+import { useRange } from "@/shared/ranges/useRange";
 import { shellWord } from "@/shared/clientLines";
+import { whenDrawn } from "@/ui/dialog/whenOpened";
 import { subjectParts } from "@/ui/links/subjectParts";
 import { GroupLink } from "@/ui/links/links";
 import { LinkTo } from "@/ui/links/LinkTo";
@@ -34,7 +36,11 @@ const TILES = [
   ["sent_messages", "compact"],
 ] as const;
 const FIELDS = ["send_rate", "send_bytes_rate"] as const;
-const CHART_HEIGHT = 170;
+
+const LongSendRates = whenDrawn(
+  async () => (await import("@/features/subjects/LongSendRates")).LongSendRates,
+  ["ranges"],
+);
 
 const parts = new Map<string, ComponentType<{ subject: string }>>(
   subjectParts.map(({ id, load, texts }) => [id, lazy(withTexts(load, texts))]),
@@ -63,9 +69,7 @@ export default function OverviewTab({ subject }: { subject: string }) {
       <Numbers subject={subject} retention={row?.retention_hours} />
       <div className="subject-overview">
         <Stack gap="md" miw={0}>
-          <Part title={t("chart.title")}>
-            <SendRates subject={subject} />
-          </Part>
+          <Sends subject={subject} />
           <Part title={t("behind.title")}>
             <FurthestBehind subject={subject} />
           </Part>
@@ -111,26 +115,12 @@ function useSendRates(subject: string) {
   return useTimeline(of, { path: lagPath({ subject }), section: "subjects", key: subject }, FIELDS);
 }
 
-function SendRates({ subject }: { subject: string }) {
-  const { t } = useTranslation("subjects");
-  const { at, values, isPending } = useSendRates(subject);
-  const series = useMemo<Series[]>(
-    () => [
-      { label: t("chart.send_rate"), values: values.send_rate ?? [], as: "rate", style: "area" },
-      { label: t("chart.send_bytes_rate"), values: values.send_bytes_rate ?? [], as: "bytes", axis: "right" },
-    ],
-    [t, values],
-  );
-  return (
-    <MarkedChart
-      about={{ subject }}
-      label={t("chart.title")}
-      at={at}
-      series={series}
-      height={CHART_HEIGHT}
-      isPending={isPending}
-    />
-  );
+function Sends({ subject }: { subject: string }) {
+  const [range] = useRange();
+  const hour = useSendRates(subject);
+  const lastHour = <SendRates subject={subject} {...hour} />;
+  if (range.preset === PRESET_FIRST) return lastHour;
+  return <LongSendRates subject={subject} range={range} hour={hour} waiting={lastHour} />;
 }
 
 const SHOWN = 6;
@@ -167,6 +157,7 @@ function FurthestBehind({ subject }: { subject: string }) {
   return (
     <>
       <PlainTable
+        label={t("behind.title")}
         minWidth={560}
         highlightOnHover
         columns={defineColumns<{ group: string }>(

@@ -87,6 +87,7 @@ function Places({ places }: { places: readonly Place[] }) {
   const { data: brokerGroups } = useQuery(brokerGroupsOptions());
   return (
     <PlainTable
+      label={t("tab.placement")}
       minWidth={560}
       columns={defineColumns<Place>(
         (id) => t(`placement.${id}`),

@@ -14,6 +14,7 @@ export function FoundTable({ messages, hasSubject = false }: { messages: readonl
   const { t } = useTranslation("trace");
   return (
     <PlainTable
+      label={t("find.found")}
       withTableBorder
       minWidth={480}
       columns={defineColumns<Row>(

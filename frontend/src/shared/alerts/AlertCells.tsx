@@ -5,6 +5,7 @@ import type { Alert, AlertKind } from "@/api/alerts";
 import { useLive } from "@/live/useLive";
 import { placeOf } from "@/shared/alerts/place";
 import { conditionText, isWord, valueText } from "@/shared/alerts/words";
+import { useReason } from "@/shared/reasons";
 import { LinkTo } from "@/ui/links/LinkTo";
 import { Measured } from "@/ui/measure/Measured";
 import { useLanguage } from "@/ui/preferences";
@@ -36,6 +37,12 @@ export function Target({ kind, target }: { kind: AlertKind; target: string }) {
       {target}
     </LinkTo>
   );
+}
+
+/** What led to an alert, as it was known when that fired; nothing if it was not. */
+export function Cause({ alert: { why } }: { alert: Alert }) {
+  const reasonOf = useReason();
+  return why && <span className="break">{reasonOf(why, why.text)}</span>;
 }
 
 /** The newest value of an open alert, or the one that an ended alert fired with, beside what it may be at most. */

@@ -29,6 +29,7 @@ export function valueText(kind: AlertKind, value: number, language: string, t: T
     case "time_lag":
     case "lateness":
     case "clock":
+    case "disk_stuck":
     case "scrub":
     case "outbox_age":
       return duration(value, language);

@@ -4,14 +4,15 @@ import { useElementSize } from "@mantine/hooks";
 import { useEffect, useId, useMemo, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 import uPlot from "uplot";
-import { drawMarkers } from "@/ui/chart/markers";
+import { drawOverlays, type Overlays } from "@/ui/chart/overlays";
 import { optionsOf, type Shape } from "@/ui/chart/options";
-import type { Marker, TimeChartProps } from "@/ui/chart/types";
+import type { Marker, Threshold, TimeChartProps } from "@/ui/chart/types";
 import { inFull, instant } from "@/ui/chart/words";
 import { useKeys } from "@/ui/chart/useKeys";
 import { useLanguage, useZone } from "@/ui/preferences";
 
 const NO_MARKERS: readonly Marker[] = [];
+const NO_THRESHOLDS: readonly Threshold[] = [];
 
 interface Zoom {
   min: number;
@@ -28,6 +29,8 @@ export default function Drawn({
   series,
   bands = [],
   markers = NO_MARKERS,
+  thresholds = NO_THRESHOLDS,
+  border,
   height,
 }: TimeChartProps & { height: number }) {
   const { t } = useTranslation();
@@ -49,9 +52,10 @@ export default function Drawn({
       ] as uPlot.AlignedData,
     [at, series, bands],
   );
-  const latest = useRef({ data, width, markers });
+  const overlays = useMemo<Overlays>(() => ({ markers, thresholds, border }), [markers, thresholds, border]);
+  const latest = useRef({ data, width, overlays });
   useEffect(() => {
-    latest.current = { data, width, markers };
+    latest.current = { data, width, overlays };
   });
   const shape = JSON.stringify({
     series: series.map(({ label: name, as, unit, axis, style, colour }) => ({
@@ -96,7 +100,7 @@ export default function Drawn({
           },
         },
         hooks: {
-          draw: [(self) => drawMarkers(self, latest.current.markers)],
+          draw: [(self) => drawOverlays(self, latest.current.overlays)],
           setSelect: [
             (self) => {
               const { left, width: chosen } = self.select;
@@ -125,8 +129,8 @@ export default function Drawn({
     if (zoom.current) drawn.setScale("x", zoom.current);
   }, [data]);
   useEffect(() => {
-    if (plot.current) drawMarkers(plot.current, markers);
-  }, [markers]);
+    if (plot.current) drawOverlays(plot.current, overlays);
+  }, [overlays]);
 
   const [pointed, setPointed] = useState<number | null>(null);
   const onKeyDown = useKeys(at, {
@@ -146,6 +150,7 @@ export default function Drawn({
       if (limits) plot.current?.setScale("x", limits);
     },
   });
+  const names = thresholds.map(({ label: name }) => name).join(", ");
   const index = pointed === null || pointed >= at.length ? at.length - 1 : pointed;
   const seconds = at[index];
   const valueText = [
@@ -173,7 +178,11 @@ export default function Drawn({
       <div ref={host} />
       <span id={hintId} className="chart-hint">
         {t("chart.zoom_hint")}
-        <span className="sr-only"> {t("chart.keys_hint")}</span>
+        <span className="sr-only">
+          {[t("chart.keys_hint"), border?.label, thresholds.length > 0 && t("chart.thresholds", { names })]
+            .filter(Boolean)
+            .join(" ")}
+        </span>
       </span>
     </div>
   );

@@ -1,10 +1,11 @@
-import { Table, Text } from "@mantine/core";
+import { Text } from "@mantine/core";
 import { Fragment } from "react";
 import { useTranslation } from "react-i18next";
 import { markersBetween } from "@/ui/chart/markers";
 import type { Marker, TimeChartProps } from "@/ui/chart/types";
 import { inFull, instant } from "@/ui/chart/words";
 import { useLanguage, useZone } from "@/ui/preferences";
+import { Table } from "@/ui/table/Table";
 
 /** Rows that are shown: the newest. */
 export const ROWS_MAX = 200;
@@ -18,6 +19,8 @@ export function NumbersTable({
   series,
   bands = [],
   markers = NO_MARKERS,
+  thresholds = [],
+  border,
   height,
 }: TimeChartProps & { height: number }) {
   const { t } = useTranslation();
@@ -31,7 +34,7 @@ export function NumbersTable({
     ]),
   ];
   const rows = at.map((seconds, index) => ({ seconds, index })).slice(-ROWS_MAX);
-  const happened = markersBetween(markers, rows[0]?.seconds ?? Infinity, Infinity);
+  const happened = markersBetween(border ? [...markers, border] : markers, rows[0]?.seconds ?? Infinity, Infinity);
   const after = (seconds: number, index: number) =>
     happened.filter((marker) => marker.at >= seconds && marker.at < (at[index + 1] ?? Infinity)).reverse();
   return (
@@ -80,6 +83,11 @@ export function NumbersTable({
           </Table.Tbody>
         </Table>
       </div>
+      {thresholds.length > 0 && (
+        <Text size="xs" c="dimmed">
+          {t("chart.thresholds", { names: thresholds.map(({ label: name }) => name).join(", ") })}
+        </Text>
+      )}
       {at.length > ROWS_MAX && (
         <Text size="xs" c="dimmed">
           {t("chart.newest", { rows: ROWS_MAX, all: at.length })}

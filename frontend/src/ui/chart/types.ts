@@ -33,6 +33,14 @@ export interface Marker {
   tone: "critical" | "warning" | "info";
 }
 
+/** A limit, as a dashed line across the chart. */
+export interface Threshold {
+  value: number;
+  label: string;
+  axis: "left" | "right";
+  tone: "critical" | "warning";
+}
+
 export interface TimeChartProps {
   /** What it shows, for people who can't see it. */
   label: string;
@@ -41,6 +49,9 @@ export interface TimeChartProps {
   series: readonly Series[];
   bands?: readonly Band[];
   markers?: readonly Marker[];
+  thresholds?: readonly Threshold[] | undefined;
+  /** Where values begin that come from somewhere else: always drawn, also without markers. */
+  border?: Marker | undefined;
   height?: number;
   /** Whether the time before the first measurement is shown, as empty; else the chart begins with it. */
   isWhole?: boolean;

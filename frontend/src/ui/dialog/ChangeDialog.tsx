@@ -1,4 +1,4 @@
-import { Alert, Badge, Button, Code, Group, List, Loader, Stack, Table, Text } from "@mantine/core";
+import { Alert, Badge, Button, Code, Group, List, Loader, Stack, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQueryClient, type QueryKey } from "@tanstack/react-query";
 import { useEffect, useState, type ReactNode } from "react";
@@ -10,6 +10,7 @@ import { ProblemAlert } from "@/ui/page/ProblemAlert";
 import { Dialog, DialogFooter } from "@/ui/dialog/Dialog";
 import { useConfirmation } from "@/ui/dialog/useConfirmation";
 import { useValueLine } from "@/ui/measure/useValueLine";
+import { Table } from "@/ui/table/Table";
 
 interface Props<Preview> {
   /** False: closed. Without it the dialog is open as long as it is drawn. */

@@ -2,12 +2,9 @@ import { Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo, type ReactNode } from "react";
 import { lastHourOptions, type HistoryOf } from "@/api/history";
+import { seriesOfLines, type Line } from "@/ui/measure/lines";
 import type { Series } from "@/ui/chart/types";
 import { QueryProblem } from "@/ui/page/loaded";
-import type { Format } from "@/ui/measure/Measured";
-
-/** A field of the history, and how it is drawn. */
-export type Line = readonly [field: string, as: Format, look?: Pick<Series, "axis" | "style" | "colour">];
 
 /** Charts of the last hour, each of some lines; the reason instead when nothing was measured. */
 export function LastHour({
@@ -24,17 +21,10 @@ export function LastHour({
   const query = useQuery(lastHourOptions(of));
   const { data } = query;
   const at = useMemo(() => (data?.at ?? []).map((instant) => Date.parse(instant) / 1000), [data]);
-  const drawn = useMemo(() => {
-    const unknown = at.map(() => null);
-    return charts.map((lines) =>
-      lines.map(([field, as, look]): Series => ({
-        label: labelOf(field),
-        values: data?.fields[field] ?? unknown,
-        as,
-        ...look,
-      })),
-    );
-  }, [data, at, charts, labelOf]);
+  const drawn = useMemo(
+    () => charts.map((lines) => seriesOfLines(lines, { at, values: data?.fields ?? {} }, labelOf)),
+    [data, at, charts, labelOf],
+  );
   return (
     <>
       <QueryProblem of={query} />

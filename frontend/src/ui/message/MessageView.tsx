@@ -1,5 +1,5 @@
 import "@/ui/message/message.css";
-import { Alert, Badge, Group, Stack, Table, Text, Title } from "@mantine/core";
+import { Alert, Badge, Group, Stack, Text, Title } from "@mantine/core";
 import { useMemo, type ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import type { Schema } from "@/api/client";
@@ -10,6 +10,7 @@ import { BodyView } from "@/ui/message/BodyView";
 import { cell, propertiesOf } from "@/ui/message/decode";
 import { MaskMark, MaskNotes, type MaskedValue } from "@/ui/message/MaskNotes";
 import { useLanguage } from "@/ui/preferences";
+import { Table } from "@/ui/table/Table";
 
 export type Message = Schema<"MessageRow">;
 

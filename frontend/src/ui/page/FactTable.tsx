@@ -1,12 +1,12 @@
-import { Table } from "@mantine/core";
 import type { ReactNode } from "react";
+import { Table } from "@/ui/table/Table";
 
 export type Fact = readonly [name: string, value: ReactNode];
 
 /** What is known of a thing, a line each; `width` is that of the names. */
 export function FactTable({ facts, width = 140 }: { facts: readonly Fact[]; width?: number }) {
   return (
-    <Table variant="vertical" layout="fixed">
+    <Table isVertical>
       <Table.Tbody>
         {facts.map(([name, value]) => (
           <Table.Tr key={name}>

@@ -1,8 +1,9 @@
-import { Checkbox, Table } from "@mantine/core";
+import { Checkbox } from "@mantine/core";
 import { IconArrowDown, IconArrowUp, IconSelector } from "@tabler/icons-react";
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import type { Column, Selection } from "@/ui/table/types";
+import { Table } from "@/ui/table/Table";
 import { nextOrdering, reversed } from "@/ui/table/useListState";
 
 /** A column's name; a button where the list can be ordered by it. */

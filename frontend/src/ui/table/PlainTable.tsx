@@ -1,10 +1,8 @@
-import { Table, type TableProps } from "@mantine/core";
+import { Sideways } from "@/ui/table/Sideways";
 import type { Column } from "@/ui/table/types";
+import { Table, type TableProps } from "@/ui/table/Table";
 
-/**
- * A short table without filters, order or pages; the fixed column names the row. `label`: a wide one can be scrolled by
- * keyboard.
- */
+/** A short table without filters, order or pages; the fixed column names the row. */
 export function PlainTable<Row>({
   columns,
   rows,
@@ -17,14 +15,11 @@ export function PlainTable<Row>({
   rows: readonly Row[];
   rowKey: (row: Row) => string;
   minWidth?: number;
-  label?: string;
+  label: string;
 }) {
   return (
-    <Table.ScrollContainer
-      minWidth={minWidth}
-      scrollAreaProps={label ? { "aria-label": label, tabIndex: 0 } : undefined}
-    >
-      <Table {...look}>
+    <Sideways label={label}>
+      <Table miw={minWidth} {...look}>
         <Table.Thead>
           <Table.Tr>
             {columns.map(({ id, header, align }) => (
@@ -52,6 +47,6 @@ export function PlainTable<Row>({
           ))}
         </Table.Tbody>
       </Table>
-    </Table.ScrollContainer>
+    </Sideways>
   );
 }

@@ -1,4 +1,4 @@
-import { Center, Table, Text } from "@mantine/core";
+import { Center, Text } from "@mantine/core";
 import { lazy, Suspense, useCallback, useEffect, useMemo, useRef } from "react";
 import { useTranslation } from "react-i18next";
 import { cardParts } from "@/ui/table/cards";
@@ -7,6 +7,7 @@ import { Header, SelectAll } from "@/ui/table/Header";
 import { Line } from "@/ui/table/Line";
 import { openedBy } from "@/ui/table/rowClick";
 import type { Column, Opening, Selection } from "@/ui/table/types";
+import { Table } from "@/ui/table/Table";
 
 // Few lists are long enough: these load it.
 const VirtualRows = lazy(() => import("@/ui/table/VirtualRows"));

@@ -1,7 +1,17 @@
 """Snapshots in the collector's form."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from metaserver import domain
+from metaserver.choices import GroupKind, GroupState
+from metaserver.models import BrokerGroup, Node
+from metaserver.reports import StoredReport
+from metaserver.services import broker_groups
+from qmq.protocol.reasons import Reason
+from qmq_node.replication.rules.membership import Membership
+from tests.served.api.alerts.receiver import ACTOR
 
 BEGIN = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 
@@ -41,3 +51,24 @@ def snapshot(
 def lagging(lag: int | None, target: str = "orders/billing") -> dict[str, Any]:
     """A snapshot with one group's lag."""
     return snapshot({target: group(lag, reason="node-1 is away")})
+
+
+def store_members(
+    of: GroupKind = GroupKind.BROKER,
+    *,
+    master: str = "master",
+    slave: str = "in_sync",
+    in_sync: tuple[str, ...] = ("a", "b"),
+    limitations: tuple[Reason, ...] = (),
+) -> None:
+    """A group that should have three copies, and has two members with these roles. The limitations are the master's."""
+    row = Membership("g1", ("a", "b"), "a", in_sync, 3, 9, "00000000-0000-4000-8000-000000000003")
+    made = domain.BrokerGroup(of, GroupState.READ_WRITE, replace(row, copies=3))
+    Node.objects.all().delete()
+    BrokerGroup.objects.all().delete()
+    broker_groups.save_group(made, actor=ACTOR, reason="test")
+    for node_id, role in (("a", master), ("b", slave)):
+        limits = limitations if node_id == "a" else ()
+        report = StoredReport(role, 3, 3, 5000, 5000, 10, newest_place=(3, 9), limitations=limits).encoded()
+        broker_groups.save_node(domain.Node(node_id, "g1", 0, "h:1", "", "1", 5000, log_epoch=3, report=report))
+        Node.objects.filter(node_id=node_id).update(leased_at=at(0))

@@ -179,6 +179,28 @@ def test_filters_of_rules(operator: APIClient, admin: APIClient):
     assert operator.get(f"{API}/alert-rules/?kind=mood").status_code == 400
 
 
+@pytest.mark.parametrize(
+    ("concerns", "expected"),
+    [
+        ("orders/billing", ["all", "billing", "orders"]),
+        ("orders/audit", ["all", "orders"]),
+        ("g1-a", ["all", "node"]),
+        ("x[y/*", ["all"]),
+    ],
+)
+def test_rules_that_concern_a_target(operator: APIClient, concerns: str, expected: list[str]):
+    AlertRule.objects.all().delete()
+    targets = {"all": "*", "orders": "orders", "billing": "*/bill*", "node": "g1-?"}
+    for name, target in targets.items():
+        made(operator, "alert-rules", {**RULE, "name": name, "target": target})
+    assert names(operator, f"alert-rules/?concerns={concerns}") == expected
+
+
+def test_a_target_that_no_rule_could_have_is_refused(operator: APIClient):
+    for wrong in ("x" * 601, "a%00b"):
+        problem(operator.get(f"{API}/alert-rules/?concerns={wrong}"), 400, "request.invalid")
+
+
 # --- alerts -----------------------------------------------------------------------------------------------------------
 
 

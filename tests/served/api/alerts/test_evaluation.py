@@ -1,6 +1,5 @@
 """Looks at snapshots: what opens, fires, is told, ends."""
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -27,17 +26,14 @@ from console.alerts.services.rules import create_rule, delete_rule, update_rule
 from console.alerts.services.silences import create_silence, end_silence
 from console.models import BackgroundJob
 from console.outbox.models import OutboxDatabase
-from metaserver import domain
-from metaserver.choices import GroupKind, GroupState
+from metaserver.choices import GroupKind
 from metaserver.models import AuditEntry, BrokerGroup, Node
-from metaserver.reports import StoredReport
-from metaserver.services import audit, broker_groups
+from metaserver.services import audit
 from metaserver.services.subjects import create_subject
 from metaserver.services.teams import create_team
 from qmq.protocol.reasons import Code, Reason
-from qmq_node.replication.rules.membership import Membership
 from tests.served.api.alerts.receiver import ACTOR
-from tests.served.api.alerts.system_state import at, group, lagging, node, snapshot
+from tests.served.api.alerts.system_state import at, group, lagging, node, snapshot, store_members
 from tests.support.console.metadata import broker_group
 
 pytestmark = pytest.mark.django_db
@@ -294,26 +290,6 @@ def test_the_state_of_broker_groups():
     assert states() == [("g1", "resolved")]
 
 
-def store_members(
-    of: GroupKind = GroupKind.BROKER,
-    *,
-    master: str = "master",
-    slave: str = "in_sync",
-    in_sync: tuple[str, ...] = ("a", "b"),
-    limitations: tuple[Reason, ...] = (),
-) -> None:
-    """A group that should have three copies, and has two members with these roles. The limitations are the master's."""
-    row = Membership("g1", ("a", "b"), "a", in_sync, 3, 9, "00000000-0000-4000-8000-000000000003")
-    group = domain.BrokerGroup(of, GroupState.READ_WRITE, replace(row, copies=3))
-    BrokerGroup.objects.all().delete()
-    broker_groups.save_group(group, actor=ACTOR, reason="test")
-    for node_id, role in (("a", master), ("b", slave)):
-        limits = limitations if node_id == "a" else ()
-        report = StoredReport(role, 3, 3, 5000, 5000, 10, newest_place=(3, 9), limitations=limits).encoded()
-        broker_groups.save_node(domain.Node(node_id, "g1", 0, "h:1", "", "1", 5000, log_epoch=3, report=report))
-        Node.objects.filter(node_id=node_id).update(leased_at=at(0))
-
-
 @pytest.mark.parametrize("of", GroupKind)
 @pytest.mark.parametrize(
     ("kind", "threshold", "bad", "target"),
@@ -330,11 +306,9 @@ def test_members_of_broker_groups(kind: str, threshold: int, bad: dict[str, Any]
     store_members(of)
     evaluate(None, at(0))
     assert states() == []
-    Node.objects.all().delete()
     store_members(of, **bad)
     evaluate(None, at(1))
     assert states() == [(target, "firing")]
-    Node.objects.all().delete()
     store_members(of)
     evaluate(None, at(2))
     assert states() == [(target, "resolved")]

@@ -27,6 +27,7 @@ from console.snapshot.state import (
     recent,
 )
 from console.times import rfc3339
+from qmq.protocol.reasons import Code, Reason
 from tests.support.console.node_stats import consumer, group_stats, subject_stats
 from tests.unit.console.live.stats import AWAY, NOW_MS, place, states, stats
 
@@ -272,6 +273,23 @@ def test_why_a_node_accepts_no_sends_is_in_its_entry_as_a_code_too() -> None:
     answer = stats(state="read_only", state_reason=why["text"], state_why=why)
     node = summed(empty(), None, [place("g1")], {"g1-a": answer}, {})["nodes"]["g1-a"]
     assert (node["state_reason"], node["state_why"]) == (why["text"], why)
+
+
+def test_why_a_node_does_not_respond_is_in_its_entry_as_a_code_if_it_has_one() -> None:
+    def why(reason: str | None) -> Any:
+        answer = Measured(None, reason, 0) if reason else stats()
+        return summed(empty(), None, [place("g1")], {"g1-a": answer}, {})["nodes"]["g1-a"]["why"]
+
+    refused = Reason.of(Code.CONNECTION_REFUSED)
+    assert why(refused) == refused.as_json()
+    assert why(Reason("no route to host")) is why("not queried") is why(None) is None
+
+
+def test_for_how_long_a_disk_hangs_is_in_the_entry_of_a_node_that_reports_it() -> None:
+    answers = {"g1-a": stats(disk_stuck_seconds=2.5), "g2-a": stats()}
+    nodes = summed(empty(), None, [place("g1"), place("g2")], answers, {})["nodes"]
+    assert nodes["g1-a"]["disk_stuck_seconds"] == 2.5
+    assert "disk_stuck_seconds" not in nodes["g2-a"]
 
 
 def test_what_reachable_broker_groups_report_is_a_lower_bound_while_one_is_away() -> None:

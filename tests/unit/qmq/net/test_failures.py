@@ -22,3 +22,13 @@ from qmq.net.discovery import failure_reason
 )
 def test_the_reason_names_neither_a_number_nor_the_address(error: Exception, reason: str) -> None:
     assert failure_reason(error, 0.749986) == reason
+
+
+def test_the_most_frequent_ones_have_a_code_for_other_languages() -> None:
+    errors = (
+        ConnectionRefusedError(errno.ECONNREFUSED, "refused"),
+        TimeoutError(),
+        OSError(errno.EHOSTUNREACH, "away"),
+    )
+    assert [failure_reason(error, 5.0).code for error in errors] == ["connection_refused", "no_response", ""]
+    assert failure_reason(TimeoutError(), 5.0).values == {"seconds": "5"}

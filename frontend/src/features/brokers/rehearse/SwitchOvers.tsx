@@ -124,6 +124,7 @@ function Plan({
   };
   return (
     <PlainTable
+      label={t("title")}
       columns={defineColumns<Planned>(
         (id) => t(`column.${id}`),
         (column) => [

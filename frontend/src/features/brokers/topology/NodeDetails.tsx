@@ -1,4 +1,4 @@
-import { Alert, Button, Loader, Stack, Table, Text, Textarea, Title } from "@mantine/core";
+import { Alert, Button, Loader, Stack, Text, Textarea, Title } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useState, type ReactNode } from "react";
@@ -18,6 +18,7 @@ import { useLanguage } from "@/ui/preferences";
 import { useReason } from "@/shared/reasons";
 import { PlainTable } from "@/ui/table/PlainTable";
 import { defineColumns } from "@/ui/table/define";
+import { Table } from "@/ui/table/Table";
 
 /** A node's own numbers, requested now, and what an operator can do about missing messages. */
 export function NodeDetails({ nodeId }: { nodeId: string }) {
@@ -143,6 +144,7 @@ function Damaged({ ranges, count }: { ranges: readonly Damage[]; count: number }
         {t("damaged_means")}
       </Text>
       <PlainTable
+        label={t("damaged", { count })}
         columns={defineColumns<Damage>(
           (id) => t(`damage.${id}`),
           (column) => [

@@ -34,7 +34,7 @@ export function FlowTable({ flow }: { flow: Flow }) {
     <div className="flow-table">
       <PlainTable<Row>
         minWidth={280}
-        verticalSpacing={4}
+        isDense
         label={t("flow.title")}
         columns={defineColumns<Row>(
           (id) => t(`flow.column.${id}`),

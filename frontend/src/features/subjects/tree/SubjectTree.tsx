@@ -1,5 +1,5 @@
 import "@/features/subjects/tree/tree.css";
-import { Button, Table, UnstyledButton } from "@mantine/core";
+import { Button, UnstyledButton } from "@mantine/core";
 import { IconChevronDown, IconChevronRight } from "@tabler/icons-react";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
@@ -13,6 +13,7 @@ import { useUrlState } from "@/ui/links/urlState";
 import { Measured } from "@/ui/measure/Measured";
 import { ProblemAlert } from "@/ui/page/ProblemAlert";
 import { Frame } from "@/ui/table/Frame";
+import { Table } from "@/ui/table/Table";
 
 type Node = Schema<"SubjectNode">;
 

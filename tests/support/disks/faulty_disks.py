@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from tests.faults.replication.faulty_node import VARIABLE
+from tests.support.disks.faulty_node import VARIABLE
 from tests.support.servers.system import System
 
-MODULE = "tests.faults.replication.faulty_node"
+MODULE = "tests.support.disks.faulty_node"
 """Their program: the `broker_module` of a system."""
 
 

@@ -1,4 +1,4 @@
-"""A broker node with a faulty disk: `python -m tests.faults.replication.faulty_node --broker-group g1 ...`.
+"""A broker node with a faulty disk: `python -m tests.support.disks.faulty_node --broker-group g1 ...`.
 
 A file, which the variable QMQ_TEST_SYNCS names, decides what each sync of a log does: "delay SECONDS" is how much longer it takes,
 "hang" makes it wait until the file says something else, "fail" makes it fail with EIO, once: the node removes the file. Without the

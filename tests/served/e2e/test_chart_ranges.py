@@ -1,0 +1,94 @@
+"""A story of charts: days of a group from analytics, the threshold of a rule, and two times compared."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.served.e2e.clients import consumer, producer, receive_and_ack, wait_until_caught_up
+from tests.served.e2e.group_pages import GroupPage
+from tests.support.console.browser import DESKTOP, PHONE, Visit
+from tests.support.servers.system import System
+
+LOOKS = {"en": (replace(DESKTOP, width=1440, height=900), "en"), "phone-zh": (replace(PHONE, locale="zh-CN"), "zh")}
+GROUP = "carrier"
+PUBLISH = """
+from datetime import timedelta
+import django
+django.setup()
+from django.utils import timezone
+from console.analytics import services
+from console.analytics.steps import Step
+from console.analytics.tables import TABLES
+now = timezone.now().replace(minute=0, second=0, microsecond=0)
+unknown = {{column.name: None for column in TABLES["lag"].columns}}
+run = services.start_run("lag", from_at=now - timedelta(days=8), to_at=now)
+services.publish(run, "lag", [
+    {{"at_ms": int((now - timedelta(minutes=10 * n)).timestamp() * 1000), **unknown, "subject": {subject!r}, "group": {group!r},
+      "lag_messages_max": 40 + n % 90, "lag_messages_mean": 30.0, "time_lag_seconds_max": 5.0, "time_lag_seconds_mean": 4.0}}
+    for n in range(1, 1100)
+], step=Step.TEN_MINUTES)
+services.finish_run(run, watermark_at=now)
+"""
+FORGET = """
+import django
+django.setup()
+from console.analytics.models import AnalyticsRun
+AnalyticsRun.objects.filter(job="lag").delete()
+"""
+
+
+@pytest.fixture
+def without_runs(console: System) -> Iterator[None]:
+    """No analytics before the test, and none of its own afterwards."""
+    console.python("-c", FORGET)
+    yield
+    console.python("-c", FORGET)
+
+
+@pytest.mark.usefixtures("without_runs")
+@pytest.mark.parametrize("name", LOOKS)
+def test_days_of_a_group_are_shown_and_compared(console: System, new_visit: Callable[..., Visit], name: str) -> None:
+    look, language = LOOKS[name]
+    subject = f"parcel.sent.{name}"
+    with producer(console) as sending, consumer(console, subject, GROUP) as reading:
+        sending.send(subject, {"number": "1"})
+        receive_and_ack(reading, 1)
+    wait_until_caught_up(console, subject, GROUP)
+    rule = {
+        "name": f"Parcels wait {name}",
+        "kind": "lag",
+        "target": f"{subject}/*",
+        "threshold": 100,
+        "severity": "warning",
+    }
+    console.post("/alert-rules/", rule)
+    page = GroupPage(new_visit(look, user="ada"), language).open(subject, GROUP)
+    ranges = page.page.get_by_label(page.text("common:range.label"))
+    ranges.select_option("7d")
+    note = page.page.locator("[data-note=never]")
+    expect(note).to_contain_text(page.text("ranges:never"))
+
+    console.python("-c", PUBLISH.format(subject=subject, group=GROUP))
+    page.page.reload()
+    expect(ranges).to_have_value("7d")
+    expect(page.page.locator("[data-note=source]")).to_be_visible()
+    expect(page.page.locator(".chart-border").first).to_be_attached()
+    threshold = page.page.locator(".chart-threshold[data-place=left]")
+    expect(threshold).to_contain_text(f"Parcels wait {name} (100)")
+    page.fits_its_width()
+    page.visit.axe_clean()
+
+    page.button("groups:compare").click()
+    table = page.page.get_by_role("region", name=page.text("ranges:compare.differences"))
+    row = table.locator("[data-row=lag_mean]")
+    expect(row).to_contain_text("30")
+    page.page.get_by_label(page.text("ranges:compare.label")).select_option("day")
+    expect(row).to_contain_text("0%")
+    assert "range=7d&compare=day" in page.page.url
+    # Hints stand outside of the page's regions.
+    page.page.mouse.move(0, 0)
+    expect(page.page.get_by_role("tooltip")).to_have_count(0)
+    page.fits_its_width()
+    page.visit.axe_clean()
