@@ -93,7 +93,7 @@ class LivePages:
                 keys, True, key=lambda key: _is_behind(self._place(row_of(key), field), at, is_down)
             )  # fmt: skip
         needed = limit if view.download is None else max(limit, view.download.rows_max)
-        found = list(islice(filter(is_wanted, islice(keys, begin, None)), needed + 1))
+        found = list(islice(filter(is_wanted, map(keys.__getitem__, range(begin, len(keys)))), needed + 1))
         if view.download is not None and view.download.is_longer is None:
             view.download.is_longer = len(found) > view.download.rows_max
         page = [row_of(key) for key in found[:limit]]

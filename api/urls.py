@@ -24,6 +24,7 @@ from api.views import (
     provisioning,
     rehearsals,
     saved_filters,
+    subject_tree,
     subjects,
     summaries,
     tokens,
@@ -38,6 +39,7 @@ _of_dead_letters = "dead-letters/<str:subject>/<str:group>/"
 _place = "<str:broker_group>/<int:sequence>/"
 
 subject_urls = [
+    path("subject-tree/", subject_tree.SubjectTreeView.as_view(), name="subject-tree"),
     path("subjects/", subjects.SubjectsView.as_view(), name="subjects"),
     path(_subject, subjects.SubjectView.as_view(), name="subject"),
     path(f"{_subject}archive/", subjects.ArchiveView.as_view(), name="subject-archive"),

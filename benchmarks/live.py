@@ -71,7 +71,7 @@ async def beats(url: str, subjects: int, groups: int) -> None:
     publisher = Publisher(url, "bench")
     history = HistoryWriter(url)
     kept: list[float] = []
-    names = ["lag.all", "nodes", "events"]
+    names = ["nodes", "events"]
     listener = Redis.from_url(url)
     pubsub = listener.pubsub()
     await pubsub.subscribe(*(f"qmq:live:{name}" for name in names))
@@ -102,7 +102,6 @@ async def beats(url: str, subjects: int, groups: int) -> None:
         size = {
             "stats of a node": len(page),
             "stored, compressed": write.bytes_count,
-            "lag.all delta": len(dict(messages)["lag.all"]),
         }
         old = new
     await pubsub.aclose()  # type: ignore[no-untyped-call]

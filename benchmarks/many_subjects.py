@@ -32,7 +32,6 @@ from benchmarks.live import rss_bytes, stats_of  # noqa: E402
 from console.cluster.measured import Measured  # noqa: E402
 from console.cluster.places import NodePlace  # noqa: E402
 from console.collector.summing import Sums, summed  # noqa: E402
-from console.live.audiences import snapshot_text  # noqa: E402
 from console.reports import overview  # noqa: E402
 from console.reports.lag_table import TABLES  # noqa: E402
 from console.snapshot.bus import Publisher, StoredReader  # noqa: E402
@@ -138,8 +137,6 @@ def showing(table: Table, state: State, subjects: int) -> None:
     ConsumerGroup.objects.bulk_create(
         [ConsumerGroup(subject=row, name=f"service-{number}") for row in rows for number in range(GROUPS)], 5_000
     )
-    part = {name: state[name] for name in Feed("lag").sections}
-    table.row("a client's snapshot of all (in a thread)", lambda: snapshot_text({"type": "snapshot"}, part))
     table.row(
         "the parts of 500 feeds (in a thread)", lambda: views(state, [Feed("lag", NAME.format(n)) for n in range(500)])
     )

@@ -9,6 +9,7 @@ const IN_A_BROWSER = [
   "src/features/dead_letters/work.test.ts",
   "src/features/subjects/bulk.test.ts",
   "src/live/feed.test.ts",
+  "src/live/rows.test.ts",
 ];
 const BACKEND = process.env.QMQ_CONSOLE ?? "http://127.0.0.1:8000";
 

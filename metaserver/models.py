@@ -49,7 +49,7 @@ class Subject(Named):
     archived_at = models.DateTimeField(null=True, db_index=True)
     deleting_since = models.DateTimeField(null=True)
     """When a request began to delete the subject on nodes; null: none does."""
-    updated_at = models.DateTimeField(auto_now=True)
+    updated_at = models.DateTimeField(auto_now=True, db_index=True)
 
 
 class SubjectRoute(models.Model):

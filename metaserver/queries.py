@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from django.db.models import Count, F, Max, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, F, Max, Model, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from metaserver import domain, models
@@ -267,30 +267,52 @@ def stored_consumer_groups(after: int, count: int) -> list[domain.StoredConsumer
 
 
 @dataclass(frozen=True, slots=True)
-class GroupsMark:
-    """What changes whenever a consumer group is created or deleted. A restored database has another time."""
+class Mark:
+    """What changes whenever a row of a table is created or deleted. A restored database has another time."""
 
     count: int
     newest_id: int
     newest_at: datetime
 
 
-def groups_mark() -> GroupsMark | None:
+def groups_mark() -> Mark | None:
     """The mark of the consumer groups that there are; None: there are none. Costs a count."""
-    groups = models.ConsumerGroup.objects.order_by("-id")
-    newest = groups.values_list("id", "first_seen_at").first()
-    return None if newest is None else GroupsMark(groups.count(), *newest)
+    return _mark(models.ConsumerGroup, "first_seen_at")
 
 
-def group_names(since: GroupsMark | None, until: GroupsMark) -> list[tuple[str, str]] | None:
+def subjects_mark() -> Mark | None:
+    """The same of subjects."""
+    return _mark(models.Subject, "created_at")
+
+
+def group_names(since: Mark | None, until: Mark) -> list[tuple[str, str]] | None:
     """(subject, name) of the consumer groups that were created after `since` up to `until`; None: one may have been deleted."""
-    rows = models.ConsumerGroup.objects.filter(id__lte=until.newest_id).order_by("id")
+    found = _created(models.ConsumerGroup, "first_seen_at", ("subject__name", "name"), since, until)
+    return None if found is None else [(subject, name) for subject, name in found]
+
+
+def subject_names(since: Mark | None, until: Mark) -> list[str] | None:
+    """The names of the subjects that were created after `since` up to `until`; None: one may have been deleted."""
+    found = _created(models.Subject, "created_at", ("name",), since, until)
+    return None if found is None else [name for (name,) in found]
+
+
+def _mark(model: type[Model], created: str) -> Mark | None:
+    rows = model._default_manager.order_by("-id")
+    newest = rows.values_list("id", created).first()
+    return None if newest is None else Mark(rows.count(), *newest)
+
+
+def _created(
+    model: type[Model], created: str, fields: tuple[str, ...], since: Mark | None, until: Mark
+) -> list[tuple[Any, ...]] | None:
+    rows = model._default_manager.filter(id__lte=until.newest_id).order_by("id")
     if since is None:
-        return list(rows.values_list("subject__name", "name"))
-    found = list(rows.filter(id__gte=since.newest_id).values_list("id", "first_seen_at", "subject__name", "name"))
+        return list(rows.values_list(*fields))
+    found = list(rows.filter(id__gte=since.newest_id).values_list("id", created, *fields))
     if not found or found[0][:2] != (since.newest_id, since.newest_at) or since.count + len(found) - 1 != until.count:
         return None
-    return [(subject, name) for _, _, subject, name in found[1:]]
+    return [tuple(names) for _, _, *names in found[1:]]
 
 
 def called_subjects() -> QuerySet[models.Subject]:

@@ -111,6 +111,10 @@ class LagPage(serializers.Serializer):  # type: ignore[type-arg]
 
     at = serializers.DateTimeField(allow_null=True, help_text="time of measurement; null: not measured")
     reason = serializers.CharField(allow_null=True, help_text="why numbers are missing")
+    states = serializers.DictField(
+        child=serializers.IntegerField(),
+        help_text="number of groups in each state, of all groups or those of the subject, regardless of other filters",
+    )
     results = GroupLag(many=True)
     next = serializers.CharField(allow_null=True, help_text="pass it as ?cursor=")
 

@@ -74,6 +74,36 @@ class SubjectRow(Row):
         return {} if route is None else route.phases
 
 
+class FolderNumbers(serializers.Serializer):  # type: ignore[type-arg]
+    """Numbers of a folder of subjects whose measurement is incomplete."""
+
+    send_rate = serializers.FloatField(help_text="messages per second")
+    highest_lag = serializers.IntegerField(allow_null=True, help_text="null: no consumer group is known")
+
+
+class SubjectNode(serializers.Serializer):  # type: ignore[type-arg]
+    """A folder of subjects, or a subject. Null: not measured; `reason` says why."""
+
+    name = serializers.CharField(help_text="of a folder with the point at its end")
+    is_folder = serializers.BooleanField()
+    subjects = serializers.IntegerField(help_text="number of subjects in the folder and those below it")
+    send_rate = serializers.FloatField(allow_null=True, help_text="messages per second, of all subjects together")
+    highest_lag = serializers.IntegerField(
+        allow_null=True, help_text="of all consumer groups; null without a reason: there are none"
+    )
+    at_least = FolderNumbers(allow_null=True, help_text="what is known while some numbers are not")
+    reason = serializers.CharField(allow_null=True)
+
+
+class SubjectTree(serializers.Serializer):  # type: ignore[type-arg]
+    """What is in a folder of subjects, in the order of names."""
+
+    at = serializers.DateTimeField(allow_null=True, help_text="time of measurement; null: not measured")
+    reason = serializers.CharField(allow_null=True, help_text="why numbers are missing")
+    results = SubjectNode(many=True)
+    next = serializers.CharField(allow_null=True, help_text="pass it as ?cursor=")
+
+
 class Placement(Reason):
     """The target broker groups of a subject. Groups that are not named drain and leave."""
 

@@ -111,7 +111,9 @@ class LagView(ApiView):
         rows, following = LAG_PAGES.page_of(self, table.ordered, table.row, lambda key: is_wanted(table, key))
         owners = metadata.owners_of(item["subject"] for item in rows)
         page = [{**item, "owner": owners.get(item["subject"])} for item in rows]
-        return Response({"at": live.at, "reason": live.reason, "results": page, "next": following})
+        return Response(
+            {"at": live.at, "reason": live.reason, "states": table.states, "results": page, "next": following}
+        )
 
     def _filter(self) -> Callable[[LagTable, str], bool]:
         """Whether a group matches the query's filters."""

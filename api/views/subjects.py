@@ -13,10 +13,12 @@ from api.base import ApiView
 from api.filters import MemberFilter, PartFilter, PrefixFilter, TruthFilter
 from api.generics import ListView, action
 from api.serializers import subjects as shapes
+from api.views.subject_orders import live_order, live_page
 from console.accounts import preferences
 from console.accounts.roles import Right
 from console.cluster import subjects as on_nodes
 from console.jobs.rebalance import waiting_for
+from console.reports.subject_table import NUMBERS
 from metaserver import queries
 from metaserver.errors import NotFound
 from metaserver.services import routes as route_service
@@ -36,7 +38,9 @@ class _FavouriteFilter(TruthFilter):
 
 
 class SubjectsView(ListView):
-    """List subjects."""
+    """List subjects. `send_rate` and `highest_lag` (of the consumer group that is furthest behind) order by the collector's newest
+    measurement, a second or two old, at most ten; unknown values come last in both directions, and `previous` is null.
+    """
 
     rights = {"GET": Right.READ, "POST": Right.CHANGE_SUBJECTS}
     serializer_class = shapes.SubjectRow
@@ -55,10 +59,15 @@ class SubjectsView(ListView):
     }
     ordering_fields = (
         "name", "owner", "created_at", "updated_at", "archived_at", "consumer_groups", "retention_hours",
-        "messages_per_second", "bytes_per_second",
+        "messages_per_second", "bytes_per_second", *NUMBERS,
     )  # fmt: skip
     ordering_paths = {"owner": "owner__name", "consumer_groups": "consumer_group_count"}
     ordering = ("name",)
+
+    def get(self, request: Request) -> Response:
+        if live_order(request.query_params.get("ordering", "")):
+            return live_page(self)
+        return super().get(request)
 
     def post(self, request: Request) -> Change:
         """Create a subject before its first message."""

@@ -6,12 +6,12 @@ the time of their last response (RFC 3339; None: never).
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from console.cluster.group_numbers import GROUP_NUMBERS, GROUP_SUMS, Reports, consumers, total
 from console.cluster.measured import Measured
 from console.cluster.places import NodePlace
+from console.cluster.subject_numbers import SUBJECT_FIELDS, SUBJECT_NUMBERS, groups_of
 from console.snapshot.lag_state import LagState, is_draining, lag_state, not_draining
 from console.snapshot.state import KIND_BROKER, Entry, State, group_key
 from console.times import rfc3339
@@ -93,7 +93,7 @@ def summed(
         found = parts.get(name, {})
         held_by = sorted(missing | found.keys())
         before = old["subjects"].get(name)
-        part = _incomplete(SUBJECT_NUMBERS, list(found.values()), missing, before)
+        part = _incomplete(SUBJECT_FIELDS, list(found.values()), missing, before)
         if before is not None and _stays_unknown(before, reason, part) and before["broker_groups"] == held_by:
             subjects[name] = before
         else:
@@ -205,12 +205,6 @@ def _reason_of(items: Sequence[Mapping[str, Any]], values: Iterable[Any]) -> str
     return next((str(item["reason"]) for item in items if item.get("reason")), "not reported by a node")
 
 
-SUBJECT_NUMBERS: Mapping[str, Callable[[Reports], Any]] = {
-    "stored_messages": lambda reports: total("end_sequence", reports) - total("begin_sequence", reports),
-    "sent_messages": partial(total, "end_sequence"),
-    "send_rate": partial(total, "send_rate", digits=2),
-    "send_bytes_rate": partial(total, "send_bytes_rate", digits=0),
-}
 NODE_NUMBERS = (
     "disk_free_bytes", "disk_total_bytes", "connections", "send_rate", "pull_rate", "pending", "overdue", "delivered_per_second",
 )  # fmt: skip
@@ -222,13 +216,15 @@ def _subject(name: str, held_by: list[str], found: Mapping[str, Mapping[str, Any
     """A subject's entry from what each broker group's master reports of it."""
     entry: Entry = {"subject": name, "broker_groups": held_by}
     if reason is not None:
-        return {**entry, **dict.fromkeys(SUBJECT_NUMBERS), "reason": reason}
+        return {**entry, **dict.fromkeys(SUBJECT_FIELDS), "reason": reason}
     items = list(found.values())
-    entry |= {name: add(items) for name, add in SUBJECT_NUMBERS.items()}
+    entry |= {name: add(items) for name, add in SUBJECT_FIELDS.items()}
     if damaged := [broker_group for broker_group, item in found.items() if item.get("withheld")]:
         # Only where there are some: thousands of subjects have none.
         entry |= {"withheld": total("withheld", items), "withheld_on": sorted(damaged)}
-    entry["reason"] = _reason_of(items, entry.values())
+    groups = list(groups_of(items))
+    needed = [*(entry[name] for name in SUBJECT_NUMBERS), *(group["lag"] for group in groups)]
+    entry["reason"] = _reason_of([*items, *groups], needed)
     return entry
 
 

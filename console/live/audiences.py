@@ -13,8 +13,6 @@ logger = logging.getLogger("qmq.live")
 
 JOINING_DELTAS_MAX = 8
 """Deltas that a new client gets after an older snapshot, which costs less than to encode a new one for each version."""
-FEED_ENTRIES_MAX = 60_000
-"""Maximum number of entries of a feed: subjects and consumer groups. A snapshot of this size has about 25 MB."""
 PENDING_DELTAS_MAX = 30
 """Deltas kept while a feed's snapshot is read; more than that, and it is read again."""
 
@@ -39,10 +37,6 @@ class Client(Protocol):
 
     def offer(self, text: str, shown: Shown = NOTHING_SHOWN) -> None:
         """Take a message to send; never waits: a client that does not keep up is dropped."""
-        ...
-
-    def refuse(self, reason: str) -> None:
-        """Close it: its feed is too large."""
         ...
 
 
@@ -121,12 +115,7 @@ class Subscribed:
         """Give clients that join the present state: now if it is encoded, else when it is."""
         if not self.joining or self.state is None or self.is_wanting:
             return
-        count = sum(len(entries) for entries in self.state.values())
-        if count > FEED_ENTRIES_MAX:
-            for client in self.joining:
-                client.refuse(f"{count} subjects and consumer groups, more than {FEED_ENTRIES_MAX}: specify a subject")
-            self.joining.clear()
-        elif self.texts:
+        if self.texts:
             for client in self.joining:
                 for text in self.texts:
                     client.offer(text)

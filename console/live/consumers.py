@@ -10,6 +10,7 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from channels.db import database_sync_to_async
@@ -168,6 +169,9 @@ class LiveApp:
         self._sockets.add(socket)
         if socket.request.feed is not None:
             self._hub.join(socket.request.feed, socket)
+        elif socket.request.tail is None:
+            socket.on_show = partial(self._hub.show, socket)
+            self._hub.join_rows(socket)
         subject, role = socket.request.tail, socket.request.role
         if subject is not None:
             key = subject, socket.request.filter_text, role
@@ -183,6 +187,8 @@ class LiveApp:
         assert self._hub is not None
         if socket.request.feed is not None:
             self._hub.leave(socket.request.feed, socket)
+        else:
+            self._hub.leave_rows(socket)
         key = socket.request.tail or "", socket.request.filter_text, socket.request.role
         run = self._tails.get(key)
         if run is not None:

@@ -16,6 +16,7 @@ from typing import Any
 from redis.exceptions import RedisError
 
 from console.live.audiences import PENDING_DELTAS_MAX, Client, Subscribed
+from console.live.rows import RowFeed, Rows
 from console.snapshot.bus import PREFIX, connect, read_stored, text_of
 from console.snapshot.feeds import Feed, views
 from console.snapshot.frames import is_delta
@@ -42,6 +43,7 @@ class Hub:
         self._clock = clock
         self._redis = connect(url)
         self._feeds: dict[str, Subscribed] = {}
+        self._rows = RowFeed(url)
         self._received_at = clock.monotonic()
         self._received_wall_ms = clock.wall_ms()
         self._has_received = False
@@ -57,6 +59,18 @@ class Hub:
         subscribed = self._feeds.setdefault(feed.name, Subscribed(feed))
         subscribed.joining.add(client)
         subscribed.admit()
+        self._joined(client)
+
+    def join_rows(self, client: Client) -> None:
+        """Offer this client the rows that it shows, and what comes of them."""
+        self._rows.join(client)
+        self._joined(client)
+
+    def show(self, client: Client, rows: Rows) -> None:
+        """The rows that a client shows now."""
+        self._rows.show(client, rows)
+
+    def _joined(self, client: Client) -> None:
         if self._task is None or self._task.done():
             self._received_at = self._clock.monotonic()
             self._received_wall_ms = self._clock.wall_ms()
@@ -75,12 +89,21 @@ class Hub:
         if not subscribed.has_clients:
             del self._feeds[feed.name]
 
+    def leave_rows(self, client: Client) -> None:
+        """No more rows for this client."""
+        self._rows.leave(client)
+
+    @property
+    def _has_clients(self) -> bool:
+        return bool(self._feeds) or self._rows.has_clients
+
     def _send_all(self, text: str) -> None:
         for subscribed in tuple(self._feeds.values()):
             subscribed.offer_to_all(text)
+        self._rows.offer_to_all(text)
 
     def _start(self) -> None:
-        if self._feeds and (self._task is None or self._task.done()):
+        if self._has_clients and (self._task is None or self._task.done()):
             self._task = asyncio.create_task(self._run())
             self._task.add_done_callback(self._ended)
 
@@ -102,7 +125,7 @@ class Hub:
 
     async def _listen_for_ever(self, silence: "asyncio.Task[None]") -> None:
         pause = RECONNECT_FIRST_SECONDS
-        while self._feeds:
+        while self._has_clients:
             if silence.done():
                 silence.result()
             try:
@@ -110,7 +133,7 @@ class Hub:
                     await pubsub.subscribe(f"{PREFIX}beat")
                     for one in self._feeds.values():
                         one.is_requested = one.is_subscribed = False
-                    while self._feeds and not silence.done():
+                    while self._has_clients and not silence.done():
                         await self._listen(pubsub)
                         self._trouble = None
                         pause = RECONNECT_FIRST_SECONDS
@@ -213,6 +236,7 @@ class Hub:
         if self._stale is not None:
             self._stale = None
             self._send_all(encode({"type": "fresh"}))
+        self._rows.read()
 
     async def _watch_silence(self) -> None:
         """Separate from the subscription, which a hanging Redis blocks."""
@@ -241,6 +265,7 @@ class Hub:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
+        await self._rows.close()
         await self._redis.aclose()
 
 

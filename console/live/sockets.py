@@ -12,6 +12,7 @@ from urllib.parse import parse_qs
 from console.accounts.roles import Right
 from console.live import access
 from console.live.audiences import NOTHING_SHOWN, Shown
+from console.live.rows import SHOW_BYTES_MAX, SHOW_SECONDS, Rows, rows_of
 from console.snapshot.feeds import Feed
 
 logger = logging.getLogger("qmq.live")
@@ -21,6 +22,7 @@ CLIENT_QUEUE_MAX = 32
 SEND_SECONDS = 5.0
 """How long one message may take to leave."""
 CLIENT_MESSAGE_BYTES_MAX = 1_024
+"""Of a client that names no rows."""
 REASON_BYTES_MAX = 120
 """Of a close; the protocol allows 123."""
 NAME_CHARS_MAX = 400
@@ -48,7 +50,6 @@ class Close(IntEnum):
     NOT_SIGNED_IN = 4401
     NOT_ALLOWED = 4403
     NOT_FOUND = 4404
-    FEED_TOO_LARGE = 4413
     TOO_SLOW = 4408
     TOO_MANY = 4429
 
@@ -59,8 +60,8 @@ class Request:
 
     right: Right
     feed: Feed | None = None
-    """None: a tail."""
     tail: str | None = None
+    """The subject of a tail. Without feed and tail: the rows that the client names."""
     filter_text: str = ""
     """Of a tail: which messages are shown; empty: all."""
     role: str = ""
@@ -96,6 +97,8 @@ def request_of(path: str, query: bytes) -> Request:
         if len(filter_text) > FILTER_CHARS_MAX:
             raise BadRequest(f"the filter has {len(filter_text)} characters; the limit is {FILTER_CHARS_MAX}")
         return Request(Right.READ_MESSAGES, None, subject, filter_text)
+    if kind == "lag" and subject is None:
+        return Request(Right.READ)
     return Request(Right.READ, Feed(kind, subject, group))
 
 
@@ -107,6 +110,8 @@ class Socket:
         self.credential = credential
         self.username = username
         self.checked_at = 0.0
+        self.on_show: Callable[[Rows], None] | None = None
+        """Gets the rows that the client names. None: it may not name any."""
         self.shown = NOTHING_SHOWN
         """Messages that were sent to this client, those of a failed send included: a part of it may have arrived."""
         self._waiting: asyncio.Queue[tuple[str, Shown]] = asyncio.Queue(CLIENT_QUEUE_MAX)
@@ -118,10 +123,6 @@ class Socket:
             self._waiting.put_nowait((text, shown))
         except asyncio.QueueFull:
             self.drop(Close.TOO_SLOW, f"{CLIENT_QUEUE_MAX} messages are queued")
-
-    def refuse(self, reason: str) -> None:
-        """Close it because the requested feed is too large."""
-        self.drop(Close.FEED_TOO_LARGE, reason)
 
     def drop(self, code: Close, reason: str) -> None:
         """Close it; the first reason counts."""
@@ -168,18 +169,23 @@ class Socket:
             event = await receive()
             if event["type"] == "websocket.disconnect":
                 return
-            given = event.get("text") or event.get("bytes") or ""
-            if len(given) > CLIENT_MESSAGE_BYTES_MAX:
-                self.drop(Close.TOO_LARGE, f"more than {CLIENT_MESSAGE_BYTES_MAX} bytes")
+            given = (event.get("text") or "").encode(errors="surrogatepass") or event.get("bytes") or b""
+            bytes_max = CLIENT_MESSAGE_BYTES_MAX if self.on_show is None else SHOW_BYTES_MAX
+            if len(given) > bytes_max:
+                self.drop(Close.TOO_LARGE, f"more than {bytes_max} bytes")
                 return
             try:
-                is_ping = json.loads(given) == {"type": "ping"}
-            except ValueError:
-                is_ping = False
-            if not is_ping:
-                self.drop(Close.BAD_REQUEST, 'only {"type":"ping"} is supported')
+                message = json.loads(given)
+                if message == {"type": "ping"}:
+                    self.offer('{"type":"pong"}')
+                    continue
+                if self.on_show is None or not isinstance(message, dict) or message.get("type") != "show":
+                    raise ValueError(f"supported: {'ping' if self.on_show is None else 'ping and show'}")
+                self.on_show(rows_of(message))
+            except (ValueError, RecursionError) as error:
+                self.drop(Close.BAD_REQUEST, str(error))
                 return
-            self.offer('{"type":"pong"}')
+            await asyncio.sleep(SHOW_SECONDS)
 
 
 async def close(send: Send, code: Close, reason: str) -> None:

@@ -5,11 +5,14 @@ page. The names of the groups in the database are kept too; a request loads thos
 """
 
 import threading
-from collections.abc import Mapping
-from operator import itemgetter
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from console.cluster.group_numbers import GROUP_NUMBERS
+from console.reports.live_orders import Entry, LiveOrders
+from console.reports.stored_names import StoredNames
 from console.snapshot.lag_state import LagState
 from console.snapshot.state import group_key
 from metaserver import queries
@@ -20,10 +23,6 @@ LAG_FIELDS = (
     "subject", "group", *LISTED_NUMBERS, "drain_seconds", "is_draining", "not_draining", "is_paused", "withheld", "state",
     "reason", "at", "missing", "at_least", "last",
 )  # fmt: skip
-ORDERS_MAX = 4
-"""Orders that a table keeps: eight bytes a group each."""
-
-Entry = Mapping[str, Any]
 
 
 class LagTable:
@@ -33,13 +32,16 @@ class LagTable:
         groups: the snapshot's, by key.
         keys: of the groups to show, in order.
         reason: why a group that is not in the snapshot has no numbers.
+        orders: of the tables before; None: there were none.
     """
 
-    def __init__(self, groups: Mapping[str, Entry], keys: list[str], reason: str) -> None:
+    def __init__(
+        self, groups: Mapping[str, Entry], keys: list[str], reason: str, orders: LiveOrders | None = None
+    ) -> None:
         self.groups = groups
         self.keys = keys
         self.reason = reason
-        self._orders: dict[tuple[str, bool], list[str]] = {}
+        self._orders = LiveOrders(lag_value) if orders is None else orders
 
     def row(self, key: str) -> dict[str, Any]:
         """A group as lists show it."""
@@ -55,31 +57,17 @@ class LagTable:
         entry = self.groups.get(key)
         return LagState.UNKNOWN.value if entry is None else str(entry["state"])
 
-    def ordered(self, field: str, is_down: bool) -> list[str]:
-        """The keys by a field, then by name. What is unknown comes last. Must not be changed."""
-        found = self._orders.get((field, is_down))
-        if found is None:
-            found = self._in_order(field, is_down)
-            for order in list(self._orders)[: -(ORDERS_MAX - 1)]:
-                self._orders.pop(order, None)
-            self._orders[field, is_down] = found
-        return found
+    @cached_property
+    def states(self) -> Mapping[str, int]:
+        """The number of groups in each state that occurs."""
+        return Counter(map(self.state, self.keys))
 
-    def _in_order(self, field: str, is_down: bool) -> list[str]:
-        if field in ("subject", "group"):
-            part = 0 if field == "subject" else 2
-            return sorted(self.keys, key=lambda key: key.partition("\n")[part], reverse=is_down)
-        known: list[tuple[Any, str]] = []
-        unknown = []
-        for key in self.keys:
-            entry = self.groups.get(key)
-            value = None if entry is None else lag_value(entry, field)
-            if value is None:
-                unknown.append(key)
-            else:
-                known.append((value, key))
-        known.sort(key=itemgetter(0), reverse=is_down)
-        return [key for _, key in known] + unknown
+    def ordered(self, field: str, is_down: bool) -> Sequence[str]:
+        """The keys by a field, then by name. What is unknown comes last."""
+        if field not in ("subject", "group"):
+            return self._orders.ordered(self.groups, self.keys, field, is_down)
+        part = 0 if field == "subject" else 2
+        return sorted(self.keys, key=lambda key: key.partition("\n")[part], reverse=is_down)
 
 
 def lag_row(entry: Entry) -> dict[str, Any]:
@@ -115,38 +103,22 @@ class LagTables:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._mark: queries.GroupsMark | None = None
-        self._names: set[str] = set()
-        """Keys of the groups in the database."""
+        self._stored = StoredNames(queries.groups_mark, queries.group_names)
+        self._orders = LiveOrders(lag_value)
         self._table = LagTable({}, [], "")
-        self._are_names_new = True
 
     def newest(self, groups: Mapping[str, Entry], reason: str) -> LagTable:
         """The table of a snapshot's groups; the same object while these and the database's are the same."""
         with self._lock:
-            self._refresh()
-            before, is_same = self._table, not self._are_names_new
+            before, is_same = self._table, not self._stored.refresh()
             if is_same and groups is before.groups and reason == before.reason:
                 return before
             if is_same and groups.keys() == before.groups.keys():
                 keys = before.keys
             else:
-                keys = table_keys(groups, self._names)
-            self._table, self._are_names_new = LagTable(groups, keys, reason), False
+                keys = table_keys(groups, {group_key(*names) for names in self._stored.names})
+            self._table = LagTable(groups, keys, reason, self._orders)
             return self._table
-
-    def _refresh(self) -> None:
-        """Load the names of the groups that were created since; of all if one was deleted."""
-        mark = queries.groups_mark()
-        if mark == self._mark:
-            return
-        since, self._mark, self._are_names_new = self._mark, None, True
-        added = queries.group_names(since, mark) if since is not None and mark is not None else None
-        if added is None:
-            self._names = set()
-            added = (queries.group_names(None, mark) if mark is not None else None) or []
-        self._names.update(group_key(subject, name) for subject, name in added)
-        self._mark = mark
 
 
 def table_keys(groups: Mapping[str, Entry], names: set[str]) -> list[str]:

@@ -14,6 +14,8 @@ from console.alerts import queries as alert_queries
 from console.cluster.group_numbers import total
 from console.jobs import jobs
 from console.reports.lag_table import TABLES, LagTable, is_internal, lag_row, lag_value, table_keys
+from console.reports.subject_table import TABLES as SUBJECT_TABLES
+from console.reports.subject_table import SubjectTable
 from console.snapshot.bus import SNAPSHOT_MS, read_stored
 from console.snapshot.state import group_key
 from console.times import rfc3339
@@ -67,6 +69,11 @@ def lag_table(live: Numbers, subject: str | None = None) -> LagTable:
     measured = {key: groups[key] for key in groups if key.startswith(prefix)}
     names = queries.consumer_groups().filter(subject__name=subject).values_list("name", flat=True)
     return LagTable(measured, table_keys(measured, {prefix + name for name in names}), reason)
+
+
+def subject_table(live: Numbers) -> SubjectTable:
+    """All subjects with what is measured of them."""
+    return SUBJECT_TABLES.newest(live.state["subjects"] if live.state is not None else {})
 
 
 def node_numbers(live: Numbers) -> dict[str, dict[str, Any]]:

@@ -17,8 +17,8 @@ _SECTIONS_OF = {
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """The part of the state that a client subscribes to: `lag` (of all, of a subject, of a group of a subject), `nodes`,
-    `events`, `audit` (events with the audit log).
+    """The part of the state that a client subscribes to: `lag` (of a subject, or of a group of a subject), `nodes`, `events`,
+    `audit` (events with the audit log).
     """
 
     kind: str
@@ -27,12 +27,10 @@ class Feed:
 
     @property
     def name(self) -> str:
-        """`lag.all`, `lag.subject.<code>`, `lag.group.<code>`, `nodes`, `events`, `audit`. The code is the names in
-        base64, so that `feed_of` needs no table."""
-        if self.kind != "lag":
-            return self.kind
+        """`lag.subject.<code>`, `lag.group.<code>`, `nodes`, `events`, `audit`. The code is the names in base64, so that
+        `feed_of` needs no table."""
         if self.subject is None:
-            return "lag.all"
+            return self.kind
         if self.group is None:
             return f"lag.subject.{_coded(self.subject)}"
         return f"lag.group.{_coded(group_key(self.subject, self.group))}"
@@ -44,7 +42,7 @@ class Feed:
 
     def keys(self, section: str, present: Mapping[str, Any]) -> Iterable[str] | None:
         """The keys of a section that belong to it, of those that are present; None: all."""
-        if self.kind != "lag" or self.subject is None:
+        if self.subject is None:
             return None
         if section == "subjects":
             return (self.subject,)
@@ -60,8 +58,6 @@ def _coded(text: str) -> str:
 
 def feed_of(name: str) -> Feed | None:
     """The feed with this name; None: there is none."""
-    if name == "lag.all":
-        return Feed("lag")
     if name in _SECTIONS_OF and name != "lag":
         return Feed(name)
     kind, _, code = name.rpartition(".")

@@ -179,7 +179,7 @@ class Migration(migrations.Migration):
                 ("body_schema", models.TextField(blank=True, default="")),
                 ("archived_at", models.DateTimeField(db_index=True, null=True)),
                 ("deleting_since", models.DateTimeField(null=True)),
-                ("updated_at", models.DateTimeField(auto_now=True)),
+                ("updated_at", models.DateTimeField(auto_now=True, db_index=True)),
             ],
             options={
                 "ordering": ("name",),

@@ -124,7 +124,7 @@ test("a quiet connection is asked for a word, and lives on when it answers", () 
 
 test.each([
   [4403, "no right"],
-  [4413, "100000 subjects and consumer groups, more than 60000: name a subject"],
+  [4400, "show names 201 rows; the limit is 200"],
 ])("a refusal is final: %i", (code, reason) => {
   const seen: LiveStatus[] = [];
   new Connection(

@@ -33,7 +33,7 @@ export const PING_MS = 4_000;
 export const SILENT_MS = 8_000;
 
 const NOT_SIGNED_IN = 4401;
-const NO_USE_TO_TRY = new Set([4400, NOT_SIGNED_IN, 4403, 4404, 4413]);
+const NO_USE_TO_TRY = new Set([4400, NOT_SIGNED_IN, 4403, 4404]);
 
 /** The address of a websocket on the page's own host. */
 export function socketUrl(path: string, location: Pick<Location, "protocol" | "host"> = window.location): string {
@@ -57,8 +57,16 @@ export class Connection {
     private readonly url: string,
     private readonly onMessage: (message: FeedMessage) => void,
     private readonly onStatus: (status: LiveStatus) => void,
+    private readonly onOpen?: () => void,
   ) {
     this.open();
+  }
+
+  /** Whether it was sent: it is not while there is no connection. */
+  send(text: string): boolean {
+    if (this.socket?.readyState !== WebSocket.OPEN) return false;
+    this.socket.send(text);
+    return true;
   }
 
   close(): void {
@@ -76,6 +84,7 @@ export class Connection {
       this.ping = window.setTimeout(() => socket.send('{"type":"ping"}'), PING_MS);
       this.take(JSON.parse(String(data)) as FeedMessage);
     };
+    socket.onopen = () => this.onOpen?.();
     socket.onclose = ({ code, reason }) => this.lost(code, reason);
   }
 
@@ -115,6 +124,7 @@ export class Connection {
     const socket = this.socket;
     this.socket = undefined;
     if (!socket) return;
+    socket.onopen = null;
     socket.onmessage = null;
     socket.onclose = null;
     socket.close();
@@ -154,6 +164,7 @@ export class LiveFeed {
       socketUrl(this.path),
       (message) => this.take(message),
       (status) => this.set({ ...this.view, status }),
+      () => this.opened(),
     );
     return () => {
       this.listeners.delete(listener);
@@ -163,6 +174,20 @@ export class LiveFeed {
       this.view = NOTHING;
     };
   };
+
+  /** The same for what shows one entry. */
+  subscribeTo(_section: string, _key: string, listener: () => void): () => void {
+    return this.subscribe(listener);
+  }
+
+  protected send(text: string): boolean {
+    return this.connection?.send(text) ?? false;
+  }
+
+  /** A connection was opened, again after one was lost. */
+  protected opened(): void {
+    return;
+  }
 
   private take(message: FeedMessage): void {
     if (message.type === "snapshot") {
@@ -177,15 +202,4 @@ export class LiveFeed {
     this.view = view;
     for (const listener of this.listeners) listener();
   }
-}
-
-const feeds = new Map<string, LiveFeed>();
-
-export function feedAt(path: string): LiveFeed {
-  let feed = feeds.get(path);
-  if (!feed) {
-    feed = new LiveFeed(path);
-    feeds.set(path, feed);
-  }
-  return feed;
 }

@@ -1,9 +1,9 @@
-import { useSyncExternalStore } from "react";
+import { useCallback, useSyncExternalStore } from "react";
 import type { Schema } from "@/api/client";
-import type { Entry, Section } from "@/live/applyDelta";
-import { feedAt, type LiveView } from "@/live/feed";
-
-const NO_ENTRIES: Section = {};
+import type { Entry } from "@/live/applyDelta";
+import type { LiveFeed, LiveView } from "@/live/feed";
+import { feedAt } from "@/live/feeds";
+import { ROWS_PATH } from "@/live/rows";
 
 /**
  * The live state of an address (`/ws/nodes/`, `lagPath({subject})`); one websocket however many components look at it.
@@ -19,13 +19,17 @@ export function useLive(path: string): LiveView {
  */
 export function useLiveEntry(path: string, section: string, key: string): Entry | undefined {
   const feed = feedAt(path);
-  return useSyncExternalStore(feed.subscribe, () => feed.get().state[section]?.[key]);
+  return useSyncExternalStore(useSubscribe(feed, section, key), () => feed.get().state[section]?.[key]);
+}
+
+function useSubscribe(feed: LiveFeed, section: string, key: string): (listener: () => void) => () => void {
+  return useCallback((listener) => feed.subscribeTo(section, key, listener), [feed, section, key]);
 }
 
 /** The numbers of entries, by section. */
 export interface LiveNumbers {
   groups: keyof Schema<"LagNumbers"> | "drain_seconds";
-  subjects: "stored_messages" | "sent_messages" | "send_rate" | "send_bytes_rate";
+  subjects: "stored_messages" | "sent_messages" | "send_rate" | "send_bytes_rate" | "highest_lag";
 }
 
 /** One number of an entry, `or` of what is known without the feed: it is drawn again only when this number changes. */
@@ -37,7 +41,7 @@ export function useLiveNumber<S extends keyof LiveNumbers>(
   or?: Entry,
 ): Reading {
   const feed = feedAt(path);
-  const found = useSyncExternalStore(feed.subscribe, () => {
+  const found = useSyncExternalStore(useSubscribe(feed, section, key), () => {
     const entry = feed.get().state[section]?.[key] ?? or;
     const value = entry?.[field];
     return typeof value === "number" ? value : entry;
@@ -45,16 +49,11 @@ export function useLiveNumber<S extends keyof LiveNumbers>(
   return typeof found === "number" ? { value: found, reason: null } : measured(found, field);
 }
 
-/** The same for what is worked out of a section; `of` gives the same object while the section is the same. */
-export function useLivePart<Part>(path: string, section: string, of: (entries: Section) => Part): Part {
-  const feed = feedAt(path);
-  return useSyncExternalStore(feed.subscribe, () => of(feed.get().state[section] ?? NO_ENTRIES));
-}
-
+/** The feed of a subject or of one of its groups; without either that of the rows that lists show. */
 export function lagPath(of: { subject?: string; group?: string } = {}): string {
   const query = new URLSearchParams(Object.entries(of).filter(([, value]) => value));
   const text = query.toString();
-  return text ? `/ws/lag/?${text}` : "/ws/lag/";
+  return text ? `${ROWS_PATH}?${text}` : ROWS_PATH;
 }
 
 /** The key of a consumer group in the section `groups`. */

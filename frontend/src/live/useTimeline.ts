@@ -1,7 +1,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useMemo, useState } from "react";
 import { historyOptions, type HistoryOf } from "@/api/history";
-import { feedAt } from "@/live/feed";
+import { feedAt } from "@/live/feeds";
 import { appended, joined, NO_SERIES, type Series } from "@/live/series";
 import { seriesOf } from "@/live/timeline";
 

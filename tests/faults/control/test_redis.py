@@ -52,7 +52,10 @@ async def test_f30_without_redis_pages_are_stale_and_everything_else_goes_on(
         assert api.ask("GET", "/subjects/").status == 200
         assert api.ask("GET", "/broker-groups/").status == 200
 
-    async with load(plane, f"{fault}-orders", f"{fault}-payments") as traffic, live(plane, "/ws/lag/") as page:
+    async with (
+        load(plane, f"{fault}-orders", f"{fault}-payments") as traffic,
+        live(plane, f"/ws/lag/?subject={fault}-orders") as page,
+    ):
         away_at = time.monotonic()
         # In this thread: a server ends with the thread that started it.
         with getattr(own_redis, fault)():
@@ -82,7 +85,7 @@ async def test_f30_without_redis_pages_are_stale_and_everything_else_goes_on(
 async def test_f30_a_redis_that_forgot_everything_is_filled_again(plane: System, own_redis: RedisServer) -> None:
     before = pids(plane)
     runs = int(plane.job("heartbeats")["runs"])
-    async with load(plane, "flushed-orders"), live(plane, "/ws/lag/") as page:
+    async with load(plane, "flushed-orders"), live(plane, "/ws/lag/?subject=flushed-orders") as page:
         with redis.Redis.from_url(own_redis.url) as client:
             client.flushall()
         flushed_at = time.monotonic()
@@ -90,7 +93,7 @@ async def test_f30_a_redis_that_forgot_everything_is_filled_again(plane: System,
         figure("F30 Redis flushed: next numbers on pages", at - flushed_at, FRESH_SECONDS)
         await until(lambda: int(plane.job("heartbeats")["runs"]) > runs + 2, 20, "jobs run")
         assert not page.of("stale", flushed_at), "nobody was silent for so long"
-    async with live(plane, "/ws/lag/"):
+    async with live(plane, "/ws/lag/?subject=flushed-orders"):
         pass  # a new page finds a snapshot
     assert pids(plane) == before
 

@@ -13,8 +13,9 @@ from rest_framework.test import APIClient
 
 from api.views.analytics import LAG_PAGES
 from console.accounts.roles import Role
-from console.reports import overview
-from console.reports.lag_table import LAG_FIELDS, ORDERS_MAX, LagTable, table_keys
+from console.reports import lag_table, overview
+from console.reports.lag_table import LAG_FIELDS, LagTable, table_keys
+from console.reports.live_orders import ORDERS_MAX
 from console.snapshot.lag_state import lag_state
 from metaserver import queries
 from metaserver.services import groups, subjects, teams
@@ -244,6 +245,32 @@ def test_a_table_keeps_few_orders() -> None:
     for field in LAG_FIELDS:
         table.ordered(field, False)
     assert len(table._orders) == ORDERS_MAX
+
+
+@pytest.mark.usefixtures("db")
+def test_a_new_snapshot_follows_the_orders_of_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    computed: list[str] = []
+
+    def counting(entry: Any, field: str) -> Any:
+        computed.append(entry["group"])
+        return entry[field]
+
+    monkeypatch.setattr(lag_table, "lag_value", counting)
+    tables = lag_table.LagTables()
+    numbers: dict[str, Any] = {f"s\ng{number}": {"group": f"g{number}", "lag": number} for number in range(10)}
+    for number in (3, 7):
+        assert tables.newest(numbers, "").ordered("lag", True)[9] == "s\ng0"
+        computed.clear()
+        numbers = numbers | {f"s\ng{number}": {"group": f"g{number}", "lag": 50 + number}}
+    assert tables.newest(numbers, "").ordered("lag", True)[:2] == ["s\ng7", "s\ng3"]
+    assert set(computed) == {"g7"}
+
+
+def test_groups_are_counted_by_state_whatever_is_filtered(admin: APIClient) -> None:
+    everything = {"caught_up": 1, "draining": 2, "growing": 1, "unknown": 2}
+    for query in ("", "state=growing", "search=bill&limit=1"):
+        assert admin.get(f"{LIST}?{query}").json()["states"] == everything
+    assert admin.get(f"{LIST}?subject=orders").json()["states"] == {"caught_up": 1, "draining": 1}
 
 
 @pytest.mark.database

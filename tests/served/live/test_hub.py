@@ -127,7 +127,7 @@ async def test_many_clients_are_one_subscription_and_get_the_same_text(web: Syst
 
 
 async def test_without_a_snapshot_a_client_is_told_that_nothing_is_known(web: System, beats: Beats) -> None:
-    async with open_feed(web, "/ws/lag/") as client:
+    async with open_feed(web, "/ws/lag/?subject=s") as client:
         stale = await client.until(lambda message: message["type"] == "stale")
         assert stale["reason"] == "the collector is not running"
         await beats.publish("one")
@@ -135,6 +135,23 @@ async def test_without_a_snapshot_a_client_is_told_that_nothing_is_known(web: Sy
         await client.until(lambda _: len(client.seen) == 3)
         assert {message["type"] for message in client.seen} == {"stale", "fresh", "snapshot"}
         assert text_of(client) == "one"
+
+
+async def test_a_client_of_rows_gets_what_it_shows_and_learns_of_silence(web: System, beats: Beats) -> None:
+    async with open_feed(web, "/ws/lag/") as client:
+        await client.show(subjects=["s"])
+        await client.until(lambda message: message["type"] == "stale")
+        await beats.publish("one")
+        await client.until(lambda _: text_of(client) == "one")
+        await client.until(lambda _: "fresh" in {message["type"] for message in client.seen})
+        with redis_of(web) as cache:
+            assert cache.pubsub_channels(f"{PREFIX}*") == [f"{PREFIX}beat".encode()], "nothing is published for it"
+        await client.show(subjects=["other"])
+        await client.until(lambda _: text_of(client) is None)
+        await beats.publish("two")
+        assert (await client.next())["delta"] == {}
+        await client.show(subjects=["s", "other"])
+        await client.until(lambda _: text_of(client) == "two")
 
 
 async def test_invalid_messages_on_the_channel_have_no_effect(web: System, beats: Beats) -> None:

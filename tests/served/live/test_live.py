@@ -13,6 +13,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from console.accounts.session_store import digest
+from console.live.rows import SHOW_BYTES_MAX
 from console.snapshot.bus import LOCK_KEY, SNAPSHOT_KEY
 from tests.support.console.live import LiveClient, open_feed
 from tests.support.servers.system import System
@@ -73,7 +74,7 @@ async def test_feeds_of_one_group_all_nodes_and_events(live: System) -> None:
     await with_lag(live, "live.one", 2)
     async with (
         open_feed(live, "/ws/lag/?subject=live.one&group=readers") as group,
-        open_feed(live, "/ws/lag/") as everything,
+        open_feed(live, "/ws/lag/") as rows,
         open_feed(live, "/ws/nodes/", by_token=True, origin=None) as nodes,
         open_feed(live, "/ws/events/") as events,
         open_feed(live, "/ws/lag/?subject=not.there") as nothing,
@@ -81,7 +82,10 @@ async def test_feeds_of_one_group_all_nodes_and_events(live: System) -> None:
         key = GROUP.format("live.one")
         await group.until(lambda _: entry(group, "groups", key).get("lag") == 2)
         assert list((group.state or {})["groups"]) == [key]
-        await everything.until(lambda _: entry(everything, "groups", key).get("lag") == 2)
+        await rows.show(subjects=["live.one"], groups=[key])
+        await rows.until(lambda _: entry(rows, "groups", key).get("lag") == 2)
+        assert [list(section) for section in (rows.state or {}).values()] == [["live.one"], [key]]
+        assert entry(rows, "subjects", "live.one")["highest_lag_group"] == "readers"
         await nodes.until(lambda _: {"g1-a", "g2-a", "d1-a"} == (nodes.state or {}).get("nodes", {}).keys())
         node = entry(nodes, "nodes", "g1-a")
         assert (node["state"], node["reason"]) == ("read_write", None)
@@ -249,7 +253,7 @@ async def test_a_lost_role_and_a_disabled_account_close(live: System) -> None:
         assert await closed(token) == 4401
 
 
-async def test_clients_may_ping_and_nothing_else(live: System) -> None:
+async def test_clients_may_ping_and_those_of_rows_name_them(live: System) -> None:
     async with open_feed(live, "/ws/nodes/") as client:
         await client.socket.send('{"type":"ping"}')
         await client.until(lambda message: message["type"] == "pong")
@@ -258,6 +262,16 @@ async def test_clients_may_ping_and_nothing_else(live: System) -> None:
     async with open_feed(live, "/ws/nodes/") as client:
         await client.socket.send("x" * 2_000)
         assert await closed(client) == 1009
+    for text, code in (
+        ('{"type":"show","subjects":1}', 4400),
+        ("[" * 50_000, 4400),
+        ("x" * (SHOW_BYTES_MAX + 1), 1009),
+    ):
+        async with open_feed(live, "/ws/lag/") as client:
+            await client.socket.send('{"type":"ping"}')
+            await client.until(lambda message: message["type"] == "pong")
+            await client.socket.send(text)
+            assert await closed(client) == code
 
 
 async def test_a_user_has_so_many_websockets_and_no_more(live: System) -> None:

@@ -55,6 +55,10 @@ class LiveClient:
         """Messages that were received, without notices of silence: on a busy machine beats come late."""
         return [message for message in self.seen if message["type"] not in NOTICES_OF_SILENCE]
 
+    async def show(self, **rows: list[str]) -> None:
+        """Name the rows, of `subjects` and `groups`, that a client of `/ws/lag/` shows now."""
+        await self.socket.send(json.dumps({"type": "show", **rows}))
+
     async def next(self) -> dict[str, Any]:
         """Return the next message that is not a notice of silence."""
         return await self.until(lambda message: message["type"] not in NOTICES_OF_SILENCE)

@@ -167,7 +167,7 @@ class Live:
 
 @contextlib.asynccontextmanager
 async def live(plane: System, path: str) -> AsyncIterator[Live]:
-    """A websocket of the console, e.g. `/ws/lag/`, listened to inside the block."""
+    """A websocket of the console, e.g. `/ws/nodes/`, listened to inside the block."""
     url = f"ws://127.0.0.1:{plane.port}{path}"
     found = Live()
 

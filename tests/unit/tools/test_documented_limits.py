@@ -6,7 +6,7 @@ import re
 import pytest
 
 from broker_node.options import BrokerOptions
-from console.live.audiences import FEED_ENTRIES_MAX
+from console.live.rows import ROWS_MAX
 from delay_node.options import DelayOptions
 from metaserver.memory import fitness, live_groups
 from metaserver.models import BrokerGroup
@@ -57,7 +57,7 @@ def _doubling(first: float, last: float) -> str:
         ("consumer groups of a subject", f"{BROKER.groups_per_subject_max:,}"),
         ("consumers of a group", f"{BROKER.consumers_per_group_max:,}"),
         ("connections of a node", f"{BROKER.connections_max:,}; {META.connections_max:,}"),
-        ("subjects and groups in one live feed", f"{FEED_ENTRIES_MAX:,}"),
+        ("rows that a live list shows", f"{ROWS_MAX}"),
         ("members of a group", f"{MEMBERS_MAX}"),
         ("a write that the disk", f"{STUCK_SECONDS:g} s; {live_groups.LEASE_SECONDS:g} s"),
         ("stored messages that wait", f"{master_state.STALLED_SECONDS:g} s; {in_sync_set.PROGRESS_SECONDS:g} s"),

@@ -6,7 +6,7 @@ import { row } from "@/features/groups/testing";
 import { fakeFeeds, snapshot } from "@/test/feeds";
 import { answer, mount } from "@/test/mount";
 
-const page = (...results: object[]) => ({ at: null, reason: null, results, next: null });
+const page = (...results: object[]) => ({ at: null, reason: null, states: { stopped: 1 }, results, next: null });
 let feeds: ReturnType<typeof fakeFeeds>;
 beforeEach(() => {
   feeds = fakeFeeds();
@@ -19,11 +19,11 @@ const names = () =>
 const cell = (name: string, column: string) =>
   document.querySelector(`[data-row="${name}"] [data-cell="${column}"]`) as HTMLElement;
 
-test("filters and order go to the API", async () => {
+test("filters and order go to the API; numbers are descending first", async () => {
   const { asked } = answer({ "GET /api/v1/lag/": page(row("billing")) });
   await mount(GroupsPage, "/groups?state=stopped&search=bil");
   await screen.findByRole("link", { name: "billing" });
-  const lists = () => asked.filter(({ url }) => url.pathname === "/api/v1/lag/").map(({ url }) => url.searchParams);
+  const lists = () => asked.map(({ url }) => url.searchParams).filter((query) => query.has("ordering"));
   expect(Object.fromEntries(lists()[0] ?? [])).toEqual({
     state: "stopped",
     search: "bil",
@@ -31,7 +31,11 @@ test("filters and order go to the API", async () => {
     limit: "50",
   });
   await userEvent.click(screen.getByRole("button", { name: "Lag" }));
+  await waitFor(() => expect(lists().at(-1)?.get("ordering")).toBe("-lag"));
+  await userEvent.click(screen.getByRole("button", { name: "Lag" }));
   await waitFor(() => expect(lists().at(-1)?.get("ordering")).toBe("lag"));
+  await userEvent.click(screen.getByRole("button", { name: "Lag" }));
+  await waitFor(() => expect(lists().at(-1)?.get("ordering")).toBe("-time_lag_seconds"));
 });
 
 test("rows stay where they are while their numbers move", async () => {
@@ -71,7 +75,6 @@ test("a state in the summary shows only such groups", async () => {
   answer({ "GET /api/v1/lag/": page(row("billing")) });
   const { address } = await mount(GroupsPage, "/groups");
   await screen.findByRole("link", { name: "billing" });
-  feeds[0]?.say(snapshot({ subjects: {}, groups: { a: row("a", { state: "stopped" }), b: row("b") } }));
   await userEvent.click(await screen.findByRole("button", { name: "1 Stopped" }));
   await waitFor(() => expect(address()).toContain("state=stopped"));
 });

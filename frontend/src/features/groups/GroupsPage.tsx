@@ -1,11 +1,13 @@
 import { Badge, Group, UnstyledButton } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 import GroupsTable from "@/features/groups/GroupsTable";
 import { STATE_COLOURS } from "@/features/groups/Cells";
 import { CreateGroupButton } from "@/features/groups/CreateGroupButton";
-import { counted, ORDER } from "@/features/groups/summary";
+import { statesOptions } from "@/features/groups/queries";
+import { ORDER } from "@/features/groups/summary";
 import * as numbers from "@/format/numbers";
-import { lagPath, useLivePart } from "@/live/useLive";
+import { lagPath } from "@/live/useLive";
 import { LiveBadgeOf } from "@/ui/measure/LiveBadge";
 import { PageHeader } from "@/ui/page/PageHeader";
 import { useLanguage } from "@/ui/preferences";
@@ -28,8 +30,8 @@ function StateSummary() {
   const { t } = useTranslation("groups");
   const language = useLanguage();
   const [search, change] = useUrlState();
-  const counts = useLivePart(lagPath(), "groups", counted);
-  const found = ORDER.filter((state) => counts[state] > 0);
+  const { data: counts = {} } = useQuery(statesOptions());
+  const found = ORDER.filter((state) => counts[state]);
   // It keeps its place before the first numbers are there.
   return (
     <Group gap="xs" mb="sm" mih={26} role="group" aria-label={t("summary")}>
@@ -49,7 +51,7 @@ function StateSummary() {
 
               className="clickable"
             >
-              {numbers.count(counts[state], language)} {t(`state.${state}`)}
+              {numbers.count(counts[state] ?? 0, language)} {t(`state.${state}`)}
             </Badge>
           </UnstyledButton>
         );

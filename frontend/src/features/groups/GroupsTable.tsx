@@ -45,7 +45,7 @@ export default function GroupsTable({ subject }: { subject?: string }) {
         )),
         column("state", { card: "state" }, (row) => <LiveState row={row} />),
         ...NUMBERS.map(({ field, as }) =>
-          column(field, { ...(IN_CARDS.has(field) && { card: "fact" }), sort: true, align: "right" }, (row) => (
+          column(field, { ...(IN_CARDS.has(field) && { card: "fact" }), sort: `-${field}`, align: "right" }, (row) => (
             <LiveNumber row={row} field={field} as={as} />
           )),
         ),

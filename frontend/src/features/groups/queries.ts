@@ -14,6 +14,9 @@ export type ResetRequest = Omit<Schema<"ResetRequest">, "reason">;
 /** Keys begin with `groups`: a change of one refreshes all lists. */
 export const groupsKey = ["groups"] as const;
 
+/** Counts of states are a summary: they need not be as new as the numbers of rows. */
+const STATES_MS = 5_000;
+
 /** Which group; a name alone says little, several subjects may have one of that name. */
 export interface GroupName {
   subject: string;
@@ -25,6 +28,15 @@ export interface OfGroup {
   name: GroupName;
   detail: Detail;
   etag: string | null;
+}
+
+/** How many groups there are in each state. */
+export function statesOptions() {
+  return queryOptions({
+    queryKey: [...groupsKey, "states"],
+    queryFn: async (context) => (await read("/api/v1/lag/", { query: { limit: 1 } })(context)).states,
+    refetchInterval: STATES_MS,
+  });
 }
 
 /** Positions and members, asked of the nodes. */

@@ -1,6 +1,6 @@
 import { useTranslation } from "react-i18next";
-import { worstLags } from "@/features/subjects/worstLag";
-import { groupKey, lagPath, useLiveEntry, useLiveNumber, useLivePart, type LiveNumbers } from "@/live/useLive";
+import { worstLag } from "@/features/subjects/worstLag";
+import { groupKey, lagPath, useLiveEntry, useLiveNumber, type LiveNumbers } from "@/live/useLive";
 import { DrainTime } from "@/ui/measure/DrainTime";
 import { Measured, type Format } from "@/ui/measure/Measured";
 
@@ -12,9 +12,7 @@ export function LiveNumber({ subject, field, as }: { subject: string; field: Liv
 /** The lag of the subject's consumer group that is furthest behind, and which that is. */
 export function LiveWorstLag({ subject }: { subject: string }) {
   const { t } = useTranslation("subjects");
-  const worst = useLivePart(lagPath(), "groups", worstLags).get(subject);
-  if (!worst) return <Measured value={null} reason={t("worst_lag.no_group")} />;
-  const { group, ...reading } = worst;
+  const { group, ...reading } = worstLag(useLiveEntry(lagPath(), "subjects", subject), t("worst_lag.no_group"));
   return <Measured {...reading} as="compact" about={reading.value ? t("worst_lag.of", { group }) : undefined} />;
 }
 

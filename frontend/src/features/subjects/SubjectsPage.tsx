@@ -1,3 +1,4 @@
+import { Button, Group } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
@@ -13,6 +14,8 @@ import { subjectsKey, type Subject } from "@/features/subjects/queries";
 import { SubjectFields } from "@/features/subjects/SubjectFields";
 import { changesOf, EMPTY, problemsOf } from "@/features/subjects/values";
 import { lagPath } from "@/live/useLive";
+import { whenDrawn } from "@/ui/dialog/whenOpened";
+import { useUrlState } from "@/ui/links/urlState";
 import { CreateButton } from "@/ui/menu/buttons";
 import { PreviewDialog } from "@/ui/dialog/ChangeDialog";
 import { LiveBadgeOf } from "@/ui/measure/LiveBadge";
@@ -21,6 +24,10 @@ import { DataTable } from "@/ui/table/DataTable";
 import { choice } from "@/ui/table/define";
 import type { Filter } from "@/ui/table/types";
 
+const SubjectTree = whenDrawn(async () => (await import("@/features/subjects/tree/SubjectTree")).SubjectTree);
+
+/** The address's `view`: subjects by the parts of their names. */
+const TREE = "tree";
 const nameOf = (row: Subject) => row.name;
 const isForeign = (row: Subject) => !row.may_change;
 
@@ -33,6 +40,13 @@ export default function SubjectsPage() {
   const [isCreating, { open, close }] = useDisclosure();
   const selection = useMemo(() => ({ selected, onChange: setSelected, isDisabled: isForeign }), [selected]);
   const mayChange = may("change_subjects");
+  const [search, change] = useUrlState();
+  const isTree = search.view === TREE;
+  const view = (
+    <Button size="xs" variant="default" onClick={() => change({ view: isTree ? undefined : TREE }, true)}>
+      {t(isTree ? "tree.list" : "tree.show")}
+    </Button>
+  );
   return (
     <>
       <PageHeader
@@ -41,22 +55,32 @@ export default function SubjectsPage() {
         actions={mayChange && <CreateButton onClick={open}>{t("create.title")}</CreateButton>}
       />
       {mayChange && selected.size > 0 && <BulkActions selected={selected} onDone={() => setSelected(new Set())} />}
-      <DataTable
-        label={t("title")}
-        queryKey={subjectsKey}
-        load={list("/api/v1/subjects/")}
-        columns={columns}
-        filters={filters}
-        rowKey={nameOf}
-        ordering="name"
-        download="/api/v1/subjects/"
-        selection={mayChange ? selection : undefined}
-        empty={
-          <FirstMessage subject="order.paid" title={t("empty.title")}>
-            {t("empty.text")}
-          </FirstMessage>
-        }
-      />
+      {isTree ? (
+        <>
+          <Group justify="flex-end" mb="xs">
+            {view}
+          </Group>
+          <SubjectTree />
+        </>
+      ) : (
+        <DataTable
+          label={t("title")}
+          queryKey={subjectsKey}
+          load={list("/api/v1/subjects/")}
+          columns={columns}
+          filters={filters}
+          rowKey={nameOf}
+          ordering="name"
+          download="/api/v1/subjects/"
+          selection={mayChange ? selection : undefined}
+          empty={
+            <FirstMessage subject="order.paid" title={t("empty.title")}>
+              {t("empty.text")}
+            </FirstMessage>
+          }
+          actions={view}
+        />
+      )}
       <CreateSubject opened={isCreating} onClose={close} />
     </>
   );

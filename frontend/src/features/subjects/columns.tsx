@@ -49,13 +49,15 @@ export function useColumns(): readonly Column<Subject>[] {
           <RowLink to={addressOf("subjects", row.name)}>{row.name}</RowLink>
         )),
         column("favourite", { card: "action" }, (row) => <Favourite subject={row.name} />),
-        column("send_rate", { card: "fact", align: "right" }, (row) => (
+        column("send_rate", { card: "fact", sort: "-send_rate", align: "right" }, (row) => (
           <LiveNumber subject={row.name} field="send_rate" as="rate" />
         )),
         column("stored", { align: "right", isHiddenAtFirst: true }, (row) => (
           <LiveNumber subject={row.name} field="stored_messages" as="compact" />
         )),
-        column("worst_lag", { card: "fact", align: "right" }, (row) => <LiveWorstLag subject={row.name} />),
+        column("worst_lag", { card: "fact", sort: "-highest_lag", align: "right" }, (row) => (
+          <LiveWorstLag subject={row.name} />
+        )),
         column("consumer_groups", { card: "fact", sort: true, align: "right" }, (row) => (
           <Measured value={row.consumer_groups} />
         )),

@@ -1,31 +1,25 @@
 import { expect, test } from "vitest";
-import { worstLags } from "@/features/subjects/worstLag";
+import { worstLag } from "@/features/subjects/worstLag";
 
-test("the group with the highest lag of each subject", () => {
-  const groups = { "a\nx": { lag: 3 }, "a\ny": { lag: 9 }, "a\nz": { lag: 4 }, "b\nx": { lag: 0 } };
-  expect(worstLags(groups).get("a")).toMatchObject({ value: 9, reason: null, group: "y" });
-  expect(worstLags(groups).get("b")).toMatchObject({ value: 0, reason: null, group: "x" });
-  expect(worstLags(groups).get("c")).toBeUndefined();
-  expect(worstLags(groups)).toBe(worstLags(groups));
+const NONE = "no group";
+
+test("the group that is furthest behind", () => {
+  const entry = { highest_lag: 9, highest_lag_group: "y", reason: null };
+  expect(worstLag(entry, NONE)).toMatchObject({ value: 9, reason: null, group: "y" });
 });
 
-test("a group that is not measured completely makes the highest a lower bound, whatever the order", () => {
+test("a group that is not measured completely makes the highest a lower bound", () => {
   const reason = "node b1: connection refused";
-  const partial = { lag: null, reason, missing: ["b"], at_least: { lag: 40 } };
-  const measured = { "a\nx": { lag: 3 }, "a\nz": { lag: 90 } };
-  for (const groups of [
-    { "a\ny": partial, ...measured },
-    { ...measured, "a\ny": partial },
-  ]) {
-    expect(worstLags(groups).get("a")).toMatchObject({ value: null, reason, missing: ["b"], atLeast: 90, group: "z" });
-  }
-  expect(worstLags({ "a\ny": partial }).get("a")).toMatchObject({ value: null, atLeast: 40, group: "y" });
+  const at_least = { highest_lag: 90, highest_lag_group: "z" };
+  const last = { highest_lag: 5 };
+  const entry = { highest_lag: null, highest_lag_group: null, reason, missing: ["b"], at_least, last };
+  expect(worstLag(entry, NONE)).toMatchObject({ value: null, reason, missing: ["b"], atLeast: 90, group: "z" });
+  expect(worstLag(entry, NONE).last).toBeUndefined();
+  expect(worstLag({ highest_lag: null, reason }, NONE).atLeast).toBeUndefined();
 });
 
-test("nothing known is no lower bound", () => {
-  const reason = "node b1: connection refused";
-  const away = { lag: null, reason };
-  const found = worstLags({ "a\nx": away, "a\ny": away }).get("a");
-  expect(found).toMatchObject({ value: null, reason });
-  expect(found?.atLeast).toBeUndefined();
+test("a subject without groups says so, one that is not known yet does not", () => {
+  const without = { highest_lag: null, highest_lag_group: null, reason: null };
+  expect(worstLag(without, NONE)).toMatchObject({ value: null, reason: NONE, group: undefined });
+  expect(worstLag(undefined, NONE)).toMatchObject({ value: null, reason: null });
 });

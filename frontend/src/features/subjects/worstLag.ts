@@ -1,34 +1,23 @@
-import { perSection } from "@/live/perSection";
+import type { Entry } from "@/live/applyDelta";
 import { measured, type Reading } from "@/live/useLive";
 
 /**
- * The consumer group of a subject with the highest lag; a lower bound while one of its groups is not measured
- * completely.
+ * The lag of a subject's consumer group that is furthest behind, and which that is; a lower bound while one of its
+ * groups is not measured completely.
  */
 export interface WorstLag extends Reading {
-  group: string;
+  group: string | undefined;
 }
 
-function lowerBound({ value, atLeast }: Reading): number {
-  return value ?? atLeast ?? -1;
+/** From a live entry of the section `subjects`; `noGroup` is the reason where there is no group. */
+export function worstLag(entry: Entry | undefined, noGroup: string): WorstLag {
+  const { reason, ...reading } = measured(entry, "highest_lag");
+  const atLeast = entry?.at_least as Entry | undefined;
+  const group = entry?.highest_lag_group ?? atLeast?.highest_lag_group;
+  return {
+    ...reading,
+    last: undefined,
+    reason: entry && reading.value === null && !reason ? noGroup : (reason ?? null),
+    group: typeof group === "string" ? group : undefined,
+  };
 }
-
-function higher(one: WorstLag, other: WorstLag): WorstLag {
-  const worst = lowerBound(other) > lowerBound(one) ? other : one;
-  const incomplete = [one, other].find(({ value }) => value === null);
-  if (!incomplete) return worst;
-  const atLeast = lowerBound(worst);
-  return { ...incomplete, group: worst.group, atLeast: atLeast < 0 ? undefined : atLeast };
-}
-
-/** By subject, from the live section `groups`. */
-export const worstLags = perSection((groups): ReadonlyMap<string, WorstLag> => {
-  const worst = new Map<string, WorstLag>();
-  for (const [key, entry] of Object.entries(groups)) {
-    const [subject = "", group = ""] = key.split("\n");
-    const one = { ...measured(entry, "lag"), last: undefined, group };
-    const before = worst.get(subject);
-    worst.set(subject, before ? higher(before, one) : one);
-  }
-  return worst;
-});

@@ -44,7 +44,7 @@ export function Measured({
   if ((value === null || value === undefined) && known !== undefined && unknown === undefined) {
     const shown = `${atLeast === undefined ? "" : "≥ "}${FORMATS[as](known, language)}`;
     const hint = [
-      atLeast !== undefined && t("unknown.at_least", { missing: missing?.join(", ") }),
+      atLeast !== undefined && missing && t("unknown.at_least", { missing: missing.join(", ") }),
       last !== undefined &&
         lastAt &&
         t("unknown.last", { value: FORMATS[as](last, language), ago: times.relative(lastAt, now, language) }),

@@ -5,6 +5,7 @@ import { useId, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { InstantInput } from "@/ui/dates/InstantInput";
 import type { Column, Filter } from "@/ui/table/types";
+import { reversed } from "@/ui/table/useListState";
 import type { Search } from "@/ui/links/urlState";
 
 const TYPING_MS = 250;
@@ -134,7 +135,9 @@ export function FilterBar<Row>({
   const rest = filters.filter((filter) => !isSearch(filter));
   const set = rest.filter(({ name }) => values[name]).length;
   const orders = columns.flatMap(({ sort, header }) =>
-    sort ? [sort, `-${sort}`].map((value, at) => ({ value, label: `${header} ${"↑↓"[at]}` })) : [],
+    sort
+      ? [sort, reversed(sort)].map((value) => ({ value, label: `${header} ${value.startsWith("-") ? "↓" : "↑"}` }))
+      : [],
   );
   const one = (filter: Filter) => (
     <OneFilter

@@ -3,8 +3,8 @@ import { IconArrowDown, IconArrowUp, IconSelector } from "@tabler/icons-react";
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import type { Column, Selection } from "@/ui/table/types";
-import { nextOrdering } from "@/ui/table/useListState";
 import { Table } from "@/ui/table/Table";
+import { nextOrdering, reversed } from "@/ui/table/useListState";
 
 /** A column's name; a button where the list can be ordered by it. */
 export function Header<Row>({
@@ -22,7 +22,8 @@ export function Header<Row>({
 }) {
   const { sort } = column;
   if (!sort || !onOrder) return <Table.Th ta={column.align}>{column.header}</Table.Th>;
-  const direction = ordering === sort ? "ascending" : ordering === `-${sort}` ? "descending" : "none";
+  const field = sort.startsWith("-") ? reversed(sort) : sort;
+  const direction = ordering === field ? "ascending" : ordering === `-${field}` ? "descending" : "none";
   const Icon = direction === "ascending" ? IconArrowUp : direction === "descending" ? IconArrowDown : IconSelector;
   return (
     <Table.Th ta={column.align} aria-sort={direction}>
@@ -30,7 +31,7 @@ export function Header<Row>({
         type="button"
         className="sort"
         onClick={() => onOrder(nextOrdering(ordering, sort, fallback))}
-        data-sort={sort}
+        data-sort={field}
       >
         {column.header} <Icon size={14} aria-hidden />
       </button>

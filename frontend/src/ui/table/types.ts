@@ -5,7 +5,7 @@ export interface Column<Row> {
   id: string;
   header: string;
   cell: (row: Row) => ReactNode;
-  /** The API's ordering field; without it the column can't be sorted. */
+  /** The API's ordering field; without it the column can't be sorted. With "-" the first click sorts descending. */
   sort?: string;
   align?: "left" | "right";
   /** Shown only when chosen. */

@@ -77,9 +77,14 @@ export function useListState<Row>(
   };
 }
 
-/** The ordering after a click on a column: ascending, descending, as it was. */
-export function nextOrdering(now: string, field: string, fallback: string): string {
-  if (now === field) return `-${field}`;
-  if (now === `-${field}`) return fallback;
-  return field;
+/** An ordering in the other direction. */
+export function reversed(ordering: string): string {
+  return ordering.startsWith("-") ? ordering.slice(1) : `-${ordering}`;
+}
+
+/** The ordering after a click on a column: by its field, in the other direction, as it was. */
+export function nextOrdering(now: string, sort: string, fallback: string): string {
+  if (now === sort) return reversed(sort);
+  if (now === reversed(sort)) return fallback;
+  return sort;
 }

@@ -188,6 +188,7 @@ CASES: dict[str, tuple[Case, ...]] = {
     "saved_filters_create": (Case({"name": "more", "filter": "region=eu"}),),
     "saved_filters_update": (Case({"name": "renamed"}, only=OWN_OPERATOR | {"own operator's token messages"}),),
     "saved_filters_delete": (Case(only=OWN_OPERATOR | {"own operator's token messages"}),),
+    "subject_tree": (Case(),),
     "subjects_list": (Case(),),
     "subjects_create": (Case({"name": "new", "owner": TEAM}),),
     "subjects_get": (Case(),),

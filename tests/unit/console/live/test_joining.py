@@ -27,13 +27,9 @@ from tests.support.manual_clock import ManualClock
 class Client:
     def __init__(self) -> None:
         self.texts: list[str] = []
-        self.refused = ""
 
     def offer(self, text: str, shown: Shown = NOTHING_SHOWN) -> None:
         self.texts.append(text)
-
-    def refuse(self, reason: str) -> None:
-        self.refused = reason
 
     @property
     def state(self) -> tuple[int, Any]:
@@ -49,7 +45,7 @@ class Client:
 
 
 def subscribed(entries: int) -> Subscribed:
-    one = Subscribed(Feed("lag"), stream="s", version=0, at="t0", is_wanting=False)
+    one = Subscribed(Feed("lag", "s"), stream="s", version=0, at="t0", is_wanting=False)
     one.state = {"subjects": {f"s{n}": {"number": 0} for n in range(entries)}, "groups": {}}
     return one
 
@@ -180,7 +176,7 @@ async def test_a_snapshot_that_can_not_be_encoded_is_tried_again_with_the_next_d
     advance(one)
     await encoded(one)
     assert client.state == (1, one.state)
-    assert "a snapshot of lag.all can't be encoded" in caplog.text
+    assert "a snapshot of lag.subject.cw can't be encoded" in caplog.text
 
 
 async def test_clients_of_a_state_that_is_replaced_join_again() -> None:
@@ -192,16 +188,6 @@ async def test_clients_of_a_state_that_is_replaced_join_again() -> None:
     await encoded(one)
     assert json.loads(client.texts.pop(0)) == {"type": "reset"}
     assert client.state == (9, {"subjects": {}, "groups": {}})
-
-
-async def test_a_feed_with_too_many_entries_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audiences, "FEED_ENTRIES_MAX", 10)
-    assert (await join(subscribed(10))).refused == ""
-    one, client = subscribed(11), Client()
-    one.joining.add(client)
-    one.admit()
-    assert (client.texts, one.joining, one.encoding) == ([], set(), None)
-    assert "11 subjects and consumer groups, more than 10" in client.refused
 
 
 async def test_without_new_clients_nothing_is_encoded_or_kept() -> None:

@@ -32,7 +32,7 @@ from tests.support.console.node_stats import consumer, group_stats, subject_stat
 from tests.unit.console.live.stats import AWAY, NOW_MS, place, states, stats
 
 feeds = st.sampled_from(
-    [Feed("lag"), Feed("lag", "orders"), Feed("lag", "orders", "g"), Feed("lag", "a"), Feed("nodes"), Feed("events")]
+    [Feed("lag", "orders"), Feed("lag", "orders", "g"), Feed("lag", "a"), Feed("nodes"), Feed("events")]
 )
 
 
@@ -462,7 +462,7 @@ def test_only_recent_events_are_kept() -> None:
 
 
 def test_every_section_is_in_a_feed() -> None:
-    shown = {section for kind in ("lag", "nodes", "events", "audit") for section in Feed(kind).sections}
+    shown = {section for kind in ("lag", "nodes", "events", "audit") for section in Feed(kind, "s").sections}
     assert shown == set(SECTIONS)
 
 

@@ -61,9 +61,6 @@ class Client:
     def offer(self, text: str, shown: Shown = NOTHING_SHOWN) -> None:
         self.got.append(json.loads(text))
 
-    def refuse(self, reason: str) -> None:
-        raise AssertionError(reason)
-
 
 @pytest.fixture
 def node(monkeypatch: pytest.MonkeyPatch) -> Node:

@@ -1,0 +1,141 @@
+import "@/features/subjects/tree/tree.css";
+import { Button, UnstyledButton } from "@mantine/core";
+import { IconChevronDown, IconChevronRight } from "@tabler/icons-react";
+import { useInfiniteQuery } from "@tanstack/react-query";
+import type { ReactNode } from "react";
+import { useTranslation } from "react-i18next";
+import type { Schema } from "@/api/client";
+import { read } from "@/api/requests";
+import { subjectsKey } from "@/features/subjects/queries";
+import { parseOpen, toggled } from "@/features/subjects/tree/openFolders";
+import { addressOf, RowLink } from "@/ui/links/RowLink";
+import { useUrlState } from "@/ui/links/urlState";
+import { Measured } from "@/ui/measure/Measured";
+import { ProblemAlert } from "@/ui/page/ProblemAlert";
+import { Frame } from "@/ui/table/Frame";
+import { Table } from "@/ui/table/Table";
+
+type Node = Schema<"SubjectNode">;
+
+const REFRESH_MS = 10_000;
+const COLUMNS = 4;
+/** Levels that are indented further than the one above. */
+const INDENTED_MAX = 8;
+
+/** Subjects by the parts of their names; what is open is in the address. Folders are read when they are opened. */
+export function SubjectTree() {
+  const { t } = useTranslation("subjects");
+  return (
+    <Frame label={t("tree.title")}>
+      <Table stickyHeader highlightOnHover>
+        <Table.Thead>
+          <Table.Tr>
+            <Table.Th>{t("column.name")}</Table.Th>
+            <Table.Th ta="right">{t("tree.subjects")}</Table.Th>
+            <Table.Th ta="right">{t("column.send_rate")}</Table.Th>
+            <Table.Th ta="right">{t("column.worst_lag")}</Table.Th>
+          </Table.Tr>
+        </Table.Thead>
+        <Table.Tbody>
+          <Folder name="" depth={0} />
+        </Table.Tbody>
+      </Table>
+    </Frame>
+  );
+}
+
+/** What is in a folder: a row for each child, and below an open one what is in that. */
+function Folder({ name, depth }: { name: string; depth: number }) {
+  const { t } = useTranslation("subjects");
+  const found = useInfiniteQuery({
+    queryKey: [...subjectsKey, "tree", name],
+    queryFn: ({ pageParam, ...context }) =>
+      read("/api/v1/subject-tree/", { query: { folder: name, cursor: pageParam } })(context),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (last) => last.next ?? undefined,
+    refetchInterval: REFRESH_MS,
+  });
+  if (found.isError) {
+    return (
+      <Whole>
+        <ProblemAlert error={found.error} onRetry={() => void found.refetch()} />
+      </Whole>
+    );
+  }
+  const nodes = (found.data?.pages ?? []).flatMap((page) => page.results);
+  return (
+    <>
+      {nodes.map((node) => (
+        <Child key={node.name + String(node.is_folder)} node={node} folder={name} depth={depth} />
+      ))}
+      {found.isSuccess && nodes.length === 0 && <Whole>{t("tree.empty")}</Whole>}
+      {found.hasNextPage && (
+        <Whole>
+          <Button
+            size="compact-xs"
+            variant="subtle"
+            loading={found.isFetching}
+            onClick={() => void found.fetchNextPage()}
+          >
+            {t("tree.more", { folder: name || t("title") })}
+          </Button>
+        </Whole>
+      )}
+    </>
+  );
+}
+
+function Whole({ children }: { children: ReactNode }) {
+  return (
+    <Table.Tr>
+      <Table.Td colSpan={COLUMNS}>{children}</Table.Td>
+    </Table.Tr>
+  );
+}
+
+function Child({ node, folder, depth }: { node: Node; folder: string; depth: number }) {
+  const [search, change] = useUrlState();
+  const open = parseOpen(search.open);
+  const isOpen = node.is_folder && open.has(node.name);
+  const Icon = isOpen ? IconChevronDown : IconChevronRight;
+  const numbers = (field: "send_rate" | "highest_lag") => ({
+    value: node[field],
+    reason: node.reason,
+    atLeast: node.at_least?.[field] ?? undefined,
+  });
+  return (
+    <>
+      <Table.Tr data-node={node.name}>
+        <Table.Th scope="row" fw={400} data-depth={Math.min(depth, INDENTED_MAX)} className="tree-name">
+          {node.is_folder ? (
+            <UnstyledButton
+              className="tree-folder"
+              aria-expanded={isOpen}
+              onClick={() => change({ open: toggled(open, node.name) })}
+            >
+              <Icon size={14} aria-hidden /> {node.name.slice(folder.length)}
+            </UnstyledButton>
+          ) : (
+            <span className="tree-subject">
+              <RowLink to={addressOf("subjects", node.name)}>{node.name.slice(folder.length) || node.name}</RowLink>
+            </span>
+          )}
+        </Table.Th>
+        <Table.Td ta="right">{node.is_folder && <Measured value={node.subjects} />}</Table.Td>
+        <Table.Td ta="right">
+          <Measured {...numbers("send_rate")} as="rate" />
+        </Table.Td>
+        <Table.Td ta="right">
+          <Lag {...numbers("highest_lag")} />
+        </Table.Td>
+      </Table.Tr>
+      {isOpen && <Folder name={node.name} depth={depth + 1} />}
+    </>
+  );
+}
+
+/** Null without a reason is no unknown number: there are no consumer groups. */
+function Lag(reading: { value: number | null; reason: string | null; atLeast: number | undefined }) {
+  const { t } = useTranslation("subjects");
+  return <Measured {...reading} reason={reading.reason ?? t("worst_lag.no_group")} as="compact" />;
+}
