@@ -21,8 +21,11 @@ function parts(components: string, more = "nothing else"): RegExp {
 }
 /** What only the drawn chart imports: one module more that a page imports at once, and every page loads uPlot. */
 const CHARTS = /uplot|src\/ui\/chart\/(Drawn|options|keys|useKeys)\./;
+/** A message and the field that filters messages; the tree and the saved filters come when they are opened. */
+const MESSAGE =
+  /src\/ui\/message\/(?!JsonTree|tree)|src\/shared\/filters\/(FilterField|SavedFiltersButton|messageFilter|filters?)\./;
 const SHARED =
-  /@tabler|@mantine\/(hooks|core)\/(?!esm\/components\/(Menu|Tooltip|ScrollArea|NumberInput|Tabs|Timeline|Textarea|Radio|SegmentedControl|FloatingIndicator|PasswordInput))|openapi-fetch|src\/(api|format|live|ui\/(?!chart\/(Drawn|options|keys|useKeys)\.|dates\/C|message|.*Box))/;
+  /@tabler|@mantine\/(hooks|core)\/(?!esm\/components\/(Menu|Tooltip|ScrollArea|NumberInput|Tabs|Timeline|Textarea|Radio|SegmentedControl|FloatingIndicator|PasswordInput))|openapi-fetch|nfiniteQuery|subjectParts|src\/shared\/(Teach|clientLines|reasons)\.|src\/(api|format|live|ui\/(?!chart\/(Drawn|options|keys|useKeys)\.|dates\/C|message|.*Box))/;
 
 /** Charts with a choice of time, as their pages draw them at first: also imported by what is loaded for other times. */
 const RANGES =
@@ -63,6 +66,7 @@ export default defineConfig(({ command }) => ({
             { name: "choices", test: parts("MultiSelect|TagsInput|Pill|PillsInput", "use-pills-reorder") },
             { name: "charts", test: CHARTS },
             { name: "ranges", test: RANGES },
+            { name: "message", test: MESSAGE },
             { name: "limits", test: /virtual:limits|src\/(api\/limits|ui\/fields)/ },
             { name: "ui", minShareCount: 2, test: SHARED },
           ],

@@ -30,6 +30,7 @@ from console.accounts.models import ApiToken
 from console.accounts.roles import Role
 from console.http.requests import RequestIdFilter
 from console.models import ANSWERS_KEPT, IdempotencyKey
+from console.reports.subject_table import NUMBERS
 from metaserver import queries
 from metaserver.models import ConsumerGroup, Node, Subject, Team
 from metaserver.services import audit, subjects
@@ -274,7 +275,7 @@ def many(admin: APIClient) -> APIClient:
 
 
 @pytest.mark.database
-@pytest.mark.parametrize("field", SubjectsView.ordering_fields)
+@pytest.mark.parametrize("field", [name for name in SubjectsView.ordering_fields if name not in NUMBERS])
 @pytest.mark.parametrize("sign", ["", "-"])
 def test_pages_forth_and_back_in_every_order(many: APIClient, field: str, sign: str) -> None:
     found = walk(many, f"{LIST}?ordering={sign}{field}")
