@@ -10,6 +10,7 @@ from tests.served.e2e.clients import consumer, producer, receive_and_ack, wait_u
 from tests.served.e2e.group_pages import GroupPage
 from tests.support.console.browser import DESKTOP, PHONE, Visit
 from tests.support.servers.system import System
+from tests.support.waiting import ASK_SECONDS, eventually
 
 LOOKS = {"en": (replace(DESKTOP, width=1440, height=900), "en"), "phone-zh": (replace(PHONE, locale="zh-CN"), "zh")}
 GROUP = "carrier"
@@ -71,6 +72,11 @@ def test_days_of_a_group_are_shown_and_compared(console: System, new_visit: Call
     expect(note).to_contain_text(page.text("ranges:never"))
 
     console.python("-c", PUBLISH.format(subject=subject, group=GROUP))
+    history = f"/history/?subject={subject}&group={GROUP}"
+    eventually(
+        lambda: any(value is not None for value in console.get(history)["fields"]["lag"]),
+        what="the last hour has measurements, which begin at a border", every_s=ASK_SECONDS,
+    )  # fmt: skip
     page.page.reload()
     expect(ranges).to_have_value("7d")
     expect(page.page.locator("[data-note=source]")).to_be_visible()
