@@ -20,12 +20,21 @@ function parts(components: string, more = "nothing else"): RegExp {
   return new RegExp(`@mantine/core/esm/components/(${components})/(?!RadioIcon)|${more}`);
 }
 /** What only the drawn chart imports: one module more that a page imports at once, and every page loads uPlot. */
-const CHARTS = /uplot|src\/ui\/chart\/(Drawn|options|keys|useKeys)\./;
-/** A message and the field that filters messages; the tree and the saved filters come when they are opened. */
-const MESSAGE =
-  /src\/ui\/message\/(?!JsonTree|tree)|src\/shared\/filters\/(FilterField|SavedFiltersButton|messageFilter|filters?)\./;
+const CHARTS = /uplot|src\/ui\/chart\/(Drawn|options|keys|useKeys|overlays|thresholds)\./;
+/** A message that is open; its tree comes when it has one. */
+const MESSAGE = /src\/ui\/message\/(MessageView|BodyView|MaskNotes|message)\./;
+/** A message in a list. */
+const LINE = /src\/ui\/message\/(MessageLine|line|decode|place)\./;
+/** The field that filters messages; saved filters come when they are opened. */
+const FILTERS = /src\/shared\/filters\/(FilterField|SavedFiltersButton|messageFilter|filters?)\./;
+/** What pages about one thing say of it. */
+const ABOUT =
+  /src\/shared\/(RecentEvents|EventList|events|describeEvent|useEventText|ruleNames|AlertsOf|WithheldNotice)\./;
+/** A subject's overview: what features show there, and what it draws at once. */
+const SUBJECT =
+  /src\/features\/(clients\/(Senders|words|Cells|queries)|messages\/(Newest|Says)|subjects\/(worstLag|LiveCells|columns|FirstMessage|queries))\./;
 const SHARED =
-  /@tabler|@mantine\/(hooks|core)\/(?!esm\/components\/(Menu|Tooltip|ScrollArea|NumberInput|Tabs|Timeline|Textarea|Radio|SegmentedControl|FloatingIndicator|PasswordInput))|openapi-fetch|nfiniteQuery|subjectParts|src\/shared\/(Teach|clientLines|reasons)\.|src\/(api|format|live|ui\/(?!chart\/(Drawn|options|keys|useKeys)\.|dates\/C|message|.*Box))/;
+  /@tabler|@mantine\/(hooks|core)\/(?!esm\/components\/(Menu|Tooltip|ScrollArea|NumberInput|Tabs|Timeline|Textarea|Radio|SegmentedControl|FloatingIndicator|PasswordInput))|openapi-fetch|nfiniteQuery|subjectParts|src\/shared\/(Teach|clientLines|reasons)\.|src\/(api|format|live|ui\/(?!chart\/(Drawn|options|keys|useKeys|overlays|thresholds)\.|dates\/C|message|.*Box))/;
 
 /** Charts with a choice of time, as their pages draw them at first: also imported by what is loaded for other times. */
 const RANGES =
@@ -67,6 +76,10 @@ export default defineConfig(({ command }) => ({
             { name: "charts", test: CHARTS },
             { name: "ranges", test: RANGES },
             { name: "message", test: MESSAGE },
+            { name: "line", test: LINE },
+            { name: "filters", test: FILTERS },
+            { name: "about", test: ABOUT },
+            { name: "subject", test: SUBJECT },
             { name: "limits", test: /virtual:limits|src\/(api\/limits|ui\/fields)/ },
             { name: "ui", minShareCount: 2, test: SHARED },
           ],

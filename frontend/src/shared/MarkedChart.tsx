@@ -16,14 +16,17 @@ const SYMBOLS: Readonly<Record<(typeof MARKER_KINDS)[number], string>> = {
   restart: "↻",
 };
 
+/** Shorter times are live values that came before the history. */
+const HISTORY_SECONDS = 10;
+
 /** A chart over time with markers of what happened to what it is about, for any time span. */
 export function MarkedChart({ about, ...chart }: Omit<TimeChartProps, "markers"> & { about: About }) {
   const { t } = useTranslation();
   const { hasMarkers } = usePreferences();
-  const [first, last] = [chart.at[0], chart.at.at(-1)];
+  const [first = 0, last = 0] = [chart.at[0], chart.at.at(-1)];
   const { data } = useQuery({
-    ...markersOptions(about, first ?? 0, last ?? 0),
-    enabled: hasMarkers && first !== undefined,
+    ...markersOptions(about, first, last),
+    enabled: hasMarkers && last - first >= HISTORY_SECONDS,
   });
   const markers = useMemo(
     () =>
