@@ -30,9 +30,11 @@ const FILTERS = /src\/shared\/filters\/(FilterField|SavedFiltersButton|messageFi
 /** What pages about one thing say of it. */
 const ABOUT =
   /src\/shared\/(RecentEvents|EventList|events|describeEvent|useEventText|ruleNames|AlertsOf|WithheldNotice)\./;
-/** A subject's overview: what features show there, and what it draws at once. */
-const SUBJECT =
-  /src\/features\/(clients\/(Senders|words|Cells|queries)|messages\/(Newest|Says)|subjects\/(worstLag|LiveCells|columns|FirstMessage|queries))\./;
+/** A subject, whichever tab is open. */
+const SUBJECT = /src\/features\/subjects\/(worstLag|LiveCells|columns|FirstMessage|queries)\./;
+/** Its overview, with what other features show there. */
+const OVERVIEW =
+  /src\/features\/(clients\/(Senders|words|Cells|queries)|messages\/(Newest|Says|queries|criteria)|subjects\/(OverviewTab|overview))\./;
 const SHARED =
   /@tabler|@mantine\/(hooks|core)\/(?!esm\/components\/(Menu|Tooltip|ScrollArea|NumberInput|Tabs|Timeline|Textarea|Radio|SegmentedControl|FloatingIndicator|PasswordInput))|openapi-fetch|nfiniteQuery|subjectParts|src\/shared\/(Teach|clientLines|reasons)\.|src\/(api|format|live|ui\/(?!chart\/(Drawn|options|keys|useKeys|overlays|thresholds)\.|dates\/C|message|.*Box))/;
 
@@ -80,6 +82,7 @@ export default defineConfig(({ command }) => ({
             { name: "filters", test: FILTERS },
             { name: "about", test: ABOUT },
             { name: "subject", test: SUBJECT },
+            { name: "subject-overview", test: OVERVIEW },
             { name: "limits", test: /virtual:limits|src\/(api\/limits|ui\/fields)/ },
             { name: "ui", minShareCount: 2, test: SHARED },
           ],

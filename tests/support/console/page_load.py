@@ -6,7 +6,7 @@ from typing import Any
 from playwright.sync_api import CDPSession, Page
 
 LAYOUT_SHIFT_MAX = 0.02
-REQUESTS_MAX = 40
+REQUESTS_MAX = 42
 BYTES_MAX = 280_000
 
 _OBSERVE = """

@@ -2,7 +2,8 @@ import { Badge, Button, Group, Text, type ButtonProps } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useCallback, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
-import { useMayOn } from "@/api/owner";
+import { useMay } from "@/api/me";
+import { placeOptions, useMayOn } from "@/api/owner";
 import { CausesOverTime } from "@/features/dead_letters/CausesOverTime";
 import { useDeadLetterColumns } from "@/features/dead_letters/columns";
 import type { Edit } from "@/features/dead_letters/edit";
@@ -60,7 +61,8 @@ export default function DeadLettersPage() {
     (query: ListQuery, signal: AbortSignal) => loadDeadLetters(subject, group, query, signal),
     [subject, group],
   );
-  const mayFilter = mayOn("read_messages");
+  // Shown until the owner is known, too: a field that comes later moves the list.
+  const mayFilter = useMay()("read_messages", useQuery(placeOptions(subject)).data?.owner);
   const recorded = useMemo(() => (causes?.results ?? []).filter((row) => row.cause !== null), [causes]);
   const filters = useMemo<Filter[]>(() => {
     const counts = new Map(recorded.map(({ cause, messages }) => [cause ?? "", messages]));

@@ -1,4 +1,5 @@
 import "@/features/messages/messages.css";
+import { limit } from "@/api/limits";
 import { Alert, Button, Group, SegmentedControl, Stack } from "@mantine/core";
 import { IconSend } from "@tabler/icons-react";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
@@ -7,11 +8,14 @@ import { useTranslation } from "react-i18next";
 import { placeOptions, useMayOn } from "@/api/owner";
 import { Browse } from "@/features/messages/Browse";
 import { MessageDrawer } from "@/features/messages/MessageDrawer";
-import { messagesKey, RESEND_MAX, type Message, type Receipt } from "@/features/messages/queries";
+import { messagesKey, type Message, type Receipt } from "@/features/messages/queries";
 import { placeKey } from "@/ui/message/place";
 import { useUrlState } from "@/ui/links/urlState";
 import { IconButton } from "@/ui/menu/buttons";
 import { whenDrawn, whenOpened } from "@/ui/dialog/whenOpened";
+
+/** Messages that are sent again at once, at most. */
+const RESEND_MAX = limit("ResendingRequest", "messages", "maxItems");
 
 const SearchView = whenDrawn(async () => (await import("@/features/messages/SearchView")).SearchView);
 const loadSend = () => import("@/features/messages/SendDialog");

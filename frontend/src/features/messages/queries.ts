@@ -1,6 +1,5 @@
 import { queryOptions } from "@tanstack/react-query";
 import { api, must, type Schema } from "@/api/client";
-import { limit } from "@/api/limits";
 import { change, read, type Attempt } from "@/api/requests";
 import { queryOf, type Criteria } from "@/features/messages/criteria";
 import { placeOf } from "@/ui/message/place";
@@ -11,9 +10,6 @@ export type NewMessage = Schema<"NewMessageRequest">;
 export type Receipt = Schema<"Receipt">;
 export type Found = Schema<"MessageSlice">;
 export type Resent = Schema<"Resent">;
-
-/** Messages that are sent again at once, at most. */
-export const RESEND_MAX = limit("ResendingRequest", "messages", "maxItems");
 
 export const messagesKey = (subject: string) => ["messages", subject] as const;
 
