@@ -246,7 +246,7 @@ def search(
         total=total,
         unreadable=sum(answer.get("unreadable", 0) for answer in answers.values()),
         costly=sum(answer.get("costly", 0) for answer in answers.values()),
-        progress=done / total if total else (0.0 if has_more else 1.0),
+        progress=done / total if total else float(not has_more and not answered.unreachable),
         expression=first.get("expression"),
         searched=first.get("searched", []),
     )

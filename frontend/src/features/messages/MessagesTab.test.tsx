@@ -116,6 +116,18 @@ test("a test message is sent at once, and its receipt leads to it", async () => 
   ]);
 });
 
+test("a search that not all broker groups answered is not called complete", async () => {
+  const away = { ...page([], null, { g1: "it does not answer" }), scanned: 0, total: 0, unreadable: 0, costly: 0 };
+  answer({
+    ...common(["read", "read_messages"]),
+    [`GET ${BASE}search/`]: { ...away, expression: null, searched: [], progress: 0 },
+  });
+  await mount(Page, "/subjects/order.paid?view=search&filter=a%3Db");
+  expect(await screen.findByText(/Search ended without the broker groups below/)).toBeInTheDocument();
+  expect(screen.getByText("0%")).toBeInTheDocument();
+  expect(screen.queryByText(/Search completed/)).not.toBeInTheDocument();
+});
+
 test("nothing found says what was not searched", async () => {
   const nothing = { ...page([]), scanned: 10, total: 10, unreadable: 0, costly: 0, progress: 1, end: true };
   answer({

@@ -79,15 +79,22 @@ function Results({ subject, criteria, onRows }: Props & { criteria: Criteria }) 
     return { found: found.results, next: found.next, done: 0 };
   }, FULL);
   const { start, state, found } = steps;
+  const isIncomplete = state === "finished" && Object.keys(sums.unreachable).length > 0;
   useEffect(start, [start]);
   useEffect(() => onRows(found.map(placeKey)), [onRows, found]);
   return (
     <Stack gap="xs" data-search={state}>
-      <StepsBar steps={steps} progress={sums.progress} label={t("search.progress")} more={t("search.more")}>
+      <StepsBar
+        steps={steps}
+        progress={sums.progress}
+        isIncomplete={isIncomplete}
+        label={t("search.progress")}
+        more={t("search.more")}
+      >
         <Download path={`/api/v1/subjects/${encodeURIComponent(subject)}/messages/search/`} query={queryOf(criteria)} />
       </StepsBar>
       <Text size="sm" aria-live="polite">
-        {t(`search.state.${state}`)}{" "}
+        {t(`search.state.${isIncomplete ? "incomplete" : state}`)}{" "}
         {t("search.sums", {
           found: t("search.found", { count: found.length, shown: count(found.length, language) }),
           done: t("search.done", { count: sums.scanned, shown: count(sums.scanned, language) }),

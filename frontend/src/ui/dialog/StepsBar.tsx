@@ -9,6 +9,8 @@ interface Props {
   steps: Pick<Steps<unknown>, "state" | "cancel" | "resume">;
   /** 0..1. */
   progress: number;
+  /** It ended before its end. */
+  isIncomplete?: boolean;
   /** What the progress is of. */
   label: string;
   /** Continues where the limit of what is found is reached. */
@@ -18,10 +20,10 @@ interface Props {
 }
 
 /** How far a search in steps is, and what stops or continues it; a failed one is continued at its problem. */
-export function StepsBar({ steps: { state, cancel, resume }, progress, label, more, children }: Props) {
+export function StepsBar({ steps: { state, cancel, resume }, progress, isIncomplete = false, label, more, children }: Props) {
   const { t } = useTranslation();
   const language = useLanguage();
-  const done = state === "finished" ? 1 : progress;
+  const done = state === "finished" && !isIncomplete ? 1 : progress;
   return (
     <Group gap="sm" wrap="nowrap">
       <Progress className="grow" value={done * 100} animated={state === "running"} aria-label={label} />

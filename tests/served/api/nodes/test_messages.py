@@ -149,9 +149,12 @@ def test_a_group_that_is_down_is_named_and_the_rest_answered(cluster: ThreadedSy
     found = crew.own.get(ORDERS + "search/").json()
     assert list(found["unreachable"]) == ["g2"]
     assert {row["broker_group"] for row in found["results"]} == {"g1"}
-    assert found["end"]
+    assert (found["end"], found["progress"]) == (True, 1.0)
     trace = crew.own.get(ORDERS + "g1/0/trace/")
     assert trace.status_code == 200
+    cluster.stop_broker("g1")
+    found = crew.own.get(ORDERS + "search/").json()
+    assert (sorted(found["unreachable"]), found["end"], found["progress"]) == (["g1", "g2"], True, 0.0)
 
 
 def test_a_group_keeps_its_place_while_it_is_down(cluster: ThreadedSystem, crew: Crew) -> None:
