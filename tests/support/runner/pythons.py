@@ -26,7 +26,7 @@ from tests.support.servers.processes import PROJECT
 VERSIONS = ("3.11", "3.12", "3.13")
 """That PyQMQ supports."""
 ROOTS = (
-    "pyqmq[console,zstd,opentelemetry,prometheus,postgresql,mysql,sqlalchemy]",
+    "pyqmq[console,formats,zstd,opentelemetry,prometheus,postgresql,mysql,sqlalchemy]",
     "pytest", "pytest-asyncio", "pytest-django", "pytest-timeout", "pytest-xdist",
     "hypothesis", "opentelemetry-sdk", "msgspec", "pydantic", "zstandard",
 )  # fmt: skip
