@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from tests.support.required import missing
+from tests.support.servers.processes import PROJECT
 from tests.support.servers.system import System
 
 CLIENTS = "clients"
@@ -161,6 +162,8 @@ class NetworkSystem(System):
     def __init__(self, folder: Path, network: Network, **parts: Any) -> None:
         self.network = network
         super().__init__(folder, **parts)
+        for process in self.control_processes:
+            process.run_from(PROJECT)  # a fork would be in the network of the fork server
 
     def host_of(self, name: str) -> str:
         return self.network.address(name)

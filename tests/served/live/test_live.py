@@ -296,7 +296,8 @@ async def first_of_tail(live: System, client: LiveClient, subject: str) -> list[
         await qmq(live, "produce", subject, "-p", f"marker={sent}")
         sent += 1
     shown: list[dict[str, Any]] = list((await receiving)["messages"])
-    while shown[-1]["properties"]["marker"] != str(sent - 1):
+    # Not always as the last one: the markers are on two broker groups.
+    while all(message["properties"]["marker"] != str(sent - 1) for message in shown):
         shown += (await client.next())["messages"]
     return shown
 
@@ -335,7 +336,8 @@ async def test_a_tail_is_in_the_audit_log_when_the_process_is_stopped(live: Syst
     )
     [(actor, after)] = live.query(statement)
     entry = json.loads(after)
-    assert (actor, entry["messages"], entry["with_bodies"]) == ("operator", len(shown), len(shown))
+    assert actor == "operator"
+    assert entry["messages"] == entry["with_bodies"] >= len(shown), "a marker before the last one may come after it"
 
 
 # --- Redis and the collector ------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import { allCausesOptions, loadCounts, type LetterCount, deadLettersKey } from "
 import { Instant } from "@/ui/measure/Instant";
 import { LinkTo } from "@/ui/links/LinkTo";
 import { Measured } from "@/ui/measure/Measured";
+import { Loading } from "@/ui/page/loaded";
 import { PageHeader } from "@/ui/page/PageHeader";
 import { SubjectLink } from "@/ui/links/links";
 import { DataTable } from "@/ui/table/DataTable";
@@ -20,7 +21,7 @@ async def charge(delivery):
 /** How many dead letters each consumer group of a subject has. */
 export default function CountsPage() {
   const { t } = useTranslation("dead_letters");
-  const { data: causes } = useQuery(allCausesOptions());
+  const { data: causes, isPending } = useQuery(allCausesOptions());
   const columns = useMemo(
     () =>
       defineColumns<LetterCount>(headers(t), (column) => [
@@ -55,21 +56,25 @@ export default function CountsPage() {
     <>
       <PageHeader title={t("common:nav.dead_letters")} description={t("description")} />
       {causes && <CausesOverTime causes={causes} name={(_, text) => text} />}
-      <DataTable
-        label={t("common:nav.dead_letters")}
-        queryKey={[...deadLettersKey, "counts"]}
-        load={loadCounts}
-        columns={columns}
-        filters={filters}
-        rowKey={({ subject, group }) => `${subject} ${group}`}
-        download="/api/v1/dead-letters/"
-        refetchMs={15_000}
-        empty={
-          <Teach title={t("empty.title")} code={GIVES_UP}>
-            {t("empty.text")}
-          </Teach>
-        }
-      />
+      {isPending && <Loading />}
+      {/* Loads meanwhile, and is shown together with what stands above it. */}
+      <div hidden={isPending}>
+        <DataTable
+          label={t("common:nav.dead_letters")}
+          queryKey={[...deadLettersKey, "counts"]}
+          load={loadCounts}
+          columns={columns}
+          filters={filters}
+          rowKey={({ subject, group }) => `${subject} ${group}`}
+          download="/api/v1/dead-letters/"
+          refetchMs={15_000}
+          empty={
+            <Teach title={t("empty.title")} code={GIVES_UP}>
+              {t("empty.text")}
+            </Teach>
+          }
+        />
+      </div>
     </>
   );
 }

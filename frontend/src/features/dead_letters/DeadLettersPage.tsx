@@ -19,6 +19,7 @@ import {
 import type { Action, Chosen } from "@/features/dead_letters/work";
 import { count as countOf } from "@/format/numbers";
 import { Measured } from "@/ui/measure/Measured";
+import { Loading } from "@/ui/page/loaded";
 import { PageHeader } from "@/ui/page/PageHeader";
 import { TextButton } from "@/ui/menu/buttons";
 import { SubjectLink, GroupLink } from "@/ui/links/links";
@@ -54,7 +55,7 @@ export default function DeadLettersPage() {
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const [wanted, setWanted] = useState<Wanted | null>(null);
   const { data: count } = useQuery(countOptions(subject, group));
-  const { data: causes } = useQuery(causesOptions(subject, group));
+  const { data: causes, isPending } = useQuery(causesOptions(subject, group));
   const open = useCallback((key: string) => change({ letter: key }, true), [change]);
   const columns = useDeadLetterColumns(open);
   const load = useCallback(
@@ -116,34 +117,38 @@ export default function DeadLettersPage() {
           )}
         />
       )}
-      <DataTable
-        label={t("of", { group })}
-        queryKey={[...deadLettersKey, "list", subject, group]}
-        load={load}
-        columns={columns}
-        filters={filters}
-        rowKey={placeKey}
-        download={`/api/v1/dead-letters/${encodeURIComponent(subject)}/${encodeURIComponent(group)}/`}
-        refetchOnFocus={false}
-        selection={mayReplay || mayDelete ? { selected, onChange: setSelected } : undefined}
-        actions={
-          selected.size > 0 && (
-            <Group gap="xs" role="toolbar" aria-label={t("action.label")}>
-              <Text size="sm">{t("selected", { count: selected.size })}</Text>
-              {mayReplay && button("replay", some, t("action.replay"))}
-              {mayDelete && button("delete", some, t("common:action.delete"), DELETE)}
-            </Group>
-          )
-        }
-        empty={
-          <Teach
-            title={t("none.title")}
-            code={`from qmq import App\n\n@app.consumer("${subject}", group="${group}", attempts_max=3)`}
-          >
-            {t("none.text")}
-          </Teach>
-        }
-      />
+      {isPending && <Loading />}
+      {/* Loads meanwhile, and is shown together with what stands above it. */}
+      <div hidden={isPending}>
+        <DataTable
+          label={t("of", { group })}
+          queryKey={[...deadLettersKey, "list", subject, group]}
+          load={load}
+          columns={columns}
+          filters={filters}
+          rowKey={placeKey}
+          download={`/api/v1/dead-letters/${encodeURIComponent(subject)}/${encodeURIComponent(group)}/`}
+          refetchOnFocus={false}
+          selection={mayReplay || mayDelete ? { selected, onChange: setSelected } : undefined}
+          actions={
+            selected.size > 0 && (
+              <Group gap="xs" role="toolbar" aria-label={t("action.label")}>
+                <Text size="sm">{t("selected", { count: selected.size })}</Text>
+                {mayReplay && button("replay", some, t("action.replay"))}
+                {mayDelete && button("delete", some, t("common:action.delete"), DELETE)}
+              </Group>
+            )
+          }
+          empty={
+            <Teach
+              title={t("none.title")}
+              code={`from qmq import App\n\n@app.consumer("${subject}", group="${group}", attempts_max=3)`}
+            >
+              {t("none.text")}
+            </Teach>
+          }
+        />
+      </div>
       <DeadLetterDrawer
         subject={subject}
         group={group}
