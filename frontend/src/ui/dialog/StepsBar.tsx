@@ -20,7 +20,14 @@ interface Props {
 }
 
 /** How far a search in steps is, and what stops or continues it; a failed one is continued at its problem. */
-export function StepsBar({ steps: { state, cancel, resume }, progress, isIncomplete = false, label, more, children }: Props) {
+export function StepsBar({
+  steps: { state, cancel, resume },
+  progress,
+  isIncomplete = false,
+  label,
+  more,
+  children,
+}: Props) {
   const { t } = useTranslation();
   const language = useLanguage();
   const done = state === "finished" && !isIncomplete ? 1 : progress;
