@@ -3,25 +3,18 @@
 import json
 import re
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.served.e2e.clients import consumer, producer, receive_and_ack, wait_until_caught_up
+from tests.served.e2e.looks import LOOKS
 from tests.served.e2e.pages import is_in_sight
 from tests.served.e2e.subject_pages import SubjectPage
-from tests.support.console.browser import DESKTOP, PHONE, Look, Visit
+from tests.support.console.browser import Look, Visit
 from tests.support.drivers.in_process import now_ms
 from tests.support.servers.system import System
 from tests.support.waiting import eventually
-
-LOOKS = [
-    pytest.param(DESKTOP, id="en-desktop"),
-    pytest.param(replace(DESKTOP, locale="zh-CN"), id="zh-desktop"),
-    pytest.param(PHONE, id="en-phone"),
-    pytest.param(replace(PHONE, locale="zh-CN"), id="zh-phone"),
-]
 
 
 @pytest.mark.parametrize("look", LOOKS)

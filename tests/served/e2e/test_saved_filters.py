@@ -1,25 +1,20 @@
 """Filters of messages: saved where one is used, used by a colleague elsewhere; bodies in the subject's format."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import msgpack
 import pytest
 from playwright.sync_api import expect
 
 from tests.served.e2e.clients import producer
+from tests.served.e2e.looks import EN_DESKTOP, ZH_PHONE
 from tests.served.e2e.subject_pages import SubjectPage
-from tests.support.console.browser import DESKTOP, PHONE, Look, Visit
+from tests.support.console.browser import Look, Visit
 from tests.support.servers.system import System
 from tests.support.waiting import eventually
 
-LOOKS = [
-    pytest.param(DESKTOP, id="en-desktop"),
-    pytest.param(replace(PHONE, locale="zh-CN"), id="zh-phone"),
-]
 
-
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("look", [EN_DESKTOP, ZH_PHONE])
 def test_a_filter_is_saved_and_used_to_find_a_message_in_msgpack(
     console: System, new_visit: Callable[..., Visit], look: Look, request: pytest.FixtureRequest
 ) -> None:

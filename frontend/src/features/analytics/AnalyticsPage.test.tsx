@@ -290,7 +290,7 @@ test("how much is to be computed is not known while the nodes are read", async (
   expect(screen.queryByRole("progressbar")).toBeNull();
 });
 
-test("without a run nothing is said of one", async () => {
+test("no progress is shown while no job runs", async () => {
   answer({ "GET /api/v1/analytics/runs/": { results: [], next: null } });
   await mount(AnalyticsPage, "/analytics");
   await screen.findByRole("heading", { name: "Analytics" });

@@ -111,7 +111,7 @@ test("without analytics a sentence says so and what helps", async () => {
   expect(screen.getByRole("link", { name: "Open Analytics" })).toHaveAttribute("href", "/analytics?tab=runs");
 });
 
-test("what analytics lacks, and why numbers are too low, is said", async () => {
+test("a note names what analytics lacks and why numbers are too low", async () => {
   const summary = { ...SUMMARY, as_of: iso(90_000), is_demo: true, missing: ["g2"], fields: ["lag"] };
   await open("?range=7d", { "GET /api/v1/history/": { ...HISTORY, reason: "Redis is away", summary } });
   await screen.findByText(/Analytics is behind: later values than/);

@@ -53,6 +53,6 @@ test("a connection that was lost leaves a gap, the first one none", () => {
   expect(keys(again.rows)).toEqual(["gap 1", "main:1"]);
 });
 
-test("another filter begins anew", () => {
+test("a changed filter empties the list", () => {
   expect(tailAfter(hear(NO_TAIL, delta(1)), { kind: "begin" })).toEqual(NO_TAIL);
 });

@@ -24,7 +24,7 @@ export function useRangeHistory(of: HistoryOf, range: Range, live: Series = NO_S
   return { series, query, data, border: useBorder(data) };
 }
 
-/** The line where measurements begin; what is left of it is said on hover. */
+/** The line where measurements begin; its tooltip describes the values to the left. */
 function useBorder(data: { border_at: string | null; summary: BorderOf | null } | undefined): Marker | undefined {
   const { t } = useTranslation("ranges");
   const [language, zone] = [useLanguage(), useZone()];
