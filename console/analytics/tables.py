@@ -87,6 +87,7 @@ _MODELS: dict[str, type[Summary]] = {
     "consumer_shares": summaries.ConsumerShare,
     "failures": summaries.Failure,
     "delayed_load": summaries.DelayedLoad,
+    "broker_group_numbers": summaries.BrokerGroupNumbers,
     "drain_forecasts": summaries.DrainForecast,
     "disk_forecasts": summaries.DiskForecast,
     "anomalies": summaries.Anomaly,
