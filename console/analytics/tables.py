@@ -87,11 +87,11 @@ _MODELS: dict[str, type[Summary]] = {
     "consumer_shares": summaries.ConsumerShare,
     "failures": summaries.Failure,
     "delayed_load": summaries.DelayedLoad,
-    "broker_group_numbers": summaries.BrokerGroupNumbers,
     "drain_forecasts": summaries.DrainForecast,
     "disk_forecasts": summaries.DiskForecast,
     "anomalies": summaries.Anomaly,
     "forecast_scores": summaries.ForecastScore,
     "team_capacity": summaries.TeamCapacity,
+    "broker_group_numbers": summaries.BrokerGroupNumbers,
 }
 TABLES = {name: SummaryTable(name, model) for name, model in _MODELS.items()}

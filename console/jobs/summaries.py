@@ -1,8 +1,8 @@
 """Summaries of broker groups: what Redis keeps for an hour is stored in the database before it goes.
 
 The job stores the whole ten minutes that the history in Redis has and the table has not, and the hours that are over. It may
-miss up to five runs: the history still has their time. What nobody measured (no collector ran, Redis was emptied, the group had no
-master) has no row.
+miss up to five runs: the history still has their time. What was not measured (no collector ran, Redis was emptied, the group had
+no master) has no row.
 """
 
 import math
@@ -13,7 +13,7 @@ from typing import Any
 import redis
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Avg, F, Max
+from django.db.models import Avg, F, Max, QuerySet
 
 from console.analytics import services
 from console.analytics.models import BROKER_GROUP_COLUMNS, BrokerGroupNumbers, TableState
@@ -96,7 +96,7 @@ def ten_minutes(found: Histories, window: Window) -> Iterator[Row]:
 
 def _hours(window: Window) -> Iterator[Row]:
     """Yield the rows of whole hours, from the stored ten minutes of each, of which every one counts the same."""
-    found = BrokerGroupNumbers._default_manager.filter(
+    found: QuerySet[Any] = BrokerGroupNumbers._default_manager.filter(
         step_seconds=_STEP.seconds, at_ms__gte=window.from_ms, at_ms__lt=window.to_ms
     )
     by_hour = found.order_by().annotate(hour_ms=F(AT) - F(AT) % Step.HOUR.ms).values("broker_group", "hour_ms")
@@ -117,4 +117,6 @@ def _time(at_ms: int) -> datetime:
     return datetime.fromtimestamp(at_ms / 1000, UTC)
 
 
-SUMMARIES = Job("summaries", 600.0, 60.0, "stores the numbers of broker groups of the last hour as summaries", summarise)
+SUMMARIES = Job(
+    "summaries", 600.0, 60.0, "stores the numbers of broker groups of the last hour as summaries", summarise
+)

@@ -1,6 +1,7 @@
 """Two weeks of a made-up shop, published as a run of job `demo`, so that pages can say what they show is no measurement.
 
-Nothing runs this by itself. It refuses where real runs of analytics have filled a table, and the first real run takes its rows out again.
+Nothing runs this by itself. It refuses where real runs of analytics have filled a table, and the first real run takes its rows
+out again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

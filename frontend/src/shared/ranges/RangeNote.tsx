@@ -33,9 +33,7 @@ export function RangeNote({ data, lines }: { data: History | undefined; lines: R
   if (summary.as_of === null) notes.never = t(`by.${job}.never`);
   else {
     const values = { step: duration(summary.step_seconds, language), as_of: instant(summary.as_of) };
-    notes.source = border
-      ? t(`by.${job}.before`, { ...values, border: instant(border) })
-      : t(`by.${job}.all`, values);
+    notes.source = border ? t(`by.${job}.before`, { ...values, border: instant(border) }) : t(`by.${job}.all`, values);
     notes.late = Date.parse(border ?? to) - Date.parse(summary.as_of) > LATE_MS[job] && t(`by.${job}.late`, values);
     notes.gaps = job === "summaries" && hasGaps(data, Object.keys(lines)) && t("gaps");
   }
@@ -68,6 +66,7 @@ function hasGaps({ at, border_at: border, summary, fields }: History, names: rea
   const length = (summary?.step_seconds ?? 0) * 1000;
   const end = Math.min(...[border, summary?.as_of].map((instant) => (instant ? Date.parse(instant) : Infinity)));
   return at.some(
-    (begin, index) => Date.parse(begin) + length <= end && names.every((name) => typeof fields[name]?.[index] !== "number"),
+    (begin, index) =>
+      Date.parse(begin) + length <= end && names.every((name) => typeof fields[name]?.[index] !== "number"),
   );
 }

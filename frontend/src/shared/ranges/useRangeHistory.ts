@@ -36,4 +36,3 @@ function useBorder(data: History | undefined): Marker | undefined {
     return { at: Date.parse(at) / 1000, label: t(`by.${job}.border`, values), symbol: "◂", tone: "info" };
   }, [at, stepSeconds, asOf, job, language, zone, t]);
 }
-
