@@ -94,9 +94,9 @@ def test_a_clock_that_ran_ahead_does_not_stop_the_job() -> None:
 
 
 def test_a_clock_that_steps_back_a_little_does_not_replace_what_is_stored() -> None:
-    store(history(NOON_MS + TEN_MINUTES_MS, {"g1": rates(1)}))
+    store(history(NOON_MS + TEN_MINUTES_MS, {"g1": rates(3, 1)}))
     assert store(history(NOON_MS + TEN_MINUTES_MS - 1_000, {})) == 0
-    assert stored(Step.TEN_MINUTES) == {0: (1, 1)}
+    assert stored(Step.TEN_MINUTES) == {-10: (3, 3), 0: (1, 1)}
 
 
 def test_the_job_reads_the_history_of_all_groups(redis_server: Server, settings: Any) -> None:
