@@ -32,7 +32,9 @@ def as_stored(
     before: Mapping[str, str] | None = stored.get("properties")
     if before is None:
         raise _refused(f"the message can't be read: {stored.get('reason', '')}")
-    properties = {key: text for key, text in edited.items() if key != KEY_DATA and not key.startswith(f"{KEY_DATA}#part")}
+    properties = {
+        key: text for key, text in edited.items() if key != KEY_DATA and not key.startswith(f"{KEY_DATA}#part")
+    }
     text = get_large_string(edited, KEY_DATA)
     if text is None:
         return properties, {}
@@ -43,9 +45,7 @@ def as_stored(
     return properties, form
 
 
-def _encoded(
-    text: str, before: Mapping[str, str], encoding: str, body_format: BodyFormat | None
-) -> tuple[str, str]:
+def _encoded(text: str, before: Mapping[str, str], encoding: str, body_format: BodyFormat | None) -> tuple[str, str]:
     """An edited body as property `data` has it, and its encoding."""
     stored = get_large_string(before, KEY_DATA) or ""
     shown, _, decoding = Masks(body_format=body_format).apply(before)

@@ -20,7 +20,7 @@ DECIMAL = "qmq-decimal"
 DECIMAL_BYTES_MAX = 32
 """Longest decimal: 76 digits. Converting one takes time that grows with the square of its length."""
 DECIMAL_DIGITS_MAX = 76
-_EPOCH = datetime(1970, 1, 1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _INTEGERS = {"int": 31, "long": 63}
 _NUMBERS = {"float": "<f", "double": "<d"}
 
@@ -88,7 +88,9 @@ class Encoding:
         if isinstance(value, int | float):
             # A whole number is shown as one only if it was one, and a float as what it is. The first of equal values will do.
             whole = [number for number in fitting if _kind(types[number]) in _INTEGERS]
-            equal = [n for n, data in fitting.items() if _kind(types[n]) != "float" or struct.unpack("<f", data)[0] == value]
+            equal = [
+                n for n, data in fitting.items() if _kind(types[n]) != "float" or struct.unpack("<f", data)[0] == value
+            ]
             fitting = {number: fitting[number] for number in (whole or equal or list(fitting))[:1]}
         if len(fitting) == 1:
             ((number, data),) = fitting.items()
@@ -187,7 +189,7 @@ def _moment(unit: timedelta, *, is_local: bool) -> Callable[[str], int]:
         value = datetime.fromisoformat(text)
         if (value.tzinfo is None) != is_local:
             raise ValueError
-        return _whole((value if is_local else value.astimezone(UTC).replace(tzinfo=None)) - _EPOCH, unit)
+        return _whole((value.replace(tzinfo=UTC) if is_local else value) - _EPOCH, unit)
 
     return convert
 
@@ -197,7 +199,7 @@ def _time(unit: timedelta) -> Callable[[str], int]:
         value = time.fromisoformat(text)
         if value.tzinfo is not None:
             raise ValueError
-        return _whole(datetime.combine(_EPOCH, value) - _EPOCH, unit)
+        return _whole(datetime.combine(_EPOCH, value, UTC) - _EPOCH, unit)
 
     return convert
 

@@ -17,9 +17,7 @@ ENCODING_BASE64 = "base64"
 ENCODING_ZSTD = "zstd+base64"
 CONTENT_BYTES_MAX = MESSAGE_BYTES_MAX
 """Most bytes that a body may decompress to: as many as a message may have."""
-ZSTD_MISSING = (
-    "compression needs Python 3.14 or the package backports.zstd. Install it with: pip install 'pyqmq[zstd]'"
-)
+ZSTD_MISSING = "compression needs Python 3.14 or the package backports.zstd. Install it with: pip install 'pyqmq[zstd]'"
 
 
 @lru_cache(maxsize=1)

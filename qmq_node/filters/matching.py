@@ -24,7 +24,7 @@ class Matching:
     messages: list[tuple[bytes, int]]
     """Each with its time in milliseconds."""
     seconds: float
-    """After this time no further message is looked at."""
+    """After this time no further message is compared."""
     masks: Masks = field(default=NO_MASKS)
 
     @property

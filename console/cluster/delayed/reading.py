@@ -166,11 +166,12 @@ async def _add(admin: NodeAdmin, query: Query, rows: Sequence[Row], masks: Masks
         cursor = page["cursor"]
 
 
-def _nobody(_: Collection[str]) -> Mapping[str, Masks]:
+def _no_masks(_: Collection[str]) -> Mapping[str, Masks]:
+    """Of a caller that needs no contents."""
     return {}
 
 
-def found(target: Target, *, masks_of: MasksOf = _nobody, seconds: float | None = None) -> Page[Row]:
+def found(target: Target, *, masks_of: MasksOf = _no_masks, seconds: float | None = None) -> Page[Row]:
     """All copies of a message id, as nodes return them, with `delay_group` and `is_hidden`; by default without contents.
 
     Args:

@@ -161,8 +161,8 @@ async def test_a_page_ends_when_its_time_is_over(
 
 async def test_masks_that_are_not_understood_are_refused(tmp_path: Path) -> None:
     async with asked(tmp_path) as (_, admin):
-        for path in ("/delayed", "/delayed/message"):
+        for path, target in (("/delayed", {}), ("/delayed/message", {"message_id": "m0"})):
             for wrong in ('{"rules": []}', [], {}, 1, None, True):
                 with pytest.raises(NodeRefused, match="masks") as refused:
-                    await admin._post(path, {"message_id": "m0", "masks": wrong} if "message" in path else {"masks": wrong})
+                    await admin._post(path, target | {"masks": wrong})
                 assert refused.value.status == 400

@@ -61,7 +61,7 @@ def test_an_edited_copy_has_the_format_of_its_subject(cluster: ThreadedSystem, a
         refused = avro.own.post(MESSAGES + query, wrong)
         assert (refused.status_code, refused.json()["code"]) == (400, "message.invalid")
         assert refused.json()["fields"]["properties"].startswith(WRONG)
-    assert [entry for entry in queries.audit_entries().filter(action="message.send")] == []
+    assert list(queries.audit_entries().filter(action="message.send")) == []
     copy = {"properties": {"data": json.dumps(EDITED), "n": "2"}, "copy_of": origin}
     assert avro.own.post(MESSAGES + "?dry_run=true", copy).status_code == 200
     sent = avro.own.post(MESSAGES, copy).json()

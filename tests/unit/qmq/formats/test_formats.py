@@ -15,6 +15,7 @@ from qmq.protocol.messages import Message
 from qmq_node.filters import Content, compile_filter
 from tests.unit.qmq.formats.samples import AVRO, MSGPACK, ORDER, VALUE, avro
 
+
 def why(body_format: BodyFormat, data: bytes) -> str:
     with pytest.raises(Undecodable) as raised:
         decode(body_format, data)
@@ -236,7 +237,10 @@ def test_a_compressed_body_is_decompressed_before_it_is_decoded() -> None:
 @pytest.mark.parametrize(
     ("properties", "reason"),
     [
-        (encode_body(bytes(BODY_BYTES_MAX + 1), compress_above=100), f"decompresses to more than {BODY_BYTES_MAX} bytes"),
+        (
+            encode_body(bytes(BODY_BYTES_MAX + 1), compress_above=100),
+            f"decompresses to more than {BODY_BYTES_MAX} bytes",
+        ),
         ({"data": "KLUv", "qmq_contentEncoding": "zstd+base64"}, "damaged"),
         ({"data": "%", "qmq_contentEncoding": "base64"}, "it is not base64"),
         ({"data": "AAAA", "qmq_contentEncoding": "br"}, "unknown encoding 'br'"),
