@@ -182,8 +182,6 @@ def found(target: Target, *, masks_of: MasksOf = _no_masks, seconds: float | Non
         QmqError: none could be reached.
     """
     nodes = delay_groups()
-    if not nodes.admins and not nodes.unreachable:
-        raise QmqError("the system has no delay group; start one with `python -m delay_node`", code="delay.no_group")
     result = _find(nodes, target, _masks_of_one(target.subject, masks_of), seconds)
     rows, problems = list(result.rows), dict(result.unreachable)
     if not target.subject:
@@ -208,7 +206,7 @@ def _find(nodes: Nodes, target: Target, masks: Masks, seconds: float | None) -> 
         return admin.delayed_message(target.message_id, subject=target.subject, due_ms=due_ms, masks=masks)
 
     answers = ask(lambda: nodes.answers(question, seconds=seconds))
-    if not answers.values:
+    if answers.unreachable and not answers.values:
         group, why = next(iter(answers.unreachable.items()))
         code = answers.codes.get(group) or "delay.group_unreachable"
         raise QmqError(f"delay group {group}: {why}", code=code, retriable=True)

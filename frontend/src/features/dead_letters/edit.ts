@@ -21,7 +21,9 @@ export function editOf({ properties, tags, masked, withheld, decoding }: DeadLet
 }
 
 /** What is wrong with an edit, as a key of the texts; null: it can be tried. The API has the last word. */
-export function faultOf({ properties }: Pick<Edit, "properties">): "name_missing" | "name_twice" | "name_system" | null {
+export function faultOf({
+  properties,
+}: Pick<Edit, "properties">): "name_missing" | "name_twice" | "name_system" | null {
   const names = properties.map(({ name }) => name);
   if (names.some((name) => !name)) return "name_missing";
   if (new Set(names).size < names.length) return "name_twice";
