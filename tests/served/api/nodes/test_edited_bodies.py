@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from console.cluster.dead_letters import orders, sending
+from console.cluster.edited_bodies import FORM_KEYS, as_stored
 from console.models import DeadLetterDecision
 from metaserver import queries
 from metaserver.services import subjects
 from qmq import Producer
-from qmq.client.bodies import body_bytes
+from qmq.client.bodies import body_bytes, encode_body
 from qmq.formats import BodyFormat, decode, encode
 from tests.served.api.nodes.crew import Crew
 from tests.support.console.people import TESTER
@@ -108,6 +110,15 @@ def test_a_body_that_was_not_edited_is_replayed_as_it_is(cluster: ThreadedSystem
     assert copy.properties["data"] == original.properties["data"]
     (entry,) = queries.audit_entries().filter(action="dead_letter.replay")
     assert entry.after["edited_properties"] == ["n"]
+
+
+def test_a_copy_without_a_body_does_not_describe_one() -> None:
+    stored = {"message_id": "m", "tags": [], "properties": encode_body(BODY) | {"n": "1", "qmq_appCode": "shop"}}
+    properties, form = as_stored({"n": "2"}, stored, AVRO)
+    order = orders.Order("orders", "g", "replay", "subject", False, TESTER, edit=orders.Edit(properties, [], form))
+    copy = sending.copy_of(order, stored, "copy", now_ms=1)
+    assert copy.properties.keys() & {"data", "n", *FORM_KEYS} == {"n"}
+    assert copy.properties["qmq_appCode"] == "shop"
 
 
 def test_delayed_messages_are_decoded_before_they_are_filtered(avro: Crew) -> None:
