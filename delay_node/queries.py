@@ -75,7 +75,7 @@ class Queries:
         self._store = store
         self._synced = synced
         self._clock = clock
-        self._process = FilterProcess()
+        self._process = FilterProcess("qmq_node.filters.matching")
         # The time of a simulation does not pass while a process is waited for.
         self._is_apart = type(disk) is SystemDisk
         self._disk = disk
