@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+import redis
 from asgiref.sync import async_to_sync
 from rest_framework.test import APIClient
 
@@ -174,6 +175,7 @@ def test_of_a_broker_group_all_numbers_are_there_and_what_was_not_measured_is_nu
     viewer: APIClient, redis_server: Server, settings: Any
 ) -> None:
     settings.REDIS_URL = redis_server.url
+    redis.Redis.from_url(redis_server.url).flushall()
     end = int(time.time()) // 600 * TEN_MINUTES_MS - 3 * HOUR_MS
     points = [point(send_rate=2.0, send_bytes_rate=900.0, pull_rate=4.0, connections=3, disk_used_bytes=60)] * POINTS
     store(history(end, {"g1": [*points, *[None] * POINTS, point(send_rate=0.0)]}))
@@ -202,6 +204,7 @@ def test_of_a_broker_group_days_have_ten_minutes_and_30_days_have_hours(
     viewer: APIClient, redis_server: Server, settings: Any
 ) -> None:
     settings.REDIS_URL = redis_server.url
+    redis.Redis.from_url(redis_server.url).flushall()
     hour = int(time.time()) // 3_600 * HOUR_MS - 5 * HOUR_MS
     for number in range(1, 7):
         store(history(hour + number * TEN_MINUTES_MS, {"g1": [point(connections=number)] * POINTS}))

@@ -4,6 +4,7 @@ import time
 from typing import Any
 
 import pytest
+import redis
 from asgiref.sync import async_to_sync
 
 from console.analytics import services
@@ -101,6 +102,7 @@ def test_a_clock_that_steps_back_a_little_does_not_replace_what_is_stored() -> N
 
 def test_the_job_reads_the_history_of_all_groups(redis_server: Server, settings: Any) -> None:
     settings.REDIS_URL = redis_server.url
+    redis.Redis.from_url(redis_server.url).flushall()
     step = time.time() // 600 * 600 - 300
     nodes = {
         f"{name}-a": {"broker_group": name, "kind": kind, "is_master": True, **numbers}
