@@ -1,18 +1,17 @@
 """A story of charts: days of a group from analytics, the threshold of a rule, and two times compared."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.served.e2e.clients import consumer, producer, receive_and_ack, wait_until_caught_up
 from tests.served.e2e.group_pages import GroupPage
-from tests.support.console.browser import DESKTOP, PHONE, Visit
+from tests.served.e2e.looks import EN_DESKTOP, ZH_PHONE, name_of
+from tests.support.console.browser import Look, Visit
 from tests.support.servers.system import System
 from tests.support.waiting import ASK_SECONDS, eventually
 
-LOOKS = {"en": (replace(DESKTOP, width=1440, height=900), "en"), "phone-zh": (replace(PHONE, locale="zh-CN"), "zh")}
 GROUP = "carrier"
 PUBLISH = """
 from datetime import timedelta
@@ -49,9 +48,11 @@ def without_runs(console: System) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("without_runs")
-@pytest.mark.parametrize("name", LOOKS)
-def test_days_of_a_group_are_shown_and_compared(console: System, new_visit: Callable[..., Visit], name: str) -> None:
-    look, language = LOOKS[name]
+@pytest.mark.parametrize("look", [EN_DESKTOP, ZH_PHONE])
+def test_days_of_a_group_are_shown_and_compared(
+    console: System, new_visit: Callable[..., Visit], look: Look, request: pytest.FixtureRequest
+) -> None:
+    name = name_of(request)
     subject = f"parcel.sent.{name}"
     with producer(console) as sending, consumer(console, subject, GROUP) as reading:
         sending.send(subject, {"number": "1"})
@@ -65,7 +66,7 @@ def test_days_of_a_group_are_shown_and_compared(console: System, new_visit: Call
         "severity": "warning",
     }
     console.post("/alert-rules/", rule)
-    page = GroupPage(new_visit(look, user="ada"), language).open(subject, GROUP)
+    page = GroupPage(new_visit(look, user="ada"), look.locale[:2]).open(subject, GROUP)
     ranges = page.page.get_by_label(page.text("common:range.label"))
     ranges.select_option("7d")
     note = page.page.locator("[data-note=never]")
