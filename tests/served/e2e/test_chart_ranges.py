@@ -1,6 +1,7 @@
 """A story of charts: days of a group from analytics, the threshold of a rule, and two times compared."""
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from playwright.sync_api import expect
@@ -8,11 +9,13 @@ from playwright.sync_api import expect
 from tests.served.e2e.clients import consumer, producer, receive_and_ack, wait_until_caught_up
 from tests.served.e2e.group_pages import GroupPage
 from tests.served.e2e.looks import EN_DESKTOP, ZH_PHONE, name_of
+from tests.served.e2e.pages import incident_report
 from tests.support.console.browser import Look, Visit
 from tests.support.servers.system import System
 from tests.support.waiting import ASK_SECONDS, eventually
 
 GROUP = "carrier"
+DAYS, AHEAD = timedelta(days=5), timedelta(minutes=3)
 PUBLISH = """
 from datetime import timedelta
 import django
@@ -99,3 +102,17 @@ def test_days_of_a_group_are_shown_and_compared(
     expect(page.page.get_by_role("tooltip")).to_have_count(0)
     page.fits_its_width()
     page.visit.axe_clean()
+
+    console.post(f"/consumer-groups/{subject}/{GROUP}/reset/", {"to": "earliest"})
+    now = datetime.now(UTC)
+    # An end that is ahead means now.
+    begin, end = (at.isoformat(timespec="seconds").replace("+00:00", "Z") for at in (now - DAYS, now + AHEAD))
+    page.visit.open(f"/events?since={begin}&until={end}&subject={subject}")
+    expect(page.page.locator("[data-event]").first).to_be_visible()
+    report = new_visit(look, user="vera").page
+    report.set_content(incident_report(page))
+    chart = report.locator("figure", has=report.get_by_text(f"{subject}/{GROUP}", exact=True))
+    # It begins days ago, and says where measurements begin.
+    expect(chart).to_contain_text(f"{now - DAYS:%Y-%m-%d %H:%M} UTC")
+    expect(chart).to_contain_text(page.text("events:report.border"))
+    expect(chart.locator("polyline")).not_to_have_count(0)

@@ -1,4 +1,4 @@
-import { Button, Group, Text } from "@mantine/core";
+import { Box, Button, Group, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
@@ -63,10 +63,12 @@ export default function SubjectsPage() {
       {isTree ? (
         <>
           <Group justify="space-between" wrap="nowrap" mb="xs">
-            <Text size="sm" c="dimmed">
+            <Text size="sm" c="dimmed" visibleFrom="sm">
               {t("tree.about")}
             </Text>
-            {view}
+            <Box flex="none" ml="auto">
+              {view}
+            </Box>
           </Group>
           <SubjectTree empty={empty} />
         </>
