@@ -188,9 +188,7 @@ class Metaserver(Daemon):
     kind = "meta"
     title = "metaserver"
     open_paths = frozenset({ADDRESS_PAGE, DELAY_GROUPS_PAGE})
-    admin_limits = HttpLimits(
-        connections_max=CLIENT_CONNECTIONS_MAX, requests_per_second=CLIENT_REQUESTS_PER_SECOND
-    )
+    admin_limits = HttpLimits(connections_max=CLIENT_CONNECTIONS_MAX, requests_per_second=CLIENT_REQUESTS_PER_SECOND)
     options: MetaOptions
     serving: MetaServing
 

@@ -28,7 +28,6 @@ class SubjectsPage(Inside):
         dialog.done(self.text("subjects:create.done", name=name))
         expect(self.heading).to_have_text(name)
 
-
     def node(self, name: str) -> Locator:
         """A line of the tree: a subject, or a folder by its name with the point at its end."""
         return self.page.locator(f'[data-node="{name}"]')

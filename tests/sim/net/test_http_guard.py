@@ -113,7 +113,10 @@ async def test_requests_without_a_proof_are_handled_at_a_limited_rate() -> None:
 async def test_requests_whose_client_has_left_take_no_turn() -> None:
     """Clients that start together give up and ask again: what they gave up would let all of them wait ever longer."""
     ask = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    async with serving(Pages(), ManualClock(), requests_per_second=1, requests_burst=1) as server, Peers(server.address) as clients:
+    async with (
+        serving(Pages(), ManualClock(), requests_per_second=1, requests_burst=1) as server,
+        Peers(server.address) as clients,
+    ):
         left = [await clients.connect(ask) for _ in range(100)]
         await eventually_async(lambda: len(server.guard.open) == len(left))
         for _, writer in left:

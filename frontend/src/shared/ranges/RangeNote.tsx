@@ -4,15 +4,23 @@ import type { History } from "@/api/history";
 import { dateTime } from "@/format/times";
 import { rangeNotes } from "@/shared/ranges/notes";
 import { LinkTo } from "@/ui/links/LinkTo";
+import { useSentReason } from "@/ui/measure/useSentReason";
 import { useLanguage, useZone } from "@/ui/preferences";
 
 /** What `rangeNotes` says of a range, below its chart. */
 export function RangeNote({ data, lines }: { data: History | undefined; lines: Readonly<Record<string, string>> }) {
   const { t } = useTranslation("ranges");
+  const reasonOf = useSentReason();
   const [language, zone] = [useLanguage(), useZone()];
   if (!data?.summary) return null;
   const instant = (at: string) => dateTime(at, zone).slice(0, 16);
-  const notes = rangeNotes(data, lines, { language, t: (key, values) => t(key, { ...values }), instant });
+  const words = {
+    language,
+    t: (key: string, values?: Record<string, string>) => t(key, { ...values }),
+    instant,
+    reasonOf,
+  };
+  const notes = rangeNotes(data, lines, words);
   return (
     <div data-range-note="">
       {notes.map(({ id, text }) => (

@@ -12,6 +12,8 @@ export interface NoteWords {
   t: (key: string, values?: Record<string, string>) => string;
   /** A time, to the minute. */
   instant: (at: string) => string;
+  /** A reason that the API sent, in the viewer's language. */
+  reasonOf: (reason: string) => string;
 }
 
 /**
@@ -22,7 +24,7 @@ export interface NoteWords {
 export function rangeNotes(
   data: Pick<History, "border_at" | "reason" | "summary" | "to_at">,
   lines: Readonly<Record<string, string>>,
-  { language, t, instant }: NoteWords,
+  { language, t, instant, reasonOf }: NoteWords,
 ): { id: NoteId; text: string }[] {
   const { border_at: border, reason, to_at: to, summary } = data;
   if (!summary) return [];
@@ -39,7 +41,7 @@ export function rangeNotes(
     ["demo", summary.is_demo && t("demo")],
     ["missing", summary.missing.length > 0 && t("missing", { groups: summary.missing.join(", ") })],
     ["lacking", lacking.length > 0 && t("lacking", { fields: lacking.map((field) => lines[field]).join(", ") })],
-    ["reason", reason !== null && t("not_measured", { reason })],
+    ["reason", reason !== null && t("not_measured", { reason: reasonOf(reason) })],
   );
   return notes.flatMap(([id, text]) => (text ? [{ id, text }] : []));
 }

@@ -12,6 +12,7 @@ import { useRuleName } from "@/shared/ruleNames";
 import { useEventText } from "@/shared/useEventText";
 import { InstantInput } from "@/ui/dates/InstantInput";
 import { Dialog, DialogFooter } from "@/ui/dialog/Dialog";
+import { useSentReason } from "@/ui/measure/useSentReason";
 import { ProblemAlert } from "@/ui/page/ProblemAlert";
 import { useLanguage } from "@/ui/preferences";
 
@@ -44,6 +45,7 @@ export function ReportDialog({ opened, onClose, span }: ReportDialogProps) {
   const text = useEventText();
   const rule = useRuleName();
   const reasonOf = useReason();
+  const sentReason = useSentReason();
   const make = useMutation({
     mutationFn: async (chosen: Span) => {
       const madeAt = new Date().toISOString();
@@ -55,6 +57,7 @@ export function ReportDialog({ opened, onClose, span }: ReportDialogProps) {
         range: (key: string, values?: Record<string, string>) => range(key, { ...values }),
         sentence: (event: Parameters<typeof text>[0]) => Object.values(text(event)).join(""),
         reason: ({ why, reason }: { why: Parameters<typeof reasonOf>[0]; reason: string }) => reasonOf(why, reason),
+        sentReason,
         rule,
       };
       save(reportPage(found, madeAt, words), chosen);

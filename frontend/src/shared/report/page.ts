@@ -19,6 +19,8 @@ export interface Words {
   sentence: (event: Event) => string;
   /** Why something changed, of an entry of the audit log. */
   reason: (entry: { why: Event["why"]; reason: string }) => string;
+  /** A reason that the API sent. */
+  sentReason: (reason: string) => string;
   /** A rule's name. */
   rule: (name: string) => string;
 }
@@ -28,7 +30,7 @@ table{border-collapse:collapse;width:100%}th,td{text-align:left;vertical-align:t
 td:first-child,td:nth-child(2){white-space:nowrap;font-variant-numeric:tabular-nums}
 h2{margin-top:2rem}figure{margin:1rem 0}svg{width:100%;border:1px solid #dee2e6}.key{border-left:12px solid;padding-left:4px;margin-right:1rem}
 .axis{display:flex;justify-content:space-between;color:#495057;font-size:12px}
-.critical{color:#c92a2a;font-weight:600}.warning{color:#b35309}.note{color:#495057}`;
+.critical{color:#c92a2a;font-weight:600}.warning{color:#b35309}.note{color:#495057}td span{white-space:nowrap}`;
 
 function both(at: string): [string, string] {
   return [times.utc(at), times.dateTime(at, "local")];
@@ -60,7 +62,11 @@ function notesOf({ name, history }: Numbers, span: Span, words: Words): string[]
     return Date.parse(span.from) < Date.parse(from)
       ? [words.t("report.system_hour", { from: minute(from), to: minute(to) })]
       : [];
-  return rangeNotes(history, {}, { language: words.language, t: words.range, instant: minute }).map(({ text }) => text);
+  return rangeNotes(
+    history,
+    {},
+    { language: words.language, t: words.range, instant: minute, reasonOf: words.sentReason },
+  ).map(({ text }) => text);
 }
 
 function chartOf(found: Numbers, span: Span, events: readonly Event[], words: Words): Html {
@@ -68,7 +74,9 @@ function chartOf(found: Numbers, span: Span, events: readonly Event[], words: Wo
   const drawn = lines(found, words);
   const notes = notesOf(found, span, words).map((text) => html`<p class="note">${text}</p>`);
   if (drawn.length === 0)
-    return html`<p class="note">${title}: ${found.reason ?? words.t("report.no_numbers")}</p>
+    return html`<p class="note">
+        ${title}: ${found.reason === null ? words.t("report.no_numbers") : words.sentReason(found.reason)}
+      </p>
       ${notes}`;
   const seconds = (at: string) => Date.parse(at) / 1000;
   const markers = events.map((event) => ({ at: seconds(event.at), label: words.sentence(event) }));

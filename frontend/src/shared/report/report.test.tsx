@@ -34,6 +34,7 @@ const words: Words = {
   range: (key, values) => `range.${key} ${Object.values(values ?? {}).join(" ")}`,
   sentence: ({ kind, target }) => `${kind} of ${target}`,
   reason: ({ reason }) => reason,
+  sentReason: (reason) => reason,
   rule: (name) => name,
 };
 const entry = {
