@@ -52,7 +52,7 @@ class HttpGuard:
         self.open: dict[asyncio.Protocol, GuardedConnection] = {}
         """Connections by the protocol that answers their requests."""
         self.unread_bytes = 0
-        self._turns = asyncio.Lock()
+        self._pacing = asyncio.Lock()
         """Held while a request without a proof waits until it may be handled; others follow in the order of their arrival."""
         self._next_request_at = 0.0
         """On the event loop's clock: when the next request without a proof would be handled if there were no burst."""
@@ -104,10 +104,10 @@ class HttpGuard:
     async def pace(self, protocol: asyncio.Protocol) -> bool:
         """Wait until the rate of requests without a proof allows another one, so that requests in a loop leave time for clients.
 
-        False: its connection was closed meanwhile. Such a request takes no turn: clients that give up and ask again would let
+        False: its connection was closed meanwhile. Such a request uses up none of the rate: clients that give up and ask again would let
         the others wait ever longer.
         """
-        async with self._turns:
+        async with self._pacing:
             if protocol not in self.open:
                 return False
             # The event loop's clock, because it is what a sleep uses.
