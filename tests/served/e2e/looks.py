@@ -18,3 +18,9 @@ MOSTLY_TWO = [
     *(pytest.param(*one.values, id=one.id, marks=in_whole_story_runs) for one in (ZH_DESKTOP, EN_PHONE)),
 ]
 """What differs in language and size at once; the other two in `make e2e`."""
+
+
+def name_of(request: pytest.FixtureRequest) -> str:
+    """The name of a test's look, for subjects and users of its own."""
+    found: str = request.node.callspec.id
+    return found

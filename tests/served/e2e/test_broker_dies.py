@@ -1,12 +1,11 @@
 """A broker is killed while people look."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.served.e2e.pages import ConsolePage
+from tests.served.e2e.pages import ConsolePage, incident_report
 from tests.support.console.browser import Visit
 from tests.support.servers.system import System
 
@@ -54,19 +53,10 @@ def test_it_is_seen_without_a_reload_and_so_is_its_return(new_visit: Callable[..
     expect(events.page.locator("[data-event=restart]").first).to_contain_text(f"{GROUP}-a", timeout=SEEN_MS)
     for visit in (brokers, overview, events):
         assert visit.page.evaluate("window.isTheSamePage") is True
-    report = _report(events)
+    report = incident_report(ConsolePage(events))
     assert away in report
     assert "<script" not in report
     offline = new_visit(user="vera").page
     offline.set_content(report)
     expect(offline.locator("svg")).not_to_have_count(0)
     expect(offline.get_by_role("cell", name=away).first).to_be_visible()
-
-
-def _report(visit: Visit) -> str:
-    """The incident report of the last hour, as the browser saves it."""
-    title, make = (ConsolePage(visit).text(f"events:report.{key}") for key in ("title", "make"))
-    visit.page.get_by_role("button", name=title).click()
-    with visit.page.expect_download() as download:
-        visit.page.get_by_role("button", name=make).click()
-    return Path(download.value.path()).read_text()

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.served.e2e.clients import producer
-from tests.served.e2e.looks import EN_DESKTOP, MOSTLY_TWO, ZH_PHONE
+from tests.served.e2e.looks import EN_DESKTOP, MOSTLY_TWO, ZH_PHONE, name_of
 from tests.served.e2e.pages import Inside
 from tests.served.e2e.preview_dialog import PreviewDialog
 from tests.served.e2e.subject_pages import SubjectPage
@@ -22,12 +22,6 @@ from tests.support.whole import in_whole_story_runs
 
 DRAINED_MS = 60_000
 """Two runs of the job that moves subjects, on a busy machine."""
-
-
-def name_of(request: pytest.FixtureRequest) -> str:
-    """The look of this test, for names of its own."""
-    found: str = request.node.callspec.id
-    return found
 
 
 @pytest.mark.parametrize("look", MOSTLY_TWO)

@@ -62,6 +62,7 @@ SHOTS = (
     Shot("sign-in", "/sign-in", ALL, is_public=True),
     Shot("overview", "/", ALL),
     Shot("subjects", "/subjects", ALL),
+    Shot("subject-tree", "/subjects?view=tree&open=order.%20payment.", ALL),
     Shot("subject", "/subjects/order.created", ("en", "zh", "phone")),
     Shot("subject-messages", "/subjects/order.created?tab=messages", ("en", "zh")),
     Shot("subject-tail", "/subjects/click.tracked?tab=tail"),

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from benchmarks.live import stats_of
 from console.cluster.measured import Measured
 from console.cluster.places import NodePlace
-from console.collector.collector import Health, messages_of, understood
+from console.collector.collector import Health, understood
+from console.collector.messages import messages_of
 from console.collector.metadata import Metadata
 from console.collector.summing import Sums, summed
 from console.snapshot.feeds import Feed, feed_of, restrict, views
