@@ -69,8 +69,8 @@ def _parsed(schema: str) -> tuple[Any, dict[str, Any]]:
 def _decimal(data: bytes, writer_schema: Any = None, reader_schema: Any = None) -> Decimal:
     if len(data) > DECIMAL_BYTES_MAX:
         raise Undecodable(f"it has a decimal of {len(data)} bytes; at most {DECIMAL_BYTES_MAX} are decoded")
-    scale = writer_schema.get("scale", 0)
-    return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale)
+    # Arithmetic would round it to the digits of the thread's context.
+    return Decimal(f"{int.from_bytes(data, 'big', signed=True)}E-{writer_schema['scale']}")
 
 
 fastavro.read.LOGICAL_READERS[f"bytes-{DECIMAL}"] = _decimal

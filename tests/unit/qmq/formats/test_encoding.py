@@ -55,6 +55,7 @@ def test_what_is_shown_of_an_avro_body_becomes_the_same_bytes() -> None:
         ({"type": "long", "logicalType": "local-timestamp-micros"}, datetime(2026, 1, 1, 12, 0, 0, 7)),
         ({"type": "string", "logicalType": "uuid"}, UUID(int=7)),
         ({"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}, Decimal("-99.99")),
+        ({"type": "bytes", "logicalType": "decimal"}, (10**76 - 1).to_bytes(32, "big")),
         ({"type": "fixed", "name": "F", "size": 4, "logicalType": "decimal", "precision": 9, "scale": 0}, Decimal(-1)),
         ({"type": "string", "logicalType": "something"}, "x"),
     ],
