@@ -45,6 +45,7 @@ def test_what_is_shown_of_an_avro_body_becomes_the_same_bytes() -> None:
         (["double", "long"], 7),
         (["null", "double", "long"], 7.5),
         (["float", "double"], 0.1),
+        (["float", "double"], ("float", 0.5)),
         (["boolean", "long"], True),
         ([{"type": "map", "values": "int"}, {"type": "array", "items": "int"}], [1]),
         ({"type": "int", "logicalType": "date"}, date(1969, 12, 31)),
@@ -109,6 +110,9 @@ def test_what_the_schema_does_not_allow_names_the_field(change: dict[str, Any], 
         (["null", "int", "string"], [], "the body fits no type of its union (null, int, string)"),
         ({"type": "string", "logicalType": "uuid"}, "x", "the body must be a UUID"),
         ({"type": "bytes", "logicalType": "decimal"}, "9" * 77, "the body must be a text with a number"),
+        ({"type": "fixed", "name": "F", "size": 1, "logicalType": "decimal"}, "128", "the body must be a text with a number"),
+        ({"type": "long", "logicalType": "timestamp-millis"}, "2026-01-01T00:00:00+01:00:00.000001", "the body must be a time"),
+        ([{"type": "long", "logicalType": "timestamp-millis"}, "long"], 7, "the body has a union with a type twice (long, long)"),
     ],
 )  # fmt: skip
 def test_values_that_do_not_fit_a_type(schema: Any, value: Any, reason: str) -> None:
