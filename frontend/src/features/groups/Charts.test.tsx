@@ -16,6 +16,7 @@ const timelines: Timelines = {
 };
 const SUMMARY = {
   step_seconds: 1_200,
+  job: "analytics",
   state: "filled",
   as_of: iso(7_200),
   is_demo: false,

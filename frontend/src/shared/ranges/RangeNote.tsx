@@ -6,8 +6,17 @@ import { LinkTo } from "@/ui/links/LinkTo";
 import { useSentReason } from "@/ui/measure/useSentReason";
 import { useLanguage, useZone } from "@/ui/preferences";
 
-/** Analytics that is behind by more is late: hours appear when they are over, and runs take their time. */
-const LATE_MS = 2 * 3_600_000;
+type Job = NonNullable<History["summary"]>["job"];
+
+/**
+ * A job that is behind by more is late. Of analytics, hours appear when they are over, and runs take their time; the
+ * ten minutes of `summaries` appear within ten more.
+ */
+const LATE_MS: Readonly<Record<Job, number>> = { analytics: 2 * 3_600_000, summaries: 1_800_000 };
+const PLACES = {
+  analytics: { to: "/analytics", search: { tab: "runs" } },
+  summaries: { to: "/jobs" },
+} as const;
 
 /**
  * Where the values of a range come from, what is missing and why. `lines`: names of the drawn fields, of which
@@ -20,13 +29,15 @@ export function RangeNote({ data, lines }: { data: History | undefined; lines: R
   if (!data?.summary) return null;
   const { border_at: border, reason, to_at: to, summary } = data;
   const instant = (at: string) => dateTime(at, zone).slice(0, 16);
+  const { job } = summary;
   const lacking = Object.keys(lines).filter((field) => !summary.fields.includes(field));
   const notes: Record<string, string | false> = {};
-  if (summary.as_of === null) notes.never = t("never");
+  if (summary.as_of === null) notes.never = t(`by.${job}.never`);
   else {
     const values = { step: duration(summary.step_seconds, language), as_of: instant(summary.as_of) };
-    notes.source = border ? t("before", { ...values, border: instant(border) }) : t("all", values);
-    notes.late = Date.parse(border ?? to) - Date.parse(summary.as_of) > LATE_MS && t("late", values);
+    notes.source = border ? t(`by.${job}.before`, { ...values, border: instant(border) }) : t(`by.${job}.all`, values);
+    notes.late = Date.parse(border ?? to) - Date.parse(summary.as_of) > LATE_MS[job] && t(`by.${job}.late`, values);
+    notes.gaps = job === "summaries" && hasGaps(data, Object.keys(lines)) && t("gaps");
   }
   notes.demo = summary.is_demo && t("demo");
   notes.missing = summary.missing.length > 0 && t("missing", { groups: summary.missing.join(", ") });
@@ -44,10 +55,20 @@ export function RangeNote({ data, lines }: { data: History | undefined; lines: R
           ),
       )}
       {needsHelp && (
-        <LinkTo to="/analytics" search={{ tab: "runs" }} size="xs">
-          {t("open_analytics")}
+        <LinkTo {...PLACES[job]} size="xs">
+          {t(`by.${job}.open`)}
         </LinkTo>
       )}
     </div>
+  );
+}
+
+/** Whether nothing is known of these fields in a step that is stored. */
+function hasGaps({ at, border_at: border, summary, fields }: History, names: readonly string[]): boolean {
+  const length = (summary?.step_seconds ?? 0) * 1000;
+  const end = Math.min(...[border, summary?.as_of].map((instant) => (instant ? Date.parse(instant) : Infinity)));
+  return at.some(
+    (begin, index) =>
+      Date.parse(begin) + length <= end && names.every((name) => typeof fields[name]?.[index] !== "number"),
   );
 }
