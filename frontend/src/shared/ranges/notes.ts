@@ -42,10 +42,7 @@ export function rangeNotes(
     const values = { step: duration(summary.step_seconds, language), as_of: instant(summary.as_of) };
     const isLate = Date.parse(border ?? to) - Date.parse(summary.as_of) > LATE_MS[job];
     notes.push(
-      [
-        "source",
-        border ? t(`by.${job}.before`, { ...values, border: instant(border) }) : t(`by.${job}.all`, values),
-      ],
+      ["source", border ? t(`by.${job}.before`, { ...values, border: instant(border) }) : t(`by.${job}.all`, values)],
       ["late", isLate && t(`by.${job}.late`, values)],
       ["gaps", job === "summaries" && names.length > 0 && hasGaps(data, names) && t("gaps")],
     );

@@ -56,6 +56,7 @@ const history: History = {
   border_at: "2026-11-30T10:20:00Z",
   summary: {
     step_seconds: 3600,
+    job: "analytics",
     state: "filled",
     as_of: "2026-11-30T10:00:00Z",
     is_demo: true,
