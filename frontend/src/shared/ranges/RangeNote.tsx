@@ -1,6 +1,7 @@
 import { Text } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import type { History } from "@/api/history";
+import { listed } from "@/format/names";
 import { dateTime, duration } from "@/format/times";
 import { LinkTo } from "@/ui/links/LinkTo";
 import { useLanguage, useZone } from "@/ui/preferences";
@@ -28,7 +29,8 @@ export function RangeNote({ data, lines }: { data: History | undefined; lines: R
   }
   notes.demo = summary.is_demo && t("demo");
   notes.missing = summary.missing.length > 0 && t("missing", { groups: summary.missing.join(", ") });
-  notes.lacking = lacking.length > 0 && t("lacking", { fields: lacking.map((field) => lines[field]).join(", ") });
+  const fields = lacking.map((field) => lines[field] ?? field);
+  notes.lacking = fields.length > 0 && t("lacking", { fields: listed(fields, language) });
   notes.reason = reason !== null && t("not_measured", { reason });
   const needsHelp = Boolean(notes.never ?? notes.late);
   return (
