@@ -45,8 +45,9 @@ def test_it_is_seen_without_a_reload_and_so_is_its_return(
     expect(_verdict(brokers)).to_have_attribute("data-verdict", "offline", timeout=SEEN_MS)
     expect(_warning(overview)).to_be_visible(timeout=SEEN_MS)
     away = events.text("events:sentence.unreachable", target=f"{GROUP}-a")
-    # With the cause, which depends on when the collector asked.
-    expect(events.page.locator("[data-event=unreachable]").first).to_contain_text(f"{away}: ", timeout=SEEN_MS)
+    because = events.text("events:because", text=away, why="")
+    # The cause that follows depends on when the collector asked.
+    expect(events.page.locator("[data-event=unreachable]").first).to_contain_text(because, timeout=SEEN_MS)
     expect(events.page.locator("[data-event=state]").first).to_contain_text(GROUP, timeout=SEEN_MS)
 
     console.brokers[GROUP].start()

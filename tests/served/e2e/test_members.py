@@ -6,9 +6,9 @@ from contextlib import closing
 import pytest
 from playwright.sync_api import Browser, Locator, expect
 
+from tests.served.e2e.looks import MOSTLY_ONE
 from tests.served.e2e.preview_dialog import PreviewDialog
 from tests.served.e2e.visits import Visits
-from tests.served.e2e.looks import MOSTLY_ONE
 from tests.support.console.browser import PHONE, Look, Visit
 from tests.support.servers.shared import NewSystems
 from tests.support.servers.system import Person, System
@@ -44,9 +44,7 @@ def _role(dialog: PreviewDialog, node: str) -> Locator:
 
 
 @pytest.mark.parametrize("look", MOSTLY_ONE)
-def test_roles_change_on_the_open_page(
-    visit_of_it: Callable[..., Visit], replicated: System, look: Look
-) -> None:
+def test_roles_change_on_the_open_page(visit_of_it: Callable[..., Visit], replicated: System, look: Look) -> None:
     states = replicated.group("g1")["member_states"]
     master = next(state["node_id"] for state in states if state["is_master"])
     (slave,) = [state["node_id"] for state in states if state["node_id"] != master]

@@ -125,7 +125,9 @@ def test_a_search_finds_the_newest_matches_first_and_says_what_it_looked_at(
     page.close_message()
     found = page.search("region=mars")
     expect(found).to_have_attribute("data-search", "finished")
-    left = (" and " if page.language == "en" else "和").join(page.text(f"messages:search.part.{part}") for part in ("body", "tags"))
+    left = (" and " if page.language == "en" else "和").join(
+        page.text(f"messages:search.part.{part}") for part in ("body", "tags")
+    )
     expect(found).to_contain_text(page.text("messages:search.not_searched", parts=left))
 
 
