@@ -14,7 +14,7 @@ from console.reports import overview
 from console.reports.subject_table import NUMBERS
 
 PARTS, PART_NAMES = 2, 300
-"""A filtered page looks for its rows among so many parts of the order, each of so many names, before it reads all that match."""
+"""Parts of the order, and names of each, in which a filtered page looks for its rows before it reads all that match."""
 PAGES = LivePages(("name",), tuple(f"-{number}" for number in NUMBERS), operator.getitem)
 
 

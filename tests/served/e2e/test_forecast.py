@@ -27,13 +27,17 @@ def publish(table, step, rows):
     unknown = {{column.name: None for column in TABLES[table].columns}}
     run = services.start_run(table, from_at=now - timedelta(days=1), to_at=now)
     services.publish(run, table, [
-        {{**unknown, "at_ms": int((now - timedelta(seconds=n * step.seconds)).timestamp() * 1000), "subject": "{SUBJECT}", "group": "{GROUP}", **row}}
+        {{
+            **unknown, **row, "at_ms": int((now - timedelta(seconds=n * step.seconds)).timestamp() * 1000),
+            "subject": "{SUBJECT}", "group": "{GROUP}",
+        }}
         for n, row in enumerate(rows, start=1)
     ], step=step)
     services.finish_run(run, watermark_at=now)
 
 publish("lag", Step.TEN_MINUTES, [
-    {{"lag_messages_last": {LAG} + 10 * n, "lag_messages_max": {LAG} + 10 * n, "time_lag_seconds_max": 900.0}} for n in range(6 * {HOURS})
+    {{"lag_messages_last": {LAG} + 10 * n, "lag_messages_max": {LAG} + 10 * n, "time_lag_seconds_max": 900.0}}
+    for n in range(6 * {HOURS})
 ])
 publish("drain_forecasts", Step.HOUR, [{{
     "outlook": "expected", "method": "median", "interval_ratio": 0.8, "lag_messages_last": {LAG} + 60 * n,

@@ -4,6 +4,7 @@ import type { History } from "@/api/history";
 import { listed } from "@/format/names";
 import { dateTime, duration } from "@/format/times";
 import { LinkTo } from "@/ui/links/LinkTo";
+import { useSentReason } from "@/ui/measure/useSentReason";
 import { useLanguage, useZone } from "@/ui/preferences";
 
 /** Analytics that is behind by more is late: hours appear when they are over, and runs take their time. */
@@ -15,6 +16,7 @@ const LATE_MS = 2 * 3_600_000;
  */
 export function RangeNote({ data, lines }: { data: History | undefined; lines: Readonly<Record<string, string>> }) {
   const { t } = useTranslation("ranges");
+  const reasonOf = useSentReason();
   const [language, zone] = [useLanguage(), useZone()];
   if (!data?.summary) return null;
   const { border_at: border, reason, to_at: to, summary } = data;
@@ -31,7 +33,7 @@ export function RangeNote({ data, lines }: { data: History | undefined; lines: R
   notes.missing = summary.missing.length > 0 && t("missing", { groups: summary.missing.join(", ") });
   const fields = lacking.map((field) => lines[field] ?? field);
   notes.lacking = fields.length > 0 && t("lacking", { fields: listed(fields, language) });
-  notes.reason = reason !== null && t("not_measured", { reason });
+  notes.reason = reason !== null && t("not_measured", { reason: reasonOf(reason) });
   const needsHelp = Boolean(notes.never ?? notes.late);
   return (
     <div data-range-note="">
