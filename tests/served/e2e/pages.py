@@ -53,6 +53,10 @@ class ConsolePage:
             found = found.replace(f"{{{{{name}}}}}", value)
         return found
 
+    def one(self, key: str, **values: str) -> str:
+        """The text for one of something; Chinese has no form of its own for it."""
+        return self.text(f"{key}_{'other' if self.language == 'zh' else 'one'}", **values)
+
     def button(self, key: str) -> Locator:
         """A button by its text."""
         return self.page.get_by_role("button", name=self.text(key), exact=True)

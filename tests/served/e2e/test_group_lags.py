@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from tests.served.e2e.clients import consumer, producer, receive_and_ack, wait_until_caught_up
 from tests.served.e2e.group_pages import GroupPage, GroupsPage
-from tests.served.e2e.looks import EN_DESKTOP, LOOKS, ZH_PHONE, name_of
+from tests.served.e2e.looks import LOOKS, MOSTLY_TWO, name_of
 from tests.support.console.browser import Look, Visit
 from tests.support.servers.system import System
 
@@ -48,7 +48,7 @@ def test_a_backlog_is_explained_skipped_and_restored(
         expect(group.finding("keeping_up")).to_be_visible()
 
 
-@pytest.mark.parametrize("look", [EN_DESKTOP, ZH_PHONE])
+@pytest.mark.parametrize("look", MOSTLY_TWO)
 def test_a_group_is_created_and_starts_where_it_was_told(
     console: System, new_visit: Callable[..., Visit], look: Look, request: pytest.FixtureRequest
 ) -> None:

@@ -2,6 +2,7 @@ import { Badge, Group, List } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import type { Item } from "@/features/overview/attention";
 import { Card } from "@/features/overview/Card";
+import { isExplanation, useReason } from "@/shared/reasons";
 import { LinkTo } from "@/ui/links/LinkTo";
 
 /** Issues of one screen; the verdict counts all. */
@@ -10,6 +11,9 @@ const SHOWN = 6;
 /** What needs attention beside the alerts, worst first, each a way to it. */
 export function Issues({ items }: { items: readonly Item[] }) {
   const { t } = useTranslation("overview");
+  const reasonOf = useReason();
+  const textOf = ({ text, values, why }: Item) =>
+    t(`attention.${text}`, isExplanation(why) ? { ...values, why: reasonOf(why, "") } : values);
   if (items.length === 0) return null;
   return (
     <Card title={t("issues")}>
@@ -21,7 +25,7 @@ export function Issues({ items }: { items: readonly Item[] }) {
                 {t(`level.${item.level}`)}
               </Badge>
               <LinkTo {...item.target} c="inherit" size="sm">
-                {t(`attention.${item.text}`, item.values)}
+                {textOf(item)}
               </LinkTo>
             </Group>
           </List.Item>

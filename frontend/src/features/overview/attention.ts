@@ -9,6 +9,8 @@ export interface Item {
   text: string;
   values: Readonly<Record<string, string | number>>;
   target: Target;
+  /** The reason with its code; its text is among the values. */
+  why?: unknown;
 }
 
 const DISK_WARN = 0.15;
@@ -35,8 +37,10 @@ function nodeItems(node: Entry): (Item | false)[] {
   const share = typeof free === "number" && typeof total === "number" && total > 0 ? free / total : 1;
   return [
     typeof node.reason === "string" &&
-      node.is_measured === false &&
-      of("warning", "node_unmeasured", { node: name, why: node.reason }, group),
+      node.is_measured === false && {
+        ...of("warning", "node_unmeasured", { node: name, why: node.reason }, group),
+        why: node.why,
+      },
     typeof damaged === "number" && damaged > 0 && of("critical", "damage", { node: name, count: damaged }, group),
     typeof ahead === "number" &&
       ahead > 0 &&

@@ -1,4 +1,5 @@
 import type { History } from "@/api/history";
+import { listed } from "@/format/names";
 import { duration } from "@/format/times";
 
 export type Job = NonNullable<History["summary"]>["job"];
@@ -50,7 +51,16 @@ export function rangeNotes(
   notes.push(
     ["demo", summary.is_demo && t("demo")],
     ["missing", summary.missing.length > 0 && t("missing", { groups: summary.missing.join(", ") })],
-    ["lacking", lacking.length > 0 && t("lacking", { fields: lacking.map((field) => lines[field]).join(", ") })],
+    [
+      "lacking",
+      lacking.length > 0 &&
+        t("lacking", {
+          fields: listed(
+            lacking.map((field) => lines[field] ?? field),
+            language,
+          ),
+        }),
+    ],
     ["reason", reason !== null && t("not_measured", { reason: reasonOf(reason) })],
   );
   return notes.flatMap(([id, text]) => (text ? [{ id, text }] : []));

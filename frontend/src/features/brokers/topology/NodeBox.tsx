@@ -89,7 +89,9 @@ export function NodeBox({
         )}
         {(reason || own) && (
           <Text size="xs" className="break" data-reason="">
-            {reason || reasonOf(isExplanation(numbers?.state_why) ? numbers.state_why : null, own)}
+            {reason
+              ? reasonOf(isExplanation(numbers?.why) ? numbers.why : null, reason)
+              : reasonOf(isExplanation(numbers?.state_why) ? numbers.state_why : null, own)}
             {lastAt && (
               <>
                 {" · "}
