@@ -9,7 +9,7 @@ from datetime import datetime
 from examples.shop.senders import Senders
 from examples.shop.session import Session
 from examples.shop.shop import Shop
-from examples.shop.workers import Workers
+from examples.shop.workers import Incident, Workers
 from qmq.client.delayed import DelayedReceipt
 from qmq.errors import QmqError
 
@@ -34,6 +34,7 @@ class Options:
     is_once: bool
     """Load, let the groups work it off, and end."""
     seed: int
+    incident: Incident | None = None
 
 
 async def run(
@@ -55,7 +56,7 @@ async def run(
 
     async with (
         Senders(options.meta_url, shop, counts, seed=options.seed) as senders,
-        Workers(options.meta_url, shop, counts, rate=options.rate, seed=options.seed),
+        Workers(options.meta_url, shop, counts, rate=options.rate, seed=options.seed) as workers,
     ):
         receipts = await senders.schedule(now)
         report(f"delayed messages: {len(receipts):,} sent")
@@ -64,6 +65,8 @@ async def run(
         if options.is_once:
             await _quiet(counts, progress)
         else:
+            if options.incident is not None:
+                workers.plan(options.incident)
             await senders.send_for(options.rate, options.seconds, progress)
 
 
