@@ -59,7 +59,9 @@ class Schedule:
             master = system.group(FAILED_GROUP)["master"]
             system.members(FAILED_GROUP)[master].kill()
             eventually(
-                lambda: system.group(FAILED_GROUP)["master"] not in (None, master), what="a new master", every_s=ASK_SECONDS
+                lambda: system.group(FAILED_GROUP)["master"] not in (None, master),
+                what="a new master",
+                every_s=ASK_SECONDS,
             )
             wait_for(SHOWN)
             yield Moment.INCIDENT

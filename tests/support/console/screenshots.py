@@ -148,7 +148,9 @@ def _take(shots: list[Shot], to: Path, schedule: Schedule, *, full_page: bool, w
     ):
         for moment in schedule.moments(system):
             for name, look in {**LOOKS, "docs": DOCS_LOOK}.items():
-                taken = [shot for shot in shots if name in shot.looks and (shot.moment is moment or not schedule.minutes)]
+                taken = [
+                    shot for shot in shots if name in shot.looks and (shot.moment is moment or not schedule.minutes)
+                ]
                 # The pages of one look share a visit: signing in is limited to so many times a minute.
                 with closing(visit(browser, system.url, look)) as one:
                     for shot in sorted(taken, key=lambda shot: not shot.is_public):
