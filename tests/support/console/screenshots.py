@@ -43,7 +43,7 @@ LOOKS = {
     "phone-zh": replace(PHONE, locale="zh-CN"),
     "phone-zh-dark": replace(PHONE, locale="zh-CN", colour_scheme="dark"),
 }
-DOCS_LOOK = replace(DESKTOP, width=1280, height=800, timezone="UTC")
+DOCS_LOOK = replace(DESKTOP, timezone="UTC")
 ALL = ("en", "zh", "dark", "phone", "phone-zh-dark")
 
 
@@ -142,7 +142,7 @@ def _take(shots: list[Shot], to: Path, schedule: Schedule, *, full_page: bool, w
     """Write the pictures; yields what went wrong."""
     with (
         tempfile.TemporaryDirectory(prefix="qmq-screenshots-") as folder,
-        System(Path(folder), copies=2, delay_copies=2, **WHOLE) as system,
+        System(Path(folder), copies=3, delay_copies=3, **WHOLE) as system,
         chromium() as browser,
         demo(system, *schedule.flags) as password,
     ):
