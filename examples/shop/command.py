@@ -74,7 +74,7 @@ class Command(BaseCommand):
 
         parser.add_argument(
             "--incident", type=_positive, nargs=2, metavar=("AFTER", "SECONDS"),
-            help="after so many seconds, parcel.moved/tracking processes less than arrives, for so many seconds",
+            help="let parcel.moved/tracking process less than arrives, from AFTER seconds on, for SECONDS",
         )  # fmt: skip
 
     def handle(self, *args: Any, **options: Any) -> None:
