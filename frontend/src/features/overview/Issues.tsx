@@ -1,6 +1,7 @@
 import { Badge, Group, List } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import type { Item } from "@/features/overview/attention";
+import { useReason } from "@/shared/reasons";
 import { LinkTo } from "@/ui/links/LinkTo";
 
 /** Issues of one screen; the verdict counts all. */
@@ -9,17 +10,18 @@ const SHOWN = 4;
 /** What needs attention beside the alerts, worst first, each a way to it. */
 export function Issues({ items }: { items: readonly Item[] }) {
   const { t } = useTranslation("overview");
+  const reasonOf = useReason();
   if (items.length === 0) return null;
   return (
     <List listStyleType="none" spacing={4} mb={4} size="sm">
       {items.slice(0, SHOWN).map((item) => (
         <List.Item key={`${item.text} ${JSON.stringify(item.values)}`} data-issue={item.text}>
-          <Group gap="xs" wrap="nowrap" align="baseline">
+          <Group gap={8} wrap="nowrap" align="baseline" className="issue">
             <Badge color={item.level === "critical" ? "red" : "yellow"} variant="light">
               {t(`level.${item.level}`)}
             </Badge>
             <LinkTo {...item.target} c="inherit" size="sm">
-              {t(`attention.${item.text}`, item.values)}
+              {t(`attention.${item.text}`, { ...item.values, ...(item.why && { why: reasonOf(item.why, "") }) })}
             </LinkTo>
           </Group>
         </List.Item>

@@ -20,6 +20,8 @@ const shape: Shape = {
 
 test("an axis has the names of its lines, or what they count where there are many", () => {
   expect(axisTitle([{ label: "Sent/s" }, { label: "Acked/s" }], units)).toBe("Sent/s, Acked/s");
+  const wide = ["发送/秒", "确认/秒", "拉取/秒"].map((label) => ({ label, as: "rate" as const }));
+  expect(axisTitle(wide, units)).toBe("Per second");
   const many = ["order.created", "order.paid", "click.tracked"].map((label) => ({ label, as: "rate" as const }));
   expect(axisTitle(many, units)).toBe("Per second");
   expect(

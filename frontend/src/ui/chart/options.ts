@@ -37,8 +37,10 @@ export interface Look {
   };
 }
 
-/** The longest title of an axis that is made of the names of its lines. */
-const NAMES_MAX = 36;
+/** The longest title of an axis that is made of the names of its lines: beside the lowest chart. */
+const NAMES_MAX = 20;
+/** Characters that are two others wide. */
+const WIDE = /[\u2e80-\uffff]/g;
 
 /**
  * The title of an axis: the names of its lines, or their unit if these are too long. Durations and bytes have their
@@ -49,7 +51,9 @@ export function axisTitle(
   units: Look["words"]["units"],
 ): string {
   const names = lines.map(({ label }) => label).join(", ");
-  return names.length <= NAMES_MAX ? names : (lines[0]?.unit ?? units[lines[0]?.as ?? "count"] ?? names);
+  return names.replace(WIDE, "xx").length <= NAMES_MAX
+    ? names
+    : (lines[0]?.unit ?? units[lines[0]?.as ?? "count"] ?? names);
 }
 
 /** A line as the legend shows it, as a CSS background: its colour and dashes, or an area below it. */
