@@ -56,6 +56,16 @@ export function axisTitle(
     : (lines[0]?.unit ?? units[lines[0]?.as ?? "count"] ?? names);
 }
 
+const ROOM: uPlot.Range.Config = { min: { soft: 0, mode: 1, pad: 0 }, max: { soft: 1, mode: 2, pad: 0.1 } };
+
+/**
+ * The ends of an axis: from zero up, with room above the highest value, also above a line that hardly changes. What is
+ * zero throughout gets an axis all the same.
+ */
+export function rangeOf(lowest: number | null, highest: number | null): uPlot.Range.MinMax {
+  return lowest === null || highest === null ? [null, null] : uPlot.rangeNum(Math.min(0, lowest), highest, ROOM);
+}
+
 /** A line as the legend shows it, as a CSS background: its colour and dashes, or an area below it. */
 export function swatch(stroke: string, dashes: readonly number[], isFilled: boolean): string {
   if (isFilled) return `linear-gradient(${stroke} 0 2px, ${stroke}33 2px)`;
@@ -81,14 +91,13 @@ export function optionsOf({ series, bands }: Shape, look: Look): Omit<uPlot.Opti
     isFilled: style === "area" || style === "bars",
     dash: DASHES[index % DASHES.length] ?? [],
   }));
+  const range: uPlot.Range.Function = (_, lowest, highest) => rangeOf(lowest, highest);
   const axis = {
     stroke: ink,
     grid: { stroke: line, width: 1 },
     ticks: { stroke: line, width: 1 },
     font: `11px ${theme.fontFamily}`,
   };
-  // From zero up, with some room; what is zero throughout gets an axis all the same.
-  const range: uPlot.Range.Config = { min: { soft: 0, mode: 1, pad: 0 }, max: { soft: 1, mode: 2, pad: 0.1 } };
   const values = (of: Omit<Series, "values"> | undefined, lines: Shape["series"]) => ({
     size: 56,
     label: axisTitle(lines, words.units),
