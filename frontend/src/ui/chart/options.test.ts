@@ -1,6 +1,6 @@
 import { DEFAULT_THEME } from "@mantine/core";
 import { expect, test } from "vitest";
-import { axisTitle, optionsOf, rangeOf, swatch, type Look, type Shape } from "@/ui/chart/options";
+import { axisTitle, axisWidth, optionsOf, rangeOf, swatch, type Look, type Shape } from "@/ui/chart/options";
 
 const units = { count: "Count", rate: "Per second" };
 const look: Look = {
@@ -38,9 +38,14 @@ test("with two axes each line says which is its own", () => {
   expect(series.map(({ label }) => label)).toEqual(["Time", "Lag (left)", "Time lag (right)"]);
 });
 
+test("an axis has room for its values", () => {
+  expect(axisWidth(["0s", "1m"])).toBe(axisWidth([]));
+  expect(axisWidth(["0秒", "2小时30分钟"])).toBeGreaterThan(11 * 6);
+});
+
 test("an axis begins at zero, and has room above its highest value", () => {
   expect(rangeOf(55, 55.5)).toEqual([0, 62]);
-  expect(rangeOf(-3, 10)?.[0]).toBe(-3);
+  expect(rangeOf(-3, 10)[0]).toBe(-3);
   expect(rangeOf(0, 0)[1]).toBeGreaterThan(0);
   expect(rangeOf(null, null)).toEqual([null, null]);
 });

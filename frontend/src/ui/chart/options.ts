@@ -41,6 +41,19 @@ export interface Look {
 const NAMES_MAX = 20;
 /** Characters that are two others wide. */
 const WIDE = /[\u2e80-\uffff]/g;
+const AXIS_PX = 56;
+/** What a tick and its distance to the text take of an axis. */
+const TICK_PX = 16;
+const CHARACTER_PX = 6;
+
+function width(text: string): number {
+  return text.replace(WIDE, "xx").length;
+}
+
+/** The width of an axis beside its title, in which its values have room. */
+export function axisWidth(values: readonly string[]): number {
+  return Math.max(AXIS_PX, ...values.map((value) => width(value) * CHARACTER_PX + TICK_PX));
+}
 
 /**
  * The title of an axis: the names of its lines, or their unit if these are too long. Durations and bytes have their
@@ -51,9 +64,7 @@ export function axisTitle(
   units: Look["words"]["units"],
 ): string {
   const names = lines.map(({ label }) => label).join(", ");
-  return names.replace(WIDE, "xx").length <= NAMES_MAX
-    ? names
-    : (lines[0]?.unit ?? units[lines[0]?.as ?? "count"] ?? names);
+  return width(names) <= NAMES_MAX ? names : (lines[0]?.unit ?? units[lines[0]?.as ?? "count"] ?? names);
 }
 
 const ROOM: uPlot.Range.Config = { min: { soft: 0, mode: 1, pad: 0 }, max: { soft: 1, mode: 2, pad: 0.1 } };
@@ -99,7 +110,7 @@ export function optionsOf({ series, bands }: Shape, look: Look): Omit<uPlot.Opti
     font: `11px ${theme.fontFamily}`,
   };
   const values = (of: Omit<Series, "values"> | undefined, lines: Shape["series"]) => ({
-    size: 56,
+    size: (_: uPlot, shown: readonly string[] | null) => axisWidth(shown ?? []),
     label: axisTitle(lines, words.units),
     labelSize: 18,
     labelFont: `11px ${theme.fontFamily}`,
