@@ -25,6 +25,7 @@ from playwright.sync_api import Error, expect
 from console.management.passwords import FILE as PASSWORDS
 from tests.support.console.browser import DESKTOP, PHONE, Visit, chromium, visit
 from tests.support.console.incident import MINUTES, Moment, Schedule
+from tests.support.console.small_png import smaller
 from tests.support.servers.processes import PROJECT
 from tests.support.servers.system import WHOLE, System
 from tests.support.waiting import eventually
@@ -134,6 +135,10 @@ def main() -> int:
     minutes = arguments.minutes if arguments.minutes is not None else MINUTES * arguments.docs
     is_whole = not (arguments.docs or arguments.first_screen)
     wrong = list(_take(shots, arguments.to, Schedule(minutes), full_page=is_whole, with_axe=arguments.axe))
+    if arguments.docs:
+        for shot in shots:
+            picture = arguments.to / f"{shot.name}.png"
+            picture.write_bytes(smaller(picture.read_bytes()))
     print("\n".join((f"{arguments.to}: {sum(len(shot.looks) for shot in shots)} pictures", *wrong)))
     return 1 if wrong else 0
 

@@ -55,7 +55,7 @@ class Member:
 
 def run(minutes: float) -> list[tuple[float, str]]:
     system = Told()
-    for moment in Schedule(minutes).moments(system, system.clock, system.sleep):  # type: ignore[arg-type]
+    for moment in Schedule(minutes).moments(system, system.clock, system.sleep):
         system.note(moment)
         system.now += 5.0  # taking pictures takes time, and delays nothing after it
     return system.done
