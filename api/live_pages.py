@@ -5,7 +5,7 @@ Numbers change from page to page: a cursor is a place in the order, not a row.
 
 import operator
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
@@ -68,13 +68,13 @@ class LivePages:
         view: ApiView,
         in_order: Callable[[str, bool], Sequence[Key]],
         row_of: Callable[[Key], Row],
-        is_wanted: Callable[[Key], bool] = lambda _: True,
+        let_through: Callable[[Iterator[Key]], Iterator[Key]] = lambda keys: keys,
     ) -> tuple[list[Row], str | None]:
         """As `page`, of a list that makes rows of keys: only those of the page are made, and a few to find its beginning.
 
         Args:
             in_order: all keys by a field, descending or not; then by the names. Those with an unknown value come last.
-            is_wanted: whether a request's filters let a key through.
+            let_through: the keys that a request's filters let through, in the same order.
         """
         most = PAGE_MAX if view.download is None else view.download_page_rows
         limit = view.whole("limit", PAGE_DEFAULT, minimum=1, maximum=most) or PAGE_DEFAULT
@@ -93,7 +93,7 @@ class LivePages:
                 keys, True, key=lambda key: _is_behind(self._place(row_of(key), field), at, is_down)
             )  # fmt: skip
         needed = limit if view.download is None else max(limit, view.download.rows_max)
-        found = list(islice(filter(is_wanted, map(keys.__getitem__, range(begin, len(keys)))), needed + 1))
+        found = list(islice(let_through(map(keys.__getitem__, range(begin, len(keys)))), needed + 1))
         if view.download is not None and view.download.is_longer is None:
             view.download.is_longer = len(found) > view.download.rows_max
         page = [row_of(key) for key in found[:limit]]

@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import json
 import os
+import shutil
 import statistics
 import tempfile
 import time
@@ -27,6 +28,11 @@ from tests.support.servers.system import System
 BATCH = 500
 TEXT_BYTES = 900
 REPEATS = 5
+PRODUCED = 2_000_000
+"""Messages of each run of producers."""
+SEARCHED = 200_000
+"""Messages of each kind that are searched meanwhile."""
+SEGMENTS = ("--segment-bytes", str(1 << 30))
 SEARCHES = (
     # what, subject, filter
     ("a property", "plain", "order_id=A-17"),
@@ -113,23 +119,25 @@ async def search_until(admin: NodeAdmin, stop: asyncio.Event, text: str) -> None
         until = (await admin.search("json", filters=[text], until_sequence=until, limit=100))["next_sequence"]
 
 
-def producers(system: System, repeats: int, text: str) -> str:
-    """A row of the table of producers: messages a second without and with a search, and what is lost."""
-    admin = NodeAdmin(f"127.0.0.1:{system.ports['g1'][1]}", timeout_seconds=20)
-    flags = ("--count", "400000", "--size", "1000", "--batch", "100", "--connections", "2")
+def producers(folder: Path, repeats: int, text: str) -> str:
+    """A row of the table of producers: messages a second without and with a search, and what is lost.
+
+    Each pair has a broker of its own, for the disk's sake; every other pair begins with the search.
+    """
     alone, beside = [], []
     for i in range(repeats):
-        alone.append(float(bench(system, "produce", f"alone-{i}", *flags)["messages_per_s"]))
-
-        async def both(number: int = i) -> float:
-            stop = asyncio.Event()
-            searching = asyncio.create_task(search_until(admin, stop, text))
-            found = await asyncio.to_thread(bench, system, "produce", f"beside-{number}", *flags)
-            stop.set()
-            await searching
-            return float(found["messages_per_s"])
-
-        beside.append(asyncio.run(both()))
+        system = System(folder / f"pair{i}", groups=1, broker_flags=SEGMENTS)
+        try:
+            system.start()
+            asyncio.run(fill(f"127.0.0.1:{system.ports['g1'][0]}", SEARCHED))
+            for is_searched in (True, False) if i % 2 else (False, True):
+                if is_searched:
+                    beside.append(searched(system, text))
+                else:
+                    alone.append(produced(system, "alone"))
+        finally:
+            system.stop()
+            shutil.rmtree(folder / f"pair{i}")
     lost = [100 * (1 - b / a) for a, b in zip(alone, beside, strict=True)]
     return (
         f"| `{text}` | {statistics.median(alone):,.0f} | {statistics.median(beside):,.0f} | {statistics.median(lost):.1f} % "
@@ -137,44 +145,72 @@ def producers(system: System, repeats: int, text: str) -> str:
     )
 
 
+def produced(system: System, subject: str) -> float:
+    """Messages a second of two producers."""
+    flags = ("--count", str(PRODUCED), "--size", "1000", "--batch", "100", "--connections", "2")
+    return float(bench(system, "produce", subject, *flags)["messages_per_s"])
+
+
+def searched(system: System, text: str) -> float:
+    """Messages a second of two producers beside a search that begins again when it ends."""
+
+    async def both() -> float:
+        admin = NodeAdmin(f"127.0.0.1:{system.ports['g1'][1]}", timeout_seconds=20)
+        # Starts the process, as the console does for the first of many steps.
+        await admin.search("json", filters=[text], limit=100)
+        stop = asyncio.Event()
+        searching = asyncio.create_task(search_until(admin, stop, text))
+        found = await asyncio.to_thread(produced, system, "beside")
+        stop.set()
+        await searching
+        return found
+
+    return asyncio.run(both())
+
+
+def searches(folder: Path, count: int) -> None:
+    """Store `count` messages of each kind, run every search, and print the table."""
+    system = System(folder / "system", groups=1, broker_flags=SEGMENTS)
+    try:
+        system.start()
+        address, admin_address = (f"127.0.0.1:{port}" for port in system.ports["g1"])
+        began = time.perf_counter()
+        asyncio.run(fill(address, count))
+        print(f"{count:,} messages of each kind stored in {time.perf_counter() - began:.0f} s", flush=True)
+        admin = NodeAdmin(admin_address, timeout_seconds=20)
+        pid = system.brokers["g1"].pid
+        # Starts the process.
+        asyncio.run(search(admin, "plain", "sequence == 0 && size < 0"))
+        print("| search | filter | messages/s | by processor time | first hit | steps | longest step |")
+        print("|---|---|---|---|---|---|---|")
+        for what, subject, text in SEARCHES:
+            wanted = text.format(near=count - 90_000) if "{near}" in text else text
+            used = cpu_seconds(pid)
+            found = asyncio.run(search(admin, subject, wanted))
+            used = max(cpu_seconds(pid) - used, 0.01)
+            first = f"{found['first']:.2f} s" if found["first"] else "-"
+            print(
+                f"| {what} | `{wanted}` | {found['rate']:,.0f} | {found['scanned'] / used:,.0f} | {first} "
+                f"| {found['steps']} | {found['longest']:.2f} s |",
+                flush=True,
+            )
+    finally:
+        system.stop()
+        shutil.rmtree(folder / "system")
+
+
 def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--messages", type=int, default=10_000_000, help="stored in all")
+    parser.add_argument("--messages", type=int, default=10_000_000, help="stored in all; 0: no searches")
     parser.add_argument("--repeats", type=int, default=REPEATS)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        system = System(folder / "system", groups=1, broker_flags=("--segment-bytes", str(1 << 30)))
-        try:
-            system.start()
-            address, admin_address = (f"127.0.0.1:{port}" for port in system.ports["g1"])
-            count = options.messages // 2
-            began = time.perf_counter()
-            asyncio.run(fill(address, count))
-            print(f"{count:,} messages of each kind stored in {time.perf_counter() - began:.0f} s", flush=True)
-            admin = NodeAdmin(admin_address, timeout_seconds=20)
-            pid = system.brokers["g1"].pid
-            # Starts the process.
-            asyncio.run(search(admin, "plain", "sequence == 0 && size < 0"))
-            print("| search | filter | messages/s | by processor time | first hit | steps | longest step |")
-            print("|---|---|---|---|---|---|---|")
-            for what, subject, text in SEARCHES:
-                wanted = text.format(near=count - 90_000) if "{near}" in text else text
-                used = cpu_seconds(pid)
-                found = asyncio.run(search(admin, subject, wanted))
-                used = max(cpu_seconds(pid) - used, 0.01)
-                first = f"{found['first']:.2f} s" if found["first"] else "-"
-                print(
-                    f"| {what} | `{wanted}` | {found['rate']:,.0f} | {found['scanned'] / used:,.0f} | {first} "
-                    f"| {found['steps']} | {found['longest']:.2f} s |",
-                    flush=True,
-                )
-            print("| search meanwhile | producers alone | beside it | lost |\n|---|---|---|---|")
-            for text in ("body.amount > 100000.0", 'body.customer.name == "Nobody"'):
-                print(producers(system, options.repeats, text), flush=True)
-        finally:
-            system.stop()
+        if options.messages:
+            searches(Path(name), options.messages // 2)
+        print("| search meanwhile | producers alone | beside it | lost |\n|---|---|---|---|")
+        for text in ("body.amount > 100000.0", 'body.customer.name == "Nobody"'):
+            print(producers(Path(name), options.repeats, text), flush=True)
 
 
 if __name__ == "__main__":

@@ -145,7 +145,7 @@ def showing(table: Table, state: State, subjects: int) -> None:
         request = SimpleNamespace(query_params={"ordering": "-drain_seconds"})
         view: Any = SimpleNamespace(request=request, download=None, whole=lambda *_, **__: 500)
         found = overview.lag_table(overview.Numbers(new, "", None), subject)
-        return LAG_PAGES.page_of(view, found.ordered, found.row, lambda key: search in key)
+        return LAG_PAGES.page_of(view, found.ordered, found.row, lambda keys: (key for key in keys if search in key))
 
     before = rss_bytes(os.getpid())
     table.row("/lag/, 500 rows by drain time: first of a process", lambda: page(state), 1)

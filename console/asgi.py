@@ -1,5 +1,6 @@
 """ASGI entry of the console: what is admitted goes to Django (HTTP) or to the live feeds (websockets)."""
 
+import gc
 import os
 
 from django.core.asgi import get_asgi_application
@@ -28,3 +29,5 @@ connections_max()  # raises the limit of open files, and logs a low one at the s
 application = Admission.over_redis(ProtocolTypeRouter({"http": _http, "websocket": LiveApp()}))
 # The outermost layer: everything else sees the client's address.
 application = behind_proxies(application, settings.BEHIND_PROXY)
+# What was imported lives as long as the process: full collections, which stop all requests, need not examine it.
+gc.freeze()

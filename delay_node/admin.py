@@ -1,7 +1,8 @@
 """The delay node's own pages of its admin HTTP server: /stats, queries, the calendar, and changes."""
 
+import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import InitVar, asdict, dataclass
 from typing import Any, TypeVar
 
@@ -20,15 +21,20 @@ from qmq.protocol.delayed import (
     ListDelayedRequest,
     Operation,
 )
-from qmq_node.admin.server import BadRequest, Params
+from qmq.protocol.masking import Masks
+from qmq_node.admin.server import BadRequest, Params, by_query
 from qmq_node.admin.shared_page import SharedPages
+from qmq_node.admin.shown_properties import masks_of, shown_properties
 
 T = TypeVar("T")
+PAGE_BYTES_MAX = 1 << 20
+"""Bytes of the messages of a page, unless the first has more: they are decoded and masked."""
 _TARGET = ("message_id", "subject", "due_ms")
 _FILTERS = ("subject", "from", "to", "match")
 
 
-def shown(found: Found) -> dict[str, Any]:
+def shown(found: Found, masks: Masks) -> dict[str, Any]:
+    """Return a message as JSON, masked. For any thread."""
     item = found.item()
     return {
         "message_id": item.message.message_id,
@@ -37,9 +43,14 @@ def shown(found: Found) -> dict[str, Any]:
         "state": item.state,
         "created_ms": item.message.created_at_ms,
         "tags": list(item.message.tags),
-        "properties": item.message.properties,
+        **shown_properties(item.message.properties, masks),
         "bytes": len(item.raw),
+        "cursor": found.cursor,
     }
+
+
+async def _messages(page: Sequence[Found], masks: Masks) -> list[dict[str, Any]]:
+    return await asyncio.to_thread(lambda: [shown(found, masks) for found in page])
 
 
 async def answered(work: Awaitable[T]) -> T:
@@ -62,13 +73,15 @@ class DelayPages:
 
     def __post_init__(self, clock: Clock) -> None:
         self._stats_pages = SharedPages(clock)
+        reading = {"/delayed": self._list, "/delayed/message": self._find}
         self.json_routes = {
             "/stats": self._stats,
             "/calendar": self._calendar,
-            "/delayed": self._list,
-            "/delayed/message": self._find,
+            **{path: by_query(page) for path, page in reading.items()},
         }
         self.json_posts = {
+            # No changes: a filter, and a schema of bodies, may be longer than a line of HTTP.
+            **reading,
             "/delayed/bulk-cancel": self._cancel_matching,
             "/delayed/{operation:cancel|reschedule|deliver}": self._change,
             "/clock/confirm": self._confirm_clock,
@@ -99,19 +112,20 @@ class DelayPages:
             params.text("filter", ""),
         )
 
-    async def _list(self, request: web.Request) -> dict[str, Any]:
-        params = Params(request.query).only("states", *_FILTERS, "filter", "limit", "cursor")
-        page, cursor = await answered(self._queries.page(self._query(params)))
-        return {"messages": [shown(found) for found in page], "cursor": cursor or None}
+    async def _list(self, _: web.Request, params: Params) -> dict[str, Any]:
+        params.only("states", *_FILTERS, "filter", "limit", "cursor", "masks")
+        masks = masks_of(params)
+        page, cursor = await answered(self._queries.page(self._query(params), PAGE_BYTES_MAX, masks))
+        return {"messages": await _messages(page, masks), "cursor": cursor or None}
 
     @staticmethod
     def _target(params: Params) -> DelayedTarget:
         return DelayedTarget(params.text("message_id"), params.text("subject", ""), params.moment_ms("due_ms", -1))
 
-    async def _find(self, request: web.Request) -> dict[str, Any]:
-        params = Params(request.query).only(*_TARGET)
+    async def _find(self, _: web.Request, params: Params) -> dict[str, Any]:
+        params.only(*_TARGET, "masks")
         found = await answered(self._queries.find(self._target(params)))
-        return {"messages": [shown(item) for item in found]}
+        return {"messages": await _messages(found, masks_of(params))}
 
     async def _change(self, request: web.Request, params: Params) -> dict[str, Any]:
         operation = Operation(request.match_info["operation"])

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
@@ -19,7 +19,7 @@ from qmq.checksum import crc32
 from qmq.clock import Clock
 from qmq.protocol.bulk_read import SCHEDULE_STATES
 from qmq.protocol.delayed import PAGE_MAX, DelayedItem, DelayedTarget, ListDelayedRequest
-from qmq.protocol.raw import RawView
+from qmq.protocol.masking import NO_MASKS, Masks
 from qmq.protocol.scan import CRC_BYTES
 from qmq_node.filters import FilterError, TooCostly, compile_filter
 from qmq_node.filters.matching import Matching
@@ -28,6 +28,8 @@ from qmq_node.log.disk import Disk, SystemDisk
 
 SCAN_MESSAGES = 2_000
 """Messages that one page checks; when few match, the page is short and its cursor continues."""
+SCAN_SECONDS = 0.5
+"""Time in which one page looks for what matches; then it ends, and its cursor continues."""
 SCAN_HOURS = 500
 """Hours that one page searches."""
 PAGE_BYTES_MAX = 4 << 20
@@ -56,6 +58,11 @@ class Found:
         """Return it as answers contain it."""
         return DelayedItem(self.due_ms, WORDS[self.state], self.data[CRC_BYTES:])
 
+    @property
+    def cursor(self) -> str:
+        """The cursor with which a list continues behind it."""
+        return f"{self.due_ms}:{number_of(self.ref)}"
+
 
 class Queries:
     """Answers queries. What it shows is below the high watermark: nothing of it is undone by a failover.
@@ -68,7 +75,7 @@ class Queries:
         self._store = store
         self._synced = synced
         self._clock = clock
-        self._process = FilterProcess()
+        self._process = FilterProcess("qmq_node.filters.matching")
         # The time of a simulation does not pass while a process is waited for.
         self._is_apart = type(disk) is SystemDisk
         self._disk = disk
@@ -190,13 +197,18 @@ class Queries:
 
         return await self._store.io.run(scan())
 
-    async def page(self, query: ListDelayedRequest, bytes_max: int = PAGE_BYTES_MAX) -> tuple[list[Found], str]:
-        """Messages by due time, up to the one that reaches `bytes_max`, and the next cursor. Raises BadQuery, LogError."""
-        page = await self._page(query, bytes_max)
+    async def page(
+        self, query: ListDelayedRequest, bytes_max: int = PAGE_BYTES_MAX, masks: Masks = NO_MASKS
+    ) -> tuple[list[Found], str]:
+        """Messages by due time, up to the one that reaches `bytes_max`, and the next cursor. Raises BadQuery, LogError.
+
+        The filter and `match` see messages as `masks` show them, so that a list finds nothing that is not shown.
+        """
+        page = await self._page(query, bytes_max, masks)
         await self._shown()
         return page
 
-    async def _page(self, query: ListDelayedRequest, bytes_max: int) -> tuple[list[Found], str]:
+    async def _page(self, query: ListDelayedRequest, bytes_max: int, masks: Masks) -> tuple[list[Found], str]:
         wanted = _states(query.states)
         self._check_filter(query.filter)
         limit = min(max(1, query.limit), PAGE_MAX)
@@ -208,6 +220,7 @@ class Queries:
         begin = max(from_ms, after[0]) if after is not None else from_ms
         hours = self._store.hours.between(begin, query.to_ms)
         scanned = searched = size = 0
+        until = self._clock.monotonic() + SCAN_SECONDS
         for number in hours:
             hour = self._store.hours.get(number)
             if hour is None or (wanted <= WAITING and hour.pending + hour.refused == 0):
@@ -223,30 +236,45 @@ class Queries:
                     entries = await self._store.bodies.read([ref_of(number, n) for _, n in places[:SCAN_MESSAGES]])
                     # What was too much for one read begins the next.
                     read = next((i for i, entry in enumerate(entries) if entry.is_unread), len(entries))
-                    part, places = places[:read], places[read:]
-                    matching = await self._matching(query, part, entries[:read])
-                    for (due_ms, n), entry, is_match in zip(part, entries[:read], matching, strict=True):
+                    matching = await self._matching(query, masks, places[:read], entries[:read], until)
+                    is_late = len(matching) < read
+                    part, places = places[: len(matching)], places[len(matching) :]
+                    for (due_ms, n), entry, is_match in zip(part, entries, matching, strict=False):
                         scanned += 1
                         state = self._store.state(entry.ref)
                         if is_match and state in wanted and entry.data is not None:
-                            found = Found(entry.ref, due_ms, state, entry.data)
-                            if _matches(found, query.match):
-                                page.append(found)
-                                size += len(entry.data)
-                        if len(page) >= limit or size >= bytes_max or scanned >= SCAN_MESSAGES:
+                            page.append(Found(entry.ref, due_ms, state, entry.data))
+                            size += len(entry.data)
+                        is_full = len(page) >= limit or size >= bytes_max or scanned >= SCAN_MESSAGES
+                        if is_full or (is_late and n == part[-1][1]):
                             return page, f"{due_ms}:{n}"
         return page, ""
 
     async def _matching(
-        self, query: ListDelayedRequest, places: Sequence[tuple[int, int]], entries: Sequence[Entry]
+        self,
+        query: ListDelayedRequest,
+        masks: Masks,
+        places: Sequence[tuple[int, int]],
+        entries: Sequence[Entry],
+        until: float,
     ) -> list[bool]:
-        """Whether each of these messages matches the filter of a query. Raises BadQuery, LogError."""
-        if not query.filter:
+        """Whether each of these messages matches a query as it is shown; of the first ones, if the time is over before.
+
+        Raises BadQuery, LogError.
+        """
+        if not query.filter and not query.match:
             return [True] * len(entries)
         pairs = zip(places, entries, strict=True)
         messages = [(b"" if entry.data is None else entry.data[CRC_BYTES:], due_ms) for (due_ms, _), entry in pairs]
+        seconds = max(0.0, until - self._clock.monotonic())
+        work = Matching(query.filter, query.match, self._clock.wall_ms(), messages, seconds, masks)
+        if not query.filter and masks.is_identity:
+            # Takes microseconds for each message.
+            return work.run(self._disk, self._clock)
+        if not query.filter:
+            return await asyncio.to_thread(work.run, self._disk, self._clock)
         try:
-            return await asyncio.to_thread(self._filter, Matching(query.filter, self._clock.wall_ms(), messages))
+            return await asyncio.to_thread(self._filter, work)
         except TooCostly as error:
             raise BadQuery(str(error), code=error.code) from error
 
@@ -374,10 +402,3 @@ def _cursor(text: str) -> tuple[int, int] | None:
         raise BadQuery(f"cursor {text[:40]!r} is not a cursor of this list") from error
     check_time(place[0], "cursor")
     return place
-
-
-def _matches(found: Found, match: Mapping[str, str]) -> bool:
-    if not match:
-        return True
-    properties = RawView(found.data, CRC_BYTES).properties
-    return all(properties.get(key) == value for key, value in match.items())

@@ -480,7 +480,16 @@ class MasterAddress:
 
 def broker_masters() -> dict[str, MasterAddress]:
     """The masters of approved broker groups, by group; delay groups are left out."""
-    groups = approved_broker_groups().filter(kind=GroupKind.BROKER)
+    return _masters(GroupKind.BROKER)
+
+
+def delay_masters() -> dict[str, MasterAddress]:
+    """The masters of approved delay groups, by group."""
+    return _masters(GroupKind.DELAY)
+
+
+def _masters(kind: GroupKind) -> dict[str, MasterAddress]:
+    groups = approved_broker_groups().filter(kind=kind)
     rows = groups.annotate(address=_of_master("admin_address")).values_list("name", "address", "state")
     return {name: MasterAddress(address or "", state == GroupState.OFFLINE) for name, address, state in rows}
 

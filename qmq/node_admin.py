@@ -169,6 +169,45 @@ class NodeAdmin:
             f"{_subject(subject)}/messages/{sequence}/trace", {"group": group, "after": after}, masks
         )
 
+    # --- messages of a delay node ----------------------------------------------------------------------------------
+
+    async def delayed(
+        self,
+        *,
+        subject: str = "",
+        from_ms: int | None = None,
+        to_ms: int | None = None,
+        states: Sequence[str] = (),
+        match: Mapping[str, str] | None = None,
+        filter_text: str = "",
+        limit: int | None = None,
+        cursor: str = "",
+        masks: Masks = NO_MASKS,
+    ) -> dict[str, Any]:
+        """A page of delayed messages by due time, of one subject or of all. Filter and `match` see them as they are shown.
+
+        A page may be empty and not be the last: continue with `cursor` until it is None. A message's `cursor` continues behind it.
+        """
+        body = {
+            "subject": subject,
+            "from": from_ms,
+            "to": to_ms,
+            "states": ",".join(states),
+            "match": match,
+            "filter": filter_text,
+            "limit": limit,
+            "cursor": cursor,
+            "masks": masks.encode(),
+        }
+        return await self._post("/delayed", {key: value for key, value in body.items() if value not in (None, "", {})})
+
+    async def delayed_message(
+        self, message_id: str, *, subject: str = "", due_ms: int | None = None, masks: Masks = NO_MASKS
+    ) -> dict[str, Any]:
+        """Every copy of a delayed message, in any state. The subject and the due time, if known, make it faster."""
+        query = {"message_id": message_id, "subject": subject or None, "due_ms": due_ms}
+        return await self._read("/delayed/message", query, masks)
+
     # --- groups of a broker node -----------------------------------------------------------------------------------
 
     async def group(

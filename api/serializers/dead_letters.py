@@ -182,7 +182,9 @@ class Selection(Reason):
 
 
 class MessageEdit(Body):
-    """What a copy says: all properties but those of the protocol (`qmq_…`), and the tags."""
+    """What a copy says: all properties but those of the protocol (`qmq_…`), and the tags. The body `data`, as the dead letter is
+    shown, is sent in the format of the dead letter.
+    """
 
     properties = serializers.DictField(child=serializers.CharField(allow_blank=True, trim_whitespace=False))
     tags = serializers.ListField(child=serializers.CharField(max_length=200), max_length=10)

@@ -159,7 +159,10 @@ class NewMessage(Reason):
         required=False, allow_null=True, min_value=0, max_value=10 * 366 * 86_400, help_text="delay before delivery"
     )
     due_at = serializers.DateTimeField(required=False, allow_null=True, help_text="delivery time")
-    copy_of = CopiedMessage(required=False, help_text="the message that was edited; becomes qmq_console_copy_of")
+    copy_of = CopiedMessage(
+        required=False,
+        help_text="the message that was edited; becomes qmq_console_copy_of. The body gets the format of that message",
+    )
 
     def validate(self, attrs: dict[str, object]) -> dict[str, object]:
         if attrs.get("delay_seconds") is not None and attrs.get("due_at") is not None:

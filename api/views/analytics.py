@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import django_filters
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -108,7 +109,9 @@ class LagView(ApiView):
             table = LagTable({}, [], "")
         else:
             table = overview.lag_table(live, subject)
-        rows, following = LAG_PAGES.page_of(self, table.ordered, table.row, lambda key: is_wanted(table, key))
+        rows, following = LAG_PAGES.page_of(
+            self, table.ordered, table.row, partial(filter, lambda key: is_wanted(table, key))
+        )
         owners = metadata.owners_of(item["subject"] for item in rows)
         page = [{**item, "owner": owners.get(item["subject"])} for item in rows]
         return Response(

@@ -14,35 +14,33 @@ from rest_framework.response import Response
 from api.problems import invalid
 from api.serializers import delayed as shapes
 from api.serializers.bodies import moment
-from api.views.messages import CURSOR, FILTER, LIMIT, MATCH, ReadingView, shown_fields
+from api.views.messages import CURSOR, FILTER, LIMIT, MATCH, ReadingView
 from console.accounts.roles import Right
-from console.cluster import delayed as service
-from console.cluster.masking import ALL, masks_of_each
+from console.cluster.delayed import changes, reading
+from console.cluster.merging import Row
 from metaserver import queries
-from qmq.client.delayed import DelayedMessage
 from qmq.protocol.delayed import DelayedState, Operation
-from qmq.protocol.masking import Masks
 
 DUE_FROM = OpenApiParameter("due_from", OpenApiTypes.DATETIME, description="Due at or after this time.")
 DUE_TO = OpenApiParameter("due_to", OpenApiTypes.DATETIME, description="Due before this time.")
 
 
-def row(message: DelayedMessage, masks: Masks, *, may_change: bool) -> dict[str, Any]:
+def _row(message: Row, *, may_change: bool) -> dict[str, Any]:
     """Return a delayed message in the form of the API."""
-    inner, masked = message.item.message, masks is ALL
-    shown = None if masked else masks.apply(inner.properties)
+    is_hidden = message["is_hidden"]
     return {
-        "message_id": message.message_id,
-        "subject": message.subject,
-        "delay_group": message.delay_group,
-        "due_at": moment(message.item.due_ms),
-        "state": message.state,
-        "created_at": moment(inner.created_at_ms),
-        "tags": list(inner.tags),
-        "properties": None if shown is None else shown.properties,
-        "size": len(message.item.raw),
-        "masked": masked,
-        **shown_fields(shown),
+        "message_id": message["message_id"],
+        "subject": message["subject"],
+        "delay_group": message["delay_group"],
+        "due_at": moment(message["due_ms"]),
+        "state": message["state"],
+        "created_at": moment(message["created_ms"]),
+        "tags": message["tags"],
+        "properties": None if is_hidden else message["properties"],
+        "size": message["bytes"],
+        "masked": is_hidden,
+        "masked_values": [] if is_hidden else message["masked"],
+        "decoding": None if is_hidden else message.get("decoding"),
         "may_change": may_change,
     }
 
@@ -50,16 +48,14 @@ def row(message: DelayedMessage, masks: Masks, *, may_change: bool) -> dict[str,
 class DelayedView(ReadingView):
     """Base of views of delayed messages. Messages of a subject that does not exist yet are masked and can't be changed."""
 
-    def visible(self, messages: Sequence[DelayedMessage]) -> list[dict[str, Any]]:
-        """Return messages as the caller can see them, and write one audit entry that names their subjects."""
-        owners = queries.owners_of({message.subject for message in messages})
-        masks = masks_of_each(owners, self.principal.role)
+    def visible(self, messages: Sequence[Row]) -> list[dict[str, Any]]:
+        """Return messages in the form of the API, and write one audit entry that names the subjects whose contents are shown."""
+        owners = queries.owners_of({message["subject"] for message in messages})
         rows = [
-            row(
+            _row(
                 message,
-                masks[message.subject] if message.subject in owners and self.may_read(owners[message.subject]) else ALL,
-                may_change=message.subject in owners
-                and self.principal.may(Right.CHANGE_DELAYED, owners[message.subject]),
+                may_change=message["subject"] in owners
+                and self.principal.may(Right.CHANGE_DELAYED, owners[message["subject"]]),
             )
             for message in messages
         ]
@@ -78,15 +74,6 @@ class DelayedView(ReadingView):
             masks = self.masks(subject)
             if hidden := sorted(filter(masks.may_change, match)):
                 raise invalid("match", f"{hidden[0]!r} is masked for you; search other properties")
-
-    def check_filter(self, subject: str) -> None:
-        """Raise 403 for a filter unless the caller can read messages of the subject, and 400 where something of them is masked
-        for the caller: delay nodes filter what they store, and what matches reveals it.
-        """
-        if self.filter_text:
-            self.require(Right.READ_MESSAGES, self.owner(subject))
-            if self.masks(subject).rules:
-                raise invalid("filter", "is not possible where messages have masked values for you; use match")
 
     def time(self, name: str) -> datetime | None:
         """Return a time from the query."""
@@ -123,14 +110,16 @@ class DelayedMessagesView(DelayedView):
         if (match or self.filter_text) and not subject:
             raise invalid("subject", "is required with match and filter")
         self.check_match(subject, match)
-        self.check_filter(subject)
+        if self.filter_text:
+            # Which messages match reveals what they contain.
+            self.require(Right.READ_MESSAGES, self.owner(subject))
         states = tuple(request.query_params.getlist("state"))
         if not set(states) <= set(DelayedState):
             raise invalid("state", f"must be one of {', '.join(DelayedState)}")
-        query = service.Query(
+        query = reading.Query(
             subject, self.time("due_from"), self.time("due_to"), states, tuple(match.items()), self.filter_text
         )
-        page = service.listed(query, limit=self.limit, cursor=self.cursor)
+        page = reading.listed(query, limit=self.limit, cursor=self.cursor, masks_of=self.masks_of_each)
         return self.paged(page, self.visible(page.rows))
 
 
@@ -156,9 +145,9 @@ class DelayedMessageView(DelayedView):
         message_id = self.text("message_id")
         if message_id is None:
             raise invalid("message_id", "is required")
-        target = service.Target(message_id, self.text("subject") or "", self.time("was_due_at"))
-        found = service.found(target)
-        return Response({"results": self.visible(found.messages), "unreachable": found.problems})
+        target = reading.Target(message_id, self.text("subject") or "", self.time("was_due_at"))
+        found = reading.found(target, masks_of=self.masks_of_each)
+        return Response({"results": self.visible(found.rows), "unreachable": found.unreachable})
 
 
 def _changing(
@@ -169,13 +158,13 @@ def _changing(
     @extend_schema(description=text)
     def post(self: DelayedView, request: Request) -> Response:
         values = self.body()
-        target = service.Target(values["message_id"], values.get("subject", ""), values.get("was_due_at"))
-        message = service.the_one(service.found(target), target)
-        self.note_subject(message.subject)
-        self.require(Right.CHANGE_DELAYED, self.owner(message.subject))
+        target = reading.Target(values["message_id"], values.get("subject", ""), values.get("was_due_at"))
+        message = changes.the_one(reading.found(target), target)
+        self.note_subject(message["subject"])
+        self.require(Right.CHANGE_DELAYED, self.owner(message["subject"]))
         seconds = values.get("delay_seconds")
         delay = None if seconds is None else timedelta(seconds=seconds)
-        done = service.change(operation, message, to=values.get("due_at"), delay=delay, **self.arguments)
+        done = changes.change(operation, message, to=values.get("due_at"), delay=delay, **self.arguments)
         return Response({"dry_run": self.dry_run, **asdict(done)})
 
     shown = {"bodies": {"POST": shape}, "answers": {"POST": shapes.DelayedChanged}}
@@ -205,8 +194,8 @@ class BulkCancelView(DelayedView):
         subject, match = values["subject"], values.get("match", {})
         self.require(Right.CHANGE_DELAYED, self.owner(subject))
         self.check_match(subject, match)
-        query = service.Query(subject, values.get("due_from"), values.get("due_to"), (), tuple(match.items()))
-        done = service.bulk_cancel(query, expected=expected, **self.arguments)
+        query = reading.Query(subject, values.get("due_from"), values.get("due_to"), (), tuple(match.items()))
+        done = changes.bulk_cancel(query, expected=expected, **self.arguments)
         return Response(
             {
                 "dry_run": self.dry_run,
@@ -231,6 +220,6 @@ class CalendarView(DelayedView):
     )
     def get(self, request: Request) -> Response:
         subject = self.text("subject")
-        found = service.calendar(subject or "", self.time("due_from"), self.time("due_to"))
+        found = changes.calendar(subject or "", self.time("due_from"), self.time("due_to"))
         hours = [{"hour": hour, "pending": count} for hour, count in found.hours.items()]
         return Response({"subject": subject, "hours": hours, "unreachable": found.problems})

@@ -1,7 +1,6 @@
 """/subjects/{subject}/messages/: stored messages."""
 
 from collections.abc import Collection
-from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
@@ -22,11 +21,11 @@ from console.cluster import messages as service
 from console.cluster.asking import Page
 from console.cluster.entries import note_reading
 from console.cluster.masking import ALL, masks_of, masks_of_each
-from console.cluster.producing import origin_text, produce
+from console.cluster.producing import produce
 from console.cluster.traces import trace
 from metaserver import queries
 from metaserver.errors import NotAllowed
-from qmq.protocol.masking import Masks, Shown
+from qmq.protocol.masking import Masks
 
 FILTER_CHARS_MAX = 4_000
 """Nodes have the same limit."""
@@ -65,16 +64,6 @@ def message_row(message: dict[str, Any], *, masked: bool) -> dict[str, Any]:
         "masked_values": [] if masked else message.get("masked", []),
         "decoding": None if masked else message.get("decoding"),
         "withheld": message.get("reason") if is_withheld else None,
-    }
-
-
-def shown_fields(shown: Shown | None) -> dict[str, Any]:
-    """Return what of a message was masked and decoded, in the form of the API; None: its content is hidden."""
-    if shown is None:
-        return {"masked_values": [], "decoding": None}
-    return {
-        "masked_values": [asdict(mark) for mark in shown.marks],
-        "decoding": None if shown.decoding is None else asdict(shown.decoding),
     }
 
 
@@ -235,7 +224,7 @@ class MessagesView(ReadingView):
             tags=values.get("tags", []),
             delay=None if seconds is None else timedelta(seconds=seconds),
             due=values.get("due_at"),
-            copy_of=origin_text(**copied) if copied else "",
+            origin=(copied["subject"], copied["broker_group"], copied["sequence"]) if copied else None,
             **self.arguments,
         )
         body = {

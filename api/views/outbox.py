@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
@@ -18,7 +19,7 @@ from api.generics import ListView
 from api.problems import Problem, invalid
 from api.serializers import outbox as shapes
 from api.serializers.bodies import moment
-from api.views.messages import CURSOR, LIMIT, ReadingView, shown_fields
+from api.views.messages import CURSOR, LIMIT, ReadingView
 from console.accounts.roles import Right
 from console.cluster.masking import ALL, masks_of_each
 from console.outbox import rows as reading
@@ -248,6 +249,7 @@ def _shown(row: reading.OutboxRow, message: Message | str | None, masks: Masks) 
         "problem": problem,
         "content": row.content[:CONTENT_CHARS_SHOWN_MAX] if problem is not None and row.content else None,
         "masked": masked,
-        **shown_fields(shown),
+        "masked_values": [asdict(mark) for mark in shown.marks] if shown else [],
+        "decoding": asdict(shown.decoding) if shown and shown.decoding else None,
         "withheld": f"the content of {row.size} bytes is too large" if row.content is None else None,
     }

@@ -49,7 +49,7 @@ class FilteredSearches:
         self._store = store
         self._disk = disk
         self._clock = clock
-        self._process = FilterProcess()
+        self._process = FilterProcess("broker_node.reads.filtered.step")
         # The disk of a test exists in its process only.
         self._is_apart = type(disk) is SystemDisk
 

@@ -26,7 +26,7 @@ from broker_node.admin.subject_pages import SubjectPages
 from broker_node.admin.trace import trace
 from broker_node.admin.view import NodeView, reported
 from broker_node.storage.subject import Subject
-from qmq_node.admin.server import BadRequest, JsonHandler, JsonPost, Params
+from qmq_node.admin.server import BadRequest, JsonHandler, JsonPost, Params, by_query
 from qmq_node.admin.shared_page import SharedPages
 from qmq_node.admin.shown_properties import masks_of
 from qmq_node.filters import Filter, FilterError, compile_filters
@@ -74,7 +74,7 @@ class BrokerPages:
         self.routes: dict[str, JsonHandler] = {
             "/stats": self._stats,
             "/messages": self._find,
-            **{path: _by_query(page) for path, page in reading.items()},
+            **{path: by_query(page) for path, page in reading.items()},
             **ClientPages(view).routes,
             **groups.routes,
             **subjects.routes,
@@ -285,10 +285,6 @@ class BrokerPages:
                 yield
         finally:
             self._scans -= 1
-
-
-def _by_query(page: JsonPost) -> JsonHandler:
-    return lambda request: page(request, Params(request.query))
 
 
 def _order(params: Params, default: str) -> str:

@@ -137,11 +137,16 @@ class Nodes:
             if isinstance(result, NodeRefused) and result.code in UNKNOWN_THERE:
                 found.absent[name] = str(result)
             elif isinstance(result, QmqError | OSError):
-                found.unreachable[name] = result.reason if isinstance(result, Unreachable) else str(result)
+                found.unreachable[name] = reason_of(result)
                 found.codes[name] = getattr(result, "code", "")
             else:
                 found.values[name] = result
         return found
+
+
+def reason_of(error: QmqError | OSError) -> str:
+    """Why a node did not answer, for people who see its name beside it."""
+    return error.reason if isinstance(error, Unreachable) else str(error)
 
 
 def broker(name: str) -> Nodes:
@@ -160,13 +165,20 @@ def brokers(names: Iterable[str] | None = None) -> Nodes:
     wanted_names = None if names is None else set(names)
     known = queries.broker_masters() if wanted_names is None or wanted_names else {}
     wanted = sorted(known if wanted_names is None else wanted_names)
-    nodes = Nodes.at(
-        {name: known[name].admin_address for name in wanted[:GROUPS_MAX] if name in known},
-        offline={name for name, master in known.items() if master.is_offline},
-    )
+    nodes = _masters({name: known[name] for name in wanted[:GROUPS_MAX] if name in known})
     unreachable = {name: "this broker group no longer exists" for name in wanted if name not in known}
     unreachable |= dict.fromkeys(wanted[GROUPS_MAX:], f"not queried: the limit is {GROUPS_MAX} broker groups at a time")
     return Nodes(nodes.admins, {**nodes.unreachable, **unreachable})
+
+
+def delay_groups() -> Nodes:
+    """The masters of all delay groups."""
+    return _masters(queries.delay_masters())
+
+
+def _masters(known: Mapping[str, queries.MasterAddress]) -> Nodes:
+    addresses = {name: master.admin_address for name, master in known.items()}
+    return Nodes.at(addresses, offline={name for name, master in known.items() if master.is_offline})
 
 
 def ask(work: Callable[[], Awaitable[T]], *, seconds: float | None = None) -> T:

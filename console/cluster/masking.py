@@ -28,10 +28,19 @@ def masks_of_each(subjects: Collection[str], role: str) -> dict[str, Masks]:
 def masks_from(subject: str, display: queries.Display, role: str) -> Masks:
     """Return those of the rules of a subject that apply to a role, with the format of its bodies."""
     applied = [rule for rule in display.masking if role not in rule["roles"]]
-    is_json = display.body_format == FORMAT_JSON
-    body_format = None if is_json else BodyFormat(display.body_format, display.body_schema)
     # Retry and dead-letter subjects show a value with the hash that it has in their subject.
-    return Masks.of(applied, _key(real_subject(subject)) if applied else b"", body_format)
+    return Masks.of(applied, _key(real_subject(subject)) if applied else b"", _body_format(display))
+
+
+def body_format_of(subject: str) -> BodyFormat | None:
+    """Return the format of the bodies of a subject; None: they are JSON or text."""
+    display = queries.display_of((subject,)).get(subject)
+    return None if display is None else _body_format(display)
+
+
+def _body_format(display: queries.Display) -> BodyFormat | None:
+    is_json = display.body_format == FORMAT_JSON
+    return None if is_json else BodyFormat(display.body_format, display.body_schema)
 
 
 def _key(subject: str) -> bytes:

@@ -8,15 +8,18 @@ from django.conf import settings
 
 from console.cluster import limits
 from console.cluster.asking import ask
+from console.cluster.edited_bodies import as_stored
 from console.cluster.entries import recorded
-from console.cluster.messages import real_subject
+from console.cluster.masking import body_format_of
+from console.cluster.messages import read_one, real_subject
 from metaserver import queries
 from metaserver.errors import ChangeRefused, Conflict
 from metaserver.services.changes import Actor
-from qmq.client.bodies import KEY_DATA
+from qmq.client.bodies import KEY_DATA, EncodedBody, encode_body
 from qmq.client.delayed import DelayedReceipt
 from qmq.client.message import build_message, delayed_message, due_ms_of, new_message_id
 from qmq.client.producer import Producer
+from qmq.protocol.masking import NO_MASKS
 from qmq.protocol.messages import encode_entry, set_large_string
 from qmq.protocol.values import moment
 from qmq.receipt import Receipt
@@ -26,6 +29,8 @@ KEY_USER = "qmq_console_user"
 """The property that says who produced a message from the console."""
 KEY_COPY_OF = "qmq_console_copy_of"
 """The property that says of which stored message a message is a copy, edited or not: `origin_text`."""
+Origin = tuple[str, str, int]
+"""Subject, broker group and sequence of a stored message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +51,23 @@ def produce(
     tags: Sequence[str] = (),
     delay: timedelta | None = None,
     due: datetime | None = None,
-    copy_of: str = "",
+    origin: Origin | None = None,
     actor: Actor,
     reason: str = "",
     dry_run: bool = False,
 ) -> Sent:
-    """Send one message to a subject that is there, with the sender's name in property KEY_USER, and `copy_of` in KEY_COPY_OF.
+    """Send one message to a subject that is there, with the sender's name in property KEY_USER.
+
+    Args:
+        origin: the stored message that was edited: the copy names it in KEY_COPY_OF, and its body has the same form.
 
     The audit entry is written first: a message without one can't be. When sending fails, a second entry says so.
 
     Raises:
-        NotFound, Conflict: there is no such subject, or it is archived.
+        NotFound, Conflict: there is no such subject, or it is archived; there is no such origin.
         NotAllowed: it belongs to another team.
         ChangeRefused, LocalProtocolError: the message can't be carried.
+        ConnectionLost: the broker group of the origin can't be reached.
         SendFailed: it was not stored, or that is unknown.
     """
     check_can_take(subject)
@@ -66,7 +75,10 @@ def produce(
         text = f"property {key} is set by the console"
         raise ChangeRefused(text, code="message.invalid", fields={"properties": text})
     message_id = new_message_id()
-    body = {**in_parts(properties), KEY_USER: actor.name, **({KEY_COPY_OF: copy_of} if copy_of else {})}
+    body: Mapping[str, str] | EncodedBody = {**in_parts(properties), KEY_USER: actor.name}
+    if origin is not None:
+        own, form = as_stored(properties, read_one(*origin, masks=NO_MASKS), body_format_of(origin[0]))
+        body = EncodedBody({**encode_body(own), **form, KEY_USER: actor.name, KEY_COPY_OF: origin_text(*origin)})
     now_ms = int(datetime.now(UTC).timestamp() * 1000)
     message = build_message(subject, body, tuple(tags), message_id, APP, now_ms)
     due_ms = None if delay is None and due is None else due_ms_of(delay, due)
@@ -75,8 +87,8 @@ def produce(
     if dry_run:
         return Sent(message_id, subject, "", 0, due_at)
     details: dict[str, object] = {"message_id": message_id, "properties": sorted(properties), "tags": list(tags)}
-    if copy_of:
-        details["copy_of"] = copy_of
+    if origin is not None:
+        details["copy_of"] = origin_text(*origin)
     if delay is not None:
         details["delay_seconds"] = f"{delay.total_seconds():g}"
     elif due_at is not None:

@@ -9,6 +9,7 @@ from django.conf import settings
 
 from console.cluster import limits
 from console.cluster.asking import ask
+from console.cluster.edited_bodies import FORM_KEYS
 from console.cluster.entries import note, recorded
 from console.cluster.merging import Row
 from console.cluster.messages import nodes_of, or_empty, real_subject
@@ -21,7 +22,7 @@ from qmq.client.producer import Producer
 from qmq.errors import QmqError
 from qmq.node_admin import NodeAdmin
 from qmq.protocol.masking import Masks
-from qmq.protocol.messages import KEY_CONTENT_ENCODING, KEY_CONTENT_TYPE, RESERVED_KEYS, Message, set_large_string
+from qmq.protocol.messages import RESERVED_KEYS, Message, set_large_string
 from qmq.protocol.names import VALUE_BYTES_MAX
 from qmq.receipt import Receipt
 from qmq.words import counted
@@ -30,8 +31,6 @@ RESEND_MAX = 100
 """Messages of one request."""
 RESEND_BYTES_MAX = 64 << 20
 """Bytes of the messages of one request."""
-KEPT_KEYS = frozenset({KEY_CONTENT_TYPE, KEY_CONTENT_ENCODING})
-"""Of the protocol's properties, those that a copy has too: they describe the body."""
 
 Place = tuple[str, int]
 """Broker group and sequence."""
@@ -53,7 +52,7 @@ def copy_of(row: Row, origin: str, target: str, message_id: str, *, by: str, now
     own = {
         key: value
         for key, value in row["properties"].items()
-        if (key not in RESERVED_KEYS or key in KEPT_KEYS) and not key.startswith("qmq_console_")
+        if (key not in RESERVED_KEYS or key in FORM_KEYS) and not key.startswith("qmq_console_")
     }
     if len(own.get(KEY_DATA, "").encode()) > VALUE_BYTES_MAX:
         # Where there are masks, a body that is stored in parts is shown in one piece.

@@ -91,7 +91,7 @@ def summed(
     for name, missing in lacking.items():
         reason = unread[min(missing)]
         found = parts.get(name, {})
-        held_by = sorted(missing | found.keys())
+        held_by = tuple(sorted(missing | found.keys()))
         before = old["subjects"].get(name)
         part = _incomplete(SUBJECT_FIELDS, list(found.values()), missing, before)
         if before is not None and _stays_unknown(before, reason, part) and before["broker_groups"] == held_by:
@@ -169,7 +169,7 @@ def _answered(
 
 
 def _measured_subject(name: str, found: dict[str, dict[str, Any]], before: Mapping[str, Entry]) -> _Summed:
-    subject = _dated(_subject(name, sorted(found), found, None), True, None, None)
+    subject = _dated(_subject(name, tuple(sorted(found)), found, None), True, None, None)
     by_group: dict[str, list[dict[str, Any]]] = {}
     for item in found.values():
         for group in item["groups"]:
@@ -212,7 +212,7 @@ INCOMPLETE = ("missing", "at_least", "last")
 """Fields of entries that are not measured completely."""
 
 
-def _subject(name: str, held_by: list[str], found: Mapping[str, Mapping[str, Any]], reason: str | None) -> Entry:
+def _subject(name: str, held_by: tuple[str, ...], found: Mapping[str, Mapping[str, Any]], reason: str | None) -> Entry:
     """A subject's entry from what each broker group's master reports of it."""
     entry: Entry = {"subject": name, "broker_groups": held_by}
     if reason is not None:

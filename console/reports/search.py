@@ -16,7 +16,8 @@ from django.db.models.functions import Length, Lower
 
 from console.accounts.models import User
 from console.alerts.models import AlertRule
-from console.cluster import delayed, limits, messages
+from console.cluster import limits, messages
+from console.cluster.delayed import reading
 from console.cluster.masking import ALL
 from console.models import DeadLetterDecision
 from console.reports import typos
@@ -187,15 +188,15 @@ def _dead_letters(message_id: str) -> Iterator[Place]:
 
 def _delayed(message_id: str, unreachable: dict[str, str]) -> Iterator[Place]:
     try:
-        result = delayed.found(delayed.Target(message_id), seconds=limits.JUMP_SECONDS)
+        result = reading.found(reading.Target(message_id), seconds=limits.JUMP_SECONDS)
     except NotFound:
         return
     except QmqError as error:
         unreachable["delay groups"] = str(error)
         return
-    unreachable.update(result.problems)
-    for message in result.messages[:FOUND_MAX]:
+    unreachable.update(result.unreachable)
+    for message in result.rows[:FOUND_MAX]:
         yield Place(
-            "delayed_message", message_id, (_EXACT, 0, message_id), subject=message.subject,
-            broker_group=message.delay_group, text=str(message.state),
+            "delayed_message", message_id, (_EXACT, 0, message_id), subject=message["subject"],
+            broker_group=message["delay_group"], text=message["state"],
         )  # fmt: skip

@@ -1,7 +1,7 @@
 """The live state of a system: its sections, how two states are compared, and what happened between them. Pure.
 
-A state is sections of entries: `{"subjects": {key: {field: value}}, ...}`. Entries are flat and fit for JSON. A field that
-could not be measured is None, and then the entry's `reason` says why.
+A state is sections of entries: `{"subjects": {key: {field: value}}, ...}`. Entries are flat and fit for JSON; the broker groups
+of a subject are a tuple. A field that could not be measured is None, and then the entry's `reason` says why.
 """
 
 import json

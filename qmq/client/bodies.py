@@ -10,9 +10,8 @@ A text that does not fit one property is split into `data#part0`, `data#part1`, 
 `qmq_contentType` and `qmq_contentEncoding` describe `data`; a text and a flat mapping have neither.
 """
 
-import binascii
 import sys
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
@@ -21,6 +20,7 @@ from typing import Any, ClassVar, Protocol, TypeVar, cast
 from qmq.client import conversion, zstd
 from qmq.client.models import Mismatch, is_dataclass_instance, to_json
 from qmq.errors import BodyUndecodable, LocalProtocolError
+from qmq.protocol.content_encoding import CONTENT_BYTES_MAX, ENCODING_BASE64, ENCODING_ZSTD, content_bytes
 from qmq.protocol.messages import (
     HIDDEN_KEYS,
     KEY_CONTENT_ENCODING,
@@ -39,8 +39,6 @@ KEY_FIRST_PART = "data#part0"
 TYPE_TEXT = "text/plain"
 TYPE_JSON = "application/json"
 TYPE_BYTES = "application/octet-stream"
-ENCODING_BASE64 = "base64"
-ENCODING_ZSTD = "zstd+base64"
 SHORT_CHARS = VALUE_BYTES_MAX // 4
 """A text with at most this number of characters fits one property, whatever the characters are."""
 
@@ -53,6 +51,13 @@ class Json:
     """
 
     value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedBody:
+    """A body as `encode_body` returned it once: the properties of a copy of a message, with content type and encoding."""
+
+    properties: Mapping[str, str]
 
 
 class _Dataclass(Protocol):
@@ -74,6 +79,7 @@ Body = (
     | bytearray
     | memoryview
     | Json
+    | EncodedBody
     | _Dataclass
     | _Struct
     | _PydanticModel
@@ -88,7 +94,7 @@ def encode_body(body: Body, *, compress_above: int | None = None) -> dict[str, s
         compress_above: compress a body of more bytes than this, if it becomes smaller; None: never. Mappings are not compressed.
 
     Raises:
-        LocalProtocolError: a type, value or reserved name that can't be sent, or a body above `zstd.CONTENT_BYTES_MAX`.
+        LocalProtocolError: a type, value or reserved name that can't be sent, or a body above `CONTENT_BYTES_MAX`.
     """
     kind = type(body)
     if kind is str:
@@ -100,6 +106,8 @@ def encode_body(body: Body, *, compress_above: int | None = None) -> dict[str, s
         return _encode_mapping(cast("Mapping[str, str | int | float | bool]", body))
     if isinstance(body, str):
         return _encode_text(str(body), None, compress_above)
+    if isinstance(body, EncodedBody):
+        return dict(body.properties)
     if isinstance(body, bytes | bytearray | memoryview):
         return _encode_bytes(bytes(body), compress_above)
     return _encode_text(_json_text(body), TYPE_JSON, compress_above)
@@ -149,10 +157,10 @@ def _packed(data: bytes, compress_above: int, plain_bytes: int) -> str | None:
     """Compressed data as text; None if the plain form is to be sent, which has `plain_bytes` bytes."""
     if len(data) <= compress_above:
         return None
-    if len(data) > zstd.CONTENT_BYTES_MAX:
+    if len(data) > CONTENT_BYTES_MAX:
         # Consumers reject what decompresses to more, so that no message can exhaust their memory.
         raise LocalProtocolError(
-            f"body of {len(data)} bytes, the limit is {zstd.CONTENT_BYTES_MAX} also with compression; store large data elsewhere "
+            f"body of {len(data)} bytes, the limit is {CONTENT_BYTES_MAX} also with compression; store large data elsewhere "
             "and send a reference to it"
         )
     packed = b64encode(zstd.compress(data)).decode("ascii")
@@ -216,18 +224,7 @@ def body_bytes(properties: Mapping[str, str]) -> bytes | None:
     if text is None:
         return None
     encoding = properties.get(KEY_CONTENT_ENCODING)
-    if encoding is None:
-        return text.encode("utf-8", "surrogatepass")
-    if encoding not in (ENCODING_BASE64, ENCODING_ZSTD):
-        raise BodyUndecodable(
-            f"the body has the unknown encoding {encoding[:60]!r}, this version knows {ENCODING_BASE64} and {ENCODING_ZSTD}. "
-            "Upgrade the consumer"
-        )
-    try:
-        data = b64decode(text, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise BodyUndecodable(f"the body is damaged: it is not base64 ({error})") from error
-    return data if encoding == ENCODING_BASE64 else zstd.decompress(data)
+    return text.encode("utf-8", "surrogatepass") if encoding is None else content_bytes(text, encoding)
 
 
 def _is_json(kind: str) -> bool:

@@ -14,15 +14,13 @@ import fastavro
 import fastavro.read
 from fastavro.schema import SchemaParseException
 
+from qmq.formats.avro_encoding import DECIMAL, DECIMAL_BYTES_MAX, Encoding
 from qmq.formats.values import DEPTH_MAX, SchemaError, Undecodable
 
-DECIMAL_BYTES_MAX = 32
-"""Longest decimal: 76 digits. Converting one takes time that grows with the square of its length."""
 SCALE_MAX = 76
 TYPES_MAX = 1_000
 """Types of a schema, each counted wherever it is used."""
 
-_DECIMAL = "qmq-decimal"
 _TIMES = frozenset(
     {
         "date", "time-millis", "time-micros", "timestamp-millis", "timestamp-micros",
@@ -35,16 +33,7 @@ _PRIMITIVES = frozenset({"boolean", "int", "long", "float", "double", "bytes", "
 
 def decoder(schema: str) -> Callable[[bytes], Any]:
     """Return a function that decodes bodies. Raises SchemaError."""
-    if not schema:
-        raise SchemaError("format avro needs a schema")
-    try:
-        parsed = fastavro.parse_schema(_Schema().bounded(json.loads(schema)))
-    except SchemaError:
-        raise
-    except RecursionError as error:
-        raise SchemaError("the schema is nested too deeply") from error
-    except (ValueError, TypeError, AttributeError, KeyError, SchemaParseException) as error:
-        raise SchemaError(f"the schema is not an Avro schema: {error}") from error
+    parsed, _ = _parsed(schema)
 
     def decoded(data: bytes) -> Any:
         stream = BytesIO(data)
@@ -56,6 +45,27 @@ def decoder(schema: str) -> Callable[[bytes], Any]:
     return decoded
 
 
+def encoder(schema: str) -> Callable[[Any, bytes], bytes]:
+    """Return a function that encodes edited bodies. Raises SchemaError."""
+    parsed, named = _parsed(schema)
+    return lambda value, _: Encoding(named).encoded(value, parsed)
+
+
+def _parsed(schema: str) -> tuple[Any, dict[str, Any]]:
+    """The schema, and its named types by their full names. Raises SchemaError."""
+    if not schema:
+        raise SchemaError("format avro needs a schema")
+    named: dict[str, Any] = {}
+    try:
+        return fastavro.parse_schema(_Schema().bounded(json.loads(schema)), named), named
+    except SchemaError:
+        raise
+    except RecursionError as error:
+        raise SchemaError("the schema is nested too deeply") from error
+    except (ValueError, TypeError, AttributeError, KeyError, SchemaParseException) as error:
+        raise SchemaError(f"the schema is not an Avro schema: {error}") from error
+
+
 def _decimal(data: bytes, writer_schema: Any = None, reader_schema: Any = None) -> Decimal:
     if len(data) > DECIMAL_BYTES_MAX:
         raise Undecodable(f"it has a decimal of {len(data)} bytes; at most {DECIMAL_BYTES_MAX} are decoded")
@@ -63,8 +73,8 @@ def _decimal(data: bytes, writer_schema: Any = None, reader_schema: Any = None) 
     return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale)
 
 
-fastavro.read.LOGICAL_READERS[f"bytes-{_DECIMAL}"] = _decimal
-fastavro.read.LOGICAL_READERS[f"fixed-{_DECIMAL}"] = _decimal
+fastavro.read.LOGICAL_READERS[f"bytes-{DECIMAL}"] = _decimal
+fastavro.read.LOGICAL_READERS[f"fixed-{DECIMAL}"] = _decimal
 
 
 class _Schema:
@@ -165,5 +175,6 @@ def _logical(schema: Mapping[str, Any]) -> dict[str, Any]:
     if logical == "decimal":
         scale = schema.get("scale", 0)
         if isinstance(scale, int) and 0 <= scale <= SCALE_MAX:
-            return {"logicalType": _DECIMAL, "scale": scale}
+            precision = {name: size for name, size in schema.items() if name == "precision" and isinstance(size, int)}
+            return {"logicalType": DECIMAL, "scale": scale, **precision}
     return {"logicalType": logical} if logical in _TIMES else {}

@@ -22,8 +22,20 @@ class Undecodable(Exception):
     """A body that is not what its format says, or that exceeds a limit; says why."""
 
 
+class Unencodable(Exception):
+    """An edited body that its format can't state; names the field, a path such as `items[0].price`, and says why."""
+
+    def __init__(self, why: str, path: str = "") -> None:
+        super().__init__(f"field {path[:200]} {why}" if path else f"the body {why}")
+
+
 class Pairs(list[tuple[Any, Any]]):
     """An object as its keys and values: unlike keys of a dict, these keys are not compared, and can be of any type."""
+
+
+def joined(path: str, name: str) -> str:
+    """The path of a field of the object at a path."""
+    return f"{path}.{name}" if path else name
 
 
 def json_text(value: Any) -> str:

@@ -270,6 +270,11 @@ class AdminHttp:
         return await exposition(await self._families())
 
 
+def by_query(page: JsonPost) -> JsonHandler:
+    """A page that takes its parameters from the query, not from a JSON object."""
+    return lambda request: page(request, Params(request.query))
+
+
 def _json(ask: JsonHandler) -> HttpHandler:
     async def handler(request: web.Request) -> web.Response:
         answer = await ask(request)

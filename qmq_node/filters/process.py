@@ -27,7 +27,7 @@ IDLE_SECONDS = 60.0
 """The process ends when no step was requested for so long; it takes 60 MB."""
 NICENESS = 15
 """Beside one that wants a whole core it gets 3 % of that, which is still enough to answer in time."""
-_PROGRAM = "from qmq_node.filters.process import serve; serve({})"
+_PROGRAM = "from qmq_node.filters.process import serve; import {}; serve({})"
 
 
 T = TypeVar("T")
@@ -46,9 +46,15 @@ class Work(Protocol[T_co]):
 
 
 class FilterProcess:
-    """Does work, one piece at a time; from any thread."""
+    """Does work, one piece at a time; from any thread.
 
-    def __init__(self) -> None:
+    Args:
+        module: what its work needs. It is imported before the process lowers its priority: on a busy machine, the first step
+            would take seconds otherwise.
+    """
+
+    def __init__(self, module: str) -> None:
+        self._module = module
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
@@ -104,7 +110,7 @@ class FilterProcess:
         self._connection, theirs = Pipe()
         with theirs:
             number = theirs.fileno()
-            command = [sys.executable, "-P", "-c", _PROGRAM.format(number)]
+            command = [sys.executable, "-P", "-c", _PROGRAM.format(self._module, number)]
             environment = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PATH": os.environ.get("PATH", "")}
             self._process = subprocess.Popen(
                 command, pass_fds=[number], stdin=subprocess.DEVNULL, env=environment, start_new_session=True

@@ -13,14 +13,17 @@ from console.cluster.dead_letters.claims import choose, claim
 from console.cluster.dead_letters.orders import Edit, Order, Progress, Selection, To
 from console.cluster.dead_letters.reading import dead_subject, decisions_about, place_of
 from console.cluster.dead_letters.sending import check_copies, check_edit, send
+from console.cluster.edited_bodies import as_stored
+from console.cluster.masking import body_format_of
 from console.cluster.merging import Row
-from console.cluster.messages import or_empty
+from console.cluster.messages import or_empty, read_one
 from console.cluster.producing import check_not_archived, check_real
 from console.cursors import decode_cursor, encode_cursor
 from metaserver.errors import Conflict
 from metaserver.services.changes import Request
 from qmq.errors import QmqError
 from qmq.node_admin import NodeAdmin
+from qmq.protocol.masking import NO_MASKS
 
 REPLAY_MAX = 10_000
 """Maximum number of dead letters that one request replays or deletes; `next` continues."""
@@ -55,7 +58,7 @@ def replay(
     Raises:
         NotFound, Conflict: there is no such subject, or it is archived, or another request claims at this moment.
         NotAllowed: the subject belongs to another team. Batches before it was handed over stay done.
-        ChangeRefused: the cursor is none of this selection.
+        ChangeRefused: the cursor is none of this selection, or no message has the edited body.
         QmqError: nothing could be done because a part of the system can't be reached.
     """
     dead_subject(subject, group)
@@ -64,8 +67,17 @@ def replay(
     check_not_archived(other_subject if to == "other" else subject)
     if edit is not None:
         check_edit(edit)
+        edit = _as_stored(subject, group, selection, edit)
     order = Order(subject, group, "replay", to, force, other_subject=other_subject, edit=edit, **request)
     return _work(order, selection, limit)
+
+
+def _as_stored(subject: str, group: str, selection: Selection, edit: Edit) -> Edit:
+    """The edit with its body in the form of the dead letter's. Raises ChangeRefused, NotFound, ConnectionLost."""
+    broker_group, sequence = next((name, one) for name, some in (selection.sequences or {}).items() for one in some)
+    stored = read_one(dead_subject(subject, group), broker_group, sequence, masks=NO_MASKS)
+    properties, form = as_stored(edit.properties, stored, body_format_of(subject))
+    return replace(edit, properties=properties, form=form)
 
 
 def delete(subject: str, group: str, selection: Selection, *, limit: int, **request: Unpack[Request]) -> Progress:

@@ -21,6 +21,8 @@ class Edit:
     properties: Mapping[str, str]
     """All properties but those of the protocol (`SYSTEM_PREFIX`), which the copy has as it is."""
     tags: Sequence[str]
+    form: Mapping[str, str] = field(default_factory=dict)
+    """Of the protocol's properties, those that describe the body (`edited_bodies.FORM_KEYS`)."""
 
 
 SYSTEM_PREFIX = "qmq_"

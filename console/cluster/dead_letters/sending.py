@@ -11,6 +11,7 @@ from console.cluster import limits
 from console.cluster.asking import ask
 from console.cluster.dead_letters.claims import Claimed, save
 from console.cluster.dead_letters.orders import SYSTEM_PREFIX, Edit, Order, Progress
+from console.cluster.edited_bodies import FORM_KEYS
 from console.cluster.merging import Row
 from console.cluster.producing import APP, KEY_USER
 from console.models import DeadLetterDecision
@@ -71,8 +72,10 @@ def copy_of(order: Order, dead_letter: Row, message_id: str, *, now_ms: int) -> 
     properties = {key: value for key, value in dead_letter["properties"].items() if key not in dropped}
     tags = tuple(dead_letter["tags"])
     if order.edit is not None:
-        system = {key: value for key, value in properties.items() if key.startswith(SYSTEM_PREFIX)}
-        properties, tags = system | dict(order.edit.properties), tuple(order.edit.tags)
+        system = {
+            key: value for key, value in properties.items() if key.startswith(SYSTEM_PREFIX) and key not in FORM_KEYS
+        }
+        properties, tags = {**system, **order.edit.form, **order.edit.properties}, tuple(order.edit.tags)
     properties.setdefault(KEY_REPLAY_OF, dead_letter["message_id"])
     properties |= {KEY_CREATED: str(now_ms), KEY_USER: order.actor.name}
     target = order.other_subject or order.subject

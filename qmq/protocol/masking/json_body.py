@@ -1,13 +1,13 @@
 """The body of a message as a JSON value, in which values are masked by their paths."""
 
-import binascii
 import json
 import re
-from base64 import b64decode
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import Any
 
+from qmq.errors import BodyUndecodable
+from qmq.protocol.content_encoding import ENCODING_BASE64, ENCODING_ZSTD, content_bytes
 from qmq.protocol.masking.rules import Step
 
 BODY_BYTES_MAX = 1 << 20
@@ -28,7 +28,7 @@ class Why(StrEnum):
     TOO_LARGE = "too_large"
     TOO_DEEP = "too_deep"
     COMPRESSED = "compressed"
-    """Or in an encoding that is not known here."""
+    """Nothing here decompresses it, or it is in an encoding that is not known here."""
 
 
 class Unmaskable(Exception):
@@ -50,19 +50,17 @@ class JsonBody:
     """
 
     def __init__(self, text: str, encoding: str | None) -> None:
-        if encoding not in (None, "base64"):
-            raise Unmaskable(Why.COMPRESSED)
         if len(text) > 2 * BODY_BYTES_MAX:
             raise Unmaskable(Why.TOO_LARGE)
         try:
-            text = text if encoding is None else b64decode(text, validate=True).decode()
+            text = text if encoding is None else _content(text, encoding).decode()
             if len(text.encode("utf-8", "surrogatepass")) > BODY_BYTES_MAX:
                 raise Unmaskable(Why.TOO_LARGE)
             if _depth(text) > DEPTH_MAX:
                 raise Unmaskable(Why.TOO_DEEP)
             # In a list, so that also the first step of a path names something in a container.
             self._root = [json.loads(text)]
-        except (ValueError, binascii.Error) as error:
+        except ValueError as error:
             raise Unmaskable(Why.NOT_JSON) from error
         self._visits = 0
 
@@ -96,6 +94,16 @@ class JsonBody:
         except UnicodeEncodeError:
             return json.dumps(self._root[0])
         return text
+
+
+def _content(text: str, encoding: str) -> bytes:
+    if encoding not in (ENCODING_BASE64, ENCODING_ZSTD):
+        raise Unmaskable(Why.COMPRESSED)
+    try:
+        return content_bytes(text, encoding, bytes_max=BODY_BYTES_MAX)
+    except BodyUndecodable as error:
+        reasons = {"body.too_large": Why.TOO_LARGE, "body.codec_missing": Why.COMPRESSED}
+        raise Unmaskable(reasons.get(error.code, Why.NOT_JSON)) from error
 
 
 def _depth(text: str) -> int:

@@ -1,16 +1,16 @@
 """class Masks: the rules that apply for one reader, as requests to nodes contain them and as they change a message."""
 
-import binascii
 import json
 import re
-from base64 import b64decode
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from qmq.formats import SCHEMA_CHARS_MAX, BodyFormat, Undecodable, decode
+from qmq.errors import BodyUndecodable
+from qmq.formats import BODY_BYTES_MAX, SCHEMA_CHARS_MAX, BodyFormat, Undecodable, decode
+from qmq.protocol.content_encoding import content_bytes
 from qmq.protocol.masking.json_body import JsonBody, Unmaskable, Why
 from qmq.protocol.masking.rules import (
     KEY_DATA,
@@ -208,10 +208,8 @@ def _decode_body(shown: _Texts, body_format: BodyFormat) -> Decoding | None:
     if KEY_DATA not in shown.names or encoding is None or kind.startswith("text/") or kind.endswith("json"):
         return None
     try:
-        if encoding != "base64":
-            raise Undecodable("it is compressed")
-        text = decode(body_format, b64decode(shown.text(KEY_DATA), validate=True))
-    except (Undecodable, binascii.Error, ValueError) as error:
+        text = decode(body_format, content_bytes(shown.text(KEY_DATA), encoding, bytes_max=BODY_BYTES_MAX))
+    except (Undecodable, BodyUndecodable) as error:
         return Decoding(body_format.name, str(error))
     shown.put(KEY_DATA, text, is_json=True)
     shown.properties[KEY_CONTENT_TYPE] = TYPE_JSON

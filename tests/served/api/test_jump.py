@@ -9,7 +9,8 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from console.accounts.roles import Role
-from console.cluster import delayed, limits
+from console.cluster import limits
+from console.cluster.delayed import reading
 from console.models import DeadLetterDecision
 from console.reports import search
 from metaserver.services import groups, subjects, teams
@@ -98,7 +99,7 @@ def test_a_message_id_finds_its_letter_and_says_whom_it_could_not_ask(
         assert seconds == limits.JUMP_SECONDS
         raise CallTimeout("nobody answers", code="node.timeout")
 
-    monkeypatch.setattr(delayed, "found", away)
+    monkeypatch.setattr(reading, "found", away)
     message_id = new_message_id()
     place = {"subject": "orders", "group": "billing", "broker_group": "g1", "sequence": 1 << 60}
     DeadLetterDecision.objects.create(message_id=message_id, state="deleted", by="root", at=timezone.now(), **place)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
+from api.views import subject_orders
 from console.accounts.roles import Role
 from console.reports import overview
 from metaserver.services import subjects, teams
@@ -61,7 +62,11 @@ def names(client: APIClient, query: str) -> list[str]:
         ("ordering=-highest_lag&owner=none", ""),
     ],
 )
-def test_order_filters_and_pages(viewer: APIClient, query: str, expected: str, limit: str) -> None:
+@pytest.mark.parametrize("part", [1, 2, 300])
+def test_order_filters_and_pages(
+    viewer: APIClient, query: str, expected: str, limit: str, part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subject_orders, "PART_NAMES", part)
     assert names(viewer, f"{query}&{limit}") == expected.split()
 
 

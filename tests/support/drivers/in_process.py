@@ -399,7 +399,7 @@ async def small_system(
                 stack.push_async_callback(_close_delay, system)
             # A new subject is served by those that have registered.
             names = {*system.brokers, *(["d1"] if with_delay else [])}
-            await eventually_async(lambda: names <= _serving(meta), what="every group is read_write")
+            await eventually_async(lambda: names <= serving(meta), what="every group is read_write")
             yield system
             for disk in system.disks:
                 disk.assert_clean()
@@ -407,7 +407,8 @@ async def small_system(
         await meta.close()
 
 
-def _serving(meta: Metaserver) -> set[str]:
+def serving(meta: Metaserver) -> set[str]:
+    """The broker and delay groups that are read_write."""
     return {name for name, live in meta.directory.groups.items() if live.state is GroupState.READ_WRITE}
 
 

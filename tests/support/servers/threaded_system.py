@@ -14,7 +14,8 @@ from metaserver.services import broker_groups, routes
 from metaserver.services.changes import METASERVER
 from qmq import Consumer, Producer
 from qmq.client.delivery import Delivery
-from tests.support.drivers.in_process import SmallSystem, machine, now_ms, small_system
+from tests.support.drivers.in_process import SmallSystem, machine, now_ms, serving, small_system
+from tests.support.waiting import eventually_async
 
 T = TypeVar("T")
 WAIT_SECONDS = 60.0
@@ -128,9 +129,12 @@ class ThreadedSystem:
             disk.node = node = DelayNode(options, machine(disk=disk))
             self._more_delay.append(node)
             await node.start()
+            await eventually_async(lambda: "d2" in serving(self.small.meta), what="d2 is read_write")
             return node
 
-        return self.do(work)
+        node = self.do(work)
+        self.save_metadata()
+        return node
 
     async def close(self) -> None:
         """Stop what was started beside the small system."""

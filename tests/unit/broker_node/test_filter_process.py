@@ -1,5 +1,8 @@
 """The process that does the steps of searches: it is started again, and stopped when a step takes too much."""
 
+import os
+from pathlib import Path
+
 import pytest
 
 from broker_node.reads.filtered.step import Job, Result
@@ -10,6 +13,7 @@ from qmq_node.filters import TooCostly, process
 from qmq_node.filters.process import FilterProcess
 from qmq_node.log.index import IndexCopy
 
+STEP = "broker_node.reads.filtered.step"
 NOTHING = Job(
     "nowhere", IndexCopy("nowhere", ENTRY_BYTES, (), 0, 0, 0, 0, b""), "true", 0, 0, 0, True, 10, 1_000, 0.5,
     masks=NO_MASKS,
@@ -21,7 +25,7 @@ MISSING = Job(
 
 
 def test_steps_are_done_by_one_process_which_is_started_again_when_it_has_ended() -> None:
-    scans = FilterProcess()
+    scans = FilterProcess(STEP)
     try:
         assert scans.run(NOTHING) == Result(0)
         first = scans._process
@@ -41,8 +45,8 @@ def test_steps_are_done_by_one_process_which_is_started_again_when_it_has_ended(
 
 
 def test_a_step_that_takes_too_much_processor_time_ends_with_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    scans = FilterProcess()
-    monkeypatch.setattr(process, "_PROGRAM", "while {}: pass")
+    scans = FilterProcess(STEP)
+    monkeypatch.setattr(process, "_PROGRAM", "#{}\nwhile {}: pass")
     monkeypatch.setattr(process, "WORK_CPU_SECONDS_MAX", 0.05)
     try:
         with pytest.raises(TooCostly, match="of processor time"):
@@ -55,11 +59,27 @@ def test_a_step_that_takes_too_much_processor_time_ends_with_its_process(monkeyp
 
 
 def test_a_process_that_can_not_start_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "_PROGRAM", "{}; raise SystemExit(3)")
-    scans = FilterProcess()
+    monkeypatch.setattr(process, "_PROGRAM", "#{}{}\nraise SystemExit(3)")
+    scans = FilterProcess(STEP)
     try:
         with pytest.raises(LogError) as caught:
             scans.run(NOTHING)
         assert caught.value.code == "scan.failed"
+    finally:
+        scans.close()
+
+
+def test_what_the_work_needs_is_imported_at_the_priority_of_the_node(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    lines = f"import os, pathlib; pathlib.Path({str(tmp_path / 'nice')!r}).write_text(str(os.nice(0))); import {STEP}"
+    (tmp_path / "needed_by_work.py").write_text(lines)
+    monkeypatch.syspath_prepend(tmp_path)
+    scans = FilterProcess("needed_by_work")
+    try:
+        assert scans.run(NOTHING) == Result(0)
+        assert (tmp_path / "nice").read_text() == str(os.nice(0))
+        process_id = scans._process.pid if scans._process else 0
+        assert os.getpriority(os.PRIO_PROCESS, process_id) == min(19, os.nice(0) + process.NICENESS)
     finally:
         scans.close()

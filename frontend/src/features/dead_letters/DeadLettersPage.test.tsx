@@ -130,12 +130,17 @@ test("selected letters are deleted by their names", async () => {
 test("an opened letter is edited and replayed to another subject", async () => {
   const { asked } = answer({
     ...common(["read", "read_messages", "send"]),
-    [`GET ${BASE}g1/1/`]: story({ sequence: "1", properties: { data: '{"street":""}', qmq_times: "4" } }),
+    [`GET ${BASE}g1/1/`]: story({
+      sequence: "1",
+      properties: { data: '{"street":""}', qmq_times: "4" },
+      decoding: { format: "avro", problem: null },
+    }),
     [`POST ${BASE}replay/`]: progress({ looked_at: 1, done: 1 }),
   });
   await mount(DeadLettersPage, `${ADDRESS}?letter=g1:1`, PATH);
   await userEvent.click(await screen.findByText("Edit and replay…"));
   const body = await screen.findByLabelText("Value of data");
+  expect(screen.getByText("The body is shown as JSON. The copy is encoded as avro again.")).toBeInTheDocument();
   expect(screen.queryByDisplayValue("4")).toBeNull();
   await userEvent.clear(body);
   await userEvent.type(body, "fixed");

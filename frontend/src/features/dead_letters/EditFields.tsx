@@ -4,6 +4,7 @@ import { IconPlus, IconTrash } from "@tabler/icons-react";
 import { useTranslation } from "react-i18next";
 import { faultOf, TAGS_MAX, type Edit } from "@/features/dead_letters/edit";
 import { BODY, isJson } from "@/ui/message/decode";
+import { EncodedAgain } from "@/ui/message/EncodedAgain";
 
 interface Props {
   edit: Edit;
@@ -57,6 +58,7 @@ export function EditFields({ edit, disabled, onChange }: Props) {
           {t("edit.no_json")}
         </Text>
       )}
+      <EncodedAgain decoding={edit.decoding} />
       {fault && (
         <Text size="sm" c="red" role="alert">
           {t(`edit.fault.${fault}`)}

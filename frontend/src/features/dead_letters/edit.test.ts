@@ -10,6 +10,7 @@ test("properties of the protocol are not edited", () => {
       { name: "id", text: "7" },
     ],
     tags: ["a"],
+    decoding: null,
   });
   expect(found && toRequest(found)).toEqual({ properties: { data: "{}", id: "7" }, tags: ["a"] });
 });
@@ -20,7 +21,7 @@ test("what can't be read can't be edited", () => {
 });
 
 test("names must be there, different, and not of the protocol", () => {
-  const of = (...names: string[]) => faultOf({ properties: names.map((name) => ({ name, text: "" })), tags: [] });
+  const of = (...names: string[]) => faultOf({ properties: names.map((name) => ({ name, text: "" })) });
   expect([of(), of("a", "b"), of(""), of("a", "a"), of("qmq_times")]).toEqual([
     null,
     null,

@@ -56,7 +56,7 @@ test("a piece that ended early is asked for again, then the next", async () => {
 
 test("an edited dead letter goes to another subject", async () => {
   const { asked } = answer({ [REPLAY]: progress() });
-  const edit = { properties: [{ name: "data", text: "{}" }], tags: [] };
+  const edit = { properties: [{ name: "data", text: "{}" }], tags: [], decoding: null };
   const chosen = { kind: "some", keys: ["g1:1"] } as const;
   await ask({ ...order, chosen, to: "other", otherSubject: " repairs ", edit }, undefined, true);
   expect(asked[0]?.body).toMatchObject({

@@ -140,7 +140,7 @@ test("nothing found says what was not searched", async () => {
 });
 
 test("a click on a row opens it, J goes to the next one, and an edited copy says where it comes from", async () => {
-  const rows = [row("9"), row("8")];
+  const rows = [row("9"), { ...row("8"), decoding: { format: "msgpack", problem: null } }];
   const { asked } = answer({
     ...common(["read", "read_messages", "send"]),
     [`GET ${BASE}`]: page(rows),
@@ -159,6 +159,7 @@ test("a click on a row opens it, J goes to the next one, and an edited copy says
   await userEvent.click(await screen.findByRole("button", { name: "Edit and send again" }));
   const body = await screen.findByLabelText("Body");
   expect(body).toHaveValue('{"n":8}');
+  expect(screen.getByText("The body is shown as JSON. The copy is encoded as msgpack again.")).toBeInTheDocument();
   await userEvent.click(screen.getByRole("button", { name: "Preview" }));
   await userEvent.click(await screen.findByRole("button", { name: "Send" }));
   await waitFor(() => expect(asked.filter(({ method }) => method === "POST")).toHaveLength(2));

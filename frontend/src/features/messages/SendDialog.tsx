@@ -9,6 +9,7 @@ import { PreviewDialog } from "@/ui/dialog/ChangeDialog";
 import { CopyIcon } from "@/ui/menu/CopyIcon";
 import { Instant } from "@/ui/measure/Instant";
 import { LinkTo } from "@/ui/links/LinkTo";
+import { EncodedAgain } from "@/ui/message/EncodedAgain";
 import { placeKey } from "@/ui/message/place";
 
 interface Props {
@@ -54,6 +55,7 @@ export function SendDialog({ subject, origin, opened, onClose, onSent }: Props) 
     >
       {origin && <SubjectField label={t("send.to")} value={target} onChange={setTarget} />}
       <DraftForm draft={draft} faults={faults} onChange={setDraft} />
+      {origin && <EncodedAgain decoding={origin.decoding} />}
       <Text size="sm" c="dimmed">
         {t(origin ? "send.copy_says" : "send.like_any")}
       </Text>

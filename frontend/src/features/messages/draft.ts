@@ -30,10 +30,8 @@ export const TAGS_MAX = 10;
 const EDITED_CHARS_MAX = 200_000;
 
 /** Why an edited copy of a message can't be sent, as a text's key; undefined: it can. */
-export function obstacleOf(message: Message): "send.masked" | "send.decoded" | "send.too_long" | undefined {
+export function obstacleOf(message: Message): "send.masked" | "send.too_long" | undefined {
   if (message.masked_values.length > 0) return "send.masked";
-  // The copy would be JSON, not what consumers expect.
-  if (message.decoding?.problem === null) return "send.decoded";
   const texts = Object.entries(message.properties ?? {}).flat();
   return texts.reduce((sum, text) => sum + text.length, 0) > EDITED_CHARS_MAX ? "send.too_long" : undefined;
 }

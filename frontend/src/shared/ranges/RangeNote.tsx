@@ -3,6 +3,7 @@ import { useTranslation } from "react-i18next";
 import type { History } from "@/api/history";
 import { dateTime, duration } from "@/format/times";
 import { LinkTo } from "@/ui/links/LinkTo";
+import { useSentReason } from "@/ui/measure/useSentReason";
 import { useLanguage, useZone } from "@/ui/preferences";
 
 /** Analytics that is behind by more is late: hours appear when they are over, and runs take their time. */
@@ -14,6 +15,7 @@ const LATE_MS = 2 * 3_600_000;
  */
 export function RangeNote({ data, lines }: { data: History | undefined; lines: Readonly<Record<string, string>> }) {
   const { t } = useTranslation("ranges");
+  const reasonOf = useSentReason();
   const [language, zone] = [useLanguage(), useZone()];
   if (!data?.summary) return null;
   const { border_at: border, reason, to_at: to, summary } = data;
@@ -29,7 +31,7 @@ export function RangeNote({ data, lines }: { data: History | undefined; lines: R
   notes.demo = summary.is_demo && t("demo");
   notes.missing = summary.missing.length > 0 && t("missing", { groups: summary.missing.join(", ") });
   notes.lacking = lacking.length > 0 && t("lacking", { fields: lacking.map((field) => lines[field]).join(", ") });
-  notes.reason = reason !== null && t("not_measured", { reason });
+  notes.reason = reason !== null && t("not_measured", { reason: reasonOf(reason) });
   const needsHelp = Boolean(notes.never ?? notes.late);
   return (
     <div data-range-note="">

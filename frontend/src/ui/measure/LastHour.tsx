@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useMemo, type ReactNode } from "react";
 import { lastHourOptions, type HistoryOf } from "@/api/history";
 import { seriesOfLines, type Line } from "@/ui/measure/lines";
+import { useSentReason } from "@/ui/measure/useSentReason";
 import type { Series } from "@/ui/chart/types";
 import { QueryProblem } from "@/ui/page/loaded";
 
@@ -20,6 +21,7 @@ export function LastHour({
 }) {
   const query = useQuery(lastHourOptions(of));
   const { data } = query;
+  const reasonOf = useSentReason();
   const at = useMemo(() => (data?.at ?? []).map((instant) => Date.parse(instant) / 1000), [data]);
   const drawn = useMemo(
     () => charts.map((lines) => seriesOfLines(lines, { at, values: data?.fields ?? {} }, labelOf)),
@@ -28,7 +30,7 @@ export function LastHour({
   return (
     <>
       <QueryProblem of={query} />
-      {data?.reason && <Text c="dimmed">{data.reason}</Text>}
+      {data?.reason && <Text c="dimmed">{reasonOf(data.reason)}</Text>}
       {!data?.reason && !query.error && children(at, drawn, !data)}
     </>
   );

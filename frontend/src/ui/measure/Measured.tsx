@@ -4,6 +4,7 @@ import * as times from "@/format/times";
 import type { Reading } from "@/live/useLive";
 import { useLanguage } from "@/ui/preferences";
 import { useNow } from "@/ui/measure/useNow";
+import { useSentReason } from "@/ui/measure/useSentReason";
 
 const FORMATS = {
   count: numbers.count,
@@ -24,7 +25,7 @@ export type Format = keyof typeof FORMATS;
 export function Measured({
   value,
   as = "count",
-  reason,
+  reason: sent,
   missing,
   atLeast,
   last,
@@ -40,6 +41,8 @@ export function Measured({
   const { t } = useTranslation();
   const language = useLanguage();
   const now = useNow(lastAt !== undefined);
+  const reasonOf = useSentReason();
+  const reason = sent && reasonOf(sent);
   const known = atLeast ?? last;
   if ((value === null || value === undefined) && known !== undefined && unknown === undefined) {
     const shown = `${atLeast === undefined ? "" : "≥ "}${FORMATS[as](known, language)}`;

@@ -1,5 +1,6 @@
 import { Alert, List } from "@mantine/core";
 import { useTranslation } from "react-i18next";
+import { useSentReason } from "@/ui/measure/useSentReason";
 
 /**
  * Which broker groups could not be asked, and why: what they hold is missing from what is shown. Nothing when all
@@ -7,6 +8,7 @@ import { useTranslation } from "react-i18next";
  */
 export function Unreachable({ of }: { of: Readonly<Record<string, string>> | undefined }) {
   const { t } = useTranslation();
+  const reasonOf = useSentReason();
   const names = Object.entries(of ?? {});
   if (names.length === 0) return null;
   return (
@@ -14,7 +16,7 @@ export function Unreachable({ of }: { of: Readonly<Record<string, string>> | und
       <List size="sm">
         {names.map(([name, why]) => (
           <List.Item key={name} className="break">
-            <b>{name}</b>: {why}
+            <b>{name}</b>: {reasonOf(why)}
           </List.Item>
         ))}
       </List>

@@ -136,10 +136,14 @@ def test_a_search_does_not_reveal_what_is_masked(masked: Crew) -> None:
         assert masked.admin.get(search, {"filter": text}).json()["results"] != [], text
         assert masked.admin.get(LETTERS, {"filter": text}).json()["results"] != [], text
         assert masked.own.get(LETTERS, {"filter": text}).json()["results"] == [], text
+        assert masked.admin.get(DELAYED, {"subject": "orders", "filter": text}).json()["results"] != [], text
+        assert masked.own.get(DELAYED, {"subject": "orders", "filter": text}).json()["results"] == [], text
         found, nothing = (masked.own.get(search, {"filter": one}).json() for one in (text, "no=no"))
         same = ("results", "scanned", "total", "unreadable", "costly", "progress", "end")
         assert {name: found[name] for name in same} == {name: nothing[name] for name in same}, text
         assert (found["results"], found["costly"]) == ([], 0)
+    left = {"subject": "orders", "filter": 'body.customer.name == "Ada"'}
+    assert len(masked.own.get(DELAYED, left).json()["results"]) == 1
     for client, status in ((masked.own, 400), (masked.admin, 200)):
         listed = client.get(DELAYED, {"subject": "orders", "match": f"card={SECRET}"})
         cancel = {"subject": "orders", "match": {"card": SECRET}}
@@ -214,8 +218,6 @@ def test_what_is_masked_for_the_sender_is_neither_edited_nor_sent_elsewhere(mask
     refused = masked.own.post(MESSAGES + "?dry_run=true", copy)
     assert (refused.status_code, refused.json()["code"]) == (403, "message.masked")
     assert masked.admin.post(MESSAGES + "?dry_run=true", copy).status_code == 200
-    refused = masked.own.get(DELAYED, {"subject": "orders", "filter": "card=4111111111111111"})
-    assert (refused.status_code, refused.json()["fields"].keys()) == (400, {"filter"})
 
 
 def test_only_administrators_change_the_rules(masked: Crew) -> None:

@@ -1,5 +1,6 @@
 """The stored snapshot in chunks: what a beat writes and what a reader reads, against a Redis that is a dict."""
 
+import gc
 import zlib
 from typing import Any
 
@@ -199,3 +200,18 @@ def test_bytes_that_are_missing_are_not_taken_for_a_snapshot() -> None:
     reader = SnapshotChunks()
     with pytest.raises(SnapshotError, match="not stored in full"):
         reader.take(head, [(one, b"") for one in reader.missing(head)])
+
+
+def test_subjects_that_were_read_are_left_out_of_garbage_collections() -> None:
+    store = Store()
+    reader = Reader(store)
+    held = {"subject": "s", "broker_groups": ("g1", "g2"), "number": 1}
+    store.put(empty() | {"subjects": {"s": held}})
+    first = reader.read()
+    store.put(empty() | {"subjects": {"s": held | {"number": 2}}})
+    second = reader.read()
+    assert (first["subjects"]["s"], second["subjects"]["s"]) == (held, held | {"number": 2})
+    # A complete collection stops to track what needs no tracking.
+    gc.collect()
+    assert not gc.is_tracked(first["subjects"]["s"])
+    assert not gc.is_tracked(second["subjects"]["s"])

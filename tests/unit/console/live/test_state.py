@@ -160,7 +160,7 @@ def test_lag_is_the_sum_and_time_lag_the_longest() -> None:
     assert (group["state"], group["is_paused"], group["retry_lag"]) == ("caught_up", False, 0)
     subject = found["subjects"]["orders"]
     assert (subject["stored_messages"], subject["sent_messages"], subject["send_rate"]) == (14, 16, 2.0)
-    assert subject["broker_groups"] == ["g1", "g2"]
+    assert subject["broker_groups"] == ("g1", "g2")
 
 
 def test_a_lag_that_never_drains_is_known_and_one_without_rates_is_not() -> None:
@@ -258,7 +258,7 @@ def test_a_node_that_is_away_makes_what_it_holds_unknown_and_nothing_else() -> N
         assert (group["lag"], group["time_lag_seconds"], group["reason"]) == (None, None, AWAY_REASON)
         assert group["at"] == rfc3339(NOW_MS)
     assert now["subjects"]["orders"]["send_rate"] is None
-    assert now["subjects"]["orders"]["broker_groups"] == ["g1", "g2"]
+    assert now["subjects"]["orders"]["broker_groups"] == ("g1", "g2")
     assert now["groups"][group_key("mail", "g")]["lag"] == 1
     assert (now["nodes"]["g2-a"]["log_end"], now["nodes"]["g2-a"]["reason"]) == (None, AWAY.reason)
     # Later still: the time stays that of the last known value; then it is known again.

@@ -34,6 +34,7 @@ from qmq.client.bodies import (
     visible_properties,
 )
 from qmq.errors import BodyUndecodable, LocalProtocolError
+from qmq.protocol.content_encoding import zstd_library
 from qmq.protocol.frames import MESSAGE_BYTES_MAX
 from qmq.protocol.messages import Message, decode_raw, encode_raw
 from qmq.protocol.names import VALUE_BYTES_MAX
@@ -517,7 +518,7 @@ def use_library(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         standard = importlib.import_module("compression.zstd")
     for each in LIBRARIES:
         monkeypatch.setitem(sys.modules, each, standard if each == name else None)
-    zstd.library.cache_clear()
+    zstd_library.cache_clear()
 
 
 @pytest.fixture(params=LIBRARIES)
@@ -525,14 +526,14 @@ def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """Each library alone."""
     use_library(request.param, monkeypatch)
     yield request.param
-    zstd.library.cache_clear()
+    zstd_library.cache_clear()
 
 
 @pytest.fixture
 def no_library(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     use_library("", monkeypatch)
     yield
-    zstd.library.cache_clear()
+    zstd_library.cache_clear()
 
 
 def packed(data: bytes, **options: Any) -> dict[str, str]:

@@ -1,67 +1,19 @@
 """Bodies in formats other than JSON: what they become, what is refused, and that no body costs more than the limits."""
 
-import io
 import json
 from base64 import b64encode
-from datetime import UTC, datetime
-from decimal import Decimal
 from importlib.metadata import EntryPoint, EntryPoints
 from typing import Any
 
-import fastavro
 import msgpack
 import pytest
 
 from qmq.client.bodies import encode_body
-from qmq.formats import BodyFormat, SchemaError, Undecodable, decode, decoding, format_problem, values
+from qmq.formats import BODY_BYTES_MAX, BodyFormat, SchemaError, Undecodable, decode, format_problem, plugins, values
 from qmq.protocol.masking import HIDDEN, Decoding, Masks
 from qmq.protocol.messages import Message
 from qmq_node.filters import Content, compile_filter
-
-MSGPACK = BodyFormat("msgpack")
-ORDER: dict[str, Any] = {
-    "type": "record",
-    "name": "shop.Order",
-    "doc": "what is not needed is left out",
-    "fields": [
-        {"name": "id", "type": "string"},
-        {"name": "total", "type": {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}},
-        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
-        {
-            "name": "lines",
-            "type": {
-                "type": "array",
-                "items": {
-                    "type": "record",
-                    "name": "Line",
-                    "fields": [
-                        {"name": "sku", "type": ["null", "string"]},
-                        {"name": "raw", "type": {"type": "fixed", "name": "Raw", "size": 2}},
-                    ],
-                },
-            },
-        },
-        {"name": "last", "type": ["null", "Line"], "default": None},
-        {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["NEW", "OLD"]}},
-        {"name": "weights", "type": {"type": "map", "values": "double"}},
-    ],
-}
-AVRO = BodyFormat("avro", json.dumps(ORDER))
-VALUE = {
-    "id": "A-17",
-    "total": Decimal("12.50"),
-    "at": datetime(2026, 1, 1, tzinfo=UTC),
-    "lines": [{"sku": "x", "raw": b"\0\1"}, {"sku": None, "raw": b"ab"}],
-    "last": {"sku": "y", "raw": b"cd"},
-    "kind": "OLD",
-    "weights": {"kg": 1.5},
-}
-
-
-def avro(value: Any, schema: Any = ORDER) -> bytes:
-    stream = io.BytesIO()
-    fastavro.schemaless_writer(stream, fastavro.parse_schema(schema), value)
-    return stream.getvalue()
+from tests.unit.qmq.formats.samples import AVRO, MSGPACK, ORDER, VALUE, avro
 
 
 def why(body_format: BodyFormat, data: bytes) -> str:
@@ -216,10 +168,10 @@ def test_formats_that_are_not_there_say_which_are(monkeypatch: pytest.MonkeyPatc
     assert format_problem("msgpack", "{}") == "format msgpack takes no schema"
     assert format_problem("json", "{}") == "format json takes no schema"
     assert "'cbor' is unknown on this machine; known are json, msgpack, avro" in format_problem("cbor", "")
-    monkeypatch.setitem(decoding._BUILT_IN, "avro", "qmq.formats.nothing")
-    decoding._found.cache_clear()
+    monkeypatch.setitem(plugins._BUILT_IN, "avro", "qmq.formats.nothing")
+    plugins._loaded.cache_clear()
     assert "Install pyqmq[formats]." in format_problem("avro", "{}")
-    decoding._found.cache_clear()
+    plugins._loaded.cache_clear()
 
 
 class Words:
@@ -233,13 +185,13 @@ class Words:
 
 
 def test_a_package_adds_a_format(monkeypatch: pytest.MonkeyPatch) -> None:
-    point = EntryPoint("words", f"{__name__}:Words", decoding.ENTRY_POINTS)
-    monkeypatch.setattr(decoding, "entry_points", lambda **given: EntryPoints([point]).select(**given))
-    decoding._found.cache_clear()
+    point = EntryPoint("words", f"{__name__}:Words", plugins.ENTRY_POINTS)
+    monkeypatch.setattr(plugins, "entry_points", lambda **given: EntryPoints([point]).select(**given))
+    plugins._loaded.cache_clear()
     assert format_problem("words", "ab") == "the schema is the separator, one character"
     assert decode(BodyFormat("words", ","), b"a,b") == '["a","b"]'
     assert "UnicodeDecodeError" in why(BodyFormat("words"), b"\xff")
-    decoding._found.cache_clear()
+    plugins._loaded.cache_clear()
 
 
 def shown(body: Any, masks: Masks) -> tuple[dict[str, str], Decoding | None]:
@@ -269,9 +221,36 @@ def test_a_body_that_does_not_decode_is_shown_as_it_is_or_hidden_where_paths_are
     masks = Masks.of([{"properties": [], "json_paths": ["card"], "how": "hide"}], body_format=MSGPACK)
     found, decoded = shown(b"\xc1", masks)
     assert found["data"] == HIDDEN
-    # A compressed body is not unpacked for display.
-    compressed = {"data": "KLUv", "qmq_contentEncoding": "zstd+base64"}
-    assert Masks(body_format=MSGPACK).apply(compressed).decoding == Decoding("msgpack", "it is compressed")
+
+
+def test_a_compressed_body_is_decompressed_before_it_is_decoded() -> None:
+    large = msgpack.packb({"card": "4111111111111111", "note": "x" * 10_000})
+    packed = encode_body(large, compress_above=100)
+    assert packed["qmq_contentEncoding"] == "zstd+base64"
+    masks = Masks.of([{"properties": [], "json_paths": ["card"], "how": "hide"}], body_format=MSGPACK)
+    found = masks.apply(packed)
+    assert json.loads(found.properties["data"]) == {"card": HIDDEN, "note": "x" * 10_000}
+    assert "qmq_contentEncoding" not in found.properties
+    assert found.decoding == Decoding("msgpack", None)
+
+
+@pytest.mark.parametrize(
+    ("properties", "reason"),
+    [
+        (
+            encode_body(bytes(BODY_BYTES_MAX + 1), compress_above=100),
+            f"decompresses to more than {BODY_BYTES_MAX} bytes",
+        ),
+        ({"data": "KLUv", "qmq_contentEncoding": "zstd+base64"}, "damaged"),
+        ({"data": "%", "qmq_contentEncoding": "base64"}, "it is not base64"),
+        ({"data": "AAAA", "qmq_contentEncoding": "br"}, "unknown encoding 'br'"),
+    ],
+)
+def test_a_body_that_its_encoding_does_not_fit_is_shown_as_it_is(properties: dict[str, str], reason: str) -> None:
+    found = Masks(body_format=MSGPACK).apply(properties)
+    assert found.properties == properties
+    assert found.decoding is not None
+    assert reason in (found.decoding.problem or "")
 
 
 def test_texts_and_json_are_left_as_they_are() -> None:

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from qmq.client.bodies import Json, encode_body
+from qmq.protocol import content_encoding
 from qmq.protocol.masking import HIDDEN, NO_MASKS, Masks
 from qmq.protocol.masking import json_body as bodies
 from qmq.protocol.masking import masks as limits
@@ -184,7 +186,20 @@ def test_a_body_in_base64_is_decoded() -> None:
     assert shown(packed, {"json_paths": ["a"]}) == {"data": f'{{"a": "{HIDDEN}"}}'}
     assert marks_of(packed | {"data": "%"}, "a") == [("data", "a", Why.NOT_JSON)]
     assert marks_of(packed | {"data": b64encode(b"\xff").decode()}, "a") == [("data", "a", Why.NOT_JSON)]
-    assert marks_of(packed | {KEY_CONTENT_ENCODING: "zstd+base64"}, "a") == [("data", "a", Why.COMPRESSED)]
+    assert marks_of(packed | {KEY_CONTENT_ENCODING: "br"}, "a") == [("data", "a", Why.COMPRESSED)]
+
+
+def test_a_compressed_body_is_decompressed(monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = encode_body(Json({"a": SECRET, "b": "x" * 1_000}), compress_above=100)
+    assert packed[KEY_CONTENT_ENCODING] == "zstd+base64"
+    found = shown(packed, {"json_paths": ["a"]})
+    assert json.loads(found["data"]) == {"a": HIDDEN, "b": "x" * 1_000}
+    assert KEY_CONTENT_ENCODING not in found
+    large = encode_body(Json([SECRET, "x" * bodies.BODY_BYTES_MAX]), compress_above=100)
+    assert marks_of(large, "[0]") == [("data", "[0]", Why.TOO_LARGE)]
+    assert marks_of(packed | {"data": "AAAA"}, "a") == [("data", "a", Why.NOT_JSON)]
+    monkeypatch.setattr(content_encoding, "zstd_library", lambda: None)
+    assert marks_of(packed, "a") == [("data", "a", Why.COMPRESSED)]
 
 
 def test_a_name_that_occurs_twice_does_not_carry_a_value_past_its_rule() -> None:

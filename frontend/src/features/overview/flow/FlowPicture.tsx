@@ -8,6 +8,7 @@ import { useTranslation } from "react-i18next";
 import { FlowDrawing } from "@/features/overview/flow/FlowDrawing";
 import { FlowTable } from "@/features/overview/flow/FlowTable";
 import { flowOptions } from "@/features/overview/queries";
+import { useSentReason } from "@/ui/measure/useSentReason";
 import { loaded } from "@/ui/page/loaded";
 
 export const FLOW_HEIGHT = 280;
@@ -18,13 +19,14 @@ const NARROW = "(max-width: 47.99em)";
 export default function FlowPicture() {
   const { t } = useTranslation("overview");
   const isNarrow = useMediaQuery(NARROW, false, { getInitialValueInEffect: false });
+  const reasonOf = useSentReason();
   const [isTable, setTable] = useState(false);
   const [data, instead] = loaded(useQuery(flowOptions()), <Skeleton height={FLOW_HEIGHT} />);
   if (!data) return instead;
   if (data.links.length === 0) {
     return (
       <Center h={FLOW_HEIGHT} data-flow="empty">
-        <Text c="dimmed">{data.reason ?? t("flow.nothing")}</Text>
+        <Text c="dimmed">{data.reason ? reasonOf(data.reason) : t("flow.nothing")}</Text>
       </Center>
     );
   }
