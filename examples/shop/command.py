@@ -26,6 +26,7 @@ from examples.shop.metadata import make_metadata
 from examples.shop.run import Options, run
 from examples.shop.session import Session
 from examples.shop.shop import Shop, read_shop
+from examples.shop.workers import Incident
 from metaserver.errors import ChangeRefused
 from qmq.errors import ConnectionLost, QmqError
 
@@ -71,12 +72,18 @@ class Command(BaseCommand):
         parser.add_argument("--rate", type=_rate, default=RATE, help=f"messages per second; default: {RATE:g}")
         parser.add_argument("--seed", type=int, default=SEED, help="seed of the random messages")
 
+        parser.add_argument(
+            "--incident", type=_positive, nargs=2, metavar=("AFTER", "SECONDS"),
+            help="let parcel.moved/tracking process less than arrives, from AFTER seconds on, for SECONDS",
+        )  # fmt: skip
+
     def handle(self, *args: Any, **options: Any) -> None:
         """Sign in and run."""
         base = options["port_base"]
         ports = Ports.choose(base)
         meta_url = settings.META_URL if base is None else f"http://127.0.0.1:{ports.meta_http}/meta/address"
-        wanted = Options(meta_url, options["rate"], options["seconds"], options["once"], options["seed"])
+        incident = None if options["incident"] is None else Incident(*options["incident"])
+        wanted = Options(meta_url, options["rate"], options["seconds"], options["once"], options["seed"], incident)
         try:
             session = Session(options["console"] or f"http://127.0.0.1:{ports.console}")
             self._sign_in(session)

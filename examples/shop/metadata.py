@@ -19,6 +19,10 @@ RULES: tuple[dict[str, Any], ...] = (
         "threshold": 100, "clear_threshold": 20, "severity": "warning",
     },
     {
+        "name": "Parcel tracking falls behind", "kind": "lag", "target": "parcel.moved/tracking",
+        "threshold": 200, "clear_threshold": 50, "severity": "critical",
+    },
+    {
         "name": "Search index is stale", "kind": "time_lag", "target": "product.changed/search-index",
         "threshold": 60, "for_seconds": 10, "severity": "critical",
     },

@@ -9,7 +9,7 @@ from datetime import datetime
 from examples.shop.senders import Senders
 from examples.shop.session import Session
 from examples.shop.shop import Shop
-from examples.shop.workers import Workers
+from examples.shop.workers import Incident, Workers
 from qmq.client.delayed import DelayedReceipt
 from qmq.errors import QmqError
 
@@ -34,6 +34,7 @@ class Options:
     is_once: bool
     """Load, let the groups work it off, and end."""
     seed: int
+    incident: Incident | None = None
 
 
 async def run(
@@ -53,17 +54,18 @@ async def run(
     def progress() -> None:
         report("\r" + ", ".join(f"{counts[word]:,} {word}" for word in ("sent", "received", "retried", "failed")))
 
-    async with (
-        Senders(options.meta_url, shop, counts, seed=options.seed) as senders,
-        Workers(options.meta_url, shop, counts, rate=options.rate, seed=options.seed),
-    ):
+    async with Senders(options.meta_url, shop, counts, seed=options.seed) as senders:
         receipts = await senders.schedule(now)
         report(f"delayed messages: {len(receipts):,} sent")
         await asyncio.to_thread(_change_some, session, receipts)
-        await senders.send_history()
-        if options.is_once:
-            await _quiet(counts, progress)
-        else:
+        # Consumers come last: so many at once that the metaserver closes other connections without a proof.
+        async with Workers(options.meta_url, shop, counts, rate=options.rate, seed=options.seed) as workers:
+            await senders.send_history()
+            if options.is_once:
+                await _quiet(counts, progress)
+                return
+            if options.incident is not None:
+                workers.plan(options.incident)
             await senders.send_for(options.rate, options.seconds, progress)
 
 

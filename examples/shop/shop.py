@@ -22,6 +22,8 @@ class Pace(StrEnum):
     """Needs a second attempt now and then."""
     FAULTY = "faulty"
     """Can't handle spoiled messages: they become dead letters."""
+    VARYING = "varying"
+    """Takes less than arrives during an incident (`workers.Incident`), otherwise as quick."""
     PAUSED = "paused"
     """An operator paused it."""
 

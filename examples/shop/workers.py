@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from random import Random
 
 from examples.shop.shop import Group, Pace, Shop, Subject
@@ -39,6 +40,10 @@ class OrderEmpty(Failed):
 
 SLOW_SHARE = 0.5
 """How much of what arrives a slow group takes."""
+INCIDENT_SHARE = 0.25
+"""The same of a varying group during an incident."""
+RECOVERY_SHARE = 2.5
+"""The same before and after it."""
 STOPPED_AFTER = 20
 """Messages that a group handles before it leaves for good."""
 UNSTEADY_SHARE = 0.1
@@ -53,7 +58,16 @@ ERRORS: Mapping[str, type[Failed]] = {
 }
 """What a faulty group raises for each fault of `bodies.FAULTS`; the class becomes the cause of the dead letter."""
 STEP_LIMITS = Limits(prefetch_messages=10, pull_messages=5)
-"""Of groups that are slow or stop: what they do not handle stays with the brokers."""
+"""Of groups that are slow, vary or stop: what they do not handle stays with the brokers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """When varying groups process less than arrives."""
+
+    after_seconds: float
+    """After the traffic began."""
+    seconds: float
 
 
 class Workers:
@@ -71,6 +85,8 @@ class Workers:
         self._rate = rate
         self._seed = seed
         self._weights = sum(subject.weight for subject in shop.subjects)
+        self._varying_share: float | None = None
+        """Of what arrives; None: as much as they can."""
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> "Workers":
@@ -86,8 +102,18 @@ class Workers:
             if isinstance(found, Exception):
                 raise found
 
+    def plan(self, incident: Incident) -> None:
+        """Let varying groups have an incident, counted from now."""
+        loop = asyncio.get_running_loop()
+        ends = incident.after_seconds + incident.seconds
+        for after, share in ((0.0, RECOVERY_SHARE), (incident.after_seconds, INCIDENT_SHARE), (ends, RECOVERY_SHARE)):
+            loop.call_later(after, self._vary, share)
+
+    def _vary(self, share: float) -> None:
+        self._varying_share = share
+
     async def _work(self, subject: Subject, group: Group, number: int) -> None:
-        is_stepwise = group.pace in (Pace.SLOW, Pace.STOPPED)
+        is_stepwise = group.pace in (Pace.SLOW, Pace.VARYING, Pace.STOPPED)
         consumer = Consumer(
             self._meta_url, subject.name, group.name,
             app=f"{group.name}-service",
@@ -101,29 +127,35 @@ class Workers:
         process = _handler(group.pace, random)
         async with consumer:
             async for delivery in consumer:
-                await self._handle(delivery, process)
+                await self._handle(delivery, process, self._processing_seconds(subject, group))
                 handled += 1
                 if group.pace is Pace.SLOW:
-                    await asyncio.sleep(self._slow_seconds(subject, group))
+                    await asyncio.sleep(self._seconds_at(SLOW_SHARE, subject, group))
                 else:
                     self._counts["at_pace"] += 1
                 if group.pace is Pace.STOPPED and handled == STOPPED_AFTER:
                     return
 
-    async def _handle(self, delivery: Delivery, process: Callable[[Delivery], None]) -> None:
+    async def _handle(self, delivery: Delivery, process: Callable[[Delivery], None], seconds: float) -> None:
         self._counts["received"] += 1
         # A message that can't be sent back stays with this consumer, and comes again when it leaves.
         with contextlib.suppress(Failed, TimeoutError, QmqError):
             async with delivery:
                 try:
+                    await asyncio.sleep(seconds)
                     process(delivery)
                 except (Failed, TimeoutError):
                     self._counts["retried"] += 1
                     raise
 
-    def _slow_seconds(self, subject: Subject, group: Group) -> float:
+    def _processing_seconds(self, subject: Subject, group: Group) -> float:
+        share = self._varying_share
+        return 0.0 if group.pace is not Pace.VARYING or share is None else self._seconds_at(share, subject, group)
+
+    def _seconds_at(self, share: float, subject: Subject, group: Group) -> float:
+        """How long each member takes for a message if the group takes this share of what arrives."""
         arrive_per_second = self._rate * subject.weight / self._weights
-        return group.members / (SLOW_SHARE * arrive_per_second)
+        return group.members / (share * arrive_per_second)
 
 
 def _handler(pace: Pace, random: Random) -> Callable[[Delivery], None]:

@@ -43,8 +43,8 @@ export function AlertsOf({ framed = false, ...about }: About & { framed?: boolea
     <Stack gap="xs">
       {alerts.map((alert) => (
         <Group key={alert.id} gap="xs" data-alert={alert.state}>
-          <Badge variant="light" color={alert.severity === "critical" ? "red" : "orange"} tt="none">
-            {t(`of.${alert.severity}`)}
+          <Badge variant="light" color={alert.severity === "critical" ? "red" : "yellow"}>
+            {t(`severity.${alert.severity}`)}
           </Badge>
           <LinkTo to="/alerts" search={{ target: alert.target }} size="sm">
             {ruleName(alert.rule)}
@@ -62,7 +62,7 @@ export function AlertsOf({ framed = false, ...about }: About & { framed?: boolea
   if (!framed) return shown;
   const isCritical = alerts.some(({ severity, state }) => severity === "critical" && state === "firing");
   return (
-    <Alert color={isCritical ? "red" : "orange"} icon={<IconBell aria-hidden />} title={t("of.title")}>
+    <Alert color={isCritical ? "red" : "yellow"} icon={<IconBell aria-hidden />} py="xs" aria-label={t("of.title")}>
       {shown}
     </Alert>
   );

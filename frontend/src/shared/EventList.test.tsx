@@ -89,7 +89,7 @@ test("the same in Chinese, the causes of nodes included", async () => {
   await mount(() => <EventList />);
   await loadTexts(NAMESPACES);
   await setLanguage("zh");
-  await screen.findByText(/故障切换：master 由 g1-a 变为 g1-b：/);
+  await screen.findByText(/故障切换：主节点由 g1-a 变为 g1-b：/);
   await screen.findByText(/0\.75 秒内没有响应/);
   expect(screen.queryByText(/heartbeat|response/)).toBeNull();
   await setLanguage("en");

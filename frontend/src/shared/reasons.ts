@@ -4,7 +4,7 @@ import type { Schema } from "@/api/client";
 import { numberFormat } from "@/format/intl";
 import { useLanguage } from "@/ui/preferences";
 
-type Explanation = Schema<"Explanation">;
+export type Explanation = Schema<"Explanation">;
 
 /** Whether a value that a node reports, which no schema describes, is a reason. */
 export function isExplanation(value: unknown): value is Explanation {

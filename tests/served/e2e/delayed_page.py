@@ -22,7 +22,7 @@ class DelayedPage(Inside):
 
     def message_id(self, name: str) -> str:
         """As the list shows it."""
-        return self.row(name).get_by_role("button").inner_text()
+        return self.row(name).locator('[data-cell="message_id"]').text_content() or ""
 
     def refresh(self) -> None:
         """Ask the list anew."""

@@ -113,12 +113,12 @@ function useColumns(open: (row: Delayed) => void): Column<Delayed>[] {
   return useMemo(
     () =>
       defineColumns<Delayed>(headers(t), (column) => [
-        column("message_id", { isFixed: true }, (row) => (
-          <TextButton className="break" onClick={() => open(row)}>
-            {row.message_id}
+        column("due_at", { isFixed: true }, (row) => (
+          <TextButton className="nowrap" onClick={() => open(row)}>
+            <Instant at={row.due_at} />
+            <span className="sr-only"> {row.message_id}</span>
           </TextButton>
         )),
-        column("due_at", { card: "fact" }, (row) => <Instant at={row.due_at} />),
         column("in", { card: "fact" }, (row) => <Instant at={row.due_at} relative />),
         column("state", { card: "state" }, (row) => <StateBadge state={row.state} />),
         column("overdue", { align: "right" }, (row) => <Overdue row={row} />),
@@ -126,6 +126,7 @@ function useColumns(open: (row: Delayed) => void): Column<Delayed>[] {
           <SubjectLink subject={row.subject} size="sm" className="nowrap" />
         )),
         column("properties", (row) => <Properties row={row} />),
+        column("message_id", { card: "line" }, (row) => <span className="nowrap">{row.message_id}</span>),
         column("tags", { isHiddenAtFirst: true }, (row) => row.tags.join(", ") || "—"),
         column("size", { align: "right" }, (row) => (
           <span className="nowrap">

@@ -40,7 +40,7 @@ export function Diagnosis({
           const key = `${finding.code} ${textOf(finding.values.consumer ?? finding.values.broker_group)}`;
           return (
             <Group key={key} gap="sm" wrap="nowrap" align="flex-start" data-finding={finding.code}>
-              <Icon size={20} color={`var(--mantine-color-${color}-text)`} aria-hidden />
+              <Icon size={20} color={`var(--mantine-color-${color}-text)`} style={{ flex: "none" }} aria-hidden />
               <Text size="sm" component="p" m={0} className="break">
                 <Sentences finding={finding} /> <Helps name={name} detail={detail} finding={finding} onOpen={onOpen} />
               </Text>

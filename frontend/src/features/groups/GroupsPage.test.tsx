@@ -51,7 +51,7 @@ test("rows stay where they are while their numbers move", async () => {
   expect(names()).toEqual(["orders/billing", "orders/audit"]);
 });
 
-test("what was not measured is unknown; a lag that never drains is never", async () => {
+test("what was not measured is unknown; a lag that never drains is never, unless the group keeps up", async () => {
   const unknown = {
     lag: null,
     drain_seconds: null,
@@ -61,7 +61,15 @@ test("what was not measured is unknown; a lag that never drains is never", async
   } as const;
   const never = { drain_seconds: null, is_draining: false, not_draining: "too_slow", state: "growing" } as const;
   const idle = { drain_seconds: null, is_draining: false, not_draining: "no_consumers", state: "stopped" } as const;
-  answer({ "GET /api/v1/lag/": page(row("lost", unknown), row("slow", never), row("alone", idle)) });
+  const keeping = {
+    lag: 2,
+    drain_seconds: null,
+    is_draining: false,
+    not_draining: "too_slow",
+    state: "caught_up",
+  } as const;
+  const rows = [row("lost", unknown), row("slow", never), row("alone", idle), row("keeping", keeping)];
+  answer({ "GET /api/v1/lag/": page(...rows) });
   await mount(GroupsPage, "/groups");
   await screen.findByRole("link", { name: "lost" });
   expect(cell("orders/lost", "lag")).toHaveTextContent("—");
@@ -69,6 +77,7 @@ test("what was not measured is unknown; a lag that never drains is never", async
   expect(within(cell("orders/lost", "lag")).getByLabelText("unknown: g1 is away")).toBeInTheDocument();
   expect(cell("orders/slow", "drain_seconds")).toHaveTextContent("never");
   expect(cell("orders/alone", "drain_seconds")).toHaveTextContent("not draining");
+  expect(cell("orders/keeping", "drain_seconds")).toHaveTextContent("0s");
 });
 
 test("a state in the summary shows only such groups", async () => {

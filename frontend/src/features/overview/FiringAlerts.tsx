@@ -4,7 +4,6 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import type { Alert } from "@/api/alerts";
 import { useMay } from "@/api/me";
-import { Card } from "@/features/overview/Card";
 import type { Overview } from "@/features/overview/queries";
 import { Cause, SeverityBadge, Target, Value } from "@/shared/alerts/AlertCells";
 import { literal } from "@/shared/alerts/place";
@@ -25,7 +24,7 @@ export function FiringAlerts({ alerts, firing }: { alerts: readonly Alert[]; fir
   const [silencing, setSilencing] = useState<Alert | null>(null);
   const more = Object.values(firing).reduce((sum, count) => sum + count, 0) - Math.min(alerts.length, SHOWN);
   return (
-    <Card title={t("alerts")}>
+    <>
       {alerts.slice(0, SHOWN).map((alert) => (
         <AlertLine key={alert.id} alert={alert} onSilence={() => setSilencing(alert)} />
       ))}
@@ -41,7 +40,7 @@ export function FiringAlerts({ alerts, firing }: { alerts: readonly Alert[]; fir
           onClose={() => setSilencing(null)}
         />
       )}
-    </Card>
+    </>
   );
 }
 

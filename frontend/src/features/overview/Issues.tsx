@@ -1,43 +1,38 @@
 import { Badge, Group, List } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import type { Item } from "@/features/overview/attention";
-import { Card } from "@/features/overview/Card";
-import { isExplanation, useReason } from "@/shared/reasons";
+import { useReason } from "@/shared/reasons";
 import { LinkTo } from "@/ui/links/LinkTo";
 
 /** Issues of one screen; the verdict counts all. */
-const SHOWN = 6;
+const SHOWN = 4;
 
 /** What needs attention beside the alerts, worst first, each a way to it. */
 export function Issues({ items }: { items: readonly Item[] }) {
   const { t } = useTranslation("overview");
   const reasonOf = useReason();
-  const textOf = ({ text, values, why }: Item) =>
-    t(`attention.${text}`, isExplanation(why) ? { ...values, why: reasonOf(why, "") } : values);
   if (items.length === 0) return null;
   return (
-    <Card title={t("issues")}>
-      <List listStyleType="none" spacing={6} size="sm">
-        {items.slice(0, SHOWN).map((item) => (
-          <List.Item key={`${item.text} ${JSON.stringify(item.values)}`} data-issue={item.text}>
-            <Group gap="xs" wrap="nowrap" align="baseline">
-              <Badge color={item.level === "critical" ? "red" : "yellow"} variant="light">
-                {t(`level.${item.level}`)}
-              </Badge>
-              <LinkTo {...item.target} c="inherit" size="sm">
-                {textOf(item)}
-              </LinkTo>
-            </Group>
-          </List.Item>
-        ))}
-        {items.length > SHOWN && (
-          <List.Item>
-            <LinkTo to="/brokers" size="sm">
-              {t("more_issues", { count: items.length - SHOWN })}
+    <List listStyleType="none" spacing={4} mb={4} size="sm">
+      {items.slice(0, SHOWN).map((item) => (
+        <List.Item key={`${item.text} ${JSON.stringify(item.values)}`} data-issue={item.text}>
+          <Group gap={8} wrap="nowrap" align="baseline" className="issue">
+            <Badge color={item.level === "critical" ? "red" : "yellow"} variant="light">
+              {t(`level.${item.level}`)}
+            </Badge>
+            <LinkTo {...item.target} c="inherit" size="sm">
+              {t(`attention.${item.text}`, { ...item.values, ...(item.why && { why: reasonOf(item.why, "") }) })}
             </LinkTo>
-          </List.Item>
-        )}
-      </List>
-    </Card>
+          </Group>
+        </List.Item>
+      ))}
+      {items.length > SHOWN && (
+        <List.Item>
+          <LinkTo to="/brokers" size="sm">
+            {t("more_issues", { count: items.length - SHOWN })}
+          </LinkTo>
+        </List.Item>
+      )}
+    </List>
   );
 }

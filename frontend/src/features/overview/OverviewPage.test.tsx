@@ -2,6 +2,7 @@ import { act, screen, waitFor } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { beforeEach, expect, test } from "vitest";
 import OverviewPage from "@/features/overview/OverviewPage";
+import { loadTexts, NAMESPACES, setLanguage } from "@/i18n";
 import { fakeFeeds, snapshot } from "@/test/feeds";
 import { me } from "@/test/me";
 import { answer, mount } from "@/test/mount";
@@ -164,4 +165,16 @@ test("an alert that fires is there with its cause as soon as the live state has 
   const [cause, ...others] = document.querySelectorAll("[data-cause]");
   expect(cause).toHaveTextContent("node g1-a has not responded for 5.3 s: connection refused");
   expect(others).toEqual([]);
+});
+
+test("why a node can't be measured is said in the viewer's language", async () => {
+  answer({ "GET /api/v1/overview/": OVERVIEW, "GET /api/v1/alerts/": NO_ALERTS });
+  await mount(OverviewPage);
+  const node = { node_id: "g1-a", broker_group: "g1", is_measured: false, reason: "no", why: CAUSE.values.why };
+  feeds[0]?.say(snapshot({ nodes: { "g1-a": node } }));
+  await screen.findByText("Node g1-a can't be measured: connection refused");
+  await loadTexts(NAMESPACES);
+  await setLanguage("zh");
+  await screen.findByText("无法测量节点 g1-a：连接被拒绝");
+  await setLanguage("en");
 });

@@ -4,7 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { lazy, Suspense, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { firingOptions } from "@/api/alerts";
-import { attention, hasRejecting } from "@/features/overview/attention";
+import { attention, hasRejecting, type Item } from "@/features/overview/attention";
 import { Card } from "@/features/overview/Card";
 import { Events } from "@/features/overview/Events";
 import { FiringAlerts } from "@/features/overview/FiringAlerts";
@@ -42,16 +42,23 @@ export default function OverviewPage() {
   const alerts = firing.data?.results ?? [];
   return (
     <>
-      <PageHeader title={t("title")} badges={<LiveBadge view={live} />} />
+      <PageHeader
+        title={t("title")}
+        badges={
+          <>
+            <LiveBadge view={live} />
+            {data && isChecked && <Verdict items={items} firing={data.alerts_firing} />}
+          </>
+        }
+      />
       <QueryProblem of={query} />
       {!isChecked && !query.error && <Loading label={t("title")} />}
       {data && isChecked && (
         <Stack gap="sm">
-          <Verdict items={items} firing={data.alerts_firing} />
           <Numbers overview={data} />
           {data.subjects === 0 ? (
             <>
-              <Issues items={items} />
+              <Attention items={items} alerts={alerts} firing={data.alerts_firing} />
               <Teach title={t("empty.title")} commands={FIRST_STEPS}>
                 {t("empty.text")}
               </Teach>
@@ -59,8 +66,7 @@ export default function OverviewPage() {
           ) : (
             <div className="overview">
               <Stack gap="sm" miw={0}>
-                <Issues items={items} />
-                {alerts.length > 0 && <FiringAlerts alerts={alerts} firing={data.alerts_firing} />}
+                <Attention items={items} alerts={alerts} firing={data.alerts_firing} />
                 <Card title={t("flow.title")}>
                   <Suspense fallback={<Skeleton height={280} />}>
                     <FlowPicture />
@@ -76,6 +82,18 @@ export default function OverviewPage() {
         </Stack>
       )}
     </>
+  );
+}
+
+/** What needs attention in one card: issues, and the alerts that fire. */
+function Attention({ items, alerts, firing }: { items: readonly Item[] } & Parameters<typeof FiringAlerts>[0]) {
+  const { t } = useTranslation("overview");
+  if (items.length === 0 && alerts.length === 0) return null;
+  return (
+    <Card title={t("alerts_and_issues")}>
+      <Issues items={items} />
+      <FiringAlerts alerts={alerts} firing={firing} />
+    </Card>
   );
 }
 

@@ -1,6 +1,7 @@
 import type { BrokerGroup, Overview } from "@/features/overview/queries";
 import { textOf } from "@/format/values";
 import type { Entry, LiveState } from "@/live/applyDelta";
+import { isExplanation, type Explanation } from "@/shared/reasons";
 import type { Target } from "@/ui/links/addresses";
 
 /** Something an operator should look at; `text` is a key below `overview:attention.`, `values` its values. */
@@ -8,9 +9,9 @@ export interface Item {
   level: "critical" | "warning";
   text: string;
   values: Readonly<Record<string, string | number>>;
+  /** The value `why` as a reason that can be translated. */
+  why?: Explanation;
   target: Target;
-  /** The reason with its code; its text is among the values. */
-  why?: unknown;
 }
 
 const DISK_WARN = 0.15;
@@ -37,10 +38,11 @@ function nodeItems(node: Entry): (Item | false)[] {
   const share = typeof free === "number" && typeof total === "number" && total > 0 ? free / total : 1;
   return [
     typeof node.reason === "string" &&
-      node.is_measured === false && {
+      node.is_measured === false &&
+      ({
         ...of("warning", "node_unmeasured", { node: name, why: node.reason }, group),
-        why: node.why,
-      },
+        ...(isExplanation(node.why) && { why: node.why }),
+      } satisfies Item),
     typeof damaged === "number" && damaged > 0 && of("critical", "damage", { node: name, count: damaged }, group),
     typeof ahead === "number" &&
       ahead > 0 &&

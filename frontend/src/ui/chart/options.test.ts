@@ -1,6 +1,6 @@
 import { DEFAULT_THEME } from "@mantine/core";
 import { expect, test } from "vitest";
-import { axisTitle, optionsOf, swatch, type Look, type Shape } from "@/ui/chart/options";
+import { axisTitle, axisWidth, optionsOf, rangeOf, swatch, type Look, type Shape } from "@/ui/chart/options";
 
 const units = { count: "Count", rate: "Per second" };
 const look: Look = {
@@ -20,6 +20,8 @@ const shape: Shape = {
 
 test("an axis has the names of its lines, or what they count where there are many", () => {
   expect(axisTitle([{ label: "Sent/s" }, { label: "Acked/s" }], units)).toBe("Sent/s, Acked/s");
+  const wide = ["发送/秒", "确认/秒", "拉取/秒"].map((label) => ({ label, as: "rate" as const }));
+  expect(axisTitle(wide, units)).toBe("Per second");
   const many = ["order.created", "order.paid", "click.tracked"].map((label) => ({ label, as: "rate" as const }));
   expect(axisTitle(many, units)).toBe("Per second");
   expect(
@@ -34,6 +36,18 @@ test("with two axes each line says which is its own", () => {
   const { axes, series } = optionsOf(shape, look);
   expect(axes?.map(({ label }) => label)).toEqual([undefined, "Lag", "Time lag"]);
   expect(series.map(({ label }) => label)).toEqual(["Time", "Lag (left)", "Time lag (right)"]);
+});
+
+test("an axis has room for its values", () => {
+  expect(axisWidth(["0s", "1m"])).toBe(axisWidth([]));
+  expect(axisWidth(["0秒", "2小时30分钟"])).toBeGreaterThan(11 * 6);
+});
+
+test("an axis begins at zero, and has room above its highest value", () => {
+  expect(rangeOf(55, 55.5)).toEqual([0, 62]);
+  expect(rangeOf(-3, 10)[0]).toBe(-3);
+  expect(rangeOf(0, 0)[1]).toBeGreaterThan(0);
+  expect(rangeOf(null, null)).toEqual([null, null]);
 });
 
 test("with one axis names are enough", () => {

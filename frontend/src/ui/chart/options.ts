@@ -37,8 +37,23 @@ export interface Look {
   };
 }
 
-/** The longest title of an axis that is made of the names of its lines. */
-const NAMES_MAX = 36;
+/** The longest title of an axis that is made of the names of its lines: beside the lowest chart. */
+const NAMES_MAX = 20;
+/** Characters that are two others wide. */
+const WIDE = /[\u2e80-\uffff]/g;
+const AXIS_PX = 56;
+/** What a tick and its distance to the text take of an axis. */
+const TICK_PX = 16;
+const CHARACTER_PX = 6;
+
+function width(text: string): number {
+  return text.replace(WIDE, "xx").length;
+}
+
+/** The width of an axis beside its title, in which its values have room. */
+export function axisWidth(values: readonly string[]): number {
+  return Math.max(AXIS_PX, ...values.map((value) => width(value) * CHARACTER_PX + TICK_PX));
+}
 /** The room of the buttons above a chart. */
 const BUTTONS_PX = 26;
 
@@ -51,7 +66,17 @@ export function axisTitle(
   units: Look["words"]["units"],
 ): string {
   const names = lines.map(({ label }) => label).join(", ");
-  return names.length <= NAMES_MAX ? names : (lines[0]?.unit ?? units[lines[0]?.as ?? "count"] ?? names);
+  return width(names) <= NAMES_MAX ? names : (lines[0]?.unit ?? units[lines[0]?.as ?? "count"] ?? names);
+}
+
+const ROOM: uPlot.Range.Config = { min: { soft: 0, mode: 1, pad: 0 }, max: { soft: 1, mode: 2, pad: 0.1 } };
+
+/**
+ * The ends of an axis: from zero up, with room above the highest value, also above a line that hardly changes. What is
+ * zero throughout gets an axis all the same.
+ */
+export function rangeOf(lowest: number | null, highest: number | null): uPlot.Range.MinMax {
+  return lowest === null || highest === null ? [null, null] : uPlot.rangeNum(Math.min(0, lowest), highest, ROOM);
 }
 
 /** A line as the legend shows it, as a CSS background: its colour and dashes, or an area below it. */
@@ -79,16 +104,15 @@ export function optionsOf({ series, bands }: Shape, look: Look): Omit<uPlot.Opti
     isFilled: style === "area" || style === "bars",
     dash: DASHES[index % DASHES.length] ?? [],
   }));
+  const range: uPlot.Range.Function = (_, lowest, highest) => rangeOf(lowest, highest);
   const axis = {
     stroke: ink,
     grid: { stroke: line, width: 1 },
     ticks: { stroke: line, width: 1 },
     font: `11px ${theme.fontFamily}`,
   };
-  // From zero up, with some room; what is zero throughout gets an axis all the same.
-  const range: uPlot.Range.Config = { min: { soft: 0, mode: 1, pad: 0 }, max: { soft: 1, mode: 2, pad: 0.1 } };
   const values = (of: Omit<Series, "values"> | undefined, lines: Shape["series"]) => ({
-    size: 56,
+    size: (_: uPlot, shown: readonly string[] | null) => axisWidth(shown ?? []),
     label: axisTitle(lines, words.units),
     labelSize: 18,
     labelFont: `11px ${theme.fontFamily}`,

@@ -41,8 +41,9 @@ export function NodeBox({
   const reasonOf = useReason();
   const { numbers } = node;
   const verdict = nodeVerdict(numbers);
-  const reason = typeof numbers?.reason === "string" ? numbers.reason : "";
-  const own = typeof numbers?.state_reason === "string" ? numbers.state_reason : "";
+  const given = (why: unknown, text: unknown) =>
+    reasonOf(isExplanation(why) ? why : null, typeof text === "string" ? text : "");
+  const reason = given(numbers?.why, numbers?.reason) || given(numbers?.state_why, numbers?.state_reason);
   const lastAt = typeof numbers?.at === "string" ? numbers.at : null;
   const language = useLanguage();
   const damaged = measured(numbers, "damaged_ranges").value ?? 0;
@@ -87,11 +88,9 @@ export function NodeBox({
             {t("withheld", { count: withheld, shown: count(withheld, language) })}
           </Badge>
         )}
-        {(reason || own) && (
+        {reason && (
           <Text size="xs" className="break" data-reason="">
-            {reason
-              ? reasonOf(isExplanation(numbers?.why) ? numbers.why : null, reason)
-              : reasonOf(isExplanation(numbers?.state_why) ? numbers.state_why : null, own)}
+            {reason}
             {lastAt && (
               <>
                 {" · "}
