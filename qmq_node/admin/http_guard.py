@@ -104,8 +104,8 @@ class HttpGuard:
     async def pace(self, protocol: asyncio.Protocol) -> bool:
         """Wait until the rate of requests without a proof allows another one, so that requests in a loop leave time for clients.
 
-        False: its connection was closed meanwhile. Such a request uses up none of the rate: clients that give up and ask again would let
-        the others wait ever longer.
+        False: its connection was closed meanwhile. Such a request uses up none of the rate: clients that give up and ask again
+        would let the others wait ever longer.
         """
         async with self._pacing:
             if protocol not in self.open:
