@@ -26,7 +26,7 @@ django.setup()
 
 from console.cluster.measured import Measured  # noqa: E402
 from console.cluster.places import NodePlace  # noqa: E402
-from console.collector.collector import messages_of  # noqa: E402
+from console.collector.messages import messages_of  # noqa: E402
 from console.collector.summing import Sums, summed  # noqa: E402
 from console.live.consumers import WEBSOCKETS_PER_USER_MAX  # noqa: E402
 from console.snapshot.bus import Publisher  # noqa: E402

@@ -32,6 +32,8 @@ ROUTE_FILE_ALONE_SECONDS = 1.0
 FRAME_BYTES_MAX = 1 << 20
 CLIENT_REQUESTS_PER_SECOND = 200.0
 """HTTP requests without a proof: each client that starts requests the address page, so more are answered than by other daemons."""
+CLIENT_CONNECTIONS_MAX = 384
+"""HTTP connections: as many clients may start at once. Within `RESERVED_FILES`: a metaserver has few other files."""
 
 
 class MetaServing(Serving):
@@ -186,7 +188,7 @@ class Metaserver(Daemon):
     kind = "meta"
     title = "metaserver"
     open_paths = frozenset({ADDRESS_PAGE, DELAY_GROUPS_PAGE})
-    admin_limits = HttpLimits(requests_per_second=CLIENT_REQUESTS_PER_SECOND)
+    admin_limits = HttpLimits(connections_max=CLIENT_CONNECTIONS_MAX, requests_per_second=CLIENT_REQUESTS_PER_SECOND)
     options: MetaOptions
     serving: MetaServing
 

@@ -4,18 +4,24 @@ from rest_framework import serializers
 
 from api.serializers.bodies import Row, Strings
 from api.serializers.summaries import TABLE_STATES
+from console.jobs.analytics import ANALYTICS
+from console.jobs.summaries import SUMMARIES
 
 
 class HistorySummary(Row):
     """Where the points before `border_at` come from."""
 
     step_seconds = serializers.IntegerField(help_text="length of these points, which have the highest value of each")
-    state = serializers.ChoiceField(choices=TABLE_STATES, help_text="no_run_yet: analytics never ran")
+    job = serializers.ChoiceField(
+        choices=(ANALYTICS.name, SUMMARIES.name),
+        help_text="background job that stores them: summaries for broker groups, otherwise analytics",
+    )
+    state = serializers.ChoiceField(choices=TABLE_STATES, help_text="no_run_yet: the job never stored anything")
     as_of = serializers.DateTimeField(allow_null=True, help_text="they are complete up to this time")
     is_demo = serializers.BooleanField(help_text="whether demo data is among them")
     missing = Strings(help_text="broker groups that could not be read: values are too low")
     fields = Strings(  # type: ignore[assignment]
-        help_text="fields that analytics stores; others are null before `border_at`"
+        help_text="fields that the job stores; others are null before `border_at`"
     )
 
 

@@ -38,8 +38,8 @@ class _Series(NamedTuple):
 class HistoryView(ApiView):
     """Return the numbers of a subject, a consumer group, a broker group, a node or (without parameters) the whole system.
 
-    The last hour is measured every ten seconds. Earlier values are the highest ones of steps of analytics: minutes, ten minutes or
-    hours, depending on the length of the range. Null: not measured.
+    The last hour is measured every ten seconds. Earlier values are the highest ones of the steps of summary tables: minutes, ten
+    minutes or hours, depending on the length of the range. Null: not measured.
     """
 
     rights = {"GET": Right.READ}
@@ -53,7 +53,7 @@ class HistoryView(ApiView):
             OpenApiParameter(
                 "broker_group",
                 str,
-                description="Of this broker or delay group: its master's numbers; before the last hour, its fullest disk.",
+                description="Of this broker or delay group: its master's numbers.",
             ),
             OpenApiParameter("node", str, description="Of this node."),
             OpenApiParameter(
@@ -132,6 +132,7 @@ def _body(found: Timeline) -> dict[str, object]:
         if summary is None
         else {
             "step_seconds": found.summary_step_seconds,
+            "job": summary.job,
             "state": summary.state,
             "as_of": None if summary.as_of is None else rfc3339(summary.as_of),
             "is_demo": summary.is_demo,

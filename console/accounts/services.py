@@ -125,6 +125,9 @@ def create_user(
         raise ChangeRefused(f"username: {name[:80]!r} {text}", code="user.name_illegal", fields={"name": text})
     with USER.creating(User(username=name), name, **request) as edit:
         row = edit.row
+        if User.objects.filter(username=name).exists():
+            # Before the email address: that of the same person is taken too.
+            raise USER.exists(name)
         teams = _set(edit, values)
         made = new_password(row) if password is None else None
         given = made or password or ""

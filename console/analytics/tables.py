@@ -92,5 +92,6 @@ _MODELS: dict[str, type[Summary]] = {
     "anomalies": summaries.Anomaly,
     "forecast_scores": summaries.ForecastScore,
     "team_capacity": summaries.TeamCapacity,
+    "broker_group_numbers": summaries.BrokerGroupNumbers,
 }
 TABLES = {name: SummaryTable(name, model) for name, model in _MODELS.items()}

@@ -16,14 +16,14 @@ from redis.exceptions import RedisError
 from console.cluster.measured import Measured
 from console.cluster.stats import NodeAsker
 from console.collector.event_log import EventLog
+from console.collector.messages import messages_of
 from console.collector.metadata import Metadata, MetadataReader
 from console.collector.summing import Sums, summed
 from console.collector.urgent import UrgentAlerts
 from console.collector.watch import watch
 from console.snapshot.bus import Publisher, SnapshotLost, StoredReader
-from console.snapshot.feeds import feed_of, restrict
 from console.snapshot.history import HistoryWriter
-from console.snapshot.state import Delta, Entry, State, delta, divided, empty, encode, events_between, recent
+from console.snapshot.state import Delta, Entry, State, delta, empty, encode, events_between, recent
 from console.times import rfc3339
 from qmq.clock import Clock
 
@@ -258,29 +258,6 @@ def understood(metadata: Metadata, answers: dict[str, Answer]) -> dict[str, Answ
             reason = f"its numbers can't be understood: {type(error).__name__} {error}"
             found[place.node_id] = Measured(None, reason[:300], answer.at_ms)
     return found
-
-
-def messages_of(change: Delta, head: Entry, listened: list[str]) -> list[tuple[str, str]]:
-    """Yield (feed, text) for the feeds with subscribers; the heartbeat last."""
-    found = []
-    of_subject: dict[str, Delta] | None = None
-    for name in listened:
-        feed = feed_of(name)
-        if feed is None:
-            continue
-        part = change
-        if feed.subject is not None:
-            of_subject = _by_subject(change) if of_subject is None else of_subject
-            part = of_subject.get(feed.subject, {})
-        found.append((name, encode({"type": "delta", **head, "delta": restrict(part, feed)})))
-    found.append(("beat", encode({"type": "beat", **head})))
-    return found
-
-
-def _by_subject(change: Delta) -> dict[str, Delta]:
-    """The lag sections of a delta by subject, because a feed contains one subject."""
-    lag: Delta = {section: change[section] for section in ("subjects", "groups") if section in change}
-    return divided(lag, lambda _, key: key.partition("\n")[0])
 
 
 def _all(before: State, metadata: Metadata, section: str) -> dict[str, Entry]:

@@ -298,7 +298,7 @@ def _group(
 
 
 _NODE_FIELDS = ("state", "state_reason", "state_why", "version", "disk_free_bytes", "connections")
-_BROKER_NUMBERS = ("send_rate", "pull_rate", "withheld")
+_BROKER_NUMBERS = ("send_rate", "send_bytes_rate", "pull_rate", "withheld")
 _DELAY_FIELDS = ("pending", "overdue", "put_aside", "delivered_per_second")
 
 
@@ -370,6 +370,7 @@ def _node(place: NodePlace, answer: Measured[dict[str, Any]] | None, before: Ent
     elif is_broker:
         subjects = stats.get("subjects", ())
         entry["send_rate"] = total("send_rate", subjects, 2)
+        entry["send_bytes_rate"] = total("send_bytes_rate", subjects, 0)
         entry["pull_rate"] = total("pull_rate", [group for item in subjects for group in item["groups"]], 2)
         entry["withheld"] = total("withheld", subjects)
     else:

@@ -20,7 +20,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
-from console.jobs import alerts, analytics, cleanups, heartbeats, outbox, rebalance
+from console.jobs import alerts, analytics, cleanups, heartbeats, outbox, rebalance, summaries
 from console.jobs.job import TEXT_CHARS_MAX, Context, Job, JobFailed
 from console.jobs.queue import app
 from console.jobs.results import Result
@@ -35,7 +35,7 @@ JOBS: dict[str, Job] = {
     job.name: job
     for job in (
         alerts.ALERTS, alerts.NOTIFICATIONS, analytics.ANALYTICS, cleanups.CLEANUPS, heartbeats.HEARTBEATS, outbox.OUTBOX,
-        rebalance.MOVES, rebalance.REBALANCE,
+        rebalance.MOVES, rebalance.REBALANCE, summaries.SUMMARIES,
     )
     if job.every_seconds
 }  # fmt: skip

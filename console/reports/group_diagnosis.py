@@ -42,7 +42,7 @@ def group_diagnosis(row: Any, answers: Answers[dict[str, Any]]) -> list[Finding]
     return diagnose(
         Observed(
             state=entry.get("state", LagState.UNKNOWN),
-            unknown_reason=entry.get("reason") or live.reason or "the collector has not measured it yet",
+            unknown_reason=entry.get("reason") or live.reason,
             away=answers.unreachable,
             is_paused=row.is_paused,
             paused_consumers=sorted(online & set(row.paused_consumers)),

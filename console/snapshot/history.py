@@ -29,8 +29,8 @@ VALUE_BYTES = 4
 
 SYSTEM = "system"
 _OF_A_NODE = (
-    "send_rate", "pull_rate", "disk_used_bytes", "connections", "pending", "overdue", "delivered_per_second",
-    "lateness_p99_seconds",
+    "send_rate", "send_bytes_rate", "pull_rate", "disk_used_bytes", "connections", "pending", "overdue",
+    "delivered_per_second", "lateness_p99_seconds",
 )  # fmt: skip
 SECTIONS: dict[str, tuple[str, ...]] = {
     "subjects": ("send_rate", "send_bytes_rate", "stored_messages"),
@@ -43,7 +43,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
 SERIES_MAX = {"subjects": 10_000, "groups": 20_000, "broker_groups": 500, "nodes": 1_000, SYSTEM: 1}
 """Series of each section that are kept; of those past it nothing is, and answers say so."""
 BYTES_MAX = sum(STEPS * VALUE_BYTES * SERIES_MAX[section] * len(fields) for section, fields in SECTIONS.items())
-"""All frames of a system that is as large: 233 MB."""
+"""All frames of a system that is as large: 235 MB."""
 _SUMMED = {
     "send_rate": "subjects",
     "pull_rate": "groups",
@@ -204,11 +204,8 @@ class HistoryWriter:
     async def _stored(self, step: int) -> dict[str, Slots]:
         found = {}
         for section in SECTIONS:
-            known = await self._client.hgetall(slots_key(section))
-            generation = known.pop(_GENERATION.encode(), None)
-            slots = {name.decode(): int(slot) for name, slot in known.items()} if generation is not None else {}
-            name = generation.decode() if generation is not None else uuid.uuid4().hex[:8]
-            found[section] = Slots(slots, name, step, SERIES_MAX[section])
+            slots, generation = _all_slots(await self._client.hgetall(slots_key(section)))
+            found[section] = Slots(slots, generation or uuid.uuid4().hex[:8], step, SERIES_MAX[section])
         return found
 
     def forget(self) -> None:
@@ -257,13 +254,23 @@ def read_history(
     return History(at, _with_lag(columns))
 
 
-def slots_and_generation(client: Any, section: str, names: Sequence[str]) -> tuple[dict[str, int], str]:
-    """The slots of those of these series that have one, and the name of the frames that they are in."""
+def slots_and_generation(client: Any, section: str, names: Sequence[str] | None) -> tuple[dict[str, int], str]:
+    """The slots of those of these series (None: of all) that have one, and the name of the frames that they are in."""
+    if names is None:
+        return _all_slots(client.hgetall(slots_key(section)))
     *slots, generation = client.hmget(slots_key(section), *names, _GENERATION)
     if generation is None:
         return {}, ""
     known = {name: int(slot) for name, slot in zip(names, slots, strict=True) if slot is not None}
     return known, generation.decode()
+
+
+def _all_slots(stored: dict[bytes, bytes]) -> tuple[dict[str, int], str]:
+    """The slots in a stored hash, and the name of the frames; nothing without the latter."""
+    generation = stored.pop(_GENERATION.encode(), None)
+    if generation is None:
+        return {}, ""
+    return {name.decode(): int(slot) for name, slot in stored.items()}, generation.decode()
 
 
 def _why(section: str, full: Any) -> str:

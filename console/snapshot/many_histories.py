@@ -10,6 +10,7 @@ from console.snapshot.bus import connect_blocking
 from console.snapshot.history import (
     ARRIVAL_SECONDS,
     SECTIONS,
+    SERIES_MAX,
     STEP_SECONDS,
     STEPS,
     VALUE_BYTES,
@@ -35,17 +36,19 @@ class Histories:
     """None where there is no frame, or the series was not in it."""
 
 
-def read_histories(url: str, section: str, names: Iterable[str], clock: Callable[[], float] = time.time) -> Histories:
+def read_histories(
+    url: str, section: str, names: Iterable[str] | None, clock: Callable[[], float] = time.time
+) -> Histories:
     """Return the last hour of these series; unknown ones are left out.
 
     Args:
-        names: at most SERIES_READ_MAX.
+        names: at most SERIES_READ_MAX; None: all of a section that has no more.
 
     Raises:
         redis.RedisError, OSError: Redis is unavailable.
     """
-    wanted = list(names)
-    assert len(wanted) <= SERIES_READ_MAX
+    wanted = None if names is None else list(names)
+    assert (SERIES_MAX[section] if wanted is None else len(wanted)) <= SERIES_READ_MAX
     last = int(clock() - ARRIVAL_SECONDS) // STEP_SECONDS
     steps = range(last - STEPS + 1, last + 1)
     begin_ms = steps[0] * STEP_SECONDS * 1000

@@ -1,6 +1,7 @@
 """Two weeks of a made-up shop, published as a run of job `demo`, so that pages can say what they show is no measurement.
 
-Nothing runs this by itself. It refuses where real runs have filled a table, and the first real run takes its rows out again.
+Nothing runs this by itself. It refuses where real runs of analytics have filled a table, and the first real run takes its rows
+out again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from console.analytics import services
 from console.analytics.models import DEMO_JOB, AnalyticsRun, TableState
 from console.analytics.rows import Window
 from console.analytics.steps import DAY_MS, Step
+from console.jobs.summaries import SUMMARIES
 from metaserver.errors import Conflict
 
 DAYS = 14
@@ -63,12 +65,13 @@ class _Series:
 def publish_demo(
     traffic: Sequence[Traffic], nodes: Sequence[tuple[str, str]], *, now: datetime | None = None, seed: int = 1
 ) -> AnalyticsRun:
-    """Fill every summary table for these subjects and nodes (broker group, node id); the same seed and time give the same rows.
+    """Fill the summary tables of analytics for these subjects and nodes (broker group, node id); the same seed and time give the
+    same rows.
 
     Raises:
-        Conflict: a real run has filled a table.
+        Conflict: a real run has filled one of them.
     """
-    real = TableState.objects.exclude(run__job=DEMO_JOB).order_by("table").first()
+    real = TableState.objects.exclude(run__job__in=(DEMO_JOB, SUMMARIES.name)).order_by("table").first()
     if real is not None:
         raise Conflict(f"{real.table} contains real data of job {real.run.job}. Simulated rows would be mixed with it.")
     now = (now or datetime.now(UTC)).replace(second=0, microsecond=0)
@@ -128,7 +131,7 @@ class _Shop:
         self.series = [self._series(item, group, number) for number, (item, group) in enumerate(pairs)]
 
     def publish(self, run: AnalyticsRun) -> None:
-        """Every table, at each of its steps."""
+        """Every table of analytics, at each of its steps."""
         long = {Step.HOUR: DAY_MS, Step.DAY: DAYS * DAY_MS}
         for table, make, steps in (
             ("lag", self._lag, SHOWN_MS),

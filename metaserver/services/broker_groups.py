@@ -22,6 +22,7 @@ from metaserver.services.resources import Resource
 from metaserver.services.subjects import DESCRIPTION
 from qmq.protocol.names import hidden_text_problem
 from qmq.protocol.reasons import Reason
+from qmq.words import counted
 
 # --- as nodes register -------------------------------------------------------------------------------------------------
 
@@ -201,7 +202,7 @@ def set_operator_state(name: str, state: OperatorState, **request: Unpack[Versio
         if state is OperatorState.DRAINING:
             count = sum(name in groups for groups in SubjectRoute.objects.values_list("broker_groups", flat=True))
             edit.notes = (
-                f"{count} subjects move to other groups. Messages stored here can be read until they are consumed.",
+                f"{counted(count, 'subject')} will move to other groups. Messages stored here can be read until they are consumed.",
             )
         if state is OperatorState.NORMAL and row.operator_state == OperatorState.DRAINING:
             kept = routes.rejoin(name, actor=request["actor"], reason=f"{name} returns to service")

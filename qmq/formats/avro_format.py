@@ -14,7 +14,7 @@ import fastavro
 import fastavro.read
 from fastavro.schema import SchemaParseException
 
-from qmq.formats.avro_encoding import DECIMAL, DECIMAL_BYTES_MAX, Encoding
+from qmq.formats.avro_encoding import DECIMAL, DECIMAL_BYTES_MAX, DECIMAL_DIGITS_MAX, Conversion
 from qmq.formats.values import DEPTH_MAX, SchemaError, Undecodable
 
 SCALE_MAX = 76
@@ -48,7 +48,14 @@ def decoder(schema: str) -> Callable[[bytes], Any]:
 def encoder(schema: str) -> Callable[[Any, bytes], bytes]:
     """Return a function that encodes edited bodies. Raises SchemaError."""
     parsed, named = _parsed(schema)
-    return lambda value, _: Encoding(named).encoded(value, parsed)
+    conversion = Conversion(named)
+
+    def encoded(value: Any, _: bytes) -> bytes:
+        stream = BytesIO()
+        fastavro.schemaless_writer(stream, parsed, conversion.converted(value, parsed))
+        return stream.getvalue()
+
+    return encoded
 
 
 def _parsed(schema: str) -> tuple[Any, dict[str, Any]]:
@@ -69,8 +76,8 @@ def _parsed(schema: str) -> tuple[Any, dict[str, Any]]:
 def _decimal(data: bytes, writer_schema: Any = None, reader_schema: Any = None) -> Decimal:
     if len(data) > DECIMAL_BYTES_MAX:
         raise Undecodable(f"it has a decimal of {len(data)} bytes; at most {DECIMAL_BYTES_MAX} are decoded")
-    scale = writer_schema.get("scale", 0)
-    return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale)
+    # Arithmetic would round it to the digits of the thread's context.
+    return Decimal(f"{int.from_bytes(data, 'big', signed=True)}E-{writer_schema['scale']}")
 
 
 fastavro.read.LOGICAL_READERS[f"bytes-{DECIMAL}"] = _decimal
@@ -175,6 +182,7 @@ def _logical(schema: Mapping[str, Any]) -> dict[str, Any]:
     if logical == "decimal":
         scale = schema.get("scale", 0)
         if isinstance(scale, int) and 0 <= scale <= SCALE_MAX:
-            precision = {name: size for name, size in schema.items() if name == "precision" and isinstance(size, int)}
-            return {"logicalType": DECIMAL, "scale": scale, **precision}
+            precision = schema.get("precision")
+            digits = min(precision, DECIMAL_DIGITS_MAX) if isinstance(precision, int) else DECIMAL_DIGITS_MAX
+            return {"logicalType": DECIMAL, "scale": scale, "precision": digits}
     return {"logicalType": logical} if logical in _TIMES else {}

@@ -8,6 +8,8 @@ from math import isfinite
 from typing import Any
 from uuid import UUID
 
+from qmq.words import printable
+
 DEPTH_MAX = 100
 """Most levels of a decoded body."""
 VALUES_MAX = 200_000
@@ -26,7 +28,7 @@ class Unencodable(Exception):
     """An edited body that its format can't state; names the field, a path such as `items[0].price`, and says why."""
 
     def __init__(self, why: str, path: str = "") -> None:
-        super().__init__(f"field {path[:200]} {why}" if path else f"the body {why}")
+        super().__init__(f"field {printable(path[:200])} {why}" if path else f"the body {why}")
 
 
 class Pairs(list[tuple[Any, Any]]):

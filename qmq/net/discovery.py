@@ -23,6 +23,9 @@ ANSWER_BYTES_MAX = 64 << 20
 HEAD_BYTES_MAX = 64 << 10
 """Most bytes of an answer's head."""
 READ_BYTES = 1 << 20
+CLOSED_ATTEMPTS_MAX = 3
+"""How often a GET is sent whose connection is closed without a response."""
+CLOSED_PAUSE_SECONDS = 0.1
 PORT_MAX = 65_535
 
 
@@ -94,14 +97,29 @@ def failure_reason(error: Exception, timeout_s: float) -> Reason:
     return Reason(str(error)) or Reason.of(Code.NO_RESPONSE, seconds=f"{round(timeout_s, 2):g}")
 
 
+class _Closed(Unreachable):
+    """The connection was closed without a response: the server made room for others, or it ended."""
+
+
 async def http_get(
     url: str, *, timeout_s: float, bytes_max: int = ANSWER_BYTES_MAX, signer: RequestSigner | None = None
 ) -> tuple[int, bytes]:
     """A plain GET: (status, body); `signer` signs the request when the server requires it.
 
+    It is sent up to CLOSED_ATTEMPTS_MAX times when the connection is closed without a response.
+
     Raises ConnectionLost without an HTTP response in time, or for one with more than `bytes_max` bytes.
     """
-    return await _signed(url, "GET", "", b"", timeout_s, bytes_max, signer)
+    loop, attempts = asyncio.get_running_loop(), 1
+    deadline = loop.time() + timeout_s
+    while True:
+        try:
+            return await _signed(url, "GET", "", b"", max(0.0, deadline - loop.time()), bytes_max, signer)
+        except _Closed:
+            if attempts == CLOSED_ATTEMPTS_MAX or loop.time() + CLOSED_PAUSE_SECONDS >= deadline:
+                raise
+        attempts += 1
+        await asyncio.sleep(CLOSED_PAUSE_SECONDS)
 
 
 async def http_post_json(
@@ -153,12 +171,13 @@ async def _http(
                 pieces.append(piece)
                 room -= len(piece)
     except (OSError, TimeoutError, UnicodeError) as error:
-        raise Unreachable(url, failure_reason(error, timeout_s)) from error
+        kind = _Closed if isinstance(error, ConnectionResetError) else Unreachable
+        raise kind(url, failure_reason(error, timeout_s)) from error
     finally:
         if writer is not None:
             writer.close()
     if not pieces:
-        raise Unreachable(url, "connection closed without a response")
+        raise _Closed(url, "connection closed without a response")
     head, _, answer = b"".join(pieces).partition(b"\r\n\r\n")
     words = head.split(b" ", 2)
     if len(words) < 2 or not words[0].startswith(b"HTTP/") or not words[1].isdigit():

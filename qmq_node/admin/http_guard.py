@@ -52,6 +52,8 @@ class HttpGuard:
         self.open: dict[asyncio.Protocol, GuardedConnection] = {}
         """Connections by the protocol that answers their requests."""
         self.unread_bytes = 0
+        self._pacing = asyncio.Lock()
+        """Held while a request without a proof waits until it may be handled; others follow in the order of their arrival."""
         self._next_request_at = 0.0
         """On the event loop's clock: when the next request without a proof would be handled if there were no burst."""
         self.bad_requests = 0
@@ -99,14 +101,22 @@ class HttpGuard:
         if connection is not None:
             connection.expects_since = None
 
-    async def pace(self) -> None:
-        """Wait until the rate of requests without a proof allows another one, so that requests in a loop leave time for clients."""
-        # The event loop's clock, because it is what a sleep uses. At most `connections_max` requests wait.
-        now = asyncio.get_running_loop().time()
-        pause = 1 / self.limits.requests_per_second
-        self._next_request_at = max(self._next_request_at, now - self.limits.requests_burst * pause) + pause
-        if self._next_request_at > now:
-            await asyncio.sleep(self._next_request_at - now)
+    async def pace(self, protocol: asyncio.Protocol) -> bool:
+        """Wait until the rate of requests without a proof allows another one, so that requests in a loop leave time for clients.
+
+        False: its connection was closed meanwhile. Such a request uses up none of the rate: clients that give up and ask again
+        would let the others wait ever longer.
+        """
+        async with self._pacing:
+            if protocol not in self.open:
+                return False
+            # The event loop's clock, because it is what a sleep uses.
+            now = asyncio.get_running_loop().time()
+            pause = 1 / self.limits.requests_per_second
+            self._next_request_at = max(self._next_request_at, now - self.limits.requests_burst * pause) + pause
+            if self._next_request_at > now:
+                await asyncio.sleep(self._next_request_at - now)
+            return True
 
     def check(self) -> None:
         """Close connections that exceeded a time limit."""

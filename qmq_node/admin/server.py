@@ -242,10 +242,10 @@ class AdminHttp:
         refusal = await self._auth.refusal(request)
         if refusal is None and not is_trusted(request):
             refusal = self._host_check.refusal(request)
-        if refusal is not None or not has_proof(request):
-            await self.guard.pace()
-        else:
+        if refusal is None and has_proof(request):
             self.guard.proved(request)
+        elif not await self.guard.pace(request.protocol):
+            return web.Response(status=503)
         return await handler(request) if refusal is None else refusal
 
     async def _healthz(self, _: web.Request) -> web.Response:

@@ -2,7 +2,9 @@
 
 from console.analytics.models.runs import DEMO_DATA, DEMO_JOB, AnalyticsRun, RunState, TableState
 from console.analytics.models.summaries import (
+    BROKER_GROUP_COLUMNS,
     Anomaly,
+    BrokerGroupNumbers,
     DiskForecast,
     DrainForecast,
     ForecastScore,
@@ -14,6 +16,6 @@ from console.analytics.models.summaries import (
 from console.analytics.models.summary import Summary
 
 __all__ = [
-    "DEMO_DATA", "DEMO_JOB", "AnalyticsRun", "Anomaly", "DiskForecast", "DrainForecast", "ForecastScore", "Lag", "Latency",
-    "Outlook", "RunState", "Scored", "Summary", "TableState",
+    "BROKER_GROUP_COLUMNS", "DEMO_DATA", "DEMO_JOB", "AnalyticsRun", "Anomaly", "BrokerGroupNumbers", "DiskForecast",
+    "DrainForecast", "ForecastScore", "Lag", "Latency", "Outlook", "RunState", "Scored", "Summary", "TableState",
 ]  # fmt: skip

@@ -18,6 +18,7 @@ from console.analytics.models.summary import (
     text_field,
     whole_field,
 )
+from console.analytics.steps import Step
 from qmq.protocol.names import CONSUMER_ID_CHARS_MAX
 
 CAUSE_CHARS_MAX = 120
@@ -184,6 +185,51 @@ class DelayedLoad(Summary):
     class Meta:
         constraints = one_row("delayed", "subject")
         indexes = by_time("delayed")
+
+
+class BrokerGroupNumbers(Summary):
+    """What the master of a broker group measured each ten seconds. A step without a row was not measured."""
+
+    broker_group = text_field(NODE_CHARS_MAX, "the broker group or delay group")
+    sent_messages_per_second_max = number_field("messages stored per second: maximum")
+    sent_messages_per_second_mean = number_field("the same: mean of what was measured")
+    sent_bytes_per_second_max = number_field("bytes of these messages per second: maximum")
+    sent_bytes_per_second_mean = number_field("the same: mean of what was measured")
+    pulled_messages_per_second_max = number_field("messages pulled per second: maximum")
+    pulled_messages_per_second_mean = number_field("the same: mean of what was measured")
+    disk_used_bytes_max = number_field("disk space used: maximum")
+    disk_used_bytes_mean = number_field("the same: mean of what was measured")
+    connections_count_max = number_field("open connections: maximum")
+    connections_count_mean = number_field("the same: mean of what was measured")
+    pending_messages_max = number_field("delayed messages that are pending: maximum")
+    pending_messages_mean = number_field("the same: mean of what was measured")
+    overdue_messages_max = number_field("pending messages that are overdue: maximum")
+    overdue_messages_mean = number_field("the same: mean of what was measured")
+    delivered_messages_per_second_max = number_field("delayed messages delivered per second: maximum")
+    delivered_messages_per_second_mean = number_field("the same: mean of what was measured")
+    lateness_p99_seconds_max = number_field("99th percentile of the lateness of deliveries: maximum")
+    lateness_p99_seconds_mean = number_field("the same: mean of what was measured")
+
+    key = ("broker_group",)
+    steps = (Step.TEN_MINUTES, Step.HOUR)
+
+    class Meta:
+        constraints = one_row("broker_groups", "broker_group")
+        indexes = by_time("broker_groups")
+
+
+BROKER_GROUP_COLUMNS = {
+    "send_rate": "sent_messages_per_second",
+    "send_bytes_rate": "sent_bytes_per_second",
+    "pull_rate": "pulled_messages_per_second",
+    "disk_used_bytes": "disk_used_bytes",
+    "connections": "connections_count",
+    "pending": "pending_messages",
+    "overdue": "overdue_messages",
+    "delivered_per_second": "delivered_messages_per_second",
+    "lateness_p99_seconds": "lateness_p99_seconds",
+}
+"""Field of the history in Redis (console.snapshot.history) -> how the names of its columns begin in `BrokerGroupNumbers`."""
 
 
 class Outlook(StrEnum):

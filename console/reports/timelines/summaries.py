@@ -1,4 +1,4 @@
-"""Older numbers, from the summary tables that the jobs of analytics fill."""
+"""Older numbers, from the summary tables that jobs fill: those of analytics, and of broker groups `summaries`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,10 +9,12 @@ from typing import Any
 from django.db.models import Max, Min, QuerySet
 
 from console.analytics import queries
-from console.analytics.models import DEMO_JOB, AnalyticsRun, TableState
+from console.analytics.models import BROKER_GROUP_COLUMNS, DEMO_JOB, AnalyticsRun, TableState
 from console.analytics.rows import Window
 from console.analytics.steps import Step, step_for
 from console.analytics.tables import TABLES, SummaryTable
+from console.jobs.analytics import ANALYTICS
+from console.jobs.summaries import SUMMARIES
 from console.reports.timelines.points import Column, Points
 
 ROWS_MAX = 1_500
@@ -27,13 +29,14 @@ class Source:
     columns: Mapping[str, tuple[str, str]]
     is_of_events: bool = False
     """Whether a step without a row is a step without events: 0."""
+    job: str = ANALYTICS.name
+    """The background job that fills the table."""
 
 
 def _pair(name: str) -> tuple[str, str]:
     return f"{name}_max", f"{name}_mean"
 
 
-_DISK = (Source("disk_forecasts", {"disk_used_bytes": ("disk_used_bytes_last", "disk_used_bytes_last")}),)
 SOURCES: dict[str, tuple[Source, ...]] = {
     "subjects": (
         Source(
@@ -58,8 +61,14 @@ SOURCES: dict[str, tuple[Source, ...]] = {
             is_of_events=True,
         ),
     ),
-    "broker_groups": _DISK,
-    "nodes": _DISK,
+    "broker_groups": (
+        Source(
+            "broker_group_numbers",
+            {field: _pair(column) for field, column in BROKER_GROUP_COLUMNS.items()},
+            job=SUMMARIES.name,
+        ),
+    ),
+    "nodes": (Source("disk_forecasts", {"disk_used_bytes": ("disk_used_bytes_last", "disk_used_bytes_last")}),),
 }
 """By section of the history: what the tables have of it."""
 
@@ -69,6 +78,8 @@ class Summaries:
     """What the tables have of a range."""
 
     points: Points
+    job: str
+    """The background job that fills the tables."""
     state: str
     """`no_run_yet` until a run has filled one of the tables; else `filled`."""
     as_of: datetime | None
@@ -112,6 +123,7 @@ def read_summaries(section: str, key: Mapping[str, str], window: Window, now: da
     watermarks = [state.watermark_at for state in states.values() if state.watermark_at is not None]
     return Summaries(
         Points(step.ms, at_ms, highest, mean),
+        sources[0].job,
         "filled" if states else "no_run_yet",
         min(watermarks, default=None),
         any(job == DEMO_JOB for job, _ in made),

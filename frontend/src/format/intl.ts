@@ -16,6 +16,9 @@ function remembered<Options, Formatter>(make: (language: string, options: Option
 export const numberFormat = remembered(
   (language, options: Intl.NumberFormatOptions) => new Intl.NumberFormat(language, options),
 );
+export const listFormat = remembered(
+  (language, options: Intl.ListFormatOptions) => new Intl.ListFormat(language, options),
+);
 export const relativeFormat = remembered(
   (language, options: Intl.RelativeTimeFormatOptions) => new Intl.RelativeTimeFormat(language, options),
 );

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { personName } from "@/format/names";
+import { listed, personName } from "@/format/names";
 
 test.each([
   ["静", "陈", "陈静"],
@@ -8,4 +8,12 @@ test.each([
   ["", "", ""],
 ])("%s %s is %s", (first_name, last_name, name) => {
   expect(personName({ first_name, last_name })).toBe(name);
+});
+
+test.each([
+  ["en", ["tags"], "tags"],
+  ["en", ["properties", "the body", "tags"], "properties, the body, and tags"],
+  ["zh", ["属性", "消息体", "标签"], "属性、消息体和标签"],
+])("in %s a sentence lists %j as %s", (language, words, sentence) => {
+  expect(listed(words, language)).toBe(sentence);
 });

@@ -41,7 +41,9 @@ export function useEventText(): (event: Event) => EventText {
         filled.changes = counts.join(t("and"));
       }
       if (event.kind === "change") {
-        const fields = Array.isArray(event.values.fields) ? event.values.fields.map(textOf).join(", ") : "";
+        // Other verbs say what was changed.
+        const isUpdate = verb.startsWith("update") && Array.isArray(event.values.fields);
+        const fields = isUpdate ? (event.values.fields as unknown[]).map(textOf).join(", ") : "";
         const failed = verb.endsWith("_failed");
         const plain = failed ? verb.slice(0, -"_failed".length) : verb;
         const done = i18n.exists(`events:verb.${plain}`) ? t(`verb.${plain}`) : plain.replaceAll("_", " ");

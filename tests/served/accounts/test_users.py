@@ -96,8 +96,10 @@ def test_weak_passwords_are_refused(password: str) -> None:
 @pytest.mark.database
 def test_names_and_addresses_are_one_users() -> None:
     person("ada", email="ada@example.org")
-    with pytest.raises(Conflict):
-        services.create_user("ada", {}, actor=TESTER)
+    for values in ({}, {"email": "ada@example.org"}):
+        with pytest.raises(Conflict) as refused:
+            services.create_user("ada", values, actor=TESTER)
+        assert refused.value.code == "user.exists"
     with pytest.raises(Conflict) as refused:
         services.create_user("eve", {"email": "ADA@example.org"}, actor=TESTER)
     assert refused.value.code == "user.email_taken"

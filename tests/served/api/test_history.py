@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+import redis
 from asgiref.sync import async_to_sync
 from rest_framework.test import APIClient
 
@@ -12,10 +13,12 @@ from console.analytics import services
 from console.analytics.models import DEMO_JOB
 from console.analytics.steps import Step
 from console.analytics.tables import TABLES
+from console.jobs.summaries import store
 from console.reports.timelines.reading import POINTS_MAX
-from console.snapshot.history import STEPS, HistoryWriter
+from console.snapshot.history import SECTIONS, STEPS, HistoryWriter
 from console.snapshot.state import empty
 from tests.support.analytics.summaries import lag_row
+from tests.support.console.histories import HOUR_MS, POINTS, TEN_MINUTES_MS, history, point
 from tests.support.console.people import browser, person
 from tests.support.servers.services import Server
 
@@ -167,7 +170,53 @@ def test_a_subject_that_sent_nothing_has_zeros_where_its_table_is_complete(viewe
     assert viewer.get(WHERE, {"subject": "other", "from": ago(hours=6)}).json()["summary"]["is_demo"] is True
 
 
-def test_of_a_broker_group_the_fullest_disk_of_each_hour_is_there(viewer: APIClient, settings: Any) -> None:
+@pytest.mark.database
+def test_of_a_broker_group_all_numbers_are_there_and_what_was_not_measured_is_null(
+    viewer: APIClient, redis_server: Server, settings: Any
+) -> None:
+    settings.REDIS_URL = redis_server.url
+    redis.Redis.from_url(redis_server.url).flushall()
+    end = int(time.time()) // 600 * TEN_MINUTES_MS - 3 * HOUR_MS
+    points = [point(send_rate=2.0, send_bytes_rate=900.0, pull_rate=4.0, connections=3, disk_used_bytes=60)] * POINTS
+    store(history(end, {"g1": [*points, *[None] * POINTS, point(send_rate=0.0)]}))
+    node = {"broker_group": "g1", "kind": "broker", "is_master": True, "send_rate": 7.0, "send_bytes_rate": 70.0}
+    write(redis_server.url, empty() | {"nodes": {"g1-a": node}})
+    found = viewer.get(WHERE, {"broker_group": "g1", "from": ago(hours=6)}).json()
+    border = found["at"].index(found["border_at"])
+
+    def older(field: str) -> list[tuple[int, float]]:
+        values = zip(found["at"][:border], found["fields"][field][:border], strict=True)
+        return [((end - ms(at)) // MINUTE_MS, value) for at, value in values if value is not None]
+
+    # Ten minutes of which a part was measured are known.
+    assert older("send_rate") == [(30, 2), (20, 2), (10, 0)]
+    for field, value in (("send_bytes_rate", 900), ("pull_rate", 4), ("connections", 3), ("disk_used_bytes", 60)):
+        assert older(field) == [(30, value), (20, value)]
+    assert older("pending") == []
+    assert [value for value in found["fields"]["send_bytes_rate"][border:] if value is not None] == [70]
+    summary = found["summary"]
+    assert (summary["job"], summary["state"], summary["step_seconds"]) == ("summaries", "filled", 600)
+    assert set(summary["fields"]) == set(SECTIONS["broker_groups"])
+    assert found["figures"]["send_rate"]["measured_seconds"] == 3 * 600 + 10
+
+
+def test_of_a_broker_group_days_have_ten_minutes_and_30_days_have_hours(
+    viewer: APIClient, redis_server: Server, settings: Any
+) -> None:
+    settings.REDIS_URL = redis_server.url
+    redis.Redis.from_url(redis_server.url).flushall()
+    hour = int(time.time()) // 3_600 * HOUR_MS - 5 * HOUR_MS
+    for number in range(1, 7):
+        store(history(hour + number * TEN_MINUTES_MS, {"g1": [point(connections=number)] * POINTS}))
+    for days, seconds, values in ((1, 600, [1, 2, 3, 4, 5, 6]), (7, 1_200, [2, 4, 6]), (30, 3_600, [6])):
+        found = viewer.get(WHERE, {"broker_group": "g1", "from": ago(days=days)}).json()
+        assert found["summary"]["step_seconds"] == seconds
+        assert [value for value in found["fields"]["connections"] if value is not None] == values
+        assert len(found["at"]) <= POINTS_MAX
+        assert found["figures"]["connections"]["mean"] == 3.5
+
+
+def test_of_a_node_the_disk_of_each_hour_is_there(viewer: APIClient, settings: Any) -> None:
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
     at = (int(time.time()) // 3_600 - 4) * 60 * MINUTE_MS
     rows = [
@@ -175,19 +224,25 @@ def test_of_a_broker_group_the_fullest_disk_of_each_hour_is_there(viewer: APICli
         for node, used in (("g1-a", 40), ("g1-b", 60))
     ]  # fmt: skip
     publish("disk_forecasts", Step.HOUR, rows, job="forecasts")
-    for query, used in (({"broker_group": "g1"}, 60), ({"node": "g1-a"}, 40)):
-        found = viewer.get(WHERE, query | {"from": ago(hours=6)}).json()
-        assert [value for value in found["fields"]["disk_used_bytes"] if value is not None] == [used]
-        assert (found["summary"]["fields"], found["summary"]["step_seconds"]) == (["disk_used_bytes"], 3_600)
+    found = viewer.get(WHERE, {"node": "g1-a", "from": ago(hours=6)}).json()
+    assert [value for value in found["fields"]["disk_used_bytes"] if value is not None] == [40]
+    summary = found["summary"]
+    assert (summary["fields"], summary["step_seconds"], summary["job"]) == (["disk_used_bytes"], 3_600, "analytics")
 
 
-def test_without_analytics_the_answer_says_so(viewer: APIClient, settings: Any) -> None:
+@pytest.mark.parametrize(
+    ("of", "job", "field"), [(OF_GROUP, "analytics", "lag"), ({"broker_group": "g1"}, "summaries", "send_rate")]
+)
+def test_without_summaries_the_answer_says_so(
+    viewer: APIClient, settings: Any, of: dict[str, str], job: str, field: str
+) -> None:
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
-    found = viewer.get(WHERE, OF_GROUP | {"from": ago(days=2)}).json()
+    found = viewer.get(WHERE, of | {"from": ago(days=2)}).json()
+    assert found["summary"]["job"] == job
     assert (found["summary"]["state"], found["summary"]["as_of"], found["border_at"]) == ("no_run_yet", None, None)
     assert found["reason"].startswith("Redis is not responding")
-    assert set(found["fields"]["lag"]) == {None}
-    assert found["figures"]["lag"] == {"mean": None, "p99": None, "measured_seconds": 0}
+    assert set(found["fields"][field]) == {None}
+    assert found["figures"][field] == {"mean": None, "p99": None, "measured_seconds": 0}
 
 
 @pytest.mark.parametrize(

@@ -52,16 +52,12 @@ class LettersPage(Inside):
     def replay_open_letter(self) -> None:
         """Replay the open letter to its group: the preview is looked at, then done."""
         self.letter.get_by_role("button", name=self.text("dead_letters:action.replay"), exact=True).click()
-        title = self.text("dead_letters:title.replay_one", count="1")
+        title = self.one("dead_letters:title.replay", count="1")
         dialog = self.page.get_by_role("dialog", name=title, exact=True)
         dialog.locator("[data-action=preview]").click()
-        expect(dialog.locator("[data-preview]")).to_contain_text(
-            self.text("dead_letters:sum.replay_preview_one", shown="1")
-        )
+        expect(dialog.locator("[data-preview]")).to_contain_text(self.one("dead_letters:sum.replay_preview", shown="1"))
         dialog.locator("[data-action=apply]").click()
-        expect(dialog.locator("[data-work=finished]")).to_contain_text(
-            self.text("dead_letters:sum.replay_one", shown="1")
-        )
+        expect(dialog.locator("[data-work=finished]")).to_contain_text(self.one("dead_letters:sum.replay", shown="1"))
         dialog.get_by_role("button", name=self.text("action.close"), exact=True).last.click()
         expect(dialog).to_have_count(0)
 
@@ -73,12 +69,8 @@ class LettersPage(Inside):
         dialog.get_by_label(self.text("dead_letters:to.other"), exact=True).check()
         dialog.get_by_label(self.text("dead_letters:to.other_subject")).last.fill(to)
         dialog.locator("[data-action=preview]").click()
-        expect(dialog.locator("[data-preview]")).to_contain_text(
-            self.text("dead_letters:sum.replay_preview_one", shown="1")
-        )
+        expect(dialog.locator("[data-preview]")).to_contain_text(self.one("dead_letters:sum.replay_preview", shown="1"))
         dialog.locator("[data-action=apply]").click()
-        expect(dialog.locator("[data-work=finished]")).to_contain_text(
-            self.text("dead_letters:sum.replay_one", shown="1")
-        )
+        expect(dialog.locator("[data-work=finished]")).to_contain_text(self.one("dead_letters:sum.replay", shown="1"))
         dialog.get_by_role("button", name=self.text("action.close"), exact=True).last.click()
         expect(dialog).to_have_count(0)

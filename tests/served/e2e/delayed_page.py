@@ -30,7 +30,7 @@ class DelayedPage(Inside):
 
     def counted(self, pending: int) -> Locator:
         """The hours of the calendar where so many wait."""
-        label = self.text("delayed:calendar.cell").replace("{{when}}: {{count}}", f": {pending}")
+        label = self.text("delayed:calendar.cell", count=str(pending)).removeprefix("{{when}}")
         return self.page.get_by_role("grid").get_by_role("button").and_(self.page.locator(f"[aria-label$='{label}']"))
 
     def look_at(self, name: str) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Locator, expect
@@ -52,6 +53,10 @@ class ConsolePage:
             found = found.replace(f"{{{{{name}}}}}", value)
         return found
 
+    def one(self, key: str, **values: str) -> str:
+        """The text for one of something; Chinese has no form of its own for it."""
+        return self.text(f"{key}_{'other' if self.language == 'zh' else 'one'}", **values)
+
     def button(self, key: str) -> Locator:
         """A button by its text."""
         return self.page.get_by_role("button", name=self.text(key), exact=True)
@@ -94,6 +99,14 @@ class ConsolePage:
         """Fail when the page as a whole has to be scrolled sideways."""
         wide = self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert wide <= 0, f"{self.page.url} is {wide} px wider than its window"
+
+
+def incident_report(page: ConsolePage) -> str:
+    """The incident report of the span that a page offers, as the browser saves it."""
+    page.button("events:report.title").click()
+    with page.page.expect_download() as download:
+        page.button("events:report.make").click()
+    return Path(download.value.path()).read_text()
 
 
 class Inside(ConsolePage):

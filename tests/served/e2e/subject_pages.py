@@ -28,6 +28,14 @@ class SubjectsPage(Inside):
         dialog.done(self.text("subjects:create.done", name=name))
         expect(self.heading).to_have_text(name)
 
+    def node(self, name: str) -> Locator:
+        """A line of the tree: a subject, or a folder by its name with the point at its end."""
+        return self.page.locator(f'[data-node="{name}"]')
+
+    def folder(self, name: str) -> Locator:
+        """What opens and closes a folder of the tree."""
+        return self.node(name).get_by_role("button")
+
 
 class SubjectPage(Inside):
     """One subject."""

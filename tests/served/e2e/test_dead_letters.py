@@ -4,29 +4,34 @@ import contextlib
 import re
 from collections.abc import Callable
 
+import pytest
 from playwright.sync_api import expect
 
 from qmq.sync import Consumer
 from tests.served.e2e.clients import consumer, producer, receive
 from tests.served.e2e.dead_letter_pages import LetterCountsPage
-from tests.support.console.browser import Visit
+from tests.served.e2e.looks import MOSTLY_TWO, name_of
+from tests.support.console.browser import Look, Visit
 from tests.support.servers.system import System
 
-SUBJECT = "address.changed"
 GROUP = "mailing"
 ATTEMPTS = 2
 POISON = "no such street"
 
 
-def test_a_dead_letter_is_compared_and_replayed(console: System, new_visit: Callable[..., Visit]) -> None:
-    with producer(console) as sending, consumer(console, SUBJECT, GROUP, attempts_max=ATTEMPTS) as reading:
-        receipt = sending.send(SUBJECT, POISON)
+@pytest.mark.parametrize("look", MOSTLY_TWO)
+def test_a_dead_letter_is_compared_and_replayed(
+    console: System, new_visit: Callable[..., Visit], look: Look, request: pytest.FixtureRequest
+) -> None:
+    subject = f"address.changed.{name_of(request)}"
+    with producer(console) as sending, consumer(console, subject, GROUP, attempts_max=ATTEMPTS) as reading:
+        receipt = sending.send(subject, POISON)
         for attempt in range(1, ATTEMPTS + 1):
             assert _fail(reading) == attempt
 
-        counts = LetterCountsPage(new_visit(user="olga")).open()
-        expect(counts.cell(f"{SUBJECT} {GROUP}", "open")).to_have_text("1")
-        page = counts.go_to(SUBJECT, GROUP)
+        counts = LetterCountsPage(new_visit(look, user="olga"), look.locale[:2]).open()
+        expect(counts.cell(f"{subject} {GROUP}", "open")).to_have_text("1")
+        page = counts.go_to(subject, GROUP)
         expect(page.letters).to_have_count(1)
         place = page.letters.get_attribute("data-row") or ""
         expect(page.cell(place, "state")).to_have_text(page.text("dead_letters:state.open"))
@@ -55,8 +60,8 @@ def test_a_dead_letter_is_compared_and_replayed(console: System, new_visit: Call
         page.close_letter()
         expect(page.cell(place, "state")).to_have_text(page.text("dead_letters:state.replayed"))
         counts.open()
-        expect(counts.cell(f"{SUBJECT} {GROUP}", "open")).to_have_text("0")
-        expect(counts.cell(f"{SUBJECT} {GROUP}", "replayed")).to_have_text("1")
+        expect(counts.cell(f"{subject} {GROUP}", "open")).to_have_text("0")
+        expect(counts.cell(f"{subject} {GROUP}", "replayed")).to_have_text("1")
 
 
 def _fail(reading: Consumer) -> int:

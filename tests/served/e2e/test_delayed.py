@@ -6,10 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from playwright.sync_api import expect
 
 from tests.served.e2e.delayed_page import DelayedPage
-from tests.support.console.browser import DESKTOP, Visit
+from tests.served.e2e.looks import MOSTLY_TWO, name_of
+from tests.support.console.browser import DESKTOP, Look, Visit
 from tests.support.servers.processes import Command
 from tests.support.servers.system import System
 from tests.support.waiting import ASK_SECONDS, eventually
@@ -42,12 +44,13 @@ def _names(output: str) -> list[str]:
     return [json.loads(line)["properties"]["name"] for line in output.splitlines()]
 
 
+@pytest.mark.parametrize("look", MOSTLY_TWO)
 def test_a_message_is_moved_and_a_cancelled_one_can_not_be_delivered_any_more(
-    new_visit: Callable[..., Visit], console: System
+    new_visit: Callable[..., Visit], console: System, look: Look, request: pytest.FixtureRequest
 ) -> None:
-    subject = "reminders"
+    subject = f"reminders.{name_of(request)}"
     _send(console, subject, "kept", "moved", "early", delay="1h")
-    page = DelayedPage(new_visit(IN_UTC, user="olga")).open(subject)
+    page = DelayedPage(new_visit(replace(look, timezone="UTC"), user="olga"), look.locale[:2]).open(subject)
     reader = _reader(console, subject, 2)
     for name in ("kept", "moved", "early"):
         expect(page.row(name)).to_contain_text(page.text("delayed:state.pending"))

@@ -1,32 +1,25 @@
 """Stories of a group that lags: why, in a sentence with the button that helps; a new group; a skipped backlog, and its undo."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.served.e2e.clients import consumer, producer, receive_and_ack, wait_until_caught_up
 from tests.served.e2e.group_pages import GroupPage, GroupsPage
-from tests.support.console.browser import DESKTOP, PHONE, Visit
+from tests.served.e2e.looks import LOOKS, MOSTLY_TWO, name_of
+from tests.support.console.browser import Look, Visit
 from tests.support.servers.system import System
 
-LOOKS = {
-    "en": (replace(DESKTOP, width=1440, height=900), "en"),
-    "zh": (replace(DESKTOP, locale="zh-CN", width=1440, height=900), "zh"),
-    "phone": (PHONE, "en"),
-    "phone-zh": (replace(PHONE, locale="zh-CN"), "zh"),
-}
 GROUP = "printer"
 READ, UNREAD = 2, 5
 
 
-@pytest.mark.parametrize("name", LOOKS)
+@pytest.mark.parametrize("look", LOOKS)
 def test_a_backlog_is_explained_skipped_and_restored(
-    console: System, new_visit: Callable[..., Visit], name: str
+    console: System, new_visit: Callable[..., Visit], look: Look, request: pytest.FixtureRequest
 ) -> None:
-    look, language = LOOKS[name]
-    subject = f"label.printed.{name}"
+    subject = f"label.printed.{name_of(request)}"
     with producer(console) as sending:
         for number in range(READ):
             sending.send(subject, {"number": str(number)})
@@ -34,7 +27,7 @@ def test_a_backlog_is_explained_skipped_and_restored(
             receive_and_ack(reading, READ)
         wait_until_caught_up(console, subject, GROUP)
         ids = {sending.send(subject, {"number": str(READ + number)}).message_id for number in range(UNREAD)}
-    group = GroupPage(new_visit(look, user="ada"), language).open(subject, GROUP)
+    group = GroupPage(new_visit(look, user="ada"), look.locale[:2]).open(subject, GROUP)
     finding = group.finding("no_consumers")
     expect(finding).to_contain_text(group.text("groups:diagnosis.no_consumers"))
     expect(finding).to_contain_text(group.text("groups:diagnosis.waiting_other", number=str(UNREAD)))
@@ -55,17 +48,16 @@ def test_a_backlog_is_explained_skipped_and_restored(
         expect(group.finding("keeping_up")).to_be_visible()
 
 
-@pytest.mark.parametrize("name", ["en", "phone-zh"])
+@pytest.mark.parametrize("look", MOSTLY_TWO)
 def test_a_group_is_created_and_starts_where_it_was_told(
-    console: System, new_visit: Callable[..., Visit], name: str
+    console: System, new_visit: Callable[..., Visit], look: Look, request: pytest.FixtureRequest
 ) -> None:
-    look, language = LOOKS[name]
-    subject = f"label.ordered.{name}"
+    subject = f"label.ordered.{name_of(request)}"
     with producer(console) as sending:
         ids = {sending.send(subject, {"number": str(number)}).message_id for number in range(UNREAD)}
-    groups = GroupsPage(new_visit(look, user="ada"), language).open(subject)
+    groups = GroupsPage(new_visit(look, user="ada"), look.locale[:2]).open(subject)
     groups.create(subject, GROUP, "earliest")
-    group = GroupPage(groups.visit, language)
+    group = GroupPage(groups.visit, groups.language)
     expect(group.number("lag")).to_have_text(str(UNREAD))
     expect(group.finding("no_consumers")).to_be_visible()
     # Its own start is ignored: the group is there already.
@@ -81,7 +73,7 @@ def test_a_consumer_that_holds_messages_is_named_and_can_be_paused(
         sending.send(subject, {"number": "1"})
     with consumer(console, subject, GROUP) as reading:
         [delivery] = reading.pull(1, timeout=10)
-        group = GroupPage(new_visit(LOOKS["en"][0], user="ada")).open(subject, GROUP)
+        group = GroupPage(new_visit(user="ada")).open(subject, GROUP)
         row = group.row(f"{GROUP}-1")
         expect(row.locator("[data-cell=in_flight]")).to_have_text("1")
         expect(row.locator("[data-cell=unacked] [data-measured]")).to_be_visible()
@@ -96,7 +88,7 @@ def test_the_first_screen_answers_why_it_lags(console: System, new_visit: Callab
             sending.send(subject, {"number": str(number)})
     with consumer(console, subject, GROUP) as reading:
         receive_and_ack(reading, READ)
-        group = GroupPage(new_visit(LOOKS["en"][0], user="ada")).open(subject, GROUP)
+        group = GroupPage(new_visit(user="ada")).open(subject, GROUP)
         group.settles()
         for part in ("[data-diagnosis]", '[data-tile="Lag"]', ".chart-frame >> nth=0", f'[data-row="{GROUP}-1"]'):
             box = group.page.locator(part).bounding_box()

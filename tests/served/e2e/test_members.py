@@ -6,9 +6,10 @@ from contextlib import closing
 import pytest
 from playwright.sync_api import Browser, Locator, expect
 
+from tests.served.e2e.looks import MOSTLY_ONE
 from tests.served.e2e.preview_dialog import PreviewDialog
 from tests.served.e2e.visits import Visits
-from tests.support.console.browser import PHONE, Visit
+from tests.support.console.browser import PHONE, Look, Visit
 from tests.support.servers.shared import NewSystems
 from tests.support.servers.system import Person, System
 from tests.support.waiting import ASK_SECONDS, eventually
@@ -42,14 +43,16 @@ def _role(dialog: PreviewDialog, node: str) -> Locator:
     return found
 
 
-def test_roles_change_on_the_open_page(visit_of_it: Callable[..., Visit], replicated: System) -> None:
+@pytest.mark.parametrize("look", MOSTLY_ONE)
+def test_roles_change_on_the_open_page(visit_of_it: Callable[..., Visit], replicated: System, look: Look) -> None:
     states = replicated.group("g1")["member_states"]
     master = next(state["node_id"] for state in states if state["is_master"])
     (slave,) = [state["node_id"] for state in states if state["node_id"] != master]
-    visit = visit_of_it(user="ada")
+    visit = visit_of_it(look, user="ada")
     visit.open("/brokers/g1")
-    page = PreviewDialog(visit)
-    expect(page.page.locator("[data-copies]")).to_have_text("2 of 2 in sync")
+    page = PreviewDialog(visit, look.locale[:2])
+    both = page.text("brokers:copies.in_sync", count="2", all="2")
+    expect(page.page.locator("[data-copies]")).to_have_text(both)
     expect(_role(page, master)).to_have_attribute("data-role", "master")
     expect(_role(page, slave)).to_have_attribute("data-role", "in_sync")
     expect(page.cell(slave, "lag")).to_contain_text("0 B")

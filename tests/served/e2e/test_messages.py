@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.served.e2e.clients import consumer, producer, receive_and_ack, wait_until_caught_up
-from tests.served.e2e.looks import LOOKS
+from tests.served.e2e.looks import LOOKS, MOSTLY_TWO, name_of
 from tests.served.e2e.pages import is_in_sight
 from tests.served.e2e.subject_pages import SubjectPage
 from tests.support.console.browser import Look, Visit
@@ -21,7 +21,7 @@ from tests.support.waiting import eventually
 def test_the_newest_message_is_seen_first_opened_and_left_for_the_next(
     console: System, new_visit: Callable[..., Visit], look: Look, request: pytest.FixtureRequest
 ) -> None:
-    subject = f"parcel.scanned.{request.node.callspec.id}"
+    subject = f"parcel.scanned.{name_of(request)}"
     said = {"parcel": 17, "place": {"city": "北京", "gates": [1, 2]}}
     with producer(console) as sending:
         for number in range(20):
@@ -103,15 +103,16 @@ def test_a_message_is_found_by_its_id_alone(console: System, new_visit: Callable
     assert f"/trace/{subject}/" in page.page.url
 
 
+@pytest.mark.parametrize("look", MOSTLY_TWO)
 def test_a_search_finds_the_newest_matches_first_and_says_what_it_looked_at(
-    console: System, new_visit: Callable[..., Visit]
+    console: System, new_visit: Callable[..., Visit], look: Look, request: pytest.FixtureRequest
 ) -> None:
-    subject, messages = "parcel.weighed", 1_001
+    subject, messages = f"parcel.weighed.{name_of(request)}", 1_001
     with producer(console) as sending:
         for number in range(messages):
             sending.send_soon(subject, {"region": "eu" if number % 250 == 0 else "us", "number": str(number)})
         sending.flush()
-    page = SubjectPage(new_visit(user="olga")).open(subject)
+    page = SubjectPage(new_visit(look, user="olga"), look.locale[:2]).open(subject)
     found = page.search("region=eu")
     expect(found).to_have_attribute("data-search", "finished")
     expect(found.get_by_role("progressbar")).to_have_attribute("aria-valuenow", "100")
@@ -124,7 +125,9 @@ def test_a_search_finds_the_newest_matches_first_and_says_what_it_looked_at(
     page.close_message()
     found = page.search("region=mars")
     expect(found).to_have_attribute("data-search", "finished")
-    left = ", ".join(page.text(f"messages:search.part.{part}") for part in ("body", "tags"))
+    left = (" and " if page.language == "en" else "和").join(
+        page.text(f"messages:search.part.{part}") for part in ("body", "tags")
+    )
     expect(found).to_contain_text(page.text("messages:search.not_searched", parts=left))
 
 

@@ -3,28 +3,33 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.served.e2e.clients import consumer, producer, receive_and_ack
 from tests.served.e2e.group_pages import GroupPage
-from tests.support.console.browser import Visit
+from tests.served.e2e.looks import MOSTLY_TWO, name_of
+from tests.support.console.browser import Look, Visit
 from tests.support.servers.system import System
 
-SUBJECT = "invoice.written"
 GROUP = "archive"
 READ, UNREAD = 6, 3
 
 
-def test_reset_to_earliest(console: System, new_visit: Callable[..., Visit]) -> None:
+@pytest.mark.parametrize("look", MOSTLY_TWO)
+def test_reset_to_earliest(
+    console: System, new_visit: Callable[..., Visit], look: Look, request: pytest.FixtureRequest
+) -> None:
+    subject = f"invoice.written.{name_of(request)}"
     with producer(console) as sending:
-        ids = {sending.send(SUBJECT, {"number": str(number)}).message_id for number in range(READ)}
-        with consumer(console, SUBJECT, GROUP) as reading:
+        ids = {sending.send(subject, {"number": str(number)}).message_id for number in range(READ)}
+        with consumer(console, subject, GROUP) as reading:
             assert {one.message_id for one in receive_and_ack(reading, READ)} == ids
-        ids |= {sending.send(SUBJECT, {"number": str(READ + number)}).message_id for number in range(UNREAD)}
-    logs = dict(_logs(console))
+        ids |= {sending.send(subject, {"number": str(READ + number)}).message_id for number in range(UNREAD)}
+    logs = dict(_logs(console, subject))
     assert sum(log["end_sequence"] - log["begin_sequence"] for log, _ in logs.values()) == READ + UNREAD
 
-    group = GroupPage(new_visit(user="olga")).open(SUBJECT, GROUP)
+    group = GroupPage(new_visit(look, user="olga"), look.locale[:2]).open(subject, GROUP)
     expect(group.number("lag")).to_have_text(str(UNREAD))
     to_latest = group.begin_reset("latest").previewed
     expect(_said(to_latest, "skipped")).to_have_text(group.text("groups:preview.skipped_other", number=str(UNREAD)))
@@ -47,17 +52,17 @@ def test_reset_to_earliest(console: System, new_visit: Callable[..., Visit]) -> 
     dialog.confirm.fill(GROUP)
     dialog.done(group.text("groups:reset.done", group=GROUP))
     expect(group.number("lag")).to_have_text(str(READ + UNREAD))
-    with consumer(console, SUBJECT, GROUP) as reading:
+    with consumer(console, subject, GROUP) as reading:
         assert {one.message_id for one in receive_and_ack(reading, READ + UNREAD)} == ids
         expect(group.number("lag")).to_have_text("0")
 
 
-def _logs(console: System) -> Iterator[tuple[str, tuple[dict[str, Any], dict[str, Any]]]]:
+def _logs(console: System, name: str) -> Iterator[tuple[str, tuple[dict[str, Any], dict[str, Any]]]]:
     """Of each broker that holds the subject, what it says of it and of the group."""
-    for name in console.brokers:
-        for subject in console.admin(name, f"/stats?subject={SUBJECT}")["subjects"]:
+    for broker_group in console.brokers:
+        for subject in console.admin(broker_group, f"/stats?subject={name}")["subjects"]:
             [group] = [one for one in subject["groups"] if one["group"] == GROUP]
-            yield name, (subject, group)
+            yield broker_group, (subject, group)
 
 
 def _said(preview: Locator, what: str) -> Locator:

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.served.e2e.clients import producer
-from tests.served.e2e.looks import EN_DESKTOP, MOSTLY_TWO, ZH_PHONE
+from tests.served.e2e.looks import MOSTLY_ONE, MOSTLY_TWO, name_of
 from tests.served.e2e.pages import Inside
 from tests.served.e2e.preview_dialog import PreviewDialog
 from tests.served.e2e.subject_pages import SubjectPage
@@ -18,16 +18,9 @@ from tests.support.console.browser import Look, Visit
 from tests.support.servers.shared import NewSystems
 from tests.support.servers.system import WHOLE, Person, System
 from tests.support.waiting import ASK_SECONDS, eventually
-from tests.support.whole import in_whole_story_runs
 
 DRAINED_MS = 60_000
 """Two runs of the job that moves subjects, on a busy machine."""
-
-
-def name_of(request: pytest.FixtureRequest) -> str:
-    """The look of this test, for names of its own."""
-    found: str = request.node.callspec.id
-    return found
 
 
 @pytest.mark.parametrize("look", MOSTLY_TWO)
@@ -128,9 +121,7 @@ def test_a_colleague_gets_an_account_and_a_script_a_token(
     expect(theirs.page.get_by_role("dialog", name=theirs.text("tokens:create.made"))).to_contain_text("qmq_")
 
 
-@pytest.mark.parametrize(
-    "look", [EN_DESKTOP, pytest.param(*ZH_PHONE.values, id=ZH_PHONE.id, marks=in_whole_story_runs)]
-)
+@pytest.mark.parametrize("look", MOSTLY_ONE)
 def test_a_broker_group_is_drained(browser: Browser, new_system: NewSystems, look: Look) -> None:
     system = new_system(**{**WHOLE, "groups": 2, "delays": 0}, people=(Person("ada", "admin"),))
     system.start()

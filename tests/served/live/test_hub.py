@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import redis
 
-from console.collector.collector import messages_of
+from console.collector.messages import messages_of
 from console.live.sockets import CLIENT_QUEUE_MAX, SEND_SECONDS
 from console.snapshot.bus import PREFIX, Publisher
 from console.snapshot.state import State, delta, empty

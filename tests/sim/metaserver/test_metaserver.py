@@ -9,6 +9,7 @@ import pytest
 
 from metaserver.choices import GroupKind, GroupState
 from metaserver.domain import BrokerGroup, Metadata, MetadataVersion, Node, Route
+from metaserver.server import CLIENT_CONNECTIONS_MAX
 from qmq.net.discovery import find_metaserver
 from qmq.protocol.codes import BrokerRequestType, ClientType, Command, ResponseCode
 from qmq.protocol.commands import (
@@ -43,6 +44,15 @@ async def test_the_address_page_says_where_the_metaserver_listens(tmp_path: Path
     async with running(tmp_path, ManualClock()) as metaserver:
         url = "http://{}:{}/meta/address".format(*metaserver.admin.address)
         assert await find_metaserver(url) == metaserver.server.address
+
+
+async def test_clients_that_start_together_are_all_answered(tmp_path: Path) -> None:
+    """A program with hundreds of consumers, as the demo, requests the address for each of them at once."""
+    async with running(tmp_path, ManualClock()) as metaserver:
+        pages = ["/meta/address"] * (CLIENT_CONNECTIONS_MAX - 10) + ["/meta/delay-groups"] * 10
+        answers = await asyncio.gather(*(get_page(metaserver, page) for page in pages))
+        assert {status for status, _ in answers} == {200}
+        assert metaserver.admin.guard.cut == {}, "no connection was closed to make room"
 
 
 async def test_a_new_subject_is_served_by_two_live_groups_and_stays_there(tmp_path: Path) -> None:

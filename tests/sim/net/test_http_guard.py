@@ -9,7 +9,7 @@ import pytest
 from qmq.net.discovery import http_get
 from qmq.net.http_auth import RequestSigner
 from qmq.net.node_secret import NodeSecret
-from qmq_node.admin.http_guard import HttpGuard, HttpLimits
+from qmq_node.admin.http_guard import GuardedConnection, HttpGuard, HttpLimits
 from tests.sim.net.pages import Pages, serving
 from tests.support.drivers.peers import Peers
 from tests.support.manual_clock import ManualClock
@@ -97,16 +97,34 @@ async def test_connections_without_a_proof_make_room_for_others() -> None:
 
 async def test_requests_without_a_proof_are_handled_at_a_limited_rate() -> None:
     guard = HttpGuard(ManualClock(), logging.getLogger("test"), HttpLimits(requests_per_second=10, requests_burst=5))
-    loop = asyncio.get_running_loop()
+    loop, protocol = asyncio.get_running_loop(), asyncio.Protocol()
+    guard.open[protocol] = GuardedConnection(guard, protocol)
     began = loop.time()
 
     async def handled_after() -> float:
-        await guard.pace()
+        assert await guard.pace(protocol)
         return loop.time() - began
 
     # The burst at once, the others one after the other.
     expected = [0.0] * 5 + [n / 10 for n in range(1, 21)]
     assert await asyncio.gather(*(handled_after() for _ in range(25))) == pytest.approx(expected)
+
+
+async def test_requests_whose_client_has_left_take_no_turn() -> None:
+    """Clients that start together give up and ask again: what they gave up would let all of them wait ever longer."""
+    ask = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    async with (
+        serving(Pages(), ManualClock(), requests_per_second=1, requests_burst=1) as server,
+        Peers(server.address) as clients,
+    ):
+        left = [await clients.connect(ask) for _ in range(100)]
+        await eventually_async(lambda: len(server.guard.open) == len(left))
+        for _, writer in left:
+            writer.close()
+        await eventually_async(lambda: not server.guard.open)
+        began = asyncio.get_running_loop().time()
+        assert await status(clients) == b"200"
+        assert asyncio.get_running_loop().time() - began < 10
 
 
 async def test_signed_requests_do_not_wait_for_others() -> None:

@@ -65,6 +65,7 @@ SHOTS = (
     Shot("sign-in", "/sign-in", ALL, is_public=True),
     Shot("overview", "/", ALL, moment=Moment.INCIDENT, in_docs=True),
     Shot("subjects", "/subjects", ALL),
+    Shot("subject-tree", "/subjects?view=tree&open=order.%20payment.", ALL),
     Shot("subject", "/subjects/order.created", ("en", "zh", "dark", "phone")),
     Shot("subject-messages", "/subjects/order.created?tab=messages", ("en", "zh"), in_docs=True),
     Shot("subject-tail", "/subjects/click.tracked?tab=tail"),

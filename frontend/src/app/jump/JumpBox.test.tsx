@@ -1,4 +1,4 @@
-import { screen, waitFor } from "@testing-library/react";
+import { screen, waitFor, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { beforeEach, expect, test } from "vitest";
 import { Jump } from "@/app/jump/Jump";
@@ -106,6 +106,17 @@ test("an action opens its dialog at the page of the group", async () => {
   const options = await screen.findAllByRole("option");
   expect(options.map((option) => option.textContent)).toEqual(["Pause or resume billingorder.paid"]);
   await userEvent.keyboard("{Enter}");
+  await waitFor(() => expect(page.address()).toBe("/groups/order.paid/billing?do=pause"));
+});
+
+test("an action with a typing error is offered below what has the whole text in its name", async () => {
+  const { page, field, texts } = await opened([billing], {}, ["read", "change_groups"]);
+  await userEvent.type(field, "puase bill");
+  const meant = await screen.findByRole("group", { name: "Did you mean" });
+  await waitFor(() => expect(meant).toHaveTextContent("Pause or resume billing"));
+  expect(texts().toSorted()).toEqual(["bill", "puase bill"]);
+  expect(screen.getAllByRole("option")[0]).toHaveTextContent("consumer group · order.paid");
+  await userEvent.click(within(meant).getByRole("option"));
   await waitFor(() => expect(page.address()).toBe("/groups/order.paid/billing?do=pause"));
 });
 

@@ -59,9 +59,12 @@ function Search({ onClose }: { onClose: () => void }) {
   const field = useRef<HTMLInputElement>(null);
   // At once, and not when the dialog has faded in: users type right after the shortcut.
   useEffect(() => field.current?.focus(), []);
-  const { verb, rest } = parseVerb(text, ({ id }) => t(`jump.word.${id}`));
-  const { places, unreachable, isAsking, error, refetch } = usePlaces(rest);
-  const sections = useEntries(text, verb, places);
+  const { verb, rest, isGuess } = parseVerb(text, ({ id }) => t(`jump.word.${id}`));
+  const { places, unreachable, isAsking, error, refetch } = usePlaces(isGuess ? text : rest);
+  // A verb with a typing error may be the beginning of a name: both are looked for.
+  const guessed = usePlaces(isGuess ? rest : "");
+  const isWaiting = isAsking || guessed.isAsking;
+  const sections = useEntries(text, { verb, isGuess }, places, guessed.places);
   const lines = sections.flatMap(({ id, entries }) => entries.map((entry) => ({ key: `${id} ${entry.id}`, entry })));
   const at = Math.max(
     0,
@@ -105,7 +108,7 @@ function Search({ onClose }: { onClose: () => void }) {
         spellCheck={false}
         autoComplete="off"
         leftSection={<IconSearch size={18} aria-hidden />}
-        rightSection={isAsking ? <Loader size="xs" aria-hidden /> : null}
+        rightSection={isWaiting ? <Loader size="xs" aria-hidden /> : null}
         value={text}
         onChange={(event) => {
           setText(event.currentTarget.value);
@@ -126,8 +129,8 @@ function Search({ onClose }: { onClose: () => void }) {
         ))}
       </div>
       <div className="jump-said" role="status">
-        {lines.length === 0 && !isAsking && !error && <Text c="dimmed">{t("jump.nothing")}</Text>}
-        {lines.length === 0 && isAsking && <Text c="dimmed">{t("jump.asking")}</Text>}
+        {lines.length === 0 && !isWaiting && !error && <Text c="dimmed">{t("jump.nothing")}</Text>}
+        {lines.length === 0 && isWaiting && <Text c="dimmed">{t("jump.asking")}</Text>}
         {unreachable.map(([what, why]) => (
           <Text key={what} size="sm" c="dimmed" className="break" data-unreachable={what}>
             {t("jump.unreachable", { what, why })}

@@ -28,11 +28,22 @@ export function editsBetween(text: string, name: string): number | null {
   return total;
 }
 
+/** Whether a word is another one, whatever the case, with one edit at most. Short words have to be right. */
+export function isMeantBy(word: string, text: string): boolean {
+  const edits = prefixEdits(text.toLowerCase(), word).at(-1) ?? Infinity;
+  return edits <= Math.min(1, editsAllowed(word));
+}
+
+/** The edits between a word and the beginning of a name that is closest to it. */
+function editsOf(word: string, name: string): number {
+  return Math.min(...prefixEdits(word, name));
+}
+
 /**
- * The edits between a word and the beginning of a name that is closest to it: characters that are wrong, missing or too
+ * The edits between a word and each beginning of a name, the empty one first: characters that are wrong, missing or too
  * many, or two that are swapped.
  */
-function editsOf(word: string, name: string): number {
+function prefixEdits(word: string, name: string): number[] {
   let last: number[] = [];
   let before: number[] = [];
   let row = Array.from({ length: name.length + 1 }, (_, j) => j);
@@ -52,5 +63,5 @@ function editsOf(word: string, name: string): number {
       );
     }
   }
-  return Math.min(...row);
+  return row;
 }

@@ -25,7 +25,7 @@ import { useMay, useMe, type Right } from "@/api/me";
 import { addressOf, fits, hintOf, type Found } from "@/app/jump/places";
 import { recentOf, remember } from "@/app/jump/recent";
 import { editsBetween } from "@/app/jump/typos";
-import type { Verb } from "@/app/jump/verbs";
+import type { Parsed } from "@/app/jump/verbs";
 import { pages } from "@/app/pages";
 import { useSignOut } from "@/app/useSignOut";
 import { zoneName } from "@/format/times";
@@ -69,8 +69,14 @@ const IS_MESSAGE_ID = /^[0-9]{6}\.[0-9]{6}\.\S{3,}$/;
 /**
  * What the box offers for a text: recent places (without a text), pages, what the API found, actions, else those that
  * are meant with typing errors; for a text that begins with a verb, that with each place it can be done with.
+ * `guessed`: what the API found for what is behind a verb with a typing error.
  */
-export function useEntries(text: string, verb: Verb | undefined, found: readonly Found[]): Section[] {
+export function useEntries(
+  text: string,
+  { verb, isGuess }: Pick<Parsed, "verb" | "isGuess">,
+  found: readonly Found[],
+  guessed: readonly Found[],
+): Section[] {
   const { t } = useTranslation();
   const me = useMe();
   const may = useMay();
@@ -90,16 +96,13 @@ export function useEntries(text: string, verb: Verb | undefined, found: readonly
     if (went.kind === "page") return all.filter(({ id }) => id === went.id);
     return [{ id: went.id, label: went.label, hint: went.hint, icon: IconHistory, run: () => go(went) }];
   });
-  if (verb) {
-    const entries = found
-      .filter(({ kind }) => kind === verb.kind && may(verb.right))
-      .map((place): Entry => {
-        const label = t(`jump.verb.${verb.id}`, { name: place.name });
-        const run = () => void goTo(verb.address(place));
-        return { id: [verb.id, place.name, place.subject].join(" "), label, hint: hintOf(place), icon: IconBolt, run };
-      });
-    return entries.length > 0 ? [{ id: "actions", entries }] : [];
-  }
+  const done: Entry[] = (isGuess ? guessed : found).flatMap((place) => {
+    if (!verb || place.kind !== verb.kind || !may(verb.right)) return [];
+    const label = t(`jump.verb.${verb.id}`, { name: place.name });
+    const run = () => void goTo(verb.address(place));
+    return [{ id: [verb.id, place.name, place.subject].join(" "), label, hint: hintOf(place), icon: IconBolt, run }];
+  });
+  if (verb && !isGuess) return done.length > 0 ? [{ id: "actions", entries: done }] : [];
   const places: Entry[] = found.map((place) => {
     const { kind, name } = place;
     const id = [kind, name, place.subject, place.broker_group, place.sequence, place.text].join(" ");
@@ -125,7 +128,7 @@ export function useEntries(text: string, verb: Verb | undefined, found: readonly
     { id: "pages", entries: isEmpty ? all.filter(({ id }) => !recent.some((one) => one.id === id)) : pagesFound },
     { id: "found", entries: places },
     { id: "actions", entries: actionsFound },
-    { id: "meant", entries: isTolerant ? closest([...all, ...actions], text) : [] },
+    { id: "meant", entries: [...done, ...(isTolerant ? closest([...all, ...actions], text) : [])] },
   ];
   return sections.filter(({ entries }) => entries.length > 0);
 }

@@ -114,6 +114,12 @@ test("a table no run has filled teaches, and shows no empty list", async () => {
   expect(screen.queryByRole("table")).not.toBeInTheDocument();
 });
 
+test("a time range without values says so, and what to do", async () => {
+  answer({ ...names, [`GET ${RANKING}`]: ranking([]) });
+  await mount(AnalyticsPage, "/analytics");
+  expect(await screen.findByText("No values in this time range. Choose a longer one.")).toBeInTheDocument();
+});
+
 test("made-up rows are said to be", async () => {
   answer({ ...names, [`GET ${RANKING}`]: ranking([row("a", "b", 1)], { runs: [{ ...run, job: "demo" }] }) });
   await mount(AnalyticsPage, "/analytics");

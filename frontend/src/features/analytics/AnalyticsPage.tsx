@@ -64,7 +64,7 @@ export default function AnalyticsPage() {
         <Loading />
       ) : (
         <Tabs value={tab} onChange={open} keepMounted={false}>
-          <Tabs.List mb="md">
+          <Tabs.List mb="md" className="tabs-scroll">
             {TABS.map((id) => (
               <Tabs.Tab key={id} value={id}>
                 {t(`tab.${id}`)}

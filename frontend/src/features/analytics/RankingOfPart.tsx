@@ -52,7 +52,9 @@ export function RankingOfPart({ part, ranking }: { part: Part; ranking: Ranking 
       ]),
     [part, ranked, grid, search, t],
   );
-  if (ranking.results.length === 0) return null;
+  if (ranking.results.length === 0) {
+    return ranking.state === "filled" ? <Text c="dimmed">{t("ranking.nothing")}</Text> : null;
+  }
   return (
     <div data-ranking={part.id}>
       <PlainTable

@@ -31,7 +31,7 @@ export default function AuditPage() {
         )),
         column("actor", (row) => row.actor),
         column("action", (row) => <Code>{row.action}</Code>),
-        column("target", (row) => <span className="break">{row.target}</span>),
+        column("target", { card: "line" }, (row) => <span className="break">{row.target}</span>),
         column("reason", (row) => <span className="break">{reasonOf(row.why, row.reason) || "—"}</span>),
         column("address", { isHiddenAtFirst: true }, (row) => row.address),
         column("request_id", { header: t("column.request"), isHiddenAtFirst: true }, (row) => (
@@ -108,6 +108,7 @@ function Entry({ entry }: { entry: AuditEntry }) {
           )}
           rows={changes}
           rowKey={({ name }) => name}
+          minWidth={0}
         />
       )}
     </Stack>

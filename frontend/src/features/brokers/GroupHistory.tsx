@@ -21,6 +21,7 @@ const CHARTS: Record<Kind, readonly (readonly Line[])[]> = {
     [
       ["send_rate", "rate"],
       ["pull_rate", "rate", { colour: "teal" }],
+      ["send_bytes_rate", "bytes", RIGHT],
     ],
     DISK,
   ],

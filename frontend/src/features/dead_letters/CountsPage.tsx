@@ -30,7 +30,7 @@ export default function CountsPage() {
             {group}
           </LinkTo>
         )),
-        column("subject", ({ subject }) => <SubjectLink subject={subject} />),
+        column("subject", { card: "line" }, ({ subject }) => <SubjectLink subject={subject} />),
         column("open", { align: "right" }, (row) => <Open value={row.open} />),
         column("replayed", { align: "right" }, ({ replayed }) => <Measured value={replayed} />),
         column("deleted", { align: "right" }, ({ deleted }) => <Measured value={deleted} />),

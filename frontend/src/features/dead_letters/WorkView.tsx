@@ -84,9 +84,7 @@ export function Outcome({ work, action, isPreview }: { work: Work; action: Actio
               {failure.broker_group} · {failure.sequence}: {failure.why}
             </List.Item>
           ))}
-          {sums.notes.map((note) => (
-            <List.Item key={note}>{note}</List.Item>
-          ))}
+          {sums.done > 0 && <List.Item>{t(`note.${action}`)}</List.Item>}
         </List>
         {why !== null && (
           <Text size="sm" mt="xs">

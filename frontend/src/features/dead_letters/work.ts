@@ -33,7 +33,7 @@ export const FAILURES_MAX = 100;
 
 export type Sums = Pick<
   Progress,
-  "looked_at" | "done" | "already" | "under_way" | "unknown" | "failed" | "failures" | "notes" | "unreachable"
+  "looked_at" | "done" | "already" | "under_way" | "unknown" | "failed" | "failures" | "unreachable"
 >;
 
 export const NO_SUMS: Sums = {
@@ -44,7 +44,6 @@ export const NO_SUMS: Sums = {
   unknown: 0,
   failed: 0,
   failures: [],
-  notes: [],
   unreachable: {},
 };
 
@@ -57,7 +56,6 @@ export function summed(sums: Sums, piece: Sums): Sums {
     unknown: sums.unknown + piece.unknown,
     failed: sums.failed + piece.failed,
     failures: [...sums.failures, ...piece.failures].slice(0, FAILURES_MAX),
-    notes: [...new Set([...sums.notes, ...piece.notes])],
     unreachable: { ...sums.unreachable, ...piece.unreachable },
   };
 }

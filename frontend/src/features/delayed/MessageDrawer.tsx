@@ -184,7 +184,7 @@ function ChangeMessage({
           )}
           {isMove && (
             <Text size="sm">
-              {t("column.due_at")}: <Instant at={message.due_at} />{" "}
+              {t("column.due_at")} <Instant at={message.due_at} />{" "}
               <IconArrowRight size={14} aria-label={t("change.to")} />{" "}
               <b>
                 <Instant at={preview.due_at} />

@@ -16,6 +16,7 @@ const timelines: Timelines = {
 };
 const SUMMARY = {
   step_seconds: 1_200,
+  job: "analytics",
   state: "filled",
   as_of: iso(7_200),
   is_demo: false,
@@ -117,7 +118,7 @@ test("a note names what analytics lacks and why numbers are too low", async () =
   await screen.findByText(/Analytics is behind: later values than/);
   expect(screen.getByText("Some of these values are demo data.")).toBeVisible();
   expect(screen.getByText(/could not read g2/)).toBeVisible();
-  expect(screen.getByText(/does not store: Time lag, Pulled\/s, Acked\/s\./)).toBeVisible();
+  expect(screen.getByText(/does not store: Time lag, Pulled\/s,? and Acked\/s\./)).toBeVisible();
   expect(screen.getByText(/Nothing was measured in the last hour: Redis is away\./)).toBeVisible();
 });
 

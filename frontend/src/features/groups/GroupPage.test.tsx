@@ -96,7 +96,7 @@ test("what is wrong stands in sentences, worst first, each with what helps", asy
     "href",
     "/subjects/%25RETRY%25orders%25billing?tab=messages",
   );
-  await userEvent.click(found.getByRole("button", { name: "Start another consumer" }));
+  await userEvent.click(found.getByRole("button", { name: "Start a consumer" }));
   expect(await screen.findByText("qmq consume orders billing")).toBeInTheDocument();
   await userEvent.keyboard("{Escape}");
   await userEvent.click(found.getByRole("button", { name: "Pause c1" }));

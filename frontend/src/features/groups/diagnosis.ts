@@ -31,7 +31,7 @@ const PARTS: Readonly<Record<Code, readonly Part[]>> = {
   pace_unknown: [part("pace_unknown")],
   draining: [part("draining"), WAITING, part("gone", "seconds")],
   keeping_up: [part("keeping_up"), WAITING],
-  unknown: [part("unknown")],
+  unknown: [part("unknown"), part("unknown_why", "reason")],
 };
 
 /** How values are written, by their name; all others as they are. `count` also chooses the plural. */

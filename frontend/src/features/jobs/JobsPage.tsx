@@ -61,7 +61,9 @@ function Jobs({ jobs, onSwitch }: { jobs: readonly Job[]; onSwitch: (job: Job) =
           ),
         ),
         column("next", { card: "fact" }, (job) => (job.is_enabled ? <Instant at={job.next_run_at} relative /> : "—")),
-        column("every", { card: "fact", align: "right" }, (job) => duration(job.every_seconds, language)),
+        column("every", { card: "fact", align: "right" }, (job) => (
+          <span className="nowrap">{duration(job.every_seconds, language)}</span>
+        )),
         column("runs", { align: "right" }, (job) => sequence(job.runs)),
         column("failures", { align: "right" }, (job) => sequence(job.failures)),
         column("holder", ({ holder, queue }) => (

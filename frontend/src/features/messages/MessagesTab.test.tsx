@@ -135,7 +135,7 @@ test("nothing found says what was not searched", async () => {
     [`GET ${BASE}search/`]: { ...nothing, expression: 'properties["a"] == "b"', searched: ["properties"] },
   });
   await mount(Page, "/subjects/order.paid?view=search&filter=a%3Db");
-  expect(await screen.findByText("Not searched: the body, tags.")).toBeInTheDocument();
+  expect(await screen.findByText("Not searched: the body and tags.")).toBeInTheDocument();
   expect(screen.getByText('properties["a"] == "b"')).toBeInTheDocument();
 });
 

@@ -7,6 +7,7 @@ import { useMessageColumns } from "@/features/messages/columns";
 import { criteriaOf, notSearched, queryOf, searchOf, type Criteria } from "@/features/messages/criteria";
 import { searchStep, type Found, type Message } from "@/features/messages/queries";
 import { SearchForm } from "@/features/messages/SearchForm";
+import { listed } from "@/format/names";
 import { count } from "@/format/numbers";
 import { useLanguage } from "@/ui/preferences";
 import { ProblemAlert } from "@/ui/page/ProblemAlert";
@@ -119,12 +120,18 @@ function Results({ subject, criteria, onRows }: Props & { criteria: Criteria }) 
 /** What the filter means, and what it did not look at. */
 function NothingFound({ sums: { expression, searched } }: { sums: Sums }) {
   const { t } = useTranslation("messages");
+  const language = useLanguage();
   const left = notSearched(searched);
   return (
     <>
       {left.length > 0 && (
         <Text size="sm">
-          {t("search.not_searched", { parts: left.map((part) => t(`search.part.${part}`)).join(", ") })}
+          {t("search.not_searched", {
+            parts: listed(
+              left.map((part) => t(`search.part.${part}`)),
+              language,
+            ),
+          })}
         </Text>
       )}
       {expression !== null && (

@@ -29,6 +29,8 @@ const node = {
 };
 const texts = (items: ReturnType<typeof attention>) => items.map((item) => `${item.level} ${item.text}`);
 
+const NO_ANSWER = { code: "no_response", values: { seconds: 5 }, text: "no answer" };
+
 test("a calm system needs nothing", () => {
   expect(attention(calm, { broker_groups: { g1: group }, nodes: { "g1-a": node } })).toEqual([]);
 });
@@ -38,9 +40,10 @@ test("the worst comes first", () => {
     { ...calm, jobs_late: ["moves"] },
     {
       broker_groups: { g1: { ...group, state: "offline" } },
-      nodes: { "g1-a": { ...node, is_measured: false, reason: "no answer" } },
+      nodes: { "g1-a": { ...node, is_measured: false, reason: "no answer", why: NO_ANSWER } },
     },
   );
+  expect(found[1]?.why).toBe(NO_ANSWER);
   expect(texts(found)).toEqual(["critical group_offline", "warning node_unmeasured", "warning job_late"]);
   expect([found[0]?.values, found[0]?.target]).toEqual([
     { name: "g1" },

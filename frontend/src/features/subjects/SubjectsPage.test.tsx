@@ -93,7 +93,12 @@ test("folders are read when they are opened, in pages, and what is open is in th
       const folder = searchParams.get("folder");
       if (folder === "") return Response.json({ at: null, reason: null, results: [node("order.")], next: null });
       const isRest = searchParams.get("cursor") === "c2";
-      const away = { send_rate: null, at_least: { send_rate: 7, highest_lag: 1 }, reason: "g1 is away" };
+      const away = {
+        send_rate: null,
+        highest_lag: null,
+        at_least: { send_rate: 7, highest_lag: 0 },
+        reason: "g1 is away",
+      };
       return Response.json({
         at: null,
         reason: null,
@@ -103,7 +108,7 @@ test("folders are read when they are opened, in pages, and what is open is in th
     },
   });
   const page = await mount(SubjectsPage, "/subjects?view=tree");
-  const folder = await screen.findByRole("button", { name: "order." });
+  const folder = await screen.findByRole("button", { name: /^order\. \d+ subjects?$/ });
   expect(asked.map(({ url }) => url.searchParams.get("folder")).filter((name) => name !== null)).toEqual([""]);
   expect(folder).toHaveAttribute("aria-expanded", "false");
   await userEvent.click(folder);
@@ -113,6 +118,7 @@ test("folders are read when they are opened, in pages, and what is open is in th
   await userEvent.click(screen.getByRole("button", { name: "More in order." }));
   const sent = (await screen.findByRole("link", { name: "sent" })).closest("tr");
   expect(sent).toHaveTextContent("≥ 7");
+  expect(sent).not.toHaveTextContent("≥ 0");
   await userEvent.click(screen.getByRole("button", { name: "List" }));
   await waitFor(() => expect(page.address()).not.toContain("view=tree"));
 });

@@ -1,4 +1,4 @@
-import { Button, Group } from "@mantine/core";
+import { Box, Button, Group, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
@@ -47,6 +47,11 @@ export default function SubjectsPage() {
       {t(isTree ? "tree.list" : "tree.show")}
     </Button>
   );
+  const empty = (
+    <FirstMessage subject="order.paid" title={t("empty.title")}>
+      {t("empty.text")}
+    </FirstMessage>
+  );
   return (
     <>
       <PageHeader
@@ -57,10 +62,15 @@ export default function SubjectsPage() {
       {mayChange && selected.size > 0 && <BulkActions selected={selected} onDone={() => setSelected(new Set())} />}
       {isTree ? (
         <>
-          <Group justify="flex-end" mb="xs">
-            {view}
+          <Group justify="space-between" wrap="nowrap" mb="xs">
+            <Text size="sm" c="dimmed" visibleFrom="sm">
+              {t("tree.about")}
+            </Text>
+            <Box flex="none" ml="auto">
+              {view}
+            </Box>
           </Group>
-          <SubjectTree />
+          <SubjectTree empty={empty} />
         </>
       ) : (
         <DataTable
@@ -73,11 +83,7 @@ export default function SubjectsPage() {
           ordering="name"
           download="/api/v1/subjects/"
           selection={mayChange ? selection : undefined}
-          empty={
-            <FirstMessage subject="order.paid" title={t("empty.title")}>
-              {t("empty.text")}
-            </FirstMessage>
-          }
+          empty={empty}
           actions={view}
         />
       )}

@@ -33,13 +33,17 @@ export default function UsersPage() {
         column("name", (row) => personName(row) || "—"),
         column("email", (row) => row.email || "—"),
         column("role", (row) => <RoleBadge role={row.role} />),
-        column("teams", (row) => (
-          <Group gap={4}>
-            {row.teams?.map((team) => (
-              <TeamLink key={team} team={team} size="sm" />
-            ))}
-          </Group>
-        )),
+        column("teams", ({ teams = [] }) =>
+          teams.length === 0 ? (
+            "—"
+          ) : (
+            <Group gap={4}>
+              {teams.map((team) => (
+                <TeamLink key={team} team={team} size="sm" />
+              ))}
+            </Group>
+          ),
+        ),
         column("sessions", { align: "right" }, (row) => <Measured value={row.sessions} />),
         column("tokens", { align: "right" }, (row) => <Measured value={row.tokens} />),
         column("last_login", (row) => <Instant at={row.last_login} relative />),

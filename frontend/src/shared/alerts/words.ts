@@ -56,6 +56,7 @@ export function valueText(kind: AlertKind, value: number, language: string, t: T
 export function conditionText(kind: AlertKind, threshold: number, language: string, t: TFunction<"alerts">): string {
   if (kind === "unknown") return t("value.unmeasured");
   if (kind === "no_candidate") return t("value.no_candidate");
+  if (kind === "one_rack") return t("value.one_rack");
   if (kind === "replication") return t("value.replication_alarm");
   if (kind === "outbox_unreachable") return t("value.outbox_unusable");
   if (kind === "group_state") return t(threshold < 1 ? "value.not_writable" : "value.offline");
@@ -66,6 +67,7 @@ export function conditionText(kind: AlertKind, threshold: number, language: stri
 export function clearText(kind: AlertKind, clearThreshold: number, language: string, t: TFunction<"alerts">): string {
   if (kind === "unknown") return t("value.measured");
   if (kind === "no_candidate") return t("value.has_candidate");
+  if (kind === "one_rack") return t("value.several_racks");
   if (kind === "replication") return t("value.no_replication_alarm");
   if (kind === "outbox_unreachable") return t("value.outbox_usable");
   if (kind === "group_state") return t(clearThreshold < 1 ? "value.read_write" : "value.online");

@@ -1,7 +1,7 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
 import { useTranslation } from "react-i18next";
-import { rangeHistoryOptions, type HistoryOf } from "@/api/history";
+import { rangeHistoryOptions, type History, type HistoryOf } from "@/api/history";
 import { dateTime, duration } from "@/format/times";
 import { NO_SERIES, type Series } from "@/live/series";
 import { continued } from "@/shared/ranges/merge";
@@ -25,18 +25,14 @@ export function useRangeHistory(of: HistoryOf, range: Range, live: Series = NO_S
 }
 
 /** The line where measurements begin; its tooltip describes the values to the left. */
-function useBorder(data: { border_at: string | null; summary: BorderOf | null } | undefined): Marker | undefined {
+function useBorder(data: History | undefined): Marker | undefined {
   const { t } = useTranslation("ranges");
   const [language, zone] = [useLanguage(), useZone()];
-  const [at, stepSeconds, asOf] = [data?.border_at, data?.summary?.step_seconds, data?.summary?.as_of];
+  const { step_seconds: stepSeconds, as_of: asOf, job } = data?.summary ?? {};
+  const at = data?.border_at;
   return useMemo(() => {
-    if (!at || !stepSeconds || !asOf) return undefined;
+    if (!at || !stepSeconds || !asOf || !job) return undefined;
     const values = { step: duration(stepSeconds, language), as_of: dateTime(asOf, zone).slice(0, 16) };
-    return { at: Date.parse(at) / 1000, label: t("border", values), symbol: "◂", tone: "info" };
-  }, [at, stepSeconds, asOf, language, zone, t]);
-}
-
-interface BorderOf {
-  step_seconds: number;
-  as_of: string | null;
+    return { at: Date.parse(at) / 1000, label: t(`by.${job}.border`, values), symbol: "◂", tone: "info" };
+  }, [at, stepSeconds, asOf, job, language, zone, t]);
 }

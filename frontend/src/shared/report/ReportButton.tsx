@@ -7,6 +7,7 @@ import { whenDrawn } from "@/ui/dialog/whenOpened";
 
 const ReportDialog = whenDrawn<ReportDialogProps>(
   async () => (await import("@/shared/report/ReportDialog")).ReportDialog,
+  ["ranges"],
 );
 
 /** Opens the dialog for an incident report; `span` is what it offers when it is clicked. */

@@ -3,14 +3,16 @@ import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
+import { SPAN_DAYS_MAX, type Span } from "@/shared/ranges/range";
 import { useReason } from "@/shared/reasons";
 import { collect } from "@/shared/report/collect";
 import { reportPage } from "@/shared/report/page";
-import { wrongSpan, SPAN_DAYS_MAX, type Span } from "@/shared/report/span";
+import { wrongSpan } from "@/shared/report/span";
 import { useRuleName } from "@/shared/ruleNames";
 import { useEventText } from "@/shared/useEventText";
 import { InstantInput } from "@/ui/dates/InstantInput";
 import { Dialog, DialogFooter } from "@/ui/dialog/Dialog";
+import { useSentReason } from "@/ui/measure/useSentReason";
 import { ProblemAlert } from "@/ui/page/ProblemAlert";
 import { useLanguage } from "@/ui/preferences";
 
@@ -34,6 +36,7 @@ function save(page: string, { from }: Span): void {
 /** Asks for a time span and makes the report of it: a file that the browser saves. */
 export function ReportDialog({ opened, onClose, span }: ReportDialogProps) {
   const { t } = useTranslation("events");
+  const { t: range } = useTranslation("ranges");
   const [from, setFrom] = useState(span.from);
   const [to, setTo] = useState(span.to);
   const [now] = useState(() => Date.now());
@@ -42,17 +45,22 @@ export function ReportDialog({ opened, onClose, span }: ReportDialogProps) {
   const text = useEventText();
   const rule = useRuleName();
   const reasonOf = useReason();
+  const sentReason = useSentReason();
   const make = useMutation({
     mutationFn: async (chosen: Span) => {
-      const found = await collect(chosen, may("read_audit"), new AbortController().signal);
+      const madeAt = new Date().toISOString();
+      const to = Date.parse(chosen.to) > Date.parse(madeAt) ? madeAt : chosen.to;
+      const found = await collect({ from: chosen.from, to }, may("read_audit"), new AbortController().signal);
       const words = {
         language,
         t: (key: string, values?: Record<string, string | number>) => t(key, { ...values }),
+        range: (key: string, values?: Record<string, string>) => range(key, { ...values }),
         sentence: (event: Parameters<typeof text>[0]) => Object.values(text(event)).join(""),
         reason: ({ why, reason }: { why: Parameters<typeof reasonOf>[0]; reason: string }) => reasonOf(why, reason),
+        sentReason,
         rule,
       };
-      save(reportPage(found, new Date().toISOString(), words), chosen);
+      save(reportPage(found, madeAt, words), chosen);
     },
     onSuccess: onClose,
   });

@@ -1,9 +1,9 @@
 import type { Event } from "@/api/events";
-import type { HistoryOf } from "@/api/history";
+import type { History, HistoryOf } from "@/api/history";
 import { asProblem } from "@/api/problem";
 import type { Schema } from "@/api/client";
 import { read } from "@/api/requests";
-import type { Span } from "@/shared/report/span";
+import type { Span } from "@/shared/ranges/range";
 
 export type AuditEntry = Schema<"AuditRow">;
 
@@ -27,6 +27,8 @@ export interface Numbers {
   fields: Readonly<Record<string, readonly (number | null)[]>>;
   /** Why there are no numbers. */
   reason: string | null;
+  /** What the API says of the range; null: it could not be read. */
+  history: History | null;
 }
 
 export interface Collected {
@@ -64,19 +66,25 @@ export function concernedGroups(events: readonly Event[]): { subject: string; gr
   return [...counts.values()].sort((a, b) => b.count - a.count).map(({ subject, group }) => ({ subject, group }));
 }
 
+/** The steps of a history that a span touches; the first one may begin before it. Pure. */
+export function within(history: History, { from, to }: Span): Pick<Numbers, "at" | "fields"> {
+  const [begin, end] = [Date.parse(from) / 1000, Date.parse(to) / 1000];
+  const at = history.at.map((instant) => Date.parse(instant) / 1000);
+  const touched = at.map((seconds, index) => seconds <= end && (seconds >= begin || (at[index + 1] ?? 0) > begin));
+  const cut = <Value>(values: readonly Value[]) => values.filter((_, index) => touched[index]);
+  const fields = Object.fromEntries(Object.entries(history.fields).map(([field, values]) => [field, cut(values)]));
+  return { at: cut(at).map((seconds) => Math.max(seconds, begin)), fields };
+}
+
+/** Numbers of a span; of the whole system (`name` is empty) those of the last hour: no others are kept. */
 async function numbers(name: string, of: HistoryOf, span: Span, signal: AbortSignal): Promise<Numbers> {
   try {
-    const found = await read("/api/v1/history/", { query: of })({ signal });
-    const [from, to] = [Date.parse(span.from) / 1000, Date.parse(span.to) / 1000];
-    const all = found.at.map((at) => Date.parse(at) / 1000);
-    const within = all.map((seconds) => seconds >= from && seconds <= to);
-    const cut = <Value>(values: readonly Value[]) => values.filter((_, index) => within[index]);
-    const fields = Object.fromEntries(Object.entries(found.fields).map(([field, values]) => [field, cut(values)]));
-    return { name, at: cut(all), fields, reason: found.reason };
+    const history = await read("/api/v1/history/", { query: name ? { ...of, ...span } : of })({ signal });
+    return { name, ...within(history, span), reason: history.reason, history };
   } catch (error) {
     // A report of an incident is made when parts of the system do not work: it says which numbers are missing.
     signal.throwIfAborted();
-    return { name, at: [], fields: {}, reason: asProblem(error).message };
+    return { name, at: [], fields: {}, reason: asProblem(error).message, history: null };
   }
 }
 

@@ -2,8 +2,11 @@ import type { Event } from "@/api/events";
 import { textOf } from "@/format/values";
 import * as numbers from "@/format/numbers";
 import * as times from "@/format/times";
+import { rangeNotes } from "@/shared/ranges/notes";
+import type { Span } from "@/shared/ranges/range";
 import { ROWS_MAX, type Collected, type Numbers } from "@/shared/report/collect";
 import { Html, html, table } from "@/shared/report/html";
+import { KEPT_DAYS } from "@/shared/report/span";
 import { chart } from "@/shared/report/svg";
 
 /** Texts and sentences in the viewer's language. */
@@ -11,9 +14,13 @@ export interface Words {
   language: string;
   /** A text below `events:`. */
   t: (key: string, values?: Record<string, string | number>) => string;
+  /** A text below `ranges:`. */
+  range: (key: string, values?: Record<string, string>) => string;
   sentence: (event: Event) => string;
   /** Why something changed, of an entry of the audit log. */
   reason: (entry: { why: Event["why"]; reason: string }) => string;
+  /** A reason that the API sent. */
+  sentReason: (reason: string) => string;
   /** A rule's name. */
   rule: (name: string) => string;
 }
@@ -22,7 +29,8 @@ const STYLE = `body{font:14px/1.5 system-ui,sans-serif;margin:2rem auto;max-widt
 table{border-collapse:collapse;width:100%}th,td{text-align:left;vertical-align:top;padding:2px 8px;border-bottom:1px solid #dee2e6;overflow-wrap:anywhere}
 td:first-child,td:nth-child(2){white-space:nowrap;font-variant-numeric:tabular-nums}
 h2{margin-top:2rem}figure{margin:1rem 0}svg{width:100%;border:1px solid #dee2e6}.key{border-left:12px solid;padding-left:4px;margin-right:1rem}
-.critical{color:#c92a2a;font-weight:600}.warning{color:#b35309}.note{color:#495057}`;
+.axis{display:flex;justify-content:space-between;color:#495057;font-size:12px}
+.critical{color:#c92a2a;font-weight:600}.warning{color:#b35309}.note{color:#495057}td span{white-space:nowrap}`;
 
 function both(at: string): [string, string] {
   return [times.utc(at), times.dateTime(at, "local")];
@@ -41,14 +49,47 @@ function lines({ fields }: Numbers, words: Words) {
   return found.filter(({ values }) => values.some((value) => value !== null));
 }
 
-function chartOf(found: Numbers, events: readonly Event[], words: Words): Html {
+/** A time to the minute, in UTC. */
+function minute(at: string): string {
+  return `${times.dateTime(at, "utc").slice(0, 16)} UTC`;
+}
+
+/** Where the numbers come from, and which are missing. */
+function notesOf({ name, history }: Numbers, span: Span, words: Words): string[] {
+  if (!history) return [];
+  const { from_at: from, to_at: to } = history;
+  if (name === "")
+    return Date.parse(span.from) < Date.parse(from)
+      ? [words.t("report.system_hour", { from: minute(from), to: minute(to) })]
+      : [];
+  return rangeNotes(
+    history,
+    {},
+    { language: words.language, t: words.range, instant: minute, reasonOf: words.sentReason },
+  ).map(({ text }) => text);
+}
+
+function chartOf(found: Numbers, span: Span, events: readonly Event[], words: Words): Html {
   const title = found.name || words.t("report.system");
   const drawn = lines(found, words);
-  if (drawn.length === 0) return html`<p class="note">${title}: ${found.reason ?? words.t("report.no_numbers")}</p>`;
-  const markers = events.map((event) => ({ at: Date.parse(event.at) / 1000, label: words.sentence(event) }));
-  return chart(title, found.at, drawn, markers.slice(0, 100), (value) =>
-    numbers.count(Math.round(value * 10) / 10, words.language),
-  );
+  const notes = notesOf(found, span, words).map((text) => html`<p class="note">${text}</p>`);
+  if (drawn.length === 0)
+    return html`<p class="note">
+        ${title}: ${found.reason === null ? words.t("report.no_numbers") : words.sentReason(found.reason)}
+      </p>
+      ${notes}`;
+  const seconds = (at: string) => Date.parse(at) / 1000;
+  const markers = events.map((event) => ({ at: seconds(event.at), label: words.sentence(event) }));
+  const drawing = {
+    title,
+    span: { from: seconds(span.from), to: seconds(span.to), texts: [minute(span.from), minute(span.to)] as const },
+    at: found.at,
+    lines: drawn,
+    markers: markers.slice(0, 100),
+    border: found.history?.border_at ? { at: seconds(found.history.border_at), label: words.t("report.border") } : null,
+  };
+  const number = (value: number) => numbers.count(Math.round(value * 10) / 10, words.language);
+  return html`${chart(drawing, number)}${notes}`;
 }
 
 function note(text: string, isShown: boolean): Html {
@@ -80,9 +121,10 @@ export function reportPage(
 <p class="note">${t("report.made", { at: times.utc(madeAt) })}</p>
 <h2>${t("report.events")}</h2>
 ${note(t("report.events_left_out", { most: ROWS_MAX }), events.hasMore)}
+${note(t("report.events_kept", { days: KEPT_DAYS }), Date.parse(span.from) < Date.parse(madeAt) - KEPT_DAYS * 86_400_000)}
 ${inOrder.length === 0 ? html`<p>${t("empty.short")}</p>` : table([...columns, t("column.severity"), t("column.what")], inOrder.map((event) => [...both(event.at), severity(event), words.sentence(event)]))}
 <h2>${t("report.charts")}</h2>
-${charts.map((one) => chartOf(one, one.name === "" ? marked : marked.filter(({ subject, group, broker_group: brokers }) => Boolean(brokers) || `${subject ?? ""}/${group ?? ""}` === one.name), words))}
+${charts.map((one) => chartOf(one, span, one.name === "" ? marked : marked.filter(({ subject, group, broker_group: brokers }) => Boolean(brokers) || `${subject ?? ""}/${group ?? ""}` === one.name), words))}
 ${note(t("report.groups_left_out", { n: groupsLeftOut }), groupsLeftOut > 0)}
 <h2>${t("report.alerts")}</h2>
 ${alerts.length === 0 ? html`<p>${t("report.no_alerts")}</p>` : table([...columns, t("column.severity"), t("report.rule"), t("report.target"), t("report.state")], alerts.map((event) => [...both(event.at), severity(event), words.rule(textOf(event.values.rule)), event.target, t(`kind.${event.kind}`)]))}

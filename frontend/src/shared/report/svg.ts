@@ -29,15 +29,21 @@ export function pieces(
   return found.filter(({ length }) => length > 0).map((points) => points.join(" "));
 }
 
+/** What a chart is of; times are seconds since 1970. */
+export interface Drawing {
+  title: string;
+  /** Beginning and end of the x axis, and how they are written. */
+  span: { from: number; to: number; texts: readonly [string, string] };
+  at: readonly number[];
+  lines: readonly Line[];
+  markers: readonly { at: number; label: string }[];
+  /** Values before it are summaries: they have another background. */
+  border: { at: number; label: string } | null;
+}
+
 /** One chart; each line has its own scale from 0 to its greatest value, which the legend names. */
-export function chart(
-  title: string,
-  at: readonly number[],
-  lines: readonly Line[],
-  markers: readonly { at: number; label: string }[],
-  number: (value: number) => string,
-): Html {
-  const [first, last] = [at[0] ?? 0, at.at(-1) ?? 1];
+export function chart({ title, span, at, lines, markers, border }: Drawing, number: (value: number) => string): Html {
+  const { from: first, to: last } = span;
   const x = (seconds: number) => LEFT + ((seconds - first) / Math.max(1, last - first)) * (WIDTH - 2 * LEFT);
   const drawn = lines.map(({ label, values }, index) => {
     const most = values.reduce<number>((best, value) => Math.max(best, value ?? 0), 0);
@@ -54,8 +60,9 @@ export function chart(
     parts.map(
       (points) =>
         html`<polyline
-          points="${points}"
+          points="${points.includes(" ") ? points : `${points} ${points}`}"
           fill="none"
+          stroke-linecap="round"
           stroke="${colour}"
           stroke-width="1.5"
           stroke-dasharray="${dash}"
@@ -76,6 +83,10 @@ export function chart(
           ><title>${marker.label}</title></line
         >`,
     );
+  const edge = border ? Math.min(WIDTH, Math.max(0, x(border.at))).toFixed(1) : "0";
+  const summaries = border
+    ? html`<rect width="${edge}" height="${HEIGHT}" fill="#e9ecef"><title>${border.label}</title></rect>`
+    : html``;
   const legend = drawn.map(
     ({ label, most, colour }) =>
       html`<span class="key" style="border-color:${colour}">${label}: 0 – ${number(most)}</span> `,
@@ -84,8 +95,10 @@ export function chart(
     <figcaption>${title}</figcaption>
     <svg viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${title}">
       <rect width="${WIDTH}" height="${HEIGHT}" fill="#f8f9fa" />
-      ${marks}${paths}
+      ${summaries}${marks}${paths}
     </svg>
+    <div class="axis"><span>${span.texts[0]}</span><span>${span.texts[1]}</span></div>
     <div>${legend}</div>
+    ${border ? html`<div><span class="key" style="border-color:#ced4da">${border.label}</span></div>` : html``}
   </figure>`;
 }

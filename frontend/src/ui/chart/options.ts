@@ -54,6 +54,8 @@ function width(text: string): number {
 export function axisWidth(values: readonly string[]): number {
   return Math.max(AXIS_PX, ...values.map((value) => width(value) * CHARACTER_PX + TICK_PX));
 }
+/** The room of the buttons above a chart. */
+const BUTTONS_PX = 26;
 
 /**
  * The title of an axis: the names of its lines, or their unit if these are too long. Durations and bytes have their
@@ -126,6 +128,8 @@ export function optionsOf({ series, bands }: Shape, look: Look): Omit<uPlot.Opti
   return {
     tzDate: (seconds) =>
       zone === "utc" ? uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC") : new Date(seconds * 1000),
+    // The buttons at the upper edge stand above the right axis.
+    padding: [right ? BUTTONS_PX : null, null, null, null],
     scales: { left: { range }, right: { range } },
     legend: {
       live: true,

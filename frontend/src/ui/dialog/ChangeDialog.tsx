@@ -168,6 +168,8 @@ interface Words {
   affects?: string;
   /** What else there is to know before it is done, below the fields. */
   also?: ReactNode;
+  /** The page says in its own words what the API's notes do. */
+  hidesNotes?: boolean;
   /** Fields that say nothing here. */
   hides?: readonly string[];
   /** A field's value in words; undefined: as it is. */
@@ -175,7 +177,15 @@ interface Words {
 }
 
 /** `PreviewDialog` for what answers in the shape of every plain change. */
-export function ChangeDialog({ means, affects, also, hides, wordOf, ...props }: Omit<Props<Change>, "show"> & Words) {
+export function ChangeDialog({
+  means,
+  affects,
+  also,
+  hides,
+  hidesNotes,
+  wordOf,
+  ...props
+}: Omit<Props<Change>, "show"> & Words) {
   return (
     <PreviewDialog<Change>
       isWorthIt={(preview) => preview.is_change}
@@ -183,7 +193,7 @@ export function ChangeDialog({ means, affects, also, hides, wordOf, ...props }: 
       show={(preview) => (
         <Stack gap="xs">
           {means && <Text size="sm">{means}</Text>}
-          <ChangePreview preview={preview} affects={affects} hides={hides} wordOf={wordOf} />
+          <ChangePreview preview={preview} affects={affects} hides={hides} hidesNotes={hidesNotes} wordOf={wordOf} />
           {also}
         </Stack>
       )}
@@ -192,7 +202,7 @@ export function ChangeDialog({ means, affects, also, hides, wordOf, ...props }: 
 }
 
 /** The fields that differ, with the values before and after, and notes of the API. */
-function ChangePreview({ preview, affects, hides = [], wordOf }: { preview: Change } & Words) {
+function ChangePreview({ preview, affects, hides = [], hidesNotes = false, wordOf }: { preview: Change } & Words) {
   const { t } = useTranslation();
   const lineOf = useValueLine();
   const shown = (name: string, value: unknown) => wordOf?.(name, value) ?? lineOf(value);
@@ -226,7 +236,7 @@ function ChangePreview({ preview, affects, hides = [], wordOf }: { preview: Chan
           </Table.Tbody>
         </Table>
       )}
-      {preview.notes.length > 0 && (
+      {!hidesNotes && preview.notes.length > 0 && (
         <List size="sm">
           {preview.notes.map((note) => (
             <List.Item key={note}>{note}</List.Item>

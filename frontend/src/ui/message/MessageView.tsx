@@ -126,6 +126,7 @@ export function Content({
 
 /** `isLine`: on one line, for lists. */
 export function Tags({ tags, isLine = false }: { tags: readonly string[]; isLine?: boolean }) {
+  if (tags.length === 0) return null;
   return (
     <Group gap={4} component="span" wrap={isLine ? "nowrap" : "wrap"}>
       {tags.map((tag) => (

@@ -1,5 +1,6 @@
 """Looks at snapshots: what opens, fires, is told, ends."""
 
+from collections import Counter
 from datetime import timedelta
 from typing import Any
 
@@ -18,7 +19,7 @@ from console.alerts.models import (
     Silence,
 )
 from console.alerts.rules import Kind
-from console.alerts.services import dead_letters, evaluate, evaluation, notifications
+from console.alerts.services import alert_changes, dead_letters, evaluate, evaluation, notifications
 from console.alerts.services.alerts import acknowledge
 from console.alerts.services.channels import create_channel
 from console.alerts.services.closing import forget_old
@@ -108,24 +109,24 @@ def test_looking_twice_at_the_same_changes_nothing():
 def test_what_another_process_did_meanwhile_is_not_done_again(monkeypatch: pytest.MonkeyPatch):
     rule()
     look = evaluation._Look(lagging(101), at(0), {})
-    write = look._write
+    write = look._changes.write
 
-    def late() -> None:
+    def late() -> Counter[str]:
         evaluate(lagging(101), at(0))
-        write()
+        return write()
 
-    monkeypatch.setattr(look, "_write", late)
+    monkeypatch.setattr(look._changes, "write", late)
     assert look.run().opened == 0
     assert states() == [("orders/billing", "firing")]
     assert len(told()) == 1
     look = evaluation._Look(lagging(1), at(10), {})
-    write = look._write
+    write = look._changes.write
 
-    def later() -> None:
+    def later() -> Counter[str]:
         evaluate(lagging(1), at(10))
-        write()
+        return write()
 
-    monkeypatch.setattr(look, "_write", later)
+    monkeypatch.setattr(look._changes, "write", later)
     assert look.run().resolved == 0
     assert len(told()) == 2
 
@@ -519,7 +520,7 @@ def test_an_acknowledged_alert_is_not_told_when_its_silence_ends():
 
 def test_open_alerts_are_limited_and_what_is_left_out_is_said(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(evaluation, "OPEN_MAX", 3)
-    monkeypatch.setattr(evaluation, "BATCH_ALERTS", 2)
+    monkeypatch.setattr(alert_changes, "BATCH_ALERTS", 2)
     rule()
     many = snapshot({f"s{n}/g": group(101) for n in range(5)})
     done = evaluate(many, at(0))
@@ -530,7 +531,7 @@ def test_open_alerts_are_limited_and_what_is_left_out_is_said(monkeypatch: pytes
 
 
 def test_changes_of_one_look_are_limited_and_the_next_goes_on(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(evaluation, "CHANGES_MAX", 3)
+    monkeypatch.setattr(alert_changes, "CHANGES_MAX", 3)
     rule()
     many = snapshot({f"s{n}/g": group(101) for n in range(5)})
     assert (evaluate(many, at(0)).fired, evaluate(many, at(1)).fired, evaluate(many, at(2)).fired) == (3, 2, 0)
@@ -542,7 +543,7 @@ def test_changes_of_one_look_are_limited_and_the_next_goes_on(monkeypatch: pytes
 
 @pytest.mark.database
 def test_values_written_in_one_look_are_limited(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(evaluation, "REFRESHED_MAX", 3)
+    monkeypatch.setattr(alert_changes, "REFRESHED_MAX", 3)
     rule()
     evaluate(snapshot({f"s{n}/g": group(101) for n in range(5)}), at(0))
     many = snapshot({f"s{n}/g": group(200) for n in range(5)})

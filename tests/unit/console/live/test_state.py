@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from benchmarks.live import stats_of
 from console.cluster.measured import Measured
 from console.cluster.places import NodePlace
-from console.collector.collector import Health, messages_of, understood
+from console.collector.collector import Health, understood
+from console.collector.messages import messages_of
 from console.collector.metadata import Metadata
 from console.collector.summing import Sums, summed
 from console.snapshot.feeds import Feed, feed_of, restrict, views
@@ -361,17 +362,19 @@ def test_a_broker_group_without_master_is_unknown() -> None:
 
 def test_a_broker_nodes_rates_are_sums_and_unknown_where_a_part_is() -> None:
     known = subject_stats("orders", 0, 9, group_stats(pull_rate=2.0), group_stats("h", pull_rate=0.5), send_rate=1.25)
-    early = subject_stats("mail", 0, 1, group_stats(pull_rate=None, reason="too early"), send_rate=2.0)
+    early = subject_stats(
+        "mail", 0, 1, group_stats(pull_rate=None, reason="too early"), send_rate=2.0, send_bytes_rate=20.4
+    )
 
-    def rates(*subjects: dict[str, Any]) -> tuple[Any, Any]:
+    def rates(*subjects: dict[str, Any]) -> tuple[Any, Any, Any]:
         node = summed(empty(), None, [place("g1")], {"g1-a": stats(*subjects)}, {})["nodes"]["g1-a"]
-        return node["send_rate"], node["pull_rate"]
+        return node["send_rate"], node["send_bytes_rate"], node["pull_rate"]
 
-    assert rates(known) == (1.25, 2.5)
-    assert rates(known, early) == (3.25, None)
-    assert rates() == (0, 0)
+    assert rates(known) == (1.25, 100, 2.5)
+    assert rates(known, early) == (3.25, 120, None)
+    assert rates() == (0, 0, 0)
     away = summed(empty(), None, [place("g2")], {"g2-a": AWAY}, {})["nodes"]["g2-a"]
-    assert (away["send_rate"], away["pull_rate"]) == (None, None)
+    assert (away["send_rate"], away["send_bytes_rate"], away["pull_rate"]) == (None, None, None)
 
 
 def test_what_all_nodes_forgot_is_gone() -> None:

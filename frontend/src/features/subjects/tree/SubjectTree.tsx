@@ -1,5 +1,5 @@
 import "@/features/subjects/tree/tree.css";
-import { Button, UnstyledButton } from "@mantine/core";
+import { Button, Text, UnstyledButton } from "@mantine/core";
 import { IconChevronDown, IconChevronRight } from "@tabler/icons-react";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
@@ -18,12 +18,12 @@ import { Table } from "@/ui/table/Table";
 type Node = Schema<"SubjectNode">;
 
 const REFRESH_MS = 10_000;
-const COLUMNS = 4;
+const COLUMNS = 3;
 /** Levels that are indented further than the one above. */
 const INDENTED_MAX = 8;
 
 /** Subjects by the parts of their names; what is open is in the address. Folders are read when they are opened. */
-export function SubjectTree() {
+export function SubjectTree({ empty }: { empty: ReactNode }) {
   const { t } = useTranslation("subjects");
   return (
     <Frame label={t("tree.title")}>
@@ -31,13 +31,12 @@ export function SubjectTree() {
         <Table.Thead>
           <Table.Tr>
             <Table.Th>{t("column.name")}</Table.Th>
-            <Table.Th ta="right">{t("tree.subjects")}</Table.Th>
             <Table.Th ta="right">{t("column.send_rate")}</Table.Th>
             <Table.Th ta="right">{t("column.worst_lag")}</Table.Th>
           </Table.Tr>
         </Table.Thead>
         <Table.Tbody>
-          <Folder name="" depth={0} />
+          <Folder name="" depth={0} empty={empty} />
         </Table.Tbody>
       </Table>
     </Frame>
@@ -45,7 +44,7 @@ export function SubjectTree() {
 }
 
 /** What is in a folder: a row for each child, and below an open one what is in that. */
-function Folder({ name, depth }: { name: string; depth: number }) {
+function Folder({ name, depth, empty }: { name: string; depth: number; empty?: ReactNode }) {
   const { t } = useTranslation("subjects");
   const found = useInfiniteQuery({
     queryKey: [...subjectsKey, "tree", name],
@@ -68,7 +67,7 @@ function Folder({ name, depth }: { name: string; depth: number }) {
       {nodes.map((node) => (
         <Child key={node.name + String(node.is_folder)} node={node} folder={name} depth={depth} />
       ))}
-      {found.isSuccess && nodes.length === 0 && <Whole>{t("tree.empty")}</Whole>}
+      {found.isSuccess && nodes.length === 0 && <Whole>{empty ?? t("tree.empty")}</Whole>}
       {found.hasNextPage && (
         <Whole>
           <Button
@@ -94,6 +93,7 @@ function Whole({ children }: { children: ReactNode }) {
 }
 
 function Child({ node, folder, depth }: { node: Node; folder: string; depth: number }) {
+  const { t } = useTranslation("subjects");
   const [search, change] = useUrlState();
   const open = parseOpen(search.open);
   const isOpen = node.is_folder && open.has(node.name);
@@ -101,27 +101,30 @@ function Child({ node, folder, depth }: { node: Node; folder: string; depth: num
   const numbers = (field: "send_rate" | "highest_lag") => ({
     value: node[field],
     reason: node.reason,
-    atLeast: node.at_least?.[field] ?? undefined,
+    // "At least 0" says nothing.
+    atLeast: node.at_least?.[field] || undefined,
   });
   return (
     <>
       <Table.Tr data-node={node.name}>
-        <Table.Th scope="row" fw={400} data-depth={Math.min(depth, INDENTED_MAX)} className="tree-name">
+        <Table.Td data-depth={Math.min(depth, INDENTED_MAX)} className="tree-name">
           {node.is_folder ? (
             <UnstyledButton
               className="tree-folder"
               aria-expanded={isOpen}
               onClick={() => change({ open: toggled(open, node.name) })}
             >
-              <Icon size={14} aria-hidden /> {node.name.slice(folder.length)}
+              <Icon size={14} aria-hidden /> {node.name.slice(folder.length)}{" "}
+              <Text span size="xs" c="dimmed" className="tree-count">
+                {t("tree.count", { count: node.subjects })}
+              </Text>
             </UnstyledButton>
           ) : (
             <span className="tree-subject">
               <RowLink to={addressOf("subjects", node.name)}>{node.name.slice(folder.length) || node.name}</RowLink>
             </span>
           )}
-        </Table.Th>
-        <Table.Td ta="right">{node.is_folder && <Measured value={node.subjects} />}</Table.Td>
+        </Table.Td>
         <Table.Td ta="right">
           <Measured {...numbers("send_rate")} as="rate" />
         </Table.Td>
