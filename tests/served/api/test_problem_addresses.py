@@ -28,7 +28,7 @@ def admin(db: None) -> APIClient:
         ("post", "consumer-groups/orders/billing/reset/", {"to": "earliest"}),
         ("delete", "consumer-groups/orders/billing/", {"force": True}),
         ("get", "subjects/orders/messages/g1/0/", None),
-        ("get", "delayed-messages/?subject=orders", None),
+        ("get", "delayed-messages/calendar/?subject=orders", None),
     ],
 )
 def test_a_503_of_a_node_or_metaserver_names_no_address(
