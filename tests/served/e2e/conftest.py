@@ -90,6 +90,11 @@ def furniture(console: System) -> Furniture:
     return furnish(console)
 
 
+def _is_measured(console: System) -> bool:
+    known = console.get("/overview/")["known"]
+    return known is not None and not known["missing"]
+
+
 @pytest.fixture
 def whole_again(console: System) -> Iterator[None]:
     """Start what a test stopped: other tests use the same brokers."""
@@ -98,8 +103,8 @@ def whole_again(console: System) -> Iterator[None]:
         if not broker.is_running:
             broker.start()
     eventually(
-        lambda: set(console.group_states()) == {"read_write"}, what="all broker groups accept messages again",
-        every_s=ASK_SECONDS,
+        lambda: set(console.group_states()) == {"read_write"} and _is_measured(console),
+        what="all broker groups accept messages and are measured again", every_s=ASK_SECONDS,
     )  # fmt: skip
 
 
