@@ -125,7 +125,7 @@ const all = [
   {
     path: "/brokers/$name",
     load: () => import("@/features/brokers/BrokerPage"),
-    texts: ["brokers", "jobs", "reasons"],
+    texts: ["brokers", "reasons"],
     docs: "how-to/replace-a-broker",
     search: ["node", "stop"],
   },

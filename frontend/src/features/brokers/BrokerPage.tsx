@@ -22,8 +22,8 @@ import { usePathParams } from "@/ui/links/urlState";
 import { whenDrawn } from "@/ui/dialog/whenOpened";
 
 const StartHelp = whenDrawn(async () => (await import("@/features/brokers/actions/AddGroup")).StartHelp);
-const Decided = whenDrawn(async () => (await import("@/features/brokers/Decided")).Decided);
-const WaitingList = whenDrawn(async () => (await import("@/shared/WaitingList")).WaitingList);
+const Decided = whenDrawn(async () => (await import("@/features/brokers/Decided")).Decided, ["jobs"]);
+const WaitingList = whenDrawn(async () => (await import("@/shared/WaitingList")).WaitingList, ["jobs"]);
 
 /** One broker or delay group: members and nodes, what it serves, its recent numbers, and what can be done with it. */
 export default function BrokerPage() {
