@@ -182,7 +182,7 @@ test("a chart names its border, where its values come from, and what is missing"
   expect(read.querySelector("svg rect title")?.textContent).toBe("report.border");
   const notes = [...read.querySelectorAll("figure ~ .note")].map((note) => note.textContent);
   expect(notes.slice(0, 3)).toEqual([
-    "range.before 1h 2026-11-30 10:00 UTC 2026-11-30 10:20 UTC",
+    "range.by.analytics.before 1h 2026-11-30 10:00 UTC 2026-11-30 10:20 UTC",
     "range.demo ",
     `range.missing ${HOSTILE}`,
   ]);
