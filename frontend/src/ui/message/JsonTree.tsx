@@ -2,6 +2,7 @@ import "@/ui/message/tree.css";
 import { useClipboard } from "@mantine/hooks";
 import { createContext, useContext, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
+import { readable } from "@/ui/message/decode";
 import { childrenOf, hasChildren, openAtFirst, pathOf, rootOf, type JsonNode } from "@/ui/message/tree";
 
 /** Children that are shown at a time. */
@@ -143,5 +144,5 @@ function Value({ node }: { node: JsonNode }) {
 }
 
 function cut(text: string, { begin, end }: JsonNode, charsMax: number): string {
-  return end - begin > charsMax ? `${text.slice(begin, begin + charsMax)}…` : text.slice(begin, end);
+  return readable(end - begin > charsMax ? `${text.slice(begin, begin + charsMax)}…` : text.slice(begin, end));
 }

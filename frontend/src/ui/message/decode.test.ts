@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { cell, hexDump, isJson, prettyJson, preview, propertiesOf } from "@/ui/message/decode";
+import { cell, hexDump, isJson, prettyJson, preview, propertiesOf, readable } from "@/ui/message/decode";
 
 test("the body comes first, the system's properties last", () => {
   const names = propertiesOf({ qmq_times: "2", region: "eu", data: "{}", amount: "5" }).map(({ name }) => name);
@@ -18,6 +18,19 @@ test("pieces with a hole are shown as they are", () => {
     "data#part0",
     "data#part2",
   ]);
+});
+
+test("codes of JSON are the letters that they stand for", () => {
+  const cases: Record<string, string> = {
+    '{"city": "\\u5317\\u4EAC"}': '{"city": "北京"}',
+    '"caf\\u00e9 \\ud83d\\ude00"': '"café 😀"',
+    // Its text ends, forms a line, changes the direction, is half a pair, or is no code.
+    '"\\u0022 \\u005c \\u000a \\u202e \\ud83d \\u12 \\\\u5317"':
+      '"\\u0022 \\u005c \\u000a \\u202e \\ud83d \\u12 \\\\u5317"',
+  };
+  for (const [json, shown] of Object.entries(cases)) expect(readable(json)).toBe(shown);
+  expect(preview({ data: '{"city": "\\u5317"}' }).body).toBe('{"city": "北"}');
+  expect(preview({ data: "\\u5317 as text" }).body).toBe("\\u5317 as text");
 });
 
 test("a preview is the body on one line, then the properties", () => {

@@ -55,7 +55,8 @@ export interface Preview {
 export function preview(raw: Readonly<Record<string, string>>, charsMax = 300): Preview {
   // Only beginnings are shown, so pieces are not joined.
   const first = `${BODY}#part0`;
-  const body = lineOf(raw[BODY] ?? raw[first] ?? "", charsMax);
+  const line = lineOf(raw[BODY] ?? raw[first] ?? "", charsMax);
+  const body = /^[[{]/.test(line) ? readable(line) : line;
   let rest = "";
   for (const name of Object.keys(raw).sort()) {
     if (body.length + rest.length >= charsMax) break;
@@ -63,6 +64,18 @@ export function preview(raw: Readonly<Record<string, string>>, charsMax = 300): 
     rest += `${rest && " "}${name}=${lineOf(raw[name] ?? "", charsMax)}`;
   }
   return { body, rest: lineOf(rest, Math.max(0, charsMax - body.length)) };
+}
+
+/** An escape of JSON: a pair of surrogates, a code, or another one, which is passed over as a whole. */
+const ESCAPE = /\\(?:u(d[89ab][\da-f]{2})\\u(d[c-f][\da-f]{2})|u([\da-f]{4})|.)/gi;
+const VISIBLE = /^[\p{L}\p{M}\p{N}\p{P}\p{S}]$/u;
+
+/** JSON text with the letters that its codes stand for: 北京 instead of `\u5317\u4eac`. Other codes stay. */
+export function readable(json: string): string {
+  return json.replace(ESCAPE, (escape, ...codes: (string | undefined)[]) => {
+    const text = String.fromCharCode(...codes.slice(0, 3).flatMap((code) => (code ? [parseInt(code, 16)] : [])));
+    return VISIBLE.test(text) && text !== '"' && text !== "\\" ? text : escape;
+  });
 }
 
 function lineOf(text: string, charsMax: number): string {
