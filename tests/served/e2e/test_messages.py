@@ -33,7 +33,7 @@ def test_the_newest_message_is_seen_first_opened_and_left_for_the_next(
     page = SubjectPage(new_visit(look, user="olga"), look.locale[:2]).open(subject)
     expect(page.messages).to_have_count(21)
     first = page.messages.first
-    expect(first).to_contain_text('"parcel": 17')
+    expect(first).to_contain_text('"parcel": 17, "place": {"city": "北京"')
     expect(page.messages.nth(1)).to_contain_text("region=eu")
     assert is_in_sight(first)
     if look.width > 600:
