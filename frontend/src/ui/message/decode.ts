@@ -70,7 +70,7 @@ export function preview(raw: Readonly<Record<string, string>>, charsMax = 300): 
 const ESCAPE = /\\(?:u(d[89ab][\da-f]{2})\\u(d[c-f][\da-f]{2})|u([\da-f]{4})|.)/gi;
 const VISIBLE = /^[\p{L}\p{M}\p{N}\p{P}\p{S}]$/u;
 
-/** JSON text with the letters that its codes stand for: 北京 instead of `\u5317\u4eac`. Other codes stay. */
+/** JSON text with the characters that its codes stand for: 北京 instead of `\u5317\u4eac`. Other codes stay. */
 export function readable(json: string): string {
   return json.replace(ESCAPE, (escape, ...codes: (string | undefined)[]) => {
     const text = String.fromCharCode(...codes.slice(0, 3).flatMap((code) => (code ? [parseInt(code, 16)] : [])));
