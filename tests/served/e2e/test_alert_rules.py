@@ -1,4 +1,4 @@
-"""An alert rule is tried before it is made: what it would do now, and that nobody would hear of it; then it fires."""
+"""An alert rule is tried before it is made: what it would do now, and that no one would be notified; then it fires."""
 
 from collections.abc import Callable
 
