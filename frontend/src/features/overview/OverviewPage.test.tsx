@@ -167,7 +167,7 @@ test("an alert that fires is there with its cause as soon as the live state has 
   expect(others).toEqual([]);
 });
 
-test("why a node can't be measured is said in the viewer's language", async () => {
+test("why a node can't be measured is shown in the viewer's language", async () => {
   answer({ "GET /api/v1/overview/": OVERVIEW, "GET /api/v1/alerts/": NO_ALERTS });
   await mount(OverviewPage);
   const node = { node_id: "g1-a", broker_group: "g1", is_measured: false, reason: "no", why: CAUSE.values.why };
