@@ -1,4 +1,4 @@
-"""The process that evaluates filters: one for a node, of low priority, started on demand.
+"""The process that evaluates filters: one for a node, of low priority, slower beside a busy node, started on demand.
 
 A filter evaluated in a thread would take the interpreter from the event loop, and a step that does not end could not be stopped.
 The process opens the node's files for reading only. It ends after `IDLE_SECONDS` without a step, and with the node: it reads the
@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeVar
 from qmq.clock import SYSTEM_CLOCK, Clock
 from qmq.errors import LogError, QmqError
 from qmq_node.filters.language import TooCostly
+from qmq_node.filters.pace import Pace, cpu_seconds
 from qmq_node.log.disk import Disk, File, SystemDisk
 
 WORK_CPU_SECONDS_MAX = 4.0
@@ -92,12 +93,12 @@ class FilterProcess:
         connection = self._connection or self._start()
         process = self._process
         assert process is not None
-        until = WORK_CPU_SECONDS_MAX + _cpu_seconds(process.pid)
+        until = WORK_CPU_SECONDS_MAX + cpu_seconds(process.pid)
         connection.send(work)
         for _ in range(round(WORK_SECONDS_MAX / POLL_SECONDS)):
             if connection.poll(POLL_SECONDS):
                 return connection.recv()
-            if _cpu_seconds(process.pid) > until:
+            if cpu_seconds(process.pid) > until:
                 self._stop()
                 raise TooCostly(
                     f"it took more than {WORK_CPU_SECONDS_MAX:g} s of processor time: the filter is too costly "
@@ -126,16 +127,6 @@ class FilterProcess:
         self._connection = self._process = None
 
 
-def _cpu_seconds(pid: int) -> float:
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-            fields = file.read().rpartition(")")[2].split()
-    except FileNotFoundError:
-        # It has ended; the connection says so.
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 class _ReadOnlyDisk(SystemDisk):
     def open(self, path: str, *, writable: bool) -> File:
         return super().open(path, writable=False)
@@ -147,6 +138,8 @@ def serve(number: int) -> None:
     with suppress(OSError), open("/proc/self/autogroup", "w", encoding="ascii") as file:
         # Where the kernel shares processors between sessions first, niceness counts within one only.
         file.write(str(NICENESS))
+    node = os.getppid()
+    Pace(lambda: cpu_seconds(node)).start()
     disk = _ReadOnlyDisk()
     with Connection(number) as connection:
         while connection.poll(IDLE_SECONDS):

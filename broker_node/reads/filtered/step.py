@@ -19,7 +19,8 @@ from qmq.protocol.frames import MESSAGE_BYTES_MAX
 from qmq.protocol.raw import RawView
 from qmq_node.filters import Content, Filter, TooCostly, compile_filter
 from qmq_node.filters.content import MASKED
-from qmq_node.filters.needs import Need, Spans, by_bytes, by_index, needs_of
+from qmq_node.filters.needs import Need, Spans, by_bytes, by_index
+from qmq_node.filters.tree_needs import needs_of
 from qmq_node.log.disk import Disk
 from qmq_node.log.handles import HandleCache
 from qmq_node.log.segment import Segments

@@ -10,7 +10,8 @@ import pytest
 from qmq.protocol.messages import Message, encode_raw, set_large_string
 from qmq.protocol.raw import RawView
 from qmq_node.filters import Content, FilterError, TooCostly, compile_filter, compile_filters
-from qmq_node.filters.needs import Anything, Need, Spans, by_bytes, by_index, needs_of
+from qmq_node.filters.needs import Anything, Need, Spans, by_bytes, by_index
+from qmq_node.filters.tree_needs import needs_of
 from qmq_node.filters.words import VARIABLES
 
 NOW_MS = 1_700_000_000_000
@@ -229,6 +230,56 @@ def test_needs_rule_messages_out(text: str, rejected: int) -> None:
     mask = by_bytes(need, Spans(data, begins, ends))
     may = may if mask is None else may & mask
     assert len(MESSAGES) - int(may.sum()) == rejected
+
+
+NUMBERS = [
+    "12", "-3", "0", "007", "+5", " 7 ", "1_000", "1e3", "2.5", "inf", "-inf", "nan", "", "x", "0x10", "\u0663", "9" * 19,
+    "9" * 400, "0" * 40 + "5", "-", ".5", "5.", "12abc", "\t7\v", "1,5",
+]  # fmt: skip
+NUMBERED = [
+    *(message(amount=text) for text in NUMBERS),
+    message(),
+    message(amounts="7", xamount="7"),
+    # The bytes of the property inside another value, and behind the end of what that claims.
+    message(zero="\0\6amount\0\1" + "9", amount="7"),
+    message(zero="\0\6amount\0\x7f", amount="7"),
+    message(zero="\0\6amount"),
+]
+
+
+@pytest.mark.parametrize("operator", ["==", "!=", "<", "<=", ">", ">="])
+@pytest.mark.parametrize(
+    ("conversion", "values"),
+    [("int", ["7", "-3", "0", "1000", "9223372036854775807"]), ("double", ["2.5", "7.0", "-3.0", "1000.0", "1e300"])],
+)
+def test_a_message_with_the_number_is_not_ruled_out(operator: str, conversion: str, values: list[str]) -> None:
+    ends = np.cumsum([len(raw) for raw in NUMBERED])
+    spans = Spans(b"".join(NUMBERED), ends - [len(raw) for raw in NUMBERED], ends)
+    for value in values:
+        for text in (
+            f"{conversion}(properties.amount) {operator} {value}",
+            f"{value} {operator} {conversion}(properties['amount'])",
+        ):
+            found = compile_filter(text, NOW_MS)
+            mask = by_bytes(needs_of(found.tree, found.now), spans)
+            assert mask is not None
+            does = [found.matches(content(raw)) for raw in NUMBERED]
+            assert [i for i, is_match in enumerate(does) if is_match and not mask[i]] == [], text
+            assert not mask.all(), text
+
+
+def test_numbers_rule_messages_out() -> None:
+    amounts = [message(amount=str(number)) for number in range(100)]
+    ends = np.cumsum([len(raw) for raw in amounts])
+    spans = Spans(b"".join(amounts), ends - [len(raw) for raw in amounts], ends)
+    for text, wanted in (
+        ("int(properties.amount) >= 90", list(range(90, 100))),
+        ("3.0 > double(properties.amount)", [0, 1, 2]),
+        ("int(properties.amount) == 7 || int(properties.amount) == 99", [7, 99]),
+        ("int(properties.amount) != 7", [*range(7), *range(8, 100)]),
+    ):
+        found = compile_filter(text, NOW_MS)
+        assert np.flatnonzero(by_bytes(needs_of(found.tree, found.now), spans)).tolist() == wanted, text
 
 
 @pytest.mark.parametrize("text", ["body.a > 1", "!(properties.region == 'x')", "body.a == 'x' || body.b > 1", "true"])
