@@ -4,8 +4,10 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { read } from "@/api/requests";
 import { ROLES, unmatched, type Rule } from "@/features/subjects/masking";
-import { MessageView } from "@/ui/message/MessageView";
+import { whenDrawn } from "@/ui/dialog/whenOpened";
 import { QueryProblem } from "@/ui/page/loaded";
+
+const MessageView = whenDrawn(async () => (await import("@/ui/message/MessageView")).MessageView, ["message"]);
 
 type Role = (typeof ROLES)[number];
 

@@ -1,7 +1,8 @@
-import { ActionIcon, Group, MultiSelect, Select, SimpleGrid, TagsInput, Tooltip } from "@mantine/core";
+import { Group, MultiSelect, Select, SimpleGrid, TagsInput } from "@mantine/core";
 import { IconTrash } from "@tabler/icons-react";
 import { useTranslation } from "react-i18next";
 import { HOWS, ROLES, type Rule } from "@/features/subjects/masking";
+import { IconButton } from "@/ui/menu/buttons";
 
 /** One masking rule: what it hides, how, and who sees the values all the same. */
 export function RuleFields({
@@ -53,19 +54,16 @@ export function RuleFields({
           onChange={(roles) => onChange({ ...rule, roles })}
         />
       </SimpleGrid>
-      <Tooltip label={t("masking.remove", { number })}>
-        <ActionIcon
-          variant="subtle"
-          color="gray"
-          size={40}
-          mt={24}
-          disabled={isDisabled}
-          aria-label={t("masking.remove", { number })}
-          onClick={onRemove}
-        >
-          <IconTrash size={18} />
-        </ActionIcon>
-      </Tooltip>
+      <IconButton
+        icon={IconTrash}
+        label={t("masking.remove", { number })}
+        variant="subtle"
+        color="gray"
+        size={40}
+        mt={24}
+        disabled={isDisabled}
+        onClick={onRemove}
+      />
     </Group>
   );
 }

@@ -158,7 +158,7 @@ test("an administrator adds a masking rule after a preview of the newest message
   await userEvent.type(properties, "card{Enter}");
   fireEvent.click(screen.getByText("Preview newest message"));
   expect(await screen.findByText("What Operator sees of the newest message:")).toBeInTheDocument();
-  expect(screen.getByText("card in card: hidden")).toBeInTheDocument();
+  expect(await screen.findByText("card in card: hidden")).toBeInTheDocument();
   const [preview] = asked.filter(({ url }) => url.pathname.endsWith("masking-preview/"));
   expect(preview?.url.searchParams.get("role")).toBe("operator");
   expect(JSON.parse(preview?.url.searchParams.get("masking") ?? "")).toEqual([rule]);

@@ -22,7 +22,7 @@ export const subjectParts: readonly SubjectPart[] = [
     place: "tab",
     label: "subjects:tab.settings",
     order: 60,
-    texts: ["message"],
+    texts: [],
     load: () => import("@/features/subjects/SettingsTab"),
   },
 ];
