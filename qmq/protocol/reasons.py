@@ -20,8 +20,8 @@ Value = str | int | float
 """What a sentence mentions; a `Reason` is a part of the sentence."""
 
 
-class Code(StrEnum):
-    """What is the matter, with its sentence in English. The names of the values are those in the sentence."""
+class Sentence(StrEnum):
+    """A code with its sentence in English. The names of the values are those in the sentence."""
 
     sentence: str
 
@@ -29,6 +29,10 @@ class Code(StrEnum):
         code = str.__new__(cls, word)
         code._value_, code.sentence = word, sentence
         return code
+
+
+class Code(Sentence):
+    """What is the matter."""
 
     MASTER_SILENT = "master_silent", "master {master} has sent no heartbeat for {seconds} s"
     MASTER_DISCONNECTED = (
@@ -195,7 +199,7 @@ class Reason(str):
 
     __slots__ = ("code", "values")
     code: str
-    """A `Code`, that of another version, or "" if there is none."""
+    """A `Sentence`, that of another version, or "" if there is none."""
     values: Mapping[str, Value]
 
     def __new__(cls, text: str = "", code: str = "", values: Mapping[str, Value] | None = None) -> Self:
@@ -204,7 +208,7 @@ class Reason(str):
         return made
 
     @classmethod
-    def of(cls, code: Code, **values: Value) -> Self:
+    def of(cls, code: Sentence, **values: Value) -> Self:
         """Return the reason with this code; `joined` makes one value of several reasons."""
         return cls(code.sentence.format(**values), code, values)
 
