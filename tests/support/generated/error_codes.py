@@ -42,14 +42,15 @@ ELSEWHERE = {
     503: ("database.away", "database.busy", "net.timeout", "net.unreachable", *_OF_DATABASES),
 }  # fmt: skip
 """Codes that are put together, or raised by the client with which the console asks nodes."""
-PASSED_ON = frozenset(
-    "client.message_too_large client.no_space client.route_unknown client.send_failed delay.bad_query delay.busy delay.error"
-    " delay.group_unknown delay.limit_reached delay.no_group delay.not_master delay.subject_missing delay.too_much delay.unsupported"
-    " filter.invalid filter.too_costly group.in_use group.retry_position group.unknown net.answer_too_large net.connection_lost"
-    " net.too_many_pending node.not_json node.refused node.unusable outbox_database.password_unreadable reading.busy"
-    " reading.range_wrong reading.refused reading.unreadable repair.rejected scan.busy scan.failed scan.replaced secret.unreadable"
-    " subject.closed subject.over_limit subject.over_quota".split()
-)
+PASSED_ON = frozenset({
+    "client.message_too_large", "client.no_space", "client.route_unknown", "client.send_failed", "delay.bad_query",
+    "delay.busy", "delay.error", "delay.group_unknown", "delay.limit_reached", "delay.no_group", "delay.not_master",
+    "delay.subject_missing", "delay.too_much", "delay.unsupported", "filter.invalid", "filter.too_costly",
+    "group.in_use", "group.retry_position", "group.unknown", "net.answer_too_large", "net.connection_lost",
+    "net.too_many_pending", "node.not_json", "node.refused", "node.unusable", "outbox_database.password_unreadable",
+    "reading.busy", "reading.range_wrong", "reading.refused", "reading.unreadable", "repair.rejected", "scan.busy",
+    "scan.failed", "scan.replaced", "secret.unreadable", "subject.closed", "subject.over_limit", "subject.over_quota",
+})  # fmt: skip
 """Codes that nodes answer, and that the clients with which the console asks them raise, which the API passes on."""
 _CODE = re.compile(r"[a-z_]+\.[a-z_]+")
 
