@@ -25,7 +25,7 @@ class Explained(serializers.Field):  # type: ignore[type-arg]
         return value.as_json() if value else None
 
 
-class Notes(serializers.ListField):  # type: ignore[type-arg]
+class Notes(serializers.ListField):
     """Notes of a change (`metaserver.services.notes`)."""
 
     child = Explained()

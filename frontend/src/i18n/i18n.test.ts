@@ -111,7 +111,9 @@ function namespacesFrom(...begin: string[]): Set<string> {
   const files = new Set(begin);
   // The loop also visits what is added to the set meanwhile.
   for (const file of files) {
-    for (const [, used] of (sources[file] ?? "").replace(WITH_TEXTS, "").matchAll(/"@\/((?:ui|live|api|features)\/[\w/]+)"/g)) {
+    for (const [, used] of (sources[file] ?? "")
+      .replace(WITH_TEXTS, "")
+      .matchAll(/"@\/((?:ui|live|api|features)\/[\w/]+)"/g)) {
       for (const end of [".ts", ".tsx"])
         if (`/src/${used ?? ""}${end}` in sources) files.add(`/src/${used ?? ""}${end}`);
     }

@@ -54,8 +54,16 @@ test.each([
 });
 
 test.each([
-  ["in the language of the viewer", "analytics.out_of_memory", "超过 1,770 秒，已停止：Spark 内存不足：请增大 QMQ_ANALYTICS_MEMORY。"],
-  ["as it is stored, with a part that this version does not know", "analytics.unheard_of", "stopped after 1770 s: it melts"],
+  [
+    "in the language of the viewer",
+    "analytics.out_of_memory",
+    "超过 1,770 秒，已停止：Spark 内存不足：请增大 QMQ_ANALYTICS_MEMORY。",
+  ],
+  [
+    "as it is stored, with a part that this version does not know",
+    "analytics.unheard_of",
+    "stopped after 1770 s: it melts",
+  ],
 ])("why a background job failed is shown %s", async (_, code, text) => {
   const parts = [
     { code: "analytics.too_long", values: { seconds: 1770 } },

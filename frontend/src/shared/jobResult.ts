@@ -50,7 +50,10 @@ export function useJobResult(): (job: Job) => string {
   );
 }
 
-/** Why the last run of a background job failed, in the viewer's language; the stored English text of what has no codes. */
+/**
+ * Why the last run of a background job failed, in the viewer's language; the stored English text of an error without
+ * codes.
+ */
 export function useJobError(): (job: FailedJob) => string {
   const { t } = useTranslation("jobs");
   const textOf = useResultPart();

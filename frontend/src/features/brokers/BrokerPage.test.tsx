@@ -122,7 +122,16 @@ test("a group that returns to service shows what its subjects wait for, until th
 test("a loop that is off holds a drain up, and that is said", async () => {
   shown(
     { operator_state: "draining", subjects: 2 },
-    { "GET /api/v1/jobs/moves/": { is_enabled: false, is_late: false, error: "", error_parts: [], result: "", result_parts: [] } },
+    {
+      "GET /api/v1/jobs/moves/": {
+        is_enabled: false,
+        is_late: false,
+        error: "",
+        error_parts: [],
+        result: "",
+        result_parts: [],
+      },
+    },
   );
   await open();
   expect(await screen.findByText(/is disabled/)).toBeInTheDocument();

@@ -178,14 +178,7 @@ interface Words {
 }
 
 /** `PreviewDialog` for what answers in the shape of every plain change. */
-export function ChangeDialog({
-  means,
-  affects,
-  also,
-  hides,
-  wordOf,
-  ...props
-}: Omit<Props<Change>, "show"> & Words) {
+export function ChangeDialog({ means, affects, also, hides, wordOf, ...props }: Omit<Props<Change>, "show"> & Words) {
   return (
     <PreviewDialog<Change>
       isWorthIt={(preview) => preview.is_change}

@@ -20,11 +20,19 @@ async function shown(language: Language, error: unknown): Promise<(string | null
 
 test.each<[string, Language, unknown, string[]]>([
   ["what the API says, in English", "en", EXISTS, [EXISTS.detail]],
-  ["a sentence of its language, and then the API's", "zh", EXISTS, ["已有同名的主题。请换一个名称，或修改已有的主题。", EXISTS.detail]],
+  [
+    "a sentence of its language, and then the API's",
+    "zh",
+    EXISTS,
+    ["已有同名的主题。请换一个名称，或修改已有的主题。", EXISTS.detail],
+  ],
   ["what the API says, for a code of a later version", "zh", LATER, [LATER.detail]],
-  ["a sentence alone, where no details came", "zh", new Problem(502, "console.unexpected", "HTTP 502", ""), [
-    "收到了意外的应答，它可能来自控制台前面的代理。请稍后重试。",
-  ]],
+  [
+    "a sentence alone, where no details came",
+    "zh",
+    new Problem(502, "console.unexpected", "HTTP 502", ""),
+    ["收到了意外的应答，它可能来自控制台前面的代理。请稍后重试。"],
+  ],
   ["what happened, of any other error", "en", new Error("no such page"), ["no such page"]],
 ])("a problem is shown as %s", async (_, language, error, lines) => {
   expect(await shown(language, error)).toEqual(lines);
