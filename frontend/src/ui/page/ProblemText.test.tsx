@@ -1,7 +1,10 @@
-import { act, screen } from "@testing-library/react";
+import { QueryClient } from "@tanstack/react-query";
+import { act, render, screen } from "@testing-library/react";
+import i18next from "i18next";
 import { expect, test } from "vitest";
 import { Problem } from "@/api/problem";
-import { setLanguage, type Language } from "@/i18n";
+import { Providers } from "@/app/providers";
+import { setLanguage, startTexts, type Language } from "@/i18n";
 import { mount } from "@/test/mount";
 import { ProblemText } from "@/ui/page/ProblemText";
 
@@ -36,4 +39,17 @@ test.each<[string, Language, unknown, string[]]>([
   ["what happened, of any other error", "en", new Error("no such page"), ["no such page"]],
 ])("a problem is shown as %s", async (_, language, error, lines) => {
   expect(await shown(language, error)).toEqual(lines);
+});
+
+test("the sentences are loaded with the first problem, and until then the API's is shown", async () => {
+  await startTexts("zh");
+  expect(i18next.hasResourceBundle("zh", "problems")).toBe(false);
+  render(
+    <Providers client={new QueryClient()}>
+      <ProblemText error={EXISTS} />
+    </Providers>,
+  );
+  expect(screen.getByText(EXISTS.detail)).toBeInTheDocument();
+  expect(await screen.findByText("已有同名的主题。请换一个名称，或修改已有的主题。")).toBeInTheDocument();
+  await setLanguage("en");
 });
