@@ -229,7 +229,7 @@ class ApiView(GenericAPIView):  # type: ignore[type-arg]
             "before": change.before,
             "after": change.after,
             "version": str(change.version),
-            "notes": list(change.notes),
+            "notes": [note.as_json() for note in change.notes],
         }
         status = 201 if self.is_list and self.request.method == "POST" and not self.dry_run else 200
         # What is gone, and what has no version, has no tag either.

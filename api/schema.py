@@ -14,7 +14,8 @@ from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 
 from api import downloads, idempotency
-from api.serializers.bodies import Reason, Strings
+from api.serializers.bodies import Reason
+from api.serializers.reasons import Notes
 from console.http import protocol
 from console.models import ANSWERS_KEPT
 
@@ -40,7 +41,7 @@ class ChangeSerializer(serializers.Serializer):  # type: ignore[type-arg]
     before = serializers.JSONField(allow_null=True)
     after = serializers.JSONField(allow_null=True)
     version = serializers.CharField()
-    notes = Strings()
+    notes = Notes(help_text="what happens next, and what the change does not do")
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,8 @@ class BackgroundJob(models.Model):
     """Parts of the result, for other languages than English."""
     error = models.CharField(max_length=500, blank=True)
     """Why the last run failed, in a sentence; "" if it succeeded."""
+    error_parts = models.JSONField(default=list)
+    """Parts of the error, for other languages than English; empty: only the sentence is known."""
     error_details = models.TextField(blank=True, default="")
     """What the sentence leaves out, such as the end of a program's output."""
     runs = models.BigIntegerField(default=0)

@@ -36,7 +36,7 @@ const SUBJECT = /src\/features\/subjects\/(worstLag|LiveCells|columns|FirstMessa
 const OVERVIEW =
   /src\/features\/(clients\/(Senders|words|Cells|queries)|messages\/(Newest|Says|queries|criteria)|subjects\/(OverviewTab|overview))\./;
 const SHARED =
-  /@tabler|@mantine\/(hooks|core)\/(?!esm\/components\/(Menu|Tooltip|ScrollArea\/(?!utils\/to-int)|NumberInput|Tabs|Timeline|Textarea|Radio|SegmentedControl|FloatingIndicator|PasswordInput))|openapi-fetch|nfiniteQuery|subjectParts|src\/shared\/(Teach|clientLines|reasons)\.|src\/(api|format|live|ui\/(?!chart\/(Drawn|options|keys|useKeys|overlays|thresholds)\.|dates\/C|message|.*Box))/;
+  /@tabler|@mantine\/(hooks|core)\/(?!esm\/components\/(Menu|Tooltip|ScrollArea\/(?!utils\/to-int)|NumberInput|Tabs|Timeline|Textarea|Radio|SegmentedControl|FloatingIndicator|PasswordInput))|openapi-fetch|nfiniteQuery|subjectParts|src\/shared\/(Teach|clientLines)\.|src\/(api|format|live|ui\/(?!chart\/(Drawn|options|keys|useKeys|overlays|thresholds)\.|dates\/C|message|.*Box))/;
 
 /** Charts with a choice of time, as their pages draw them at first: also imported by what is loaded for other times. */
 const RANGES =

@@ -363,6 +363,11 @@ class JobRow(Row):
     error = serializers.CharField(
         source="row.error", allow_blank=True, help_text="error of the last run; empty if it succeeded"
     )
+    error_parts = ResultPart(
+        source="row.error_parts",
+        many=True,
+        help_text="the same as codes and values, for other languages; empty: only `error` is known",
+    )
     error_details = serializers.CharField(
         source="row.error_details",
         allow_blank=True,

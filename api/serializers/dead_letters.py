@@ -7,6 +7,7 @@ from rest_framework import serializers
 
 from api.serializers.bodies import Body, Expected, Moment, NullText, Reason, Row, SequenceField, Strings, moment
 from api.serializers.messages import UNREACHABLE, MessageRow
+from api.serializers.reasons import Notes
 from console.cluster.dead_letters.decisions import REPLAY_MAX, SEQUENCES_MAX
 from qmq.protocol.names import SUBJECT_CHARS_MAX
 
@@ -235,4 +236,4 @@ class Progress(Row):
     stopped = NullText(help_text="why the request ended early")
     next = serializers.CharField(allow_null=True, help_text="pass it as `cursor`; null: complete")
     unreachable = serializers.DictField(child=serializers.CharField(), help_text=UNREACHABLE)
-    notes = Strings()
+    notes = Notes(help_text="what happens next, and what the change does not do")

@@ -7,6 +7,7 @@ from rest_framework import serializers
 
 from api.serializers.bodies import Expected, MayChange, NullText, Reason, Row, SequenceField, Strings
 from api.serializers.messages import BodyDecoding, MaskedValues
+from api.serializers.reasons import Notes
 from console.accounts.roles import Right
 from console.outbox.numbers import Numbers, Unknown
 from console.outbox.rows import STATUSES
@@ -201,4 +202,4 @@ class OutboxRowsChanged(Row):
     )
     left = serializers.IntegerField(help_text="selected rows that another request changes")
     not_found = serializers.IntegerField(help_text="IDs without a row that can be changed")
-    notes = Strings()
+    notes = Notes(help_text="what happens next, and what the change does not do")

@@ -25,6 +25,12 @@ class Explained(serializers.Field):  # type: ignore[type-arg]
         return value.as_json() if value else None
 
 
+class Notes(serializers.ListField):
+    """Notes of a change (`metaserver.services.notes`)."""
+
+    child = Explained()
+
+
 @extend_schema_field(Explanation(allow_null=True))
 class Why(Explained):
     """A `Reason`; null if there is none."""

@@ -24,8 +24,10 @@ from console.reports import overview
 from console.reports.lag_table import LagTable, lag_value
 from console.snapshot.lag_state import KEEPING_UP_SECONDS, LagState
 from metaserver import queries as metadata
-from metaserver.errors import ChangeRefused, NotFound
+from metaserver.errors import Conflict, NotFound
 from metaserver.services.changes import Change, text_problem
+from metaserver.services.notes import NoteCode
+from qmq.protocol.reasons import Reason
 
 LAG_PAGES = LivePages(
     ("subject", "group"),
@@ -168,6 +170,8 @@ class ReplaceDemoView(ApiView):
         change = services.replace_demo(**self.arguments)
         try:
             jobs.run_now("analytics", **self.arguments)
-        except ChangeRefused as error:
-            return replace(change, notes=(f"The next run replaces the demo data. It was not started now: {error}",))
+        except Conflict as error:
+            is_disabled = error.code == "job.disabled"
+            note = NoteCode.ANALYTICS_DISABLED if is_disabled else NoteCode.ANALYTICS_RUNNING
+            return replace(change, notes=(Reason.of(note),))
         return change

@@ -19,16 +19,16 @@ from console.cluster.dead_letters import attempts, causes, counts, decisions, or
 from console.cluster.masking import ALL
 from console.cluster.messages import whole_property
 from metaserver.errors import NotAllowed
+from metaserver.services.notes import NoteCode
 from qmq.protocol.messages import KEY_ATTEMPT, KEY_MAX_RETRY, KEY_PULL_OFFSET
 from qmq.protocol.names import dead_letter_subject
+from qmq.protocol.reasons import Reason
 from qmq.protocol.values import LONG_MAX
 
 COUNTS_MAX = 100
 """Counts of one page: each requires requests to every broker group that holds dead letters of the consumer group."""
 STATES = ("open", "replaying", "unknown", "replayed", "deleted")
 SHOWN = tuple(state for state in STATES if state != "deleted")
-_REPLAY_NOTE = "Each copy has its own message ID; property qmq_console_replay_of contains that of the dead letter."
-_DELETE_NOTE = "Deleted dead letters are hidden. Retention deletes their data later."
 
 
 class DeadLetterCountsView(ReadingView):
@@ -191,9 +191,10 @@ class _DecidingView(ReadingView):
         expected = self.expected_count(values) if values.get("all") else None
         return orders.Selection(values.get("sequences"), values.get("cursor"), expected)
 
-    def answer(self, progress: orders.Progress, note: str) -> Response:
+    def answer(self, progress: orders.Progress, note: NoteCode) -> Response:
         """What a replay or deletion came to."""
-        return Response(shapes.Progress({**asdict(progress), "dry_run": self.dry_run, "notes": [note]}).data)
+        values = {**asdict(progress), "dry_run": self.dry_run, "notes": [Reason.of(note)]}
+        return Response(shapes.Progress(values).data)
 
 
 class ReplayView(_DecidingView):
@@ -225,7 +226,7 @@ class ReplayView(_DecidingView):
         if "edit" in values:
             wanted["edit"] = orders.Edit(values["edit"]["properties"], values["edit"]["tags"])
         progress = decisions.replay(subject, group, self.selection(values), **wanted, **self.arguments)
-        return self.answer(progress, _REPLAY_NOTE)
+        return self.answer(progress, NoteCode.COPIES_OF_DEAD_LETTERS)
 
 
 class DeleteView(_DecidingView):
@@ -242,4 +243,4 @@ class DeleteView(_DecidingView):
         values = self.body()
         selection = self.selection(values)
         progress = decisions.delete(subject, group, selection, limit=values["limit"], **self.arguments)
-        return self.answer(progress, _DELETE_NOTE)
+        return self.answer(progress, NoteCode.DEAD_LETTERS_HIDDEN)

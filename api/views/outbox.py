@@ -28,17 +28,15 @@ from console.outbox.services import databases as service
 from console.outbox.services.rows import RowAction, Selection, change_rows
 from metaserver import queries
 from metaserver.services.changes import Change
+from metaserver.services.notes import NoteCode
 from qmq.errors import ContentInvalid
 from qmq.outbox.relay import GRACE_SECONDS
 from qmq.outbox.rows import UNSENT, message_of
 from qmq.protocol.masking import NO_MASKS, Masks
 from qmq.protocol.messages import Message
+from qmq.protocol.reasons import Reason
 
 CONTENT_CHARS_SHOWN_MAX = 2_000
-_RESEND_NOTE = (
-    "The next pass of the relay sends them. Messages that a broker has already stored are sent again with the same ID."
-)
-_DISCARD_NOTE = "Discarded rows are deleted, and their messages are never sent."
 
 
 class OutboxDatabasesView(ListView):
@@ -181,7 +179,7 @@ class _ChangingView(ApiView):
     answers = {"POST": shapes.OutboxRowsChanged}
     versioned_methods = frozenset({"POST"})
 
-    def change(self, database: str, action: RowAction, note: str) -> Response:
+    def change(self, database: str, action: RowAction, note: NoteCode) -> Response:
         values = self.body()
         self.require(self.rights["POST"], service.one(OutboxDatabase.objects.all(), database).owner or None)
         ids, status = values.get("ids"), values.get("status")
@@ -190,7 +188,8 @@ class _ChangingView(ApiView):
         selection = Selection(None if ids is None else sorted(set(ids)), statuses, expected)
         done = change_rows(database, action, selection, **self.versioned_arguments)
         values = {name: getattr(done, name) for name in ("matched", "is_exact", "done", "left", "not_found")}
-        return Response(shapes.OutboxRowsChanged({**values, "dry_run": self.dry_run, "notes": [note]}).data)
+        values |= {"dry_run": self.dry_run, "notes": [Reason.of(note)]}
+        return Response(shapes.OutboxRowsChanged(values).data)
 
 
 class ResendView(_ChangingView):
@@ -202,7 +201,7 @@ class ResendView(_ChangingView):
 
     @extend_schema(operation_id="outbox_rows_resend")
     def post(self, request: Request, database: str) -> Response:
-        return self.change(database, RowAction.RESEND, _RESEND_NOTE)
+        return self.change(database, RowAction.RESEND, NoteCode.ROWS_SENT_AGAIN)
 
 
 class DiscardView(_ChangingView):
@@ -214,7 +213,7 @@ class DiscardView(_ChangingView):
 
     @extend_schema(operation_id="outbox_rows_discard")
     def post(self, request: Request, database: str) -> Response:
-        return self.change(database, RowAction.DISCARD, _DISCARD_NOTE)
+        return self.change(database, RowAction.DISCARD, NoteCode.ROWS_DISCARDED)
 
 
 def _message(row: reading.OutboxRow, now_ms: int) -> Message | str | None:

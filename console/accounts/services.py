@@ -23,9 +23,11 @@ from metaserver.errors import ChangeRefused, Conflict, NotFound
 from metaserver.services import audit, subjects
 from metaserver.services.changes import Actor, Change, Request, VersionedRequest, changing, check_version
 from metaserver.services.fields import Choice, Flag, Text, Texts
+from metaserver.services.notes import NoteCode
 from metaserver.services.resources import Edit, Resource
 from metaserver.services.teams import TEAM
 from metaserver.services.teams import locked as locked_team
+from qmq.protocol.reasons import Reason
 
 FIRST_ADMIN = "admin"
 UP = Actor("system")
@@ -241,7 +243,7 @@ def reset_password(name: str, *, actor: Actor, reason: str = "", dry_run: bool =
         known.forget_addresses(row.pk)
         after = {"sessions": 0}
         audit.record(actor=actor, action="user.reset_password", target=name, reason=reason, before=before, after=after)
-        change = Change(name, before, after, row.version, ("The old password no longer works.",))
+        change = Change(name, before, after, row.version, (Reason.of(NoteCode.PASSWORD_REPLACED),))
     return Made(change, None if dry_run else password, row.pk)
 
 
@@ -283,10 +285,10 @@ def set_members(
         return audit.record_change(actor, "team.members", change, reason)
 
 
-def _shut_out(row: User) -> str:
+def _shut_out(row: User) -> Reason:
     ended = sessions.end_all(row.pk)
     revoked = ApiToken.objects.filter(owner=row, revoked_at=None).update(revoked_at=timezone.now())
-    return f"{ended} sessions ended, {revoked} tokens revoked."
+    return Reason.of(NoteCode.SHUT_OUT, sessions=ended, tokens=revoked)
 
 
 def _locked(user_id: int) -> tuple[User, set[int]]:

@@ -8,6 +8,8 @@ from metaserver.errors import Conflict
 from metaserver.services import member_changes
 from metaserver.services import members as service
 from metaserver.services.changes import Change, VersionedRequest
+from metaserver.services.notes import NoteCode
+from qmq.protocol.reasons import Reason
 
 
 def remove_member(name: str, node_id: str, **request: Unpack[VersionedRequest]) -> Change:
@@ -48,5 +50,5 @@ def _switched_over(name: str, removed: Sequence[str], request: VersionedRequest)
 def _with_note(change: Change, removed: str, successor: str) -> Change:
     if not successor:
         return change
-    note = f"Node {successor} leads the group before {removed} is removed."
+    note = Reason.of(NoteCode.MASTER_FIRST, node=successor, removed=removed)
     return Change(change.target, change.before, change.after, change.version, (note, *change.notes))

@@ -6,8 +6,10 @@ from console.cluster.asking import NO_ADDRESS, ask
 from metaserver.errors import Conflict
 from metaserver.services import members as service
 from metaserver.services.changes import Actor, Change
+from metaserver.services.notes import NoteCode
 from qmq.errors import ConnectionLost, QmqError
 from qmq.node_admin import STATUS_NOT_SERVING, NodeRefused
+from qmq.protocol.reasons import Reason
 
 
 def switch_over(
@@ -37,10 +39,8 @@ def switch_over(
     master, successor, version = service.plan_switch_over(name, to, expected_version)
     before, planned = {"master": master.node_id}, {"master": successor.node_id}
     if dry_run:
-        notes = (
-            f"Node {successor.node_id} becomes the master instead of node {master.node_id}, unless another slave has more by then.",
-        )
-        return Change(name, before, planned, version, notes if not to else ())
+        note = Reason.of(NoteCode.BECOMES_MASTER, node=successor.node_id, master=master.node_id)
+        return Change(name, before, planned, version, () if to else (note,))
     address = master.node.admin_address if master.node is not None else ""
     if not address:
         raise ConnectionLost(f"node {master.node_id}: {NO_ADDRESS}", code="node.no_master")
@@ -58,5 +58,5 @@ def switch_over(
             raise ConnectionLost(str(error), code=error.code) from error
         raise Conflict(str(error), code=error.code) from error
     after = {"master": str(done["to"]), "epoch": str(done["epoch"])}
-    held = f"Requests of clients were held for {float(done['held_seconds']):.1f} s."
+    held = Reason.of(NoteCode.REQUESTS_HELD, seconds=round(float(done["held_seconds"]), 1))
     return Change(name, before, after, version, (held,))

@@ -27,9 +27,13 @@ MEMORY_FREE_BYTES_MIN = 2 << 30
 """Less available memory, and nothing is started: a JVM and Python workers take 1.6 GB, and brokers come first."""
 
 KNOWN_CAUSES = {
-    "Python worker failed to connect back": "Spark's Python process did not start in time: the machine is busy.",
-    "java.lang.OutOfMemoryError": "Spark ran out of memory: raise QMQ_ANALYTICS_MEMORY.",
-    "No space left on device": "The disk of the analytics data is full.",
+    "Python worker failed to connect back": Part(
+        "analytics.python_worker", "Spark's Python process did not start in time: the machine is busy."
+    ),
+    "java.lang.OutOfMemoryError": Part(
+        "analytics.out_of_memory", "Spark ran out of memory: raise QMQ_ANALYTICS_MEMORY."
+    ),
+    "No space left on device": Part("analytics.disk_full", "The disk of the analytics data is full."),
 }
 """By what Spark writes: what it means."""
 _STACK = re.compile(r"at \S+\(|\.\.\. \d+ more|File \"")
@@ -60,20 +64,26 @@ def analyse(context: Context) -> Result:
     lines = ended.errors or ended.output
     why = _cause(lines)
     if ended.code == EXIT_BUSY:
-        return result(Part("analytics.busy", f"not run: {why}", {"error": why[:TEXT_CHARS_MAX]}))
+        return result(Part("analytics.busy", f"not run: {why.text}", {"error": why.text[:TEXT_CHARS_MAX]}))
+    parts = [why]
     if ended.code is None:
-        raise JobFailed(f"stopped after {LIMIT_SECONDS - RESERVE_SECONDS:g} s: {why}", "\n".join(lines))
-    kind = "can't be run: " if ended.code == EXIT_UNAVAILABLE else ""
-    raise JobFailed(f"{kind}{why}", "\n".join(lines))
+        seconds = int(LIMIT_SECONDS - RESERVE_SECONDS)
+        parts = [Part("analytics.too_long", f"stopped after {seconds} s", {"seconds": seconds}), why]
+    elif ended.code == EXIT_UNAVAILABLE:
+        parts = [Part("analytics.unavailable", "can't be run"), why]
+    raise JobFailed(*parts, details="\n".join(lines))
 
 
-def _cause(lines: Sequence[str]) -> str:
-    """Why a run failed, in a sentence: known causes by what Spark writes of them, else the last line that is no part of a stack."""
+def _cause(lines: Sequence[str]) -> Part:
+    """Why a run failed: known causes by what Spark writes of them, else the last line that is no part of a stack."""
     text = "\n".join(lines)
-    for mark, sentence in KNOWN_CAUSES.items():
+    for mark, known in KNOWN_CAUSES.items():
         if mark in text:
-            return sentence
-    return next((line for line in reversed(lines) if not _STACK.match(line)), "the process wrote nothing")
+            return known
+    line = next((line for line in reversed(lines) if not _STACK.match(line)), "")
+    if not line:
+        return Part("analytics.silent", "the process wrote nothing")
+    return Part("analytics.line", line, {"line": line[:TEXT_CHARS_MAX]})
 
 
 def _reported(output: Sequence[str]) -> Result:

@@ -35,7 +35,7 @@ def expire(context: Context) -> Result:
         seconds = silent_seconds(members)
         if now - max(since, leased_at or since) < timedelta(seconds=seconds):
             continue
-        reason = Reason("no heartbeat")
+        reason = Reason.of(Code.NO_HEARTBEAT)
         if leased_at is not None:
             reason = Reason.of(Code.HEARTBEATS_MISSING, seconds=round((now - leased_at).total_seconds(), 1))
         if broker_groups.expire_group(name, silent_seconds=seconds, actor=context.actor, reason=reason):

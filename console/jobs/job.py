@@ -8,7 +8,7 @@ from typing import Any
 
 from django.conf import settings
 
-from console.jobs.results import Result
+from console.jobs.results import Part, Result
 from metaserver.services.changes import Actor
 
 TEXT_CHARS_MAX = 500
@@ -65,10 +65,10 @@ class JobFailed(Exception):
     """A run failed for a known reason.
 
     Args:
-        text: a sentence.
+        parts: what happened, and why.
         details: lines that help to find the cause, such as the end of a program's output.
     """
 
-    def __init__(self, text: str, details: str = "") -> None:
-        super().__init__(text)
-        self.details = details
+    def __init__(self, *parts: Part, details: str = "") -> None:
+        super().__init__(": ".join(part.text for part in parts))
+        self.parts, self.details = parts, details

@@ -23,7 +23,7 @@ from kombu.exceptions import OperationalError
 from console.jobs import alerts, analytics, cleanups, heartbeats, outbox, rebalance, summaries
 from console.jobs.job import TEXT_CHARS_MAX, Context, Job, JobFailed
 from console.jobs.queue import app
-from console.jobs.results import Result
+from console.jobs.results import Part, Result
 from console.models import BackgroundJob
 from metaserver.errors import Conflict, NotFound
 from metaserver.services import audit
@@ -92,18 +92,18 @@ def run(name: str, *, holder: str | None = None) -> Outcome:
     deadline = time.monotonic() + job.limit_seconds
     context = Context(Actor(f"job {name}"), deadline, dict(row.state), job_intervals(), _extender(job, row))
     done = Result("")
-    problem = details = ""
+    problem, details, why = "", "", tuple[Part, ...]()
     try:
         done = job.run(context)
     except JobFailed as failure:
-        problem, details = str(failure), failure.details
+        problem, details, why = str(failure), failure.details, failure.parts
         logger.error("job %s failed: %s\n%s", name, problem, details)
     except Exception as failure:
         logger.exception("job %s failed", name)
         problem = f"{type(failure).__name__}: {failure}"
     now = timezone.now()
     changed: dict[str, Any] = {"finished_at": now, "held_until": None, "error": problem[:TEXT_CHARS_MAX]}
-    changed["error_details"] = details[-DETAILS_CHARS_MAX:]
+    changed |= {"error_parts": [part.as_json() for part in why], "error_details": details[-DETAILS_CHARS_MAX:]}
     if problem:
         changed["failures"] = F("failures") + 1
     else:

@@ -20,7 +20,7 @@ from console.analytics.models import BROKER_GROUP_COLUMNS, BrokerGroupNumbers, T
 from console.analytics.rows import AT, Window
 from console.analytics.steps import Step
 from console.jobs.job import Context, Job, JobFailed
-from console.jobs.results import Result, counting, result
+from console.jobs.results import Part, Result, counting, result
 from console.snapshot.history import SECTIONS, STEP_SECONDS, STEPS
 from console.snapshot.many_histories import Histories, read_histories
 from qmq.words import counted
@@ -42,7 +42,8 @@ def summarise(context: Context) -> Result:
     try:
         found = read_histories(settings.REDIS_URL, SECTION, None)
     except (redis.RedisError, OSError) as error:
-        raise JobFailed(f"Redis is not responding: {error}") from error
+        why = Part("summaries.no_redis", f"Redis is not responding: {error}", {"error": str(error)})
+        raise JobFailed(why) from error
     rows = store(found)
     return result(counting("summaries.rows", rows, f"{counted(rows, 'row')} stored"))
 

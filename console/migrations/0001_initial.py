@@ -23,6 +23,7 @@ class Migration(migrations.Migration):
                 ("result", models.CharField(blank=True, max_length=500)),
                 ("result_parts", models.JSONField(default=list)),
                 ("error", models.CharField(blank=True, max_length=500)),
+                ("error_parts", models.JSONField(default=list)),
                 ("error_details", models.TextField(blank=True, default="")),
                 ("runs", models.BigIntegerField(default=0)),
                 ("failures", models.BigIntegerField(default=0)),

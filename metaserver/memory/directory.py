@@ -17,7 +17,7 @@ from metaserver.memory.membership_wishes import (
     spare_reason,
 )
 from metaserver.memory.policies import Policies
-from metaserver.memory.registration_rules import lease_refusal, log_end_refusal, slave_refusal
+from metaserver.memory.registration_rules import Refusal, lease_refusal, log_end_refusal, slave_refusal
 from metaserver.memory.route_table import SUBJECT_GROUPS_MIN
 from metaserver.reports import StoredReport
 from qmq.clock import Clock
@@ -93,7 +93,7 @@ class Directory(GroupTable):
         refusal = self._refusal(request, live, known, now)
         if refusal is not None:
             code, why = refusal
-            return Registered(self._answer(live, Reason(why), code=code))
+            return Registered(self._answer(live, why, code=code))
         if live is not None and live.membership.master not in ("", request.node_id):
             return self._register_slave(request, live, known, now)
         return self._register_master(request, live, known, now)
@@ -151,7 +151,7 @@ class Directory(GroupTable):
             answer = self._answer(live, why, code=UNAPPROVED_CODE)
         else:
             answer = self._answer(live, reason, answered or reported)
-        return Registered(answer, changed_group, node, reason or "registered")
+        return Registered(answer, changed_group, node, reason or Reason.of(Code.REGISTERED))
 
     def _register_slave(
         self, request: NodeRegisterRequest, live: LiveGroup, known: Node | None, now: float
@@ -176,8 +176,8 @@ class Directory(GroupTable):
             wish = joining(group, request.node_id, incarnation)
         if is_replicating(request):
             return Registered(self._answer(live, spare_reason(group, request)), None, node, wish=wish)
-        why = f"group {group.name} has master {group.membership.master}, and its replacement by this node is not stored yet"
-        return Registered(self._answer(live, Reason(why), code="node.group_taken"), wish=wish)
+        why = Reason.of(Code.REPLACEMENT_NOT_STORED, group=group.name, master=group.membership.master)
+        return Registered(self._answer(live, why, code="node.group_taken"), wish=wish)
 
     def _reported_node(
         self, request: NodeRegisterRequest, known: Node | None, replaced: Node | None = None
@@ -238,16 +238,16 @@ class Directory(GroupTable):
 
     def _refusal(
         self, request: NodeRegisterRequest, live: LiveGroup | None, known: Node | None, now: float
-    ) -> tuple[str, str] | None:
+    ) -> Refusal | None:
         """Why a registration is refused, as (code, reason). While a lease runs it belongs to one node id at one address."""
         if live is not None and live.group.kind.value != request.kind:
-            return "node.kind_mismatch", f"group {live.group.name} is of kind {live.group.kind}, not {request.kind}"
+            return "node.kind_mismatch", Reason.of(
+                Code.OTHER_KIND, group=live.group.name, kind=live.group.kind.value, reported=request.kind
+            )
         bound = None
         if live is not None and live.membership.master == request.node_id:
             if live.is_replicated and not is_replicating(request):
-                return "node.group_taken", (
-                    f"group {live.group.name} has slaves, and this node's version has no replication. Upgrade it"
-                )
+                return "node.group_taken", Reason.of(Code.UPGRADE_MASTER, group=live.group.name)
             bound = lease_refusal(request, live) if live.has_lease(now) else None
         elif live is not None and live.membership.master:
             bound = slave_refusal(request, live, now)
@@ -256,26 +256,22 @@ class Directory(GroupTable):
         if known is not None and known.broker_group != request.broker_group:
             own = self.groups.get(known.broker_group)
             if own is not None and own.is_replicated and known.node_id in own.membership.members:
-                return "node.id_taken", (
-                    f"node id {known.node_id} is a member of broker group {known.broker_group}; use another node id"
-                )
+                return "node.id_taken", Reason.of(Code.MEMBER_ELSEWHERE, node=known.node_id, group=known.broker_group)
             if own is not None and own.is_running(known.node_id, now):
-                return "node.id_taken", f"node id {known.node_id} has a running lease in group {known.broker_group}"
+                return "node.id_taken", Reason.of(Code.LEASE_ELSEWHERE, node=known.node_id, group=known.broker_group)
         if (
             live is not None
             and live.group.operator_state is not OperatorState.UNAPPROVED
             and self._is_of_removed(request)
         ):
-            return "node.removed_folder", (
-                f"the data folder of node {request.node_id} belongs to a broker group {live.group.name} that was removed with the"
-                " loss of its messages, and there is another group of this name now; start the node with an empty data folder"
+            return "node.removed_folder", Reason.of(
+                Code.FOLDER_OF_NAMESAKE, node=request.node_id, group=live.group.name
             )
         if live is None and self._first_operator_state(request) is OperatorState.UNAPPROVED:
             waiting = sum(live.group.operator_state is OperatorState.UNAPPROVED for live in self.groups.values())
             if waiting >= UNAPPROVED_GROUPS_MAX:
-                return "broker_group.too_many_unapproved", (
-                    f"{waiting} broker groups are pending approval, the maximum; remove those that are not yours, or"
-                    f" create group {request.broker_group} before its node starts"
+                return "broker_group.too_many_unapproved", Reason.of(
+                    Code.TOO_MANY_UNAPPROVED, count=waiting, group=request.broker_group
                 )
         return log_end_refusal(request.log_end, known, self._clock.wall_ms())
 

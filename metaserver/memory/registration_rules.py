@@ -11,6 +11,7 @@ from qmq.protocol.codes import BrokerRequestType, Role
 from qmq.protocol.extensions import NodeRegisterRequest
 from qmq.protocol.limited_kinds import NAME_CHARS_MAX
 from qmq.protocol.names import hidden_text_problem
+from qmq.protocol.reasons import Code, Reason
 
 NODES_PER_GROUP_MAX = 16
 """Nodes of a broker group whose heartbeats are kept: members and spares. Further ones are refused."""
@@ -25,8 +26,11 @@ LOG_GROWTH_BYTES = 16 << 30
 LOG_END_MAX = 1 << 56
 """Highest log end of a node that never registered before."""
 
+Refusal = tuple[str, Reason]
+"""The code and the reason of a refused registration."""
 
-def lease_refusal(request: NodeRegisterRequest, live: LiveGroup) -> tuple[str, str] | None:
+
+def lease_refusal(request: NodeRegisterRequest, live: LiveGroup) -> Refusal | None:
     """Why the running lease of a group's master forbids this registration of it."""
     node = live.node
     if node is None or node.node_id != request.node_id:
@@ -34,61 +38,60 @@ def lease_refusal(request: NodeRegisterRequest, live: LiveGroup) -> tuple[str, s
     return _binding_refusal(request, node.address, node.admin_address, live.started_at_ms)
 
 
-def slave_refusal(request: NodeRegisterRequest, live: LiveGroup, now: float) -> tuple[str, str] | None:
+def slave_refusal(request: NodeRegisterRequest, live: LiveGroup, now: float) -> Refusal | None:
     """Why a node that is not the master of its group is refused."""
     group = live.group
     if not is_replicating(request):
-        text = f"group {group.name} already has master {group.membership.master}"
+        names = {"group": group.name, "master": group.membership.master}
         if live.has_lease(now):
-            return "node.group_taken", (
-                f"{text} with a valid lease. Use another group for this node, or stop the other node"
-            )
+            return "node.group_taken", Reason.of(Code.MASTER_HAS_LEASE, **names)
         if not may_replace(group, request):
-            return "node.group_taken", f"{text}, and this node's version has no replication. Upgrade it"
+            return "node.group_taken", Reason.of(Code.UPGRADE_SLAVE, **names)
     report = live.reports.get(request.node_id)
     if report is not None and report.is_live(now):
         last = report.request
         return _binding_refusal(request, last.address, last.admin_address, last.started_at_ms)
     if report is None and request.node_id not in group.membership.members and len(live.reports) >= NODES_PER_GROUP_MAX:
-        return "broker_group.too_many_nodes", (
-            f"{len(live.reports)} nodes send heartbeats for group {group.name}, the maximum; stop those that are not needed"
-        )
+        why = Reason.of(Code.TOO_MANY_NODES, count=len(live.reports), group=group.name)
+        return "broker_group.too_many_nodes", why
     return None
 
 
 def _binding_refusal(
     request: NodeRegisterRequest, address: str, admin_address: str, started_at_ms: int | None
-) -> tuple[str, str] | None:
+) -> Refusal | None:
     """Why a node that is registered at these addresses can't register like this; `started_at_ms` None: by an unknown process."""
     name = request.node_id
     if address != request.address:
-        return "node.address_bound", (
-            f"node {name} of group {request.broker_group} is registered at {address} with a valid lease; stop that process,"
-            f" or wait until the lease has expired ({EXPIRY_SECONDS:g} s without a heartbeat)"
+        return "node.address_bound", Reason.of(
+            Code.ADDRESS_BOUND, node=name, group=request.broker_group, address=address, seconds=f"{EXPIRY_SECONDS:g}"
         )
     is_same_process = started_at_ms == request.started_at_ms
     if started_at_ms is None:
         is_same_process = request.request_type != BrokerRequestType.ONLINE
     if is_same_process and admin_address != request.admin_address:
-        return "node.address_bound", f"node {name} has admin address {admin_address} until it restarts"
+        return "node.address_bound", Reason.of(Code.ADMIN_ADDRESS_BOUND, node=name, address=admin_address)
     if not is_same_process and request.request_type == BrokerRequestType.OFFLINE:
-        return "node.restarted", f"node {name} was restarted: the offline request of an earlier process is ignored"
+        return "node.restarted", Reason.of(Code.NODE_RESTARTED, node=name)
     return None
 
 
-def log_end_refusal(log_end: int, known: Node | None, now_ms: int) -> tuple[str, str] | None:
+def log_end_refusal(log_end: int, known: Node | None, now_ms: int) -> Refusal | None:
     """Why a reported log end can't be true."""
     if not 0 <= log_end <= LOG_END_MAX:
-        return "node.log_end_invalid", f"log end {log_end} is not between 0 and {LOG_END_MAX}"
+        return "node.log_end_invalid", Reason.of(Code.LOG_END_INVALID, end=log_end, highest=LOG_END_MAX)
     if known is None:
         return None
     seconds = max(0, now_ms - known.reported_at_ms) / 1000
     limit = known.log_end + LOG_GROWTH_BYTES + round(seconds * LOG_GROWTH_BYTES_PER_SECOND)
     if log_end <= limit:
         return None
-    return "node.log_end_jump", (
-        f"log end {log_end} is implausible: it was {known.log_end} {seconds:.0f} s ago, and a log grows at most"
-        f" {LOG_GROWTH_BYTES_PER_SECOND} bytes a second"
+    return "node.log_end_jump", Reason.of(
+        Code.LOG_END_JUMP,
+        end=log_end,
+        before=known.log_end,
+        seconds=round(seconds),
+        rate=LOG_GROWTH_BYTES_PER_SECOND,
     )
 
 

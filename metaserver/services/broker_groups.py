@@ -18,11 +18,11 @@ from metaserver.services import audit, routes
 from metaserver.services.changes import Actor, Change, Request, VersionedRequest, changing, for_change, lock
 from metaserver.services.fields import Text
 from metaserver.services.memberships import WHY
+from metaserver.services.notes import NoteCode, listed
 from metaserver.services.resources import Resource
 from metaserver.services.subjects import DESCRIPTION
 from qmq.protocol.names import hidden_text_problem
 from qmq.protocol.reasons import Reason
-from qmq.words import counted
 
 # --- as nodes register -------------------------------------------------------------------------------------------------
 
@@ -151,7 +151,7 @@ def announce_group(name: str, kind: GroupKind, description: str = "", **request:
     row = BrokerGroup(name=name, kind=kind, state=GroupState.OFFLINE)
     with BROKER_GROUP.creating(row, name, action="announce", **request) as edit:
         edit.set({"description": description})
-        edit.notes = (f"Start a node with --broker-group {name} --meta ...; the group is offline until it registers.",)
+        edit.notes = (Reason.of(NoteCode.START_A_NODE, group=name),)
     return edit.change
 
 
@@ -170,7 +170,7 @@ def approve_group(name: str, **request: Unpack[VersionedRequest]) -> Change:
             # A node may have returned with a data folder of a removed group: it may serve that.
             RemovedGroup.objects.filter(name=name).delete()
             nodes = Node.objects.filter(broker_group=row).order_by("node_id").values_list("node_id", "address")
-            edit.notes = tuple(f"Node {node} at {address} serves with its next heartbeat." for node, address in nodes)
+            edit.notes = tuple(Reason.of(NoteCode.SERVES_NEXT, node=node, address=address) for node, address in nodes)
     return edit.change
 
 
@@ -201,14 +201,11 @@ def set_operator_state(name: str, state: OperatorState, **request: Unpack[Versio
                 )
         if state is OperatorState.DRAINING:
             count = sum(name in groups for groups in SubjectRoute.objects.values_list("broker_groups", flat=True))
-            edit.notes = (
-                f"{counted(count, 'subject')} will move to other groups. Messages stored here can be read until they are consumed.",
-            )
+            edit.notes = (Reason.of(NoteCode.SUBJECTS_MOVE, subjects=count),)
         if state is OperatorState.NORMAL and row.operator_state == OperatorState.DRAINING:
             kept = routes.rejoin(name, actor=request["actor"], reason=f"{name} returns to service")
             if kept:
-                more = f" and {len(kept) - 3} more" if len(kept) > 3 else ""
-                edit.notes = (f"Subjects that have not left yet stay: {', '.join(kept[:3])}{more}.",)
+                edit.notes = (Reason.of(NoteCode.SUBJECTS_STAY, subjects=listed(kept)),)
         if row.operator_state != state:
             row.operator_state, row.operator_since = state, timezone.now()
         row.operator_reason = request.get("reason", "")[:500] if state != OperatorState.NORMAL else ""

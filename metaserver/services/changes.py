@@ -3,7 +3,7 @@
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NotRequired, TypedDict, TypeVar
 
 from django.db import IntegrityError, connection, transaction
@@ -11,6 +11,7 @@ from django.db.models import Model, QuerySet
 
 from metaserver.domain import may_change
 from metaserver.errors import Conflict, NotAllowed, Stale
+from qmq.protocol.reasons import Reason
 
 M = TypeVar("M", bound=Model)
 
@@ -70,8 +71,8 @@ class Change:
     before: dict[str, Any] | None
     after: dict[str, Any] | None
     version: int = 0
-    notes: tuple[str, ...] = field(default=())
-    """Notes for the caller: what happens next, what the change does not do."""
+    notes: tuple[Reason, ...] = ()
+    """Notes for the caller (`metaserver.services.notes`): what happens next, what the change does not do."""
 
     @property
     def is_change(self) -> bool:

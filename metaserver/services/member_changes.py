@@ -16,6 +16,7 @@ from metaserver.services.broker_groups import locked
 from metaserver.services.changes import Actor, Change, VersionedRequest, changing, check_version
 from metaserver.services.members import NODE_ID, check_not_restored, members
 from metaserver.services.memberships import change_membership
+from metaserver.services.notes import NoteCode
 from qmq.protocol.reasons import Reason, joined
 from qmq_node.replication.rules.members import RemoveMember, ReplaceMember
 from qmq_node.replication.rules.membership import ChangeRejected, Membership
@@ -47,15 +48,12 @@ def remove_member(name: str, node_id: str, *, successor: str = "", **request: Un
             return change.applied_to(led)
 
         after = _change(found, changed, "remove_member", request, NOT_REMOVED)
-    notes: tuple[str, ...] = ()
+    notes = list[Reason]()
     if node_id in before.members:
-        notes = (f"Node {node_id} is a spare until its data folder is emptied. Stop it if it is not needed.",)
+        notes.append(Reason.of(NoteCode.BECOMES_SPARE, node=node_id))
         if after.copies > len(after.members) and not after.replacement:
-            notes += (
-                f"The group has {len(after.members)} of {after.copies} copies: the next node that starts with an empty folder"
-                " becomes a member.",
-            )
-    return Change(name, described(before), described(after), version + 1, notes)
+            notes.append(Reason.of(NoteCode.COPIES_LEFT, members=len(after.members), copies=after.copies))
+    return Change(name, described(before), described(after), version + 1, tuple(notes))
 
 
 def replace_member(name: str, node_id: str, replacement: str, **request: Unpack[VersionedRequest]) -> Change:
@@ -77,13 +75,11 @@ def replace_member(name: str, node_id: str, replacement: str, **request: Unpack[
         after = _change(found, change.applied_to, "request_replacement", request, NOT_REPLACED)
         node = found.find(replacement)
         _check_replacement(name, replacement, node)
-    notes = [f"Node {replacement} becomes a member, and node {node_id} leaves when that is safe."]
+    notes = [Reason.of(NoteCode.MEMBER_REPLACED, replacement=replacement, node=node_id)]
     if node is None or not node.is_live:
-        notes.append(
-            f"Start node {replacement} with an empty data folder: --broker-group {name} --node-id {replacement}"
-        )
+        notes.append(Reason.of(NoteCode.START_REPLACEMENT, node=replacement, group=name))
     if node_id == before.master:
-        notes.append(f"Node {node_id} is the master: it switches over first. No request fails.")
+        notes.append(Reason.of(NoteCode.MASTER_REPLACED, node=node_id))
     return Change(name, described(before), described(after), version + 1, tuple(notes))
 
 

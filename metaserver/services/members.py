@@ -17,6 +17,7 @@ from metaserver.services.broker_groups import locked
 from metaserver.services.changes import Change, VersionedRequest, changing, check_version
 from metaserver.services.fields import Text, Texts, Whole
 from metaserver.services.memberships import change_membership
+from metaserver.services.notes import NoteCode
 from metaserver.services.resources import Resource
 from qmq.protocol.group_memberships import MEMBERS_MAX
 from qmq.protocol.reasons import Code, Reason, joined
@@ -77,9 +78,7 @@ def set_copies(name: str, values: Mapping[str, Any], **request: Unpack[Versioned
             row.in_sync_version += 1
         missing = row.copies - len(row.members)
         if missing > 0:
-            edit.notes = (
-                f"{missing} more to start with an empty data folder: --broker-group {name}. It becomes a member by itself.",
-            )
+            edit.notes = (Reason.of(NoteCode.NODES_TO_START, missing=missing, group=name),)
     return edit.change
 
 
@@ -233,25 +232,15 @@ def _accept_log_end(member: Member) -> None:
         )
 
 
-def _notes(found: Members, member: Member, at_risk: int) -> tuple[str, ...]:
-    notes = [
-        f"Up to {at_risk} bytes of acknowledged messages are lost."
-        if at_risk
-        else "No member is known to have more messages."
-    ]
+def _notes(found: Members, member: Member, at_risk: int) -> tuple[Reason, ...]:
+    notes = [Reason.of(NoteCode.BYTES_LOST, count=at_risk) if at_risk else Reason.of(NoteCode.NONE_HAS_MORE)]
     others = [one for one in found.nodes if one.is_member and one.node_id != member.node_id]
     if member.damaged_bytes:
-        notes.append(f"{member.damaged_bytes} bytes of the log of node {member.node_id} are damaged, and withheld.")
+        notes.append(Reason.of(NoteCode.DAMAGE_WITHHELD, count=member.damaged_bytes, node=member.node_id))
     ahead = [one.node_id for one in others if one.log_place > member.log_place]
     if ahead:
-        notes.append(
-            f"{', '.join(ahead)}: has messages that node {member.node_id} lacks. If it does not follow, empty its data folder, and"
-            " it becomes a slave again."
-        )
-    notes.append(
-        "Not included: what a master acknowledged after its last stored heartbeat, some 3 s, or acknowledges if it runs."
-    )
-    return tuple(notes)
+        notes.append(Reason.of(NoteCode.OTHERS_AHEAD, nodes=", ".join(ahead), node=member.node_id))
+    return (*notes, Reason.of(NoteCode.NOT_INCLUDED))
 
 
 def members_around(node_id: str) -> Members:

@@ -13,12 +13,15 @@ from metaserver.reports import StoredReport
 from metaserver.services import audit, routes
 from metaserver.services.broker_groups import described, locked, pending_messages
 from metaserver.services.changes import Change, VersionedRequest, changing, check_version, delete_some
+from metaserver.services.notes import NoteCode, listed
+from qmq.protocol.reasons import Reason
 
 SILENT_SECONDS = 60.0
 """No node of the group may have sent a heartbeat for so long."""
 REMOVED_GROUPS_MAX = 1_000
 """Removed groups whose data folders are remembered, the newest ones."""
-SHOWN_MAX = 3
+_LOSSES = {"delayed messages": NoteCode.MESSAGES_LOST_UNLESS, "bytes of messages": NoteCode.BYTES_LOST_UNLESS}
+"""What a note says of a loss, by its unit."""
 
 
 def remove_lost_group(name: str, accept_loss: int | None, **request: Unpack[VersionedRequest]) -> Change:
@@ -93,13 +96,10 @@ def _remember(row: BrokerGroup, nodes: Sequence[Node]) -> None:
     delete_some(RemovedGroup.objects.order_by("id"), max(0, RemovedGroup.objects.count() - REMOVED_GROUPS_MAX))
 
 
-def _notes(name: str, loss: int, unit: str, left: int, kept: Sequence[str]) -> tuple[str, ...]:
-    notes = [f"Up to {loss} {unit} are lost, unless a node returns with its data folder and the group is approved."]
+def _notes(name: str, loss: int, unit: str, left: int, kept: Sequence[str]) -> tuple[Reason, ...]:
+    notes = [Reason.of(_LOSSES[unit], count=loss)]
     if left:
-        notes.append(f"{left} subjects leave the group at once.")
+        notes.append(Reason.of(NoteCode.SUBJECTS_LEAVE, subjects=left))
     if kept:
-        more = f" and {len(kept) - SHOWN_MAX} more" if len(kept) > SHOWN_MAX else ""
-        notes.append(
-            f"No other group serves {', '.join(kept[:SHOWN_MAX])}{more}: they leave {name} when another group has joined."
-        )
+        notes.append(Reason.of(NoteCode.NO_OTHER_SERVES, subjects=listed(kept), group=name))
     return tuple(notes)

@@ -27,6 +27,7 @@ from metaserver.services.changes import (
 from metaserver.services.fields import SHOWN_CHARS_MAX, Field, Text, joined
 from metaserver.versioned import Versioned
 from qmq.errors import IllegalName
+from qmq.protocol.reasons import Reason
 
 M = TypeVar("M", bound=Versioned)
 
@@ -140,7 +141,7 @@ class Edit(Generic[M]):
     resource: Resource[M]
     row: M
     before: dict[str, Any] | None
-    notes: tuple[str, ...] = ()
+    notes: tuple[Reason, ...] = ()
     """Notes for the caller (`Change.notes`)."""
     action: str = ""
     """Another action than the one that was announced."""

@@ -21,9 +21,11 @@ from metaserver.services.changes import (
 )
 from metaserver.services.fields import Number, Text, Texts, Whole, legal
 from metaserver.services.masking import MASKING
+from metaserver.services.notes import NoteCode
 from metaserver.services.resources import Edit, Resource, check_wire_name
 from qmq.formats import SCHEMA_CHARS_MAX, format_problem
 from qmq.protocol.names import CONSUMER_ID_CHARS_MAX, check_group, check_new_subject, real_subject, split_subject
+from qmq.protocol.reasons import Reason
 
 TEAM_CHARS_MAX = 60
 DESCRIPTION = Text(chars_max=500, check=control_problem)
@@ -101,7 +103,7 @@ def set_archived(name: str, archived: bool, **request: Unpack[VersionedRequest])
         if archived != (edit.row.archived_at is not None):
             edit.row.archived_at = timezone.now() if archived else None
         if archived:
-            edit.notes = ("Sends are rejected from now on. Stored messages can still be read.",)
+            edit.notes = (Reason.of(NoteCode.SENDS_REJECTED),)
     return edit.change
 
 

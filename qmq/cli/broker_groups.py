@@ -139,7 +139,7 @@ def _change(arguments: argparse.Namespace, action: str, body: dict[str, Any]) ->
     if not changed:
         say("nothing changes" if arguments.dry_run else "nothing changed")
     for note in answer["notes"]:
-        say(note)
+        say(note["text"])
     return 0
 
 

@@ -20,8 +20,8 @@ Value = str | int | float
 """What a sentence mentions; a `Reason` is a part of the sentence."""
 
 
-class Code(StrEnum):
-    """What is the matter, with its sentence in English. The names of the values are those in the sentence."""
+class Sentence(StrEnum):
+    """A code with its sentence in English. The names of the values are those in the sentence."""
 
     sentence: str
 
@@ -29,6 +29,10 @@ class Code(StrEnum):
         code = str.__new__(cls, word)
         code._value_, code.sentence = word, sentence
         return code
+
+
+class Code(Sentence):
+    """What is the matter."""
 
     MASTER_SILENT = "master_silent", "master {master} has sent no heartbeat for {seconds} s"
     MASTER_DISCONNECTED = (
@@ -188,6 +192,65 @@ class Code(StrEnum):
     NO_MASTER = "no_master", "no master yet"
     LED = "led", "it led epoch {epoch} before it started again"
     WAS_PROMOTED = "was_promoted", "it was promoted to lead epoch {epoch} before it started again"
+    FLUSH_NOT_ALWAYS = (
+        "flush_not_always",
+        "flush is {flush}, and broker group {group} has several members, which requires flush=always: start the node with"
+        " --flush always",
+    )
+
+    REGISTERED = "registered", "registered"
+    NO_HEARTBEAT = "no_heartbeat", "no heartbeat"
+    OTHER_KIND = "other_kind", "group {group} is of kind {kind}, not {reported}"
+    UPGRADE_MASTER = (
+        "upgrade_master",
+        "group {group} has slaves, and this node's version has no replication. Upgrade it",
+    )
+    UPGRADE_SLAVE = (
+        "upgrade_slave",
+        "group {group} already has master {master}, and this node's version has no replication. Upgrade it",
+    )
+    MASTER_HAS_LEASE = (
+        "master_has_lease",
+        "group {group} already has master {master} with a valid lease. Use another group for this node, or stop the other node",
+    )
+    REPLACEMENT_NOT_STORED = (
+        "replacement_not_stored",
+        "group {group} has master {master}, and its replacement by this node is not stored yet",
+    )
+    TOO_MANY_NODES = (
+        "too_many_nodes",
+        "{count} nodes send heartbeats for group {group}, the maximum; stop those that are not needed",
+    )
+    TOO_MANY_UNAPPROVED = (
+        "too_many_unapproved",
+        "{count} broker groups are pending approval, the maximum; remove those that are not yours, or create group {group}"
+        " before its node starts",
+    )
+    ADDRESS_BOUND = (
+        "address_bound",
+        "node {node} of group {group} is registered at {address} with a valid lease; stop that process, or wait until the"
+        " lease has expired ({seconds} s without a heartbeat)",
+    )
+    ADMIN_ADDRESS_BOUND = "admin_address_bound", "node {node} has admin address {address} until it restarts"
+    NODE_RESTARTED = (
+        "node_restarted",
+        "node {node} was restarted: the offline request of an earlier process is ignored",
+    )
+    MEMBER_ELSEWHERE = (
+        "member_elsewhere",
+        "node id {node} is a member of broker group {group}; use another node id",
+    )
+    LEASE_ELSEWHERE = "lease_elsewhere", "node id {node} has a running lease in group {group}"
+    FOLDER_OF_NAMESAKE = (
+        "folder_of_namesake",
+        "the data folder of node {node} belongs to a broker group {group} that was removed with the loss of its messages, and"
+        " there is another group of this name now; start the node with an empty data folder",
+    )
+    LOG_END_INVALID = "log_end_invalid", "log end {end} is not between 0 and {highest}"
+    LOG_END_JUMP = (
+        "log_end_jump",
+        "log end {end} is implausible: it was {before} {seconds} s ago, and a log grows at most {rate} bytes a second",
+    )
 
 
 class Reason(str):
@@ -195,7 +258,7 @@ class Reason(str):
 
     __slots__ = ("code", "values")
     code: str
-    """A `Code`, that of another version, or "" if there is none."""
+    """A `Sentence`, that of another version, or "" if there is none."""
     values: Mapping[str, Value]
 
     def __new__(cls, text: str = "", code: str = "", values: Mapping[str, Value] | None = None) -> Self:
@@ -204,7 +267,7 @@ class Reason(str):
         return made
 
     @classmethod
-    def of(cls, code: Code, **values: Value) -> Self:
+    def of(cls, code: Sentence, **values: Value) -> Self:
         """Return the reason with this code; `joined` makes one value of several reasons."""
         return cls(code.sentence.format(**values), code, values)
 

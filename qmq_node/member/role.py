@@ -158,7 +158,7 @@ class Member:
         elif step is Step.SERVE_ALONE:
             await self._serve_alone(membership)
         elif problem := self._shell.replication_problem():
-            self._fail(Reason(problem))
+            self._fail(problem)
         elif step is Step.LEAD:
             await self._lead(membership)
         else:

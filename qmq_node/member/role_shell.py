@@ -188,7 +188,7 @@ class MemberShell:
         """As `qmq_node.replication.slave.state_copy.wait_for_state`."""
         await wait_for_state(address, self._identity(), on_problem)
 
-    def replication_problem(self) -> str:
+    def replication_problem(self) -> Reason:
         """Why this node can't have slaves; "" if it can."""
         return flush_problem(self._options.broker_group, self._options.flush)
 

@@ -23,7 +23,9 @@ from metaserver.errors import Conflict
 from metaserver.services import audit
 from metaserver.services.changes import Change, Request, VersionedRequest, changing
 from metaserver.services.fields import Choice, Flag, Text, Texts, TextsByName
+from metaserver.services.notes import NoteCode
 from metaserver.services.resources import Edit, Resource
+from qmq.protocol.reasons import Reason
 from qmq.words import counted
 
 CHANNELS_MAX = 100
@@ -146,9 +148,7 @@ def update_channel(channel: str, values: Mapping[str, Any], **request: Unpack[Ve
     """
     with ALERT_CHANNEL.editing(lambda: locked(channel), **request) as edit:
         if _set(edit, values):
-            edit.notes = (
-                "The URL has a different origin, so the secret and headers are removed unless entered again.",
-            )
+            edit.notes = (Reason.of(NoteCode.ORIGIN_DIFFERS),)
     return edit.change
 
 

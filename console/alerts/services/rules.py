@@ -16,8 +16,9 @@ from metaserver import queries
 from metaserver.errors import Conflict, NotAllowed
 from metaserver.services.changes import Actor, Change, Request, VersionedRequest
 from metaserver.services.fields import Choice, Flag, Texts, Whole
+from metaserver.services.notes import NoteCode
 from metaserver.services.resources import Edit, Resource
-from qmq.words import counted
+from qmq.protocol.reasons import Reason
 
 RULES_MAX = 500
 
@@ -123,7 +124,7 @@ def delete_rule(rule: str, **request: Unpack[VersionedRequest]) -> Change:
             )
         open_alerts = Alert.objects.filter(rule=row, open_key__isnull=False)
         closed = close_alerts(open_alerts, Resolution.RULE_DELETED, timezone.now())
-        edit.notes = (f"{counted(closed, 'open alert')} will be resolved.",) if closed else ()
+        edit.notes = (Reason.of(NoteCode.ALERTS_RESOLVED, count=closed),) if closed else ()
         edit.delete()
     return edit.change
 

@@ -14,7 +14,9 @@ from metaserver.domain import may_change
 from metaserver.errors import ChangeRefused, Conflict, NotAllowed
 from metaserver.services.changes import Actor, Change, Request, VersionedRequest
 from metaserver.services.fields import Field, Text
+from metaserver.services.notes import NoteCode
 from metaserver.services.resources import Resource
+from qmq.protocol.reasons import Reason
 
 SILENCE_MAX = timedelta(days=30)
 SILENCES_MAX = 500
@@ -103,10 +105,10 @@ def create_silence(
     return edit.change
 
 
-def _scope(row: Silence) -> str:
+def _scope(row: Silence) -> Reason:
     if not row.owner:
-        return "Applies to alerts of subjects without an owner."
-    return f"Applies to alerts of team {row.owner} and of subjects without an owner."
+        return Reason.of(NoteCode.SILENCES_UNOWNED)
+    return Reason.of(NoteCode.SILENCES_TEAM, team=row.owner)
 
 
 def end_silence(silence: str, *, now: datetime, **request: Unpack[VersionedRequest]) -> Change:

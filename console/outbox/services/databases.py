@@ -18,11 +18,13 @@ from metaserver.errors import ChangeRefused
 from metaserver.services import audit
 from metaserver.services.changes import Change, Request, VersionedRequest, changing
 from metaserver.services.fields import Choice, Flag, Text, Whole
+from metaserver.services.notes import NoteCode
 from metaserver.services.resources import Edit, Resource
 from qmq.errors import SettingError
 from qmq.idempotent.cleanup import RETENTION
 from qmq.outbox.databases import PORTS, Kind, Tls
 from qmq.outbox.dialects import TableName
+from qmq.protocol.reasons import Reason
 
 DATABASES_MAX = 200
 _WHERE = ("host", "port", "tls")
@@ -198,7 +200,7 @@ def delete_database(database: str, **request: Unpack[VersionedRequest]) -> Chang
         NotFound, Stale.
     """
     with OUTBOX_DATABASE.editing(lambda: locked(database), action="delete", **request) as edit:
-        edit.notes = ("Rows in the database stay there; another relay, or a program, can send them.",)
+        edit.notes = (Reason.of(NoteCode.ROWS_STAY),)
         edit.delete()
     return edit.change
 
@@ -262,8 +264,8 @@ def _forget_numbers(row: OutboxDatabase) -> None:
     row.leader = row.error = row.error_code = ""
 
 
-def _notes(row: OutboxDatabase) -> tuple[str, ...]:
-    return () if row.is_enabled else ("The database is disabled: it is not tested and not relayed.",)
+def _notes(row: OutboxDatabase) -> tuple[Reason, ...]:
+    return () if row.is_enabled else (Reason.of(NoteCode.DATABASE_DISABLED),)
 
 
 def _refuse_unusable(found: Usability) -> None:

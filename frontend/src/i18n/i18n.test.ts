@@ -31,7 +31,8 @@ function all(language: string): Map<string, string> {
 }
 
 const en = all("en");
-const zh = all("zh");
+/** Problems of the API have a sentence in other languages only: the API speaks English (`ui/page/problemWords`). */
+const zh = new Map([...all("zh")].filter(([key]) => !key.startsWith("problems:")));
 const counted = new Set([...en.keys()].filter((key) => key.endsWith("_other")).map((key) => key.replace(PLURAL, "")));
 /** A key as code asks for it: without what stands for a number. "too_many" is no such. */
 const plain = (key: string) => (counted.has(key.replace(PLURAL, "")) ? key.replace(PLURAL, "") : key);
@@ -99,25 +100,25 @@ test("no text is left over", () => {
   expect(list.filter((key) => !isUsed(key))).toEqual([]);
 });
 
+/** What is loaded with its own texts (`ui/dialog/whenOpened`). */
+const WITH_TEXTS = /whenDrawn\([^;]*?\["\w+"(?:, "\w+")*\],?\s*\)/g;
+
 /**
- * Namespaces that a file uses, with all that it imports: dialogs that are loaded later too, but not the pages of
- * others.
+ * Namespaces that a file uses, with all that it imports: dialogs that are loaded later too, but neither the pages of
+ * others nor what is loaded with its own texts.
  */
 function namespacesFrom(...begin: string[]): Set<string> {
   const files = new Set(begin);
   // The loop also visits what is added to the set meanwhile.
   for (const file of files) {
-    for (const [, used] of (sources[file] ?? "").matchAll(/"@\/((?:ui|live|api|features)\/[\w/]+)"/g)) {
+    for (const [, used] of (sources[file] ?? "")
+      .replace(WITH_TEXTS, "")
+      .matchAll(/"@\/((?:ui|live|api|features)\/[\w/]+)"/g)) {
       for (const end of [".ts", ".tsx"])
         if (`/src/${used ?? ""}${end}` in sources) files.add(`/src/${used ?? ""}${end}`);
     }
   }
-  const used = new Set([...files].flatMap((file) => [...textKeys(file, sources[file] ?? "").namespaces]));
-  // Loaded with a dialog (`ui/dialog/whenOpened`).
-  for (const file of files)
-    for (const [, name = ""] of (sources[file] ?? "").matchAll(/whenDrawn\([^;]*?\["(\w+)"\],?\s*\)/g))
-      used.delete(name);
-  return used;
+  return new Set([...files].flatMap((file) => [...textKeys(file, sources[file] ?? "").namespaces]));
 }
 
 test("pages and tabs name the namespaces that they use", () => {

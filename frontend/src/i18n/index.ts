@@ -109,6 +109,7 @@ export async function startTexts(language: Language = firstLanguage()): Promise<
     });
   // The texts of an earlier start are gone.
   loads.clear();
+  used.clear();
   used.add(FIRST);
   await setLanguage(language);
 }

@@ -3,6 +3,7 @@ import { notifications } from "@mantine/notifications";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 import { api, must } from "@/api/client";
+import { ProblemText } from "@/ui/page/ProblemText";
 
 /** Keys of queries about background jobs begin with `jobs`. */
 export const jobsKey = ["jobs"] as const;
@@ -14,7 +15,7 @@ export function RunNow({ name, ...props }: { name: string } & Pick<ButtonProps, 
   const run = useMutation({
     mutationFn: () => must(api.POST("/api/v1/jobs/{name}/run/", { params: { path: { name } }, body: {} })),
     onSuccess: () => notifications.show({ message: t("run_now.started", { name }), color: "teal" }),
-    onError: (error) => notifications.show({ message: error.message, color: "red", autoClose: 10_000 }),
+    onError: (error) => notifications.show({ message: <ProblemText error={error} />, color: "red", autoClose: 10_000 }),
     onSettled: () => client.invalidateQueries({ queryKey: jobsKey }),
   });
   return (

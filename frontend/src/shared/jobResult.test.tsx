@@ -2,7 +2,7 @@ import { screen, waitFor } from "@testing-library/react";
 import { afterEach, expect, test } from "vitest";
 import { setLanguage } from "@/i18n";
 import { mount } from "@/test/mount";
-import { useJobResult } from "@/shared/jobResult";
+import { useJobError, useJobResult } from "@/shared/jobResult";
 
 type Job = Parameters<ReturnType<typeof useJobResult>>[0];
 
@@ -51,6 +51,29 @@ test.each([
   ],
 ])("the stored text is shown %s", async (_, parts) => {
   expect(await shown({ result: "4 jobs", result_parts: parts })).toHaveTextContent(/^4 jobs$/);
+});
+
+test.each([
+  [
+    "in the language of the viewer",
+    "analytics.out_of_memory",
+    "超过 1,770 秒，已停止：Spark 内存不足：请增大 QMQ_ANALYTICS_MEMORY。",
+  ],
+  [
+    "as it is stored, with a part that this version does not know",
+    "analytics.unheard_of",
+    "stopped after 1770 s: it melts",
+  ],
+])("why a background job failed is shown %s", async (_, code, text) => {
+  const parts = [
+    { code: "analytics.too_long", values: { seconds: 1770 } },
+    { code, values: {} },
+  ];
+  await mount(() => (
+    <p data-testid="error">{useJobError()({ error: "stopped after 1770 s: it melts", error_parts: parts })}</p>
+  ));
+  await setLanguage("zh");
+  await waitFor(() => expect(screen.getByTestId("error")).toHaveTextContent(text));
 });
 
 test("times are in the viewer's zone", async () => {

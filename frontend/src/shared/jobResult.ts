@@ -7,6 +7,7 @@ import { useLanguage, useZone } from "@/ui/preferences";
 
 type ResultPart = Schema<"ResultPart">;
 type Job = Pick<Schema<"JobRow">, "result" | "result_parts">;
+type FailedJob = Pick<Schema<"JobRow">, "error" | "error_parts">;
 
 /** Parts with this prefix are conditions that the job waits for. */
 const WAITING = "waiting.";
@@ -44,6 +45,22 @@ export function useJobResult(): (job: Job) => string {
         texts.filter((_, index) => parts[index]?.code.startsWith(WAITING) === isWait).join(separator);
       const [facts, waits] = [joined(false, t("result_comma")), joined(true, t("result_semicolon"))];
       return waits ? t("result_waits", { facts, waits }) : facts;
+    },
+    [t, textOf],
+  );
+}
+
+/**
+ * Why the last run of a background job failed, in the viewer's language; the stored English text of an error without
+ * codes.
+ */
+export function useJobError(): (job: FailedJob) => string {
+  const { t } = useTranslation("jobs");
+  const textOf = useResultPart();
+  return useCallback(
+    ({ error, error_parts: parts }) => {
+      const texts = parts.map(textOf);
+      return texts.length === 0 || texts.includes("") ? error : texts.join(t("result_colon"));
     },
     [t, textOf],
   );

@@ -2,7 +2,7 @@ import { useCallback } from "react";
 import { useTranslation } from "react-i18next";
 import type { Event } from "@/api/events";
 import { describeEvent } from "@/shared/describeEvent";
-import { isExplanation, useReason } from "@/shared/reasons";
+import { isExplanation, useReason } from "@/ui/reasons";
 import { useRuleName } from "@/shared/ruleNames";
 import { textOf } from "@/format/values";
 

@@ -37,6 +37,10 @@ function scopeOf(node: ts.Node): ts.Node {
 function patterns(node: ts.Expression): string[] | null {
   if (ts.isStringLiteralLike(node)) return [node.text];
   if (ts.isParenthesizedExpression(node)) return patterns(node.expression);
+  if (ts.isArrayLiteralExpression(node)) {
+    const all = node.elements.map(patterns);
+    return all.every((some) => some !== null) ? all.flat() : null;
+  }
   if (ts.isConditionalExpression(node)) {
     const [yes, no] = [patterns(node.whenTrue), patterns(node.whenFalse)];
     return yes && no ? [...yes, ...no] : null;

@@ -138,7 +138,7 @@ def test_disabling_ends_sessions_and_tokens_at_once_and_for_good() -> None:
     ada = person("ada", Role.OPERATOR)
     window, program = browser(ada), machine(ada, Scope.READ)
     change = services.update_user(ada.pk, {"is_active": False}, actor=TESTER)
-    assert change.notes == ("1 sessions ended, 1 tokens revoked.",)
+    assert change.notes == ("Sessions ended: 1. Tokens revoked: 1.",)
     assert not is_in(window)
     assert program.get("/api/v1/subjects/").status_code == 401
     services.update_user(ada.pk, {"is_active": True}, actor=TESTER)

@@ -76,7 +76,7 @@ def test_a_disabled_job_is_said_to_be_disabled(admin: APIClient, workers: list[s
     publish(DEMO_JOB, "failures")
     BackgroundJob.objects.create(name="analytics", is_enabled=False)
     done = admin.post(f"{DEMO}replace/", {}).json()
-    assert "Background job analytics is disabled" in done["notes"][0]
+    assert [note["code"] for note in done["notes"]] == ["analytics_disabled"]
     assert (admin.get(DEMO).json()["is_replaceable"], workers) == (True, [])
 
 

@@ -215,7 +215,9 @@ def test_a_switch_over_is_planned_and_then_made_by_the_master(admin: APIClient, 
     assert (master.requests, count) == ([], len(audit_rows()))
     done = admin.post(f"{GROUP}switch-over/", {"reason": "new kernel"})
     assert done.json()["after"] == {"master": "b", "epoch": "4"}
-    assert done.json()["notes"] == ["Requests of clients were held for 0.2 s."]
+    assert done.json()["notes"] == [
+        {"code": "requests_held", "values": {"seconds": 0.2}, "text": "Requests of clients were held for 0.2 s."}
+    ]
     assert master.requests == [("a:2", "")]
     assert audit_rows()[-1][:3] == ("broker_group.switch_over", "g1", None)
     admin.post(f"{GROUP}switch-over/", {"to": "b"})
@@ -346,7 +348,7 @@ def test_the_master_switches_over_before_it_is_removed(unbounded: APIClient, mas
     assert everything() == before
     assert master.requests == []
     assert (planned.json()["after"]["members"], planned.json()["after"]["master"]) == (["b"], "b")
-    assert planned.json()["notes"][0] == "Node b leads the group before a is removed."
+    assert planned.json()["notes"][0]["text"] == "Node b leads the group before a is removed."
 
     # As the metaserver does when the master resigns.
     master.before = lambda: BrokerGroup.objects.filter(name="g1").update(master="b", epoch=4, in_sync_version=10)

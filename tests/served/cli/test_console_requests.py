@@ -38,7 +38,7 @@ class _Handler(BaseHTTPRequestHandler):
                 "next": None,
                 "before": {},
                 "after": {},
-                "notes": ["A\x1b[2J\nforged"],
+                "notes": [{"code": "", "values": {}, "text": "A\x1b[2J\nforged"}],
                 **self.server.problem,
             }
         ).encode()

@@ -74,18 +74,28 @@ def test_a_failure_is_the_loops_failure(fake: pytest.MonkeyPatch, what: str, pro
 
 
 @pytest.mark.parametrize(
-    ("cause", "text"),
+    ("cause", "text", "part"),
     [
-        ("Python worker failed to connect back.", "Spark's Python process did not start in time: the machine is busy."),
-        ("a new one", "Caused by: org.apache.spark.SparkException: a new one"),
+        (
+            "Python worker failed to connect back.",
+            "Spark's Python process did not start in time: the machine is busy.",
+            {"code": "analytics.python_worker", "values": {}},
+        ),
+        (
+            "a new one",
+            "Caused by: org.apache.spark.SparkException: a new one",
+            {"code": "analytics.line", "values": {"line": "Caused by: org.apache.spark.SparkException: a new one"}},
+        ),
     ],
 )
-def test_a_stack_trace_is_a_sentence_and_details(fake: pytest.MonkeyPatch, cause: str, text: str) -> None:
+def test_a_stack_trace_is_a_sentence_and_details(
+    fake: pytest.MonkeyPatch, cause: str, text: str, part: dict[str, Any]
+) -> None:
     fake.setenv("FAKE_JOBS", "stack")
     fake.setenv("FAKE_JOBS_CAUSE", cause)
     assert jobs.run("analytics").text == text
     row = BackgroundJob.objects.get(name="analytics")
-    assert row.error == text
+    assert (row.error, row.error_parts) == (text, [part])
     assert row.error_details.splitlines()[-1] == "... 9 more"
     assert f"SparkException: {cause}" in row.error_details
     (shown,) = [one for one in jobs.states() if one.job.name == "analytics"]
@@ -94,7 +104,7 @@ def test_a_stack_trace_is_a_sentence_and_details(fake: pytest.MonkeyPatch, cause
     fake.setenv("FAKE_JOBS", "ok")
     jobs.run("analytics")
     row.refresh_from_db()
-    assert (row.error, row.error_details) == ("", "")
+    assert (row.error, row.error_parts, row.error_details) == ("", [], "")
 
 
 def test_somebody_who_runs_them_by_hand_is_no_failure(fake: pytest.MonkeyPatch) -> None:

@@ -203,7 +203,7 @@ def test_draining_says_what_moves_and_is_decided_once() -> None:
     assert everything() == before
     done = decide(DRAINING, reason="old")
     assert done == planned
-    assert done.notes[0].startswith("1 subject will move")
+    assert done.notes[0].startswith("Subjects that will move to other groups: 1.")
     since, before = row().operator_since, everything()
     assert since is not None
     assert not decide(DRAINING, reason="old").is_change

@@ -42,6 +42,16 @@ ELSEWHERE = {
     503: ("database.away", "database.busy", "net.timeout", "net.unreachable", *_OF_DATABASES),
 }  # fmt: skip
 """Codes that are put together, or raised by the client with which the console asks nodes."""
+PASSED_ON = frozenset({
+    "client.message_too_large", "client.no_space", "client.route_unknown", "client.send_failed", "delay.bad_query",
+    "delay.busy", "delay.error", "delay.group_unknown", "delay.limit_reached", "delay.no_group", "delay.not_master",
+    "delay.subject_missing", "delay.too_much", "delay.unsupported", "filter.invalid", "filter.too_costly",
+    "group.in_use", "group.retry_position", "group.unknown", "net.answer_too_large", "net.connection_lost",
+    "net.too_many_pending", "node.not_json", "node.refused", "node.unusable", "outbox_database.password_unreadable",
+    "reading.busy", "reading.range_wrong", "reading.refused", "reading.unreadable", "repair.rejected", "scan.busy",
+    "scan.failed", "scan.replaced", "secret.unreadable", "subject.closed", "subject.over_limit", "subject.over_quota",
+})  # fmt: skip
+"""Codes that nodes answer, and that the clients with which the console asks them raise, which the API passes on."""
 _CODE = re.compile(r"[a-z_]+\.[a-z_]+")
 
 
@@ -63,6 +73,19 @@ def api_codes() -> Mapping[int, frozenset[str]]:
                         code
                     )
     return {status: frozenset(codes) for status, codes in sorted(found.items())}
+
+
+def codes_of_code() -> tuple[set[str], set[str]]:
+    """Return all texts that may be codes, and the last words of those that are put together (`f"{kind}.unknown"`)."""
+    codes, endings = set(), set()
+    for folder in ("api", "console", "metaserver", "qmq", "qmq_node", "broker_node", "delay_node"):
+        for path in (PROJECT / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    codes.add(node.value)
+                elif isinstance(node, ast.JoinedStr) and isinstance(last := node.values[-1], ast.Constant):
+                    endings.add(str(last.value))
+    return codes, endings
 
 
 def _files() -> Iterator[Path]:

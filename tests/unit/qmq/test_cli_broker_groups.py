@@ -35,7 +35,7 @@ GROUP = {
 CHANGE = {
     "before": {"master": "g1-a"},
     "after": {"master": "g1-b", "epoch": "4"},
-    "notes": ["Requests were held for 0.2 s."],
+    "notes": [{"code": "requests_held", "values": {"seconds": 0.2}, "text": "Requests were held for 0.2 s."}],
 }
 
 

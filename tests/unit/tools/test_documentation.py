@@ -1,6 +1,7 @@
 """What pages and examples name exists: settings, units, configurations, error codes, pictures, files, tests."""
 
 import ast
+import json
 import re
 import shlex
 from configparser import ConfigParser
@@ -18,7 +19,7 @@ from console.options import ConsoleOptions
 from delay_node.options import DelayOptions
 from metaserver.options import MetaOptions
 from qmq.options import parse_options, variable_of
-from tests.support.generated.error_codes import api_codes
+from tests.support.generated.error_codes import PASSED_ON, api_codes, codes_of_code
 from tools.prose import PROJECT, markdown_pages
 
 PAGES = {str(path.relative_to(PROJECT)): path.read_text() for path in markdown_pages(PROJECT)}
@@ -128,21 +129,8 @@ def test_configurations_of_other_programs_can_be_parsed() -> None:
     assert all(re.fullmatch(r"[a-z_]+ .+;", line) for line in lines[1:-1])
 
 
-def _codes_of_code() -> tuple[set[str], set[str]]:
-    """Codes in strings, and the last words of those that are put together (`f"{kind}.unknown"`)."""
-    codes, endings = set(), set()
-    for folder in ("api", "console", "metaserver", "qmq", "qmq_node", "broker_node", "delay_node"):
-        for path in (PROJECT / folder).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                    codes.add(node.value)
-                elif isinstance(node, ast.JoinedStr) and isinstance(last := node.values[-1], ast.Constant):
-                    endings.add(str(last.value))
-    return codes, endings
-
-
 def test_documented_error_codes_exist() -> None:
-    codes, endings = _codes_of_code()
+    codes, endings = codes_of_code()
     codes |= set().union(*api_codes().values())
     documented = {
         code
@@ -153,6 +141,15 @@ def test_documented_error_codes_exist() -> None:
     assert len(documented) > 50
     missing = {code for code in documented - codes if f".{code.partition('.')[2]}" not in endings}
     assert not missing
+
+
+def test_each_problem_of_the_api_has_a_chinese_sentence() -> None:
+    texts = json.loads((PROJECT / "frontend/src/i18n/zh/problems.json").read_text())
+    found = {f"{kind}.{name}" for kind, sentences in texts.items() for name in sentences}
+    # Those of the pages themselves: no answer came, or none of the API.
+    found = {code for code in found if not code.startswith("console.")}
+    assert found == set().union(*api_codes().values()) | PASSED_ON
+    assert codes_of_code()[0] >= PASSED_ON
 
 
 def test_pictures_are_shown_described_and_small() -> None:

@@ -9,7 +9,7 @@ import { TextButton } from "@/ui/menu/buttons";
 import { FactTable, type Fact } from "@/ui/page/FactTable";
 import { Instant } from "@/ui/measure/Instant";
 import { PageHeader } from "@/ui/page/PageHeader";
-import { useReason } from "@/shared/reasons";
+import { useReason } from "@/ui/reasons";
 import { SideDrawer } from "@/ui/dialog/SideDrawer";
 import { DataTable } from "@/ui/table/DataTable";
 import { PlainTable } from "@/ui/table/PlainTable";

@@ -16,7 +16,7 @@ const CHANGE = {
   before: { operator_state: "normal" },
   after: { operator_state: "draining" },
   version: "2",
-  notes: ["3 subjects move to other groups"],
+  notes: [{ code: "subjects_move", values: { subjects: 1234 }, text: "1234 subjects move" }],
 };
 
 beforeEach(() => {
@@ -55,7 +55,7 @@ test("a drain shows what it does, and is done only when the name was typed, to t
   await userEvent.click(await screen.findByRole("button", { name: "Drain" }));
   const dialog = await screen.findByRole("dialog");
   expect(
-    await within(dialog).findByText(/^\d+ subjects? will move\. Messages stored here can be read/),
+    await within(dialog).findByText(/^Subjects that will move to other groups: 1,234\. Messages stored here/),
   ).toBeInTheDocument();
   const doIt = within(dialog).getByRole("button", { name: "Drain" });
   expect(doIt).toBeDisabled();
@@ -75,6 +75,7 @@ test("a draining group says what is left and what is waited for", async () => {
         is_enabled: true,
         is_late: false,
         error: "",
+        error_parts: [],
         result: "2 subjects moving, 0 steps completed; waiting for: orders on g1: group a has 7 messages pending",
         result_parts: [
           { code: "moves.moving", values: { count: 2 } },
@@ -121,7 +122,16 @@ test("a group that returns to service shows what its subjects wait for, until th
 test("a loop that is off holds a drain up, and that is said", async () => {
   shown(
     { operator_state: "draining", subjects: 2 },
-    { "GET /api/v1/jobs/moves/": { is_enabled: false, is_late: false, error: "", result: "", result_parts: [] } },
+    {
+      "GET /api/v1/jobs/moves/": {
+        is_enabled: false,
+        is_late: false,
+        error: "",
+        error_parts: [],
+        result: "",
+        result_parts: [],
+      },
+    },
   );
   await open();
   expect(await screen.findByText(/is disabled/)).toBeInTheDocument();
@@ -153,7 +163,7 @@ test("a group whose nodes are lost is removed with the loss that the preview sta
     before: {},
     after: { at_risk: "6000" },
     version: "None",
-    notes: ["6000 bytes are lost."],
+    notes: [{ code: "", values: {}, text: "6000 bytes are lost." }],
   };
   const { asked } = shown({ subjects: 3, reported_state: "offline" }, { [`POST ${AT}remove-lost/`]: planned });
   const page = await open();
@@ -179,7 +189,7 @@ test("a group that waits for approval can be approved or removed, and nothing el
     ...CHANGE,
     before: { operator_state: "unapproved" },
     after: { operator_state: "normal" },
-    notes: ["Node g1-a at 10.0.0.1:20881 serves with its next heartbeat."],
+    notes: [{ code: "", values: {}, text: "Node g1-a at 10.0.0.1:20881 serves with its next heartbeat." }],
   };
   const { asked } = shown(
     { operator_state: "unapproved", reported_state: "offline", subjects: 0 },

@@ -5,7 +5,7 @@ import { useTranslation } from "react-i18next";
 import type { GroupVerdict } from "@/features/brokers/topology/cluster";
 import { movesOptions, type BrokerGroupDetail } from "@/features/brokers/queries";
 import { Instant } from "@/ui/measure/Instant";
-import { useJobResult } from "@/shared/jobResult";
+import { useJobError, useJobResult } from "@/shared/jobResult";
 import { LinkTo } from "@/ui/links/LinkTo";
 
 /**
@@ -72,9 +72,10 @@ function Drain({ group, verdict }: { group: BrokerGroupDetail; verdict: GroupVer
 function Waiting() {
   const { t } = useTranslation("brokers");
   const resultOf = useJobResult();
+  const errorOf = useJobError();
   const { data: moves } = useQuery(movesOptions());
   if (!moves) return null;
-  const problem = !moves.is_enabled ? t("drain.job_off") : moves.error || (moves.is_late ? t("drain.job_late") : "");
+  const problem = !moves.is_enabled ? t("drain.job_off") : errorOf(moves) || (moves.is_late ? t("drain.job_late") : "");
   return (
     <Text size="sm" className="break" data-waiting="">
       {t("drain.job_says")}{" "}

@@ -3,7 +3,6 @@ import { useQuery } from "@tanstack/react-query";
 import { useMemo, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
-import { asProblem } from "@/api/problem";
 import { useSubjectNames } from "@/api/subjects";
 import { dayWith, HOUR_MS, isDay, rangeOf, windowFrom, type Cell } from "@/features/delayed/calendar";
 import { dayOf } from "@/format/times";
@@ -16,6 +15,7 @@ import { calendarOptions } from "@/features/delayed/queries";
 import { LiveBadgeOf } from "@/ui/measure/LiveBadge";
 import { oneProperty } from "@/shared/filters/filter";
 import { PageHeader } from "@/ui/page/PageHeader";
+import { useProblemWords } from "@/ui/page/problemWords";
 import { useZone } from "@/ui/preferences";
 import { useNowBy } from "@/ui/measure/useNow";
 import { useUrlState } from "@/ui/links/urlState";
@@ -40,6 +40,7 @@ export default function DelayedPage() {
   // What is due soon is asked for all subjects, whatever the calendar shows.
   const soon = useQuery(calendarOptions("", ...soonRange(hourNow)));
   const counts = useCounts(calendar.data?.hours);
+  const wordsOf = useProblemWords(soon.error !== null);
   const soonCounts = useCounts(soon.data?.hours);
   const missing = Object.values(soon.data?.unreachable ?? {})[0];
   const selected: Cell | null =
@@ -79,7 +80,7 @@ export default function DelayedPage() {
       <Stack>
         <Health
           counts={missing === undefined ? soonCounts : null}
-          reason={missing ?? (soon.error ? asProblem(soon.error).detail : null)}
+          reason={missing ?? (soon.error ? wordsOf(soon.error).text : null)}
         />
         <Group>
           <SubjectField

@@ -3,7 +3,9 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { PreviewedWork } from "@/shared/PreviewedWork";
 import { changeMessage, delayedKey, isTooLate, type Target } from "@/features/delayed/queries";
+import type { Problem } from "@/api/problem";
 import type { Attempt } from "@/api/requests";
+import { ProblemText } from "@/ui/page/ProblemText";
 
 /** Messages changed together: each takes two requests, and the API limits requests a minute. */
 export const SELECTED_MAX = 50;
@@ -11,7 +13,7 @@ export const SELECTED_MAX = 50;
 interface Verdict {
   id: string;
   /** Why nothing can be, or was, done with it; null when it can be, or was. */
-  problem: string | null;
+  problem: Problem | null;
 }
 
 /**
@@ -38,7 +40,7 @@ export function SelectedChange({
       return { id: target.message_id, problem: null };
     } catch (error) {
       if (!isTooLate(error)) throw error;
-      return { id: target.message_id, problem: error.detail };
+      return { id: target.message_id, problem: error };
     }
   };
   const subjects = new Set(chosen.map(({ subject }) => subject));
@@ -87,7 +89,7 @@ function Verdicts({ verdicts, did }: { verdicts: readonly Verdict[]; did: string
           <List size="sm">
             {late.map(({ id, problem }) => (
               <List.Item key={id} className="break">
-                {problem}
+                <ProblemText error={problem} />
               </List.Item>
             ))}
           </List>

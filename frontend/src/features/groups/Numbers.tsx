@@ -9,6 +9,7 @@ import { LinkTo } from "@/ui/links/LinkTo";
 import { DrainTime } from "@/ui/measure/DrainTime";
 import { Measured, type Format } from "@/ui/measure/Measured";
 import { NumberStrip, StripNumber } from "@/ui/measure/NumberStrip";
+import { useProblemWords } from "@/ui/page/problemWords";
 
 interface Shown {
   history?: readonly (number | null)[];
@@ -77,9 +78,10 @@ function LiveDrain({ name }: { name: GroupName }) {
 function DeadLetters({ name }: { name: GroupName }) {
   const { t } = useTranslation("groups");
   const { data, error } = useQuery(deadLettersOptions(name));
+  const wordsOf = useProblemWords(error !== null);
   return (
     <LinkTo to="/dead-letters/$subject/$group" params={{ ...name }} inherit>
-      <Measured {...(error ? { value: null, reason: error.message } : data)} />
+      <Measured {...(error ? { value: null, reason: wordsOf(error).text } : data)} />
       <span className="sr-only"> {t("dead_letters_link")}</span>
     </LinkTo>
   );

@@ -10,7 +10,7 @@ import { duration } from "@/format/times";
 import { ChangeDialog } from "@/ui/dialog/ChangeDialog";
 import { Instant } from "@/ui/measure/Instant";
 import { JobError } from "@/shared/JobError";
-import { useJobResult } from "@/shared/jobResult";
+import { useJobError, useJobResult } from "@/shared/jobResult";
 import { loaded } from "@/ui/page/loaded";
 import { PageHeader } from "@/ui/page/PageHeader";
 import { useLanguage } from "@/ui/preferences";
@@ -36,6 +36,7 @@ function Jobs({ jobs, onSwitch }: { jobs: readonly Job[]; onSwitch: (job: Job) =
   const { t } = useTranslation("jobs");
   const language = useLanguage();
   const resultOf = useJobResult();
+  const errorOf = useJobError();
   const may = useMay();
   const canAct = may("change_cluster");
   const columns = useMemo(
@@ -53,7 +54,7 @@ function Jobs({ jobs, onSwitch }: { jobs: readonly Job[]; onSwitch: (job: Job) =
         column("last", { card: "fact" }, (job) => <Instant at={job.finished_at} relative />),
         column("result", { card: "line" }, (job) =>
           job.error ? (
-            <JobError text={job.error} details={job.error_details} />
+            <JobError text={errorOf(job)} details={job.error_details} />
           ) : (
             <Text size="sm" className="break" miw={150}>
               {resultOf(job) || "—"}
@@ -84,7 +85,7 @@ function Jobs({ jobs, onSwitch }: { jobs: readonly Job[]; onSwitch: (job: Job) =
             </Group>
           )),
       ]),
-    [t, language, resultOf, canAct, onSwitch],
+    [t, language, resultOf, errorOf, canAct, onSwitch],
   );
   return <TableView label={t("title")} rows={jobs} columns={columns} rowKey={nameOf} />;
 }

@@ -27,7 +27,7 @@ import {
   type DatabaseDraft,
 } from "@/features/outbox/databaseDraft";
 import { grantStatements, neededRights } from "@/features/outbox/grants";
-import { changeDatabase, KINDS, outboxKey, TLS, withoutNotes, type Database } from "@/features/outbox/queries";
+import { changeDatabase, KINDS, outboxKey, TLS, type Database } from "@/features/outbox/queries";
 import { Snippet } from "@/shared/Teach";
 import { ChangeDialog } from "@/ui/dialog/ChangeDialog";
 import { fieldsOf } from "@/ui/fields";
@@ -55,7 +55,7 @@ export function DatabaseDialog({ row, onClose }: { row: Database | null; onClose
       onClose={onClose}
       affects={name}
       title={before ? t("edit.title", { name: before.name }) : t("register.title")}
-      means={isTested(draft, before) ? t("register.tested") : draft.isEnabled ? undefined : t("register.untested")}
+      means={isTested(draft, before) ? t("register.tested") : undefined}
       wordOf={wordOf}
       actionLabel={t(before ? "common:action.save" : "register.action")}
       doneMessage={t(before ? "edit.done" : "register.done", { name })}
@@ -64,7 +64,7 @@ export function DatabaseDialog({ row, onClose }: { row: Database | null; onClose
       run={(attempt) =>
         before
           ? changeDatabase(before, toChange(draft), attempt)
-          : withoutNotes(change("post", "/api/v1/outbox/databases/", attempt, { body: toDatabase(draft) }))
+          : change("post", "/api/v1/outbox/databases/", attempt, { body: toDatabase(draft) })
       }
       refreshes={[outboxKey]}
     >

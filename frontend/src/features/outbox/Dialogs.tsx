@@ -1,7 +1,7 @@
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { change, etagOf } from "@/api/requests";
-import { changeDatabase, outboxKey, withoutNotes, type Database } from "@/features/outbox/queries";
+import { changeDatabase, outboxKey, type Database } from "@/features/outbox/queries";
 import { ChangeDialog } from "@/ui/dialog/ChangeDialog";
 
 interface Props {
@@ -46,12 +46,10 @@ export function DeleteDialog({ row, onClose, onDone }: Props & { onDone?: () => 
       actionLabel={t("common:action.delete")}
       doneMessage={t("delete.done", { name })}
       run={(attempt) =>
-        withoutNotes(
-          change("delete", "/api/v1/outbox/databases/{database}/", attempt, {
-            path: { database: row.id },
-            etag: etagOf(row),
-          }),
-        )
+        change("delete", "/api/v1/outbox/databases/{database}/", attempt, {
+          path: { database: row.id },
+          etag: etagOf(row),
+        })
       }
       refreshes={[outboxKey]}
       onDone={onDone}

@@ -177,7 +177,7 @@ test("deleting names what becomes of the rows", async () => {
   await userEvent.click(await screen.findByRole("button", { name: "Actions for shop" }));
   await userEvent.click(await screen.findByRole("menuitem", { name: "Delete", hidden: true }));
   const dialog = await screen.findByRole("dialog");
-  expect(await within(dialog).findByText(/12 pending rows stay in the database and are not sent/)).toBeInTheDocument();
+  expect(await within(dialog).findByText(/12 pending rows are not sent/)).toBeInTheDocument();
   const button = within(dialog).getByRole("button", { name: "Delete" });
   expect(button).toBeDisabled();
   await userEvent.type(within(dialog).getByLabelText("Type shop to confirm"), "shop");

@@ -68,18 +68,11 @@ export function rowOptions(database: string, row: string) {
   });
 }
 
-/** A change without the API's notes, which are in English: the page's own words say the same. */
-export async function withoutNotes(made: Promise<Change>): Promise<Change> {
-  return { ...(await made), notes: [] };
-}
-
 type Stored = Pick<Database, "id" | "version">;
 
 export function changeDatabase(database: Stored, body: DatabaseChange, attempt: Attempt): Promise<Change> {
   const path = { database: database.id };
-  return withoutNotes(
-    change("patch", "/api/v1/outbox/databases/{database}/", attempt, { path, etag: etagOf(database), body }),
-  );
+  return change("patch", "/api/v1/outbox/databases/{database}/", attempt, { path, etag: etagOf(database), body });
 }
 
 export type Action = "resend" | "discard";

@@ -1,7 +1,7 @@
 import { Badge, Group, List } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import type { Item } from "@/features/overview/attention";
-import { useReason } from "@/shared/reasons";
+import { useReason } from "@/ui/reasons";
 import { LinkTo } from "@/ui/links/LinkTo";
 
 /** Issues of one screen; the verdict counts all. */

@@ -1,7 +1,7 @@
 import type { BrokerGroup, Overview } from "@/features/overview/queries";
 import { textOf } from "@/format/values";
 import type { Entry, LiveState } from "@/live/applyDelta";
-import { isExplanation, type Explanation } from "@/shared/reasons";
+import { isExplanation, type Explanation } from "@/ui/reasons";
 import type { Target } from "@/ui/links/addresses";
 
 /** Something an operator should look at; `text` is a key below `overview:attention.`, `values` its values. */

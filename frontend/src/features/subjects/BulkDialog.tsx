@@ -6,6 +6,7 @@ import { useOwners } from "@/features/subjects/SubjectFields";
 import { TAGS_MAX } from "@/features/subjects/values";
 import { differences } from "@/format/values";
 import { ProblemAlert } from "@/ui/page/ProblemAlert";
+import { ProblemText } from "@/ui/page/ProblemText";
 import { useSteps, type Steps } from "@/ui/dialog/useSteps";
 import { Dialog, DialogFooter } from "@/ui/dialog/Dialog";
 import { useConfirmation } from "@/ui/dialog/useConfirmation";
@@ -168,12 +169,7 @@ function Outcomes({ steps, total, isPreview = false }: { steps: Steps<Outcome>; 
 function OutcomeText({ outcome: { change, problem }, isPreview }: { outcome: Outcome; isPreview: boolean }) {
   const { t } = useTranslation("subjects");
   const lineOf = useValueLine();
-  if (problem)
-    return (
-      <Text size="sm" c="red">
-        {problem.detail || problem.title || problem.code}
-      </Text>
-    );
+  if (problem) return <ProblemText error={problem} c="red" />;
   if (!change?.is_change) return <Badge color="gray">{t("common:change.nothing")}</Badge>;
   const changes = differences(change.before, change.after).map(
     ({ name, before, after }) =>

@@ -189,11 +189,6 @@ function Preview({ preview }: { preview: Change }) {
           </List.Item>
         ))}
       </List>
-      {preview.notes.map((note) => (
-        <Text key={note} size="sm">
-          {note}
-        </Text>
-      ))}
     </>
   );
 }

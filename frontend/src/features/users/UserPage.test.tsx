@@ -38,7 +38,7 @@ function known() {
     "PATCH /api/v1/users/2/": (url: URL) => ({
       ...change,
       dry_run: url.searchParams.get("dry_run") === "true",
-      notes: ["2 sessions ended, 1 tokens revoked."],
+      notes: [{ code: "shut_out", values: { sessions: 2, tokens: 1 }, text: "" }],
     }),
   });
 }
@@ -48,7 +48,7 @@ test("disabling shows what ends, and takes the name typed", async () => {
   await mount(UserPage, "/users/2", "/users/$id");
   await userEvent.click(await screen.findByRole("button", { name: "Disable" }));
   const dialog = await screen.findByRole("dialog");
-  expect(await within(dialog).findByText("2 sessions ended, 1 tokens revoked.")).toBeInTheDocument();
+  expect(await within(dialog).findByText("Sessions ended: 2. Tokens revoked: 1.")).toBeInTheDocument();
   const apply = within(dialog).getByRole("button", { name: "Disable" });
   expect(apply).toBeDisabled();
   await userEvent.type(within(dialog).getByLabelText("Type ada to confirm"), "ada");

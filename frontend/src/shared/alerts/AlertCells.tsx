@@ -5,7 +5,7 @@ import type { Alert, AlertKind } from "@/api/alerts";
 import { useLive } from "@/live/useLive";
 import { placeOf } from "@/shared/alerts/place";
 import { conditionText, isWord, valueText } from "@/shared/alerts/words";
-import { useReason } from "@/shared/reasons";
+import { useReason } from "@/ui/reasons";
 import { LinkTo } from "@/ui/links/LinkTo";
 import { Measured } from "@/ui/measure/Measured";
 import { useLanguage } from "@/ui/preferences";

@@ -4,7 +4,7 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useMay } from "@/api/me";
 import { SPAN_DAYS_MAX, type Span } from "@/shared/ranges/range";
-import { useReason } from "@/shared/reasons";
+import { useReason } from "@/ui/reasons";
 import { collect } from "@/shared/report/collect";
 import { reportPage } from "@/shared/report/page";
 import { wrongSpan } from "@/shared/report/span";

@@ -1,4 +1,4 @@
-import { Alert, Badge, Button, Code, Group, List, Loader, Stack, Text } from "@mantine/core";
+import { Alert, Badge, Button, Code, Group, Loader, Stack, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQueryClient, type QueryKey } from "@tanstack/react-query";
 import { useEffect, useState, type ReactNode } from "react";
@@ -9,8 +9,11 @@ import { differences } from "@/format/values";
 import { ProblemAlert } from "@/ui/page/ProblemAlert";
 import { Dialog, DialogFooter } from "@/ui/dialog/Dialog";
 import { useConfirmation } from "@/ui/dialog/useConfirmation";
+import { whenDrawn } from "@/ui/dialog/whenOpened";
 import { useValueLine } from "@/ui/measure/useValueLine";
 import { Table } from "@/ui/table/Table";
+
+const Notes = whenDrawn(async () => (await import("@/ui/dialog/Notes")).Notes, ["reasons", "notes"]);
 
 interface Props<Preview> {
   /** False: closed. Without it the dialog is open as long as it is drawn. */
@@ -168,8 +171,6 @@ interface Words {
   affects?: string;
   /** What else there is to know before it is done, below the fields. */
   also?: ReactNode;
-  /** The page says in its own words what the API's notes do. */
-  hidesNotes?: boolean;
   /** Fields that say nothing here. */
   hides?: readonly string[];
   /** A field's value in words; undefined: as it is. */
@@ -177,15 +178,7 @@ interface Words {
 }
 
 /** `PreviewDialog` for what answers in the shape of every plain change. */
-export function ChangeDialog({
-  means,
-  affects,
-  also,
-  hides,
-  hidesNotes,
-  wordOf,
-  ...props
-}: Omit<Props<Change>, "show"> & Words) {
+export function ChangeDialog({ means, affects, also, hides, wordOf, ...props }: Omit<Props<Change>, "show"> & Words) {
   return (
     <PreviewDialog<Change>
       isWorthIt={(preview) => preview.is_change}
@@ -193,7 +186,7 @@ export function ChangeDialog({
       show={(preview) => (
         <Stack gap="xs">
           {means && <Text size="sm">{means}</Text>}
-          <ChangePreview preview={preview} affects={affects} hides={hides} hidesNotes={hidesNotes} wordOf={wordOf} />
+          <ChangePreview preview={preview} affects={affects} hides={hides} wordOf={wordOf} />
           {also}
         </Stack>
       )}
@@ -202,7 +195,7 @@ export function ChangeDialog({
 }
 
 /** The fields that differ, with the values before and after, and notes of the API. */
-function ChangePreview({ preview, affects, hides = [], hidesNotes = false, wordOf }: { preview: Change } & Words) {
+function ChangePreview({ preview, affects, hides = [], wordOf }: { preview: Change } & Words) {
   const { t } = useTranslation();
   const lineOf = useValueLine();
   const shown = (name: string, value: unknown) => wordOf?.(name, value) ?? lineOf(value);
@@ -236,13 +229,7 @@ function ChangePreview({ preview, affects, hides = [], hidesNotes = false, wordO
           </Table.Tbody>
         </Table>
       )}
-      {!hidesNotes && preview.notes.length > 0 && (
-        <List size="sm">
-          {preview.notes.map((note) => (
-            <List.Item key={note}>{note}</List.Item>
-          ))}
-        </List>
-      )}
+      {preview.notes.length > 0 && <Notes notes={preview.notes} />}
     </Stack>
   );
 }

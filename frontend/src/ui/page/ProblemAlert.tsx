@@ -2,6 +2,7 @@ import { Alert, Button, Code, Group, List, Stack, Text } from "@mantine/core";
 import { IconAlertTriangle, IconRefresh } from "@tabler/icons-react";
 import { useTranslation } from "react-i18next";
 import { asProblem } from "@/api/problem";
+import { ProblemText } from "@/ui/page/ProblemText";
 
 interface Texts {
   title: string;
@@ -48,7 +49,7 @@ export function ProblemAlert({
       data-kind={kind}
     >
       <Stack gap="xs">
-        {(problem.detail || problem.title) && <Text size="sm">{problem.detail || problem.title}</Text>}
+        {(problem.detail || problem.title) && <ProblemText error={problem} />}
         {withFields && fields.length > 0 && (
           <List size="sm">
             {fields.map(([name, messages]) => (

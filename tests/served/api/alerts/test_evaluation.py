@@ -457,7 +457,7 @@ def test_a_rule_that_is_disabled_or_means_others_ends_its_alerts():
 def test_a_rule_that_is_deleted_ends_its_alerts_and_keeps_its_history():
     pk = rule()
     evaluate(lagging(101), at(0))
-    assert delete_rule(pk, actor=ACTOR).notes == ("1 open alert will be resolved.",)
+    assert delete_rule(pk, actor=ACTOR).notes == ("Open alerts that will be resolved: 1.",)
     alert = Alert.objects.get()
     assert (alert.rule_id, alert.rule_name, alert.state, alert.resolution) == (None, "lag", "resolved", "rule_deleted")
     assert [event for _, event in told()] == ["firing", "resolved"]

@@ -366,7 +366,7 @@ def test_deleted_letters_are_hidden_and_stay_where_they_are(
     assert states(crew) == {"open": 10}
     answer = crew.own.post(DELETE, body).json()
     assert (answer["done"], answer["already"]) == (4, 0)
-    assert "Retention deletes" in answer["notes"][0]
+    assert answer["notes"][0]["code"] == "dead_letters_hidden"
     assert crew.own.post(DELETE, body).json()["already"] == 4
     assert states(crew) == {"open": 6}
     assert states(crew, "deleted") == {"deleted": 4}

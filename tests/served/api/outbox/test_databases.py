@@ -200,7 +200,7 @@ def test_rights_that_a_user_lacks_are_listed(admin: APIClient, served: Business)
         )
         answer = admin.post(PATH, values | {"is_enabled": False})
         assert answer.status_code == 201
-        assert answer.json()["notes"] == ["The database is disabled: it is not tested and not relayed."]
+        assert [note["code"] for note in answer.json()["notes"]] == ["database_disabled"]
         where = f"{PATH}{answer.json()['target']}/"
         missing = admin.post(f"{where}test/", {}).json()["missing_rights"]
         assert {"table": quoted(served, "qmq_msg_queue"), "right": "DELETE"} in missing

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from metaserver.services.notes import NoteCode
 from qmq.protocol.extensions import NodeRegisterRequest
 from qmq.protocol.limited_kinds import NOTE_CHARS_MAX
-from qmq.protocol.reasons import Code, Reason, joined
+from qmq.protocol.reasons import Code, Reason, Sentence, joined
 from tests.unit.qmq.protocol.replication_examples import REGISTER
 
 TEXTS_OF_CONSOLE = Path(__file__).parents[4] / "frontend/src/i18n"
@@ -19,16 +20,21 @@ WAIT = Reason.of(Code.NOT_CONNECTED, seconds=3.2)
 NODE = Reason.of(Code.NODE_WITH, node="b", why=WAIT)
 
 
-def catalogue(language: str) -> dict[str, str]:
-    texts: dict[str, str] = json.loads((TEXTS_OF_CONSOLE / language / "reasons.json").read_text())["code"]
+def catalogue(language: str, name: str) -> dict[str, str]:
+    texts: dict[str, str] = json.loads((TEXTS_OF_CONSOLE / language / f"{name}.json").read_text())["code"]
     return texts
 
 
-def test_every_code_has_a_text_with_the_same_values_in_each_language() -> None:
-    written = {code: re.sub(r"\{(\w+)\}", r"{{\1}}", code.sentence) for code in Code}
-    assert catalogue("en") == written, "the console says what nodes and commands say"
+@pytest.mark.parametrize(("codes", "name"), [(Code, "reasons"), (NoteCode, "notes")])
+def test_every_code_has_a_text_with_the_same_values_in_each_language(codes: type[Sentence], name: str) -> None:
+    written = {code: re.sub(r"\{(\w+)\}", r"{{\1}}", code.sentence) for code in codes}
+    assert catalogue("en", name) == written, "the console says what nodes and commands say"
     names = {code: set(re.findall(r"\{\{(\w+)\}\}", text)) for code, text in written.items()}
-    assert {code: set(re.findall(r"\{\{(\w+)\}\}", text)) for code, text in catalogue("zh").items()} == names
+    assert {code: set(re.findall(r"\{\{(\w+)\}\}", text)) for code, text in catalogue("zh", name).items()} == names
+
+
+def test_no_note_has_the_code_of_a_reason() -> None:
+    assert set(Code).isdisjoint(NoteCode), "the console looks for a code in the texts of both"
 
 
 def test_a_reason_is_its_sentence() -> None:

@@ -1,4 +1,4 @@
-import { Text, Textarea } from "@mantine/core";
+import { Textarea } from "@mantine/core";
 import { useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
@@ -37,8 +37,6 @@ export function GroupDialog({ group, doing, onClose }: Props) {
         if (action !== "describe") return change("post", `/api/v1/broker-groups/{name}/${action}/`, attempt, given);
         return change("patch", "/api/v1/broker-groups/{name}/", attempt, { ...given, body: { description } });
       }}
-      hidesNotes={action === "drain"}
-      also={action === "drain" && <Text size="sm">{t("drain.moves", { count: group.subjects })}</Text>}
       wordOf={(field, value) =>
         field === "operator_state" ? t(`decided.${String(value)}`, { defaultValue: "" }) || undefined : undefined
       }

@@ -118,7 +118,7 @@ test("a group of one copy says what is at risk, and leads to the settings", asyn
       before: { copies: 1 },
       after: { copies: 2 },
       version: "8",
-      notes: ["1 more to start with an empty data folder: --broker-group g1. It becomes a member by itself."],
+      notes: [{ code: "nodes_to_start", values: { missing: 1, group: "g1" }, text: "" }],
     },
   });
   expect(section.getByText(/No slave. If this node's disk is lost, its messages are lost./)).toBeInTheDocument();
@@ -251,7 +251,7 @@ test("a promotion with loss takes a reason and the bytes at risk, and a new prev
         before: { master: "g1-a", epoch: "3" },
         after: { master: "g1-b", epoch: "4", bytes_at_risk: atRisk },
         version: "8",
-        notes: [`Up to ${atRisk} bytes of acknowledged messages are lost.`],
+        notes: [{ code: "bytes_lost", values: { count: Number(atRisk) }, text: "" }],
       };
     },
   });
@@ -263,7 +263,7 @@ test("a promotion with loss takes a reason and the bytes at risk, and a new prev
   expect(preview()).toBeDisabled();
   await userEvent.type(dialog.getByLabelText(/audit log/), "disk of g1-a is lost");
   await userEvent.click(preview());
-  expect(await dialog.findByText("Up to 4096 bytes of acknowledged messages are lost.")).toBeInTheDocument();
+  expect(await dialog.findByText("Up to 4,096 bytes of acknowledged messages are lost.")).toBeInTheDocument();
   const apply = () => dialog.getByRole("button", { name: "Promote and accept loss" });
   expect(apply()).toBeDisabled();
   await userEvent.type(dialog.getByLabelText("Type 4096 to confirm"), "4096");
@@ -385,7 +385,7 @@ test("a member is removed after its node ID was typed", async () => {
       before: { members: ["g1-a", "g1-b"] },
       after: { members: ["g1-a"] },
       version: "8",
-      notes: ["Node g1-b is a spare until its data folder is emptied."],
+      notes: [{ code: "becomes_spare", values: { node: "g1-b" }, text: "" }],
     },
   });
   await userEvent.click(await section.findByRole("button", { name: "Remove member" }));

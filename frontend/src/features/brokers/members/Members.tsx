@@ -9,7 +9,7 @@ import type { BrokerGroupDetail } from "@/features/brokers/queries";
 import { RoleHistory } from "@/features/brokers/members/RoleHistory";
 import { TextButton } from "@/ui/menu/buttons";
 import { Part } from "@/ui/page/Part";
-import { useReason } from "@/shared/reasons";
+import { useReason } from "@/ui/reasons";
 import { whenDrawn } from "@/ui/dialog/whenOpened";
 
 /** Each dialog is loaded when it opens. */

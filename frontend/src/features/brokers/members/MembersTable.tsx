@@ -12,7 +12,7 @@ import { measured, useLiveEntry } from "@/live/useLive";
 import { LinkTo } from "@/ui/links/LinkTo";
 import { Measured } from "@/ui/measure/Measured";
 import { useLanguage } from "@/ui/preferences";
-import { useReason } from "@/shared/reasons";
+import { useReason } from "@/ui/reasons";
 import { defineColumns } from "@/ui/table/define";
 import { TableView } from "@/ui/table/TableView";
 

@@ -5,7 +5,7 @@ import { changed, type RoleChange } from "@/features/brokers/members/members";
 import { TextButton } from "@/ui/menu/buttons";
 import { Instant } from "@/ui/measure/Instant";
 import { Part } from "@/ui/page/Part";
-import { useReason } from "@/shared/reasons";
+import { useReason } from "@/ui/reasons";
 import { defineColumns } from "@/ui/table/define";
 import { TableView } from "@/ui/table/TableView";
 

@@ -2,11 +2,12 @@ import { Alert, Button, Group, Progress, Stack, Text } from "@mantine/core";
 import { useEffect, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { switchOverStep, type Outcome, type Planned } from "@/features/brokers/rehearse/queries";
-import { useReason } from "@/shared/reasons";
+import { useReason } from "@/ui/reasons";
 import { DialogFooter } from "@/ui/dialog/Dialog";
 import { useConfirmation } from "@/ui/dialog/useConfirmation";
 import { useSteps } from "@/ui/dialog/useSteps";
 import { LinkTo } from "@/ui/links/LinkTo";
+import { ProblemText } from "@/ui/page/ProblemText";
 import { defineColumns } from "@/ui/table/define";
 import { PlainTable } from "@/ui/table/PlainTable";
 
@@ -110,14 +111,12 @@ function Plan({
   const reasonOf = useReason();
   const result = (row: Planned) => {
     const outcome = outcomes.get(row.broker_group);
-    if (outcome?.problem) {
-      const { detail, title, code } = outcome.problem;
+    if (outcome?.problem)
       return (
-        <Text size="sm" c="red" className="break" data-outcome="failed">
-          {detail || title || code}
-        </Text>
+        <div data-outcome="failed">
+          <ProblemText error={outcome.problem} c="red" className="break" />
+        </div>
       );
-    }
     if (outcome) return <span data-outcome="done">{t("switched")}</span>;
     if (row === running) return t("switching");
     return row.to ? t("planned") : <span className="break">{reasonOf(row.why, row.reason)}</span>;

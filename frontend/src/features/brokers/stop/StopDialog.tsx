@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 import { StopBadge } from "@/features/brokers/stop/StopSummary";
 import { stopOptions, type StopEffect } from "@/features/brokers/stop/queries";
-import { useReason } from "@/shared/reasons";
+import { useReason } from "@/ui/reasons";
 import { Dialog } from "@/ui/dialog/Dialog";
 import { LinkTo } from "@/ui/links/LinkTo";
 import { Measured, type Format } from "@/ui/measure/Measured";

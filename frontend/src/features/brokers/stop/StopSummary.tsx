@@ -4,12 +4,14 @@ import { useTranslation } from "react-i18next";
 import { stopOptions, type StopEffect } from "@/features/brokers/stop/queries";
 import { LinkTo } from "@/ui/links/LinkTo";
 import { Measured } from "@/ui/measure/Measured";
+import { useProblemWords } from "@/ui/page/problemWords";
 
 /** Whether a node may be stopped now, and what its group does then, in a line; the dialog has the rest. */
 export function StopSummary({ group, nodeId }: { group: string; nodeId: string }) {
   const { t } = useTranslation("brokers");
   const { data, error } = useQuery(stopOptions(nodeId));
-  if (!data) return <Measured value={null} reason={error ? error.message : t("stop.asking")} />;
+  const wordsOf = useProblemWords(error !== null);
+  if (!data) return <Measured value={null} reason={error ? wordsOf(error).text : t("stop.asking")} />;
   return (
     <Group gap={6} data-stop={data.may_stop ? "may" : "not"}>
       <StopBadge effect={data} />

@@ -11,7 +11,7 @@ import { Instant } from "@/ui/measure/Instant";
 import { LinkTo } from "@/ui/links/LinkTo";
 import { Measured, type Format } from "@/ui/measure/Measured";
 import { useLanguage } from "@/ui/preferences";
-import { isExplanation, useReason } from "@/shared/reasons";
+import { isExplanation, useReason } from "@/ui/reasons";
 
 const RATES: Record<NodeView["kind"], readonly [string, Format][]> = {
   broker: [

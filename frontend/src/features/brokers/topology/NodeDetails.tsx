@@ -15,7 +15,7 @@ import { Instant } from "@/ui/measure/Instant";
 import { loaded } from "@/ui/page/loaded";
 import { Measured } from "@/ui/measure/Measured";
 import { useLanguage } from "@/ui/preferences";
-import { useReason } from "@/shared/reasons";
+import { useReason } from "@/ui/reasons";
 import { PlainTable } from "@/ui/table/PlainTable";
 import { defineColumns } from "@/ui/table/define";
 import { Table } from "@/ui/table/Table";

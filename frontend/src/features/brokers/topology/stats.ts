@@ -1,5 +1,5 @@
 import { isRecord, numberOf } from "@/format/values";
-import { isExplanation } from "@/shared/reasons";
+import { isExplanation } from "@/ui/reasons";
 
 /** A node's own numbers as pages show them. */
 export type NodeStats = ReturnType<typeof readStats>;

@@ -1,7 +1,7 @@
 import { screen } from "@testing-library/react";
 import { expect, test } from "vitest";
 import { mount } from "@/test/mount";
-import { useReason } from "@/shared/reasons";
+import { useReason } from "@/ui/reasons";
 
 type Why = Parameters<ReturnType<typeof useReason>>[0];
 

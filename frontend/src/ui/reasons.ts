@@ -12,8 +12,8 @@ export function isExplanation(value: unknown): value is Explanation {
 }
 
 /**
- * The sentence of a reason in the viewer's language. One with a code that this page does not know is shown as it came,
- * in English; `text` is the sentence of a reason that has no code.
+ * The sentence of a reason, or of a note of a change, in the viewer's language. One with a code that this page does not
+ * know is shown as it came, in English; `text` is the sentence of a reason that has no code.
  */
 export function useReason(): (why: Explanation | null | undefined, text: string) => string {
   const { t } = useTranslation("reasons");
@@ -29,7 +29,7 @@ export function useReason(): (why: Explanation | null | undefined, text: string)
       };
       const sentence = ({ code, values, text: english }: Explanation): string => {
         const all = Object.fromEntries(Object.entries(values).map(([name, value]) => [name, shown(name, value)]));
-        return code ? t(`code.${code}`, { ...all, defaultValue: english }) : english;
+        return code ? t([`code.${code}`, `notes:code.${code}`], { ...all, defaultValue: english }) : english;
       };
       return why ? sentence(why) : text;
     },
