@@ -118,6 +118,8 @@ def summed(
         entry = _node(place, answers.get(place.node_id), before)
         if not place.is_master:
             entry |= dict(zip(_LAGS, lags.get(place.node_id, (None, None)), strict=True))
+        # One missed answer can be that of a busy machine.
+        entry["is_silent"] = entry["reason"] is not None and (before is None or not before["is_measured"])
         nodes[place.node_id] = _dated(entry, entry["reason"] is None, before, then)
     return {"subjects": subjects, "groups": groups, "nodes": nodes}
 

@@ -264,7 +264,8 @@ def test_a_node_that_is_away_makes_what_it_holds_unknown_and_nothing_else() -> N
     assert (now["nodes"]["g2-a"]["log_end"], now["nodes"]["g2-a"]["reason"]) == (None, AWAY.reason)
     # Later still: the time stays that of the last known value; then it is known again.
     later = empty() | summed(now, NOW_MS + 60_000, places, {**both, "g2-a": AWAY}, {})
-    assert later == now
+    silent = {**now["nodes"]["g2-a"], "is_silent": True}
+    assert later == {**now, "nodes": {**now["nodes"], "g2-a": silent}}
     again = empty() | summed(later, NOW_MS + 61_000, places, both, {})
     assert again == before
 
@@ -445,7 +446,8 @@ def test_subjects_that_were_not_read_yet_are_unknown_and_their_node_is_not() -> 
 def test_events_tell_of_changes_and_not_of_first_sight() -> None:
     places = [place("g2")]
     up = empty() | summed(empty(), None, places, {"g2-a": stats()}, {})
-    down = empty() | summed(up, NOW_MS, places, {"g2-a": AWAY}, {})
+    late = empty() | summed(up, NOW_MS, places, {"g2-a": AWAY}, {})
+    down = empty() | summed(late, NOW_MS, places, {"g2-a": AWAY}, {})
     up["broker_groups"] = {"g2": {"state": "read_write", "operator_state": "normal", "master": "g2-a"}}
     down["broker_groups"] = {"g2": {"state": "offline", "operator_state": "normal", "master": "g2-a"}}
     down["jobs"] = {"heartbeats": {"is_late": True}}
@@ -455,6 +457,27 @@ def test_events_tell_of_changes_and_not_of_first_sight() -> None:
         ("node.unreachable", "g2-a"),
     ]
     assert [event["kind"] for event in events_between(down, up)] == ["broker_group.state", "node.reachable"]
+
+
+def test_one_missed_answer_of_a_node_is_no_event_and_two_in_a_row_are_one() -> None:
+    state, events = empty(), []
+    answered = {"g2-a": stats()}
+    for answers in (answered, {"g2-a": AWAY}, answered, {"g2-a": AWAY}, {"g2-a": AWAY}, {"g2-a": AWAY}, answered):
+        before, state = state, empty() | summed(state, NOW_MS, [place("g2")], answers, {})
+        events += events_between(before, state)
+        assert state["nodes"]["g2-a"]["is_measured"] == (answers is answered), "numbers are unknown at once"
+    reason = AWAY.reason
+    assert [(event["kind"], event["before"], event["after"]) for event in events] == [
+        ("node.unreachable", reason, reason), ("node.reachable", reason, None),
+    ]  # fmt: skip
+
+
+def test_a_node_that_never_answered_is_no_event_until_it_does() -> None:
+    first = empty() | summed(empty(), None, [place("g2")], {"g2-a": AWAY}, {})
+    second = empty() | summed(first, NOW_MS, [place("g2")], {"g2-a": AWAY}, {})
+    up = empty() | summed(second, NOW_MS, [place("g2")], {"g2-a": stats()}, {})
+    assert events_between(empty(), first) + events_between(first, second) == []
+    assert [event["kind"] for event in events_between(second, up)] == ["node.reachable"]
 
 
 def test_only_recent_events_are_kept() -> None:
