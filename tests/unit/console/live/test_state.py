@@ -148,29 +148,48 @@ def test_a_clock_that_a_delay_node_does_not_follow_is_in_its_numbers() -> None:
 
 def test_lag_is_the_sum_and_time_lag_the_longest() -> None:
     first = group_stats(backlog=3, in_flight=1, lag=4, time_lag_seconds=5.0, ack_rate=2.0)
-    second = group_stats(backlog=6, in_flight=0, lag=6, time_lag_seconds=9.0, ack_rate=5.0)
+    second = group_stats(backlog=6, in_flight=0, lag=6, time_lag_seconds=19.0, ack_rate=5.0)
     answers = {
         "g1-a": stats(subject_stats("orders", 2, 10, first)),
         "g2-a": stats(subject_stats("orders", 0, 6, second)),
     }
     found = summed(empty(), None, [place("g1"), place("g2")], answers, {})
     group = found["groups"][group_key("orders", "g")]
-    assert (group["backlog"], group["in_flight"], group["lag"], group["time_lag_seconds"]) == (9, 1, 10, 9.0)
+    assert (group["backlog"], group["in_flight"], group["lag"], group["time_lag_seconds"]) == (9, 1, 10, 19.0)
     assert (group["is_draining"], group["drain_seconds"]) == (True, 2.0)  # 10 / (7 - 2)
     assert (group["consumers_online"], group["reason"], group["at"]) == (1, None, None)
-    assert (group["state"], group["is_paused"], group["retry_lag"]) == ("caught_up", False, 0)
+    assert (group["state"], group["is_paused"], group["retry_lag"]) == ("draining", False, 0)
     subject = found["subjects"]["orders"]
     assert (subject["stored_messages"], subject["sent_messages"], subject["send_rate"]) == (14, 16, 2.0)
     assert subject["broker_groups"] == ("g1", "g2")
 
 
 def test_a_lag_that_never_drains_is_known_and_one_without_rates_is_not() -> None:
-    never = group_stats(lag=4, backlog=4, ack_rate=0.5)
+    never = group_stats(lag=4, backlog=4, time_lag_seconds=60.0, ack_rate=0.5)
     early = group_stats("h", lag=4, backlog=4, ack_rate=None, pull_rate=None, reason="too early")
     found = summed(empty(), None, [place("g1")], {"g1-a": stats(subject_stats("orders", 0, 4, never, early))}, {})
     known, unknown = (found["groups"][group_key("orders", name)] for name in "gh")
     assert (known["is_draining"], known["drain_seconds"], known["reason"]) == (False, None, None)
     assert (unknown["is_draining"], unknown["lag"], unknown["reason"]) == (None, 4, "too early")
+
+
+@pytest.mark.parametrize("values", [{"steady_ack_rate": 0.5}, {"ack_rate": 0.0}, {"lag": 0}, {"lag": 0, "consumers": []}])
+def test_the_lag_of_a_group_that_keeps_up_is_gone_at_once_whatever_its_rates_are(values: dict[str, Any]) -> None:
+    base = {"lag": 8, "time_lag_seconds": 9.0, "ack_rate": 5.0, "steady_ack_rate": 5.0}
+    answers = {"g1-a": stats(subject_stats("orders", 0, 8, group_stats(**base | values)))}
+    group = summed(empty(), None, [place("g1")], answers, {})["groups"][group_key("orders", "g")]
+    assert (group["is_draining"], group["not_draining"], group["drain_seconds"]) == (True, None, 0.0)
+
+
+def test_what_a_group_did_while_it_kept_up_does_not_decide_whether_its_lag_decreases_later() -> None:
+    def at(before: Any, seconds: float, acked: float) -> Any:
+        found = group_stats(lag=8, time_lag_seconds=seconds, steady_ack_rate=acked)
+        answers = {"g1-a": stats(subject_stats("orders", 5.0, 8, found))}
+        return empty() | summed(before, NOW_MS, [place("g1")], answers, {})
+
+    kept_up = at(empty(), 9.0, 5.0)
+    late = at(kept_up, 11.0, 4.9)
+    assert [one["groups"][group_key("orders", "g")]["is_draining"] for one in (kept_up, late)] == [True, False]
 
 
 @pytest.mark.parametrize(
