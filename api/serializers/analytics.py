@@ -88,7 +88,9 @@ class LagRow(OfGroupNumbers):
         allow_null=True, help_text="whether the lag decreases at the current rates, or the group keeps up"
     )
     not_draining = serializers.ChoiceField(
-        choices=NOT_DRAINING, allow_null=True, help_text="why the lag does not decrease; null: it does, the group keeps up, or unknown"
+        choices=NOT_DRAINING,
+        allow_null=True,
+        help_text="why the lag does not decrease; null: it does, the group keeps up, or unknown",
     )
     is_paused = serializers.BooleanField(allow_null=True, help_text="as enforced by the nodes")
     withheld = serializers.IntegerField(

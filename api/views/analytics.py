@@ -37,8 +37,8 @@ LAG_PAGES = LivePages(
 )  # fmt: skip
 _LAG_STATES = (
     f"caught_up: no lag, or a time lag of at most {KEEPING_UP_SECONDS:g} s; idle: no lag, and no consumer is online; draining, "
-    "growing: whether the lag decreases at the current rates; stopped: messages are pending, and none was acknowledged recently or no "
-    "consumer is online; paused; unknown: not measured."
+    "growing: whether the lag decreases at the current rates; stopped: messages are pending, and none was acknowledged recently or "
+    "no consumer is online; paused; unknown: not measured."
 )
 
 

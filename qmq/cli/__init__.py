@@ -31,7 +31,18 @@ def command_parser() -> argparse.ArgumentParser:
     )
     shared.add_argument("--json", action="store_true", help="print JSON")
     commands = parser.add_subparsers(dest="command", required=True, parser_class=_Parser)
-    for module in (status, groups, broker_groups, messages, delayed, outbox, idempotent, provisioning, bench, log_files):
+    for module in (
+        status,
+        groups,
+        broker_groups,
+        messages,
+        delayed,
+        outbox,
+        idempotent,
+        provisioning,
+        bench,
+        log_files,
+    ):
         module.add_commands(commands, shared)
     return parser
 

@@ -173,7 +173,9 @@ def test_a_lag_that_never_drains_is_known_and_one_without_rates_is_not() -> None
     assert (unknown["is_draining"], unknown["lag"], unknown["reason"]) == (None, 4, "too early")
 
 
-@pytest.mark.parametrize("values", [{"steady_ack_rate": 0.5}, {"ack_rate": 0.0}, {"lag": 0}, {"lag": 0, "consumers": []}])
+@pytest.mark.parametrize(
+    "values", [{"steady_ack_rate": 0.5}, {"ack_rate": 0.0}, {"lag": 0}, {"lag": 0, "consumers": []}]
+)
 def test_the_lag_of_a_group_that_keeps_up_is_gone_at_once_whatever_its_rates_are(values: dict[str, Any]) -> None:
     base = {"lag": 8, "time_lag_seconds": 9.0, "ack_rate": 5.0, "steady_ack_rate": 5.0}
     answers = {"g1-a": stats(subject_stats("orders", 0, 8, group_stats(**base | values)))}
