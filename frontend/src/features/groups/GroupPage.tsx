@@ -1,6 +1,6 @@
 import { Badge, Group, SimpleGrid, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useEffect } from "react";
+import { memo, useEffect } from "react";
 import { useTranslation } from "react-i18next";
 import { asProblem } from "@/api/problem";
 import { About } from "@/features/groups/About";
@@ -107,7 +107,7 @@ function Measurements({ name, detail, etag }: OfGroup) {
   );
 }
 
-function Consumers(props: OfGroup) {
+const Consumers = memo(function Consumers(props: OfGroup) {
   const { t } = useTranslation("groups");
   const { name, detail } = props;
   const entry = useLiveEntry(lagPath({ ...name }), "groups", groupKey(name.subject, name.group));
@@ -121,7 +121,7 @@ function Consumers(props: OfGroup) {
       <Members {...props} missing={missing.length > 0} />
     </Part>
   );
-}
+});
 
 /**
  * The state is that of the diagnosis below, so that the two never contradict each other; after a newer one of the live
