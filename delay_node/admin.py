@@ -10,7 +10,9 @@ from aiohttp import web
 
 from delay_node.changes import Changes
 from delay_node.errors import BadQuery, LimitReached
-from delay_node.queries import TIME_MAX_MS, Found, Queries
+from delay_node.found import Found
+from delay_node.queries import Queries
+from delay_node.times import TIME_MAX_MS
 from delay_node.trusted_clock import HeldStep
 from qmq.clock import Clock
 from qmq.errors import LogError

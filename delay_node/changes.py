@@ -7,10 +7,12 @@ cancel and a delivery exactly one wins, and each answer says which.
 from dataclasses import dataclass, replace
 
 from delay_node.errors import BadQuery
-from delay_node.queries import WORDS, Queries, by_hour, check_time
+from delay_node.found import WORDS, by_hour
+from delay_node.queries import Queries
 from delay_node.records import RecordKind, State
 from delay_node.schedule_log import Entry, message_id_of
 from delay_node.store import DelayStore
+from delay_node.times import check_time
 from delay_node.trusted_clock import DUE_TOLERANCE_MS, TrustedClock
 from qmq.protocol.delayed import (
     CancelDelayedRequest,

@@ -20,7 +20,7 @@ function parts(components: string, more = "nothing else"): RegExp {
   return new RegExp(`@mantine/core/esm/components/(${components})/(?!RadioIcon)|${more}`);
 }
 /** What only the drawn chart imports: one module more that a page imports at once, and every page loads uPlot. */
-const CHARTS = /uplot|src\/ui\/chart\/(Drawn|options|keys|useKeys|overlays|thresholds)\./;
+const CHARTS = /uplot|src\/ui\/chart\/(Drawn|options|stack|keys|useKeys|overlays|thresholds)\./;
 /** A message that is open; its tree comes when it has one. */
 const MESSAGE = /src\/ui\/message\/(MessageView|BodyView|MaskNotes|message)\./;
 /** A message in a list. */
@@ -36,7 +36,7 @@ const SUBJECT = /src\/features\/subjects\/(worstLag|LiveCells|columns|FirstMessa
 const OVERVIEW =
   /src\/features\/(clients\/(Senders|words|Cells|queries)|messages\/(Newest|Says|queries|criteria)|subjects\/(OverviewTab|overview))\./;
 const SHARED =
-  /@tabler|@mantine\/(hooks|core)\/(?!esm\/components\/(Menu|Tooltip|ScrollArea\/(?!utils\/to-int)|NumberInput|Tabs|Timeline|Textarea|Radio|SegmentedControl|FloatingIndicator|PasswordInput))|openapi-fetch|nfiniteQuery|subjectParts|src\/shared\/(Teach|clientLines)\.|src\/(api|format|live|ui\/(?!chart\/(Drawn|options|keys|useKeys|overlays|thresholds)\.|dates\/C|message|.*Box))/;
+  /@tabler|@mantine\/(hooks|core)\/(?!esm\/components\/(Menu|Tooltip|ScrollArea\/(?!utils\/to-int)|NumberInput|Tabs|Timeline|Textarea|Radio|SegmentedControl|FloatingIndicator|PasswordInput))|openapi-fetch|nfiniteQuery|subjectParts|src\/shared\/(Teach|clientLines)\.|src\/(api|format|live|ui\/(?!chart\/(Drawn|options|stack|keys|useKeys|overlays|thresholds)\.|dates\/C|message|.*Box))/;
 
 /** Charts with a choice of time, as their pages draw them at first: also imported by what is loaded for other times. */
 const RANGES =

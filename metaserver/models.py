@@ -137,6 +137,12 @@ class BrokerGroup(Named):
     the database was restored from a backup, and nothing changes who is master or in sync."""
     updated_at = models.DateTimeField(auto_now=True)
 
+    @property
+    def in_sync_min_in_force(self) -> int:
+        """How many members have to be in sync now so that sends are accepted; without members, what is set."""
+        counting = len(self.members) - len(self.joining)
+        return min(self.in_sync_min, counting) if counting else self.in_sync_min
+
 
 class Node(models.Model):
     """One broker or delay node, as it last registered."""

@@ -81,10 +81,16 @@ class LagRow(OfGroupNumbers):
     numbers = LISTED_NUMBERS
     subject = serializers.CharField()
     group = serializers.CharField()
-    drain_seconds = serializers.FloatField(allow_null=True, help_text="null: never (is_draining is false) or unknown")
-    is_draining = serializers.BooleanField(allow_null=True, help_text="whether the lag decreases at the current rates")
+    drain_seconds = serializers.FloatField(
+        allow_null=True, help_text="0: no lag, or the group keeps up; null: never (is_draining is false) or unknown"
+    )
+    is_draining = serializers.BooleanField(
+        allow_null=True, help_text="whether the lag decreases at the current rates, or the group keeps up"
+    )
     not_draining = serializers.ChoiceField(
-        choices=NOT_DRAINING, allow_null=True, help_text="why the lag does not decrease; null: it does, is 0 or unknown"
+        choices=NOT_DRAINING,
+        allow_null=True,
+        help_text="why the lag does not decrease; null: it does, the group keeps up, or unknown",
     )
     is_paused = serializers.BooleanField(allow_null=True, help_text="as enforced by the nodes")
     withheld = serializers.IntegerField(

@@ -86,6 +86,9 @@ class BrokerGroupRow(Row):
     in_sync_min = serializers.IntegerField(
         help_text="members that have to be in sync so that sends are accepted, or all members if there are fewer"
     )
+    in_sync_min_in_force = serializers.IntegerField(
+        help_text="the minimum that applies now: of members that have not been in sync since they joined, none counts"
+    )
     members = Strings(help_text="node IDs")
     copies = serializers.IntegerField(help_text="number of members that it should have")
     replaced = serializers.CharField(

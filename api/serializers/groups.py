@@ -5,6 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from api.schema import ChangeSerializer
+from api.serializers.analytics import LAG_STATES
 from api.serializers.bodies import MayChange, Reason, Row, SequenceField, Strings
 from console.accounts.roles import Right
 from console.reports.diagnosis import Code, Severity
@@ -217,5 +218,6 @@ class GroupDetail(GroupRow):
     progress = OnBrokerGroup(many=True)
     members = GroupMember(many=True)
     members_total = serializers.IntegerField()
+    state = serializers.ChoiceField(choices=LAG_STATES, help_text="of the measurement that the diagnosis is made of")
     diagnosis = FindingShape(many=True, help_text="worst first; empty while no broker group has a position of it")
     latest_reset = LatestReset(allow_null=True, help_text="the newest reset of the last hour; null: there was none")

@@ -38,8 +38,9 @@ LAG_PAGES = LivePages(
     lag_value,
 )  # fmt: skip
 _LAG_STATES = (
-    f"caught_up: no lag, or a time lag of at most {KEEPING_UP_SECONDS:g} s; draining, growing: whether the lag decreases at the "
-    "current rates; stopped: messages are pending and none was acknowledged recently; paused; unknown: not measured."
+    f"caught_up: no lag, or a time lag of at most {KEEPING_UP_SECONDS:g} s; idle: no lag, and no consumer is online; draining, "
+    "growing: whether the lag decreases at the current rates; stopped: messages are pending, and none was acknowledged recently or "
+    "no consumer is online; paused; unknown: not measured."
 )
 
 

@@ -73,12 +73,13 @@ class GroupView(ApiView):
         groups = queries.consumer_groups().filter(subject__name=subject, name=group)
         found = service.GROUP.one(groups, f"{subject}/{group}")
         answers = brokers(queries.broker_groups_of(subject) or []).ask(lambda _, node: node.group(subject, group))
-        diagnosis = shapes.FindingShape(group_diagnosis(found, answers), many=True).data
+        state, findings = group_diagnosis(found, answers)
+        diagnosis = shapes.FindingShape(findings, many=True).data
         reset = queries.latest_reset(subject, group, timezone.now() - UNDO_TIME)
         return self.tagged(
             self.shown(found, shapes.GroupRow)
             | _progress(answers, found)
-            | {"diagnosis": diagnosis, "latest_reset": None if reset is None else _latest_reset(reset)},
+            | {"state": state, "diagnosis": diagnosis, "latest_reset": None if reset is None else _latest_reset(reset)},
             found.version,
         )
 

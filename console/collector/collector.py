@@ -269,7 +269,7 @@ def _all(before: State, metadata: Metadata, section: str) -> dict[str, Entry]:
 _KEPT = frozenset(
     {
         "subject", "group", "broker_groups", "broadcast", "node_id", "broker_group", "kind", "is_master", "address",
-        "admin_address", "boot_id",
+        "admin_address", "boot_id", "is_silent",
     }
 )  # fmt: skip
 

@@ -12,7 +12,7 @@ from console.cluster.group_numbers import GROUP_NUMBERS, GROUP_SUMS, Reports, co
 from console.cluster.measured import Measured
 from console.cluster.places import NodePlace
 from console.cluster.subject_numbers import SUBJECT_FIELDS, SUBJECT_NUMBERS, groups_of
-from console.snapshot.lag_state import LagState, is_draining, lag_state, not_draining
+from console.snapshot.lag_state import WITHOUT_BACKLOG, LagState, is_draining, lag_state, not_draining
 from console.snapshot.state import KIND_BROKER, Entry, State, group_key
 from console.times import rfc3339
 from qmq.lag import drain_seconds
@@ -118,6 +118,8 @@ def summed(
         entry = _node(place, answers.get(place.node_id), before)
         if not place.is_master:
             entry |= dict(zip(_LAGS, lags.get(place.node_id, (None, None)), strict=True))
+        # One missed answer can be that of a busy machine.
+        entry["is_silent"] = entry["reason"] is not None and (before is None or not before["is_measured"])
         nodes[place.node_id] = _dated(entry, entry["reason"] is None, before, then)
     return {"subjects": subjects, "groups": groups, "nodes": nodes}
 
@@ -285,11 +287,15 @@ def _group(
     }
     acked = total("steady_ack_rate", items)
     if acked is not None and sent is not None:
-        entry["is_draining"] = entry["lag"] == 0 or is_draining(acked, sent, before["is_draining"] if before else None)
+        # Of a group that kept up, rates said nothing.
+        past = before if before is not None and before["state"] not in WITHOUT_BACKLOG else None
+        entry["is_draining"] = entry["lag"] == 0 or is_draining(acked, sent, past["is_draining"] if past else None)
     entry["state"] = lag_state(entry, acked, before["state"] if before else None).value
     if why := not_draining(entry):
         # The smoothed rate of a group that stopped decreases over minutes: it says nothing of what is acknowledged now.
         entry |= {"is_draining": False, "not_draining": why.value}
+    elif entry["state"] in WITHOUT_BACKLOG:
+        entry |= {"is_draining": None if entry["is_draining"] is None else True, "drain_seconds": 0.0}
     elif entry["is_draining"] and sent is not None:
         drain = drain_seconds(entry["lag"], acked, sent)
         entry["drain_seconds"] = None if drain is None else round(drain, 1)

@@ -19,39 +19,48 @@ DEAD_LETTER_POINTS = 12
 Entry = Mapping[str, Any]
 
 
-def group_diagnosis(row: Any, answers: Answers[dict[str, Any]]) -> list[Finding]:
-    """Findings about a group, worst first; none while no broker group has a position of it.
+def group_diagnosis(row: Any, answers: Answers[dict[str, Any]]) -> tuple[str, list[Finding]]:
+    """Return the state of a group, a LagState, and findings about it, worst first; none while no broker group has a position of it.
+
+    Numbers from which the state follows are those of its measurement, so that no finding contradicts it: the pages are newer. They
+    are used where nothing was measured.
 
     Args:
         row: of the database.
         answers: the group's page of each broker group.
     """
-    if not answers.values:
-        return []
     subject, group = row.subject.name, row.name
     live = overview.numbers()
     state: Mapping[str, Mapping[str, Entry]] = live.state or {"groups": {}, "subjects": {}}
     entry = state["groups"].get(group_key(subject, group), {})
+    lag_state = str(entry.get("state", LagState.UNKNOWN))
     pages = list(answers.values.values())
+    if not pages:
+        return lag_state, []
     members = [member for page in pages for member in page["members"]]
     online = {member["consumer_id"] for member in members if member["online"]}
     is_cut = any(len(page["members"]) < page["members_total"] for page in pages)
     is_whole = not answers.unreachable
     dead_letters, seconds = _dead_letters(subject, group)
     attempts, failing = _attempts(state, entry, subject, group)
-    return diagnose(
+    measured = {
+        "is_paused": row.is_paused,
+        "lag": total("lag", pages) if is_whole else None,
+        "consumers_online": None if is_cut or not is_whole else len(online),
+    } | {name: value for name, value in entry.items() if value is not None}
+    return lag_state, diagnose(
         Observed(
-            state=entry.get("state", LagState.UNKNOWN),
+            state=lag_state,
             unknown_reason=entry.get("reason") or live.reason,
             away=answers.unreachable,
-            is_paused=row.is_paused,
+            is_paused=measured["is_paused"],
             paused_consumers=sorted(online & set(row.paused_consumers)),
-            lag=total("lag", pages) if is_whole else None,
+            lag=measured["lag"],
             time_lag_seconds=entry.get("time_lag_seconds"),
             drain_seconds=entry.get("drain_seconds"),
             arriving=total("steady_send_rate", pages, 2) if is_whole else None,
             acked=total("steady_ack_rate", pages, 2) if is_whole else None,
-            consumers_online=entry.get("consumers_online") if is_cut or not is_whole else len(online),
+            consumers_online=measured["consumers_online"],
             held=[_held(member) for member in members],
             attempts=attempts,
             failing=failing,

@@ -19,13 +19,19 @@ class LagState(StrEnum):
     """What a consumer group does."""
 
     CAUGHT_UP = "caught_up"
+    IDLE = "idle"
+    """Nothing is pending, and no consumer is online."""
     DRAINING = "draining"
     GROWING = "growing"
     """At the current rates the lag never becomes zero."""
     STOPPED = "stopped"
-    """Messages are pending, and none is acknowledged."""
+    """Messages are pending, and none is acknowledged, or no consumer is online."""
     PAUSED = "paused"
     UNKNOWN = "unknown"
+
+
+WITHOUT_BACKLOG = frozenset({LagState.CAUGHT_UP, LagState.IDLE})
+"""States in which a group has no messages, or so few that rates say nothing of them: the time to drain is 0."""
 
 
 class NotDraining(StrEnum):
@@ -60,10 +66,10 @@ def lag_state(entry: Mapping[str, Any], steady_ack_rate: float | None = None, be
     lag, waits = entry["lag"], entry["time_lag_seconds"]
     if lag is None or (lag > 0 and waits is None):
         return LagState.UNKNOWN
+    if entry["consumers_online"] == 0:
+        return LagState.STOPPED if lag else LagState.IDLE
     if lag == 0 or waits <= KEEPING_UP_SECONDS:
         return LagState.CAUGHT_UP
-    if entry["consumers_online"] == 0:
-        return LagState.STOPPED
     if entry["is_draining"] is None:
         return LagState.UNKNOWN
     if entry["ack_rate"] == 0 and (before == LagState.STOPPED or _is_silence_unusual(steady_ack_rate)):
@@ -72,8 +78,8 @@ def lag_state(entry: Mapping[str, Any], steady_ack_rate: float | None = None, be
 
 
 def not_draining(entry: Mapping[str, Any]) -> NotDraining | None:
-    """Return why the lag of an entry does not decrease; None: it does, is zero or unknown. Needs `state` too."""
-    if not entry["lag"]:
+    """Return why the lag of an entry does not decrease; None: it does, the group keeps up, or unknown. Needs `state` too."""
+    if not entry["lag"] or entry["state"] in WITHOUT_BACKLOG:
         return None
     if entry["is_paused"]:
         return NotDraining.PAUSED

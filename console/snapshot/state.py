@@ -114,12 +114,14 @@ def events_between(old: State, new: State) -> list[Entry]:
     changed("nodes", "state", "node.state")
     for key, entry in new["nodes"].items():
         before = old["nodes"].get(key)
-        # The state that an older collector stored has no boot IDs.
-        was, now = (before or {}).get("boot_id"), entry["boot_id"]
+        if before is None:
+            continue
+        # The state that an older collector stored has neither of the two.
+        was, now = before.get("boot_id"), entry["boot_id"]
         if was and now and was != now:
             found.append({"kind": "node.restarted", "target": key, "before": was, "after": now})
-        if before is not None and before["is_measured"] != entry["is_measured"]:
-            kind = "node.unreachable" if entry["reason"] is not None else "node.reachable"
+        if before.get("is_silent") not in (None, entry["is_silent"]):
+            kind = "node.unreachable" if entry["is_silent"] else "node.reachable"
             found.append({"kind": kind, "target": key, "before": before["reason"], "after": entry["reason"]})
     changed("jobs", "is_late", "job.late")
     return found

@@ -5,7 +5,7 @@ import os
 from typing import NoReturn
 
 from qmq import __version__
-from qmq.cli import bench, broker_groups, delayed, idempotent, log_files, messages, outbox, provisioning, status
+from qmq.cli import bench, broker_groups, delayed, groups, idempotent, log_files, messages, outbox, provisioning, status
 from qmq.cli.output import discard_rest, warn
 from qmq.errors import QmqError, SettingError
 from qmq.net.discovery import DEFAULT_META_URL, meta_urls
@@ -31,7 +31,18 @@ def command_parser() -> argparse.ArgumentParser:
     )
     shared.add_argument("--json", action="store_true", help="print JSON")
     commands = parser.add_subparsers(dest="command", required=True, parser_class=_Parser)
-    for module in (status, broker_groups, messages, delayed, outbox, idempotent, provisioning, bench, log_files):
+    for module in (
+        status,
+        groups,
+        broker_groups,
+        messages,
+        delayed,
+        outbox,
+        idempotent,
+        provisioning,
+        bench,
+        log_files,
+    ):
         module.add_commands(commands, shared)
     return parser
 

@@ -175,6 +175,12 @@ def _in_sync(group: dict[str, Any]) -> str:
     return f"{len(group['in_sync'])} of {len(group['members'])}"
 
 
+def _minimum(group: dict[str, Any]) -> str:
+    """The minimum that applies, and the one that is set if that is another."""
+    applies, is_set = group["in_sync_min_in_force"], group["in_sync_min"]
+    return str(applies) if applies == is_set else f"{applies} ({is_set} once {is_set} members have been in sync)"
+
+
 def show(arguments: argparse.Namespace) -> int:
     """Print one broker group; the exit code."""
     group = _ask(arguments, "GET", _path(arguments.group))
@@ -182,7 +188,7 @@ def show(arguments: argparse.Namespace) -> int:
         say_json(group, indent=2)
         return 0
     say(f"{group['kind']} group {group['name']}, {group['state']}, epoch {group['epoch']}")
-    say(f"{_in_sync(group)} members in sync, minimum {group['in_sync_min']}, copies {group['copies']}")
+    say(f"{_in_sync(group)} members in sync, minimum {_minimum(group)}, copies {group['copies']}")
     if group["replacement"]:
         say(f"node {group['replacement']} is to replace {group['replaced']}")
     if group["preferred"]:

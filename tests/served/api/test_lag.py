@@ -32,7 +32,7 @@ def entry(subject: str, group: str, lag: int | None, drain: float | None, is_dra
         ("backlog", "in_flight", "pull_rate", "ack_rate", "time_lag_seconds", "consumers_online"), lag
     )
     found = {"subject": subject, "group": group, "lag": lag, "drain_seconds": drain, "is_draining": is_draining}
-    found["is_paused"] = False
+    found |= {"is_paused": False} | ({} if lag is None else {"consumers_online": 1})
     found["state"] = lag_state(numbers | found)
     return numbers | found | {"reason": None if lag is not None else "node g1-a does not answer"}
 

@@ -82,6 +82,13 @@ def test_a_group_is_shown_with_its_members_and_their_changes(admin: APIClient) -
     assert admin.get("/api/v1/broker-groups/").json()["results"][0]["copies"] == 2
 
 
+def test_the_minimum_that_applies_counts_no_member_that_has_yet_to_join(admin: APIClient) -> None:
+    for members, joining, expected in (([], [], 2), (["a"], [], 1), (["a", "b"], ["b"], 1), (["a", "b", "c"], [], 2)):
+        BrokerGroup.objects.filter(name="g1").update(members=members, joining=joining)
+        shown = admin.get("/api/v1/broker-groups/").json()["results"][0]
+        assert (shown["in_sync_min"], shown["in_sync_min_in_force"]) == (2, expected)
+
+
 def test_reasons_are_codes_with_values_and_sentences(admin: APIClient) -> None:
     full = replace(REPORT, limitations=(Reason.of(Code.DISK_FULL),), problems=(Reason("Read-only file system"),))
     Node.objects.filter(node_id="b").update(report=full.encoded())

@@ -2,15 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from playwright.sync_api import expect
 
+from tests.served.e2e.delayed_page import DelayedPage
 from tests.served.e2e.furniture import GROUP, MESSAGES, SUBJECT, Furniture
 from tests.served.e2e.group_pages import GroupPage, GroupsPage
 from tests.served.e2e.pages import Inside, is_in_sight
 from tests.served.e2e.subject_pages import SubjectPage
 from tests.support.console.browser import DESKTOP, PHONE, Visit
+from tests.support.servers.system import System
+from tests.support.waiting import ASK_SECONDS, eventually
 
 CUT = """element => [...element.querySelectorAll("*")].filter(one => {
     const style = getComputedStyle(one);
@@ -18,6 +22,14 @@ CUT = """element => [...element.querySelectorAll("*")].filter(one => {
     return one.checkVisibility() && hides && (one.scrollWidth > one.clientWidth + 1) && !one.closest(".sr-only");
 }).map(one => one.className)"""
 """Elements whose content is wider than they show and can't be scrolled."""
+COVERED = """(notification, buttons) => {
+    const box = notification.getBoundingClientRect();
+    const covers = other => Math.min(box.right, other.right) > Math.max(box.left, other.left)
+        && Math.min(box.bottom, other.bottom) > Math.max(box.top, other.top);
+    return [...document.querySelectorAll(buttons)].map(one => [one.ariaLabel, covers(one.getBoundingClientRect())]);
+}"""
+"""Each of these buttons, and whether it is behind a notification."""
+BEYOND_ITS_CARD_PX = "one => one.getBoundingClientRect().right - one.closest('tr').getBoundingClientRect().right"
 FINGER_PX = 40
 INNER_SCROLL_PX = "region => region.scrollHeight - region.clientHeight"
 SMALL = """buttons => buttons.map(one => {
@@ -117,3 +129,46 @@ def test_the_search_opens_with_a_thumb(new_visit: Callable[..., Visit]) -> None:
     assert min(box["width"], box["height"]) >= FINGER_PX
     button.click()
     expect(groups.page.get_by_role("dialog").get_by_role("combobox")).to_be_focused()
+
+
+@pytest.mark.usefixtures("furniture")
+def test_a_long_text_in_a_badge_is_read_whole(new_visit: Callable[..., Visit]) -> None:
+    inside = Inside(new_visit(PHONE, user="vera"))
+    inside.visit.open("/alerts?tab=rules")
+    nobody = inside.page.locator(".mantine-Badge-root", has_text=inside.text("alerts:filter.nobody")).first
+    expect(nobody).to_be_visible()
+    assert nobody.evaluate(BEYOND_ITS_CARD_PX) <= 0
+    assert nobody.evaluate(CUT) == []
+
+
+def test_a_notification_covers_no_button(new_visit: Callable[..., Visit], console: System) -> None:
+    subject = "notified.phone"
+    assert console.qmq("produce", subject, "-p", "name=early", "--delay", "1h").returncode == 0
+    page = DelayedPage(new_visit(PHONE, user="ada"))
+    eventually(lambda: console.ask("GET", f"/subjects/{subject}/").status == 200, every_s=ASK_SECONDS)
+    page.open(subject)
+    page.look_at("early")
+    page.begin("reschedule")
+    page.give_due_time(datetime.now(UTC) + timedelta(days=2))
+    page.go_on("reschedule")
+    notification = page.page.locator(".mantine-Notification-root")
+    expect(notification).to_be_visible()
+    in_drawer = notification.evaluate(COVERED, "[role=dialog] button")
+    assert len(in_drawer) > 3
+    assert not any(is_covered for _, is_covered in in_drawer)
+    page.leave()
+    assert notification.evaluate(COVERED, ".jump-open") == [[None, False]]
+
+
+@pytest.mark.usefixtures("furniture")
+@pytest.mark.parametrize("address", ["/audit", "/events"])
+def test_filters_share_one_row_where_there_is_room(new_visit: Callable[..., Visit], address: str) -> None:
+    inside = Inside(new_visit(DESKTOP, user="ada"))
+    inside.visit.open(address)
+    expect(inside.page.locator("[data-row]").first).to_be_visible()
+    fields = inside.page.get_by_role("search").locator("[data-filter]")
+    tops = fields.evaluate_all("fields => fields.map(one => Math.round(one.getBoundingClientRect().top))")
+    refresh = inside.button("table.refresh").bounding_box()
+    assert len(tops) > 5
+    assert refresh is not None
+    assert {*tops, round(refresh["y"])} == {tops[0]}

@@ -52,7 +52,7 @@ def test_what_the_audit_log_has_is_not_stored_twice(kind: str) -> None:
 
 def test_a_restart_is_another_boot_id_and_not_the_first_one() -> None:
     def state(**node: Any) -> Any:
-        entry = {"state": "read_write", "is_measured": True, "reason": None, **node}
+        entry = {"state": "read_write", "is_measured": True, "is_silent": False, "reason": None, **node}
         return {**empty(), "nodes": {"g1-a": entry}}
 
     found = events_between(state(boot_id="b1"), state(boot_id="b2"))

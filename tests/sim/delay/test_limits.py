@@ -9,7 +9,18 @@ from typing import Any
 
 import pytest
 
-from delay_node import batches, dispatcher, due_lanes, handlers, hour_reader, open_hours, placement, queries, store
+from delay_node import (
+    batches,
+    calendar,
+    dispatcher,
+    due_lanes,
+    handlers,
+    hour_reader,
+    lookup,
+    open_hours,
+    placement,
+    store,
+)
 from delay_node.hour import Hour
 from delay_node.hour_reader import Bodies, Opened
 from delay_node.open_hours import OpenHours
@@ -432,7 +443,7 @@ async def test_small_far_hours_that_were_looked_into_are_let_go_again(
 
 
 async def test_the_calendar_keeps_a_limited_number_of_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queries, "CALENDAR_CACHE_ENTRIES", 4)
+    monkeypatch.setattr(calendar, "CALENDAR_CACHE_ENTRIES", 4)
     async with odd(tmp_path) as (system, _), connected(system.delay) as client:
         begin = (now_ms() + 2 * DAY) // HOUR * HOUR
         for subject in ("orders", "other"):
@@ -440,7 +451,7 @@ async def test_the_calendar_keeps_a_limited_number_of_counts(tmp_path: Path, mon
         for subject in ("orders", "other", "orders"):
             counts = await client.calendar(subject, begin, begin + DAY)
             assert counts == {begin + i * HOUR: 1 for i in range(5)}
-        kept = system.delay.serving.queries._calendar
+        kept = system.delay.serving.queries._calendar._counts
         assert list(kept) == [begin // HOUR + i for i in (3, 4)], "two hours with two subjects each, used last"
 
 
@@ -582,10 +593,10 @@ async def test_large_messages_are_read_a_few_at_a_time_and_all_delivered_in_orde
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     size, most = 30_000, 100_000
-    for module in (hour_reader, dispatcher, queries):
+    for module in (hour_reader, dispatcher, lookup):
         monkeypatch.setattr(module, "READ_BYTES_MAX", most)
     monkeypatch.setattr(dispatcher, "READY_BYTES_MAX", 2 * most)
-    monkeypatch.setattr(queries, "FOUND_BYTES_MAX", most)
+    monkeypatch.setattr(lookup, "FOUND_BYTES_MAX", most)
     reads: list[int] = []
     read_now = Bodies.read_now
 

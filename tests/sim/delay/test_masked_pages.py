@@ -9,7 +9,7 @@ from typing import Any
 import msgpack
 import pytest
 
-from delay_node import queries, serving
+from delay_node import listing, serving
 from delay_node.admin import DelayPages
 from qmq.client.bodies import encode_body
 from qmq.formats import BodyFormat
@@ -146,7 +146,7 @@ async def test_each_message_has_the_cursor_behind_it(tmp_path: Path) -> None:
 async def test_a_page_ends_when_its_time_is_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, query: dict[str, Any]
 ) -> None:
-    monkeypatch.setattr(queries, "SCAN_SECONDS", 0.0)
+    monkeypatch.setattr(listing, "SCAN_SECONDS", 0.0)
     async with asked(tmp_path) as (client, admin):
         await client.send(*(delayed(number, now_ms() + HOUR) for number in range(6)))
         found, cursor = [], ""

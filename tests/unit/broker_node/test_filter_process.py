@@ -87,9 +87,7 @@ def test_what_the_work_needs_is_imported_at_the_priority_of_the_node(
         scans.close()
 
 
-def test_the_process_pauses_after_each_slice_of_processor_time(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_process_pauses_after_each_slice_of_processor_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     work = """
 import signal
 from qmq_node.filters.pace import Pace

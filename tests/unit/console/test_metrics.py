@@ -34,8 +34,8 @@ PLACES = [place("g1"), place("g2"), place("d1", kind="delay")]
 
 
 def full_state() -> State:
-    orders = group_stats(backlog=3, in_flight=1, lag=4, time_lag_seconds=5.5, ack_rate=2.0)
-    never = group_stats("never", lag=4, backlog=4, ack_rate=0.5)
+    orders = group_stats(backlog=3, in_flight=1, lag=4, time_lag_seconds=15.5, ack_rate=2.0)
+    never = group_stats("never", lag=4, backlog=4, time_lag_seconds=60.0, ack_rate=0.5)
     delayed = stats(pending=9, overdue=2, put_aside=0, delivered_per_second=1.5)
     answers = {"g1-a": stats(subject_stats("orders", 2, 10, orders, never)), "g2-a": stats(), "d1-a": delayed}
     state = empty() | summed(empty(), None, PLACES, answers, {})
@@ -61,7 +61,7 @@ def samples(state: State | None, **found: Any) -> dict[tuple[str, str], float]:
 def test_known_values_are_there() -> None:
     found = samples(full_state())
     assert found["qmq_system_lag_messages", "orders,g"] == 4
-    assert found["qmq_system_time_lag_seconds", "orders,g"] == 5.5
+    assert found["qmq_system_time_lag_seconds", "orders,g"] == 15.5
     assert found["qmq_system_drain_seconds", "orders,g"] == 4.0
     assert found["qmq_system_subject_messages_total", "orders"] == 10
     assert found["qmq_system_overdue_messages", "d1"] == 2

@@ -12,13 +12,15 @@ from console.alerts.readings import SILENT_SECONDS
 from console.cluster.limits import STATS_PAGE_SECONDS
 from console.collector import urgent
 from console.collector.collector import CYCLE_SECONDS
+from console.collector.summing import summed
 from console.collector.urgent import FOLLOWED_SECONDS, UrgentAlerts, is_urgent
-from console.snapshot.state import State, empty
+from console.snapshot.state import State, empty, events_between
 from console.times import rfc3339
 from metaserver.memory.live_groups import HEARTBEAT_SECONDS, STORED_LEASE_SECONDS
 from metaserver.requests.handlers import NODE_STORE_SECONDS
 from qmq_node.commits.write_watch import CHECK_SECONDS
 from tests.support.waiting import eventually_async
+from tests.unit.console.live.stats import AWAY, NOW_MS, place, stats
 
 SHOWN_SECONDS = 2 * (CYCLE_SECONDS + STATS_PAGE_SECONDS)
 """Until the cycle that measures it has ended, and the one that publishes the alert; a node that does not respond delays both."""
@@ -30,6 +32,16 @@ def test_an_alert_comes_within_10_s_and_leaves_time_for_the_database_and_the_pag
     assert BUILTIN["disk_stuck"]["threshold"] + 2 * CHECK_SECONDS + SHOWN_SECONDS <= 9
     for rule in ("group_offline", "disk_stuck"):
         assert BUILTIN[rule].get("for_seconds", 0) == 0
+
+
+def test_the_event_of_a_node_that_does_not_respond_comes_before_its_alert() -> None:
+    kinds: list[str] = []
+    now, cycles = empty() | summed(empty(), None, [place("g2")], {"g2-a": stats()}, {}), 0
+    while not kinds:
+        before, now = now, empty() | summed(now, NOW_MS, [place("g2")], {"g2-a": AWAY}, {})
+        kinds, cycles = [event["kind"] for event in events_between(before, now)], cycles + 1
+        assert cycles * CYCLE_SECONDS + STATS_PAGE_SECONDS <= SILENT_SECONDS
+    assert kinds == ["node.unreachable"]
 
 
 def test_a_node_that_runs_is_never_silent() -> None:

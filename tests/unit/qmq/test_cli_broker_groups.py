@@ -24,7 +24,8 @@ SLAVE = {
 }
 GROUP = {
     "name": "g1", "kind": "broker", "state": "read_write", "master": "g1-a", "epoch": "3", "in_sync": ["g1-a"],
-    "members": ["g1-a", "g1-b"], "copies": 2, "in_sync_min": 2, "preferred": ["g1-b"], "candidate_problem": "node g1-b: it is away",
+    "members": ["g1-a", "g1-b"], "copies": 2, "in_sync_min": 2, "in_sync_min_in_force": 2,
+    "preferred": ["g1-b"], "candidate_problem": "node g1-b: it is away",
     "replaced": "", "replacement": "",
     "member_states": [MEMBER, SLAVE],
     "role_history": [
@@ -96,6 +97,10 @@ def test_a_group_is_shown_with_members_and_history(fake: Console, capsys: pytest
     ]
     assert "\nnode g1-a: its disk is full\n" in out
     assert "2026-01-31T12:00:00Z  promote, master g1-a: g1-b is silent" in out
+    fake.answers["broker-groups/g%2F1/"] = {**GROUP, "in_sync_min_in_force": 1}
+    assert run("show", "g/1") == 0
+    assert ", minimum 1 (2 once 2 members have been in sync), copies 2\n" in capsys.readouterr().out
+    fake.answers["broker-groups/g%2F1/"] = GROUP
     assert run("show", "g/1", "--json") == 0
     assert json.loads(capsys.readouterr().out) == GROUP
 

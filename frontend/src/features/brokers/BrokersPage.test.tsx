@@ -174,12 +174,12 @@ test("a node names its damaged ranges and the messages that are lost to them", a
 });
 
 test("each broker group has its copies in sync, with a warning when some are missing", async () => {
-  const two = { members: ["a", "b"], copies: 2, in_sync: ["a", "b"], in_sync_min: 2 };
+  const two = { members: ["a", "b"], copies: 2, in_sync: ["a", "b"], in_sync_min_in_force: 2 };
   answer({
     "GET /api/v1/me/": ME,
     "GET /api/v1/broker-groups/": page(
       brokerGroup("g1", two),
-      brokerGroup("g2", { ...two, in_sync: ["a"], in_sync_min: 1 }),
+      brokerGroup("g2", { ...two, in_sync: ["a"], in_sync_min_in_force: 1 }),
       brokerGroup("g3", { ...two, in_sync: ["a"] }),
       brokerGroup("g4", { members: [], in_sync: [] }),
       brokerGroup("d1", { ...two, kind: "delay", in_sync: ["a"] }),

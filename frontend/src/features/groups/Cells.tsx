@@ -34,6 +34,7 @@ export function LiveDrainTime({ row }: { row: GroupLag }) {
 
 export const STATE_COLOURS: Record<GroupState, string> = {
   caught_up: "teal",
+  idle: "gray",
   draining: "blue",
   growing: "orange",
   stopped: "red",

@@ -1,9 +1,10 @@
 import { screen, waitFor, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
-import { beforeEach, expect, test } from "vitest";
+import { beforeEach, expect, onTestFinished, test, vi } from "vitest";
 import limits from "virtual:limits";
 import GroupPage from "@/features/groups/GroupPage";
 import { detail, row } from "@/features/groups/testing";
+import type { Finding } from "@/features/groups/diagnosis";
 import type { Member, Place } from "@/features/groups/queries";
 import common from "@/i18n/en/common.json";
 import { fakeFeeds, snapshot } from "@/test/feeds";
@@ -58,6 +59,29 @@ test("live numbers, and numbers that were not measured", async () => {
   expect(tiles).not.toMatch(/(column|meaning)\.\w/);
   expect(document.querySelector('[data-tile="Acked/s"]')).toHaveTextContent("—");
   expect(document.querySelector('[data-tile="Sent/s"]')).toHaveTextContent("—");
+});
+
+test("the state is that of the diagnosis; when the live one differs, both are read again", async () => {
+  // Nothing is read because some time has passed.
+  vi.useFakeTimers({ toFake: ["setInterval"] });
+  onTestFinished(() => void vi.useRealTimers());
+  let now = detail({ state: "caught_up", diagnosis: [{ code: "keeping_up", severity: "ok", values: { lag: 0 } }] });
+  await open({ [`GET ${ONE}`]: () => tagged(now)() });
+  const found = within(await screen.findByRole("region", { name: "Diagnosis" }));
+  expect(found.getByText("Keeping up: no problem found.")).toBeVisible();
+  const badge = () => document.querySelector("[data-state]");
+  expect(badge()).toHaveTextContent("Keeping up");
+  const gone: Finding = { code: "no_consumers", severity: "critical", values: { lag: 4, arriving: null } };
+  now = detail({ state: "stopped", diagnosis: [gone] });
+  feeds[0]?.say(
+    snapshot({ subjects: {}, groups: { "orders\nbilling": row("billing", { state: "stopped", lag: 4 }) } }),
+  );
+  // At no moment the badge is of another measurement than the sentences.
+  await waitFor(() => {
+    const isGone = found.queryByText(/No consumer is online\./) !== null;
+    expect(badge()).toHaveTextContent(isGone ? "Stopped" : "Keeping up");
+    expect(isGone).toBe(true);
+  });
 });
 
 test("what is wrong stands in sentences, worst first, each with what helps", async () => {

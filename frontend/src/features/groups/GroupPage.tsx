@@ -1,6 +1,6 @@
 import { Badge, Group, SimpleGrid, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { memo } from "react";
+import { memo, useEffect } from "react";
 import { useTranslation } from "react-i18next";
 import { asProblem } from "@/api/problem";
 import { About } from "@/features/groups/About";
@@ -50,7 +50,7 @@ export default function GroupPage() {
       <PageHeader
         title={group}
         crumbs={[{ label: t("title"), to: "/groups" }]}
-        badges={<Badges name={name} detail={detail} />}
+        badges={<Badges name={name} detail={detail} refetch={refetch} />}
         description={
           <>
             {t("of_subject")} <SubjectLink subject={subject} />
@@ -123,13 +123,30 @@ const Consumers = memo(function Consumers(props: OfGroup) {
   );
 });
 
-function Badges({ name, detail }: { name: GroupName; detail: Detail | undefined }) {
+/**
+ * The state is that of the diagnosis below, so that the two never contradict each other; after a newer one of the live
+ * feed both are read again.
+ */
+function Badges({
+  name,
+  detail,
+  refetch,
+}: {
+  name: GroupName;
+  detail: Detail | undefined;
+  refetch: () => Promise<unknown>;
+}) {
   const { t } = useTranslation("groups");
   const view = useLive(lagPath({ ...name }));
+  const numbers = view.state.groups?.[groupKey(name.subject, name.group)];
+  const [shown, newest] = [detail?.state, numbers?.state];
+  useEffect(() => {
+    if (shown !== undefined && newest !== undefined && shown !== newest) void refetch();
+  }, [shown, newest, refetch]);
   const paused = detail?.paused_consumers.length ?? 0;
   return (
     <Group gap="xs">
-      <StateBadge numbers={view.state.groups?.[groupKey(name.subject, name.group)]} />
+      <StateBadge numbers={shown === undefined ? numbers : { ...numbers, state: shown }} />
       {paused > 0 && !detail?.is_paused && (
         <Badge color="grape" variant="light" title={detail?.paused_consumers.join(", ")}>
           {t("members.some_paused", { count: paused })}

@@ -6,7 +6,7 @@ const base = { lag: 40, time_lag_seconds: 30, ack_rate: 2, consumers_online: 1, 
 test.each([
   [{ state: "caught_up" }, "caught_up"],
   [{ state: "caught_up", lag: 0 }, "caught_up_idle"],
-  [{ state: "caught_up", lag: 0, consumers_online: 0 }, "caught_up_alone"],
+  [{ state: "idle", lag: 0, consumers_online: 0 }, "idle"],
   [{ state: "draining", drain_seconds: 90 }, "draining"],
   [{ state: "growing" }, "growing"],
   [{ state: "stopped", ack_rate: 0 }, "stopped"],

@@ -4,7 +4,7 @@ import type { Entry } from "@/live/applyDelta";
 
 export type GroupState = Schema<"LagState">;
 
-const STATES: readonly GroupState[] = ["caught_up", "draining", "growing", "stopped", "paused", "unknown"];
+const STATES: readonly GroupState[] = ["caught_up", "idle", "draining", "growing", "stopped", "paused", "unknown"];
 
 /**
  * The state that the collector decided (it is the one that the list is filtered by), and the sentence that explains it:
@@ -31,8 +31,7 @@ interface Found {
 function whyOf({ state, lag, consumers }: Found): string {
   switch (state) {
     case "caught_up":
-      if (lag) return "caught_up";
-      return consumers === 0 ? "caught_up_alone" : "caught_up_idle";
+      return lag ? "caught_up" : "caught_up_idle";
     case "paused":
       return lag ? "paused" : "paused_idle";
     case "stopped":

@@ -1,4 +1,12 @@
 import type { GroupState } from "@/features/groups/state";
 
 /** What needs a look first. */
-export const ORDER: readonly GroupState[] = ["stopped", "growing", "unknown", "draining", "paused", "caught_up"];
+export const ORDER: readonly GroupState[] = [
+  "stopped",
+  "growing",
+  "unknown",
+  "draining",
+  "paused",
+  "idle",
+  "caught_up",
+];

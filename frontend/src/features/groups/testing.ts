@@ -61,6 +61,7 @@ export const detail = (values: Partial<Detail> = {}): Detail => ({
   ],
   members: [],
   members_total: 0,
+  state: "draining",
   diagnosis: [],
   latest_reset: null,
   ...values,

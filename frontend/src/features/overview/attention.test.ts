@@ -52,13 +52,13 @@ test("the worst comes first", () => {
 });
 
 test("a group below its minimum of members in sync says so", () => {
-  const g1 = { name: "g1", in_sync: ["a"], in_sync_min: 2, members: ["a", "b"] };
+  const g1 = { name: "g1", in_sync: ["a"], in_sync_min_in_force: 2, members: ["a", "b"] };
   const [item] = attention(calm, { broker_groups: { g1: { ...group, state: "read_only" } } }, [g1]);
   expect([item?.text, item?.values]).toEqual([
     "group_below_minimum",
     { name: "g1", in_sync: 1, members: 2, minimum: 2 },
   ]);
-  const alone = { ...g1, members: ["a"] };
+  const alone = { ...g1, in_sync_min_in_force: 1, members: ["a"] };
   const readOnly = { broker_groups: { g1: { ...group, state: "read_only" } } };
   expect(texts(attention(calm, readOnly, [alone]))).toEqual(["warning group_read_only"]);
 });

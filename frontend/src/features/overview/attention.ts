@@ -63,8 +63,7 @@ function nodeItems(node: Entry): (Item | false)[] {
 /** A group that rejects sends by itself: because too few members are in sync, as far as that is known. */
 function rejecting(name: string, groups: readonly BrokerGroup[], target: Target): Item {
   const group = groups.find((one) => one.name === name);
-  // A group with fewer members requires all of them.
-  const minimum = group && Math.min(group.in_sync_min, group.members.length);
+  const minimum = group?.in_sync_min_in_force;
   if (!minimum || group.in_sync.length >= minimum) return of("warning", "group_read_only", { name }, target);
   const values = { name, in_sync: group.in_sync.length, members: group.members.length, minimum };
   return of("warning", "group_below_minimum", values, target);

@@ -6,7 +6,7 @@ export type Overview = Schema<"Overview">;
 export type Flow = Schema<"FlowPicture">;
 export type FlowPlace = Schema<"FlowPlace">;
 
-export type BrokerGroup = Pick<Schema<"BrokerGroupRow">, "name" | "in_sync" | "in_sync_min" | "members">;
+export type BrokerGroup = Pick<Schema<"BrokerGroupRow">, "name" | "in_sync" | "in_sync_min_in_force" | "members">;
 
 const REFRESH_MS = 3_000;
 const FLOW_REFRESH_MS = 5_000;

@@ -6,6 +6,7 @@ import { useTranslation } from "react-i18next";
 import uPlot from "uplot";
 import { drawOverlays, type Overlays } from "@/ui/chart/overlays";
 import { optionsOf, type Shape } from "@/ui/chart/options";
+import { stacked } from "@/ui/chart/stack";
 import type { Marker, Threshold, TimeChartProps } from "@/ui/chart/types";
 import { inFull, instant } from "@/ui/chart/words";
 import { useKeys } from "@/ui/chart/useKeys";
@@ -44,12 +45,7 @@ export default function Drawn({
   const plot = useRef<uPlot | null>(null);
   const zoom = useRef<Zoom | null>(null);
   const data = useMemo(
-    () =>
-      [
-        at,
-        ...series.map(({ values }) => values),
-        ...bands.flatMap(({ low, high }) => [high, low]),
-      ] as uPlot.AlignedData,
+    () => [at, ...stacked(series), ...bands.flatMap(({ low, high }) => [high, low])] as uPlot.AlignedData,
     [at, series, bands],
   );
   const overlays = useMemo<Overlays>(() => ({ markers, thresholds, border }), [markers, thresholds, border]);

@@ -1,4 +1,5 @@
 import { DEFAULT_THEME } from "@mantine/core";
+import type uPlot from "uplot";
 import { expect, test } from "vitest";
 import { axisTitle, axisWidth, optionsOf, rangeOf, swatch, type Look, type Shape } from "@/ui/chart/options";
 
@@ -56,9 +57,18 @@ test("with one axis names are enough", () => {
 });
 
 test("the legend shows lines as they are drawn", () => {
-  expect(swatch("#111", [], false)).toBe("linear-gradient(#111 0 100%) center / 100% 2px no-repeat");
-  expect(swatch("#111", [8, 4], false)).toContain("#111 0px 8px, transparent 8px 12px");
-  expect(swatch("#111", [], true)).toBe("linear-gradient(#111 0 2px, #11133 2px)");
+  expect(swatch("#111", [], "line")).toBe("linear-gradient(#111 0 100%) center / 100% 2px no-repeat");
+  expect(swatch("#111", [8, 4], "line")).toContain("#111 0px 8px, transparent 8px 12px");
+  expect(swatch("#111", [], "area")).toBe("linear-gradient(#111 0 2px, #11133 2px)");
+});
+
+test("bars are opaque, and the legend has the number of each without those below it", () => {
+  const bars = ["timeout", "refused"].map((label) => ({ label, style: "bars" as const }));
+  const [, first, second] = optionsOf({ series: bars, bands: [] }, look).series;
+  expect(first?.fill).toBe(first?.stroke);
+  const drawn = { data: [[0], [5], [2]], cursor: {} } as unknown as uPlot;
+  const shown = [first, second].map((one, at) => typeof one?.value === "function" && one.value(drawn, 0, at + 1, null));
+  expect(shown).toEqual(["3", "2"]);
 });
 
 test("times on the axis are whole seconds apart, with room between them", () => {

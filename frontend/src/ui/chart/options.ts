@@ -1,6 +1,7 @@
 import type { MantineTheme } from "@mantine/core";
 import uPlot from "uplot";
 import type { Zone } from "@/format/times";
+import { baseOf } from "@/ui/chart/stack";
 import type { Band, ChartColour, Series } from "@/ui/chart/types";
 import { inFull, instantShort, onAxis, steps, timesOnAxis } from "@/ui/chart/words";
 
@@ -79,9 +80,10 @@ export function rangeOf(lowest: number | null, highest: number | null): uPlot.Ra
   return lowest === null || highest === null ? [null, null] : uPlot.rangeNum(Math.min(0, lowest), highest, ROOM);
 }
 
-/** A line as the legend shows it, as a CSS background: its colour and dashes, or an area below it. */
-export function swatch(stroke: string, dashes: readonly number[], isFilled: boolean): string {
-  if (isFilled) return `linear-gradient(${stroke} 0 2px, ${stroke}33 2px)`;
+/** A line as the legend shows it, as a CSS background: its colour and dashes, an area below it, or a bar. */
+export function swatch(stroke: string, dashes: readonly number[], style: Series["style"]): string {
+  if (style === "bars") return stroke;
+  if (style === "area") return `linear-gradient(${stroke} 0 2px, ${stroke}33 2px)`;
   if (dashes.length === 0) return `linear-gradient(${stroke} 0 100%) center / 100% 2px no-repeat`;
   let end = 0;
   const stops = dashes.map((length, at) => `${at % 2 === 0 ? stroke : "transparent"} ${end}px ${(end += length)}px`);
@@ -101,7 +103,7 @@ export function optionsOf({ series, bands }: Shape, look: Look): Omit<uPlot.Opti
   const [[left], [right]] = [onLeft, onRight];
   const lines = series.map(({ colour, style }, index) => ({
     stroke: paint(colour ?? ORDER[index % ORDER.length] ?? "blue"),
-    isFilled: style === "area" || style === "bars",
+    style,
     dash: DASHES[index % DASHES.length] ?? [],
   }));
   const range: uPlot.Range.Function = (_, lowest, highest) => rangeOf(lowest, highest);
@@ -121,10 +123,13 @@ export function optionsOf({ series, bands }: Shape, look: Look): Omit<uPlot.Opti
   });
   // Beside the chart stands what is pointed at, else what was measured last.
   const pointed = (self: uPlot, index: number) => self.data[index]?.[self.cursor.idx ?? self.data[0].length - 1];
-  const formatted = (as: Series["as"]) => (self: uPlot, _: unknown, index: number) => {
-    const value = pointed(self, index);
-    return typeof value === "number" ? inFull(value, as, language) : words.unknown;
-  };
+  const formatted =
+    (as: Series["as"], base = 0) =>
+    (self: uPlot, _: unknown, index: number) => {
+      const value = pointed(self, index);
+      const below = base > 0 ? (pointed(self, base) ?? 0) : 0;
+      return typeof value === "number" ? inFull(value - below, as, language) : words.unknown;
+    };
   return {
     tzDate: (seconds) =>
       zone === "utc" ? uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC") : new Date(seconds * 1000),
@@ -137,7 +142,7 @@ export function optionsOf({ series, bands }: Shape, look: Look): Omit<uPlot.Opti
         width: 0,
         fill: (_, index) => {
           const line = lines[index - 1];
-          return line ? swatch(line.stroke, line.dash, line.isFilled) : swatch(paint("gray"), [4, 4], false);
+          return line ? swatch(line.stroke, line.dash, line.style) : swatch(paint("gray"), [4, 4], "line");
         },
       },
     },
@@ -149,19 +154,20 @@ export function optionsOf({ series, bands }: Shape, look: Look): Omit<uPlot.Opti
           return typeof seconds === "number" ? instantShort(seconds, zone) : "—";
         },
       },
-      ...series.map(({ label, as, axis: side = "left", style }, index): uPlot.Series => {
-        const { stroke = "", isFilled = false, dash } = lines[index] ?? {};
+      ...series.map(({ label, as, axis: side = "left", style = "line" }, index): uPlot.Series => {
+        const { stroke = "", dash } = lines[index] ?? {};
+        const fills = { line: undefined, area: `${stroke}33`, bars: stroke };
         return {
           label: left && right ? `${label} ${words.sides[side]}` : label,
           scale: side === "right" ? "right" : "left",
           stroke,
-          width: 2,
-          dash: isFilled ? undefined : dash && [...dash],
+          width: style === "bars" ? 0 : 2,
+          dash: fills[style] ? undefined : dash && [...dash],
           spanGaps: false,
-          fill: isFilled ? `${stroke}33` : undefined,
+          fill: fills[style],
           paths: style === "bars" ? uPlot.paths.bars?.({ size: [0.8, 60] }) : undefined,
           points: { show: false },
-          value: formatted(as),
+          value: formatted(as, baseOf(series, index)),
         };
       }),
       ...bands.flatMap(({ label, colour }): uPlot.Series[] =>

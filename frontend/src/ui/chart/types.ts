@@ -9,6 +9,7 @@ export interface Series {
   unit?: string;
   /** Series of different units get an axis of their own, left and right; two at most. */
   axis?: "left" | "right";
+  /** Bars of several series are stacked. */
   style?: "line" | "area" | "bars";
   colour?: ChartColour;
 }

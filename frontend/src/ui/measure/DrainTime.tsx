@@ -4,13 +4,12 @@ import { Measured } from "@/ui/measure/Measured";
 
 /**
  * In how long the lag of a consumer group is gone. Where it does not decrease, the text and the hint say why; that is
- * not the same as not measured. The lag of a group that keeps up is gone at once: rates say nothing of so few messages.
+ * not the same as not measured.
  */
 export function DrainTime({ numbers }: { numbers: Readonly<Record<string, unknown>> | undefined }) {
   const { t } = useTranslation();
   const { not_draining: why } = numbers ?? {};
   const { value, reason } = measured(numbers, "drain_seconds");
-  if (numbers?.state === "caught_up") return <Measured value={0} as="duration" />;
   const isKnown = typeof why === "string";
   return (
     <Measured

@@ -104,7 +104,7 @@ export function DataTable<Row extends object>(props: DataTableProps<Row>) {
   }
   return (
     <div data-table={label} data-fetching={isFetching || undefined}>
-      <Group justify="space-between" mb="xs" gap="xs">
+      <Group justify="space-between" mb="xs" gap="xs" className="table-tools">
         {props.lead}
         <FilterBar
           label={label}

@@ -1,6 +1,6 @@
-import { Button, CloseButton, Group, NativeSelect, TextInput } from "@mantine/core";
+import { ActionIcon, Button, CloseButton, Group, NativeSelect, TextInput } from "@mantine/core";
 import { useDebouncedCallback, useDisclosure } from "@mantine/hooks";
-import { IconAdjustmentsHorizontal, IconSearch } from "@tabler/icons-react";
+import { IconAdjustmentsHorizontal, IconFilterOff, IconSearch } from "@tabler/icons-react";
 import { useId, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { InstantInput } from "@/ui/dates/InstantInput";
@@ -76,6 +76,7 @@ function OneFilter({
     return (
       <NativeSelect
         size="sm"
+        className="filter-select"
         aria-label={filter.label}
         data-filter={filter.name}
         value={value}
@@ -95,7 +96,8 @@ function OneFilter({
         data-filter={filter.name}
         leftSection={value ? <span className="filter-label">{filter.label}</span> : undefined}
         leftSectionWidth={widthOf(filter.label)}
-        className="filter-text"
+        className="filter-text filter-instant"
+        mod={{ set: value !== "" }}
         value={value || null}
         onChange={(at) => onChange(at ?? undefined)}
       />
@@ -175,9 +177,15 @@ export function FilterBar<Row>({
           />
         )}
         {Object.keys(values).length > 0 && (
-          <Button size="sm" variant="subtle" onClick={onClear}>
-            {t("table.clear")}
-          </Button>
+          <ActionIcon
+            data-hint={t("table.clear")}
+            variant="subtle"
+            size="lg"
+            aria-label={t("table.clear")}
+            onClick={onClear}
+          >
+            <IconFilterOff size={18} aria-hidden />
+          </ActionIcon>
         )}
       </div>
     </Group>

@@ -126,6 +126,30 @@ def test_the_diagnosis_is_made_of_what_nodes_and_the_collector_say(
     assert found["paused"] == {"lag": None}, "half of it is no lag"
 
 
+@pytest.mark.parametrize(
+    ("measured", "expected"),
+    [
+        ({"state": "caught_up", "lag": 0, "consumers_online": 1}, {"keeping_up": 0}),
+        ({"state": "idle", "lag": 0, "consumers_online": 0}, {"no_consumers": 0}),
+        ({"state": "stopped", "lag": 3, "consumers_online": 0}, {"no_consumers": 3}),
+        ({"state": "paused", "lag": 3, "consumers_online": 1, "is_paused": True}, {"paused": 3}),
+    ],
+)
+def test_the_diagnosis_does_not_contradict_the_state_where_nodes_know_more(
+    billing: ThreadedSystem,
+    crew: Crew,
+    monkeypatch: pytest.MonkeyPatch,
+    measured: dict[str, Any],
+    expected: dict[str, int],
+) -> None:
+    billing.send("orders", 4, first=10)
+    state = {"groups": {"orders\nbilling": {"is_paused": False, **measured}}, "subjects": {}}
+    monkeypatch.setattr(overview, "numbers", lambda: overview.Numbers(state, "", None))
+    page = crew.viewer.get(BILLING).json()
+    assert (page["state"], page["lag"]) == (measured["state"], 4)
+    assert {found["code"]: found["values"]["lag"] for found in page["diagnosis"]} == expected
+
+
 def test_a_group_that_no_node_knows_has_no_diagnosis(cluster: ThreadedSystem, crew: Crew) -> None:
     service.create_group("orders", "billing", {}, actor=ACTOR)
     assert crew.viewer.get(BILLING).json()["diagnosis"] == []

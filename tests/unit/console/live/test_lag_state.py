@@ -14,6 +14,8 @@ LATE = KEEPING_UP_SECONDS + 0.1
     [
         ({"lag": 0}, LagState.CAUGHT_UP),
         ({"lag": 0, "time_lag_seconds": 0.0, "ack_rate": None, "is_draining": None}, LagState.CAUGHT_UP),
+        ({"lag": 0, "consumers_online": 0}, LagState.IDLE),
+        ({"lag": 9, "time_lag_seconds": 0.1, "consumers_online": 0}, LagState.STOPPED),
         # A busy group always has something in flight.
         ({"lag": 900, "time_lag_seconds": KEEPING_UP_SECONDS, "is_draining": False}, LagState.CAUGHT_UP),
         ({"lag": 9, "time_lag_seconds": LATE}, LagState.DRAINING),

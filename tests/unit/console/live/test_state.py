@@ -148,29 +148,50 @@ def test_a_clock_that_a_delay_node_does_not_follow_is_in_its_numbers() -> None:
 
 def test_lag_is_the_sum_and_time_lag_the_longest() -> None:
     first = group_stats(backlog=3, in_flight=1, lag=4, time_lag_seconds=5.0, ack_rate=2.0)
-    second = group_stats(backlog=6, in_flight=0, lag=6, time_lag_seconds=9.0, ack_rate=5.0)
+    second = group_stats(backlog=6, in_flight=0, lag=6, time_lag_seconds=19.0, ack_rate=5.0)
     answers = {
         "g1-a": stats(subject_stats("orders", 2, 10, first)),
         "g2-a": stats(subject_stats("orders", 0, 6, second)),
     }
     found = summed(empty(), None, [place("g1"), place("g2")], answers, {})
     group = found["groups"][group_key("orders", "g")]
-    assert (group["backlog"], group["in_flight"], group["lag"], group["time_lag_seconds"]) == (9, 1, 10, 9.0)
+    assert (group["backlog"], group["in_flight"], group["lag"], group["time_lag_seconds"]) == (9, 1, 10, 19.0)
     assert (group["is_draining"], group["drain_seconds"]) == (True, 2.0)  # 10 / (7 - 2)
     assert (group["consumers_online"], group["reason"], group["at"]) == (1, None, None)
-    assert (group["state"], group["is_paused"], group["retry_lag"]) == ("caught_up", False, 0)
+    assert (group["state"], group["is_paused"], group["retry_lag"]) == ("draining", False, 0)
     subject = found["subjects"]["orders"]
     assert (subject["stored_messages"], subject["sent_messages"], subject["send_rate"]) == (14, 16, 2.0)
     assert subject["broker_groups"] == ("g1", "g2")
 
 
 def test_a_lag_that_never_drains_is_known_and_one_without_rates_is_not() -> None:
-    never = group_stats(lag=4, backlog=4, ack_rate=0.5)
+    never = group_stats(lag=4, backlog=4, time_lag_seconds=60.0, ack_rate=0.5)
     early = group_stats("h", lag=4, backlog=4, ack_rate=None, pull_rate=None, reason="too early")
     found = summed(empty(), None, [place("g1")], {"g1-a": stats(subject_stats("orders", 0, 4, never, early))}, {})
     known, unknown = (found["groups"][group_key("orders", name)] for name in "gh")
     assert (known["is_draining"], known["drain_seconds"], known["reason"]) == (False, None, None)
     assert (unknown["is_draining"], unknown["lag"], unknown["reason"]) == (None, 4, "too early")
+
+
+@pytest.mark.parametrize(
+    "values", [{"steady_ack_rate": 0.5}, {"ack_rate": 0.0}, {"lag": 0}, {"lag": 0, "consumers": []}]
+)
+def test_the_lag_of_a_group_that_keeps_up_is_gone_at_once_whatever_its_rates_are(values: dict[str, Any]) -> None:
+    base = {"lag": 8, "time_lag_seconds": 9.0, "ack_rate": 5.0, "steady_ack_rate": 5.0}
+    answers = {"g1-a": stats(subject_stats("orders", 0, 8, group_stats(**base | values)))}
+    group = summed(empty(), None, [place("g1")], answers, {})["groups"][group_key("orders", "g")]
+    assert (group["is_draining"], group["not_draining"], group["drain_seconds"]) == (True, None, 0.0)
+
+
+def test_what_a_group_did_while_it_kept_up_does_not_decide_whether_its_lag_decreases_later() -> None:
+    def at(before: Any, seconds: float, acked: float) -> Any:
+        found = group_stats(lag=8, time_lag_seconds=seconds, steady_ack_rate=acked)
+        answers = {"g1-a": stats(subject_stats("orders", 5.0, 8, found))}
+        return empty() | summed(before, NOW_MS, [place("g1")], answers, {})
+
+    kept_up = at(empty(), 9.0, 5.0)
+    late = at(kept_up, 11.0, 4.9)
+    assert [one["groups"][group_key("orders", "g")]["is_draining"] for one in (kept_up, late)] == [True, False]
 
 
 @pytest.mark.parametrize(
@@ -264,7 +285,8 @@ def test_a_node_that_is_away_makes_what_it_holds_unknown_and_nothing_else() -> N
     assert (now["nodes"]["g2-a"]["log_end"], now["nodes"]["g2-a"]["reason"]) == (None, AWAY.reason)
     # Later still: the time stays that of the last known value; then it is known again.
     later = empty() | summed(now, NOW_MS + 60_000, places, {**both, "g2-a": AWAY}, {})
-    assert later == now
+    silent = {**now["nodes"]["g2-a"], "is_silent": True}
+    assert later == {**now, "nodes": {**now["nodes"], "g2-a": silent}}
     again = empty() | summed(later, NOW_MS + 61_000, places, both, {})
     assert again == before
 
@@ -445,7 +467,8 @@ def test_subjects_that_were_not_read_yet_are_unknown_and_their_node_is_not() -> 
 def test_events_tell_of_changes_and_not_of_first_sight() -> None:
     places = [place("g2")]
     up = empty() | summed(empty(), None, places, {"g2-a": stats()}, {})
-    down = empty() | summed(up, NOW_MS, places, {"g2-a": AWAY}, {})
+    late = empty() | summed(up, NOW_MS, places, {"g2-a": AWAY}, {})
+    down = empty() | summed(late, NOW_MS, places, {"g2-a": AWAY}, {})
     up["broker_groups"] = {"g2": {"state": "read_write", "operator_state": "normal", "master": "g2-a"}}
     down["broker_groups"] = {"g2": {"state": "offline", "operator_state": "normal", "master": "g2-a"}}
     down["jobs"] = {"heartbeats": {"is_late": True}}
@@ -455,6 +478,27 @@ def test_events_tell_of_changes_and_not_of_first_sight() -> None:
         ("node.unreachable", "g2-a"),
     ]
     assert [event["kind"] for event in events_between(down, up)] == ["broker_group.state", "node.reachable"]
+
+
+def test_one_missed_answer_of_a_node_is_no_event_and_two_in_a_row_are_one() -> None:
+    state, events = empty(), []
+    answered = {"g2-a": stats()}
+    for answers in (answered, {"g2-a": AWAY}, answered, {"g2-a": AWAY}, {"g2-a": AWAY}, {"g2-a": AWAY}, answered):
+        before, state = state, empty() | summed(state, NOW_MS, [place("g2")], answers, {})
+        events += events_between(before, state)
+        assert state["nodes"]["g2-a"]["is_measured"] == (answers is answered), "numbers are unknown at once"
+    reason = AWAY.reason
+    assert [(event["kind"], event["before"], event["after"]) for event in events] == [
+        ("node.unreachable", reason, reason), ("node.reachable", reason, None),
+    ]  # fmt: skip
+
+
+def test_a_node_that_never_answered_is_no_event_until_it_does() -> None:
+    first = empty() | summed(empty(), None, [place("g2")], {"g2-a": AWAY}, {})
+    second = empty() | summed(first, NOW_MS, [place("g2")], {"g2-a": AWAY}, {})
+    up = empty() | summed(second, NOW_MS, [place("g2")], {"g2-a": stats()}, {})
+    assert events_between(empty(), first) + events_between(first, second) == []
+    assert [event["kind"] for event in events_between(second, up)] == ["node.reachable"]
 
 
 def test_only_recent_events_are_kept() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from delay_node.queries import WORDS
+from delay_node.found import WORDS
 from qmq.errors import ProtocolError
 from qmq.protocol import bulk_read as r
 from qmq.protocol.codes import Command

@@ -81,6 +81,11 @@ test.each(["broker", "delay"] as const)("members of a %s group have role, lag, p
   expect(section.queryByRole("button", { name: "Promote with data loss" })).toBeNull();
 });
 
+test("of a group with one member, the minimum that applies is shown beside the one that is set", async () => {
+  const { section } = await opened(groupDetail("g1", { copies: 2, in_sync_min: 2, in_sync_min_in_force: 1 }));
+  expect(section.getByText(/minimum in sync: 1 \(2 once 2 members have been in sync\)/)).toBeInTheDocument();
+});
+
 test("a copying member has its progress, and the group is below its minimum", async () => {
   const copying = member("g1-b", {
     role: "copying",

@@ -57,7 +57,8 @@ export const Members = memo(function Members({ group, etag }: { group: BrokerGro
           <MembersTable group={group} />
           <Group justify="space-between" gap="xs">
             <Text size="sm" c="dimmed" data-settings="">
-              {t("members.settings", { copies: group.copies, minimum: group.in_sync_min })}
+              {t("members.settings", { copies: group.copies, minimum: copies.minimum })}
+              {group.in_sync_min !== copies.minimum && ` (${t("members.later", { minimum: group.in_sync_min })})`}
               {group.preferred.length > 0 && ` · ${t("members.preferred", { nodes: group.preferred.join(", ") })}`}
             </Text>
             {mayChange && (

@@ -2,19 +2,14 @@ import { expect, test } from "vitest";
 import { changed, copiesOf, copyProgress, roleOf, servingMaster, successors } from "@/features/brokers/members/members";
 import { brokerGroup, member } from "@/features/brokers/samples.testing";
 
-const TWO = { in_sync: ["g1-a", "g1-b"], members: ["g1-a", "g1-b"], copies: 2, in_sync_min: 2 };
+const TWO = { in_sync: ["g1-a", "g1-b"], members: ["g1-a", "g1-b"], copies: 2, in_sync_min_in_force: 2 };
 
 test.each([
   ["complete", TWO, { inSync: 2, wanted: 2, minimum: 2, isBelowMinimum: false }],
   ["below its minimum", { ...TWO, in_sync: ["g1-a"] }, { inSync: 1, wanted: 2, minimum: 2, isBelowMinimum: true }],
   [
     "fewer, with a minimum of 1",
-    { ...TWO, in_sync: ["g1-a"], in_sync_min: 1 },
-    { inSync: 1, wanted: 2, minimum: 1, isBelowMinimum: false },
-  ],
-  [
-    "one member so far: the minimum in force is the number of members",
-    { ...TWO, in_sync: ["g1-a"], members: ["g1-a"] },
+    { ...TWO, in_sync: ["g1-a"], in_sync_min_in_force: 1 },
     { inSync: 1, wanted: 2, minimum: 1, isBelowMinimum: false },
   ],
 ])("copies: %s", (_, more, expected) => {

@@ -25,11 +25,13 @@ export interface Copies {
 }
 
 /** Return the copies of a broker group; null before its first member has registered. */
-export function copiesOf(group: Pick<BrokerGroup, "in_sync" | "in_sync_min" | "members" | "copies">): Copies | null {
+export function copiesOf(
+  group: Pick<BrokerGroup, "in_sync" | "in_sync_min_in_force" | "members" | "copies">,
+): Copies | null {
   const members = group.members.length;
   if (members === 0) return null;
   const inSync = group.in_sync.length;
-  const minimum = Math.min(group.in_sync_min, members);
+  const minimum = group.in_sync_min_in_force;
   return { inSync, wanted: Math.max(group.copies, members), minimum, isBelowMinimum: inSync < minimum };
 }
 

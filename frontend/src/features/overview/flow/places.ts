@@ -28,10 +28,18 @@ export function targetOf(place: FlowPlace): Target {
   }
 }
 
+const STATE_COLOURS = {
+  caught_up: "teal",
+  idle: "gray",
+  draining: "blue",
+  growing: "orange",
+  stopped: "red",
+  paused: "grape",
+  unknown: "gray",
+} as const satisfies Record<NonNullable<FlowPlace["state"]>, string>;
+
 /** The colour of a group by its lag; grey for everything else. */
 export function colourOf({ kind, state }: FlowPlace): string {
   if (kind !== "group" || !state) return "gray";
-  return { caught_up: "teal", draining: "blue", growing: "orange", stopped: "red", paused: "grape", unknown: "gray" }[
-    state
-  ];
+  return STATE_COLOURS[state];
 }
