@@ -1,6 +1,6 @@
 import { Badge, Group, Text } from "@mantine/core";
 import { memo, useMemo } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { Schema } from "@/api/client";
 import { list } from "@/api/requests";
 import { brokersKey } from "@/features/brokers/queries";

@@ -1,6 +1,6 @@
 import { Alert, List } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { Differing as Group } from "@/features/clients/queries";
 import { GroupLink } from "@/ui/links/links";
 

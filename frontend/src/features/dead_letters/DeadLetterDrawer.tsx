@@ -2,7 +2,7 @@ import { Alert, Badge, Button, Group, List, Stack, Text, Title } from "@mantine/
 import { useQuery } from "@tanstack/react-query";
 import type { TFunction } from "i18next";
 import type { ReactNode } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { Attempts } from "@/features/dead_letters/Attempts";
 import { Decided } from "@/features/dead_letters/columns";
 import { causesOf } from "@/features/dead_letters/compare";

@@ -1,7 +1,7 @@
 import { Badge, Button, Group, Text, type ButtonProps } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useCallback, useMemo, useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { useMay } from "@/api/me";
 import { placeOptions, useMayOn } from "@/api/owner";
 import { CausesOverTime } from "@/features/dead_letters/CausesOverTime";

@@ -1,6 +1,6 @@
 import { Alert, Button, Code, Group, Text, Title } from "@mantine/core";
 import { useCallback, useMemo, useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { isOpen, loadDelayed, STATES, type Delayed, delayedKey } from "@/features/delayed/queries";
 import { SELECTED_MAX, SelectedChange } from "@/features/delayed/SelectedChange";
 import { keyOf, targetOf } from "@/features/delayed/target";

@@ -1,5 +1,5 @@
 import { useMemo } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { list } from "@/api/requests";
 import { CreateGroupButton } from "@/features/groups/CreateGroupButton";
 import { LiveDrainTime, LiveNumber, LiveState } from "@/features/groups/Cells";

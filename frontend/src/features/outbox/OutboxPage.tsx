@@ -1,7 +1,7 @@
 import { Stack, Text } from "@mantine/core";
 import { IconDots } from "@tabler/icons-react";
 import { useMemo, useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { useMay } from "@/api/me";
 import { list } from "@/api/requests";
 import { Counted, LastError, Leader, Oldest, Rate, StateBadge, useAddress } from "@/features/outbox/Numbers";

@@ -1,6 +1,6 @@
 import { Badge, Button, Group, SegmentedControl, Text } from "@mantine/core";
 import { useCallback, useMemo } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import {
   canChange,
   loadRows,

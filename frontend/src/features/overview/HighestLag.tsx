@@ -1,5 +1,5 @@
 import { Text } from "@mantine/core";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { Card } from "@/features/overview/Card";
 import type { Overview } from "@/features/overview/queries";
 import { measured } from "@/live/useLive";

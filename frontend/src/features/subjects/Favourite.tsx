@@ -1,5 +1,5 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { meOptions } from "@/api/me";
 import { change, NOW } from "@/api/requests";
 import { subjectsKey } from "@/features/subjects/queries";

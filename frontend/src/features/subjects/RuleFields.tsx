@@ -1,6 +1,6 @@
 import { ActionIcon, Group, MultiSelect, Select, SimpleGrid, TagsInput, Tooltip } from "@mantine/core";
 import { IconTrash } from "@tabler/icons-react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { HOWS, ROLES, type Rule } from "@/features/subjects/masking";
 
 /** One masking rule: what it hides, how, and who sees the values all the same. */

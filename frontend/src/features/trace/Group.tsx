@@ -1,5 +1,5 @@
 import { Alert, Badge, Group, Paper, Stack, Text, Timeline, Title } from "@mantine/core";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { Standing, Times } from "@/features/trace/queries";
 import { Steps } from "@/features/trace/Steps";
 import { inGroup } from "@/features/trace/steps";

@@ -1,4 +1,4 @@
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import * as numbers from "@/format/numbers";
 import * as times from "@/format/times";
 import type { Reading } from "@/live/useLive";

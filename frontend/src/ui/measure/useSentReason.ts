@@ -1,5 +1,5 @@
 import { useCallback } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 
 /** By the key of the translation in `sent`. Groups are its values; `why` is such a sentence itself. */
 const SENTENCES = {

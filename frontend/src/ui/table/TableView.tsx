@@ -1,6 +1,6 @@
 import { Center, Text } from "@mantine/core";
 import { lazy, Suspense, useCallback, useEffect, useMemo, useRef } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { cardParts } from "@/ui/table/cards";
 import { Frame } from "@/ui/table/Frame";
 import { Header, SelectAll } from "@/ui/table/Header";

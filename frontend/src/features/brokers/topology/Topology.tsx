@@ -1,6 +1,6 @@
 import "@/features/brokers/brokers.css";
 import { Badge, Group, Paper, Stack, Text } from "@mantine/core";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { rackViews, type GroupView, type RackView } from "@/features/brokers/topology/cluster";
 import { Verdict } from "@/features/brokers/Cells";
 import { NodeBox } from "@/features/brokers/topology/NodeBox";
