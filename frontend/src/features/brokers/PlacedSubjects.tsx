@@ -37,7 +37,7 @@ export const PlacedSubjects = memo(function PlacedSubjects({ name, isMoving }: {
               {row.broker_groups
                 .filter((other) => other !== name)
                 .map((other) => (
-                  <BrokerLink key={other} name={other} size="sm" />
+                  <BrokerLink key={other} name={other} />
                 ))}
             </Group>
           )),

@@ -117,7 +117,7 @@ function factsOf(data: Story, subject: string, t: TFunction<"dead_letters">) {
     ]);
   }
   if (data.decision?.other_subject) {
-    facts.push([t("replayed_to"), <SubjectLink key="to" inherit subject={data.decision.other_subject} />]);
+    facts.push([t("replayed_to"), <SubjectLink key="to" subject={data.decision.other_subject} />]);
   }
   if (data.decision?.replay_id) facts.push([t("replay_id"), data.decision.replay_id]);
   if (data.original_message_id !== null) {

@@ -94,8 +94,8 @@ export default function DeadLettersPage() {
         badges={count && <Counts count={count} />}
         description={
           <>
-            {t("given_up_by")} <GroupLink inherit subject={subject} group={group} /> {t("of_subject")}{" "}
-            <SubjectLink inherit subject={subject} />
+            {t("given_up_by")} <GroupLink subject={subject} group={group} /> {t("of_subject")}{" "}
+            <SubjectLink subject={subject} />
           </>
         }
         actions={

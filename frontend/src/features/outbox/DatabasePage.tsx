@@ -84,7 +84,7 @@ function Where({ row }: { row: Database }) {
       {row.owner && (
         <>
           {" · "}
-          {t("column.owner")} <TeamLink inherit team={row.owner} />
+          {t("column.owner")} <TeamLink team={row.owner} />
         </>
       )}
     </>

@@ -49,7 +49,7 @@ export default function OutboxPage() {
             </Text>
           </Stack>
         )),
-        column("owner", { sort: true }, (row) => (row.owner ? <TeamLink team={row.owner} size="sm" /> : "—")),
+        column("owner", { sort: true }, (row) => (row.owner ? <TeamLink team={row.owner} /> : "—")),
         column("pending", { card: "fact", sort: true, align: "right" }, (row) => <Counted row={row} of="pending" />),
         column("oldest", { card: "fact", sort: "oldest_seconds", align: "right" }, (row) => <Oldest row={row} />),
         column("failed", { card: "fact", sort: true, align: "right" }, (row) => <Failed row={row} />),

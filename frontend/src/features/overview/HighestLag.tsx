@@ -25,7 +25,7 @@ export function HighestLag({ overview }: { overview: Overview }) {
             (id) => t(id),
             (column) => [
               column("group", (row) => (
-                <GroupLink subject={row.subject} group={row.group} size="sm" className="break">
+                <GroupLink subject={row.subject} group={row.group} className="break">
                   {row.subject} · {row.group}
                 </GroupLink>
               )),

@@ -161,7 +161,7 @@ function FurthestBehind({ subject }: { subject: string }) {
         columns={defineColumns<{ group: string }>(
           (id) => t(`groups.${id}`),
           (column) => [
-            column("name", ({ group }) => <GroupLink subject={subject} group={group} inherit />),
+            column("name", ({ group }) => <GroupLink subject={subject} group={group} />),
             ...NUMBERS.map(({ field, as }) =>
               column(field, { align: "right" }, ({ group }) => (
                 <LiveGroupNumber subject={subject} group={group} field={field} as={as} />

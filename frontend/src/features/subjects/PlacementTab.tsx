@@ -92,7 +92,7 @@ function Places({ places }: { places: readonly Place[] }) {
       columns={defineColumns<Place>(
         (id) => t(`placement.${id}`),
         (column) => [
-          column("broker_group", ({ brokerGroup }) => <BrokerLink name={brokerGroup} inherit />),
+          column("broker_group", ({ brokerGroup }) => <BrokerLink name={brokerGroup} />),
           column("state", ({ brokerGroup }) => {
             const state = brokerGroups?.results.find(({ name }) => name === brokerGroup)?.state;
             if (!state) return "—";

@@ -12,6 +12,7 @@ import { useColumns } from "@/features/subjects/columns";
 import { FirstMessage } from "@/features/subjects/FirstMessage";
 import { subjectsKey, type Subject } from "@/features/subjects/queries";
 import { SubjectFields } from "@/features/subjects/SubjectFields";
+import { useFavourites } from "@/features/subjects/useFavourites";
 import { changesOf, EMPTY, problemsOf } from "@/features/subjects/values";
 import { lagPath } from "@/live/useLive";
 import { whenDrawn } from "@/ui/dialog/whenOpened";
@@ -34,7 +35,7 @@ const isForeign = (row: Subject) => !row.may_change;
 export default function SubjectsPage() {
   const { t } = useTranslation("subjects");
   const may = useMay();
-  const columns = useColumns();
+  const columns = useColumns(useFavourites());
   const filters = useFilters();
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const [isCreating, { open, close }] = useDisclosure();

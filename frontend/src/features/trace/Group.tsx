@@ -28,7 +28,7 @@ export function GroupTrace({ standing, subject, storedAt, nowMs }: Times & { sta
       <Stack gap="sm">
         <Group gap="xs">
           <Title order={3} size="h5">
-            <GroupLink inherit subject={subject} group={group} />
+            <GroupLink subject={subject} group={group} />
           </Title>
           <Badge color={COLOURS[state ?? ""] ?? "gray"} variant="light" tt="none" data-state={state ?? "unknown"}>
             {t(`state.${state ?? "unknown"}`)}

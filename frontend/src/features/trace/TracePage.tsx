@@ -82,7 +82,7 @@ function OfSubject({ name }: { name: string }) {
   const { kind, subject, group } = splitSubject(name);
   return (
     <>
-      {t(`in.${kind}`, { group })} <SubjectLink inherit subject={subject} />
+      {t(`in.${kind}`, { group })} <SubjectLink subject={subject} />
     </>
   );
 }

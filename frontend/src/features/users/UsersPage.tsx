@@ -39,7 +39,7 @@ export default function UsersPage() {
           ) : (
             <Group gap={4}>
               {teams.map((team) => (
-                <TeamLink key={team} team={team} size="sm" />
+                <TeamLink key={team} team={team} />
               ))}
             </Group>
           ),

@@ -124,8 +124,8 @@ function GroupCard({ group }: { group: GroupView }) {
       <Stack gap="xs">
         <Group justify="space-between" gap="xs">
           <Group gap={6} align="baseline">
-            <BrokerLink name={group.name} fw={700}>
-              <span className="break">{group.name}</span>
+            <BrokerLink name={group.name}>
+              <strong className="break">{group.name}</strong>
             </BrokerLink>
             <Text size="xs" c="dimmed">
               {t(`kind.${group.kind}`)}
