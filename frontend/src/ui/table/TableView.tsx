@@ -97,7 +97,10 @@ export function TableView<Row extends object>(props: TableViewProps<Row>) {
             ))}
           </Table.Tr>
         </Table.Thead>
-        <Table.Tbody {...(opening && { "data-opens": "", onClick: openedBy(opening.onOpen) })}>
+        <Table.Tbody
+          data-virtual={isVirtual || undefined}
+          {...(opening && { "data-opens": "", onClick: openedBy(opening.onOpen) })}
+        >
           {isVirtual ? (
             <Suspense fallback={rows.slice(0, VIRTUAL_FROM).map((_, index) => line(index))}>
               <VirtualRows keys={keys} scroller={scroller} columns={width} hasMore={hasMore} onNearEnd={onNearEnd}>

@@ -33,7 +33,12 @@ function RowsOfBox(props: Props) {
   const [usualPx, setUsualPx] = useState(ROW_PX);
   const options = useOptions(keys, usualPx);
   // eslint-disable-next-line react-hooks/incompatible-library -- the virtualizer is used in this render only
-  const virtual = useVirtualizer({ ...options, getScrollElement: () => scroller.current });
+  const virtual = useVirtualizer({
+    ...options,
+    getScrollElement: () => scroller.current,
+    // It may have been scrolled while this part was loaded.
+    initialOffset: () => scroller.current?.scrollTop ?? 0,
+  });
   const items = virtual.getVirtualItems();
   useUsualPx(items, setUsualPx);
   return <Rows {...props} items={items} px={virtual.getTotalSize()} top={0} measure={virtual.measureElement} />;
