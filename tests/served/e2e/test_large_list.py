@@ -57,9 +57,9 @@ def test_all_are_scrolled_to_and_filtered(new_visit: Callable[..., Visit]) -> No
 
 def test_rows_that_come_and_go_do_not_move_the_list(new_visit: Callable[..., Visit]) -> None:
     inside = Inside(new_visit(user=VIEWER.name))
-    inside.visit.open("/subjects?limit=all")
-    table = inside.page.get_by_role("region", name=inside.text("subjects:title"), exact=True)
-    expect(table.locator("tr[data-row]").first).to_have_attribute("data-row", "subject0000")
+    inside.visit.open("/groups?limit=all&ordering=subject")
+    table = inside.page.get_by_role("region", name=inside.text("groups:title"), exact=True)
+    expect(table.locator("tr[data-row]").first).to_have_attribute("data-row", "subject0000/group0")
     expect(table.locator("tr[aria-hidden]")).to_be_attached()  # rows that are not drawn
     # Down, up, and down again: the second time the heights of the rows are known.
     for px in (STEP_PX, -STEP_PX, STEP_PX):
