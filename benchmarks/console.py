@@ -60,7 +60,9 @@ def row(name: str, frames: list[float]) -> str:
 def scroll(page: Page, what: str, rows: int) -> None:
     """Scroll a list down and up, slowly and fast; prints."""
     page.locator("tr[data-row]").first.wait_for()
-    print(f"| {rows} {what} | frames | p50 ms | p99 ms | longest ms | over {ROUGH_MS:g} ms |\n|---|---|---|---|---|---|")
+    print(
+        f"| {rows} {what} | frames | p50 ms | p99 ms | longest ms | over {ROUGH_MS:g} ms |\n|---|---|---|---|---|---|"
+    )
     for name, by in (
         ("down, 400 px a frame, loading", 400),
         ("up, 2,000 px a frame", -2_000),

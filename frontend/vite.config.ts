@@ -36,7 +36,7 @@ const SUBJECT = /src\/features\/subjects\/(worstLag|LiveCells|columns|FirstMessa
 const OVERVIEW =
   /src\/features\/(clients\/(Senders|words|Cells|queries)|messages\/(Newest|Says|queries|criteria)|subjects\/(OverviewTab|overview))\./;
 const SHARED =
-  /@tabler|@mantine\/(hooks|core)\/(?!esm\/components\/(Menu|Tooltip|ScrollArea|NumberInput|Tabs|Timeline|Textarea|Radio|SegmentedControl|FloatingIndicator|PasswordInput))|openapi-fetch|nfiniteQuery|subjectParts|src\/shared\/(Teach|clientLines|reasons)\.|src\/(api|format|live|ui\/(?!chart\/(Drawn|options|keys|useKeys|overlays|thresholds)\.|dates\/C|message|.*Box))/;
+  /@tabler|@mantine\/(hooks|core)\/(?!esm\/components\/(Menu|Tooltip|ScrollArea\/(?!utils\/to-int)|NumberInput|Tabs|Timeline|Textarea|Radio|SegmentedControl|FloatingIndicator|PasswordInput))|openapi-fetch|nfiniteQuery|subjectParts|src\/shared\/(Teach|clientLines|reasons)\.|src\/(api|format|live|ui\/(?!chart\/(Drawn|options|keys|useKeys|overlays|thresholds)\.|dates\/C|message|.*Box))/;
 
 /** Charts with a choice of time, as their pages draw them at first: also imported by what is loaded for other times. */
 const RANGES =
@@ -68,7 +68,7 @@ export default defineConfig(({ command }) => ({
               test: /node_modules\/(react|react-dom|scheduler|use-sync-external-store|@tanstack|i18next)\//,
             },
             { name: "frame", tags: ["$initial"], test: /^(?!.*src\/app\/main)/ },
-            { name: "floating", test: /@floating-ui|@mantine\/core\/esm\/components\/ScrollArea/ },
+            { name: "floating", test: /@floating-ui|@mantine\/core\/esm\/components\/ScrollArea\/(?!utils\/to-int)/ },
             { name: "dialogs", test: parts("Modal|ModalBase|Drawer", "react-remove-scroll|src/ui/(Modal|Drawer)Box") },
             {
               name: "options",

@@ -155,7 +155,7 @@ const all = [
   {
     path: "/alerts",
     load: () => import("@/features/alerts/AlertsPage"),
-    texts: ["alerts", "events", "reasons"],
+    texts: ["alerts", "alert_pages", "events", "reasons"],
     docs: "alerts",
     nav: { label: "alerts", section: "insight", order: 20, icon: IconBell },
     search: ["tab", "search", "target", "state", "severity", "alert"],

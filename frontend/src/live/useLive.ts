@@ -13,6 +13,12 @@ export function useLive(path: string): LiveView {
   return useSyncExternalStore(feed.subscribe, feed.get);
 }
 
+/** A text that is worked out of a live address's state: what shows it is drawn again only when it changes. */
+export function useLiveText<Text extends string | null>(path: string, of: (view: LiveView) => Text): Text {
+  const feed = feedAt(path);
+  return useSyncExternalStore(feed.subscribe, () => of(feed.get()));
+}
+
 /**
  * One entry of a live address. Only what shows it is drawn again, and only when it changed: for the rows of a long
  * list.

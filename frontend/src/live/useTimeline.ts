@@ -9,7 +9,7 @@ import { seriesOf } from "@/live/timeline";
  * Between two live points. The numbers beside a chart change each second; to draw an hour again as often is most of a
  * page's work.
  */
-const POINT_SECONDS = 2;
+const POINT_SECONDS = 5;
 
 /** Where the numbers of one thing are found live: `lagPath({ subject })`, "subjects", its name. */
 export interface LivePlace {

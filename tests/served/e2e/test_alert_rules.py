@@ -41,13 +41,13 @@ def test_a_rule_says_what_it_would_do_before_it_is_made_and_then_fires(
     language = look.locale[:2]
     page, dialog = Inside(visit, language), PreviewDialog(visit, language)
     name = f"Archive behind {name_of(request)}"
-    page.button("alerts:rule.create").click()
+    page.button("alert_pages:rule.create").click()
     form = dialog.dialog
     form.get_by_label(page.text("alerts:column.name")).first.fill(name)
     form.get_by_label(page.text("alerts:column.target")).fill(SUBJECT)
-    threshold = form.get_by_label(page.text("alerts:rule.threshold", unit=page.text("alerts:unit.lag")))
+    threshold = form.get_by_label(page.text("alert_pages:rule.threshold", unit=page.text("alerts:unit.lag")))
     threshold.fill("100")
-    form.get_by_label(page.text("alerts:rule.for_seconds")).first.fill("0")
+    form.get_by_label(page.text("alert_pages:rule.for_seconds")).first.fill("0")
     expect(form.locator("[data-warning=nobody]")).to_be_visible()
     previewed = dialog.preview()
     expect(previewed.locator("[data-fires-now=false]")).to_be_visible()
@@ -59,7 +59,7 @@ def test_a_rule_says_what_it_would_do_before_it_is_made_and_then_fires(
     expect(previewed.locator("[data-fired-before]")).to_be_visible()
     expect(previewed.locator("[data-warning=nobody]")).to_be_visible()
     visit.axe_clean()
-    dialog.done(page.text("alerts:rule.created", name=name))
+    dialog.done(page.text("alert_pages:rule.created", name=name))
     line = page.page.locator("[data-row]").filter(has_text=name)
     expect(line).to_contain_text(page.text("alerts:filter.nobody"))
     page.page.get_by_role("tab", name=page.text("alerts:tab.alerts"), exact=True).click()

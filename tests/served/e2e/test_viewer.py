@@ -35,8 +35,8 @@ BUTTONS = {
         "/jobs": ("jobs:disable",),
     },
     "watching": {
-        "/alerts?tab=rules": ("alerts:rule.create",),
-        "/alerts?tab=channels": ("alerts:channel.create",),
+        "/alerts?tab=rules": ("alert_pages:rule.create",),
+        "/alerts?tab=channels": ("alert_pages:channel.create",),
         "/alerts?tab=silences": ("alerts:silence.create",),
         "/teams": ("teams:create.title",),
         "/teams/{team}": ("teams:members.edit", "teams:delete.title"),

@@ -1,5 +1,6 @@
 """The process that does the steps of searches: it is started again, and stopped when a step takes too much."""
 
+import importlib
 import os
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from broker_node.storage.consume_log import ENTRY_BYTES
 from qmq.errors import LogError
 from qmq.protocol.masking import NO_MASKS
 from qmq_node.filters import TooCostly, process
+from qmq_node.filters.pace import SLICE_SECONDS
 from qmq_node.filters.process import FilterProcess
 from qmq_node.log.index import IndexCopy
 
@@ -81,5 +83,28 @@ def test_what_the_work_needs_is_imported_at_the_priority_of_the_node(
         assert (tmp_path / "nice").read_text() == str(os.nice(0))
         process_id = scans._process.pid if scans._process else 0
         assert os.getpriority(os.PRIO_PROCESS, process_id) == min(19, os.nice(0) + process.NICENESS)
+    finally:
+        scans.close()
+
+
+def test_the_process_pauses_after_each_slice_of_processor_time(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    work = """
+import signal
+from qmq_node.filters.pace import Pace
+
+class Work:
+    what = "nothing"
+
+    def run(self, disk, clock):
+        handler = signal.getsignal(signal.SIGPROF)
+        return signal.getitimer(signal.ITIMER_PROF)[1], isinstance(handler.__self__, Pace)
+"""
+    (tmp_path / "paced_work.py").write_text(work)
+    monkeypatch.syspath_prepend(tmp_path)
+    scans = FilterProcess("paced_work")
+    try:
+        assert scans.run(importlib.import_module("paced_work").Work()) == (pytest.approx(SLICE_SECONDS), True)
     finally:
         scans.close()

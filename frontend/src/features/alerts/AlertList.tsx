@@ -78,7 +78,7 @@ export function AlertList() {
         rowKey={(row) => row.id}
         download="/api/v1/alerts/"
         refetchMs={REFRESH_MS}
-        empty={<Teach title={t("empty.alerts")}>{t("empty.alerts_text")}</Teach>}
+        empty={<Teach title={t("alert_pages:empty.alerts")}>{t("alert_pages:empty.alerts_text")}</Teach>}
       />
       <AlertDrawer onAcknowledge={setAcknowledging} onSilence={setSilencing} />
       {acknowledging && <AcknowledgeDialog alert={acknowledging} onClose={() => setAcknowledging(null)} />}

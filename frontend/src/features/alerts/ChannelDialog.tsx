@@ -43,9 +43,9 @@ export function ChannelDialog({ channel, onClose }: { channel: Channel | null; o
     <ChangeDialog
       onClose={onClose}
       affects={draft.name.trim()}
-      title={channel ? t("channel.edit", { name: channel.name }) : t("channel.create")}
+      title={channel ? t("alert_pages:channel.edit", { name: channel.name }) : t("alert_pages:channel.create")}
       actionLabel={t(channel ? "common:action.save" : "common:action.create")}
-      doneMessage={t(channel ? "channel.changed" : "channel.created", { name: draft.name })}
+      doneMessage={t(channel ? "alert_pages:channel.changed" : "alert_pages:channel.created", { name: draft.name })}
       inputs={JSON.stringify(draft)}
       isReady={isComplete(draft, channel === null)}
       run={(attempt) =>
@@ -60,14 +60,14 @@ export function ChannelDialog({ channel, onClose }: { channel: Channel | null; o
         <NativeSelect
           label={t("column.kind")}
           disabled={channel !== null}
-          description={t(`channel.kind_about.${draft.kind}`)}
-          data={CHANNEL_KINDS.map((value) => ({ value, label: t(`channel.kind.${value}`) }))}
+          description={t(`alert_pages:channel.kind_about.${draft.kind}`)}
+          data={CHANNEL_KINDS.map((value) => ({ value, label: t(`alert_pages:channel.kind.${value}`) }))}
           {...fields.text("kind")}
         />
         {has("addresses") && (
           <Textarea
-            label={t("channel.addresses")}
-            description={t("channel.addresses_hint", { max: ADDRESSES_MAX })}
+            label={t("alert_pages:channel.addresses")}
+            description={t("alert_pages:channel.addresses_hint", { max: ADDRESSES_MAX })}
             required
             autosize
             minRows={2}
@@ -77,9 +77,11 @@ export function ChannelDialog({ channel, onClose }: { channel: Channel | null; o
         {has("url") && (
           <TextInput
             type="url"
-            label={t("channel.url")}
+            label={t("alert_pages:channel.url")}
             description={
-              channel?.origin ? t("channel.url_kept", { origin: channel.origin }) : t(`channel.url_hint.${draft.kind}`)
+              channel?.origin
+                ? t("alert_pages:channel.url_kept", { origin: channel.origin })
+                : t(`alert_pages:channel.url_hint.${draft.kind}`)
             }
             required={channel === null}
             autoComplete="off"
@@ -88,29 +90,29 @@ export function ChannelDialog({ channel, onClose }: { channel: Channel | null; o
         )}
         {has("secret") && (
           <PasswordInput
-            label={t("channel.secret")}
+            label={t("alert_pages:channel.secret")}
             description={t(
-              channel?.has_secret ? "channel.secret_kept" : `channel.secret_hint.${draft.kind}`,
+              channel?.has_secret ? "alert_pages:channel.secret_kept" : `alert_pages:channel.secret_hint.${draft.kind}`,
               SECRET_CHARS,
             )}
             autoComplete="new-password"
             disabled={draft.dropsSecret}
-            visibilityToggleButtonProps={{ "aria-label": t("channel.secret_show") }}
+            visibilityToggleButtonProps={{ "aria-label": t("alert_pages:channel.secret_show") }}
             {...fields.text("secret")}
           />
         )}
         {has("secret") && channel?.has_secret && (
-          <Checkbox label={t("channel.secret_drop")} {...fields.checked("dropsSecret")} />
+          <Checkbox label={t("alert_pages:channel.secret_drop")} {...fields.checked("dropsSecret")} />
         )}
         {has("headers") && (
           <Textarea
-            label={t("channel.headers")}
+            label={t("alert_pages:channel.headers")}
             description={
               channel?.headers?.length
-                ? t("channel.headers_kept", { names: channel.headers.join(", ") })
-                : t("channel.headers_hint")
+                ? t("alert_pages:channel.headers_kept", { names: channel.headers.join(", ") })
+                : t("alert_pages:channel.headers_hint")
             }
-            error={headersOf(draft.headers) === null && t("channel.headers_wrong")}
+            error={headersOf(draft.headers) === null && t("alert_pages:channel.headers_wrong")}
             placeholder="Authorization: Bearer …"
             autosize
             minRows={2}
@@ -118,7 +120,7 @@ export function ChannelDialog({ channel, onClose }: { channel: Channel | null; o
           />
         )}
         {has("language") && (
-          <Labelled label={t("channel.language")}>
+          <Labelled label={t("alert_pages:channel.language")}>
             {(id) => <SegmentedControl aria-labelledby={id} data={LANGUAGES} {...fields.chosen("language")} />}
           </Labelled>
         )}

@@ -32,40 +32,48 @@ export function ChannelList() {
     () =>
       defineColumns<Channel>(headers(t), (column) => [
         column("name", { sort: true, isFixed: true }, (row) => <b>{row.name}</b>),
-        column("kind", { header: t("column.type"), sort: true }, (row) => t(`channel.kind.${row.kind}`)),
+        column("kind", { header: t("column.type"), sort: true }, (row) => t(`alert_pages:channel.kind.${row.kind}`)),
         column("is_enabled", { header: t("column.state"), sort: true }, (row) => (
           <EnabledBadge isOn={row.is_enabled} />
         )),
-        column("where", { header: t("channel.where") }, (row) => (
-          <span className="break">{row.origin ?? row.addresses?.join(", ") ?? t("channel.for_administrators")}</span>
+        column("where", { header: t("alert_pages:channel.where") }, (row) => (
+          <span className="break">
+            {row.origin ?? row.addresses?.join(", ") ?? t("alert_pages:channel.for_administrators")}
+          </span>
         )),
-        column("has_secret", { header: t("channel.signed") }, (row) =>
+        column("has_secret", { header: t("alert_pages:channel.signed") }, (row) =>
           !FIELDS[row.kind].includes("secret") ? "—" : t(row.has_secret ? "common:state.yes" : "common:state.no"),
         ),
-        column("last_success_at", { card: "fact", header: t("channel.last_success"), sort: true }, (row) => (
-          <Instant at={row.last_success_at} relative />
-        )),
-        column("last_failure_at", { card: "fact", header: t("channel.last_failure"), sort: true }, (row) => (
-          <Stack gap={0}>
-            <Instant at={row.last_failure_at} relative />
-            {row.paused_until && <Paused until={row.paused_until} />}
-            {row.last_error && (
-              <Text size="xs" c="red" className="break">
-                {row.last_error}
-              </Text>
-            )}
-          </Stack>
-        )),
+        column(
+          "last_success_at",
+          { card: "fact", header: t("alert_pages:channel.last_success"), sort: true },
+          (row) => <Instant at={row.last_success_at} relative />,
+        ),
+        column(
+          "last_failure_at",
+          { card: "fact", header: t("alert_pages:channel.last_failure"), sort: true },
+          (row) => (
+            <Stack gap={0}>
+              <Instant at={row.last_failure_at} relative />
+              {row.paused_until && <Paused until={row.paused_until} />}
+              {row.last_error && (
+                <Text size="xs" c="red" className="break">
+                  {row.last_error}
+                </Text>
+              )}
+            </Stack>
+          ),
+        ),
         canChange &&
           column("action", { card: "action" }, (row) => (
             <Group gap={4} wrap="nowrap">
               <Button
                 size="compact-sm"
                 variant="default"
-                aria-label={t("channel.test_of", { name: row.name })}
+                aria-label={t("alert_pages:channel.test_of", { name: row.name })}
                 onClick={() => setDoing({ what: "test", row })}
               >
-                {t("channel.test")}
+                {t("alert_pages:channel.test")}
               </Button>
               <RowMenu row={row} onDo={(what) => setDoing({ what, row })} />
             </Group>
@@ -88,9 +96,11 @@ export function ChannelList() {
         download="/api/v1/alert-channels/"
         refetchMs={REFRESH_MS}
         actions={
-          canChange && <CreateButton onClick={() => setDoing({ what: "create" })}>{t("channel.create")}</CreateButton>
+          canChange && (
+            <CreateButton onClick={() => setDoing({ what: "create" })}>{t("alert_pages:channel.create")}</CreateButton>
+          )
         }
-        empty={<Teach title={t("empty.channels")}>{t("empty.channels_text")}</Teach>}
+        empty={<Teach title={t("alert_pages:empty.channels")}>{t("alert_pages:empty.channels_text")}</Teach>}
       />
       {doing?.what === "create" && <ChannelDialog channel={null} onClose={close} />}
       {doing?.what === "edit" && <ChannelDialog channel={doing.row} onClose={close} />}
@@ -108,7 +118,7 @@ function Paused({ until }: { until: string }) {
   if (!shown) return null;
   return (
     <Text size="xs" c="orange">
-      {t("channel.paused")} <Instant at={until} />
+      {t("alert_pages:channel.paused")} <Instant at={until} />
     </Text>
   );
 }

@@ -40,10 +40,10 @@ export function SwitchDialog({ onClose, ...of }: Kept & { onClose: () => void })
     <ChangeDialog
       onClose={onClose}
       affects={name}
-      title={t(`${of.kind}.${wasOn ? "disable" : "enable"}`, { name })}
+      title={t(`alert_pages:${of.kind}.${wasOn ? "disable" : "enable"}`, { name })}
       confirmName={wasOn ? name : undefined}
       actionLabel={t(wasOn ? "disable" : "enable")}
-      doneMessage={t(`${of.kind}.${wasOn ? "disabled" : "enabled"}`, { name })}
+      doneMessage={t(`alert_pages:${of.kind}.${wasOn ? "disabled" : "enabled"}`, { name })}
       run={(attempt) => (of.kind === "rule" ? changeRule(of.row, body, attempt) : changeChannel(of.row, body, attempt))}
       refreshes={[alertsKey]}
     />
@@ -63,10 +63,10 @@ export function DeleteDialog({ onClose, ...of }: Kept & { onClose: () => void })
     <ChangeDialog
       onClose={onClose}
       affects={name}
-      title={t(`${kind}.delete`, { name })}
+      title={t(`alert_pages:${kind}.delete`, { name })}
       confirmName={name}
       actionLabel={t("common:action.delete")}
-      doneMessage={t(`${kind}.deleted`, { name })}
+      doneMessage={t(`alert_pages:${kind}.deleted`, { name })}
       reasonField={false}
       run={(attempt) =>
         kind === "rule"

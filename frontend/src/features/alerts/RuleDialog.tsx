@@ -47,9 +47,9 @@ export function RuleDialog({ rule, onClose }: { rule: Rule | null; onClose: () =
           <NotifiesNoOne chosen={draft.channels} />
         </>
       }
-      title={rule ? t("rule.edit", { name: rule.name }) : t("rule.create")}
+      title={rule ? t("alert_pages:rule.edit", { name: rule.name }) : t("alert_pages:rule.create")}
       actionLabel={t(rule ? "common:action.save" : "common:action.create")}
-      doneMessage={t(rule ? "rule.changed" : "rule.created", { name: draft.name })}
+      doneMessage={t(rule ? "alert_pages:rule.changed" : "alert_pages:rule.created", { name: draft.name })}
       inputs={JSON.stringify(draft)}
       isReady={isComplete(draft)}
       run={(attempt) => {
@@ -64,18 +64,13 @@ export function RuleDialog({ rule, onClose }: { rule: Rule | null; onClose: () =
         <Group grow align="flex-start">
           <NativeSelect
             label={t("column.kind")}
-            description={t(`kind_about.${draft.kind}`)}
+            description={t(`alert_pages:kind_about.${draft.kind}`)}
             disabled={rule !== null}
             value={draft.kind}
             data={KINDS.map((value) => ({ value, label: t(`kind.${value}`) }))}
             onChange={(event) => setDraft(withKind(draft, event.currentTarget.value as AlertKind))}
           />
-          <TextInput
-            label={t("column.target")}
-            description={t("rule.target_hint")}
-            required
-            {...fields.text("target")}
-          />
+          <TextInput label={t("column.target")} description={t("target_hint")} required {...fields.text("target")} />
         </Group>
         <Numbers draft={draft} fields={fields} />
         <Explanation draft={draft} />
@@ -104,7 +99,7 @@ function Numbers({ draft, fields }: { draft: RuleDraft; fields: Fields }) {
     <>
       {kind === "group_state" && (
         <NativeSelect
-          label={t("rule.fires_when")}
+          label={t("alert_pages:rule.fires_when")}
           value={threshold === "" ? 1 : threshold}
           data={[
             { value: "1", label: t("value.offline") },
@@ -116,14 +111,14 @@ function Numbers({ draft, fields }: { draft: RuleDraft; fields: Fields }) {
       <Group grow align="flex-end">
         {!isWord(kind) && (
           <NumberInput
-            label={t("rule.threshold", { unit: t(`unit.${kind}`) })}
+            label={t("alert_pages:rule.threshold", { unit: t(`unit.${kind}`) })}
             required
             thousandSeparator=","
             {...fields.number("threshold")}
           />
         )}
         <NumberInput
-          label={t(isWord(kind) ? "rule.fires_after" : "rule.for_seconds")}
+          label={t(isWord(kind) ? "alert_pages:rule.fires_after" : "alert_pages:rule.for_seconds")}
           allowDecimal={false}
           {...fields.number("for_seconds")}
         />
@@ -131,21 +126,25 @@ function Numbers({ draft, fields }: { draft: RuleDraft; fields: Fields }) {
       <Group grow align="flex-end">
         {!isWord(kind) && (
           <NumberInput
-            label={t("rule.clear_threshold", { unit: t(`unit.${kind}`) })}
-            placeholder={t("rule.clear_default")}
+            label={t("alert_pages:rule.clear_threshold", { unit: t(`unit.${kind}`) })}
+            placeholder={t("alert_pages:rule.clear_default")}
             thousandSeparator=","
             {...fields.number("clear_threshold")}
             max={threshold === "" ? undefined : threshold}
           />
         )}
         <NumberInput
-          label={t(isWord(kind) ? "rule.resolves_after" : "rule.for_seconds")}
+          label={t(isWord(kind) ? "alert_pages:rule.resolves_after" : "alert_pages:rule.for_seconds")}
           allowDecimal={false}
           {...fields.number("clear_for_seconds")}
         />
       </Group>
       {kind === "dead_letters" && (
-        <NumberInput label={t("rule.window_seconds")} allowDecimal={false} {...fields.number("window_seconds")} />
+        <NumberInput
+          label={t("alert_pages:rule.window_seconds")}
+          allowDecimal={false}
+          {...fields.number("window_seconds")}
+        />
       )}
     </>
   );
@@ -161,16 +160,16 @@ function Explanation({ draft }: { draft: RuleDraft }) {
   const value = (number: number) => valueText(kind, number, language, t);
   const lasting = (seconds: number | "") => duration(seconds || 0, language);
   const sentences = [
-    t(draft.for_seconds ? "explain.fires" : "explain.fires_at_once", {
-      when: t(`explain.when.${kind}`, { condition: conditionText(kind, threshold, language, t) }),
+    t(draft.for_seconds ? "alert_pages:explain.fires" : "alert_pages:explain.fires_at_once", {
+      when: t(`alert_pages:explain.when.${kind}`, { condition: conditionText(kind, threshold, language, t) }),
       time: lasting(draft.for_seconds),
     }),
-    t(draft.clear_for_seconds ? "explain.ends" : "explain.ends_at_once", {
-      when: t(`explain.when.${kind}`, { condition: clearText(kind, clear, language, t) }),
+    t(draft.clear_for_seconds ? "alert_pages:explain.ends" : "alert_pages:explain.ends_at_once", {
+      when: t(`alert_pages:explain.when.${kind}`, { condition: clearText(kind, clear, language, t) }),
       time: lasting(draft.clear_for_seconds),
     }),
-    ...(clear < threshold ? [t("explain.between", { low: value(clear), high: value(threshold) })] : []),
-    ...(kind === "unknown" ? [] : [t("explain.unknown")]),
+    ...(clear < threshold ? [t("alert_pages:explain.between", { low: value(clear), high: value(threshold) })] : []),
+    ...(kind === "unknown" ? [] : [t("alert_pages:explain.unknown")]),
   ];
   return (
     <List size="sm" c="dimmed" data-explanation="">
@@ -190,13 +189,13 @@ function Channels({ chosen, onChange }: { chosen: string[]; onChange: (names: st
   return (
     <MultiSelect
       label={t("tab.channels")}
-      description={t(query.data?.length === 0 ? "rule.no_channels" : "rule.channels_hint")}
+      description={t(query.data?.length === 0 ? "alert_pages:rule.no_channels" : "alert_pages:rule.channels_hint")}
       data={[...new Set([...names, ...chosen])]}
       value={chosen}
       maxValues={limit("NewAlertRuleRequest", "channels", "maxItems")}
       searchable
       clearable
-      clearButtonProps={{ "aria-label": t("rule.clear_channels") }}
+      clearButtonProps={{ "aria-label": t("alert_pages:rule.clear_channels") }}
       onChange={onChange}
     />
   );
@@ -209,7 +208,7 @@ function NotifiesNoOne({ chosen }: { chosen: string[] }) {
   if (!channels || channels.some(({ name, is_enabled }) => is_enabled && chosen.includes(name))) return null;
   return (
     <Alert color="yellow" p="xs" title={t("filter.nobody")} data-warning="nobody">
-      {t(chosen.length > 0 ? "rule.nobody_disabled" : "rule.nobody")}
+      {t(chosen.length > 0 ? "alert_pages:rule.nobody_disabled" : "alert_pages:rule.nobody")}
     </Alert>
   );
 }

@@ -38,8 +38,8 @@ export function RuleList() {
         <Group gap={6}>
           <b>{ruleName(row.name)}</b>
           {row.is_builtin && (
-            <Badge variant="default" title={t("rule.builtin_hint")}>
-              {t("rule.builtin")}
+            <Badge variant="default" title={t("alert_pages:rule.builtin_hint")}>
+              {t("alert_pages:rule.builtin")}
             </Badge>
           )}
         </Group>
@@ -70,7 +70,7 @@ export function RuleList() {
               color="yellow"
               variant="light"
               tt="none"
-              title={t(row.channels.length > 0 ? "rule.nobody_disabled" : "rule.nobody")}
+              title={t(row.channels.length > 0 ? "alert_pages:rule.nobody_disabled" : "alert_pages:rule.nobody")}
             >
               {t("filter.nobody")}
             </Badge>
@@ -121,7 +121,9 @@ export function RuleList() {
         download="/api/v1/alert-rules/"
         refetchMs={REFRESH_MS}
         actions={
-          canChange && <CreateButton onClick={() => setDoing({ what: "create" })}>{t("rule.create")}</CreateButton>
+          canChange && (
+            <CreateButton onClick={() => setDoing({ what: "create" })}>{t("alert_pages:rule.create")}</CreateButton>
+          )
         }
       />
       {doing?.what === "create" && <RuleDialog rule={null} onClose={close} />}

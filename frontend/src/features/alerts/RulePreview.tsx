@@ -31,12 +31,12 @@ function Now({ found, draft }: { found: RulePreviewed; draft: RuleDraft }) {
   const { kind } = draft;
   const condition = conditionText(kind, draft.threshold || 0, language, t);
   if (found.reason) {
-    return <Text size="sm">{t("preview.no_data", { reason: found.reason })}</Text>;
+    return <Text size="sm">{t("alert_pages:preview.no_data", { reason: found.reason })}</Text>;
   }
   if (found.matched === 0) {
     return (
-      <Alert color="yellow" p="xs" title={t("preview.none_matched")} data-warning="matched">
-        {t("preview.none_matched_text", { target: draft.target })}
+      <Alert color="yellow" p="xs" title={t("alert_pages:preview.none_matched")} data-warning="matched">
+        {t("alert_pages:preview.none_matched_text", { target: draft.target })}
       </Alert>
     );
   }
@@ -45,9 +45,9 @@ function Now({ found, draft }: { found: RulePreviewed; draft: RuleDraft }) {
     <div>
       <Text size="sm" fw={600} data-fires-now={found.above > 0}>
         {found.above > 0
-          ? t("preview.fires", { count: found.above, matched: found.matched })
-          : t("preview.quiet", { count: found.matched, condition })}
-        {found.above > 0 && seconds > 0 && ` ${t("preview.after", { time: duration(seconds, language) })}`}
+          ? t("alert_pages:preview.fires", { count: found.above, matched: found.matched })
+          : t("alert_pages:preview.quiet", { count: found.matched, condition })}
+        {found.above > 0 && seconds > 0 && ` ${t("alert_pages:preview.after", { time: duration(seconds, language) })}`}
       </Text>
       <List size="sm">
         {found.targets.slice(0, NAMED_MAX).map(({ target, value, retries }) => (
@@ -56,11 +56,13 @@ function Now({ found, draft }: { found: RulePreviewed; draft: RuleDraft }) {
             {retries ? ` (${t("retries", { count: retries })})` : ""}
           </List.Item>
         ))}
-        {found.above > NAMED_MAX && <List.Item>{t("preview.more", { count: found.above - NAMED_MAX })}</List.Item>}
+        {found.above > NAMED_MAX && (
+          <List.Item>{t("alert_pages:preview.more", { count: found.above - NAMED_MAX })}</List.Item>
+        )}
       </List>
       {found.unmeasured > 0 && (
         <Text size="sm" c="dimmed">
-          {t("preview.unmeasured", { count: found.unmeasured })}
+          {t("alert_pages:preview.unmeasured", { count: found.unmeasured })}
         </Text>
       )}
     </div>
@@ -76,8 +78,8 @@ function Past({ found }: { found: RulePreviewed }) {
     <div>
       <Text size="sm" fw={600} data-fired-before={span ? past.count : undefined}>
         {span === null
-          ? t("preview.no_past")
-          : t(past.count ? "preview.past" : "preview.past_quiet", {
+          ? t("alert_pages:preview.no_past")
+          : t(past.count ? "alert_pages:preview.past" : "alert_pages:preview.past_quiet", {
               count: past.count,
               time: duration(span.seconds, language),
             })}
@@ -86,32 +88,32 @@ function Past({ found }: { found: RulePreviewed }) {
         <List size="sm">
           {past.targets.slice(0, NAMED_MAX).map(({ target, count }) => (
             <List.Item key={target}>
-              <code className="break">{target}</code> {t("preview.times", { count })}
+              <code className="break">{target}</code> {t("alert_pages:preview.times", { count })}
             </List.Item>
           ))}
           {past.targets_count > NAMED_MAX && (
-            <List.Item>{t("preview.more", { count: past.targets_count - NAMED_MAX })}</List.Item>
+            <List.Item>{t("alert_pages:preview.more", { count: past.targets_count - NAMED_MAX })}</List.Item>
           )}
         </List>
       )}
       {span?.isShort && (
         <Text size="sm" c="dimmed">
-          {t("preview.looked_at")}
+          {t("alert_pages:preview.looked_at")}
         </Text>
       )}
       {past.spans.map(({ stored_in, begin, end }) => (
         <Text size="xs" c="dimmed" key={stored_in}>
-          {t(`preview.source.${stored_in}`)}: <Instant at={begin} /> – <Instant at={end} />
+          {t(`alert_pages:preview.source.${stored_in}`)}: <Instant at={begin} /> – <Instant at={end} />
         </Text>
       ))}
       {past.left_out > 0 && (
         <Text size="xs" c="dimmed">
-          {t("preview.left_out", { count: past.left_out })}
+          {t("alert_pages:preview.left_out", { count: past.left_out })}
         </Text>
       )}
       {found.fired !== null && (
         <Text size="sm" data-fired={found.fired}>
-          {t("preview.fired", { count: found.fired })}
+          {t("alert_pages:preview.fired", { count: found.fired })}
         </Text>
       )}
     </div>

@@ -63,7 +63,7 @@ export function SilenceList() {
         download="/api/v1/silences/"
         refetchMs={REFRESH_MS}
         actions={canChange && <CreateButton onClick={() => setCreating(true)}>{t("silence.create")}</CreateButton>}
-        empty={<Teach title={t("empty.silences")}>{t("empty.silences_text")}</Teach>}
+        empty={<Teach title={t("alert_pages:empty.silences")}>{t("alert_pages:empty.silences_text")}</Teach>}
       />
       {isCreating && <SilenceDialog onClose={() => setCreating(false)} />}
       {ending && <EndSilenceDialog silence={ending} onClose={() => setEnding(null)} />}

@@ -17,15 +17,17 @@ export function TestDialog({ channel, onClose }: { channel: Channel; onClose: ()
   });
   const where = channel.origin ?? channel.addresses?.join(", ");
   return (
-    <Dialog opened onClose={onClose} title={t("channel.test_title", { name: channel.name })}>
+    <Dialog opened onClose={onClose} title={t("alert_pages:channel.test_title", { name: channel.name })}>
       <Stack>
-        <Text size="sm">{where ? t("channel.test_about", { where }) : t("channel.test_about_hidden")}</Text>
+        <Text size="sm">
+          {where ? t("alert_pages:channel.test_about", { where }) : t("alert_pages:channel.test_about_hidden")}
+        </Text>
         <div aria-live="polite">
           {test.isError && <ProblemAlert error={test.error} />}
           {test.data && (
             <Alert
               color={test.data.is_told ? "teal" : "red"}
-              title={t(test.data.is_told ? "channel.told" : "channel.not_told")}
+              title={t(test.data.is_told ? "alert_pages:channel.told" : "alert_pages:channel.not_told")}
               data-sent={test.data.is_told}
             >
               <Text size="sm" className="break">
@@ -44,7 +46,7 @@ export function TestDialog({ channel, onClose }: { channel: Channel; onClose: ()
             {t("common:action.close")}
           </Button>
           <Button loading={test.isPending} onClick={() => test.mutate()} data-action="test">
-            {t(test.data ? "channel.test_again" : "channel.test")}
+            {t(test.data ? "alert_pages:channel.test_again" : "alert_pages:channel.test")}
           </Button>
         </DialogFooter>
       </Stack>

@@ -16,12 +16,13 @@ import type { Filter } from "@/ui/table/types";
 
 const ROLES = ["producer", "consumer", "delayed_producer", "delay_node"] as const;
 const DIFFERING = ["true"] as const;
+const UNSEEN = { visibility: "hidden" } as const;
 
 /** Producers and consumers, of all subjects or of one; those with the highest rate first. */
 export default function ClientsTable({ subject }: { subject?: string }) {
   const { t } = useTranslation("clients");
   const address = useClientAddress();
-  const { data } = useQuery(differingOptions(subject));
+  const { data, isPending } = useQuery(differingOptions(subject));
   const columns = useMemo(
     () =>
       defineColumns<Client>(headers(t), (column) => [
@@ -53,7 +54,8 @@ export default function ClientsTable({ subject }: { subject?: string }) {
     [t],
   );
   return (
-    <Stack gap="sm">
+    // What differs stands above the list, and would move it down.
+    <Stack gap="sm" style={isPending ? UNSEEN : undefined}>
       {data && data.differing.length > 0 && <Differing groups={data.differing} />}
       {data && data.left_out > 0 && (
         <Text size="sm" c="dimmed">

@@ -1,5 +1,6 @@
 import { Badge, Group, SimpleGrid, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
+import { memo } from "react";
 import { useTranslation } from "@/i18n/useTranslation";
 import { asProblem } from "@/api/problem";
 import { About } from "@/features/groups/About";
@@ -106,7 +107,7 @@ function Measurements({ name, detail, etag }: OfGroup) {
   );
 }
 
-function Consumers(props: OfGroup) {
+const Consumers = memo(function Consumers(props: OfGroup) {
   const { t } = useTranslation("groups");
   const { name, detail } = props;
   const entry = useLiveEntry(lagPath({ ...name }), "groups", groupKey(name.subject, name.group));
@@ -120,7 +121,7 @@ function Consumers(props: OfGroup) {
       <Members {...props} missing={missing.length > 0} />
     </Part>
   );
-}
+});
 
 function Badges({ name, detail }: { name: GroupName; detail: Detail | undefined }) {
   const { t } = useTranslation("groups");

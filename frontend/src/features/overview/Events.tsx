@@ -1,10 +1,11 @@
+import { memo } from "react";
 import { useTranslation } from "@/i18n/useTranslation";
 import { Card } from "@/features/overview/Card";
 import { EventList } from "@/shared/EventList";
 import { LinkTo } from "@/ui/links/LinkTo";
 
 /** The newest events of the whole system. */
-export function Events() {
+export const Events = memo(function Events() {
   const { t } = useTranslation();
   return (
     <Card title={t("events.recent")}>
@@ -14,4 +15,4 @@ export function Events() {
       </LinkTo>
     </Card>
   );
-}
+});

@@ -1,6 +1,6 @@
 import { Badge, Text } from "@mantine/core";
 import { IconVolumeOff } from "@tabler/icons-react";
-import { useState } from "react";
+import { memo, useState } from "react";
 import { useTranslation } from "@/i18n/useTranslation";
 import type { Alert } from "@/api/alerts";
 import { useMay } from "@/api/me";
@@ -19,7 +19,13 @@ const SilenceDialog = whenDrawn(async () => (await import("@/shared/alerts/Silen
 const SHOWN = 4;
 
 /** The firing alerts by name, critical ones first: since when, how bad, whose, the page that helps, and "silence". */
-export function FiringAlerts({ alerts, firing }: { alerts: readonly Alert[]; firing: Overview["alerts_firing"] }) {
+export const FiringAlerts = memo(function FiringAlerts({
+  alerts,
+  firing,
+}: {
+  alerts: readonly Alert[];
+  firing: Overview["alerts_firing"];
+}) {
   const { t } = useTranslation("overview");
   const [silencing, setSilencing] = useState<Alert | null>(null);
   const more = Object.values(firing).reduce((sum, count) => sum + count, 0) - Math.min(alerts.length, SHOWN);
@@ -42,7 +48,7 @@ export function FiringAlerts({ alerts, firing }: { alerts: readonly Alert[]; fir
       )}
     </>
   );
-}
+});
 
 function AlertLine({ alert, onSilence }: { alert: Alert; onSilence: () => void }) {
   const { t } = useTranslation("alerts");

@@ -1,4 +1,5 @@
 import { Text } from "@mantine/core";
+import { memo } from "react";
 import { useTranslation } from "@/i18n/useTranslation";
 import { Card } from "@/features/overview/Card";
 import type { Overview } from "@/features/overview/queries";
@@ -10,7 +11,7 @@ import { defineColumns } from "@/ui/table/define";
 import { PlainTable } from "@/ui/table/PlainTable";
 
 /** The consumer groups with the highest lag. */
-export function HighestLag({ overview }: { overview: Overview }) {
+export const HighestLag = memo(function HighestLag({ overview }: { overview: Overview }) {
   const { t } = useTranslation("overview");
   return (
     <Card title={t("worst")}>
@@ -42,4 +43,4 @@ export function HighestLag({ overview }: { overview: Overview }) {
       )}
     </Card>
   );
-}
+});

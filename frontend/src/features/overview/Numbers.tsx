@@ -1,4 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
+import { memo } from "react";
 import { useTranslation } from "@/i18n/useTranslation";
 import { lastHourOptions } from "@/api/history";
 import type { Overview } from "@/features/overview/queries";
@@ -20,7 +21,7 @@ type Entry = Reading & {
 };
 
 /** The system's numbers: rates and lag with their last hour, and what there is. */
-export function Numbers({ overview }: { overview: Overview }) {
+export const Numbers = memo(function Numbers({ overview }: { overview: Overview }) {
   const { t } = useTranslation("overview");
   const history = useQuery(lastHourOptions(SYSTEM));
   const reason = overview.unmeasured_reason;
@@ -65,4 +66,4 @@ export function Numbers({ overview }: { overview: Overview }) {
       ))}
     </NumberStrip>
   );
-}
+});

@@ -10,7 +10,8 @@ import { LiveDrainTime, LiveGroupNumber } from "@/features/subjects/LiveCells";
 import { subjectOptions } from "@/features/subjects/queries";
 import { SendRates } from "@/features/subjects/SendRates";
 import type { Section } from "@/live/applyDelta";
-import { lagPath, measured, useLive, useLiveEntry } from "@/live/useLive";
+import type { LiveView } from "@/live/feed";
+import { lagPath, measured, useLiveEntry, useLiveText } from "@/live/useLive";
 import { useTimeline } from "@/live/useTimeline";
 import { Loading } from "@/ui/page/loaded";
 import { AlertsOf, alertsOfOptions } from "@/shared/AlertsOf";
@@ -139,12 +140,19 @@ function byLag(groups: Section): readonly { group: string; lag: number }[] {
     .sort((one, other) => other.lag - one.lag || one.group.localeCompare(other.group));
 }
 
+/** How many groups there are, and the first of them by lag, each in a line; null while nothing is known. */
+function furthestBehind({ at, state }: LiveView): string | null {
+  if (at === null) return null;
+  const groups = byLag(state.groups ?? {});
+  return [groups.length, ...groups.slice(0, SHOWN).map(({ group }) => group)].join("\n");
+}
+
 /** The consumer groups of a subject that are furthest behind, live. */
 function FurthestBehind({ subject }: { subject: string }) {
   const { t } = useTranslation("subjects");
-  const { state, at } = useLive(lagPath({ subject }));
-  if (at === null) return <Text c="dimmed">{t("common:live.nothing_yet")}</Text>;
-  const groups = byLag(state.groups ?? {});
+  const found = useLiveText(lagPath({ subject }), furthestBehind);
+  if (found === null) return <Text c="dimmed">{t("common:live.nothing_yet")}</Text>;
+  const [total, ...groups] = found.split("\n");
   if (groups.length === 0) {
     return (
       <Teach title={t("groups.empty_title")} commands={[`qmq consume ${shellWord(subject)} my-group`]}>
@@ -172,12 +180,12 @@ function FurthestBehind({ subject }: { subject: string }) {
             )),
           ],
         )}
-        rows={groups.slice(0, SHOWN)}
+        rows={groups.map((group) => ({ group }))}
         rowKey={({ group }) => group}
       />
-      {groups.length > SHOWN && (
+      {Number(total) > SHOWN && (
         <LinkTo to="/subjects/$subject" params={{ subject }} search={{ tab: "groups" }} size="sm">
-          {t("behind.all", { count: groups.length })}
+          {t("behind.all", { count: Number(total) })}
         </LinkTo>
       )}
     </>

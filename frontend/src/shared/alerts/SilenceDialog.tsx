@@ -66,12 +66,7 @@ export function SilenceDialog({ rule = "*", target = "*", onClose }: Props) {
             required
             {...fields.text("rule")}
           />
-          <TextInput
-            label={t("silence.targets")}
-            description={t("rule.target_hint")}
-            required
-            {...fields.text("target")}
-          />
+          <TextInput label={t("silence.targets")} description={t("target_hint")} required {...fields.text("target")} />
         </Group>
         <Labelled label={t("silence.length")}>
           {(id) => (

@@ -1,4 +1,4 @@
-import { Code, Group, SegmentedControl, Select, Stack, Text } from "@mantine/core";
+import { Code, Group, NativeSelect, SegmentedControl, Stack, Text } from "@mantine/core";
 import { useMemo, useState } from "react";
 import { useTranslation } from "@/i18n/useTranslation";
 import { bytes } from "@/format/numbers";
@@ -39,14 +39,13 @@ export function BodyView({ properties, isBase64 }: { properties: readonly Proper
   return (
     <Stack gap={6}>
       <Group gap="xs">
-        <Select
+        <NativeSelect
           size="xs"
           w={180}
           aria-label={t("body.property")}
-          allowDeselect={false}
           data={properties.map(({ name }) => name)}
           value={shown.name}
-          onChange={setWanted}
+          onChange={(event) => setWanted(event.currentTarget.value)}
         />
         <SegmentedControl
           size="xs"

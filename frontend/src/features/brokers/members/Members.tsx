@@ -1,6 +1,6 @@
 import { Alert, Button, Group, Paper, Stack, Text } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
-import { useState } from "react";
+import { memo, useState } from "react";
 import { useTranslation } from "@/i18n/useTranslation";
 import { useMay } from "@/api/me";
 import { copiesOf, servingMaster, type Copies } from "@/features/brokers/members/members";
@@ -28,7 +28,7 @@ const DIALOGS = {
 type Action = keyof typeof DIALOGS;
 
 /** The members of a broker group, with what an operator can change, and the history of their roles. */
-export function Members({ group, etag }: { group: BrokerGroupDetail; etag: string | null }) {
+export const Members = memo(function Members({ group, etag }: { group: BrokerGroupDetail; etag: string | null }) {
   const { t } = useTranslation("brokers");
   const may = useMay();
   const [doing, setDoing] = useState<{ action: Action; group: BrokerGroupDetail; etag: string | null } | null>(null);
@@ -101,7 +101,7 @@ export function Members({ group, etag }: { group: BrokerGroupDetail; etag: strin
       {doing && Dialog && <Dialog group={doing.group} etag={doing.etag} onClose={() => setDoing(null)} />}
     </>
   );
-}
+});
 
 /** All copies on one rack, which may fail as a whole. */
 function RackWarning({ group }: { group: BrokerGroupDetail }) {

@@ -3,7 +3,7 @@ import { ActionIcon, Center, Skeleton, Text } from "@mantine/core";
 import { useMediaQuery } from "@mantine/hooks";
 import { IconChartSankey, IconTable } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
+import { memo, useState } from "react";
 import { useTranslation } from "@/i18n/useTranslation";
 import { FlowDrawing } from "@/features/overview/flow/FlowDrawing";
 import { FlowTable } from "@/features/overview/flow/FlowTable";
@@ -16,7 +16,7 @@ export const FLOW_HEIGHT = 280;
 const NARROW = "(max-width: 47.99em)";
 
 /** Who sends how much to which subjects, and which groups acknowledge it; as a picture or as a table. */
-export default function FlowPicture() {
+export default memo(function FlowPicture() {
   const { t } = useTranslation("overview");
   const isNarrow = useMediaQuery(NARROW, false, { getInitialValueInEffect: false });
   const reasonOf = useSentReason();
@@ -57,4 +57,4 @@ export default function FlowPicture() {
       )}
     </div>
   );
-}
+});

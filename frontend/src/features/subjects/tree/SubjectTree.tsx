@@ -1,8 +1,8 @@
 import "@/features/subjects/tree/tree.css";
 import { Button, Text, UnstyledButton } from "@mantine/core";
 import { IconChevronDown, IconChevronRight } from "@tabler/icons-react";
-import { useInfiniteQuery } from "@tanstack/react-query";
-import type { ReactNode } from "react";
+import { infiniteQueryOptions, useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
+import { useEffect, useState, type ReactNode } from "react";
 import { useTranslation } from "@/i18n/useTranslation";
 import type { Schema } from "@/api/client";
 import { read } from "@/api/requests";
@@ -25,6 +25,7 @@ const INDENTED_MAX = 8;
 /** Subjects by the parts of their names; what is open is in the address. Folders are read when they are opened. */
 export function SubjectTree({ empty }: { empty: ReactNode }) {
   const { t } = useTranslation("subjects");
+  const isRead = useOpenFolders();
   return (
     <Frame label={t("tree.title")}>
       <Table stickyHeader highlightOnHover>
@@ -35,25 +36,47 @@ export function SubjectTree({ empty }: { empty: ReactNode }) {
             <Table.Th ta="right">{t("column.worst_lag")}</Table.Th>
           </Table.Tr>
         </Table.Thead>
-        <Table.Tbody>
-          <Folder name="" depth={0} empty={empty} />
-        </Table.Tbody>
+        <Table.Tbody>{isRead && <Folder name="" depth={0} empty={empty} />}</Table.Tbody>
       </Table>
     </Frame>
   );
 }
 
-/** What is in a folder: a row for each child, and below an open one what is in that. */
-function Folder({ name, depth, empty }: { name: string; depth: number; empty?: ReactNode }) {
-  const { t } = useTranslation("subjects");
-  const found = useInfiniteQuery({
+/** Reads all folders that the address has open at once: one after the other, each would move down what is shown. */
+function useOpenFolders(): boolean {
+  const client = useQueryClient();
+  const [search] = useUrlState();
+  const [open] = useState(() => [...parseOpen(search.open)]);
+  const [isRead, setRead] = useState(false);
+  useEffect(() => {
+    let isLeft = false;
+    // A folder that can't be read says so in its place.
+    const reads = ["", ...open].map((name) => client.infiniteQuery(folderOptions(name)));
+    void Promise.allSettled(reads).then(() => {
+      if (!isLeft) setRead(true);
+    });
+    return () => {
+      isLeft = true;
+    };
+  }, [client, open]);
+  return isRead;
+}
+
+function folderOptions(name: string) {
+  return infiniteQueryOptions({
     queryKey: [...subjectsKey, "tree", name],
     queryFn: ({ pageParam, ...context }) =>
       read("/api/v1/subject-tree/", { query: { folder: name, cursor: pageParam } })(context),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: (last) => last.next ?? undefined,
-    refetchInterval: REFRESH_MS,
+    staleTime: REFRESH_MS,
   });
+}
+
+/** What is in a folder: a row for each child, and below an open one what is in that. */
+function Folder({ name, depth, empty }: { name: string; depth: number; empty?: ReactNode }) {
+  const { t } = useTranslation("subjects");
+  const found = useInfiniteQuery({ ...folderOptions(name), refetchInterval: REFRESH_MS });
   if (found.isError) {
     return (
       <Whole>
