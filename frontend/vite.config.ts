@@ -65,7 +65,7 @@ export default defineConfig(({ command }) => ({
             {
               name: "react",
               tags: ["$initial"],
-              test: /node_modules\/(react|react-dom|react-i18next|scheduler|use-sync-external-store|@tanstack|i18next)\//,
+              test: /node_modules\/(react|react-dom|scheduler|use-sync-external-store|@tanstack|i18next)\//,
             },
             { name: "frame", tags: ["$initial"], test: /^(?!.*src\/app\/main)/ },
             { name: "floating", test: /@floating-ui|@mantine\/core\/esm\/components\/ScrollArea\/(?!utils\/to-int)/ },

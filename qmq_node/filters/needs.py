@@ -120,7 +120,7 @@ class Spans:
         return mask
 
     def with_number(self, need: Number) -> Mask:
-        """Return which messages have the number, as far as can be told without the filter."""
+        """Return which messages have the number, as far as that is known without the filter."""
         mask = np.zeros(len(self.begins), dtype=bool)
         data, begins, ends = self.data, self.begins.tolist(), self.ends.tolist()
         find, key, size = data.find, need.key, len(need.key) + U16.size

@@ -6,11 +6,10 @@ Low priority is not enough: processors that share caches and clock make each oth
 
 import os
 import signal
-import time
 from collections.abc import Callable
 from types import FrameType
 
-from qmq.clock import SYSTEM_CLOCK, Clock
+from qmq.clock import SYSTEM_CLOCK, Clock, sleep
 
 SLICE_SECONDS = 0.005
 """Processor time between two pauses."""
@@ -45,7 +44,7 @@ class Pace:
     """
 
     def __init__(
-        self, used: Callable[[], float], clock: Clock = SYSTEM_CLOCK, sleep: Callable[[float], None] = time.sleep
+        self, used: Callable[[], float], clock: Clock = SYSTEM_CLOCK, sleep: Callable[[float], None] = sleep
     ) -> None:
         self._used = used
         self._clock = clock

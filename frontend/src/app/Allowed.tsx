@@ -1,6 +1,6 @@
 import { useMatches } from "@tanstack/react-router";
 import type { ReactNode } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { useMay, type Right } from "@/api/me";
 import { Problem } from "@/api/problem";
 import { pages } from "@/app/pages";

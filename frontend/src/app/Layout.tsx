@@ -4,7 +4,7 @@ import { IconServerBolt, IconUser } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useRouterState } from "@tanstack/react-router";
 import { useEffect, type ReactNode } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { firingOptions } from "@/api/alerts";
 import { useMay, useMe, type Right } from "@/api/me";
 import { Help } from "@/app/help/Help";

@@ -2,7 +2,7 @@ import { Center, Loader } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Navigate, useRouterState } from "@tanstack/react-router";
 import type { ReactNode } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { meOptions } from "@/api/me";
 import { asProblem } from "@/api/problem";
 import { ProblemAlert } from "@/ui/page/ProblemAlert";

@@ -1,6 +1,6 @@
 import { Container, Text } from "@mantine/core";
 import type { ErrorComponentProps } from "@tanstack/react-router";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { Layout } from "@/app/Layout";
 import { SignedIn } from "@/app/SignedIn";
 import { LinkTo } from "@/ui/links/LinkTo";

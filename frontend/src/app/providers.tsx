@@ -6,6 +6,7 @@ import { onSignedOut } from "@/api/signedOut";
 import { asProblem } from "@/api/problem";
 import { nonce } from "@/app/nonce";
 import { theme } from "@/app/theme";
+import { TextsProvider } from "@/i18n/useTranslation";
 import { Hints } from "@/ui/page/Hints";
 import { PreferencesProvider } from "@/ui/preferences";
 import { whenOpened } from "@/ui/dialog/whenOpened";
@@ -41,13 +42,15 @@ export function Providers({ children, client }: { children: ReactNode; client?: 
     [queries],
   );
   return (
-    <MantineProvider theme={theme} defaultColorScheme="auto" getStyleNonce={nonce}>
-      <Notifications />
-      <Hints />
-      <PreferencesProvider>
-        <QueryClientProvider client={queries}>{children}</QueryClientProvider>
-      </PreferencesProvider>
-    </MantineProvider>
+    <TextsProvider>
+      <MantineProvider theme={theme} defaultColorScheme="auto" getStyleNonce={nonce}>
+        <Notifications />
+        <Hints />
+        <PreferencesProvider>
+          <QueryClientProvider client={queries}>{children}</QueryClientProvider>
+        </PreferencesProvider>
+      </MantineProvider>
+    </TextsProvider>
   );
 }
 

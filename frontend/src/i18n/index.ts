@@ -1,5 +1,4 @@
 import i18next, { type FormatterModule } from "i18next";
-import { initReactI18next } from "react-i18next";
 import { numberFormat } from "@/format/intl";
 
 export const LANGUAGES = { en: "English", zh: "中文" } as const;
@@ -96,17 +95,14 @@ const VALUES: FormatterModule = {
 
 /** To be awaited before the first render. */
 export async function startTexts(language: Language = firstLanguage()): Promise<void> {
-  await i18next
-    .use(initReactI18next)
-    .use(VALUES)
-    .init({
-      lng: language,
-      fallbackLng: false,
-      resources: {},
-      defaultNS: "common",
-      interpolation: { escapeValue: false, alwaysFormat: true },
-      returnNull: false,
-    });
+  await i18next.use(VALUES).init({
+    lng: language,
+    fallbackLng: false,
+    resources: {},
+    defaultNS: "common",
+    interpolation: { escapeValue: false, alwaysFormat: true },
+    returnNull: false,
+  });
   // The texts of an earlier start are gone.
   loads.clear();
   used.clear();

@@ -1,7 +1,7 @@
 import { Alert, Badge, Group, Stack, Text } from "@mantine/core";
 import { IconBell } from "@tabler/icons-react";
 import { queryOptions, useQuery } from "@tanstack/react-query";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { read } from "@/api/requests";
 import { Instant } from "@/ui/measure/Instant";
 import { LinkTo } from "@/ui/links/LinkTo";

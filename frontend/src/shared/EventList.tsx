@@ -1,6 +1,6 @@
 import { List, Skeleton, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { eventsOptions, type Event, type EventFilters } from "@/api/events";
 import { describeEvent } from "@/shared/describeEvent";
 import { useEventText } from "@/shared/useEventText";

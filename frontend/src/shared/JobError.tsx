@@ -1,5 +1,5 @@
 import { Code, Stack, Text } from "@mantine/core";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 
 /** Errors that have a sentence of their own, by what their text contains. */
 const KNOWN: readonly [RegExp, string][] = [[/Python worker failed to connect back/, "job_error.python_worker"]];

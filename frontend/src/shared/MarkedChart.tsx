@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { markersOptions, MARKER_KINDS, type About } from "@/api/events";
 import { textOf } from "@/format/values";
 import { TimeChart } from "@/ui/chart/TimeChart";

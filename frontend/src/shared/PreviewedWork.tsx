@@ -1,7 +1,7 @@
 import { Button, Progress, Stack, Text } from "@mantine/core";
 import { useQueryClient, type QueryKey } from "@tanstack/react-query";
 import { useRef, useState, type ComponentProps, type ReactNode } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { count } from "@/format/numbers";
 import { PreviewDialog } from "@/ui/dialog/ChangeDialog";
 import { Dialog, DialogFooter } from "@/ui/dialog/Dialog";

@@ -1,6 +1,6 @@
 import { Skeleton } from "@mantine/core";
 import { memo } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { About } from "@/api/events";
 import { LinkTo } from "@/ui/links/LinkTo";
 import { Part } from "@/ui/page/Part";

@@ -1,7 +1,7 @@
 import { Button, type ButtonProps } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { api, must } from "@/api/client";
 import { ProblemText } from "@/ui/page/ProblemText";
 

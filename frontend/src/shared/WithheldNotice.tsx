@@ -1,6 +1,6 @@
 import { Alert, Text } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { count } from "@/format/numbers";
 import { measured, useLiveEntry } from "@/live/useLive";
 import { LinkTo } from "@/ui/links/LinkTo";

@@ -1,5 +1,5 @@
 import { useCallback } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 
 /**
  * The alert rules that every system begins with, as the server names them. One that was renamed keeps its name in each

@@ -1,5 +1,6 @@
+import i18next from "i18next";
 import { useCallback } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { Event } from "@/api/events";
 import { describeEvent } from "@/shared/describeEvent";
 import { isExplanation, useReason } from "@/ui/reasons";
@@ -18,7 +19,7 @@ export interface EventText {
 
 /** An event's sentence in the viewer's language, in three parts: the name of what it concerns is a link. */
 export function useEventText(): (event: Event) => EventText {
-  const { t, i18n } = useTranslation("events");
+  const { t } = useTranslation("events");
   const ruleName = useRuleName();
   const reasonOf = useReason();
   return useCallback(
@@ -46,8 +47,8 @@ export function useEventText(): (event: Event) => EventText {
         const fields = isUpdate ? (event.values.fields as unknown[]).map(textOf).join(", ") : "";
         const failed = verb.endsWith("_failed");
         const plain = failed ? verb.slice(0, -"_failed".length) : verb;
-        const done = i18n.exists(`events:verb.${plain}`) ? t(`verb.${plain}`) : plain.replaceAll("_", " ");
-        filled.noun = i18n.exists(`events:noun.${noun}`) ? t(`noun.${noun}`) : noun.replaceAll("_", " ");
+        const done = i18next.exists(`events:verb.${plain}`) ? t(`verb.${plain}`) : plain.replaceAll("_", " ");
+        filled.noun = i18next.exists(`events:noun.${noun}`) ? t(`noun.${noun}`) : noun.replaceAll("_", " ");
         filled.verb = (failed ? t("failed", { verb: done }) : done) + (fields ? t("fields", { fields }) : "");
       }
       let text = t(`sentence.${key}`, { ...filled, defaultValue: `${event.kind} ${HERE}` });
@@ -59,7 +60,7 @@ export function useEventText(): (event: Event) => EventText {
       // Not every sentence has a name.
       return { before, name: rest.length > 0 ? name : "", after: rest.join(name) };
     },
-    [t, i18n, ruleName, reasonOf],
+    [t, ruleName, reasonOf],
   );
 }
 

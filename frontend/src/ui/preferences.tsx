@@ -1,5 +1,5 @@
 import { createContext, useCallback, useContext, useLayoutEffect, useMemo, useState, type ReactNode } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { locale } from "@/i18n";
 import type { Zone } from "@/format/times";
 
@@ -71,6 +71,6 @@ export function usePreferences(): Preferences {
 
 /** The language as Intl takes it. */
 export function useLanguage(): string {
-  const { i18n } = useTranslation();
-  return locale(i18n.language);
+  const { language } = useTranslation();
+  return locale(language);
 }

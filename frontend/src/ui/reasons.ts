@@ -1,5 +1,5 @@
 import { useCallback } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { Schema } from "@/api/client";
 import { numberFormat } from "@/format/intl";
 import { useLanguage } from "@/ui/preferences";

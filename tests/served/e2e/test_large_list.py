@@ -16,6 +16,8 @@ LAST = f"subject{SUBJECTS - 1:04}"
 DRAWN_MAX = 100
 """Lines of the table at any time."""
 LOADED_MS = 60_000
+STEP_PX, STEPS = 1_500, 10
+"""Each time all rows in view are new."""
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +53,29 @@ def test_all_are_scrolled_to_and_filtered(new_visit: Callable[..., Visit]) -> No
     inside.page.get_by_label(inside.text("subjects:filter.search"), exact=True).fill(LAST[:-2])
     expect(rows).to_have_attribute("data-rows", "100", timeout=LOADED_MS)
     expect(shown.first).to_have_attribute("data-row", f"{LAST[:-2]}00")
+
+
+def test_rows_that_come_and_go_do_not_move_the_list(new_visit: Callable[..., Visit]) -> None:
+    inside = Inside(new_visit(user=VIEWER.name))
+    inside.visit.open("/groups?limit=all&ordering=subject")
+    table = inside.page.get_by_role("region", name=inside.text("groups:title"), exact=True)
+    expect(table.locator("tr[data-row]").first).to_have_attribute("data-row", "subject0000/group0")
+    expect(table.locator("tr[aria-hidden]")).to_be_attached()  # rows that are not drawn
+    # Down, up, and down again: the second time the heights of the rows are known.
+    for px in (STEP_PX, -STEP_PX, STEP_PX):
+        moved = table.evaluate(
+            """async (table, {px, frames}) => {
+                const frame = () => new Promise(requestAnimationFrame);
+                const from = table.scrollTop;
+                for (let at = 0; at < frames; at++) {
+                    table.scrollBy({top: px});
+                    await frame();
+                }
+                return table.scrollTop - from;
+            }""",
+            {"px": px, "frames": STEPS},
+        )
+        assert moved == pytest.approx(STEPS * px, abs=STEP_PX)
 
 
 def test_on_a_phone_all_are_scrolled_to_with_the_page(new_visit: Callable[..., Visit]) -> None:

@@ -1,7 +1,7 @@
 import { useDisclosure, useWindowEvent } from "@mantine/hooks";
 import { IconHelp } from "@tabler/icons-react";
 import { useRouterState } from "@tanstack/react-router";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { isPressed } from "@/app/help/keys";
 import { pages } from "@/app/pages";
 import { whenOpened } from "@/ui/dialog/whenOpened";

@@ -1,6 +1,6 @@
 import { Kbd, Title } from "@mantine/core";
 import { Fragment } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { KEYS } from "@/app/help/keys";
 import { Dialog } from "@/ui/dialog/Dialog";
 import { Table } from "@/ui/table/Table";

@@ -1,7 +1,7 @@
 import { Button, Kbd } from "@mantine/core";
 import { useDisclosure, useHotkeys } from "@mantine/hooks";
 import { IconSearch } from "@tabler/icons-react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { whenOpened } from "@/ui/dialog/whenOpened";
 
 const load = async () => (await import("@/app/jump/JumpBox")).JumpBox;

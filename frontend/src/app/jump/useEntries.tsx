@@ -20,7 +20,7 @@ import {
   IconUsers,
   IconUsersGroup,
 } from "@tabler/icons-react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { useMay, useMe, type Right } from "@/api/me";
 import { addressOf, fits, hintOf, type Found } from "@/app/jump/places";
 import { recentOf, remember } from "@/app/jump/recent";
@@ -155,12 +155,12 @@ function pageEntry(
 }
 
 function useActions(): Entry[] {
-  const { t, i18n } = useTranslation();
+  const { t, language: shown } = useTranslation();
   const { setColorScheme } = useMantineColorScheme();
   const isDark = useComputedColorScheme("light") === "dark";
   const { zone, setZone, density, setDensity } = usePreferences();
   const { mutate: leave } = useSignOut();
-  const language: Language = i18n.language === "zh" ? "en" : "zh";
+  const language: Language = shown === "zh" ? "en" : "zh";
   const otherZone = zone === "utc" ? "local" : "utc";
   const otherDensity = density === "compact" ? "comfortable" : "compact";
   const action = (id: string, label: string, icon: Icon, run: () => void) => ({ id, label, hint: "", icon, run });

@@ -1,5 +1,5 @@
 import { Alert, Grid, Text } from "@mantine/core";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { useMe } from "@/api/me";
 import { Password } from "@/features/account/Password";
 import { Profile } from "@/features/account/Profile";

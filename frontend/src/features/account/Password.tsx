@@ -2,7 +2,7 @@ import { Button, Group, PasswordInput, Stack, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useRef, useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { useMe } from "@/api/me";
 import { asProblem } from "@/api/problem";
 import { changePassword, sessionsKey } from "@/features/account/queries";

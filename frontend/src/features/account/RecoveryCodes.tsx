@@ -1,6 +1,6 @@
 import { Alert, Button, Code, CopyButton, Group, SimpleGrid, Stack } from "@mantine/core";
 import { useEffect, useMemo } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { useMe } from "@/api/me";
 import { Dialog, DialogFooter } from "@/ui/dialog/Dialog";
 

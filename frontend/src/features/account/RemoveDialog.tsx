@@ -1,4 +1,4 @@
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { useMe } from "@/api/me";
 import { removeApp } from "@/features/account/queries";
 import { PreviewDialog } from "@/ui/dialog/ChangeDialog";

@@ -2,7 +2,7 @@ import { Badge, Button, Group, Loader, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { useMe } from "@/api/me";
 import { askForProof } from "@/api/proof";
 import { factorsOptions, newSecret, recoveryCodes, type Secret } from "@/features/account/queries";

@@ -1,6 +1,6 @@
 import { Badge, Button, Group, Text } from "@mantine/core";
 import { useMemo, useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { change, list } from "@/api/requests";
 import { browserOf } from "@/features/account/browserOf";
 import { sessionsKey, type Session } from "@/features/account/queries";

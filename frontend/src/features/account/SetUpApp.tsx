@@ -1,7 +1,7 @@
 import { Button, Group, List, Skeleton, Stack, Text, TextInput } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { lazy, Suspense, useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { addApp, type Secret } from "@/features/account/queries";
 import { ProblemAlert } from "@/ui/page/ProblemAlert";
 import { Snippet } from "@/shared/Teach";

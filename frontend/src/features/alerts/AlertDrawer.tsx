@@ -1,6 +1,6 @@
 import { Group, Skeleton, Stack, Text, Timeline } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { useMay } from "@/api/me";
 import { Actions, StateBadges } from "@/features/alerts/Cells";
 import { Cause, SeverityBadge, Target, Value } from "@/shared/alerts/AlertCells";

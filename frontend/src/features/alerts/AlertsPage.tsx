@@ -1,7 +1,7 @@
 import { Tabs } from "@mantine/core";
 import { useNavigate } from "@tanstack/react-router";
 import type { ComponentType } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { AlertList } from "@/features/alerts/AlertList";
 import { ChannelList } from "@/features/alerts/ChannelList";
 import { RuleList } from "@/features/alerts/RuleList";

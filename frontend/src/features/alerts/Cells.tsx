@@ -1,6 +1,6 @@
 import { Badge, Group } from "@mantine/core";
 import { IconCheck, IconDots, IconVolumeOff, type Icon } from "@tabler/icons-react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { Alert } from "@/api/alerts";
 import { IconButton } from "@/ui/menu/buttons";
 import { MenuButton } from "@/ui/menu/MenuButton";

@@ -1,4 +1,4 @@
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { change, etagOf } from "@/api/requests";
 import { alertsKey, type Alert } from "@/api/alerts";
 import { changeChannel, changeRule, type Channel, type Rule, type Silence } from "@/features/alerts/queries";

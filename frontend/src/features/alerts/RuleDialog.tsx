@@ -11,7 +11,7 @@ import {
 } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { limit } from "@/api/limits";
 import { change } from "@/api/requests";
 import { alertsKey, type AlertKind } from "@/api/alerts";

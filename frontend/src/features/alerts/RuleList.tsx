@@ -1,6 +1,6 @@
 import { Badge, Group } from "@mantine/core";
 import { useMemo, useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { useMay } from "@/api/me";
 import { list } from "@/api/requests";
 import { EnabledBadge, RowMenu } from "@/features/alerts/Cells";

@@ -1,6 +1,6 @@
 import { Alert, List, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { previewOptions, type RulePreviewed } from "@/features/alerts/queries";
 import { toRule, type RuleDraft } from "@/features/alerts/ruleDraft";
 import { spanOf } from "@/features/alerts/past";

@@ -1,6 +1,6 @@
 import { Badge, Button } from "@mantine/core";
 import { useMemo, useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { useMay } from "@/api/me";
 import { list } from "@/api/requests";
 import { EndSilenceDialog } from "@/features/alerts/Dialogs";

@@ -1,6 +1,6 @@
 import { Alert, Button, Stack, Text } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { change, NOW } from "@/api/requests";
 import { alertsKey } from "@/api/alerts";
 import { type Channel } from "@/features/alerts/queries";

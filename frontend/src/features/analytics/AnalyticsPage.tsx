@@ -2,7 +2,7 @@ import { Group, Stack, Tabs } from "@mantine/core";
 import { IconRefresh } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { useMay } from "@/api/me";
 import { DemoNotice } from "@/features/analytics/DemoNotice";
 import { PartOfView } from "@/features/analytics/PartOfView";

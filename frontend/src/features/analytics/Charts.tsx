@@ -1,6 +1,6 @@
 import { Stack, Text, Title } from "@mantine/core";
 import { useMemo, type ComponentProps } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { Row, Rows } from "@/features/analytics/queries";
 import { countsMessages, formatOf, gridOf, lineOf, splitOf, textIn } from "@/features/analytics/series";
 import type { Chart, Part, Split } from "@/features/analytics/views";

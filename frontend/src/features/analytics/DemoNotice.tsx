@@ -1,7 +1,7 @@
 import { Alert, Button, Group, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { useMay } from "@/api/me";
 import { analyticsKey, demoOptions, replaceDemo } from "@/features/analytics/queries";
 import { PreviewDialog } from "@/ui/dialog/ChangeDialog";

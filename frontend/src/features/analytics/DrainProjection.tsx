@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { projected } from "@/features/analytics/projection";
 import { seriesOptions, type Row, type TableQuery } from "@/features/analytics/queries";
 import { gridOf, lineOf, numberIn } from "@/features/analytics/series";

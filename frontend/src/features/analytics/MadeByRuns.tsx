@@ -1,5 +1,5 @@
 import { Badge, Group, Text } from "@mantine/core";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { DEMO_JOB, type Rows } from "@/features/analytics/queries";
 import { Instant } from "@/ui/measure/Instant";
 import { LinkTo } from "@/ui/links/LinkTo";

@@ -1,7 +1,7 @@
 import { Alert, Group, Paper, Stack, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { Charts } from "@/features/analytics/Charts";
 import { DrainProjection } from "@/features/analytics/DrainProjection";
 import { MadeByRuns, Scores } from "@/features/analytics/MadeByRuns";

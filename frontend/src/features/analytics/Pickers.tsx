@@ -1,7 +1,7 @@
 import { Group, NativeSelect, TextInput } from "@mantine/core";
 import { IconSelector } from "@tabler/icons-react";
 import { useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { PickerProps } from "@/features/analytics/PickerBox";
 import { CUSTOM, PRESETS, type Range } from "@/features/analytics/range";
 import { InstantInput } from "@/ui/dates/InstantInput";

@@ -1,7 +1,7 @@
 import "@/features/analytics/analytics.css";
 import { Text } from "@mantine/core";
 import { useMemo } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { Ranking } from "@/features/analytics/queries";
 import { Figure, Name } from "@/features/analytics/RowsOfPart";
 import { formatOf, gridOf, textIn } from "@/features/analytics/series";

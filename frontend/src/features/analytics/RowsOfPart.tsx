@@ -1,6 +1,6 @@
 import { Badge } from "@mantine/core";
 import { useMemo } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { analyticsKey, loadRows, type TableQuery, type Row } from "@/features/analytics/queries";
 import { formatOf, numberIn, textIn } from "@/features/analytics/series";
 import { choicesOf, type Part } from "@/features/analytics/views";

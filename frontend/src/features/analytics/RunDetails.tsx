@@ -1,6 +1,6 @@
 import { Badge, Code, Loader, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { runOptions, type Run } from "@/features/analytics/queries";
 import { Dialog } from "@/ui/dialog/Dialog";
 import { FactTable, type Fact } from "@/ui/page/FactTable";

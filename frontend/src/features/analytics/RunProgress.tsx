@@ -1,7 +1,7 @@
 import "@/features/analytics/analytics.css";
 import { Progress, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { runningOptions } from "@/features/analytics/queries";
 import { percent } from "@/format/numbers";
 import { LinkTo } from "@/ui/links/LinkTo";

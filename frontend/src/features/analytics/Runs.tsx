@@ -1,6 +1,6 @@
 import { Badge } from "@mantine/core";
 import { useMemo } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { list } from "@/api/requests";
 import { analyticsKey, DEMO_JOB, type Run } from "@/features/analytics/queries";
 import { Count, RunDetails, RunState, secondsOfRun } from "@/features/analytics/RunDetails";

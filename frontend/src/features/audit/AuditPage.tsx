@@ -1,6 +1,6 @@
 import { Code, Stack, Text } from "@mantine/core";
 import { useMemo, useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { list } from "@/api/requests";
 import { diff, type Difference } from "@/features/audit/diff";
 import { auditKey, type AuditEntry } from "@/features/audit/queries";

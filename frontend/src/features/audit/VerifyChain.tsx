@@ -1,7 +1,7 @@
 import { Alert, Button, Stack, Text } from "@mantine/core";
 import { IconShieldCheck } from "@tabler/icons-react";
 import { useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { count } from "@/format/numbers";
 import { verifyStretch } from "@/features/audit/queries";
 import { useLanguage } from "@/ui/preferences";

@@ -1,6 +1,6 @@
 import { Alert, Paper, SimpleGrid, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { withLive, type GroupView } from "@/features/brokers/topology/cluster";
 import { Verdict } from "@/features/brokers/Cells";
 import { CopiesBadge } from "@/features/brokers/members/CopiesBadge";

@@ -1,5 +1,5 @@
 import { Badge, Group, Progress, Stack, Text } from "@mantine/core";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { COLOURS, diskOf, type GroupVerdict, type NodeVerdict } from "@/features/brokers/topology/cluster";
 import { bytes, percent } from "@/format/numbers";
 import type { Entry } from "@/live/applyDelta";

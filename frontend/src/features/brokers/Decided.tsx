@@ -1,7 +1,7 @@
 import { Alert, List, Stack, Text } from "@mantine/core";
 import { IconInfoCircle } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { GroupVerdict } from "@/features/brokers/topology/cluster";
 import { movesOptions, type BrokerGroupDetail } from "@/features/brokers/queries";
 import { Instant } from "@/ui/measure/Instant";

@@ -1,5 +1,5 @@
 import { memo, useCallback } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { HistoryCharts } from "@/features/brokers/HistoryCharts";
 import type { Kind } from "@/features/brokers/queries";
 import { PRESET_FIRST } from "@/shared/ranges/range";

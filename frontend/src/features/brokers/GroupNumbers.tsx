@@ -1,5 +1,5 @@
 import { useQuery } from "@tanstack/react-query";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { lastHourOptions } from "@/api/history";
 import type { BrokerGroup, Kind } from "@/features/brokers/queries";
 import { diskOf, type GroupView, type NodeView } from "@/features/brokers/topology/cluster";

@@ -1,7 +1,7 @@
 import { Alert, Textarea } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
 import { useState, type ReactNode } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { Change } from "@/api/client";
 import { limitsOf } from "@/api/limits";
 import { asProblem } from "@/api/problem";

@@ -1,6 +1,6 @@
 import { Badge, Group, Text } from "@mantine/core";
 import { memo, useMemo } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { Schema } from "@/api/client";
 import { list } from "@/api/requests";
 import { brokersKey } from "@/features/brokers/queries";
@@ -37,7 +37,7 @@ export const PlacedSubjects = memo(function PlacedSubjects({ name, isMoving }: {
               {row.broker_groups
                 .filter((other) => other !== name)
                 .map((other) => (
-                  <BrokerLink key={other} name={other} size="sm" />
+                  <BrokerLink key={other} name={other} />
                 ))}
             </Group>
           )),

@@ -1,5 +1,5 @@
 import { Badge, Group, Text } from "@mantine/core";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { Client } from "@/features/clients/queries";
 import { agentText } from "@/features/clients/words";
 import { Measured } from "@/ui/measure/Measured";

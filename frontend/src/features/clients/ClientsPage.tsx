@@ -1,4 +1,4 @@
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import ClientsTable from "@/features/clients/ClientsTable";
 import { PageHeader } from "@/ui/page/PageHeader";
 

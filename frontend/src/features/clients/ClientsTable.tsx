@@ -1,7 +1,7 @@
 import { Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { list } from "@/api/requests";
 import { Address, App, Rate, Subscription, Version } from "@/features/clients/Cells";
 import { Differing } from "@/features/clients/Differing";
@@ -30,10 +30,10 @@ export default function ClientsTable({ subject }: { subject?: string }) {
         column("role", { card: "state", sort: true }, (row) => <span className="nowrap">{t(`role.${row.role}`)}</span>),
         !subject &&
           column("subject", { card: "line", sort: true }, (row) => (
-            <SubjectLink subject={row.subject} inherit className="nowrap" />
+            <SubjectLink subject={row.subject} className="nowrap" />
           )),
         column("group", { card: "fact", sort: true }, (row) =>
-          row.group ? <GroupLink subject={row.subject} group={row.group} inherit className="nowrap" /> : "—",
+          row.group ? <GroupLink subject={row.subject} group={row.group} className="nowrap" /> : "—",
         ),
         column("rate", { card: "fact", sort: true, align: "right" }, (row) => <Rate row={row} />),
         column("host", { card: "fact", sort: true }, (row) => <Address row={row} />),

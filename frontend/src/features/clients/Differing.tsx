@@ -1,6 +1,6 @@
 import { Alert, List } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { Differing as Group } from "@/features/clients/queries";
 import { GroupLink } from "@/ui/links/links";
 
@@ -14,8 +14,10 @@ export function Differing({ groups }: { groups: readonly Group[] }) {
       <List size="sm" listStyleType="none" spacing={4}>
         {groups.slice(0, SHOWN).map(({ subject, group, differs }) => (
           <List.Item key={`${subject}/${group}`} data-differing={`${subject}/${group}`}>
-            <GroupLink subject={subject} group={group} size="sm" fw={600}>
-              {subject} · {group}
+            <GroupLink subject={subject} group={group}>
+              <strong>
+                {subject} · {group}
+              </strong>
             </GroupLink>{" "}
             {differs.map((what) => t(`differs.${what}`)).join(" ")}
           </List.Item>

@@ -1,6 +1,6 @@
 import { Skeleton, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { Address, App, Rate, Version } from "@/features/clients/Cells";
 import { sendersOptions, type Client } from "@/features/clients/queries";
 import { clientKey } from "@/features/clients/words";

@@ -1,7 +1,7 @@
 import "@/features/dead_letters/attempts.css";
 import { Switch, Text } from "@mantine/core";
 import { useMemo, useState, type ReactNode } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { columnsOf, propertyRows, type Column } from "@/features/dead_letters/compare";
 import type { Story } from "@/features/dead_letters/queries";
 import { Instant } from "@/ui/measure/Instant";

@@ -1,5 +1,5 @@
 import { Group, Paper, Text, Title } from "@mantine/core";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { useMemo, type ReactNode } from "react";
 import type { CausePage } from "@/features/dead_letters/queries";
 import { count } from "@/format/numbers";

@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { CausesOverTime } from "@/features/dead_letters/CausesOverTime";
 import { allCausesOptions, loadCounts, type LetterCount, deadLettersKey } from "@/features/dead_letters/queries";
 import { Instant } from "@/ui/measure/Instant";

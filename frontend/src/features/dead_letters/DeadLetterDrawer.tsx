@@ -2,7 +2,7 @@ import { Alert, Badge, Button, Group, List, Stack, Text, Title } from "@mantine/
 import { useQuery } from "@tanstack/react-query";
 import type { TFunction } from "i18next";
 import type { ReactNode } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { Attempts } from "@/features/dead_letters/Attempts";
 import { Decided } from "@/features/dead_letters/columns";
 import { causesOf } from "@/features/dead_letters/compare";
@@ -117,7 +117,7 @@ function factsOf(data: Story, subject: string, t: TFunction<"dead_letters">) {
     ]);
   }
   if (data.decision?.other_subject) {
-    facts.push([t("replayed_to"), <SubjectLink key="to" inherit subject={data.decision.other_subject} />]);
+    facts.push([t("replayed_to"), <SubjectLink key="to" subject={data.decision.other_subject} />]);
   }
   if (data.decision?.replay_id) facts.push([t("replay_id"), data.decision.replay_id]);
   if (data.original_message_id !== null) {

@@ -1,7 +1,7 @@
 import { Badge, Button, Group, Text, type ButtonProps } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useCallback, useMemo, useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { useMay } from "@/api/me";
 import { placeOptions, useMayOn } from "@/api/owner";
 import { CausesOverTime } from "@/features/dead_letters/CausesOverTime";
@@ -94,8 +94,8 @@ export default function DeadLettersPage() {
         badges={count && <Counts count={count} />}
         description={
           <>
-            {t("given_up_by")} <GroupLink inherit subject={subject} group={group} /> {t("of_subject")}{" "}
-            <SubjectLink inherit subject={subject} />
+            {t("given_up_by")} <GroupLink subject={subject} group={group} /> {t("of_subject")}{" "}
+            <SubjectLink subject={subject} />
           </>
         }
         actions={

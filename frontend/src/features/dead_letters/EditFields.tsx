@@ -1,7 +1,7 @@
 import "@/features/dead_letters/edit.css";
 import { ActionIcon, Button, Group, TagsInput, Text, Textarea, TextInput } from "@mantine/core";
 import { IconPlus, IconTrash } from "@tabler/icons-react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { faultOf, TAGS_MAX, type Edit } from "@/features/dead_letters/edit";
 import { BODY, isJson } from "@/ui/message/decode";
 import { EncodedAgain } from "@/ui/message/EncodedAgain";

@@ -1,7 +1,7 @@
 import { Button, Checkbox, Radio, Stack, Text, TextInput } from "@mantine/core";
 import type { TFunction } from "i18next";
 import { useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { faultOf, type Edit } from "@/features/dead_letters/edit";
 import { EditFields } from "@/features/dead_letters/EditFields";
 import type { Action, Chosen, Order } from "@/features/dead_letters/work";

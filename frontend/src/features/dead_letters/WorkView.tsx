@@ -1,6 +1,6 @@
 import { Alert, Button, Group, List, Progress, Stack, Text } from "@mantine/core";
 import { useRef } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { Progress as Answer } from "@/features/dead_letters/queries";
 import { ask, NO_SUMS, summed, type Action, type Order, type Sums } from "@/features/dead_letters/work";
 import { count } from "@/format/numbers";

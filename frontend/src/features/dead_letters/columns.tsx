@@ -1,6 +1,6 @@
 import { Badge, Text } from "@mantine/core";
 import { useMemo } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { DeadLetter } from "@/features/dead_letters/queries";
 import { bytes, sequence } from "@/format/numbers";
 import { dateTime } from "@/format/times";

@@ -1,6 +1,6 @@
 import { Group, List, Stack, Text, Textarea } from "@mantine/core";
 import { useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { PreviewedWork } from "@/shared/PreviewedWork";
 import { readProperties } from "@/features/delayed/properties";
 import { askCalendar, bulkCancel, delayedKey } from "@/features/delayed/queries";

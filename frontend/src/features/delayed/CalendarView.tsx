@@ -1,6 +1,6 @@
 import { ActionIcon, Button, Center, Group, Loader, Paper, Text, Title } from "@mantine/core";
 import { IconArrowLeft, IconChevronLeft, IconChevronRight } from "@tabler/icons-react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { HOUR_MS, pendingIn, WINDOW_DAYS, type Cell, type Counts, type Day } from "@/features/delayed/calendar";
 import { addDays, dayOf } from "@/format/times";
 import { DayHours } from "@/features/delayed/DayHours";

@@ -2,7 +2,7 @@ import { Button, Group, Stack, Text } from "@mantine/core";
 import { IconArrowRight } from "@tabler/icons-react";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import {
   changeMessage,
   delayedKey,
@@ -95,7 +95,7 @@ function Copy({ row }: { row: Delayed }) {
       </span>,
     ],
     [t("column.overdue"), <Overdue key="overdue" row={row} />],
-    [t("column.subject"), <SubjectLink key="subject" subject={row.subject} size="sm" />],
+    [t("column.subject"), <SubjectLink key="subject" subject={row.subject} />],
     [t("column.created_at"), <Instant key="created" at={row.created_at} withMillis />],
     [t("column.delay_group"), row.delay_group],
     [t("column.tags"), row.tags.join(", ") || "—"],

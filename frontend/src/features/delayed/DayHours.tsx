@@ -1,5 +1,5 @@
 import { useMemo } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { HOUR_MS, pendingIn, type Cell, type Day, type Fields } from "@/features/delayed/calendar";
 import classes from "@/features/delayed/HeatMap.module.css";
 import { compact } from "@/format/numbers";

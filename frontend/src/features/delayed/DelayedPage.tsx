@@ -1,7 +1,7 @@
 import { Autocomplete, Button, Group, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo, useRef, useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { useMay } from "@/api/me";
 import { useSubjectNames } from "@/api/subjects";
 import { dayWith, HOUR_MS, isDay, rangeOf, windowFrom, type Cell } from "@/features/delayed/calendar";

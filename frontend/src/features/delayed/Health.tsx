@@ -1,5 +1,5 @@
 import { Alert, Text } from "@mantine/core";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { dueSoon, HOUR_MS, type Counts } from "@/features/delayed/calendar";
 import { delayHealth, type Total } from "@/features/delayed/health";
 import { dateTime } from "@/format/times";

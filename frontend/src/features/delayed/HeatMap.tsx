@@ -1,5 +1,5 @@
 import { useMemo, useRef, useState, type KeyboardEvent } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { HOUR_MS, levelOf, pendingIn, type Day, type Fields } from "@/features/delayed/calendar";
 import { dayOf } from "@/format/times";
 import { useCellLabel } from "@/features/delayed/DayHours";

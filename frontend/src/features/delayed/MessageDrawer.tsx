@@ -1,5 +1,5 @@
 import { Text } from "@mantine/core";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { whenDrawn } from "@/ui/dialog/whenOpened";
 import { SideDrawer } from "@/ui/dialog/SideDrawer";
 import { Loading } from "@/ui/page/loaded";

@@ -1,6 +1,6 @@
 import { Alert, Button, Code, Group, Text, Title } from "@mantine/core";
 import { useCallback, useMemo, useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { isOpen, loadDelayed, STATES, type Delayed, delayedKey } from "@/features/delayed/queries";
 import { SELECTED_MAX, SelectedChange } from "@/features/delayed/SelectedChange";
 import { keyOf, targetOf } from "@/features/delayed/target";
@@ -122,9 +122,7 @@ function useColumns(open: (row: Delayed) => void): Column<Delayed>[] {
         column("in", { card: "fact" }, (row) => <Instant at={row.due_at} relative />),
         column("state", { card: "state" }, (row) => <StateBadge state={row.state} />),
         column("overdue", { align: "right" }, (row) => <Overdue row={row} />),
-        column("subject", { card: "line" }, (row) => (
-          <SubjectLink subject={row.subject} size="sm" className="nowrap" />
-        )),
+        column("subject", { card: "line" }, (row) => <SubjectLink subject={row.subject} className="nowrap" />),
         column("properties", (row) => <Properties row={row} />),
         column("message_id", { card: "line" }, (row) => <span className="nowrap">{row.message_id}</span>),
         column("tags", { isHiddenAtFirst: true }, (row) => row.tags.join(", ") || "—"),

@@ -1,6 +1,6 @@
 import { List, Stack, Text } from "@mantine/core";
 import { useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { PreviewedWork } from "@/shared/PreviewedWork";
 import { changeMessage, delayedKey, isTooLate, type Target } from "@/features/delayed/queries";
 import type { Problem } from "@/api/problem";

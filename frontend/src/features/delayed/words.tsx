@@ -1,5 +1,5 @@
 import { Badge, Text } from "@mantine/core";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { isOpen, type Delayed, type State } from "@/features/delayed/queries";
 import { Measured } from "@/ui/measure/Measured";
 import { useOfNow } from "@/ui/measure/useNow";

@@ -1,6 +1,6 @@
 import { Badge, Stack, Text } from "@mantine/core";
 import { useMemo } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { eventsKey, type Event } from "@/api/events";
 import { list } from "@/api/requests";
 import { ReportButton } from "@/shared/report/ReportButton";

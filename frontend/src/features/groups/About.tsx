@@ -1,7 +1,7 @@
 import { Badge, Button, Group, Stack, Text } from "@mantine/core";
 import { IconPencil } from "@tabler/icons-react";
 import { useState, type ReactNode } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { OfGroup } from "@/features/groups/queries";
 import { Instant } from "@/ui/measure/Instant";
 import { whenDrawn } from "@/ui/dialog/whenOpened";

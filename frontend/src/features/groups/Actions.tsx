@@ -1,6 +1,6 @@
 import { Button } from "@mantine/core";
 import { IconPlayerPause, IconPlayerPlay, IconPlayerSkipForward, IconRestore, IconTrash } from "@tabler/icons-react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { Opened } from "@/features/groups/Dialogs";
 import type { Detail } from "@/features/groups/queries";
 

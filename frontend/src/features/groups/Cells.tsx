@@ -1,6 +1,6 @@
 import { Badge } from "@mantine/core";
 import { memo } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { GroupLag } from "@/features/groups/queries";
 import { explained, type GroupState } from "@/features/groups/state";
 import * as numbers from "@/format/numbers";

@@ -1,7 +1,7 @@
 import { Group, Stack } from "@mantine/core";
 import { IconArrowsDiff } from "@tabler/icons-react";
 import { useMemo } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { GroupName } from "@/features/groups/queries";
 import { GroupCharts } from "@/features/groups/GroupCharts";
 import type { Timelines } from "@/features/groups/timelines";

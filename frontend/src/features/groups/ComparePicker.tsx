@@ -1,6 +1,6 @@
 import { Group, NativeSelect } from "@mantine/core";
 import { IconX } from "@tabler/icons-react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { COMPARED, type Compared } from "@/shared/ranges/compare";
 import { RangePicker } from "@/shared/ranges/RangePicker";
 import { InstantInput } from "@/ui/dates/InstantInput";

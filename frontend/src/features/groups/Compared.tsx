@@ -1,7 +1,7 @@
 import { Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { rangeHistoryOptions, type History, type HistoryOf } from "@/api/history";
 import { ComparePicker } from "@/features/groups/ComparePicker";
 import { Differences } from "@/features/groups/Differences";

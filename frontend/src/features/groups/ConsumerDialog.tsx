@@ -1,5 +1,5 @@
 import { Stack, Text } from "@mantine/core";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { GroupName } from "@/features/groups/queries";
 import { consumerProgram, shellWord } from "@/shared/clientLines";
 import { Commands, Snippet, useClientAddress } from "@/shared/Teach";

@@ -1,7 +1,7 @@
 import { Text, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useId, useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { change, read, readWithTag } from "@/api/requests";
 import { PlaceForm } from "@/features/groups/PlaceForm";
 import { groupsKey, type Created } from "@/features/groups/queries";

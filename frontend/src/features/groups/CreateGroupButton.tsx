@@ -1,5 +1,5 @@
 import { useDisclosure } from "@mantine/hooks";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { useMay } from "@/api/me";
 import { whenOpened } from "@/ui/dialog/whenOpened";
 import { CreateButton } from "@/ui/menu/buttons";

@@ -1,7 +1,7 @@
 import { Group, Paper, Stack, Text } from "@mantine/core";
 import { IconAlertTriangle, IconCheck, IconExclamationCircle, IconInfoCircle } from "@tabler/icons-react";
 import type { ReactNode } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { helpFor, sentencesOf, type Finding } from "@/features/groups/diagnosis";
 import type { Opened } from "@/features/groups/Dialogs";
 import type { Detail, GroupName } from "@/features/groups/queries";

@@ -1,6 +1,6 @@
 import { TagsInput, Textarea } from "@mantine/core";
 import { useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { limit } from "@/api/limits";
 import { change } from "@/api/requests";
 import { groupsKey, type OfGroup } from "@/features/groups/queries";

@@ -1,5 +1,5 @@
 import { Stack, Text } from "@mantine/core";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { groupsKey, resetGroup, type OfGroup, type ResetRequest } from "@/features/groups/queries";
 import { ResetPreview } from "@/features/groups/ResetPreview";
 import { PreviewDialog } from "@/ui/dialog/ChangeDialog";

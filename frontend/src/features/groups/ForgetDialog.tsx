@@ -1,7 +1,7 @@
 import { Checkbox } from "@mantine/core";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { change } from "@/api/requests";
 import { groupsKey, type GroupName } from "@/features/groups/queries";
 import { ChangeDialog } from "@/ui/dialog/ChangeDialog";

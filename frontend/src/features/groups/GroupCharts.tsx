@@ -1,5 +1,5 @@
 import { useMemo, useState, type ReactNode } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { GroupName } from "@/features/groups/queries";
 import type { Series as Columns } from "@/live/series";
 import { MarkedChart } from "@/shared/MarkedChart";

@@ -1,7 +1,7 @@
 import { Badge, Group, SimpleGrid, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { memo, useEffect } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { asProblem } from "@/api/problem";
 import { About } from "@/features/groups/About";
 import { Actions } from "@/features/groups/Actions";

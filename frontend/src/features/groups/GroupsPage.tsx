@@ -1,6 +1,6 @@
 import { Badge, Group, UnstyledButton } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import GroupsTable from "@/features/groups/GroupsTable";
 import { STATE_COLOURS } from "@/features/groups/Cells";
 import { CreateGroupButton } from "@/features/groups/CreateGroupButton";

@@ -1,5 +1,5 @@
 import { useMemo } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { list } from "@/api/requests";
 import { CreateGroupButton } from "@/features/groups/CreateGroupButton";
 import { LiveDrainTime, LiveNumber, LiveState } from "@/features/groups/Cells";
@@ -38,10 +38,10 @@ export default function GroupsTable({ subject }: { subject?: string }) {
     () =>
       defineColumns<GroupLag>(headers(t), (column) => [
         column("group", { sort: true, isFixed: true }, ({ subject, group }) => (
-          <GroupLink subject={subject} group={group} inherit className="nowrap" />
+          <GroupLink subject={subject} group={group} className="nowrap" />
         )),
         column("subject", { card: "line", sort: true }, ({ subject }) => (
-          <SubjectLink subject={subject} inherit className="nowrap" />
+          <SubjectLink subject={subject} className="nowrap" />
         )),
         column("state", { card: "state" }, (row) => <LiveState row={row} />),
         ...NUMBERS.map(({ field, as }) =>

@@ -1,5 +1,5 @@
 import { useMemo, type ReactNode } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { GroupCharts } from "@/features/groups/GroupCharts";
 import type { GroupName } from "@/features/groups/queries";
 import type { Series } from "@/live/series";

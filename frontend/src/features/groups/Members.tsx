@@ -1,7 +1,7 @@
 import { Badge, Button, Code, Group, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { consumersOf, countsOf, ratesOf, type Consumer, type Counts, SAMPLES_MAX } from "@/features/groups/members";
 import { detailOptions, type Detail, type GroupName } from "@/features/groups/queries";
 import { count } from "@/format/numbers";

@@ -1,4 +1,4 @@
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { groupsKey, setPaused, type GroupName } from "@/features/groups/queries";
 import { ChangeDialog } from "@/ui/dialog/ChangeDialog";
 

@@ -1,6 +1,6 @@
 import { Button, Group, NativeSelect, Radio, Stack, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { namesOptions, type Place } from "@/features/groups/queries";
 import { sequenceProblem, type PlaceFields, type To } from "@/features/groups/reset";
 import { sequence } from "@/format/numbers";

@@ -1,5 +1,5 @@
 import { Progress, Text } from "@mantine/core";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { heldOn, shareDone } from "@/features/groups/places";
 import type { Detail, Place } from "@/features/groups/queries";
 import * as numbers from "@/format/numbers";
@@ -23,7 +23,7 @@ export function Places({ detail }: { detail: Detail }) {
       columns={defineColumns<Place>(
         (id) => t(`places.${id}`),
         (column) => [
-          column("broker_group", { isFixed: true }, (place) => <BrokerLink name={place.broker_group} inherit />),
+          column("broker_group", { isFixed: true }, (place) => <BrokerLink name={place.broker_group} />),
           column("begin", { align: "right" }, (place) => offset(place.begin_sequence, place.reason)),
           column("next", { align: "right" }, (place) => offset(place.next_sequence, place.reason)),
           column("end", { align: "right" }, (place) => offset(place.end_sequence, place.reason)),

@@ -1,6 +1,6 @@
 import { NativeSelect } from "@mantine/core";
 import { useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { PlaceForm } from "@/features/groups/PlaceForm";
 import { groupsKey, resetGroup, type OfGroup } from "@/features/groups/queries";
 import { NO_PLACE, PLACES, resetRequest, type PlaceFields } from "@/features/groups/reset";

@@ -1,5 +1,5 @@
 import { List, Stack, Text } from "@mantine/core";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { ResetDone } from "@/features/groups/queries";
 import { totals } from "@/features/groups/reset";
 import * as numbers from "@/format/numbers";

@@ -1,5 +1,5 @@
 import { Text } from "@mantine/core";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { Opened } from "@/features/groups/Dialogs";
 import type { Detail } from "@/features/groups/queries";
 import { isUndoable } from "@/features/groups/reset";

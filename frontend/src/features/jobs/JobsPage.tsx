@@ -1,7 +1,7 @@
 import { Badge, Button, Group, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { useMay } from "@/api/me";
 import { switchJob, jobsOptions, type Job } from "@/features/jobs/queries";
 import { COLOURS, verdictOf } from "@/features/jobs/verdict";

@@ -1,7 +1,7 @@
 import { Group } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useCallback, useMemo, type ReactNode } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { placeOptions } from "@/api/owner";
 import { useMessageColumns } from "@/features/messages/columns";
 import { loadMessages, messagesKey } from "@/features/messages/queries";

@@ -12,7 +12,7 @@ import {
   TextInput,
 } from "@mantine/core";
 import { IconPlus, IconTrash } from "@tabler/icons-react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { zoneName } from "@/format/times";
 import { TAGS_MAX, UNIT_SECONDS, type Draft, type Fault } from "@/features/messages/draft";
 import { InstantInput } from "@/ui/dates/InstantInput";

@@ -1,7 +1,7 @@
 import { Button, Group } from "@mantine/core";
 import { IconChevronDown, IconChevronUp, IconPencil, IconSend } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { useMayOn } from "@/api/owner";
 import { obstacleOf } from "@/features/messages/draft";
 import { neighboursOf, useNeighbourKeys } from "@/features/messages/neighbours";

@@ -4,7 +4,7 @@ import { Alert, Button, Group, SegmentedControl, Stack } from "@mantine/core";
 import { IconSend } from "@tabler/icons-react";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { placeOptions, useMayOn } from "@/api/owner";
 import { Browse } from "@/features/messages/Browse";
 import { MessageDrawer } from "@/features/messages/MessageDrawer";

@@ -1,6 +1,6 @@
 import { Group, Skeleton, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { newestOptions, type Message } from "@/features/messages/queries";
 import { Says } from "@/features/messages/Says";
 import { LinkTo } from "@/ui/links/LinkTo";

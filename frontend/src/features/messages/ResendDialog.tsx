@@ -1,6 +1,6 @@
 import { List, Stack, Text } from "@mantine/core";
 import { useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { resend, type Resent } from "@/features/messages/queries";
 import { SubjectField } from "@/features/messages/SubjectField";
 import { count } from "@/format/numbers";

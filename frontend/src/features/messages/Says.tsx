@@ -1,5 +1,5 @@
 import { Badge, Text } from "@mantine/core";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { Message } from "@/features/messages/queries";
 import { MessageLine } from "@/ui/message/MessageLine";
 

@@ -1,7 +1,7 @@
 import { Button, Group, NativeSelect, TextInput } from "@mantine/core";
 import { IconSearch } from "@tabler/icons-react";
 import { useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { Criteria } from "@/features/messages/criteria";
 import { FILTER_CHARS_MAX } from "@/shared/filters/filter";
 import { SavedFiltersButton } from "@/shared/filters/SavedFiltersButton";

@@ -1,7 +1,7 @@
 import { Alert, Code, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useCallback, useEffect, useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { placeOptions } from "@/api/owner";
 import { useMessageColumns } from "@/features/messages/columns";
 import { criteriaOf, notSearched, queryOf, searchOf, type Criteria } from "@/features/messages/criteria";

@@ -1,6 +1,6 @@
 import { Alert, Group, Text } from "@mantine/core";
 import { useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { draftOf, EMPTY, faultsOf, messageOf } from "@/features/messages/draft";
 import { DraftForm } from "@/features/messages/DraftForm";
 import { sendMessage, type Message, type Receipt } from "@/features/messages/queries";

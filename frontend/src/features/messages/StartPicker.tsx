@@ -1,6 +1,6 @@
 import { Group, NativeSelect, SegmentedControl } from "@mantine/core";
 import { IconClock } from "@tabler/icons-react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { FROM_STARTS, goTo, isFrom, type Start } from "@/features/messages/starts";
 import { useUrlState } from "@/ui/links/urlState";
 import { MenuButton } from "@/ui/menu/MenuButton";

@@ -1,6 +1,6 @@
 import { Center, Text } from "@mantine/core";
 import { memo } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { useMessageColumns } from "@/features/messages/columns";
 import type { ListedMessage } from "@/features/messages/Says";
 import { rowKey, type TailMessage, type TailRow } from "@/features/messages/tail";

@@ -2,7 +2,7 @@ import "@/features/messages/messages.css";
 import { Badge, Button, Group, Select, Stack, Text } from "@mantine/core";
 import { IconClearAll, IconPlayerPause, IconPlayerPlay } from "@tabler/icons-react";
 import { useCallback, useEffect, useReducer, useRef, useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { MessageDrawer } from "@/features/messages/MessageDrawer";
 import { KEPT, NO_TAIL, rowKey, tailAfter } from "@/features/messages/tail";
 import { TailRows } from "@/features/messages/TailRows";

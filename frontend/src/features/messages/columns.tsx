@@ -1,5 +1,5 @@
 import { useMemo } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { bytes, sequence } from "@/format/numbers";
 import { Says, type ListedMessage } from "@/features/messages/Says";
 import { Instant } from "@/ui/measure/Instant";

@@ -2,7 +2,7 @@ import { Alert, Button, Group, Paper, Stack, Text } from "@mantine/core";
 import { IconDots } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useState, type ReactNode } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { useMay } from "@/api/me";
 import { Counted, Leader, Oldest, Rate, StateBadge, useAddress, useErrorWords } from "@/features/outbox/Numbers";
 import { databaseOptions, type Action, type Chosen, type Database } from "@/features/outbox/queries";
@@ -84,7 +84,7 @@ function Where({ row }: { row: Database }) {
       {row.owner && (
         <>
           {" · "}
-          {t("column.owner")} <TeamLink inherit team={row.owner} />
+          {t("column.owner")} <TeamLink team={row.owner} />
         </>
       )}
     </>

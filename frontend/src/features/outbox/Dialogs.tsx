@@ -1,5 +1,5 @@
 import { useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { change, etagOf } from "@/api/requests";
 import { changeDatabase, outboxKey, type Database } from "@/features/outbox/queries";
 import { ChangeDialog } from "@/ui/dialog/ChangeDialog";

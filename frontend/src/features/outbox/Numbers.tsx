@@ -1,6 +1,6 @@
 import { Badge, Stack, Text } from "@mantine/core";
 import { useCallback } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { Database } from "@/features/outbox/queries";
 import { COLOURS, stateOf } from "@/features/outbox/state";
 import { dateTime } from "@/format/times";

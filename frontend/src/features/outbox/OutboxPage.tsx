@@ -1,7 +1,7 @@
 import { Stack, Text } from "@mantine/core";
 import { IconDots } from "@tabler/icons-react";
 import { useMemo, useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { useMay } from "@/api/me";
 import { list } from "@/api/requests";
 import { Counted, LastError, Leader, Oldest, Rate, StateBadge, useAddress } from "@/features/outbox/Numbers";
@@ -49,7 +49,7 @@ export default function OutboxPage() {
             </Text>
           </Stack>
         )),
-        column("owner", { sort: true }, (row) => (row.owner ? <TeamLink team={row.owner} size="sm" /> : "—")),
+        column("owner", { sort: true }, (row) => (row.owner ? <TeamLink team={row.owner} /> : "—")),
         column("pending", { card: "fact", sort: true, align: "right" }, (row) => <Counted row={row} of="pending" />),
         column("oldest", { card: "fact", sort: "oldest_seconds", align: "right" }, (row) => <Oldest row={row} />),
         column("failed", { card: "fact", sort: true, align: "right" }, (row) => <Failed row={row} />),

@@ -1,6 +1,6 @@
 import { Alert, Button, Code, Group, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { canChange, rowOptions, type Action, type Database } from "@/features/outbox/queries";
 import { StatusBadge } from "@/features/outbox/RowList";
 import { bytes, count } from "@/format/numbers";

@@ -1,6 +1,6 @@
 import { Badge, Button, Group, SegmentedControl, Text } from "@mantine/core";
 import { useCallback, useMemo } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import {
   canChange,
   loadRows,
@@ -143,7 +143,7 @@ function useColumns(open: (row: string) => void): readonly Column<OutboxRow>[] {
         )),
         column("status", { card: "state" }, (row) => <StatusBadge row={row} />),
         column("subject", { card: "fact" }, ({ subject }) =>
-          subject === null ? "—" : <SubjectLink subject={subject} size="sm" className="nowrap" />,
+          subject === null ? "—" : <SubjectLink subject={subject} className="nowrap" />,
         ),
         column("message_id", ({ message_id: id }) => <span className="nowrap">{id ?? "—"}</span>),
         column("created_at", { card: "fact" }, (row) => <Instant at={row.created_at} relative />),

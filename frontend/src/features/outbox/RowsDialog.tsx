@@ -1,6 +1,6 @@
 import { Alert, List, NativeSelect, Stack, Text } from "@mantine/core";
 import { useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import {
   changeRows,
   outboxKey,

@@ -1,7 +1,7 @@
 import { Alert, Button, List, Loader, Stack, Text } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { useEffect } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { change, NOW } from "@/api/requests";
 import { grantStatements } from "@/features/outbox/grants";
 import type { Database, TestResult } from "@/features/outbox/queries";

@@ -1,5 +1,5 @@
 import { memo } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { Card } from "@/features/overview/Card";
 import { EventList } from "@/shared/EventList";
 import { LinkTo } from "@/ui/links/LinkTo";

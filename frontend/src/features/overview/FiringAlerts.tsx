@@ -1,7 +1,7 @@
 import { Badge, Text } from "@mantine/core";
 import { IconVolumeOff } from "@tabler/icons-react";
 import { memo, useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { Alert } from "@/api/alerts";
 import { useMay } from "@/api/me";
 import type { Overview } from "@/features/overview/queries";

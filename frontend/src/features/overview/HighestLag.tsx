@@ -1,6 +1,6 @@
 import { Text } from "@mantine/core";
 import { memo } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { Card } from "@/features/overview/Card";
 import type { Overview } from "@/features/overview/queries";
 import { measured } from "@/live/useLive";
@@ -26,7 +26,7 @@ export const HighestLag = memo(function HighestLag({ overview }: { overview: Ove
             (id) => t(id),
             (column) => [
               column("group", (row) => (
-                <GroupLink subject={row.subject} group={row.group} size="sm" className="break">
+                <GroupLink subject={row.subject} group={row.group} className="break">
                   {row.subject} · {row.group}
                 </GroupLink>
               )),

@@ -1,5 +1,5 @@
 import { Badge, Group, List } from "@mantine/core";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { Item } from "@/features/overview/attention";
 import { useReason } from "@/ui/reasons";
 import { LinkTo } from "@/ui/links/LinkTo";

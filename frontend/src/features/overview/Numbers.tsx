@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { memo } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { lastHourOptions } from "@/api/history";
 import type { Overview } from "@/features/overview/queries";
 import type { Reading } from "@/live/useLive";

@@ -2,7 +2,7 @@ import "@/features/overview/overview.css";
 import { Skeleton, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { lazy, Suspense, useMemo, useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { firingOptions } from "@/api/alerts";
 import { attention, hasRejecting, type Item } from "@/features/overview/attention";
 import { Card } from "@/features/overview/Card";

@@ -1,5 +1,5 @@
 import { IconAlertTriangle, IconCircleCheck, IconFlame } from "@tabler/icons-react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { Item } from "@/features/overview/attention";
 import type { Overview } from "@/features/overview/queries";
 

@@ -1,7 +1,7 @@
 import { Button, FileButton, Group, Paper, Text, Textarea } from "@mantine/core";
 import { IconFileUpload } from "@tabler/icons-react";
 import { useState, type DragEvent, type Ref } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { bytesOf, DOCUMENT_BYTES_MAX, EXAMPLE } from "@/features/provisioning/document";
 import { bytes } from "@/format/numbers";
 import { useLanguage } from "@/ui/preferences";

@@ -1,5 +1,5 @@
 import { Accordion, Alert, Badge, Code, Group, List, Stack, Text, Title } from "@mantine/core";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { Sideways } from "@/ui/table/Sideways";
 import { differences, grouped, type Action } from "@/features/provisioning/preview";
 import type { Preview, PreviewStep } from "@/features/provisioning/queries";

@@ -1,7 +1,7 @@
 import { Button, Group, SimpleGrid, Stack, Text, Title } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useRef, useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { asProblem } from "@/api/problem";
 import { bytesOf, DOCUMENT_BYTES_MAX, lineOf, rangeOfLine } from "@/features/provisioning/document";
 import { DocumentField } from "@/features/provisioning/DocumentField";

@@ -1,6 +1,6 @@
 import { Button, Stack, Text } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { signOut } from "@/api/session";
 import { ProblemAlert } from "@/ui/page/ProblemAlert";
 

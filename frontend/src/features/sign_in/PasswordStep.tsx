@@ -1,6 +1,6 @@
 import { Button, PasswordInput, Stack, TextInput } from "@mantine/core";
 import { useEffect, useRef } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 
 function valueOf(form: HTMLFormElement, name: string): string {
   const value = new FormData(form).get(name);

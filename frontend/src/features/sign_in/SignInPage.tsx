@@ -3,7 +3,7 @@ import { Alert, Center, Loader, Stack, Text, Title } from "@mantine/core";
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useRouter, type RouterHistory } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { AlreadyIn } from "@/features/sign_in/AlreadyIn";
 import { CodeStep } from "@/features/sign_in/CodeStep";
 import { safeNext } from "@/features/sign_in/next";

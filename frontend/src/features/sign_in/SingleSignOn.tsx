@@ -1,6 +1,6 @@
 import { Button, Divider } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { providerAddress } from "@/api/session";
 import type { Provider } from "@/features/sign_in/queries";
 import { ProblemAlert } from "@/ui/page/ProblemAlert";

@@ -2,7 +2,7 @@ import { Button, Group, Paper, Text } from "@mantine/core";
 import { IconArchive, IconTags, IconUsers } from "@tabler/icons-react";
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { BULK_MAX, type BulkChange } from "@/features/subjects/bulk";
 import { subjectsKey } from "@/features/subjects/queries";
 import { whenDrawn } from "@/ui/dialog/whenOpened";

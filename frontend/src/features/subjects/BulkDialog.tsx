@@ -1,6 +1,6 @@
 import { Alert, Badge, Button, Group, Progress, Select, Stack, TagsInput, Text } from "@mantine/core";
 import { useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { applyStep, previewStep, type BulkChange, type Outcome } from "@/features/subjects/bulk";
 import { useOwners } from "@/features/subjects/SubjectFields";
 import { TAGS_MAX } from "@/features/subjects/values";

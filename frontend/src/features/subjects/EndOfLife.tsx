@@ -2,7 +2,7 @@ import { Button, Group, Paper, Text, Title } from "@mantine/core";
 import { IconArchive, IconArchiveOff, IconTrash } from "@tabler/icons-react";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { Change } from "@/api/client";
 import { change, type Attempt } from "@/api/requests";
 import { setArchived, subjectsKey, type Subject } from "@/features/subjects/queries";

@@ -1,6 +1,6 @@
 import { Stack, Text } from "@mantine/core";
 import type { ReactNode } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { producerProgram, shellWord } from "@/shared/clientLines";
 import { Snippet, Teach, useClientAddress } from "@/shared/Teach";
 

@@ -1,4 +1,4 @@
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { worstLag } from "@/features/subjects/worstLag";
 import { groupKey, lagPath, useLiveEntry, useLiveNumber, type LiveNumbers } from "@/live/useLive";
 import { DrainTime } from "@/ui/measure/DrainTime";

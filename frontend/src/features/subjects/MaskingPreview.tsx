@@ -1,7 +1,7 @@
 import { Button, Group, SegmentedControl, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { read } from "@/api/requests";
 import { ROLES, unmatched, type Rule } from "@/features/subjects/masking";
 import { whenDrawn } from "@/ui/dialog/whenOpened";

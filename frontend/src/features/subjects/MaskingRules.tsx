@@ -1,7 +1,7 @@
 import { Alert, Button, Divider, Group, Stack, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { may, useMe } from "@/api/me";
 import { areComplete, EMPTY_RULE, HOWS, RULES_MAX, rulesOf, type Rule } from "@/features/subjects/masking";
 import { MaskingPreview } from "@/features/subjects/MaskingPreview";

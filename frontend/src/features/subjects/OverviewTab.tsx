@@ -2,7 +2,7 @@ import "@/features/subjects/overview.css";
 import { Skeleton, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { Suspense, useMemo } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { useMay } from "@/api/me";
 import { Retention } from "@/features/subjects/columns";
 import { FirstMessage } from "@/features/subjects/FirstMessage";
@@ -169,7 +169,7 @@ function FurthestBehind({ subject }: { subject: string }) {
         columns={defineColumns<{ group: string }>(
           (id) => t(`groups.${id}`),
           (column) => [
-            column("name", ({ group }) => <GroupLink subject={subject} group={group} inherit />),
+            column("name", ({ group }) => <GroupLink subject={subject} group={group} />),
             ...NUMBERS.map(({ field, as }) =>
               column(field, { align: "right" }, ({ group }) => (
                 <LiveGroupNumber subject={subject} group={group} field={field} as={as} />

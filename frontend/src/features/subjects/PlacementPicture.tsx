@@ -1,6 +1,6 @@
 import "@/features/subjects/placement.css";
 import { useId } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { FLOWS, type Place } from "@/features/subjects/placement";
 
 const WIDTH = 640;

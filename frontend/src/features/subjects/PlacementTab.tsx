@@ -2,7 +2,7 @@ import { Alert, Badge, Button, Group, List, MultiSelect, Skeleton, Stack, Text, 
 import { useDisclosure } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { Change } from "@/api/client";
 import { useMay } from "@/api/me";
 import { asProblem } from "@/api/problem";
@@ -92,7 +92,7 @@ function Places({ places }: { places: readonly Place[] }) {
       columns={defineColumns<Place>(
         (id) => t(`placement.${id}`),
         (column) => [
-          column("broker_group", ({ brokerGroup }) => <BrokerLink name={brokerGroup} inherit />),
+          column("broker_group", ({ brokerGroup }) => <BrokerLink name={brokerGroup} />),
           column("state", ({ brokerGroup }) => {
             const state = brokerGroups?.results.find(({ name }) => name === brokerGroup)?.state;
             if (!state) return "—";

@@ -1,6 +1,6 @@
 import { Group, MultiSelect, Select, SimpleGrid, TagsInput } from "@mantine/core";
 import { IconTrash } from "@tabler/icons-react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { HOWS, ROLES, type Rule } from "@/features/subjects/masking";
 import { IconButton } from "@/ui/menu/buttons";
 

@@ -1,5 +1,5 @@
 import { useMemo, type ReactNode } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { Series as Columns } from "@/live/series";
 import { MarkedChart } from "@/shared/MarkedChart";
 import { RangePicker } from "@/shared/ranges/RangePicker";

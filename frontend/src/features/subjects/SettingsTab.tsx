@@ -2,7 +2,7 @@ import { Alert, Button, Group, Stack, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { EndOfLife } from "@/features/subjects/EndOfLife";
 import { MaskingRules } from "@/features/subjects/MaskingRules";
 import { changeSubject, subjectOptions, subjectsKey, type Subject } from "@/features/subjects/queries";

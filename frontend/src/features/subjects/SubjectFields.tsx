@@ -1,6 +1,6 @@
 import { Checkbox, NativeSelect, Select, SimpleGrid, Stack, TagsInput, Textarea, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { may, useMe } from "@/api/me";
 import { teamNamesOptions } from "@/api/teams";
 import {

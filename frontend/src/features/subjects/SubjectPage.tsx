@@ -2,7 +2,7 @@ import { Badge, Skeleton, Tabs } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { Suspense } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { useMay } from "@/api/me";
 import { SubjectState } from "@/features/subjects/columns";
 import { FirstMessage } from "@/features/subjects/FirstMessage";

@@ -145,3 +145,30 @@ test("a subject is made a favourite, and no longer; the list can be limited to f
   ]);
   expect(page.address()).toBe("/subjects");
 });
+
+test("favourites that are chosen one after the other, before the first answer, are all kept", async () => {
+  let favourites: string[] = [];
+  let send: () => void = () => undefined;
+  const first = new Promise<void>((resolve) => {
+    send = resolve;
+  });
+  const { asked } = answer({
+    "GET /api/v1/me/": () => Response.json(me({ preferences: { favourite_subjects: favourites } })),
+    "GET /api/v1/subjects/": { results: [row("orders"), row("parts")], next: null, previous: null },
+    "PATCH /api/v1/me/": async (_: URL, body: { preferences: { favourite_subjects: string[] } }) => {
+      await first;
+      favourites = body.preferences.favourite_subjects;
+      return Response.json({});
+    },
+  });
+  await mount(SubjectsPage, "/subjects");
+  await userEvent.click(await screen.findByRole("button", { name: "Add orders to favourites" }));
+  await userEvent.click(screen.getByRole("button", { name: "Add parts to favourites" }));
+  send();
+  expect(await screen.findByRole("button", { name: "Remove parts from favourites" })).toBeInTheDocument();
+  const sent = asked.filter(({ method }) => method === "PATCH").map(({ body }) => body);
+  expect(sent).toEqual([
+    { preferences: { favourite_subjects: ["orders"] }, reason: "" },
+    { preferences: { favourite_subjects: ["orders", "parts"] }, reason: "" },
+  ]);
+});

@@ -1,16 +1,15 @@
 import { Badge } from "@mantine/core";
 import { useMemo } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
+import { Favourite } from "@/features/subjects/Favourite";
 import { LiveNumber, LiveWorstLag } from "@/features/subjects/LiveCells";
 import type { Subject } from "@/features/subjects/queries";
+import type { Favourites } from "@/features/subjects/useFavourites";
 import { Instant } from "@/ui/measure/Instant";
 import { Measured } from "@/ui/measure/Measured";
 import { addressOf, RowLink } from "@/ui/links/RowLink";
 import { defineColumns, headers } from "@/ui/table/define";
-import { whenDrawn } from "@/ui/dialog/whenOpened";
 import type { Column } from "@/ui/table/types";
-
-const Favourite = whenDrawn(async () => (await import("@/features/subjects/Favourite")).Favourite);
 
 /** How long messages are kept; without a retention of its own a subject follows its nodes. */
 export function Retention({ hours }: { hours: number | null | undefined }) {
@@ -40,7 +39,7 @@ export function SubjectState({ subject }: { subject: Subject }) {
 }
 
 /** Columns of the list of subjects. Live numbers redraw themselves: the columns stay the same. */
-export function useColumns(): readonly Column<Subject>[] {
+export function useColumns(favourites: Favourites): readonly Column<Subject>[] {
   const { t } = useTranslation("subjects");
   return useMemo(
     () =>
@@ -48,7 +47,7 @@ export function useColumns(): readonly Column<Subject>[] {
         column("name", { sort: true, isFixed: true }, (row) => (
           <RowLink to={addressOf("subjects", row.name)}>{row.name}</RowLink>
         )),
-        column("favourite", { card: "action" }, (row) => <Favourite subject={row.name} />),
+        column("favourite", { card: "action" }, (row) => <Favourite subject={row.name} favourites={favourites} />),
         column("send_rate", { card: "fact", sort: "-send_rate", align: "right" }, (row) => (
           <LiveNumber subject={row.name} field="send_rate" as="rate" />
         )),
@@ -81,6 +80,6 @@ export function useColumns(): readonly Column<Subject>[] {
         column("created_at", { sort: true, isHiddenAtFirst: true }, (row) => <Instant at={row.created_at} />),
         column("updated_at", { sort: true }, (row) => <Instant at={row.updated_at} relative />),
       ]),
-    [t],
+    [t, favourites],
   );
 }

@@ -2,7 +2,7 @@ import { MultiSelect, TextInput } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useState, type ComponentProps } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { limitsOf } from "@/api/limits";
 import { change } from "@/api/requests";
 import { memberNamesOptions, MEMBERS_MAX, usersLikeOptions, type Team } from "@/features/teams/queries";

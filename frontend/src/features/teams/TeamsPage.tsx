@@ -1,6 +1,6 @@
 import { TextInput } from "@mantine/core";
 import { useMemo, useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { useMay } from "@/api/me";
 import { change, list } from "@/api/requests";
 import { teamsKey, type Team } from "@/features/teams/queries";

@@ -1,6 +1,6 @@
 import { Checkbox, NativeSelect, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { Schema } from "@/api/client";
 import { change } from "@/api/requests";
 import { PreviewDialog } from "@/ui/dialog/ChangeDialog";

@@ -1,6 +1,6 @@
 import { Badge, Button, Code, Group, Text } from "@mantine/core";
 import { useMemo, useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { useMay, useMe } from "@/api/me";
 import { change, list } from "@/api/requests";
 import { CreateToken, tokensKey, type Token } from "@/features/tokens/CreateToken";

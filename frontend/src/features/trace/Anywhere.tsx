@@ -1,6 +1,6 @@
 import { Alert, Stack, Text } from "@mantine/core";
 import { useEffect, useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { Problem } from "@/api/problem";
 import { findAnywhere, type FoundAnywhere, type FoundMessage } from "@/features/trace/queries";
 import { FoundTable } from "@/features/trace/FoundTable";

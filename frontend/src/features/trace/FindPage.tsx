@@ -14,7 +14,7 @@ import { IconRoute, IconSearch } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { placeOptions } from "@/api/owner";
 import { useSubjectNames } from "@/api/subjects";
 import { Anywhere } from "@/features/trace/Anywhere";

@@ -1,4 +1,4 @@
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { Message } from "@/features/trace/queries";
 import { withRecent, type Place } from "@/features/trace/recent";
 import { LinkTo } from "@/ui/links/LinkTo";

@@ -1,5 +1,5 @@
 import { Alert, Badge, Group, Paper, Stack, Text, Timeline, Title } from "@mantine/core";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { Standing, Times } from "@/features/trace/queries";
 import { Steps } from "@/features/trace/Steps";
 import { inGroup } from "@/features/trace/steps";
@@ -28,7 +28,7 @@ export function GroupTrace({ standing, subject, storedAt, nowMs }: Times & { sta
       <Stack gap="sm">
         <Group gap="xs">
           <Title order={3} size="h5">
-            <GroupLink inherit subject={subject} group={group} />
+            <GroupLink subject={subject} group={group} />
           </Title>
           <Badge color={COLOURS[state ?? ""] ?? "gray"} variant="light" tt="none" data-state={state ?? "unknown"}>
             {t(`state.${state ?? "unknown"}`)}

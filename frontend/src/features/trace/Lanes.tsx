@@ -1,6 +1,6 @@
 import "@/features/trace/trace.css";
 import { useElementSize } from "@mantine/hooks";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { duration } from "@/format/times";
 import type { Standing, Times } from "@/features/trace/queries";
 import { laneOf } from "@/features/trace/steps";

@@ -10,7 +10,7 @@ import {
 } from "@tabler/icons-react";
 import type { TFunction } from "i18next";
 import type { ReactNode } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { Step, StepKind } from "@/features/trace/steps";
 import { splitSubject } from "@/format/subjects";
 import { duration } from "@/format/times";

@@ -2,7 +2,7 @@ import { Alert, Breadcrumbs, Button, Loader, Paper, Stack, Text, Title } from "@
 import { IconRefresh } from "@tabler/icons-react";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import type { ReactNode } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { GroupTrace } from "@/features/trace/Group";
 import { Lanes } from "@/features/trace/Lanes";
 import { traceOptions, type Trace } from "@/features/trace/queries";
@@ -82,7 +82,7 @@ function OfSubject({ name }: { name: string }) {
   const { kind, subject, group } = splitSubject(name);
   return (
     <>
-      {t(`in.${kind}`, { group })} <SubjectLink inherit subject={subject} />
+      {t(`in.${kind}`, { group })} <SubjectLink subject={subject} />
     </>
   );
 }

@@ -1,7 +1,7 @@
 import { Badge, Group, MultiSelect, NativeSelect, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState, type ComponentProps } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { change } from "@/api/requests";
 import { teamNamesOptions } from "@/api/teams";
 import {

@@ -1,7 +1,7 @@
 import { Badge, Button, Group, Paper } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { useMe } from "@/api/me";
 import type { Change } from "@/api/client";
 import { change, type Attempt } from "@/api/requests";

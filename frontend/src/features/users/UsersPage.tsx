@@ -1,6 +1,6 @@
 import { Badge, Group } from "@mantine/core";
 import { useMemo, useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { list } from "@/api/requests";
 import { CreateUser, RoleBadge } from "@/features/users/UserDialogs";
 import { ROLES, usersKey, type User } from "@/features/users/queries";
@@ -39,7 +39,7 @@ export default function UsersPage() {
           ) : (
             <Group gap={4}>
               {teams.map((team) => (
-                <TeamLink key={team} team={team} size="sm" />
+                <TeamLink key={team} team={team} />
               ))}
             </Group>
           ),

@@ -1,6 +1,6 @@
 import { Badge } from "@mantine/core";
 import { IconAlertTriangle, IconFlame } from "@tabler/icons-react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { Alert, AlertKind } from "@/api/alerts";
 import { useLive } from "@/live/useLive";
 import { placeOf } from "@/shared/alerts/place";

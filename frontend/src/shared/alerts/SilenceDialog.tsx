@@ -1,6 +1,6 @@
 import { Group, SegmentedControl, Stack, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { change } from "@/api/requests";
 import { alertsKey } from "@/api/alerts";
 import { endsAt, PRESETS, SILENCE_DAYS_MAX, UNTIL } from "@/shared/alerts/silenceTimes";

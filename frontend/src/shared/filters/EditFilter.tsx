@@ -1,7 +1,7 @@
 import { NativeSelect, Text, Textarea, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { Change } from "@/api/client";
 import { useMe } from "@/api/me";
 import { placeOptions } from "@/api/owner";

@@ -2,7 +2,7 @@ import "@/shared/filters/filters.css";
 import { CloseButton, TextInput } from "@mantine/core";
 import { IconFilter } from "@tabler/icons-react";
 import { useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { FILTER_CHARS_MAX } from "@/shared/filters/filter";
 import { SavedFiltersButton } from "@/shared/filters/SavedFiltersButton";
 

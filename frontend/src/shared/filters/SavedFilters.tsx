@@ -3,7 +3,7 @@ import { Alert, Badge, Button, Code, Group, Loader, Stack, Text } from "@mantine
 import { IconBookmark, IconPencil, IconTrash } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { EditFilter } from "@/shared/filters/EditFilter";
 import { remove, savedKey, savedOptions, type SavedFilter } from "@/shared/filters/savedFilters";
 import { ChangeDialog } from "@/ui/dialog/ChangeDialog";

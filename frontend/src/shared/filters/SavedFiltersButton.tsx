@@ -1,6 +1,6 @@
 import { IconBookmarks } from "@tabler/icons-react";
 import { useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { useMayOn } from "@/api/owner";
 import { whenDrawn } from "@/ui/dialog/whenOpened";
 import { IconButton } from "@/ui/menu/buttons";

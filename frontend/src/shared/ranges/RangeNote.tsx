@@ -1,5 +1,5 @@
 import { Text } from "@mantine/core";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { History } from "@/api/history";
 import { dateTime } from "@/format/times";
 import { rangeNotes, type Job } from "@/shared/ranges/notes";

@@ -1,5 +1,5 @@
 import { Group, NativeSelect } from "@mantine/core";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { CUSTOM, PRESETS, spanAt, textOfSpan } from "@/shared/ranges/range";
 import { useRange } from "@/shared/ranges/useRange";
 import { whenDrawn } from "@/ui/dialog/whenOpened";

@@ -1,5 +1,5 @@
 import { useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { SPAN_DAYS_MAX, spanProblem, type Span } from "@/shared/ranges/range";
 import { InstantInput } from "@/ui/dates/InstantInput";
 

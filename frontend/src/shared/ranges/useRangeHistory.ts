@@ -1,6 +1,6 @@
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { rangeHistoryOptions, type History, type HistoryOf } from "@/api/history";
 import { dateTime, duration } from "@/format/times";
 import { NO_SERIES, type Series } from "@/live/series";

@@ -1,7 +1,7 @@
 import { Button, type ButtonProps } from "@mantine/core";
 import { IconFileReport } from "@tabler/icons-react";
 import { useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { ReportDialogProps } from "@/shared/report/ReportDialog";
 import { whenDrawn } from "@/ui/dialog/whenOpened";
 

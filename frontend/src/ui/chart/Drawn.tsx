@@ -2,7 +2,7 @@ import "uplot/dist/uPlot.min.css";
 import { useComputedColorScheme, useMantineTheme } from "@mantine/core";
 import { useElementSize } from "@mantine/hooks";
 import { useEffect, useId, useMemo, useRef, useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import uPlot from "uplot";
 import { drawOverlays, type Overlays } from "@/ui/chart/overlays";
 import { optionsOf, type Shape } from "@/ui/chart/options";

@@ -1,6 +1,6 @@
 import { Text } from "@mantine/core";
 import { Fragment } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { markersBetween } from "@/ui/chart/markers";
 import type { Marker, TimeChartProps } from "@/ui/chart/types";
 import { inFull, instant } from "@/ui/chart/words";

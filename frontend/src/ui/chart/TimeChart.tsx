@@ -2,7 +2,7 @@ import "@/ui/chart/chart.css";
 import { ActionIcon, Center, Skeleton, Text } from "@mantine/core";
 import { IconChartLine, IconFlag, IconFlagOff, IconTable } from "@tabler/icons-react";
 import { lazy, Suspense, useMemo, useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { NumbersTable } from "@/ui/chart/NumbersTable";
 import type { Marker, TimeChartProps } from "@/ui/chart/types";
 import { usePreferences } from "@/ui/preferences";

@@ -1,14 +1,14 @@
 import "@mantine/dates/styles.css";
 import "dayjs/locale/zh-cn";
 import { DatePicker } from "@mantine/dates";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 
 /** A month to choose a day from. */
 export function Calendar({ day, onPick }: { day: string | null; onPick: (day: string) => void }) {
-  const { t, i18n } = useTranslation();
+  const { t, language } = useTranslation();
   return (
     <DatePicker
-      locale={i18n.language === "zh" ? "zh-cn" : "en"}
+      locale={language === "zh" ? "zh-cn" : "en"}
       monthLabelFormat="YYYY-MM"
       yearLabelFormat="YYYY"
       defaultDate={day ?? undefined}

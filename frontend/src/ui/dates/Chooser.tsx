@@ -1,6 +1,6 @@
 import "@/ui/dates/dates.css";
 import { Button, Popover } from "@mantine/core";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { dateTime, timeOn } from "@/format/times";
 import { Calendar } from "@/ui/dates/Calendar";
 import { PRESETS, type Direction } from "@/ui/dates/presets";

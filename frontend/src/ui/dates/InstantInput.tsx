@@ -1,7 +1,7 @@
 import { ActionIcon, TextInput, type TextInputProps } from "@mantine/core";
 import { IconCalendar } from "@tabler/icons-react";
 import { useRef, useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { fromField, parseField, toField } from "@/format/times";
 import type { Direction } from "@/ui/dates/presets";
 import { useZone } from "@/ui/preferences";

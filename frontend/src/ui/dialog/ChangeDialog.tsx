@@ -2,7 +2,7 @@ import { Alert, Badge, Button, Code, Group, Loader, Stack, Text } from "@mantine
 import { notifications } from "@mantine/notifications";
 import { useMutation, useQueryClient, type QueryKey } from "@tanstack/react-query";
 import { useEffect, useState, type ReactNode } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { Change } from "@/api/client";
 import type { Attempt } from "@/api/requests";
 import { differences } from "@/format/values";

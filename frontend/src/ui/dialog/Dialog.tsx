@@ -1,6 +1,6 @@
 import { Group, type ModalProps } from "@mantine/core";
 import { useEffect, useState, type ReactNode } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { whenOpened } from "@/ui/dialog/whenOpened";
 
 const Modal = whenOpened<ModalProps>(async () => (await import("@/ui/dialog/ModalBox")).Modal);

@@ -1,6 +1,6 @@
 import { Alert, Button, Stack, Text } from "@mantine/core";
 import type { ReactNode } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { Snippet } from "@/shared/Teach";
 import { Dialog, DialogFooter } from "@/ui/dialog/Dialog";
 

@@ -1,6 +1,6 @@
 import type { DrawerProps } from "@mantine/core";
 import type { ReactNode } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { useUrlState } from "@/ui/links/urlState";
 import { whenOpened } from "@/ui/dialog/whenOpened";
 

@@ -1,6 +1,6 @@
 import { Button, Group, Progress, Text } from "@mantine/core";
 import type { ReactNode } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { percent } from "@/format/numbers";
 import type { Steps } from "@/ui/dialog/useSteps";
 import { useLanguage } from "@/ui/preferences";

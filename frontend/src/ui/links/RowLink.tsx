@@ -10,7 +10,7 @@ export function addressOf(...parts: string[]): string {
  * A link of a list's row. `LinkTo` knows whether it is active and loads ahead; hundreds of them are felt while
  * scrolling.
  */
-export function RowLink({ to, children }: { to: string; children: ReactNode }) {
+export function RowLink({ to, className, children }: { to: string; className?: string; children: ReactNode }) {
   const { history } = useRouter() as { history: RouterHistory };
   const go = (event: MouseEvent) => {
     const isElsewhere = event.metaKey || event.ctrlKey || event.shiftKey || event.altKey || event.button !== 0;
@@ -19,7 +19,7 @@ export function RowLink({ to, children }: { to: string; children: ReactNode }) {
     history.push(to);
   };
   return (
-    <a href={to} onClick={go} className="row-link">
+    <a href={to} onClick={go} className={className ? `row-link ${className}` : "row-link"}>
       {children}
     </a>
   );

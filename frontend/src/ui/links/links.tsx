@@ -1,39 +1,41 @@
-import type { AnchorProps } from "@mantine/core";
 import type { ReactNode } from "react";
-import { LinkTo } from "@/ui/links/LinkTo";
+import { addressOf, RowLink } from "@/ui/links/RowLink";
 
-type Look = Omit<AnchorProps, "component" | "children"> & { children?: ReactNode };
+interface Look {
+  className?: string;
+  children?: ReactNode;
+}
 
 export function SubjectLink({ subject, children = subject, ...look }: Look & { subject: string }) {
   return (
-    <LinkTo to="/subjects/$subject" params={{ subject }} {...look}>
+    <RowLink to={addressOf("subjects", subject)} {...look}>
       {children}
-    </LinkTo>
+    </RowLink>
   );
 }
 
 /** To a consumer group of a subject. */
 export function GroupLink({ subject, group, children = group, ...look }: Look & { subject: string; group: string }) {
   return (
-    <LinkTo to="/groups/$subject/$group" params={{ subject, group }} {...look}>
+    <RowLink to={addressOf("groups", subject, group)} {...look}>
       {children}
-    </LinkTo>
+    </RowLink>
   );
 }
 
 /** To a broker or delay group. */
 export function BrokerLink({ name, children = name, ...look }: Look & { name: string }) {
   return (
-    <LinkTo to="/brokers/$name" params={{ name }} {...look}>
+    <RowLink to={addressOf("brokers", name)} {...look}>
       {children}
-    </LinkTo>
+    </RowLink>
   );
 }
 
 export function TeamLink({ team, ...look }: Look & { team: string }) {
   return (
-    <LinkTo to="/teams/$team" params={{ team }} {...look}>
+    <RowLink to={addressOf("teams", team)} {...look}>
       {team}
-    </LinkTo>
+    </RowLink>
   );
 }

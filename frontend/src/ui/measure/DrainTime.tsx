@@ -1,4 +1,4 @@
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { measured } from "@/live/useLive";
 import { Measured } from "@/ui/measure/Measured";
 

@@ -1,4 +1,4 @@
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import * as times from "@/format/times";
 import { useLanguage, useZone } from "@/ui/preferences";
 import { useOfNow } from "@/ui/measure/useNow";

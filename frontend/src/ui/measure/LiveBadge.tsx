@@ -1,5 +1,5 @@
 import { Badge } from "@mantine/core";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { dateTime } from "@/format/times";
 import type { LiveView } from "@/live/feed";
 import { useLive } from "@/live/useLive";

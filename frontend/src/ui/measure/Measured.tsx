@@ -1,4 +1,4 @@
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import * as numbers from "@/format/numbers";
 import * as times from "@/format/times";
 import type { Reading } from "@/live/useLive";
@@ -23,48 +23,23 @@ export type Format = keyof typeof FORMATS;
  * where null has a meaning of its own ("never").
  */
 export function Measured({
-  value,
-  as = "count",
-  reason: sent,
-  missing,
-  atLeast,
-  last,
-  lastAt,
   unknown,
   about,
+  ...reading
 }: Reading & {
   as?: Format;
   unknown?: string;
   /** What it is, on hover. */
   about?: string;
 }) {
-  const { t } = useTranslation();
+  const { value, as = "count", atLeast, last } = reading;
   const language = useLanguage();
-  const now = useNow(lastAt !== undefined);
-  const reasonOf = useSentReason();
-  const reason = sent && reasonOf(sent);
-  const known = atLeast ?? last;
-  if ((value === null || value === undefined) && known !== undefined && unknown === undefined) {
-    const shown = `${atLeast === undefined ? "" : "≥ "}${FORMATS[as](known, language)}`;
-    const hint = [
-      atLeast !== undefined && missing && t("unknown.at_least", { missing: missing.join(", ") }),
-      last !== undefined &&
-        lastAt &&
-        t("unknown.last", { value: FORMATS[as](last, language), ago: times.relative(lastAt, now, language) }),
-      reason,
-    ]
-      .filter(Boolean)
-      .join(" · ");
-    return <Hinted className="incomplete nowrap" label={`${shown}. ${hint}`} hint={hint} shown={shown} />;
-  }
   if (value === null || value === undefined) {
-    return (
-      <Hinted
-        className="unknown"
-        label={`${unknown ?? t("unknown.label")}${reason ? `: ${reason}` : ""}`}
-        hint={reason ?? unknown ?? t("unknown.reason")}
-        shown={unknown ?? "—"}
-      />
+    const known = atLeast ?? last;
+    return known !== undefined && unknown === undefined ? (
+      <Incomplete {...reading} as={as} known={known} />
+    ) : (
+      <Unknown reason={reading.reason} unknown={unknown} />
     );
   }
   const exact = as === "compact" ? numbers.count(value, language) : undefined;
@@ -72,6 +47,47 @@ export function Measured({
     <span data-measured="" className="nowrap" data-hint={[exact, about].filter(Boolean).join(" · ") || undefined}>
       {FORMATS[as](value, language)}
     </span>
+  );
+}
+
+// Each its own component: a list draws hundreds of numbers, and most need neither the time nor a reason.
+function Incomplete({
+  as,
+  known,
+  reason,
+  missing,
+  atLeast,
+  last,
+  lastAt,
+}: Omit<Reading, "value"> & { as: Format; known: number }) {
+  const { t } = useTranslation();
+  const language = useLanguage();
+  const now = useNow(lastAt !== undefined);
+  const reasonOf = useSentReason();
+  const shown = `${atLeast === undefined ? "" : "≥ "}${FORMATS[as](known, language)}`;
+  const hint = [
+    atLeast !== undefined && missing && t("unknown.at_least", { missing: missing.join(", ") }),
+    last !== undefined &&
+      lastAt &&
+      t("unknown.last", { value: FORMATS[as](last, language), ago: times.relative(lastAt, now, language) }),
+    reason && reasonOf(reason),
+  ]
+    .filter(Boolean)
+    .join(" · ");
+  return <Hinted className="incomplete nowrap" label={`${shown}. ${hint}`} hint={hint} shown={shown} />;
+}
+
+function Unknown({ reason: sent, unknown }: { reason?: string | null | undefined; unknown: string | undefined }) {
+  const { t } = useTranslation();
+  const reasonOf = useSentReason();
+  const reason = sent && reasonOf(sent);
+  return (
+    <Hinted
+      className="unknown"
+      label={`${unknown ?? t("unknown.label")}${reason ? `: ${reason}` : ""}`}
+      hint={reason ?? unknown ?? t("unknown.reason")}
+      shown={unknown ?? "—"}
+    />
   );
 }
 

@@ -1,5 +1,5 @@
 import { Alert, List } from "@mantine/core";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { useSentReason } from "@/ui/measure/useSentReason";
 
 /**

@@ -1,5 +1,5 @@
 import { useCallback } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 
 /** By the key of the translation in `sent`. Groups are its values; `why` is such a sentence itself. */
 const SENTENCES = {
@@ -23,6 +23,9 @@ const SENTENCES = {
   outdated: /^The latest measurements are outdated\. Check that the collector is running\.$/,
 } as const;
 
+/** All cells of a list have the same reason, mostly. */
+let last: { text?: string; t?: unknown; said: string } = { said: "" };
+
 /**
  * Why something is not known, in the viewer's language: of the sentences that nodes and the API send as text, those
  * that viewers see most; others stay as they came.
@@ -40,7 +43,8 @@ export function useSentReason(): (text: string) => string {
         }
         return sentence;
       };
-      return translated(text);
+      if (last.text !== text || last.t !== t) last = { text, t, said: translated(text) };
+      return last.said;
     },
     [t],
   );

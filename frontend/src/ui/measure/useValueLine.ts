@@ -1,5 +1,5 @@
 import { useCallback } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { lineOf } from "@/format/values";
 
 /** A value of a change in a line: yes or no, a dash for what is empty. */

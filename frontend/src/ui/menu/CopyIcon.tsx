@@ -1,6 +1,6 @@
 import { ActionIcon, CopyButton } from "@mantine/core";
 import { IconCheck, IconCopy } from "@tabler/icons-react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 
 /** Copies a text; `what` says which, for people who can't see where the button stands. */
 export function CopyIcon({ value, what, isLarge = false }: { value: string; what?: string; isLarge?: boolean }) {

@@ -1,6 +1,6 @@
 import { Code, Group, NativeSelect, SegmentedControl, Stack, Text } from "@mantine/core";
 import { useMemo, useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { bytes } from "@/format/numbers";
 import { CopyIcon } from "@/ui/menu/CopyIcon";
 import { BODY, cut, hexDump, isJson, prettyJson, type Property, type Shown } from "@/ui/message/decode";

@@ -1,5 +1,5 @@
 import { Text } from "@mantine/core";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { Schema } from "@/api/client";
 
 /** Beside a body that is edited: that its copy is in the format of the message again, if the body was decoded. */

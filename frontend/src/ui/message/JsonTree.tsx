@@ -1,7 +1,7 @@
 import "@/ui/message/tree.css";
 import { useClipboard } from "@mantine/hooks";
 import { createContext, useContext, useMemo, useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { readable } from "@/ui/message/decode";
 import { childrenOf, hasChildren, openAtFirst, pathOf, rootOf, type JsonNode } from "@/ui/message/tree";
 

@@ -1,6 +1,6 @@
 import { Alert, List, Text } from "@mantine/core";
 import { IconEyeOff } from "@tabler/icons-react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { Schema } from "@/api/client";
 
 export type MaskedValue = Schema<"MaskedValue">;

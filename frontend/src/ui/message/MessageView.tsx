@@ -1,7 +1,7 @@
 import "@/ui/message/message.css";
 import { Alert, Badge, Group, Stack, Text, Title } from "@mantine/core";
 import { useMemo, type ReactNode } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { Schema } from "@/api/client";
 import { bytes, sequence } from "@/format/numbers";
 import { CopyIcon } from "@/ui/menu/CopyIcon";

@@ -1,6 +1,6 @@
 import { Alert, Button, Code, Group, List, Stack, Text } from "@mantine/core";
 import { IconAlertTriangle, IconRefresh } from "@tabler/icons-react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { asProblem } from "@/api/problem";
 import { ProblemText } from "@/ui/page/ProblemText";
 

@@ -1,6 +1,6 @@
 import { Text, useComputedColorScheme, useMantineColorScheme } from "@mantine/core";
 import { IconClock, IconLanguage, IconMoon, IconSun } from "@tabler/icons-react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { zoneName } from "@/format/times";
 import { LANGUAGES, setLanguage, type Language } from "@/i18n";
 import { IconButton } from "@/ui/menu/buttons";
@@ -35,8 +35,8 @@ export function ZoneSwitch() {
 
 /** To the other language, named in that language. */
 export function LanguageSwitch() {
-  const { i18n } = useTranslation();
-  const other: Language = i18n.language === "zh" ? "en" : "zh";
+  const { language } = useTranslation();
+  const other: Language = language === "zh" ? "en" : "zh";
   return (
     <IconButton
       {...LOOK}

@@ -1,6 +1,6 @@
 import { Center, Loader } from "@mantine/core";
 import type { ReactNode } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { ProblemAlert } from "@/ui/page/ProblemAlert";
 
 interface Query<Data> {

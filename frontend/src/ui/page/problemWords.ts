@@ -1,5 +1,5 @@
 import { useEffect, useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { asProblem } from "@/api/problem";
 import { loadTexts } from "@/i18n";
 

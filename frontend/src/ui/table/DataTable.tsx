@@ -1,7 +1,7 @@
 import { Center, Group, Loader, Text } from "@mantine/core";
 import { keepPreviousData, useInfiniteQuery, type QueryKey } from "@tanstack/react-query";
 import { useCallback, useEffect, useMemo, type ReactNode } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import * as numbers from "@/format/numbers";
 import { useLanguage } from "@/ui/preferences";
 import { ProblemAlert } from "@/ui/page/ProblemAlert";

@@ -2,7 +2,7 @@ import { ActionIcon, Button, CloseButton, Group, NativeSelect, TextInput } from 
 import { useDebouncedCallback, useDisclosure } from "@mantine/hooks";
 import { IconAdjustmentsHorizontal, IconFilterOff, IconSearch } from "@tabler/icons-react";
 import { useId, useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { InstantInput } from "@/ui/dates/InstantInput";
 import type { Column, Filter } from "@/ui/table/types";
 import { reversed } from "@/ui/table/useListState";

@@ -1,7 +1,7 @@
 import { Checkbox } from "@mantine/core";
 import { IconArrowDown, IconArrowUp, IconSelector } from "@tabler/icons-react";
 import { useMemo } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { Column, Selection } from "@/ui/table/types";
 import { Table } from "@/ui/table/Table";
 import { nextOrdering, reversed } from "@/ui/table/useListState";

@@ -1,5 +1,5 @@
 import { memo, type Ref } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { Column } from "@/ui/table/types";
 
 interface Props<Row extends object> {

@@ -1,6 +1,6 @@
 import { Button, NativeSelect } from "@mantine/core";
 import { IconChevronLeft, IconChevronRight } from "@tabler/icons-react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { ALL, PAGE_SIZES } from "@/ui/table/types";
 
 /** How many rows a page has, or the whole list scrolled. */

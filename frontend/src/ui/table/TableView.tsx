@@ -1,6 +1,6 @@
 import { Center, Text } from "@mantine/core";
 import { lazy, Suspense, useCallback, useEffect, useMemo, useRef } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { cardParts } from "@/ui/table/cards";
 import { Frame } from "@/ui/table/Frame";
 import { Header, SelectAll } from "@/ui/table/Header";
@@ -97,7 +97,10 @@ export function TableView<Row extends object>(props: TableViewProps<Row>) {
             ))}
           </Table.Tr>
         </Table.Thead>
-        <Table.Tbody {...(opening && { "data-opens": "", onClick: openedBy(opening.onOpen) })}>
+        <Table.Tbody
+          data-virtual={isVirtual || undefined}
+          {...(opening && { "data-opens": "", onClick: openedBy(opening.onOpen) })}
+        >
           {isVirtual ? (
             <Suspense fallback={rows.slice(0, VIRTUAL_FROM).map((_, index) => line(index))}>
               <VirtualRows keys={keys} scroller={scroller} columns={width} hasMore={hasMore} onNearEnd={onNearEnd}>

@@ -1,6 +1,6 @@
 import { ActionIcon } from "@mantine/core";
 import { IconColumns, IconDownload, IconRefresh } from "@tabler/icons-react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { MenuButton } from "@/ui/menu/MenuButton";
 import type { Column } from "@/ui/table/types";
 

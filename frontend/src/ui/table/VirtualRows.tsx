@@ -1,6 +1,7 @@
 import { useMediaQuery } from "@mantine/hooks";
-import { useVirtualizer, useWindowVirtualizer, type VirtualItem } from "@tanstack/react-virtual";
-import { useEffect, useState, type ReactNode, type RefObject } from "react";
+import { defaultRangeExtractor, useVirtualizer, useWindowVirtualizer, type VirtualItem } from "@tanstack/react-virtual";
+import { useEffect, useMemo, useState, type ReactNode, type RefObject } from "react";
+import { rowsWhileScrolling } from "@/ui/table/rowsWhileScrolling";
 
 const ROW_PX = 40;
 /** A row as a card. */
@@ -29,30 +30,58 @@ export default function VirtualRows(props: Props) {
 
 function RowsOfBox(props: Props) {
   const { keys, scroller } = props;
+  const [usualPx, setUsualPx] = useState(ROW_PX);
+  const options = useOptions(keys, usualPx);
   // eslint-disable-next-line react-hooks/incompatible-library -- the virtualizer is used in this render only
   const virtual = useVirtualizer({
-    count: keys.length,
+    ...options,
     getScrollElement: () => scroller.current,
-    estimateSize: () => ROW_PX,
-    overscan: OVERSCAN,
-    getItemKey: (index) => keys[index] ?? index,
+    // It may have been scrolled while this part was loaded.
+    initialOffset: () => scroller.current?.scrollTop ?? 0,
   });
   const items = virtual.getVirtualItems();
+  useUsualPx(items, setUsualPx);
   return <Rows {...props} items={items} px={virtual.getTotalSize()} top={0} measure={virtual.measureElement} />;
 }
 
 function RowsOfPage(props: Props) {
-  const { keys, scroller } = props;
-  const top = useTop(scroller);
-  const virtual = useWindowVirtualizer({
-    count: keys.length,
-    estimateSize: () => CARD_PX,
-    overscan: OVERSCAN,
-    getItemKey: (index) => keys[index] ?? index,
-    scrollMargin: top,
-  });
+  const top = useTop(props.scroller);
+  const [usualPx, setUsualPx] = useState(CARD_PX);
+  const options = useOptions(props.keys, usualPx);
+  const virtual = useWindowVirtualizer({ ...options, scrollMargin: top });
   const items = virtual.getVirtualItems();
+  useUsualPx(items, setUsualPx);
   return <Rows {...props} items={items} px={virtual.getTotalSize()} top={top} measure={virtual.measureElement} />;
+}
+
+/** What both virtualizers are told. */
+function useOptions(keys: readonly string[], usualPx: number) {
+  const [isScrolling, setScrolling] = useState(false);
+  const [whileScrolling] = useState(rowsWhileScrolling);
+  // With another `getItemKey` the virtualizer works out the places of all rows: with other rows, or another estimate.
+  const places = useMemo(
+    () => ({ getItemKey: (index: number) => keys[index] ?? index, estimateSize: () => usualPx }),
+    [keys, usualPx],
+  );
+  return {
+    ...places,
+    count: keys.length,
+    overscan: OVERSCAN,
+    rangeExtractor: isScrolling ? whileScrolling : defaultRangeExtractor,
+    onChange: (virtual: { isScrolling: boolean }) => setScrolling(virtual.isScrolling),
+  };
+}
+
+/**
+ * Takes the usual height of the rows at the begin of the list for that of rows not drawn yet. Each row of another
+ * height than was thought moves all that follow. Only there: further down what is in view would move.
+ */
+function useUsualPx(items: readonly VirtualItem[], set: (px: number) => void): void {
+  useEffect(() => {
+    if (items[0]?.index !== 0) return;
+    const sizes = items.map(({ size }) => size).sort((one, other) => one - other);
+    set(sizes[Math.floor(sizes.length / 2)] ?? 0);
+  }, [items, set]);
 }
 
 /** Where on the page an element begins; what stands above it may grow. */

@@ -1,6 +1,6 @@
 import { NativeSelect, Stack, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { change } from "@/api/requests";
 import { OUTDATED, type Kind } from "@/features/brokers/queries";
 import { firstNode } from "@/features/brokers/actions/startCommand";

@@ -1,6 +1,6 @@
 import { Button } from "@mantine/core";
 import { memo, useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { useMay } from "@/api/me";
 import type { GroupVerdict } from "@/features/brokers/topology/cluster";
 import type { BrokerGroupDetail, Doing, GroupAction } from "@/features/brokers/queries";

@@ -2,7 +2,7 @@ import { Textarea } from "@mantine/core";
 import { useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { limitsOf } from "@/api/limits";
 import { change } from "@/api/requests";
 import { brokersKey, OUTDATED, type BrokerGroupDetail, type Doing } from "@/features/brokers/queries";

@@ -1,6 +1,6 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { change } from "@/api/requests";
 import { LossDialog } from "@/features/brokers/LossDialog";
 import { brokersKey, type BrokerGroupDetail } from "@/features/brokers/queries";

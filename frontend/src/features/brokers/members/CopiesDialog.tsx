@@ -1,6 +1,6 @@
 import { MultiSelect, NumberInput, Text } from "@mantine/core";
 import { useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { change } from "@/api/requests";
 import type { MemberDialog } from "@/features/brokers/members/members";
 import { OUTDATED } from "@/features/brokers/queries";

@@ -1,7 +1,7 @@
 import { Alert, Button, Group, Paper, Stack, Text } from "@mantine/core";
 import { IconAlertTriangle } from "@tabler/icons-react";
 import { memo, useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { useMay } from "@/api/me";
 import { copiesOf, servingMaster, type Copies } from "@/features/brokers/members/members";
 import { MembersTable } from "@/features/brokers/members/MembersTable";

@@ -1,6 +1,6 @@
 import { Badge, Progress, Stack, Text } from "@mantine/core";
 import { useQueries } from "@tanstack/react-query";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { copyProgress, roleOf, type CopyProgress, type MemberState } from "@/features/brokers/members/members";
 import { DiskBar } from "@/features/brokers/Cells";
 import { nodeOptions, type BrokerGroupDetail } from "@/features/brokers/queries";

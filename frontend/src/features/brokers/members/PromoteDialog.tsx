@@ -1,6 +1,6 @@
 import { NativeSelect } from "@mantine/core";
 import { useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { change } from "@/api/requests";
 import { LossDialog } from "@/features/brokers/LossDialog";
 import { servingMaster, type MemberDialog } from "@/features/brokers/members/members";

@@ -1,6 +1,6 @@
 import { Text } from "@mantine/core";
 import { useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { changed, type RoleChange } from "@/features/brokers/members/members";
 import { TextButton } from "@/ui/menu/buttons";
 import { Instant } from "@/ui/measure/Instant";

@@ -1,6 +1,6 @@
 import { Alert, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { useMay } from "@/api/me";
 import { rehearsalOptions } from "@/features/brokers/rehearse/queries";
 import { TextButton } from "@/ui/menu/buttons";

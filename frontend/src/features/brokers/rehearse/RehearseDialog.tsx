@@ -1,7 +1,7 @@
 import { NativeSelect, Skeleton, Stack, Text } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { topologyOptions, OUTDATED } from "@/features/brokers/queries";
 import { rehearsalAt, rehearsalOptions, type Planned } from "@/features/brokers/rehearse/queries";
 import { SwitchOvers } from "@/features/brokers/rehearse/SwitchOvers";

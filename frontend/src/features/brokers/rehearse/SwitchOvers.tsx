@@ -1,6 +1,6 @@
 import { Alert, Button, Group, Progress, Stack, Text } from "@mantine/core";
 import { useEffect, useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { switchOverStep, type Outcome, type Planned } from "@/features/brokers/rehearse/queries";
 import { useReason } from "@/ui/reasons";
 import { DialogFooter } from "@/ui/dialog/Dialog";

@@ -1,6 +1,6 @@
 import { Alert, List, Skeleton, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { StopBadge } from "@/features/brokers/stop/StopSummary";
 import { stopOptions, type StopEffect } from "@/features/brokers/stop/queries";
 import { useReason } from "@/ui/reasons";

@@ -1,6 +1,6 @@
 import { Badge, Group, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { stopOptions, type StopEffect } from "@/features/brokers/stop/queries";
 import { LinkTo } from "@/ui/links/LinkTo";
 import { Measured } from "@/ui/measure/Measured";

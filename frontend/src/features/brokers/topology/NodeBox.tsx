@@ -1,7 +1,7 @@
 import "@/features/brokers/brokers.css";
 import { Badge, Group, Paper, Stack, Text } from "@mantine/core";
 import type { ReactNode } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { COLOURS, lagOf, nodeVerdict, type NodeView } from "@/features/brokers/topology/cluster";
 import { DiskBar, Verdict } from "@/features/brokers/Cells";
 import { count, sequence } from "@/format/numbers";

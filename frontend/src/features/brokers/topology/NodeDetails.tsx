@@ -2,7 +2,7 @@ import { Alert, Button, Loader, Stack, Text, Textarea, Title } from "@mantine/co
 import { IconAlertTriangle } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useState, type ReactNode } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { limitsOf } from "@/api/limits";
 import { useMay } from "@/api/me";
 import { change } from "@/api/requests";

@@ -1,5 +1,5 @@
 import { Loader } from "@mantine/core";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { SideDrawer } from "@/ui/dialog/SideDrawer";
 import { useUrlState } from "@/ui/links/urlState";
 import { whenDrawn } from "@/ui/dialog/whenOpened";

@@ -1,6 +1,6 @@
 import "@/features/brokers/brokers.css";
 import { Badge, Group, Paper, Stack, Text } from "@mantine/core";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { rackViews, type GroupView, type RackView } from "@/features/brokers/topology/cluster";
 import { Verdict } from "@/features/brokers/Cells";
 import { NodeBox } from "@/features/brokers/topology/NodeBox";
@@ -124,8 +124,8 @@ function GroupCard({ group }: { group: GroupView }) {
       <Stack gap="xs">
         <Group justify="space-between" gap="xs">
           <Group gap={6} align="baseline">
-            <BrokerLink name={group.name} fw={700}>
-              <span className="break">{group.name}</span>
+            <BrokerLink name={group.name}>
+              <strong className="break">{group.name}</strong>
             </BrokerLink>
             <Text size="xs" c="dimmed">
               {t(`kind.${group.kind}`)}

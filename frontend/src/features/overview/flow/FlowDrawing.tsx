@@ -1,5 +1,5 @@
 import { useMemo } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { BOX_WIDTH, layoutFlow, type Box } from "@/features/overview/flow/layout";
 import { colourOf, targetOf } from "@/features/overview/flow/places";
 import { usePlaceText } from "@/features/overview/flow/usePlaceText";

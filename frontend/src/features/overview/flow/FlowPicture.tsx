@@ -4,7 +4,7 @@ import { useMediaQuery } from "@mantine/hooks";
 import { IconChartSankey, IconTable } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { memo, useState } from "react";
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { FlowDrawing } from "@/features/overview/flow/FlowDrawing";
 import { FlowTable } from "@/features/overview/flow/FlowTable";
 import { flowOptions } from "@/features/overview/queries";

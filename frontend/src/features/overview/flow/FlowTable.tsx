@@ -1,4 +1,4 @@
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import { targetOf } from "@/features/overview/flow/places";
 import { usePlaceText } from "@/features/overview/flow/usePlaceText";
 import type { Flow, FlowPlace } from "@/features/overview/queries";

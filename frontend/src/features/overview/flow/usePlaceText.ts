@@ -1,4 +1,4 @@
-import { useTranslation } from "react-i18next";
+import { useTranslation } from "@/i18n/useTranslation";
 import type { FlowPlace } from "@/features/overview/queries";
 import { columnOf } from "@/features/overview/flow/places";
 import * as numbers from "@/format/numbers";
