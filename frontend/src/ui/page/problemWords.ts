@@ -1,7 +1,8 @@
+import i18next from "i18next";
 import { useEffect, useState } from "react";
-import { useTranslation } from "@/i18n/useTranslation";
 import { asProblem } from "@/api/problem";
 import { loadTexts } from "@/i18n";
+import { useTranslation } from "@/i18n/useTranslation";
 
 /** What a problem says: what is wrong and what to do, in the viewer's language. */
 export interface ProblemWords {
@@ -17,8 +18,7 @@ const NAMESPACE = "problems";
  * codes. They are loaded when there is a problem; until then, and if that fails, the API's sentence is shown.
  */
 export function useProblemWords(isWanted: boolean): (error: unknown) => ProblemWords {
-  const { i18n } = useTranslation();
-  const { language } = i18n;
+  const { language } = useTranslation();
   const [, setLoaded] = useState("");
   useEffect(() => {
     if (!isWanted || language === "en") return;
@@ -29,7 +29,7 @@ export function useProblemWords(isWanted: boolean): (error: unknown) => ProblemW
   }, [isWanted, language]);
   return (error) => {
     const { code, title, detail } = asProblem(error);
-    const text: unknown = i18n.getResource(language, NAMESPACE, code);
+    const text: unknown = i18next.getResource(language, NAMESPACE, code);
     return typeof text === "string" ? { text, detail } : { text: detail || title || code, detail: "" };
   };
 }
