@@ -24,7 +24,7 @@ const SENTENCES = {
 } as const;
 
 /** All cells of a list have the same reason, mostly. */
-let last: { text?: string; t?: unknown; said: string } = { said: "" };
+let last: { text?: string; t?: unknown; shown: string } = { shown: "" };
 
 /**
  * Why something is not known, in the viewer's language: of the sentences that nodes and the API send as text, those
@@ -43,8 +43,8 @@ export function useSentReason(): (text: string) => string {
         }
         return sentence;
       };
-      if (last.text !== text || last.t !== t) last = { text, t, said: translated(text) };
-      return last.said;
+      if (last.text !== text || last.t !== t) last = { text, t, shown: translated(text) };
+      return last.shown;
     },
     [t],
   );

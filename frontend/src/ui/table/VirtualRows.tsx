@@ -54,7 +54,7 @@ function RowsOfPage(props: Props) {
   return <Rows {...props} items={items} px={virtual.getTotalSize()} top={top} measure={virtual.measureElement} />;
 }
 
-/** What both virtualizers are told. */
+/** What both virtualizers receive. */
 function useOptions(keys: readonly string[], usualPx: number) {
   const [isScrolling, setScrolling] = useState(false);
   const [whileScrolling] = useState(rowsWhileScrolling);
