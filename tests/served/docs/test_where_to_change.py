@@ -39,8 +39,9 @@ def first_cells(page: str, header: str) -> set[str]:
 
 @LANGUAGES
 def test_each_kind_of_alert_has_its_texts(language: str) -> None:
-    texts, kinds = catalogue(language, "alerts"), {str(kind) for kind in Kind}
-    assert set(texts["kind"]) == set(texts["kind_about"]) == set(texts["explain"]["when"]) == kinds
+    texts, pages = catalogue(language, "alerts"), catalogue(language, "alert_pages")
+    kinds = {str(kind) for kind in Kind}
+    assert set(texts["kind"]) == set(pages["kind_about"]) == set(pages["explain"]["when"]) == kinds
     assert set(texts["unit"]) == kinds - WITHOUT_UNIT
 
 
