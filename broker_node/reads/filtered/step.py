@@ -72,6 +72,7 @@ class _Step:
         self._until = clock.monotonic() + job.seconds
         self._result = Result(job.end if job.newest_first else job.begin)
         self._is_full = False
+        self._has_searched = False
 
     def run(self) -> Result:
         job, result = self._job, self._result
@@ -97,9 +98,11 @@ class _Step:
         is_placed = (sizes > 0) & (sizes <= MESSAGE_BYTES_MAX) & (offsets >= 0)
         chosen = np.flatnonzero(by_index(self._need, sizes, entries["time"]) | ~is_placed)
         for part in self._parts(chosen, offsets, sizes, is_placed):
-            if self._clock.monotonic() >= self._until:
+            # Each step comes further, however little of the processor it gets.
+            if self._has_searched and self._clock.monotonic() >= self._until:
                 self._stop_before(first + int(part[-1 if self._job.newest_first else 0]))
                 return
+            self._has_searched = True
             if is_placed[part[0]]:
                 self._span(first, index_bytes, part, offsets[part], sizes[part], entries["time"][part])
             else:

@@ -39,6 +39,7 @@ async def all_steps(admin: NodeAdmin, order: str, *filters: str, **window: Any) 
         at = page["next_sequence"]
         if at is None:
             return found, scanned
+        assert page["scanned"] > 0, "a step that comes no further is repeated for ever"
         window["until_sequence" if order == "newest" else "sequence"] = at
 
 
@@ -114,6 +115,26 @@ async def test_a_step_ends_when_its_time_is_over(tmp_path: Path, monkeypatch: py
         monkeypatch.setattr(step._Step, "_matches", slowly)
         assert await all_steps(admin, "newest", 'id != ""') == (list(range(9, -1, -1)), [4, 4, 2])
         assert await all_steps(admin, "oldest", "sequence == 8") == ([8], [4, 4, 2])
+
+
+@pytest.mark.parametrize(("order", "wanted"), [("newest", [9, 2]), ("oldest", [2, 9])])
+async def test_a_step_that_begins_when_its_time_is_over_comes_further_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: str, wanted: list[int]
+) -> None:
+    monkeypatch.setattr(step, "SPAN_BYTES_MAX", 400)
+    clock = ManualClock(START_MS)
+    async with asked(tmp_path, clock=clock) as (_, client, admin):
+        await client.send(*(message(n) for n in range(10)))
+        read_index = step._Step._chunk
+
+        def late(self: Any, *arguments: Any) -> None:
+            clock.advance(filtered_search.STEP_SECONDS)
+            read_index(self, *arguments)
+
+        monkeypatch.setattr(step._Step, "_chunk", late)
+        found, scanned = await all_steps(admin, order, 'properties.number in ["2", "9"]')
+        assert (found, sum(scanned)) == (wanted, 10)
+        assert len(scanned) > 1
 
 
 async def test_messages_that_the_index_rules_out_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
