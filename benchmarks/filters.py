@@ -2,7 +2,7 @@
 
 A metaserver and one broker run as processes on free ports, flush=always. Half of the messages have properties and a
 text of about 1 KB, the other half a JSON body of about 1 KB. Each search runs step by step to its end, newest first, as the console
-runs it. Producers send at full rate, by turns without and with a search that begins again when it ends. Producers, broker, the
+runs it. Producers send at full rate, by turns without and with searches, one behind the other. Producers, broker, the
 process of searches and kernel share the machine. Nothing here asserts: figures go to docs/performance.md by hand, with the date.
 """
 
@@ -20,16 +20,18 @@ from typing import Any
 
 from benchmarks.load import bench
 from qmq.net.caller import Caller
-from qmq.node_admin import NodeAdmin
+from qmq.node_admin import NodeAdmin, NodeRefused
 from qmq.protocol.codes import Command
 from qmq.protocol.messages import KEY_CREATED, Message, encode_entry
 from tests.support.servers.system import System
 
 BATCH = 500
 TEXT_BYTES = 900
-REPEATS = 5
-PRODUCED = 2_000_000
-"""Messages of each run of producers."""
+REPEATS = 3
+PRODUCED = 10_000_000
+"""Messages of each run of producers, of 1 KB each."""
+WINDOW_SECONDS = 1.0
+START_SECONDS = 0.1
 SEARCHED = 200_000
 """Messages of each kind that are searched meanwhile."""
 SEGMENTS = ("--segment-bytes", str(1 << 30))
@@ -112,62 +114,68 @@ async def search(admin: NodeAdmin, subject: str, text: str) -> dict[str, float]:
     }
 
 
-async def search_until(admin: NodeAdmin, stop: asyncio.Event, text: str) -> None:
-    """Search over and over until the event is set."""
-    until = None
-    while not stop.is_set():
-        until = (await admin.search("json", filters=[text], until_sequence=until, limit=100))["next_sequence"]
-
-
 def producers(folder: Path, repeats: int, text: str) -> str:
     """A row of the table of producers: messages a second without and with a search, and what is lost.
 
-    Each run has a broker of its own: a second run is slower than the first one, while the kernel still writes its bytes.
+    Each run has a broker of its own and one flow of messages; searches begin and end in it every WINDOW_SECONDS, since runs
+    differ by more than a search costs. A window with a search is compared with the mean of the windows on both sides.
     """
-    alone, beside = [], []
-    for i in range(repeats):
-        for is_searched in (True, False) if i % 2 else (False, True):
-            system = System(folder / "producers", groups=1, broker_flags=SEGMENTS)
-            try:
-                system.start()
-                asyncio.run(fill(f"127.0.0.1:{system.ports['g1'][0]}", SEARCHED))
-                # What was filled is on the disk, as it is where messages are searched.
-                os.sync()
-                if is_searched:
-                    beside.append(searched(system, text))
-                else:
-                    alone.append(produced(system, "alone"))
-            finally:
-                system.stop()
-                shutil.rmtree(folder / "producers")
-    lost = [100 * (1 - b / a) for a, b in zip(alone, beside, strict=True)]
+    alone, beside, lost = [], [], []
+    for _ in range(repeats):
+        system = System(folder / "producers", groups=1, broker_flags=SEGMENTS)
+        try:
+            system.start()
+            asyncio.run(fill(f"127.0.0.1:{system.ports['g1'][0]}", SEARCHED))
+            # What was filled is on the disk, as it is where messages are searched.
+            os.sync()
+            rates = asyncio.run(by_turns(system, text))
+        finally:
+            system.stop()
+            shutil.rmtree(folder / "producers")
+        alone += rates[::2]
+        beside += rates[1::2]
+        lost += [100 * (1 - 2 * rates[i] / (rates[i - 1] + rates[i + 1])) for i in range(1, len(rates) - 1, 2)]
+    quarters = statistics.quantiles(lost, n=4)
     return (
         f"| `{text}` | {statistics.median(alone):,.0f} | {statistics.median(beside):,.0f} | {statistics.median(lost):.1f} % "
-        f"({min(lost):.0f} to {max(lost):.0f}) |"
+        f"({quarters[0]:.0f} to {quarters[2]:.0f}) | {len(lost)} |"
     )
 
 
-def produced(system: System, subject: str) -> float:
-    """Messages a second of two producers."""
+async def by_turns(system: System, text: str) -> list[float]:
+    """Messages a second of two producers in windows without a search (the first, the third ...) and with one."""
+    admin = NodeAdmin(f"127.0.0.1:{system.ports['g1'][1]}", timeout_seconds=20)
+    # Starts the process, as the console does for the first of many steps.
+    await admin.search("json", filters=[text], limit=100)
     flags = ("--count", str(PRODUCED), "--size", "1000", "--batch", "100", "--connections", "2")
-    return float(bench(system, "produce", subject, *flags)["messages_per_s"])
+    producing = asyncio.create_task(asyncio.to_thread(bench, system, "produce", "flow", *flags))
+    while await window(admin, "", START_SECONDS) == 0.0:
+        pass
+    rates: list[float] = []
+    while not producing.done():
+        rates.append(await window(admin, text if len(rates) % 2 else "", WINDOW_SECONDS))
+    await producing
+    # The producers ended in the last window.
+    return rates[:-1]
 
 
-def searched(system: System, text: str) -> float:
-    """Messages a second of two producers beside a search that begins again when it ends."""
+async def window(admin: NodeAdmin, text: str, seconds: float) -> float:
+    """Messages a second of the producers in that time, with searches for `text` one behind the other unless it is ""."""
+    count, began = await stored(admin), time.perf_counter()
+    until, next_sequence = began + seconds, None
+    while text and time.perf_counter() < until:
+        next_sequence = (await admin.search("json", filters=[text], until_sequence=next_sequence, limit=100))[
+            "next_sequence"
+        ]
+    await asyncio.sleep(max(0.0, until - time.perf_counter()))
+    return (await stored(admin) - count) / (time.perf_counter() - began)
 
-    async def both() -> float:
-        admin = NodeAdmin(f"127.0.0.1:{system.ports['g1'][1]}", timeout_seconds=20)
-        # Starts the process, as the console does for the first of many steps.
-        await admin.search("json", filters=[text], limit=100)
-        stop = asyncio.Event()
-        searching = asyncio.create_task(search_until(admin, stop, text))
-        found = await asyncio.to_thread(produced, system, "beside")
-        stop.set()
-        await searching
-        return found
 
-    return asyncio.run(both())
+async def stored(admin: NodeAdmin) -> int:
+    """How many messages the producers have stored; 0 before the first."""
+    with suppress(NodeRefused):
+        return int((await admin.newest_messages("flow", limit=1))["end_sequence"])
+    return 0
 
 
 def searches(folder: Path, count: int) -> None:
@@ -210,7 +218,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         if options.messages:
             searches(Path(name), options.messages // 2)
-        print("| search meanwhile | producers alone | beside it | lost |\n|---|---|---|---|")
+        print(
+            "| search meanwhile | producers alone | beside it | lost (half of the windows) | windows |\n|---|---|---|---|---|"
+        )
         for text in ("body.amount > 100000.0", 'body.customer.name == "Nobody"'):
             print(producers(Path(name), options.repeats, text), flush=True)
 

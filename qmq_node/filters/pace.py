@@ -15,7 +15,7 @@ SLICE_SECONDS = 0.005
 """Processor time between two pauses."""
 SHARE_LEAST = 0.03
 """Of the time, beside a node that uses half a processor or more; beside one that uses less, more."""
-WINDOW_SECONDS = 0.1
+WINDOW_SECONDS = 0.05
 """What a node uses is measured over so long at least; the kernel counts in hundredths of a second."""
 WINDOW_SECONDS_MAX = 1.0
 """Older figures say nothing of the present."""
