@@ -24,19 +24,19 @@ const CHARTS = /uplot|src\/ui\/chart\/(Drawn|options|stack|keys|useKeys|overlays
 /** A message that is open; its tree comes when it has one. */
 const MESSAGE = /src\/ui\/message\/(MessageView|BodyView|MaskNotes|message)\./;
 /** A message in a list. */
-const LINE = /src\/ui\/message\/(MessageLine|line|decode|place)\./;
+const LINE = /src\/ui\/message\/(MessageLine|line(?!\.css)|decode|place)\./;
 /** The field that filters messages; saved filters come when they are opened. */
 const FILTERS = /src\/shared\/filters\/(FilterField|SavedFiltersButton|messageFilter|filters?)\./;
 /** What pages about one thing say of it. */
 const ABOUT =
-  /src\/shared\/(RecentEvents|EventList|events|describeEvent|useEventText|ruleNames|AlertsOf|WithheldNotice)\./;
+  /src\/shared\/(RecentEvents|EventList|events(?!\.css)|describeEvent|useEventText|ruleNames|AlertsOf|WithheldNotice)\./;
 /** A subject, whichever tab is open. */
-const SUBJECT = /src\/features\/subjects\/(worstLag|LiveCells|columns|FirstMessage|queries)\./;
+const SUBJECT = /src\/features\/subjects\/(Favourite|useFavourites|worstLag|LiveCells|columns|FirstMessage|queries)\./;
 /** Its overview, with what other features show there. */
 const OVERVIEW =
   /src\/features\/(clients\/(Senders|words|Cells|queries)|messages\/(Newest|Says|queries|criteria)|subjects\/(OverviewTab|overview))\./;
 const SHARED =
-  /@tabler|@mantine\/(hooks|core)\/(?!esm\/components\/(Menu|Tooltip|ScrollArea\/(?!utils\/to-int)|NumberInput|Tabs|Timeline|Textarea|Radio|SegmentedControl|FloatingIndicator|PasswordInput))|openapi-fetch|nfiniteQuery|subjectParts|src\/shared\/(Teach|clientLines)\.|src\/(api|format|live|ui\/(?!chart\/(Drawn|options|stack|keys|useKeys|overlays|thresholds)\.|dates\/C|message|.*Box))/;
+  /@tabler|@mantine\/(hooks|core)\/(?!esm\/components\/(Menu|Tooltip|ScrollArea\/(?!utils\/to-int)|NumberInput|Tabs|Timeline|Textarea|Radio|SegmentedControl|FloatingIndicator|PasswordInput))|openapi-fetch|nfiniteQuery|subjectParts|src\/shared\/((Teach|clientLines)\.|events\.css)|src\/ui\/message\/line\.css|src\/(api|format|live|ui\/(?!chart\/(Drawn|options|stack|keys|useKeys|overlays|thresholds)\.|dates\/C|message|.*Box))/;
 
 /** Charts with a choice of time, as their pages draw them at first: also imported by what is loaded for other times. */
 const RANGES =
