@@ -19,6 +19,8 @@ export interface EventFilters {
 
 /** Events are at most this old when a page shows them, and the time in which the server noticed them. */
 const REFRESH_MS = 3_000;
+/** Those of one thing, whose page shows live what is wrong. */
+const ABOUT_REFRESH_MS = 5_000;
 
 function query({ about, kind, severity, since, until }: EventFilters, limit: number) {
   return { ...about, kind: [...(kind ?? [])], severity: [...(severity ?? [])], since, until, limit };
@@ -31,7 +33,7 @@ export function eventsOptions(filters: EventFilters, limit: number) {
   return queryOptions({
     queryKey: [...eventsKey, "newest", filters, limit],
     queryFn: read("/api/v1/events/", { query: query(filters, limit) }),
-    refetchInterval: REFRESH_MS,
+    refetchInterval: filters.about ? ABOUT_REFRESH_MS : REFRESH_MS,
   });
 }
 
