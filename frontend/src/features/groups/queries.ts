@@ -44,7 +44,7 @@ export function detailOptions(path: GroupName) {
   return queryOptions({
     queryKey: [...groupsKey, "one", path],
     queryFn: readWithTag("/api/v1/consumer-groups/{subject}/{group}/", { path }),
-    refetchInterval: 3_000,
+    refetchInterval: 5_000,
   });
 }
 
