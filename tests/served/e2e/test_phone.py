@@ -135,10 +135,10 @@ def test_the_search_opens_with_a_thumb(new_visit: Callable[..., Visit]) -> None:
 def test_a_long_text_in_a_badge_is_read_whole(new_visit: Callable[..., Visit]) -> None:
     inside = Inside(new_visit(PHONE, user="vera"))
     inside.visit.open("/alerts?tab=rules")
-    nobody = inside.page.locator(".mantine-Badge-root", has_text=inside.text("alerts:filter.nobody")).first
-    expect(nobody).to_be_visible()
-    assert nobody.evaluate(BEYOND_ITS_CARD_PX) <= 0
-    assert nobody.evaluate(CUT) == []
+    badge = inside.page.locator(".mantine-Badge-root", has_text=inside.text("alerts:filter.not_notified")).first
+    expect(badge).to_be_visible()
+    assert badge.evaluate(BEYOND_ITS_CARD_PX) <= 0
+    assert badge.evaluate(CUT) == []
 
 
 def test_a_notification_covers_no_button(new_visit: Callable[..., Visit], console: System) -> None:

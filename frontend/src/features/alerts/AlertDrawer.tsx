@@ -89,7 +89,7 @@ function Facts({ alert }: { alert: AlertDetail }) {
     [t("column.value"), <Value key="value" alert={alert} />],
     ...(alert.why ? [[t("cause"), <Cause key="cause" alert={alert} />] as const] : []),
     [t("column.owner"), alert.owner ?? "—"],
-    [t("acknowledged"), alert.acknowledged_by ?? t("filter.by_nobody")],
+    [t("acknowledged"), alert.acknowledged_by ?? t("filter.not_acknowledged")],
     [t("last_seen"), <Instant key="seen" at={alert.last_seen_at} relative />],
   ];
   return <FactTable facts={facts} width={150} />;
@@ -138,7 +138,7 @@ function Life({ alert }: { alert: AlertDetail }) {
       </Timeline>
       {alert.state !== "resolved" && alert.notifications.length === 0 && (
         <Text size="sm" c="dimmed">
-          {t(alert.is_silenced ? "told_silenced" : "told_nobody")}
+          {t(alert.is_silenced ? "told_silenced" : "not_sent")}
         </Text>
       )}
     </>

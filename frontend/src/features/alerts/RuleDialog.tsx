@@ -207,8 +207,8 @@ function NotifiesNoOne({ chosen }: { chosen: string[] }) {
   const { data: channels } = useQuery(channelsOptions());
   if (!channels || channels.some(({ name, is_enabled }) => is_enabled && chosen.includes(name))) return null;
   return (
-    <Alert color="yellow" p="xs" title={t("filter.nobody")} data-warning="nobody">
-      {t(chosen.length > 0 ? "alert_pages:rule.nobody_disabled" : "alert_pages:rule.nobody")}
+    <Alert color="yellow" p="xs" title={t("filter.not_notified")} data-warning="not_notified">
+      {t(chosen.length > 0 ? "alert_pages:rule.channels_disabled" : "alert_pages:rule.console_only")}
     </Alert>
   );
 }
