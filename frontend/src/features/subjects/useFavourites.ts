@@ -12,8 +12,8 @@ export interface Favourites {
   pending: string | undefined;
 }
 
-function favouritesOf(me: Me | undefined): readonly string[] {
-  return me?.preferences.favourite_subjects ?? [];
+function favouritesOf(me: Me): readonly string[] {
+  return me.preferences.favourite_subjects ?? [];
 }
 
 /** The user's favourite subjects, once for a list: a query and a mutation of each row are felt when it scrolls. */
@@ -21,8 +21,9 @@ export function useFavourites(): Favourites {
   const client = useQueryClient();
   const { data: names } = useQuery({ ...meOptions(), select: favouritesOf });
   const { mutate, isPending, variables } = useMutation({
-    mutationFn: (subject: string) => {
-      const before = favouritesOf(client.getQueryData(meOptions().queryKey));
+    mutationFn: async (subject: string) => {
+      // Unknown ones are no empty list: they would be replaced by this one.
+      const before = favouritesOf(await client.ensureQueryData(meOptions()));
       const others = before.filter((name) => name !== subject);
       const chosen = others.length < before.length ? others : [...before, subject];
       return change("patch", "/api/v1/me/", NOW, { body: { preferences: { favourite_subjects: chosen } } });
