@@ -63,7 +63,10 @@ export function AlertList() {
       choice("severity", t("column.severity"), SEVERITIES, (value) => t(`severity.${value}`)),
       choice("kind", t("column.kind"), KINDS, (value) => t(`kind.${value}`)),
       { kind: "text", name: "target", label: t("column.target") },
-      choice("is_acknowledged", t("acknowledged"), { false: t("filter.not_acknowledged"), true: t("filter.acknowledged") }),
+      choice("is_acknowledged", t("acknowledged"), {
+        false: t("filter.not_acknowledged"),
+        true: t("filter.acknowledged"),
+      }),
     ],
     [t],
   );

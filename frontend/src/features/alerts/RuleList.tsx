@@ -70,7 +70,9 @@ export function RuleList() {
               color="yellow"
               variant="light"
               tt="none"
-              title={t(row.channels.length > 0 ? "alert_pages:rule.channels_disabled" : "alert_pages:rule.console_only")}
+              title={t(
+                row.channels.length > 0 ? "alert_pages:rule.channels_disabled" : "alert_pages:rule.console_only",
+              )}
             >
               {t("filter.not_notified")}
             </Badge>

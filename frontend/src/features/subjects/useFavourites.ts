@@ -23,7 +23,7 @@ export function useFavourites(): Favourites {
   const { mutate, isPending, variables } = useMutation({
     mutationFn: async (subject: string) => {
       // Unknown ones are no empty list: they would be replaced by this one.
-      const before = favouritesOf(await client.ensureQueryData(meOptions()));
+      const before = favouritesOf(await client.query({ ...meOptions(), staleTime: "static" }));
       const others = before.filter((name) => name !== subject);
       const chosen = others.length < before.length ? others : [...before, subject];
       return change("patch", "/api/v1/me/", NOW, { body: { preferences: { favourite_subjects: chosen } } });
