@@ -60,11 +60,11 @@ class Problems:
             kind, code = NotAllowed, NotAllowed.code
         lines = [*self._first]
         if more := self.count - len(self._first):
-            lines.append(("the document", f"and {more} more; correct these first"))
+            lines.append(("the document", f"and {more} more: correct these first"))
         fields: dict[str, str] = {}
         for place, text in lines:
             fields[place] = f"{fields[place]}; {text}" if place in fields else text
-        raise kind("; ".join(f"{place}: {text}" for place, text in lines), code=code, fields=fields)
+        raise kind("; ".join(f"{place}: {text}" for place, text in fields.items()), code=code, fields=fields)
 
 
 def names_teams(document: Any) -> bool:
@@ -133,7 +133,7 @@ def _items(value: Any, keys: tuple[str, ...], where: str, problems: Problems) ->
                 place, "must have a name" if name is None else f"name: {shown(name)}: must be the name, as text"
             )
         elif name in items:
-            problems.add(where, f"contains {shown(name)} twice; remove one")
+            problems.add(where, f"contains {shown(name)} twice: remove one")
         else:
             items[name] = item
     return list(items.values())

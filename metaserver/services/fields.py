@@ -228,7 +228,7 @@ class TextsByName(Field):
 
     @staticmethod
     def _of_each(problem: Callable[[str], str], value: Mapping[str, str]) -> str:
-        return joined({str(name)[:SHOWN_CHARS_MAX]: problem(text) for name, text in value.items()})
+        return joined({shown(str(name)): problem(text) for name, text in value.items()})
 
     def value_schema(self) -> dict[str, Any]:
         return {"type": "object", "additionalProperties": self.item.value_schema()}

@@ -31,8 +31,8 @@ function all(language: string): Map<string, string> {
 }
 
 const en = all("en");
-/** Problems of the API have a sentence in other languages only: the API speaks English (`ui/page/problemWords`). */
-const zh = new Map([...all("zh")].filter(([key]) => !key.startsWith("problems:")));
+/** What the API and nodes send is in English: other languages alone have sentences for it (`i18n/sentences`). */
+const zh = new Map([...all("zh")].filter(([key]) => !/^(problems|sentences|things):/.test(key)));
 const counted = new Set([...en.keys()].filter((key) => key.endsWith("_other")).map((key) => key.replace(PLURAL, "")));
 /** A key as code asks for it: without what stands for a number. "too_many" is no such. */
 const plain = (key: string) => (counted.has(key.replace(PLURAL, "")) ? key.replace(PLURAL, "") : key);

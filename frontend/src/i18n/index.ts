@@ -38,10 +38,15 @@ export function firstLanguage(): Language {
   return "en";
 }
 
-async function add(language: Language, namespace: string): Promise<void> {
+/** The texts of a namespace in any language. */
+export async function entries(language: Language, namespace: string): Promise<Entries> {
   const load = files[`./${language}/${namespace}.json`];
   if (!load) throw new Error(`there are no texts ${language}/${namespace}`);
-  i18next.addResourceBundle(language, namespace, await load());
+  return load();
+}
+
+async function add(language: Language, namespace: string): Promise<void> {
+  i18next.addResourceBundle(language, namespace, await entries(language, namespace));
 }
 
 /** Once however often it is asked for; again after a failure. */

@@ -1,6 +1,8 @@
 import i18next, { type TFunction } from "i18next";
 import { createContext, useContext, useSyncExternalStore, type ReactNode } from "react";
 import { isLanguage, type Language } from "@/i18n";
+import { onSent, sentIn } from "@/i18n/sentences";
+import { Sentences } from "@/i18n/useSentence";
 
 interface Texts<Namespace extends string> {
   t: TFunction<Namespace>;
@@ -21,7 +23,13 @@ function shown(): Language {
 
 /** Has the language for all that is drawn in it: a change of language draws again what has texts. */
 export function TextsProvider({ children }: { children: ReactNode }) {
-  return <Shown.Provider value={useSyncExternalStore(subscribe, shown)}>{children}</Shown.Provider>;
+  const language = useSyncExternalStore(subscribe, shown);
+  const sent = useSyncExternalStore(onSent, () => sentIn(language));
+  return (
+    <Shown.Provider value={language}>
+      <Sentences.Provider value={sent}>{children}</Sentences.Provider>
+    </Shown.Provider>
+  );
 }
 
 /**

@@ -1,5 +1,6 @@
 import { Code, Stack, Text } from "@mantine/core";
 import { useTranslation } from "@/i18n/useTranslation";
+import { Sent } from "@/ui/Sent";
 
 /** Errors that have a sentence of their own, by what their text contains. */
 const KNOWN: readonly [RegExp, string][] = [[/Python worker failed to connect back/, "job_error.python_worker"]];
@@ -15,7 +16,7 @@ export function JobError({ text, details = "" }: { text: string; details?: strin
   return (
     <Stack gap={2} miw={150}>
       <Text size="sm" c="red" className="break">
-        {known ? t(known) : first}
+        {known ? t(known) : <Sent text={first} />}
       </Text>
       {(details || known !== undefined || first !== text) && (
         <details>

@@ -1,4 +1,5 @@
 import { useCallback } from "react";
+import { useSentence } from "@/i18n/useSentence";
 import { useTranslation } from "@/i18n/useTranslation";
 import type { Schema } from "@/api/client";
 import { numberFormat } from "@/format/intl";
@@ -13,26 +14,28 @@ export function isExplanation(value: unknown): value is Explanation {
 
 /**
  * The sentence of a reason, or of a note of a change, in the viewer's language. One with a code that this page does not
- * know is shown as it came, in English; `text` is the sentence of a reason that has no code.
+ * know is shown by its text; so is `text`, the sentence of a reason that has no code.
  */
 export function useReason(): (why: Explanation | null | undefined, text: string) => string {
   const { t } = useTranslation("reasons");
   const language = useLanguage();
+  const sent = useSentence();
   return useCallback(
     (why, text) => {
       const shown = (name: string, value: unknown): unknown => {
         if (isExplanation(value)) return sentence(value);
         if (typeof value === "number") return numberFormat(language, { maximumFractionDigits: 1 }).format(value);
-        return name === "role" || name === "kind"
-          ? t(`${name}.${String(value)}`, { defaultValue: String(value) })
-          : value;
+        if (name === "role" || name === "kind") return t(`${name}.${String(value)}`, { defaultValue: String(value) });
+        return typeof value === "string" ? sent(value) : value;
       };
       const sentence = ({ code, values, text: english }: Explanation): string => {
         const all = Object.fromEntries(Object.entries(values).map(([name, value]) => [name, shown(name, value)]));
-        return code ? t([`code.${code}`, `notes:code.${code}`], { ...all, defaultValue: english }) : english;
+        return code
+          ? t([`code.${code}`, `notes:code.${code}`], { ...all, defaultValue: sent(english) })
+          : sent(english);
       };
-      return why ? sentence(why) : text;
+      return why ? sentence(why) : sent(text);
     },
-    [t, language],
+    [t, language, sent],
   );
 }

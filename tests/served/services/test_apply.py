@@ -181,7 +181,7 @@ def test_all_problems_are_named_at_once_each_with_its_place() -> None:
 
 def test_beyond_a_limit_problems_are_counted() -> None:
     names = [f"s{number}" for number in range(documents.PROBLEMS_MAX + 2)]
-    for count, more in ((documents.PROBLEMS_MAX, ""), (len(names), "and 2 more; correct these first")):
+    for count, more in ((documents.PROBLEMS_MAX, ""), (len(names), "and 2 more: correct these first")):
         with pytest.raises(ChangeRefused) as refused:
             apply({"subjects": [{"name": name, "tags": 5} for name in names[:count]]})
         assert refused.value.fields.pop("the document", "") == more

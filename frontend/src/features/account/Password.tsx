@@ -8,6 +8,7 @@ import { asProblem } from "@/api/problem";
 import { changePassword, sessionsKey } from "@/features/account/queries";
 import { Section } from "@/features/account/Section";
 import { ProblemAlert } from "@/ui/page/ProblemAlert";
+import { useSentence } from "@/i18n/useSentence";
 
 const CHARS_MIN = 12;
 const CHARS_MAX = 200;
@@ -17,6 +18,7 @@ export function Password() {
   const { t } = useTranslation("account");
   const me = useMe();
   const client = useQueryClient();
+  const sentence = useSentence();
   const form = useRef<HTMLFormElement>(null);
   const [again, setAgain] = useState("");
   const [fresh, setFresh] = useState("");
@@ -38,7 +40,7 @@ export function Password() {
     );
   }
   const problem = change.isError ? asProblem(change.error) : null;
-  const errorOf = (field: string) => problem?.fields[field]?.join(" ");
+  const errorOf = (field: string) => problem?.fields[field]?.map(sentence).join(" ");
   const isKnown = Boolean(errorOf("current_password") ?? errorOf("new_password"));
   const shared = {
     maxLength: CHARS_MAX,

@@ -15,6 +15,7 @@ import { loaded } from "@/ui/page/loaded";
 import { useLanguage } from "@/ui/preferences";
 import { ReportButton } from "@/shared/report/ReportButton";
 import { useRuleName } from "@/shared/ruleNames";
+import { Sent } from "@/ui/Sent";
 
 const COLOURS: Record<Step["kind"], string> = {
   began: "yellow",
@@ -130,7 +131,7 @@ function Life({ alert }: { alert: AlertDetail }) {
             </Text>
             {step.text && (
               <Text size="sm" className="break">
-                {step.text}
+                <Sent text={step.text} />
               </Text>
             )}
           </Timeline.Item>

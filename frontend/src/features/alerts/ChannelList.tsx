@@ -17,6 +17,7 @@ import { defineColumns, headers } from "@/ui/table/define";
 import type { Filter } from "@/ui/table/types";
 import { Teach } from "@/shared/Teach";
 import { whenDrawn } from "@/ui/dialog/whenOpened";
+import { Sent } from "@/ui/Sent";
 
 const ChannelDialog = whenDrawn(async () => (await import("@/features/alerts/ChannelDialog")).ChannelDialog);
 
@@ -58,7 +59,7 @@ export function ChannelList() {
               {row.paused_until && <Paused until={row.paused_until} />}
               {row.last_error && (
                 <Text size="xs" c="red" className="break">
-                  {row.last_error}
+                  <Sent text={row.last_error} />
                 </Text>
               )}
             </Stack>

@@ -6,6 +6,7 @@ import { alertsKey } from "@/api/alerts";
 import { type Channel } from "@/features/alerts/queries";
 import { ProblemAlert } from "@/ui/page/ProblemAlert";
 import { Dialog, DialogFooter } from "@/ui/dialog/Dialog";
+import { Sent } from "@/ui/Sent";
 
 /** Send a test notification, and say what came of it. */
 export function TestDialog({ channel, onClose }: { channel: Channel; onClose: () => void }) {
@@ -31,7 +32,7 @@ export function TestDialog({ channel, onClose }: { channel: Channel; onClose: ()
               data-sent={test.data.is_told}
             >
               <Text size="sm" className="break">
-                {test.data.detail}
+                <Sent text={test.data.detail} />
               </Text>
               {test.data.code && (
                 <Text size="xs" c="dimmed">

@@ -8,6 +8,7 @@ import { useLanguage } from "@/ui/preferences";
 import { ProblemAlert } from "@/ui/page/ProblemAlert";
 import { useSteps } from "@/ui/dialog/useSteps";
 import { Dialog, DialogFooter } from "@/ui/dialog/Dialog";
+import { Sent } from "@/ui/Sent";
 
 /** Follows the chain of digests from the first entry to the newest, stretch by stretch, and says where it breaks. */
 export function VerifyChain() {
@@ -45,7 +46,7 @@ export function VerifyChain() {
           )}
           {broken && (
             <Alert color="red" title={t("verify.broken", { id: broken.broken_id ?? broken.last_id })}>
-              {broken.problem}
+              <Sent text={broken.problem} />
             </Alert>
           )}
           <DialogFooter>

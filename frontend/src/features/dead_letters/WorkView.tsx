@@ -8,6 +8,8 @@ import { useLanguage } from "@/ui/preferences";
 import { ProblemAlert } from "@/ui/page/ProblemAlert";
 import { Unreachable } from "@/ui/measure/Unreachable";
 import { useSteps, type Steps } from "@/ui/dialog/useSteps";
+import { Sent } from "@/ui/Sent";
+import { useSentence } from "@/i18n/useSentence";
 
 export type Work = Steps<Answer> & { sums: Sums };
 
@@ -65,6 +67,7 @@ const OTHERS = ["already", "under_way", "unknown", "failed"] as const;
 export function Outcome({ work, action, isPreview }: { work: Work; action: Action; isPreview: boolean }) {
   const { t } = useTranslation("dead_letters");
   const language = useLanguage();
+  const sentence = useSentence();
   const { sums, state, why, error } = work;
   const colour = sums.failed > 0 || sums.unknown > 0 ? "orange" : isPreview ? "blue" : "teal";
   return (
@@ -81,14 +84,14 @@ export function Outcome({ work, action, isPreview }: { work: Work; action: Actio
           ))}
           {sums.failures.map((failure) => (
             <List.Item key={`${failure.broker_group}:${failure.sequence}`} className="break">
-              {failure.broker_group} · {failure.sequence}: {failure.why}
+              {failure.broker_group} · {failure.sequence}: <Sent text={failure.why} />
             </List.Item>
           ))}
           {sums.done > 0 && <List.Item>{t(`note.${action}`)}</List.Item>}
         </List>
         {why !== null && (
           <Text size="sm" mt="xs">
-            {t("stopped_why", { why })}
+            {t("stopped_why", { why: sentence(why) })}
           </Text>
         )}
       </Alert>

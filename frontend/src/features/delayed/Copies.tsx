@@ -139,7 +139,7 @@ function ChangeMessage({
       doneMessage={t(`change.${operation}.done`, { id: message.message_id })}
       run={async (attempt) => {
         try {
-          return await orTooLate(changeMessage(operation, message, attempt, to ?? undefined), t);
+          return await orTooLate(changeMessage(operation, message, attempt, to ?? undefined));
         } catch (error) {
           refresh();
           throw error;

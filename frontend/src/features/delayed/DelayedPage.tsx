@@ -40,7 +40,7 @@ export default function DelayedPage() {
   // What is due soon is asked for all subjects, whatever the calendar shows.
   const soon = useQuery(calendarOptions("", ...soonRange(hourNow)));
   const counts = useCounts(calendar.data?.hours);
-  const wordsOf = useProblemWords(soon.error !== null);
+  const wordsOf = useProblemWords();
   const soonCounts = useCounts(soon.data?.hours);
   const missing = Object.values(soon.data?.unreachable ?? {})[0];
   const selected: Cell | null =

@@ -1,5 +1,4 @@
 import { queryOptions } from "@tanstack/react-query";
-import type { TFunction } from "i18next";
 import { api, must, type Schema } from "@/api/client";
 import { Problem } from "@/api/problem";
 import type { Slice } from "@/features/delayed/slices";
@@ -100,7 +99,7 @@ export function isTooLate(error: unknown): error is Problem {
  * The same change, but that it came too late is reported in full: what became of the message, and that nothing was
  * changed.
  */
-export async function orTooLate(change: Promise<Changed>, t: TFunction<"delayed">): Promise<Changed> {
+export async function orTooLate(change: Promise<Changed>): Promise<Changed> {
   try {
     return await change;
   } catch (error) {
@@ -109,7 +108,7 @@ export async function orTooLate(change: Promise<Changed>, t: TFunction<"delayed"
       error.status,
       error.code,
       error.title,
-      t("too_late", { detail: error.detail }),
+      `${error.detail} Nothing was changed. The current state is shown below.`,
       {},
       error.requestId,
     );

@@ -78,7 +78,7 @@ function LiveDrain({ name }: { name: GroupName }) {
 function DeadLetters({ name }: { name: GroupName }) {
   const { t } = useTranslation("groups");
   const { data, error } = useQuery(deadLettersOptions(name));
-  const wordsOf = useProblemWords(error !== null);
+  const wordsOf = useProblemWords();
   return (
     <LinkTo to="/dead-letters/$subject/$group" params={{ ...name }} inherit>
       <Measured {...(error ? { value: null, reason: wordsOf(error).text } : data)} />

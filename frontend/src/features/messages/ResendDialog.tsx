@@ -6,6 +6,7 @@ import { SubjectField } from "@/features/messages/SubjectField";
 import { count } from "@/format/numbers";
 import { PreviewDialog } from "@/ui/dialog/ChangeDialog";
 import { useLanguage } from "@/ui/preferences";
+import { Sent } from "@/ui/Sent";
 
 interface Props {
   subject: string;
@@ -60,7 +61,9 @@ function Outcome({ preview }: { preview: Resent }) {
           </Text>
           <List size="sm">
             {problems.slice(0, PROBLEMS_MAX).map(({ broker_group, sequence, problem }) => (
-              <List.Item key={`${broker_group}:${sequence}`}>{`${broker_group}:${sequence}: ${problem}`}</List.Item>
+              <List.Item key={`${broker_group}:${sequence}`}>
+                {broker_group}:{sequence}: <Sent text={problem} />
+              </List.Item>
             ))}
           </List>
         </>

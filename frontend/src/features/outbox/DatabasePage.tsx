@@ -18,6 +18,7 @@ import { MenuButton } from "@/ui/menu/MenuButton";
 import { Facts } from "@/ui/message/MessageView";
 import { ResourcePage } from "@/ui/page/ResourcePage";
 import { useLanguage } from "@/ui/preferences";
+import { Sent } from "@/ui/Sent";
 
 const DatabaseDialog = whenDrawn(async () => (await import("@/features/outbox/DatabaseDialog")).DatabaseDialog);
 const TestDialog = whenDrawn(async () => (await import("@/features/outbox/TestDialog")).TestDialog);
@@ -131,7 +132,7 @@ function Trouble({ row }: { row: Database }) {
   return (
     <Alert color="red" title={t("trouble")} data-error-code={row.error_code}>
       <Text size="sm" className="break">
-        {row.error ?? words(row.error_code)}
+        {row.error ? <Sent text={row.error} /> : words(row.error_code)}
       </Text>
       <Text size="xs" c="dimmed">
         {t("error_since")} <Instant at={row.error_since} /> · {row.error_code}

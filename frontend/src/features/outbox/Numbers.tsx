@@ -7,6 +7,7 @@ import { dateTime } from "@/format/times";
 import { Instant } from "@/ui/measure/Instant";
 import { Measured, type Format } from "@/ui/measure/Measured";
 import { useZone } from "@/ui/preferences";
+import { Sent } from "@/ui/Sent";
 
 /** Why an error code means that a database can't be used, for those who do not see its text. */
 export function useErrorWords(): (code: string) => string {
@@ -98,7 +99,7 @@ export function LastError({ row }: { row: Database }) {
   return (
     <Stack gap={0} miw={180}>
       <Text size="sm" c="red" className="break" lineClamp={3}>
-        {row.error ?? words(row.error_code)}
+        {row.error ? <Sent text={row.error} /> : words(row.error_code)}
       </Text>
       <Text size="xs" c="dimmed">
         {t("error_since")} <Instant at={row.error_since} relative />

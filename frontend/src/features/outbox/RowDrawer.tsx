@@ -11,6 +11,7 @@ import { CopyIcon } from "@/ui/menu/CopyIcon";
 import { Content, Facts, Tags } from "@/ui/message/MessageView";
 import { loaded } from "@/ui/page/loaded";
 import { useLanguage } from "@/ui/preferences";
+import { Sent } from "@/ui/Sent";
 
 interface Props {
   database: Database;
@@ -53,7 +54,7 @@ function One({ database, id, onDo }: Props & { id: string }) {
       {row.last_error !== null && (
         <Alert color="red" title={t("column.last_error")}>
           <Text size="sm" className="break">
-            {row.last_error}
+            <Sent text={row.last_error} />
           </Text>
         </Alert>
       )}
@@ -84,14 +85,14 @@ function One({ database, id, onDo }: Props & { id: string }) {
       />
       {row.withheld !== null && (
         <Alert color="gray" title={t("rows.withheld")}>
-          {row.withheld}
+          <Sent text={row.withheld} />
         </Alert>
       )}
       {row.problem !== null && (
         <Alert color="red" title={t("rows.invalid")}>
           <Stack gap="xs">
             <Text size="sm" className="break">
-              {row.problem}
+              <Sent text={row.problem} />
             </Text>
             {row.content !== null && (
               <Code block tabIndex={0} className="message-body">

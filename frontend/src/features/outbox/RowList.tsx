@@ -26,6 +26,7 @@ import { useLanguage } from "@/ui/preferences";
 import { DataTable } from "@/ui/table/DataTable";
 import { defineColumns, headers } from "@/ui/table/define";
 import type { Column, ListQuery } from "@/ui/table/types";
+import { Sent } from "@/ui/Sent";
 
 interface Props {
   row: Database;
@@ -166,7 +167,7 @@ function Why({ row }: { row: OutboxRow }) {
     "—"
   ) : (
     <Text span size="sm" c="red" className="break" lineClamp={2} miw={160}>
-      {why}
+      <Sent text={why} />
     </Text>
   );
 }
@@ -177,7 +178,7 @@ function Content({ row }: { row: OutboxRow }) {
   if (dimmed !== null) {
     return (
       <Text span inherit c="dimmed">
-        {dimmed}
+        <Sent text={dimmed} />
       </Text>
     );
   }

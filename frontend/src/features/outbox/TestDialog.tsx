@@ -8,6 +8,7 @@ import type { Database, TestResult } from "@/features/outbox/queries";
 import { Snippet } from "@/shared/Teach";
 import { Dialog, DialogFooter } from "@/ui/dialog/Dialog";
 import { ProblemAlert } from "@/ui/page/ProblemAlert";
+import { Sent } from "@/ui/Sent";
 
 /** Tests the connection to a database, its tables and the rights of its user; shows the statements that help. */
 export function TestDialog({ row, onClose }: { row: Database; onClose: () => void }) {
@@ -53,7 +54,7 @@ function Outcome({ row, found }: { row: Database; found: TestResult }) {
       >
         {!found.is_usable && (
           <Text size="sm" className="break">
-            {isLacking ? t("test.lacks", { user: of.user }) : found.detail}
+            {isLacking ? t("test.lacks", { user: of.user }) : <Sent text={found.detail} />}
           </Text>
         )}
         {isLacking && (

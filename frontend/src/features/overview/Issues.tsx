@@ -21,7 +21,10 @@ export function Issues({ items }: { items: readonly Item[] }) {
               {t(`level.${item.level}`)}
             </Badge>
             <LinkTo {...item.target} c="inherit" size="sm">
-              {t(`attention.${item.text}`, { ...item.values, ...(item.why && { why: reasonOf(item.why, "") }) })}
+              {t(`attention.${item.text}`, {
+                ...item.values,
+                ...("why" in item.values && { why: reasonOf(item.why, String(item.values.why)) }),
+              })}
             </LinkTo>
           </Group>
         </List.Item>

@@ -114,7 +114,7 @@ function PreviewProblem({
   const line = lineOf(asProblem(error).detail, text);
   return (
     <Stack gap="xs">
-      <ProblemAlert error={error} withFields={false} />
+      <ProblemAlert error={error} />
       {line !== null && (
         <Group>
           <Button

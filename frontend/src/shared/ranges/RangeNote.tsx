@@ -4,7 +4,7 @@ import type { History } from "@/api/history";
 import { dateTime } from "@/format/times";
 import { rangeNotes, type Job } from "@/shared/ranges/notes";
 import { LinkTo } from "@/ui/links/LinkTo";
-import { useSentReason } from "@/ui/measure/useSentReason";
+import { useSentence } from "@/i18n/useSentence";
 import { useLanguage, useZone } from "@/ui/preferences";
 
 const PLACES = {
@@ -15,7 +15,7 @@ const PLACES = {
 /** What `rangeNotes` says of a range, below its chart. */
 export function RangeNote({ data, lines }: { data: History | undefined; lines: Readonly<Record<string, string>> }) {
   const { t } = useTranslation("ranges");
-  const reasonOf = useSentReason();
+  const reasonOf = useSentence();
   const [language, zone] = [useLanguage(), useZone()];
   if (!data?.summary) return null;
   const { job } = data.summary;

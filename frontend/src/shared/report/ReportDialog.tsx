@@ -12,7 +12,7 @@ import { useRuleName } from "@/shared/ruleNames";
 import { useEventText } from "@/shared/useEventText";
 import { InstantInput } from "@/ui/dates/InstantInput";
 import { Dialog, DialogFooter } from "@/ui/dialog/Dialog";
-import { useSentReason } from "@/ui/measure/useSentReason";
+import { loadSent } from "@/i18n/sentences";
 import { ProblemAlert } from "@/ui/page/ProblemAlert";
 import { useLanguage } from "@/ui/preferences";
 
@@ -35,7 +35,7 @@ function save(page: string, { from }: Span): void {
 
 /** Asks for a time span and makes the report of it: a file that the browser saves. */
 export function ReportDialog({ opened, onClose, span }: ReportDialogProps) {
-  const { t } = useTranslation("events");
+  const { t, language: shown } = useTranslation("events");
   const { t: range } = useTranslation("ranges");
   const [from, setFrom] = useState(span.from);
   const [to, setTo] = useState(span.to);
@@ -45,11 +45,12 @@ export function ReportDialog({ opened, onClose, span }: ReportDialogProps) {
   const text = useEventText();
   const rule = useRuleName();
   const reasonOf = useReason();
-  const sentReason = useSentReason();
   const make = useMutation({
     mutationFn: async (chosen: Span) => {
       const madeAt = new Date().toISOString();
       const to = Date.parse(chosen.to) > Date.parse(madeAt) ? madeAt : chosen.to;
+      // A report with reasons in English is better than none.
+      const sent = await loadSent(shown).catch(() => null);
       const found = await collect({ from: chosen.from, to }, may("read_audit"), new AbortController().signal);
       const words = {
         language,
@@ -57,7 +58,7 @@ export function ReportDialog({ opened, onClose, span }: ReportDialogProps) {
         range: (key: string, values?: Record<string, string>) => range(key, { ...values }),
         sentence: (event: Parameters<typeof text>[0]) => Object.values(text(event)).join(""),
         reason: ({ why, reason }: { why: Parameters<typeof reasonOf>[0]; reason: string }) => reasonOf(why, reason),
-        sentReason,
+        sentReason: (reason: string) => sent?.translate(reason) ?? reason,
         rule,
       };
       save(reportPage(found, madeAt, words), chosen);

@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useMemo, type ReactNode } from "react";
 import { lastHourOptions, type HistoryOf } from "@/api/history";
 import { seriesOfLines, type Line } from "@/ui/measure/lines";
-import { useSentReason } from "@/ui/measure/useSentReason";
+import { useSentence } from "@/i18n/useSentence";
 import type { Series } from "@/ui/chart/types";
 import { QueryProblem } from "@/ui/page/loaded";
 
@@ -21,7 +21,7 @@ export function LastHour({
 }) {
   const query = useQuery(lastHourOptions(of));
   const { data } = query;
-  const reasonOf = useSentReason();
+  const reasonOf = useSentence();
   const at = useMemo(() => (data?.at ?? []).map((instant) => Date.parse(instant) / 1000), [data]);
   const drawn = useMemo(
     () => charts.map((lines) => seriesOfLines(lines, { at, values: data?.fields ?? {} }, labelOf)),

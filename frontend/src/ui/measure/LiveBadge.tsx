@@ -4,6 +4,7 @@ import { dateTime } from "@/format/times";
 import type { LiveView } from "@/live/feed";
 import { useLive } from "@/live/useLive";
 import { useZone } from "@/ui/preferences";
+import { useSentence } from "@/i18n/useSentence";
 
 const COLOURS = { connecting: "gray", live: "teal", stale: "yellow", reconnecting: "orange", refused: "red" } as const;
 
@@ -11,9 +12,10 @@ const COLOURS = { connecting: "gray", live: "teal", stale: "yellow", reconnectin
 export function LiveBadge({ view }: { view: Pick<LiveView, "status" | "at"> }) {
   const { t } = useTranslation();
   const zone = useZone();
+  const sentence = useSentence();
   const { status, at } = view;
   const since = "since" in status ? dateTime(status.since, zone) : "";
-  const reason = "reason" in status ? status.reason : "";
+  const reason = "reason" in status ? sentence(status.reason) : "";
   const measuredAt = at ? t("live.measured_at", { at: dateTime(at, zone) }) : t("live.nothing_yet");
   return (
     <Badge

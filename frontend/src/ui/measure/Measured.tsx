@@ -4,7 +4,7 @@ import * as times from "@/format/times";
 import type { Reading } from "@/live/useLive";
 import { useLanguage } from "@/ui/preferences";
 import { useNow } from "@/ui/measure/useNow";
-import { useSentReason } from "@/ui/measure/useSentReason";
+import { useSentence } from "@/i18n/useSentence";
 
 const FORMATS = {
   count: numbers.count,
@@ -63,7 +63,7 @@ function Incomplete({
   const { t } = useTranslation();
   const language = useLanguage();
   const now = useNow(lastAt !== undefined);
-  const reasonOf = useSentReason();
+  const reasonOf = useSentence();
   const shown = `${atLeast === undefined ? "" : "≥ "}${FORMATS[as](known, language)}`;
   const hint = [
     atLeast !== undefined && missing && t("unknown.at_least", { missing: missing.join(", ") }),
@@ -79,7 +79,7 @@ function Incomplete({
 
 function Unknown({ reason: sent, unknown }: { reason?: string | null | undefined; unknown: string | undefined }) {
   const { t } = useTranslation();
-  const reasonOf = useSentReason();
+  const reasonOf = useSentence();
   const reason = sent && reasonOf(sent);
   return (
     <Hinted

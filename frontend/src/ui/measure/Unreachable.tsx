@@ -1,6 +1,6 @@
 import { Alert, List } from "@mantine/core";
 import { useTranslation } from "@/i18n/useTranslation";
-import { useSentReason } from "@/ui/measure/useSentReason";
+import { useSentence } from "@/i18n/useSentence";
 
 /**
  * Which broker groups could not be asked, and why: what they hold is missing from what is shown. Nothing when all
@@ -8,7 +8,7 @@ import { useSentReason } from "@/ui/measure/useSentReason";
  */
 export function Unreachable({ of }: { of: Readonly<Record<string, string>> | undefined }) {
   const { t } = useTranslation();
-  const reasonOf = useSentReason();
+  const reasonOf = useSentence();
   const names = Object.entries(of ?? {});
   if (names.length === 0) return null;
   return (

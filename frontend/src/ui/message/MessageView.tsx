@@ -11,6 +11,7 @@ import { cell, ENCODING, propertiesOf } from "@/ui/message/decode";
 import { MaskMark, MaskNotes, type MaskedValue } from "@/ui/message/MaskNotes";
 import { useLanguage } from "@/ui/preferences";
 import { Table } from "@/ui/table/Table";
+import { useSentence } from "@/i18n/useSentence";
 
 export type Message = Schema<"MessageRow">;
 
@@ -69,6 +70,7 @@ export function Content({
   decoding: Message["decoding"];
 }) {
   const { t } = useTranslation("message");
+  const sentence = useSentence();
   const properties = useMemo(() => propertiesOf(raw ?? {}), [raw]);
   return (
     <>
@@ -88,7 +90,7 @@ export function Content({
               <Text size="sm" c={decoding.problem === null ? "dimmed" : "orange"} data-decoding={decoding.format}>
                 {decoding.problem === null
                   ? t("decoded", { format: decoding.format })
-                  : t("undecoded", { format: decoding.format, why: decoding.problem })}
+                  : t("undecoded", { format: decoding.format, why: sentence(decoding.problem) })}
               </Text>
             )}
             <BodyView properties={properties} isBase64={raw?.[ENCODING] === "base64"} />

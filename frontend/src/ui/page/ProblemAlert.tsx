@@ -2,6 +2,7 @@ import { Alert, Button, Code, Group, List, Stack, Text } from "@mantine/core";
 import { IconAlertTriangle, IconRefresh } from "@tabler/icons-react";
 import { useTranslation } from "@/i18n/useTranslation";
 import { asProblem } from "@/api/problem";
+import { useSentence } from "@/i18n/useSentence";
 import { ProblemText } from "@/ui/page/ProblemText";
 
 interface Texts {
@@ -21,7 +22,8 @@ const BY_STATUS: Readonly<Record<number, Texts>> = {
 };
 
 /**
- * What failed, which value, and what to try. Field errors are listed too, for forms that show none beside their fields.
+ * What failed, which value, and what to try. Field errors are listed too, for forms that show none beside their fields;
+ * instead of the API's sentence, where that says no more.
  */
 export function ProblemAlert({
   error,
@@ -33,13 +35,17 @@ export function ProblemAlert({
   withFields?: boolean;
 }) {
   const { t } = useTranslation();
+  const sentence = useSentence();
   const problem = asProblem(error);
   const [kind] = problem.code.split(".");
   const isUnreachable = problem.code === "console.unreachable";
   const { title, advice } =
     (isUnreachable ? TEXTS.unreachable : problem.code === "access.csrf" ? TEXTS.other : BY_STATUS[problem.status]) ??
     (problem.isTransient ? TEXTS.transient : TEXTS.other);
-  const fields = Object.entries(problem.fields);
+  const fields = Object.entries(withFields ? problem.fields : {});
+  const isListed =
+    fields.length > 0 &&
+    fields.map(([name, messages]) => `${name}: ${messages.join(" ")}`).join("; ") === problem.detail;
   return (
     <Alert
       color="red"
@@ -49,12 +55,12 @@ export function ProblemAlert({
       data-kind={kind}
     >
       <Stack gap="xs">
-        {(problem.detail || problem.title) && <ProblemText error={problem} />}
-        {withFields && fields.length > 0 && (
+        {!isListed && (problem.detail || problem.title) && <ProblemText error={problem} />}
+        {fields.length > 0 && (
           <List size="sm">
             {fields.map(([name, messages]) => (
               <List.Item key={name}>
-                <Code>{name}</Code> {messages.join(" ")}
+                <Code>{name}</Code> {messages.map(sentence).join(" ")}
               </List.Item>
             ))}
           </List>

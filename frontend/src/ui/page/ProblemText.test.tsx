@@ -1,14 +1,12 @@
-import { QueryClient } from "@tanstack/react-query";
-import { act, render, screen } from "@testing-library/react";
-import i18next from "i18next";
+import { act, screen } from "@testing-library/react";
 import { expect, test } from "vitest";
 import { Problem } from "@/api/problem";
-import { Providers } from "@/app/providers";
-import { setLanguage, startTexts, type Language } from "@/i18n";
+import { setLanguage, type Language } from "@/i18n";
 import { mount } from "@/test/mount";
 import { ProblemText } from "@/ui/page/ProblemText";
 
-const EXISTS = new Problem(409, "subject.exists", "Conflict", "Subject 'orders' already exists. Choose another name.");
+const GONE = new Problem(404, "subject.unknown", "Not Found", "Subject 'orders' not found.");
+const STRANGE = new Problem(409, "subject.exists", "Conflict", "The subject melts.");
 const LATER = new Problem(409, "subject.of_a_later_version", "Conflict", "The subject melts.");
 
 async function shown(language: Language, error: unknown): Promise<(string | null)[]> {
@@ -18,16 +16,18 @@ async function shown(language: Language, error: unknown): Promise<(string | null
     </div>
   ));
   await act(() => setLanguage(language));
+  if (language !== "en" && error !== LATER) await screen.findByText(/\p{Script=Han}/u);
   return [...screen.getByTestId("problem").children].map((line) => line.textContent);
 }
 
 test.each<[string, Language, unknown, string[]]>([
-  ["what the API says, in English", "en", EXISTS, [EXISTS.detail]],
+  ["what the API says, in English", "en", GONE, [GONE.detail]],
+  ["what the API says, in Chinese", "zh", GONE, ["未找到主题 'orders'。"]],
   [
-    "a sentence of its language, and then the API's",
+    "the sentence of its code, and then the API's where that is unknown",
     "zh",
-    EXISTS,
-    ["已有同名的主题。请换一个名称，或修改已有的主题。", EXISTS.detail],
+    STRANGE,
+    ["已有同名的主题。请换一个名称，或修改已有的主题。", STRANGE.detail],
   ],
   ["what the API says, for a code of a later version", "zh", LATER, [LATER.detail]],
   [
@@ -39,17 +39,4 @@ test.each<[string, Language, unknown, string[]]>([
   ["what happened, of any other error", "en", new Error("no such page"), ["no such page"]],
 ])("a problem is shown as %s", async (_, language, error, lines) => {
   expect(await shown(language, error)).toEqual(lines);
-});
-
-test("the sentences are loaded with the first problem, and until then the API's is shown", async () => {
-  await startTexts("zh");
-  expect(i18next.hasResourceBundle("zh", "problems")).toBe(false);
-  render(
-    <Providers client={new QueryClient()}>
-      <ProblemText error={EXISTS} />
-    </Providers>,
-  );
-  expect(screen.getByText(EXISTS.detail)).toBeInTheDocument();
-  expect(await screen.findByText("已有同名的主题。请换一个名称，或修改已有的主题。")).toBeInTheDocument();
-  await setLanguage("en");
 });

@@ -3,7 +3,7 @@ import { useProblemWords } from "@/ui/page/problemWords";
 
 /** What is wrong and what to do; below it what the API says, where that is in another language. */
 export function ProblemText({ error, ...style }: { error: unknown; c?: "red"; className?: string }) {
-  const { text, detail } = useProblemWords(true)(error);
+  const { text, detail } = useProblemWords()(error);
   return (
     <>
       <Text size="sm" {...style}>

@@ -10,7 +10,7 @@ import { useProblemWords } from "@/ui/page/problemWords";
 export function StopSummary({ group, nodeId }: { group: string; nodeId: string }) {
   const { t } = useTranslation("brokers");
   const { data, error } = useQuery(stopOptions(nodeId));
-  const wordsOf = useProblemWords(error !== null);
+  const wordsOf = useProblemWords();
   if (!data) return <Measured value={null} reason={error ? wordsOf(error).text : t("stop.asking")} />;
   return (
     <Group gap={6} data-stop={data.may_stop ? "may" : "not"}>

@@ -19,6 +19,7 @@ import { useReason } from "@/ui/reasons";
 import { PlainTable } from "@/ui/table/PlainTable";
 import { defineColumns } from "@/ui/table/define";
 import { Table } from "@/ui/table/Table";
+import { Sent } from "@/ui/Sent";
 
 /** A node's own numbers, requested now, and what an operator can do about missing messages. */
 export function NodeDetails({ nodeId }: { nodeId: string }) {
@@ -48,7 +49,7 @@ function Facts({ node }: { node: NodeDetail }) {
     [
       "policy",
       stats ? (
-        stats.policyProblem || stats.policyVersion || "—"
+        (stats.policyProblem && <Sent text={stats.policyProblem} />) || stats.policyVersion || "—"
       ) : (
         <Measured key="policy" value={null} reason={reason} />
       ),
@@ -58,7 +59,7 @@ function Facts({ node }: { node: NodeDetail }) {
     ["last_pass", stats ? <LastPass key="last_pass" scrub={stats.scrub} /> : <Measured value={null} reason={reason} />],
   ];
   const warnings = [
-    ["node_silent", "red", reason],
+    ["node_silent", "red", reason && reasonOf(null, reason)],
     ["node_refuses", "orange", stats && reasonOf(stats.stateWhy, stats.stateReason)],
   ] as const;
   return (
@@ -151,8 +152,14 @@ function Damaged({ ranges, count }: { ranges: readonly Damage[]; count: number }
             column("file", ({ file }) => <span className="break">{file === "log" ? t("damaged_log") : file}</span>),
             column("range", ({ begin, end }) => `${sequence(String(begin))} – ${sequence(String(end))}`),
             column("size", { align: "right" }, ({ begin, end }) => bytes(end - begin, language)),
-            column("why", ({ why }) => <span className="break">{why}</span>),
-            column("problem", ({ problem }) => <span className="break">{problem || "—"}</span>),
+            column("why", ({ why }) => (
+              <span className="break">
+                <Sent text={why} />
+              </span>
+            )),
+            column("problem", ({ problem }) => (
+              <span className="break">{problem ? <Sent text={problem} /> : "—"}</span>
+            )),
           ],
         )}
         rows={ranges}

@@ -8,7 +8,7 @@ import { useTranslation } from "@/i18n/useTranslation";
 import { FlowDrawing } from "@/features/overview/flow/FlowDrawing";
 import { FlowTable } from "@/features/overview/flow/FlowTable";
 import { flowOptions } from "@/features/overview/queries";
-import { useSentReason } from "@/ui/measure/useSentReason";
+import { useSentence } from "@/i18n/useSentence";
 import { loaded } from "@/ui/page/loaded";
 
 export const FLOW_HEIGHT = 280;
@@ -19,7 +19,7 @@ const NARROW = "(max-width: 47.99em)";
 export default memo(function FlowPicture() {
   const { t } = useTranslation("overview");
   const isNarrow = useMediaQuery(NARROW, false, { getInitialValueInEffect: false });
-  const reasonOf = useSentReason();
+  const reasonOf = useSentence();
   const [isTable, setTable] = useState(false);
   const [data, instead] = loaded(useQuery(flowOptions()), <Skeleton height={FLOW_HEIGHT} />);
   if (!data) return instead;
