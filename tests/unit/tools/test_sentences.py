@@ -50,7 +50,7 @@ def _raised(path: Path) -> Iterator[tuple[str, str]]:
             name = ast.unparse(node.exc.func).rpartition(".")[2]
             arguments = [*node.exc.args, *(keyword.value for keyword in node.exc.keywords)]
             texts = [text for argument in arguments if " " in (text := _template(argument))]
-            yield from ((name, text) for text in texts if len(re.findall(r"[a-z]{2,}", text)) >= WORDS_MIN)
+            yield from ((name, text) for text in texts if len(re.findall(r"\b[a-z]{2,}\b", text)) >= WORDS_MIN)
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
