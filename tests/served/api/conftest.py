@@ -37,4 +37,6 @@ def _problems_are_known_in_chinese(monkeypatch: pytest.MonkeyPatch) -> Iterator[
     monkeypatch.setattr(problems, "problem", noted)
     yield
     sentences = [text for text in said if not text.startswith("GRANT ")]
-    assert [text for text in sentences if not has_chinese(text)] == [], "add them to frontend/src/i18n/zh/sentences.json"
+    assert [text for text in sentences if not has_chinese(text)] == [], (
+        "add them to frontend/src/i18n/zh/sentences.json"
+    )
