@@ -271,4 +271,6 @@ def _notes(row: OutboxDatabase) -> tuple[Reason, ...]:
 def _refuse_unusable(found: Usability) -> None:
     if not found.is_usable:
         advice = "Correct it, or save the database disabled (is_enabled: false)."
-        raise ChangeRefused(f"{found.detail.removesuffix('.')}. {advice}", code=found.code, fields={found.field: found.advice})
+        raise ChangeRefused(
+            f"{found.detail.removesuffix('.')}. {advice}", code=found.code, fields={found.field: found.advice}
+        )

@@ -25,7 +25,7 @@ NOT_SENT = {
     "ImproperlyConfigured", "LocalProtocolError", "LogError", "ProtocolError", "RuntimeError", "SchemaError",
     "SettingError", "StructError", "TypeError", "ValueError",
 }  # fmt: skip
-"""Errors that no viewer sees: wrong settings, damaged files, and mistakes of a program. Others, where they show, are shown in English."""
+"""Errors that no viewer sees: wrong settings, damaged files, and mistakes of a program."""
 
 
 WORDS_MIN = 2

@@ -1,6 +1,6 @@
 import "@/features/brokers/brokers.css";
 import { Badge, Group, Paper, Stack, Text } from "@mantine/core";
-import type { ReactNode } from "react";
+import { memo, type ReactNode } from "react";
 import { useTranslation } from "@/i18n/useTranslation";
 import { COLOURS, lagOf, nodeVerdict, type NodeView } from "@/features/brokers/topology/cluster";
 import { DiskBar, Verdict } from "@/features/brokers/Cells";
@@ -58,21 +58,7 @@ export function NodeBox({
     >
       <Stack gap={6}>
         <Group gap="xs" justify="space-between">
-          <Group gap={6}>
-            <LinkTo
-              to="/brokers/$name"
-              params={{ name: group }}
-              search={{ node: node.nodeId }}
-              size="sm"
-              fw={600}
-              className="break"
-            >
-              {node.nodeId}
-            </LinkTo>
-            <Text size="xs" c="dimmed">
-              {hasGroup ? `${group} · ${t(`role.${node.role}`)}` : t(`role.${node.role}`)}
-            </Text>
-          </Group>
+          <Name node={node.nodeId} group={group} role={node.role} hasGroup={hasGroup} />
           <Verdict verdict={verdict} of="node" />
         </Group>
         <Text size="xs" c="dimmed" className="break">
@@ -111,20 +97,52 @@ export function NodeBox({
         )}
         {node.role === "slave" && <ReplicationLag numbers={numbers} />}
         {isWhole && <Whole numbers={numbers} />}
-        <LinkTo
-          to="/brokers/$name"
-          params={{ name: group }}
-          search={{ stop: node.nodeId }}
-          size="xs"
-          data-stop-of={node.nodeId}
-          aria-label={t("stop.open_of", { node: node.nodeId })}
-        >
-          {t("stop.open")}
-        </LinkTo>
+        <StopLink node={node.nodeId} group={group} />
       </Stack>
     </Paper>
   );
 }
+
+interface Place {
+  node: string;
+  group: string;
+}
+
+// The numbers of a node change each second, and links are not drawn again with them.
+const Name = memo(function Name({
+  node,
+  group,
+  role,
+  hasGroup,
+}: Place & { role: NodeView["role"]; hasGroup: boolean }) {
+  const { t } = useTranslation("brokers");
+  return (
+    <Group gap={6}>
+      <LinkTo to="/brokers/$name" params={{ name: group }} search={{ node }} size="sm" fw={600} className="break">
+        {node}
+      </LinkTo>
+      <Text size="xs" c="dimmed">
+        {hasGroup ? `${group} · ${t(`role.${role}`)}` : t(`role.${role}`)}
+      </Text>
+    </Group>
+  );
+});
+
+const StopLink = memo(function StopLink({ node, group }: Place) {
+  const { t } = useTranslation("brokers");
+  return (
+    <LinkTo
+      to="/brokers/$name"
+      params={{ name: group }}
+      search={{ stop: node }}
+      size="xs"
+      data-stop-of={node}
+      aria-label={t("stop.open_of", { node })}
+    >
+      {t("stop.open")}
+    </LinkTo>
+  );
+});
 
 /** How far a slave is behind its master. */
 function ReplicationLag({ numbers }: { numbers: Entry | undefined }) {

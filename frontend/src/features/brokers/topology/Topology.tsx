@@ -1,5 +1,6 @@
 import "@/features/brokers/brokers.css";
 import { Badge, Group, Paper, Stack, Text } from "@mantine/core";
+import { memo } from "react";
 import { useTranslation } from "@/i18n/useTranslation";
 import { rackViews, type GroupView, type RackView } from "@/features/brokers/topology/cluster";
 import { Verdict } from "@/features/brokers/Cells";
@@ -79,7 +80,7 @@ function RackCard({ rack: { rack, nodes } }: { rack: RackView }) {
   );
 }
 
-function Metaservers({ metaservers = {} }: { metaservers: Section | undefined }) {
+const Metaservers = memo(function Metaservers({ metaservers = {} }: { metaservers: Section | undefined }) {
   const { t } = useTranslation("brokers");
   const all = Object.entries(metaservers).sort(([a], [b]) => a.localeCompare(b));
   return (
@@ -115,24 +116,32 @@ function Metaservers({ metaservers = {} }: { metaservers: Section | undefined })
       </Group>
     </Paper>
   );
-}
+});
+
+// Drawn again when one of these changes, unlike the numbers of its nodes.
+const Head = memo(function Head({ name, kind, verdict }: Pick<GroupView, "name" | "kind" | "verdict">) {
+  const { t } = useTranslation("brokers");
+  return (
+    <Group justify="space-between" gap="xs">
+      <Group gap={6} align="baseline">
+        <BrokerLink name={name}>
+          <strong className="break">{name}</strong>
+        </BrokerLink>
+        <Text size="xs" c="dimmed">
+          {t(`kind.${kind}`)}
+        </Text>
+      </Group>
+      <Verdict verdict={verdict} of="group" />
+    </Group>
+  );
+});
 
 function GroupCard({ group }: { group: GroupView }) {
   const { t } = useTranslation("brokers");
   return (
     <Paper withBorder p="sm" data-group={group.name}>
       <Stack gap="xs">
-        <Group justify="space-between" gap="xs">
-          <Group gap={6} align="baseline">
-            <BrokerLink name={group.name}>
-              <strong className="break">{group.name}</strong>
-            </BrokerLink>
-            <Text size="xs" c="dimmed">
-              {t(`kind.${group.kind}`)}
-            </Text>
-          </Group>
-          <Verdict verdict={group.verdict} of="group" />
-        </Group>
+        <Head name={group.name} kind={group.kind} verdict={group.verdict} />
         {group.kind === "broker" && group.subjects !== null && (
           <Text size="xs" c="dimmed">
             {t("serves", { count: group.subjects })}
