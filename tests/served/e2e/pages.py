@@ -19,6 +19,18 @@ def _namespace(language: str, name: str) -> dict[str, Any]:
     return found
 
 
+COVERED_CELLS = """() => [...document.querySelectorAll('tr[data-row]')].flatMap((row) => {
+    const cells = [...row.children].filter((cell) => cell.offsetParent !== null && cell.textContent !== '')
+    const boxes = cells.map((cell) => cell.getBoundingClientRect())
+    const covers = (a, b) =>
+        Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 1
+    return cells.flatMap((one, index) =>
+        cells.slice(index + 1)
+            .filter((_, further) => covers(boxes[index], boxes[index + 1 + further]))
+            .map((other) => `${one.textContent} / ${other.textContent}`))
+})"""
+
+
 def text(language: str, key: str) -> str:
     """A text of the front end: `sign_in:code.app`, or of the common ones `action.save`."""
     namespace, _, path = key.rpartition(":")
@@ -99,6 +111,11 @@ class ConsolePage:
         """Fail when the page as a whole has to be scrolled sideways."""
         wide = self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert wide <= 0, f"{self.page.url} is {wide} px wider than its window"
+
+    def cells_are_apart(self) -> None:
+        """Fail when a cell of a list, which is a card on a phone, covers another one."""
+        covered = self.page.evaluate(COVERED_CELLS)
+        assert covered == [], f"{self.page.url}: cells cover each other: {covered}"
 
 
 def incident_report(page: ConsolePage) -> str:

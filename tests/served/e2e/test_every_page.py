@@ -125,6 +125,7 @@ def _is_accessible_in_the_dark(inside: Inside) -> None:
 
 def _fits(inside: Inside) -> None:
     inside.fits_its_width()
+    inside.cells_are_apart()
 
 
 def _is_accessible_on_a_phone(inside: Inside) -> None:

@@ -123,7 +123,7 @@ function useColumns(open: (row: Delayed) => void): Column<Delayed>[] {
         column("state", { card: "state" }, (row) => <StateBadge state={row.state} />),
         column("overdue", { align: "right" }, (row) => <Overdue row={row} />),
         column("subject", { card: "line" }, (row) => <SubjectLink subject={row.subject} className="nowrap" />),
-        column("properties", (row) => <Properties row={row} />),
+        column("properties", { card: "line" }, (row) => <Properties row={row} />),
         column("message_id", { card: "line" }, (row) => <span className="nowrap">{row.message_id}</span>),
         column("tags", { isHiddenAtFirst: true }, (row) => row.tags.join(", ") || "—"),
         column("size", { align: "right" }, (row) => (

@@ -1,11 +1,12 @@
 import { Center, Text } from "@mantine/core";
-import { memo } from "react";
+import { memo, useMemo } from "react";
 import { useTranslation } from "@/i18n/useTranslation";
 import { useMessageColumns } from "@/features/messages/columns";
 import type { ListedMessage } from "@/features/messages/Says";
 import { rowKey, type TailMessage, type TailRow } from "@/features/messages/tail";
 import { shellWord } from "@/shared/clientLines";
 import { Commands } from "@/shared/Teach";
+import { cardParts } from "@/ui/table/cards";
 import { Frame } from "@/ui/table/Frame";
 import { Header } from "@/ui/table/Header";
 import { openedBy } from "@/ui/table/rowClick";
@@ -24,8 +25,9 @@ interface Props {
 export function TailRows({ rows, onOpen, isFiltered, isLive, subject }: Props) {
   const { t } = useTranslation("messages");
   const columns = useMessageColumns(onOpen);
+  const parts = useMemo(() => cardParts(columns), [columns]);
   return (
-    <Frame label={t("tab.tail")}>
+    <Frame label={t("tab.tail")} hasCards>
       <Table stickyHeader highlightOnHover>
         <Table.Thead>
           <Table.Tr>
@@ -43,7 +45,7 @@ export function TailRows({ rows, onOpen, isFiltered, isLive, subject }: Props) {
                 </Table.Td>
               </Table.Tr>
             ) : (
-              <Line key={rowKey(row)} message={row.message} place={rowKey(row)} columns={columns} />
+              <Line key={rowKey(row)} message={row.message} place={rowKey(row)} columns={columns} parts={parts} />
             ),
           )}
         </Table.Tbody>
@@ -72,18 +74,20 @@ interface LineProps {
   message: TailMessage;
   place: string;
   columns: readonly Column<ListedMessage>[];
+  /** Of each column, its part of a card. */
+  parts: readonly string[];
 }
 
 // Rows never change: only new ones are drawn when some arrive.
-const Line = memo(function Line({ message, place, columns }: LineProps) {
+const Line = memo(function Line({ message, place, columns, parts }: LineProps) {
   const row = { ...message, size: message.bytes, withheld: message.reason, masked: false };
   return (
-    <Table.Tr data-row={place}>
-      {columns.map(({ id, align, cell }) => (
-        <Table.Td key={id} ta={align}>
+    <tr data-row={place}>
+      {columns.map(({ id, header, align, cell }, at) => (
+        <td key={id} className={`${parts[at]} ${align ?? ""}`} data-label={header}>
           {cell(row)}
-        </Table.Td>
+        </td>
       ))}
-    </Table.Tr>
+    </tr>
   );
 });

@@ -47,7 +47,7 @@ export function useColumns(favourites: Favourites): readonly Column<Subject>[] {
         column("name", { sort: true, isFixed: true }, (row) => (
           <RowLink to={addressOf("subjects", row.name)}>{row.name}</RowLink>
         )),
-        column("favourite", { card: "action" }, (row) => <Favourite subject={row.name} favourites={favourites} />),
+        column("favourite", { card: "state" }, (row) => <Favourite subject={row.name} favourites={favourites} />),
         column("send_rate", { card: "fact", sort: "-send_rate", align: "right" }, (row) => (
           <LiveNumber subject={row.name} field="send_rate" as="rate" />
         )),
@@ -60,7 +60,7 @@ export function useColumns(favourites: Favourites): readonly Column<Subject>[] {
         column("consumer_groups", { card: "fact", sort: true, align: "right" }, (row) => (
           <Measured value={row.consumer_groups} />
         )),
-        column("state", { card: "state", sort: "archived_at" }, (row) => <SubjectState subject={row} />),
+        column("state", { card: "line", sort: "archived_at" }, (row) => <SubjectState subject={row} />),
         column("owner", { sort: true }, (row) => row.owner ?? "—"),
         column("tags", (row) => (
           <span className="words">

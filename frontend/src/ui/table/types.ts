@@ -13,7 +13,7 @@ export interface Column<Row> {
   /** Can't be hidden: the row's name. */
   isFixed?: boolean;
   /**
-   * On a phone a row is a card: its name, its state beside it, a line below them, facts with their names, and buttons.
+   * On a phone a row is a card: its name, its state beside it, lines below them, facts with their names, and buttons.
    * Where no column says what it is, the first four are facts.
    */
   card?: "state" | "line" | "fact" | "action";
