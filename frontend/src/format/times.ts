@@ -13,7 +13,8 @@ function unit(value: number, name: Unit, language: string): string {
   return numberFormat(language, {
     style: "unit",
     unit: name,
-    unitDisplay: "narrow",
+    // Narrow milliseconds are "ms" in Chinese too, beside "秒".
+    unitDisplay: name === "millisecond" && language.startsWith("zh") ? "short" : "narrow",
     maximumFractionDigits: value < 10 && name !== "millisecond" && !Number.isInteger(value) ? 1 : 0,
   }).format(value);
 }
@@ -58,10 +59,14 @@ export function utc(iso: string): string {
   return `${new Date(iso).toISOString().replace("T", " ").replace("Z", "")} UTC`;
 }
 
+/** What clocks differ by: it is now, and no second before or after that. */
+const CLOCKS_DIFFER = 2;
+
 /** "3 minutes ago", "in 2 days", by the clock handed in (ms since 1970). */
 export function relative(iso: string, nowMs: number, language: string): string {
   const seconds = (new Date(iso).getTime() - nowMs) / 1000;
   const format = relativeFormat(language, { numeric: "auto" });
+  if (seconds > 0 && seconds < CLOCKS_DIFFER) return format.format(0, "second");
   const size = Math.abs(seconds);
   if (size < 60) return format.format(Math.round(seconds), "second");
   if (size < HOUR) return format.format(Math.round(seconds / MINUTE), "minute");

@@ -13,6 +13,7 @@ from tools.prose import PROJECT
 
 FOLDERS = (
     "api", "broker_node", "console", "delay_node", "metaserver", "qmq/formats", "qmq/net", "qmq/outbox", "qmq_node",
+    "spark_analytics",
 )  # fmt: skip
 NOT_SHOWN = (
     # Of what starts processes, and of commands.

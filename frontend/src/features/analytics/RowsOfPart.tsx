@@ -10,6 +10,7 @@ import { Measured } from "@/ui/measure/Measured";
 import { DataTable } from "@/ui/table/DataTable";
 import { defineColumns, headers } from "@/ui/table/define";
 import { useUrlState } from "@/ui/links/urlState";
+import { Sent } from "@/ui/Sent";
 
 const ANOMALY = new Set(["value", "expected", "expected_low", "expected_high"]);
 const OUTLOOK_COLOURS: Readonly<Record<string, string>> = {
@@ -85,6 +86,7 @@ export function Name({
     );
   }
   if (name === "metric") return t(`metric.${value}`);
+  if (name === "method") return <Sent text={value} />;
   // The first name of a row chooses all that its line is of.
   const choices = choicesOf(part);
   if (name !== choices[0]) return value || "—";

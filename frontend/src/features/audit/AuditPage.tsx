@@ -15,6 +15,7 @@ import { DataTable } from "@/ui/table/DataTable";
 import { PlainTable } from "@/ui/table/PlainTable";
 import { defineColumns, headers } from "@/ui/table/define";
 import type { Filter } from "@/ui/table/types";
+import { Sent } from "@/ui/Sent";
 
 export default function AuditPage() {
   const { t } = useTranslation("audit");
@@ -29,7 +30,7 @@ export default function AuditPage() {
             <span className="sr-only">{t("open", { id: row.id })}</span>
           </TextButton>
         )),
-        column("actor", (row) => row.actor),
+        column("actor", (row) => <Sent text={row.actor} />),
         column("action", (row) => <Code>{row.action}</Code>),
         column("target", { card: "line" }, (row) => <span className="break">{row.target}</span>),
         column("reason", (row) => <span className="break">{reasonOf(row.why, row.reason) || "—"}</span>),
@@ -78,7 +79,7 @@ function Entry({ entry }: { entry: AuditEntry }) {
   const changes = diff(entry.before, entry.after).filter(({ name }) => name !== "why" || !entry.why);
   const facts: Fact[] = [
     [t("column.at"), <Instant key="at" at={entry.at} withMillis />],
-    [t("column.actor"), entry.actor],
+    [t("column.actor"), <Sent key="actor" text={entry.actor} />],
     [t("column.target"), entry.target],
     [t("column.reason"), reasonOf(entry.why, entry.reason) || "—"],
     [t("column.address"), entry.address || "—"],
@@ -101,7 +102,7 @@ function Entry({ entry }: { entry: AuditEntry }) {
           columns={defineColumns<Difference>(
             (id) => t(id),
             (column) => [
-              column("field", { isFixed: true }, ({ name }) => name),
+              column("field", { isFixed: true }, ({ name }) => t(`common:field.${name}`, { defaultValue: name })),
               column("before", ({ before }) => (before === null ? "—" : <Code className="break">{before}</Code>)),
               column("after", ({ after }) => (after === null ? "—" : <Code className="break">{after}</Code>)),
             ],

@@ -123,7 +123,9 @@ test("why a node accepts no sends is shown in the language of the page", async (
   await act(() => setLanguage("zh"));
   expect(group.querySelector("[data-reason]")).toHaveTextContent("只读：需要 2 个副本，已同步 1 个");
   snapshot({ ...AT_WORK, nodes: { "g1-a": liveNode("g1-a", "g1", { ...refusing, state_why: null }) } });
-  expect(group.querySelector("[data-reason]")).toHaveTextContent(text);
+  await waitFor(() =>
+    expect(group.querySelector("[data-reason]")).toHaveTextContent("只读：需要 2 个副本，已同步 1 个"),
+  );
 });
 
 test("a group is announced after its dry run, and then one is told how to start its node", async () => {

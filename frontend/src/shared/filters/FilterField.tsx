@@ -5,6 +5,7 @@ import { useState } from "react";
 import { useTranslation } from "@/i18n/useTranslation";
 import { FILTER_CHARS_MAX } from "@/shared/filters/filter";
 import { SavedFiltersButton } from "@/shared/filters/SavedFiltersButton";
+import { Sent } from "@/ui/Sent";
 
 interface Props {
   /** Whose saved filters can be chosen; "": none yet. */
@@ -57,7 +58,7 @@ export function FilterField({ subject, value, onApply, error }: Props) {
         }
         value={typed}
         onChange={(event) => setTyped(event.currentTarget.value)}
-        error={error}
+        error={error && <Sent text={error} />}
         data-filter="filter"
       />
       <SavedFiltersButton subject={subject} current={typed} onChoose={apply} />

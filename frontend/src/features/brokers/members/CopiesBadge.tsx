@@ -25,7 +25,8 @@ export function CopiesBadge({ group, isLong = false }: { group: BrokerGroup; isL
   const state = copies.isBelowMinimum ? "below" : copies.inSync < copies.wanted ? "fewer" : "complete";
   return (
     <Badge
-      color={{ below: "red", fewer: "yellow", complete: "teal" }[state]}
+      // Copies that no node serves are nothing good.
+      color={group.reported_state === "offline" ? "gray" : { below: "red", fewer: "yellow", complete: "teal" }[state]}
       variant="light"
       tt="none"
       data-copies={state}

@@ -34,7 +34,7 @@ export function MembersTable({ group }: { group: BrokerGroupDetail }) {
       column("disk", { card: "action" }, ({ node_id: node }) => <Disk node={node} />),
       column("stop", { card: "action" }, ({ node_id: node }) => (
         <div className="stop-cell">
-          <StopSummary group={group.name} nodeId={node} />
+          <StopSummary group={group} nodeId={node} />
         </div>
       )),
       column("promotable", { card: "action" }, (member) => <Promotable member={member} />),

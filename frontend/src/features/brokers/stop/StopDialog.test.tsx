@@ -56,7 +56,7 @@ async function row(node: string) {
 
 test("each member says whether it may stop and what happens then; the dialog has the rest", async () => {
   const page = await opened(stopEffect("g1-a"), SLAVE);
-  expect(await row("g1-a")).toHaveTextContent("not nowg1-b takes over. Sends are rejected until it is back.");
+  expect(await row("g1-a")).toHaveTextContent("don't stop nowg1-b takes over. Sends are rejected until it is back.");
   expect(await row("g1-b")).toHaveTextContent("may stopg1-a continues to serve. 2 copies are left.");
   await userEvent.click(within(await row("g1-a")).getByRole("link"));
   const dialog = within(await screen.findByRole("dialog", { name: "What if g1-a stops?" }));

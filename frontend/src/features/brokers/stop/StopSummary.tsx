@@ -1,15 +1,16 @@
 import { Badge, Group, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "@/i18n/useTranslation";
+import type { BrokerGroup } from "@/features/brokers/queries";
 import { stopOptions, type StopEffect } from "@/features/brokers/stop/queries";
 import { LinkTo } from "@/ui/links/LinkTo";
 import { Measured } from "@/ui/measure/Measured";
 import { useProblemWords } from "@/ui/page/problemWords";
 
 /** Whether a node may be stopped now, and what its group does then, in a line; the dialog has the rest. */
-export function StopSummary({ group, nodeId }: { group: string; nodeId: string }) {
+export function StopSummary({ group, nodeId }: { group: BrokerGroup; nodeId: string }) {
   const { t } = useTranslation("brokers");
-  const { data, error } = useQuery(stopOptions(nodeId));
+  const { data, error } = useQuery(stopOptions(nodeId, [group.epoch, ...group.in_sync].join(" ")));
   const wordsOf = useProblemWords();
   if (!data) return <Measured value={null} reason={error ? wordsOf(error).text : t("stop.asking")} />;
   return (
@@ -19,7 +20,7 @@ export function StopSummary({ group, nodeId }: { group: string; nodeId: string }
         <Outcome effect={data} />{" "}
         <LinkTo
           to="/brokers/$name"
-          params={{ name: group }}
+          params={{ name: group.name }}
           search={{ stop: nodeId }}
           size="sm"
           aria-label={t("stop.details_of", { node: nodeId })}
