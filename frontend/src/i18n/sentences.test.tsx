@@ -54,6 +54,8 @@ const TEXTS = {
   "Choose another name.": "请换一个名称。",
   "It is in use.": "正在使用。",
   "{what} is busy": "{what} 正忙",
+  "read only: {why}": "只读：{why}",
+  "{count} copies are required": "需要 {count} 个副本",
   "{first}; {rest}": "{first}；{rest}",
 };
 const translate = translator(TEXTS, { "subject {name}": "主题 {name}", "a {what}": "一个 {what}" });
@@ -66,6 +68,7 @@ test.each<[string, string, string | undefined]>([
   ["a value that is none", "can't be reached: the moon is full", "无法连接：the moon is full"],
   ["a part as a sentence", "Connection refused.", "连接被拒绝。"],
   ["a value that must not take in the next", "subject a is busy; connection refused", "主题 a 正忙；连接被拒绝"],
+  ["of two forms, that which begins alike", "read only: 2 copies are required", "只读：需要 2 个副本"],
   ["several sentences", "It is in use. Choose another name.", "正在使用。请换一个名称。"],
   ["several parts", "connection refused; subject a exists", "连接被拒绝；主题 a 已存在"],
   ["a value that is a thing", "subject a is busy", "主题 a 正忙"],

@@ -57,12 +57,17 @@ function valuesOf({ literals, names }: Template, text: string): Map<string, stri
   return values;
 }
 
-/** Those with words of their own. A text that has the form of several is the one with the most. */
+/**
+ * Those with words of their own. A text that has the form of several is the one that begins as it does, for a value at
+ * the beginning takes in whatever stands before; then the one with the most words.
+ */
 function templatesOf(texts: Texts): Template[] {
   return Object.entries(texts)
     .map(templateOf)
     .filter(({ literals }) => /\p{L}/u.test(literals.join("")))
-    .sort((one, other) => weight(other) - weight(one));
+    .sort(
+      (one, other) => Number(other.literals[0] !== "") - Number(one.literals[0] !== "") || weight(other) - weight(one),
+    );
 }
 
 /**
