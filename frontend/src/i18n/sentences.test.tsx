@@ -107,14 +107,19 @@ test("pages show what was sent in English, and in Chinese with reasons in it", a
 
 test("sentences are loaded with the first that is to be shown, once, and until then it is shown as it came", async () => {
   vi.resetModules();
+  const texts = await import("@/i18n");
+  const load = vi.spyOn(texts, "entries");
   const { loadSent, onSent, sentIn } = await import("@/i18n/sentences");
   const heard = vi.fn();
   const stop = onSent(heard);
   const before = sentIn("zh");
   expect(sentIn("zh")).toBe(before);
+  expect(["", "g1-a", `${"long ".repeat(401)}text`].map(before.translate)).toEqual([undefined, undefined, undefined]);
+  expect(load).not.toHaveBeenCalled();
   expect([before.translate("connection refused"), before.problem("subject.exists")]).toEqual([undefined, undefined]);
   await vi.waitFor(() => expect(heard).toHaveBeenCalled());
   expect(heard).toHaveBeenCalledOnce();
+  expect(load.mock.calls.map((call) => call.join("/"))).toContain("zh/sentences");
   stop();
   const after = sentIn("zh");
   expect(after).not.toBe(before);

@@ -2,6 +2,11 @@ import { entries, type Language } from "@/i18n";
 
 /** Longer texts are shown as they came. */
 const CHARS_MAX = 2_000;
+
+/** Whether a text can be a sentence: names, most values of reasons, have one word. */
+function isSentence(text: string): boolean {
+  return text.includes(" ") && text.length <= CHARS_MAX;
+}
 /** Texts whose translation is remembered: the cells of a list mostly say the same. */
 const REMEMBERED_MAX = 500;
 /** How deep sentences stand in others. */
@@ -116,7 +121,7 @@ export function translator(sentences: Texts, things: Texts = {}): Translate {
     return what === undefined ? undefined : `${name ?? ""}${between === " " ? " " : "："}${what}`;
   };
   return (text) => {
-    if (text === "" || text.length > CHARS_MAX) return undefined;
+    if (!isSentence(text)) return undefined;
     if (remembered.has(text)) return remembered.get(text);
     const found = translated(text, 0);
     if (remembered.size >= REMEMBERED_MAX) remembered.clear();
@@ -203,7 +208,7 @@ export function sentIn(language: Language): Sent {
     loadSent(language).catch(() => undefined);
     return undefined;
   };
-  const waiting: Sent = { translate: ask, problem: ask };
+  const waiting: Sent = { translate: (text) => (isSentence(text) ? ask() : undefined), problem: ask };
   later.set(language, waiting);
   return waiting;
 }
