@@ -2,11 +2,6 @@ import { entries, type Language } from "@/i18n";
 
 /** Longer texts are shown as they came. */
 const CHARS_MAX = 2_000;
-
-/** Whether a text can be a sentence: names, most values of reasons, have one word. */
-function isSentence(text: string): boolean {
-  return text.includes(" ") && text.length <= CHARS_MAX;
-}
 /** Texts whose translation is remembered: the cells of a list mostly say the same. */
 const REMEMBERED_MAX = 500;
 /** How deep sentences stand in others. */
@@ -20,6 +15,11 @@ const SENTENCE = /^\p{Lu}.*\.$/su;
 
 /** By sentences in English, with values in braces. */
 type Texts = Readonly<Record<string, string>>;
+
+/** Whether a text can be a sentence: names, most values of reasons, have one word. */
+function isSentence(text: string): boolean {
+  return text.includes(" ") && text.length <= CHARS_MAX;
+}
 
 /** Return a text in the language that is shown, or undefined where there is no sentence for it. */
 export type Translate = (text: string) => string | undefined;

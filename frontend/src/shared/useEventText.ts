@@ -3,7 +3,7 @@ import { useCallback } from "react";
 import { useTranslation } from "@/i18n/useTranslation";
 import type { Event } from "@/api/events";
 import { describeEvent } from "@/shared/describeEvent";
-import { isExplanation, useReason } from "@/ui/reasons";
+import { isExplanation, isProcess, useReason, useRecordedReason } from "@/ui/reasons";
 import { useRuleName } from "@/shared/ruleNames";
 import { textOf } from "@/format/values";
 
@@ -22,15 +22,16 @@ export function useEventText(): (event: Event) => EventText {
   const { t } = useTranslation("events");
   const ruleName = useRuleName();
   const reasonOf = useReason();
+  const recorded = useRecordedReason();
   return useCallback(
     (event) => {
       const { key, values, name } = describeEvent(event);
       const [noun = "", verb = ""] = (event.action ?? "").split(".");
       const cause = (): string => {
-        const { why, reason } = event;
+        const { why } = event;
         // The sentence says who was promoted.
         if (why?.code === "promoted" && isExplanation(why.values.why)) return reasonOf(why.values.why, "");
-        return reasonOf(why, reason ?? "");
+        return recorded(event);
       };
       const filled: Record<string, string> = { ...values, target: HERE };
       if (filled.rule) filled.rule = ruleName(filled.rule);
@@ -60,10 +61,6 @@ export function useEventText(): (event: Event) => EventText {
       // Not every sentence has a name.
       return { before, name: rest.length > 0 ? name : "", after: rest.join(name) };
     },
-    [t, ruleName, reasonOf],
+    [t, ruleName, reasonOf, recorded],
   );
-}
-
-function isProcess(actor: string): boolean {
-  return actor === "metaserver" || actor === "system" || actor.startsWith("job ");
 }

@@ -39,3 +39,25 @@ export function useReason(): (why: Explanation | null | undefined, text: string)
     [t, language, sent],
   );
 }
+
+/** Whether a change was made by a process: its reason is a sentence of ours. */
+export function isProcess(actor: string): boolean {
+  return actor === "metaserver" || actor === "system" || actor.startsWith("job ");
+}
+
+/** What is recorded of a change. */
+export interface Recorded {
+  why?: Explanation | null;
+  reason?: string | null;
+  /** Who made it; nothing where no one did, or viewers may not see it. */
+  actor?: string | null;
+}
+
+/** As `useReason`, of a recorded change: what a person wrote stays as it was written. */
+export function useRecordedReason(): (change: Recorded) => string {
+  const reasonOf = useReason();
+  return useCallback(
+    ({ why, reason, actor }) => (why || !actor || isProcess(actor) ? reasonOf(why, reason ?? "") : (reason ?? "")),
+    [reasonOf],
+  );
+}

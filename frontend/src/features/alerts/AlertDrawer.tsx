@@ -131,7 +131,7 @@ function Life({ alert }: { alert: AlertDetail }) {
             </Text>
             {step.text && (
               <Text size="sm" className="break">
-                <Sent text={step.text} />
+                {step.kind === "acknowledged" ? step.text : <Sent text={step.text} />}
               </Text>
             )}
           </Timeline.Item>

@@ -9,7 +9,7 @@ import { TextButton } from "@/ui/menu/buttons";
 import { FactTable, type Fact } from "@/ui/page/FactTable";
 import { Instant } from "@/ui/measure/Instant";
 import { PageHeader } from "@/ui/page/PageHeader";
-import { useReason } from "@/ui/reasons";
+import { useRecordedReason } from "@/ui/reasons";
 import { SideDrawer } from "@/ui/dialog/SideDrawer";
 import { DataTable } from "@/ui/table/DataTable";
 import { PlainTable } from "@/ui/table/PlainTable";
@@ -19,7 +19,7 @@ import { Sent } from "@/ui/Sent";
 
 export default function AuditPage() {
   const { t } = useTranslation("audit");
-  const reasonOf = useReason();
+  const reasonOf = useRecordedReason();
   const [open, setOpen] = useState<AuditEntry | null>(null);
   const columns = useMemo(
     () =>
@@ -33,7 +33,7 @@ export default function AuditPage() {
         column("actor", (row) => <Sent text={row.actor} />),
         column("action", (row) => <Code>{row.action}</Code>),
         column("target", { card: "line" }, (row) => <span className="break">{row.target}</span>),
-        column("reason", (row) => <span className="break">{reasonOf(row.why, row.reason) || "—"}</span>),
+        column("reason", (row) => <span className="break">{reasonOf(row) || "—"}</span>),
         column("address", { isHiddenAtFirst: true }, (row) => row.address),
         column("request_id", { header: t("column.request"), isHiddenAtFirst: true }, (row) => (
           <Code>{row.request_id}</Code>
@@ -74,14 +74,14 @@ export default function AuditPage() {
 /** One entry whole: who, when, from where, and each field that changed. */
 function Entry({ entry }: { entry: AuditEntry }) {
   const { t } = useTranslation("audit");
-  const reasonOf = useReason();
+  const reasonOf = useRecordedReason();
   // The reason is a fact of the entry, although the metaserver records it beside what changed.
   const changes = diff(entry.before, entry.after).filter(({ name }) => name !== "why" || !entry.why);
   const facts: Fact[] = [
     [t("column.at"), <Instant key="at" at={entry.at} withMillis />],
     [t("column.actor"), <Sent key="actor" text={entry.actor} />],
     [t("column.target"), entry.target],
-    [t("column.reason"), reasonOf(entry.why, entry.reason) || "—"],
+    [t("column.reason"), reasonOf(entry) || "—"],
     [t("column.address"), entry.address || "—"],
     [t("column.request"), entry.request_id || "—"],
     [t("column.client_request"), entry.client_request_id ?? "—"],

@@ -4,7 +4,7 @@ import { useState } from "react";
 import { useTranslation } from "@/i18n/useTranslation";
 import { useMay } from "@/api/me";
 import { SPAN_DAYS_MAX, type Span } from "@/shared/ranges/range";
-import { useReason } from "@/ui/reasons";
+import { useRecordedReason } from "@/ui/reasons";
 import { collect } from "@/shared/report/collect";
 import { reportPage } from "@/shared/report/page";
 import { wrongSpan } from "@/shared/report/span";
@@ -44,7 +44,7 @@ export function ReportDialog({ opened, onClose, span }: ReportDialogProps) {
   const language = useLanguage();
   const text = useEventText();
   const rule = useRuleName();
-  const reasonOf = useReason();
+  const reason = useRecordedReason();
   const make = useMutation({
     mutationFn: async (chosen: Span) => {
       const madeAt = new Date().toISOString();
@@ -57,7 +57,7 @@ export function ReportDialog({ opened, onClose, span }: ReportDialogProps) {
         t: (key: string, values?: Record<string, string | number>) => t(key, { ...values }),
         range: (key: string, values?: Record<string, string>) => range(key, { ...values }),
         sentence: (event: Parameters<typeof text>[0]) => Object.values(text(event)).join(""),
-        reason: ({ why, reason }: { why: Parameters<typeof reasonOf>[0]; reason: string }) => reasonOf(why, reason),
+        reason,
         sentReason: (reason: string) => sent?.translate(reason) ?? reason,
         rule,
       };

@@ -5,7 +5,7 @@ import { changed, type RoleChange } from "@/features/brokers/members/members";
 import { TextButton } from "@/ui/menu/buttons";
 import { Instant } from "@/ui/measure/Instant";
 import { Part } from "@/ui/page/Part";
-import { useReason } from "@/ui/reasons";
+import { useRecordedReason } from "@/ui/reasons";
 import { defineColumns } from "@/ui/table/define";
 import { TableView } from "@/ui/table/TableView";
 
@@ -15,7 +15,7 @@ const SHOWN_AT_FIRST = 5;
 /** The changes of a broker group's master, members and in-sync set, newest first. */
 export function RoleHistory({ name, changes }: { name: string; changes: readonly RoleChange[] }) {
   const { t } = useTranslation("brokers");
-  const reasonOf = useReason();
+  const reasonOf = useRecordedReason();
   const [isWhole, setWhole] = useState(false);
   const columns = defineColumns<RoleChange>(
     (id) => t(`history.${id}`),
@@ -28,9 +28,9 @@ export function RoleHistory({ name, changes }: { name: string; changes: readonly
       column("from", { card: "fact" }, (change) => <span className="break">{changed(change).from}</span>),
       column("to", { card: "fact" }, (change) => <span className="break">{changed(change).to}</span>),
       column("actor", { card: "fact" }, ({ actor }) => actor),
-      column("reason", { card: "action" }, ({ reason, why }) => (
+      column("reason", { card: "action" }, (change) => (
         <Text size="sm" className="break">
-          {reasonOf(why, reason) || "—"}
+          {reasonOf(change) || "—"}
         </Text>
       )),
     ],
