@@ -40,7 +40,7 @@ export function useReason(): (why: Explanation | null | undefined, text: string)
   );
 }
 
-/** Whether a change was made by a process: its reason is a sentence of ours. */
+/** Whether a process made a change: its reason is no text that a person wrote. */
 export function isProcess(actor: string): boolean {
   return actor === "metaserver" || actor === "system" || actor.startsWith("job ");
 }
