@@ -9,6 +9,7 @@ import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,7 @@ LOCAL_PREFIX = "local"
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """In the environment of what spark-submit starts."""
 MEMORY = "1g"
+DELTALAKE_LEAST = (1, 6)
 CACHE = "cache"
 """The folder in the data folder for what can be made again."""
 
@@ -54,6 +56,8 @@ def main(arguments: list[str] | None = None) -> int:
         import pyspark  # noqa: F401
     except ImportError:
         return _complain("PySpark is not installed: pip install 'pyqmq[analytics]'", EXIT_UNAVAILABLE)
+    if why := _without_log():
+        return _complain(why, EXIT_UNAVAILABLE)
     import django
 
     django.setup()
@@ -155,6 +159,18 @@ def _run(options: argparse.Namespace, names: list[str]) -> int:
     found = report.result()
     print(json.dumps(asdict(found)) if options.scheduled else found.text)
     return EXIT_FAILED if report.failed else 0
+
+
+def _without_log() -> str:
+    """Why the library of the lake's log can't be used; "": it can."""
+    try:
+        found = version("deltalake")
+    except PackageNotFoundError:
+        return "deltalake is not installed: pip install 'pyqmq[analytics]'"
+    if tuple(int(part) for part in found.split(".")[:2] if part.isdigit()) < DELTALAKE_LEAST:
+        least = ".".join(map(str, DELTALAKE_LEAST))
+        return f"deltalake {found} is too old, {least} is the least: pip install --upgrade 'pyqmq[analytics]'"
+    return ""
 
 
 def _class_archive(master: str, folder: Path, *, may_write: bool) -> "ClassArchive | None":

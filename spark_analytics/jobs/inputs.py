@@ -9,9 +9,8 @@ from pyspark.sql import functions as F
 
 from console.analytics.rows import Window as SummaryWindow
 from spark_analytics.jobs import metadata
-from spark_analytics.jobs.sampling import schema_of
 from spark_analytics.jobs.scoring import score_rows
-from spark_analytics.jobs.states import STORED_HOURS, States
+from spark_analytics.jobs.states import States
 from spark_analytics.lake import Lake
 from spark_analytics.local_rows import local_frame
 from spark_analytics.transforms.frames import RANGES, selected
@@ -43,7 +42,7 @@ class Inputs:
         begin = self.window.from_ms if from_ms is None else from_ms
         for item in self.lake.files_of(name, begin, self.window.to_ms):
             self.read_files[f"{name}/{item.path}"] = item.rows
-        return self.lake.read(name, schema_of(name), begin, self.window.to_ms)
+        return self.lake.read(name, begin, self.window.to_ms)
 
     def live(self, name: str) -> DataFrame:
         """A table as the nodes have it now."""
@@ -113,7 +112,7 @@ class Inputs:
         self.states.advance(self.window.to_ms)  # so that all of the window's hours are counted
         samples = self.table("ranges")
         # Whatever is still kept was stored within the lake's own time.
-        hours = self.lake.read("stored_hours", STORED_HOURS, 0, self.window.to_ms).drop("at", "messages").alias("hours")
+        hours = self.lake.read("stored_hours", 0, self.window.to_ms).drop("at", "messages").alias("hours")
         both = samples.alias("sample").join(
             hours.withColumnRenamed("bytes", "hour_bytes"),
             ["broker_group", "subject"],

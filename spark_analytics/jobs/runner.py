@@ -22,11 +22,11 @@ from spark_analytics.jobs.inputs import Inputs
 from spark_analytics.jobs.planning import HOUR_MS, Chunk, due
 from spark_analytics.jobs.publishing import publish
 from spark_analytics.jobs.reasons import reason
-from spark_analytics.jobs.sampling import probe, sample_nodes, sample_ranges, schema_of
-from spark_analytics.jobs.states import SAMPLED_RANGES, States
+from spark_analytics.jobs.sampling import probe, sample_nodes, sample_ranges
+from spark_analytics.jobs.states import States
 from spark_analytics.lake import Lake
+from spark_analytics.lake.delta import Change
 from spark_analytics.lake.ingestion import ingest
-from spark_analytics.lake.log import Change
 from spark_analytics.lake.node_logs import add_logs
 from spark_analytics.lake.tables import STREAMED, TABLES
 from spark_analytics.local_rows import local_frame
@@ -132,7 +132,8 @@ class Runner:
             tables = {table for name in chosen if name in JOBS for table in JOBS[name].tables}
             kept = [state.table for state in queries.demo_states() if not state.is_replaceable]
             self.report.skipped = {table: DEMO_DATA for table in kept if table in tables}
-        self._lake.files.lock()
+        for mended in self._lake.lock():
+            self._say(f"lake: {mended}")
         try:
             for name, work in (("ingest", self._ingest), ("state", self._advance)):
                 if name in chosen:
@@ -143,7 +144,7 @@ class Runner:
                     self._guarded(name, work)
         finally:
             self._close_inputs()
-            self._lake.files.unlock()
+            self._lake.unlock()
         return self.report
 
     # --- upkeep of the lake ---
@@ -188,7 +189,7 @@ class Runner:
         if not self._lake.files_of("ranges", now_ms, now_ms + 1):
             # Once an hour: these are as many rows as there are subjects.
             ranges = list(sample_ranges(brokers, logs, token, moment(now_ms)))
-            self._lake.append("ranges", local_frame(spark, ranges, SAMPLED_RANGES).coalesce(1))
+            self._lake.append("ranges", local_frame(spark, ranges, TABLES["ranges"].schema).coalesce(1))
         groups = brokers.nodes.keys()
         if groups and not groups - brokers.missing.keys():
             raise NodeUnreadable("; ".join(f"broker group {group}: {why}" for group, why in brokers.missing.items()))
@@ -252,8 +253,8 @@ class Runner:
     def _compact(self) -> str:
         hours = 0
         for name in TABLES:
-            for partition in self._lake.compact(name, schema_of(name)):
-                self._say(f"compact: {name}/{partition}")
+            for hour in self._lake.compact(name):
+                self._say(f"compact: {name}, {_shown(hour)}")
                 hours += 1
         return f"{hours} hours"
 

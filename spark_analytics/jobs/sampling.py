@@ -6,12 +6,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
 from qmq.errors import QmqError
 from qmq.protocol.bulk_read import NodeLine
-from spark_analytics.jobs.states import SAMPLED_RANGES, STATE_SCHEMAS
-from spark_analytics.schemas import NODES, SCHEMAS, SEQUENCES_PER_LOG
+from spark_analytics.schemas import NODES, SEQUENCES_PER_LOG
 from spark_analytics.source.node_reader import NodeReader
 from spark_analytics.source.planning import masters
 from spark_analytics.source.selection import Selection
@@ -32,11 +30,6 @@ class Brokers:
     """Broker group -> the ID of its log; of those that can be read."""
     missing: dict[str, str] = field(default_factory=dict)
     """Broker group that can't be read -> why."""
-
-
-def schema_of(table: str) -> StructType:
-    """What rows of a table of the lake are like."""
-    return ({"ranges": SAMPLED_RANGES} | STATE_SCHEMAS | SCHEMAS)[table]
 
 
 def sample_nodes(spark: SparkSession, source: Mapping[str, str]) -> DataFrame:
@@ -69,7 +62,8 @@ def probe(nodes: Sequence[NodeLine], token: str) -> Brokers:
 def sample_ranges(
     brokers: Brokers, known: Mapping[str, Sequence[str]], token: str, at: datetime
 ) -> Iterator[tuple[datetime, str, str, int, int]]:
-    """What each subject keeps on each broker group that can be read: rows of SAMPLED_RANGES. One that fails meanwhile is missing.
+    """What each subject keeps on each broker group that can be read: rows of table `ranges` of the lake. One that fails
+    meanwhile is missing.
 
     Args:
         known: broker group -> the IDs of its logs, the oldest first.

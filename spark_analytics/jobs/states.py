@@ -5,39 +5,21 @@ from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from qmq.protocol.values import moment
 from spark_analytics.jobs.planning import HOUR_MS, states_due
 from spark_analytics.lake import Lake
-from spark_analytics.lake.lake import hour_of
-from spark_analytics.lake.log import Change
-from spark_analytics.schemas import INDEX, PROGRESS, SEQUENCES_PER_LOG
+from spark_analytics.lake.delta import Change
+from spark_analytics.lake.tables import TABLES
+from spark_analytics.schemas import SEQUENCES_PER_LOG
 from spark_analytics.transforms.frames import GROUP_STATE, STORED_SECONDS
 from spark_analytics.transforms.runs import runs
 from spark_analytics.transforms.state import group_state, set_below, stored_tail
 from spark_analytics.transforms.stored import merged_seconds, stored_seconds
 from spark_analytics.transforms.windows import Window
 
-_AT = StructField("at", TimestampType(), False)
-STORED_HOURS = StructType([_AT, *(field for field in STORED_SECONDS.fields if field.name != "second")])
-"""What was stored in a subject of a log of a broker group in an hour."""
-STATE_SCHEMAS = {
-    "group_state": StructType([_AT, *GROUP_STATE.fields]),
-    "stored_tail": StructType([_AT, *STORED_SECONDS.fields]),
-    "stored_hours": STORED_HOURS,
-}
-"""Derived tables of the lake: states with the moment they are of, and sums by the hour."""
-SAMPLED_RANGES = StructType(
-    [
-        StructField("sampled_at", TimestampType(), False),
-        StructField("broker_group", StringType(), False),
-        StructField("subject", StringType(), False),
-        StructField("begin", LongType(), False),
-        StructField("end", LongType(), False),
-    ]
-)
-"""What a subject kept on a broker group at a moment: consume sequences [begin, end)."""
+STATE_TABLES = ("group_state", "stored_tail")
+"""Tables of the lake with states and the moment they are of."""
 RANGES_LOOKBACK_MS = 2 * HOUR_MS
 """How far before a window samples of what is kept are read; further, up to the last sampled hour, where none was taken in it."""
 LATEST = "latest"
@@ -53,7 +35,7 @@ class States:
     def moments(self) -> list[int]:
         """Moments in ms since the epoch that states are kept of, in order."""
         snapshot = self._lake.snapshot("group_state")
-        found = {hour_of(item.partition) for item in snapshot.files.values()}
+        found = {item.hour_ms for item in snapshot.files.values()}
         return sorted(found | {at_ms for name, at_ms in snapshot.watermarks.items() if name == LATEST})
 
     def state_at(self, at_ms: int) -> DataFrame:
@@ -85,11 +67,9 @@ class States:
 
     def forget_after(self, at_ms: int) -> None:
         """Take out the states behind a moment: what was read late is to be counted in them."""
-        for table in STATE_SCHEMAS:
+        for table in STATE_TABLES:
             base = self._lake.snapshot(table)
-            if table == "stored_hours":
-                continue  # replaced by the hour with the states
-            removed = tuple(path for path, item in base.files.items() if hour_of(item.partition) > at_ms)
+            removed = tuple(path for path, item in base.files.items() if item.hour_ms > at_ms)
             latest = {name: min(at, at_ms) for name, at in base.watermarks.items()}
             if removed or latest != base.watermarks:
                 self._lake.commit(table, base, Change(removed=removed, watermarks=latest))
@@ -106,21 +86,21 @@ class States:
             (F.col("broker_group") == group) & (F.col("subject") == subject) for group, subject in sorted(set(below))
         ]
         is_meant = reduce(Column.__or__, places)
-        earlier = self._lake.read("index", INDEX, first, window.from_ms).where(is_meant)
+        earlier = self._lake.read("index", first, window.from_ms).where(is_meant)
         return tail.where(~is_meant).unionByName(stored_seconds(earlier))
 
     def begins(self, from_ms: int, to_ms: int) -> DataFrame:
         """RANGES without bytes: the samples taken in [from, to), and the last ones before it."""
-        hours = (hour_of(item.partition) for item in self._lake.snapshot("ranges").files.values())
+        hours = (item.hour_ms for item in self._lake.snapshot("ranges").files.values())
         last_ms = max((hour for hour in hours if hour <= from_ms), default=from_ms)
-        found = self._lake.read("ranges", SAMPLED_RANGES, min(last_ms, from_ms - RANGES_LOOKBACK_MS), to_ms)
+        found = self._lake.read("ranges", min(last_ms, from_ms - RANGES_LOOKBACK_MS), to_ms)
         at_ms, no_bytes = F.unix_millis("sampled_at").alias("at_ms"), F.lit(None).cast("long").alias("stored_bytes")
         return found.select("broker_group", "subject", at_ms, "begin", "end", no_bytes)
 
     def _make(self, window: Window) -> None:
         lake = self._lake
-        progress = lake.read("progress", PROGRESS, window.from_ms, window.to_ms)
-        index = lake.read("index", INDEX, window.from_ms, window.to_ms)
+        progress = lake.read("progress", window.from_ms, window.to_ms)
+        index = lake.read("index", window.from_ms, window.to_ms)
         before = self.state_at(window.from_ms)
         followed = runs(progress, before, window=window)
         state = group_state(progress, before, followed, window=window).persist()
@@ -146,11 +126,11 @@ class States:
         self._lake.replace(table, rows.select(moment, "*").coalesce(1), at_ms, at_ms + HOUR_MS)
 
     def _read(self, table: str, at_ms: int) -> DataFrame:
-        return self._lake.read(table, STATE_SCHEMAS[table], at_ms, at_ms + HOUR_MS)
+        return self._lake.read(table, at_ms, at_ms + HOUR_MS)
 
 
 def _by_hour(seconds: DataFrame) -> DataFrame:
-    """STORED_SECONDS summed by hour: STORED_HOURS."""
+    """STORED_SECONDS summed by hour: rows of stored_hours."""
     hour = F.timestamp_seconds(F.col("second") - F.pmod(F.col("second"), F.lit(3600))).alias("at")
     # Between two logs of a broker group lie sequences that never were.
     log = F.floor(F.col("first_sequence") / SEQUENCES_PER_LOG)
@@ -160,4 +140,4 @@ def _by_hour(seconds: DataFrame) -> DataFrame:
         F.min("first_sequence").alias("first_sequence"),
         F.max("end_sequence").alias("end_sequence"),
     )
-    return found.select(*STORED_HOURS.names).coalesce(1)
+    return found.select(*TABLES["stored_hours"].schema.names).coalesce(1)

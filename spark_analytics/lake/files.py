@@ -1,7 +1,7 @@
-"""The lake's small files: what a folder of this machine and a Hadoop file system have to be able to do for it.
+"""The lake's files beside its log: what a folder of this machine and other storage have to be able to do for it.
 
-Rows are written and read by Spark. What decides which of them count is in small files, and goes through here:
-one that is created is there whole or not at all, it is on the disk, and only one of two writers makes it.
+Spark writes rows, the log (`lake.delta`) says which of them count. Checkpoints of streams and small records of our own
+are read and written here, and here files are made to last.
 """
 
 import fcntl
@@ -11,14 +11,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Protocol
 from urllib.parse import urlsplit
 from uuid import uuid4
 
-from qmq.errors import QmqError
+import pyarrow.fs
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from qmq.errors import QmqError
+from spark_analytics.places import open_place, without_hadoop
 
 LOCK_NAME = "_lock"
 
@@ -37,11 +37,10 @@ class LakeBusy(LakeError):
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A file below a folder: its path from the root, its size, and when it was last written (ms since the epoch)."""
+    """A file below a folder: its path from the root, and its size."""
 
     path: str
     size_bytes: int
-    changed_ms: int
 
 
 class LakeFiles(Protocol):
@@ -49,12 +48,22 @@ class LakeFiles(Protocol):
 
     root: str
     """The URI for Spark."""
+    log_root: str
+    """The same place for the log's library."""
+    is_local: bool
+    """A power cut can leave half of a file, and folders have to be removed: a folder of this machine, or one that is
+    mounted."""
+    system: pyarrow.fs.FileSystem
+    """For pyarrow."""
 
     def lock(self) -> None:
         """Be the only writer until this process ends or `unlock`s. LakeBusy: another one is."""
 
     def unlock(self) -> None:
         """Let others write."""
+
+    def path_of(self, path: str) -> str:
+        """A path for `system`."""
 
     def names(self, folder: str) -> list[str]:
         """Names of what is in a folder, in no order; none when there is no such folder."""
@@ -63,27 +72,31 @@ class LakeFiles(Protocol):
         """A file's bytes. FileNotFoundError: it is not there."""
 
     def create(self, path: str, content: bytes) -> None:
-        """Create a file atomically and durably. FileExistsError: another writer created it first."""
-
-    def move(self, source: str, target: str) -> None:
-        """Give a file another name; folders on the way are made."""
+        """Create a file, whole and durable or not at all. FileExistsError: it is there already."""
 
     def delete(self, path: str) -> None:
         """Take away a file or a folder with all it holds; it may be gone already."""
 
+    def delete_empty(self, folders: Iterable[str]) -> None:
+        """Take away those of these folders that hold nothing, and what is empty above them then."""
+
     def sync(self, paths: Iterable[str]) -> None:
-        """Return when these files, and the names of all folders above them, outlast a power cut."""
+        """Return when these files and folders, and the names of all folders above them, outlast a power cut."""
 
     def walk(self, folder: str) -> Iterator[FoundFile]:
         """Every file below a folder."""
 
 
 class LocalFiles:
-    """A folder of this machine."""
+    """A folder of this machine, or one that several machines share."""
+
+    is_local = True
 
     def __init__(self, folder: str | Path) -> None:
         self._folder = Path(folder).absolute()
         self.root = self._folder.as_uri()
+        self.log_root = str(self._folder)
+        self.system: pyarrow.fs.FileSystem = pyarrow.fs.LocalFileSystem()
         self._lock_fd = -1
 
     def lock(self) -> None:
@@ -107,6 +120,10 @@ class LocalFiles:
         if self._lock_fd >= 0:
             os.close(self._lock_fd)
             self._lock_fd = -1
+
+    def path_of(self, path: str) -> str:
+        """A path for `system`."""
+        return str(self._folder / path)
 
     def names(self, folder: str) -> list[str]:
         """Names of what is in a folder."""
@@ -132,13 +149,8 @@ class LocalFiles:
             os.link(draft, target)
         finally:
             draft.unlink(missing_ok=True)
-        self._sync_names(target.parent)
-
-    def move(self, source: str, target: str) -> None:
-        """Rename it."""
-        place = self._folder / target
-        place.parent.mkdir(parents=True, exist_ok=True)
-        os.rename(self._folder / source, place)
+        for place in self._with_parents(target.parent):
+            _fsync(place)
 
     def delete(self, path: str) -> None:
         """Take away a file or a folder."""
@@ -148,13 +160,22 @@ class LocalFiles:
         else:
             place.unlink(missing_ok=True)
 
+    def delete_empty(self, folders: Iterable[str]) -> None:
+        """Take away folders that hold nothing."""
+        for folder in folders:
+            for place in self._with_parents(self._folder / folder):
+                try:
+                    place.rmdir()
+                except OSError:  # it holds something, or is gone
+                    break
+
     def sync(self, paths: Iterable[str]) -> None:
         """fsync each file and each folder above it, folders once."""
         folders: dict[Path, None] = {}
         for path in paths:
             place = self._folder / path
             _fsync(place)
-            folders |= dict.fromkeys(parent for parent in place.parents if parent.is_relative_to(self._folder))
+            folders |= dict.fromkeys(self._with_parents(place.parent))
         for folder in folders:
             _fsync(folder)
 
@@ -164,112 +185,80 @@ class LocalFiles:
             for name in names:
                 place = Path(parent) / name
                 with suppress(FileNotFoundError):
-                    status = place.stat()
-                    path = place.relative_to(self._folder).as_posix()
-                    yield FoundFile(path, status.st_size, status.st_mtime_ns // 1_000_000)
+                    yield FoundFile(place.relative_to(self._folder).as_posix(), place.stat().st_size)
 
-    def _sync_names(self, folder: Path) -> None:
-        for place in (folder, *folder.parents):
-            if not place.is_relative_to(self._folder):
-                break
-            _fsync(place)
+    def _with_parents(self, folder: Path) -> list[Path]:
+        """A folder and those above it, the lake's own last."""
+        return [place for place in (folder, *folder.parents) if place.is_relative_to(self._folder)]
 
 
-class HadoopFiles:
-    """Any file system that Hadoop knows, by the URI of a folder in it.
+class RemoteFiles:
+    """Other storage, by the URI of a place in it: S3, and what else pyarrow opens.
 
-    A closed file is considered durable: HDFS keeps copies on several machines, object stores answer when they do. The file
-    system has to refuse a rename onto a name that exists, as HDFS does; on one that does not, start one writer only.
+    It writes a file whole or not at all, and durably. Nothing is locked: of two writers one fails at its next commit.
     """
 
-    def __init__(self, spark: "SparkSession", uri: str) -> None:
+    is_local = False
+
+    def __init__(self, uri: str) -> None:
         self.root = uri.rstrip("/")
-        # The gateway has no types.
-        jvm: Any = spark._jvm
-        context: Any = spark.sparkContext
-        self._path: Any = jvm.org.apache.hadoop.fs.Path
-        self._io: Any = jvm.org.apache.commons.io.IOUtils
-        configuration = context._jsc.hadoopConfiguration()
-        root = self._path(self.root)
-        self._files: Any = root.getFileSystem(configuration)
-        self._context: Any = jvm.org.apache.hadoop.fs.FileContext.getFileContext(root.toUri(), configuration)
-        self._no_options: Any = context._gateway.new_array(jvm.org.apache.hadoop.fs.Options.Rename, 0)
-        self._qualified = str(self._files.makeQualified(root).toString()).rstrip("/")
+        self.log_root = without_hadoop(self.root)
+        self.system, self._path = open_place(self.root, "the lake")
 
     def lock(self) -> None:
-        """There is nothing to hold: of two writers one fails at its next change."""
+        """There is nothing to hold."""
 
     def unlock(self) -> None:
         """Nothing is held."""
 
+    def path_of(self, path: str) -> str:
+        """A path for `system`."""
+        return f"{self._path}/{path}"
+
     def names(self, folder: str) -> list[str]:
         """Names of what is in a folder."""
-        place = self._at(folder)
-        if not self._files.exists(place):
-            return []
-        return [str(status.getPath().getName()) for status in self._files.listStatus(place)]
+        selector = pyarrow.fs.FileSelector(self.path_of(folder), allow_not_found=True)
+        return [str(found.base_name) for found in self.system.get_file_info(selector)]
 
     def read(self, path: str) -> bytes:
         """A file's bytes."""
-        place = self._at(path)
-        if not self._files.exists(place):
-            raise FileNotFoundError(path)
-        stream = self._files.open(place)
-        try:
-            return bytes(self._io.toByteArray(stream))
-        finally:
-            stream.close()
+        with self.system.open_input_stream(self.path_of(path)) as stream:
+            return bytes(stream.read())
 
     def create(self, path: str, content: bytes) -> None:
-        """Written under another name, closed, then renamed without leave to replace."""
-        draft = self._at(f"{path}.draft-{uuid4().hex}")
-        target = self._at(path)
-        stream = self._files.create(draft, True)
-        try:
+        """Written unless it is there. Two that write at the same moment both succeed; the log decides between their
+        runs."""
+        place = self.path_of(path)
+        if self.system.get_file_info(place).type != pyarrow.fs.FileType.NotFound:
+            raise FileExistsError(path)
+        with self.system.open_output_stream(place) as stream:
             stream.write(content)
-        finally:
-            stream.close()
-        try:
-            if self._files.exists(target):
-                raise FileExistsError(path)
-            self._context.rename(draft, target, self._no_options)
-        except Exception as error:
-            self._files.delete(draft, False)
-            if "FileAlreadyExistsException" in str(error):
-                raise FileExistsError(path) from error
-            raise
-
-    def move(self, source: str, target: str) -> None:
-        """Rename it."""
-        place = self._at(target)
-        self._files.mkdirs(place.getParent())
-        if not self._files.rename(self._at(source), place):
-            raise LakeError(f"{source} of the lake {self.root} can't be renamed to {target}")
 
     def delete(self, path: str) -> None:
         """Take away a file or a folder."""
-        self._files.delete(self._at(path), True)
+        place = self.path_of(path)
+        kind = self.system.get_file_info(place).type
+        if kind == pyarrow.fs.FileType.Directory:
+            self.system.delete_dir(place)
+        elif kind == pyarrow.fs.FileType.File:
+            self.system.delete_file(place)
+
+    def delete_empty(self, folders: Iterable[str]) -> None:
+        """Object stores have no folders."""
 
     def sync(self, paths: Iterable[str]) -> None:
-        """Closed files last."""
+        """What was written lasts."""
 
     def walk(self, folder: str) -> Iterator[FoundFile]:
         """Every file below a folder."""
-        place = self._at(folder)
-        if not self._files.exists(place):
-            return
-        found = self._files.listFiles(place, True)
-        while found.hasNext():
-            status = found.next()
-            path = str(status.getPath().toString()).removeprefix(f"{self._qualified}/")
-            yield FoundFile(path, int(status.getLen()), int(status.getModificationTime()))
-
-    def _at(self, path: str) -> Any:
-        return self._path(f"{self.root}/{path}" if path else self.root)
+        selector = pyarrow.fs.FileSelector(self.path_of(folder), allow_not_found=True, recursive=True)
+        for found in self.system.get_file_info(selector):
+            if found.is_file:
+                yield FoundFile(str(found.path).removeprefix(f"{self._path}/"), int(found.size))
 
 
 def local_folder(lake: str) -> str | None:
-    """The folder that a path or `file:` URI names; None: a URI of another file system.
+    """The folder that a path or `file:` URI names; None: a URI of other storage.
 
     Raises:
         LakeError: a `file:` URI of another host.

@@ -1,7 +1,8 @@
 """From nodes into the lake: streams that read what is new and end.
 
-A stream's batch is one change of its table, and the change says which batch it was. Spark runs a batch again that it did not see
-the end of; then the table has it already, and nothing is added. So each row is in the lake exactly once, whatever is killed when.
+A stream's batch is one change of its table, and the change says which batch it was. Spark runs a batch again that it
+did not see the end of; then the table has it already, and nothing is added. So each row is in the lake exactly once,
+whatever is killed when.
 """
 
 import json
@@ -11,9 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from spark_analytics.lake.delta import Batch, Change
 from spark_analytics.lake.files import LakeError
 from spark_analytics.lake.lake import Lake
-from spark_analytics.lake.log import Batch, Change
 from spark_analytics.lake.tables import STREAMED
 from spark_analytics.source.offsets import complete_ms
 
@@ -25,8 +26,8 @@ HOUR_MS = 3_600_000
 SOURCE = "qmq"
 """The Spark data source; it has to be registered with the session."""
 STARTS_MAX = 4
-"""How often a stream is started whose Python process is not there in time. Spark gives it 10 s, which no setting changes, and all
-streams start theirs at once, with low priority: a busy machine may need longer for that."""
+"""How often a stream is started whose Python process is not there in time. Spark gives it 10 s, which no setting
+changes, and all streams start theirs at once, with low priority: a busy machine may need longer for that."""
 NOT_THERE = "Python worker failed to connect back"
 """What Spark says of such a process."""
 _OF_BROKER_GROUP = re.compile(r"\b(?:NodeUnreadable|StreamError): (broker group (\S+)[^\n]*)")
@@ -56,22 +57,23 @@ def ingest(
 ) -> Ingested:
     """Read what nodes have and the lake has not, of these tables side by side, and advance their watermarks.
 
-    A broker group's watermark is the time of its own node, as of when the node listed what it holds: rows are compared with it, and
-    they carry that node's time. A broker group that can't be read is left out; the others are read, and tables remember which ones
-    are missing. When it is read again, its hours since then are remembered as late (`Snapshot.late`), as are those of rows
-    that come after their steps may have been published.
+    A broker group's watermark is the time of its own node, as of when the node listed what it holds: rows are compared
+    with it, and they carry that node's time. A broker group that can't be read is left out; the others are read, and
+    tables remember which ones are missing. When it is read again, its hours since then are remembered as late
+    (`Snapshot.late`), as are those of rows that come after their steps may have been published.
 
     Args:
         source: options of the data source, without `table`.
         broker_groups: all that there are.
         missing: those of them that are known to be unreadable, and why.
         source_format: the data source's name.
-        complete: up to when (ms since the epoch) each broker group is read at an offset of the stream, which is given as JSON.
-        say: receives a line per batch.
+        complete: up to when (ms since the epoch) each broker group is read at an offset of the stream, which is given
+        as JSON. say: receives a line per batch.
 
     Raises:
         LakeError: a table of the lake can't take rows; LakeBusy: another run fills it.
-        StreamingQueryException: a stream failed; batches before that are in the lake, and the next call continues behind them.
+        StreamingQueryException: a stream failed; batches before that are in the lake, and the next call continues
+        behind them.
     """
     groups = sorted(broker_groups)
     found, failures = Ingested(missing=dict(missing or {})), list[Exception]()
@@ -131,7 +133,8 @@ def _unreadable(error: Exception, groups: Set[str]) -> tuple[str, str] | None:
 def _complete(
     lake: Lake, table: str, groups: Sequence[str], missing: Mapping[str, str], reached: Mapping[str, int]
 ) -> None:
-    """Set a table's watermarks and the broker groups that are missing; hours since one went missing that is back are late."""
+    """Set a table's watermarks and the broker groups that are missing; hours since one went missing that is back are
+    late."""
     base = lake.snapshot(table)
     watermarks = {group: reached[group] for group in groups if group in reached}
     back = [group for group in base.missing if group not in missing and group in base.watermarks]
@@ -145,8 +148,8 @@ def _complete(
 def settle_checkpoint(lake: Lake, table: str) -> None:
     """Take out of a stream's checkpoint what the lake does not know of.
 
-    The lake's change is what makes a batch count. Plans of later batches can be made again, and the end of the last one written
-    again; after a power cut either may be there by half, and Spark would stop at it.
+    The lake's change is what makes a batch count. Plans of later batches can be made again, and the end of the last one
+    written again; after a power cut either may be there by half, and Spark would stop at it.
     """
     batch = lake.snapshot(table).batch
     folder = lake.checkpoint(table)

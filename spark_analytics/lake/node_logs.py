@@ -1,7 +1,8 @@
 """The logs of broker groups that were read, in their order: `LAKE/_node_logs/NUMBER.json`.
 
-All members of a group have the same one; a group that begins again with an empty log has another one. Streams of all tables have to
-number them alike (`source.offsets`), so the lake keeps the list; one file for each, which is never changed.
+All members of a group have the same one; a group that begins again with an empty log has another one. Streams of all
+tables have to number them alike (`source.offsets`), so the lake keeps the list; one file for each, which is never
+changed.
 """
 
 import json

@@ -1,6 +1,26 @@
-"""What the lake keeps of each table: by which moment, in which order inside a file, and for how many days."""
+"""What the lake keeps of each table: its columns, by which moment, in which order inside a file, and for how many
+days."""
 
 from dataclasses import dataclass
+
+from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
+
+from spark_analytics.schemas import DEAD_LETTERS, INDEX, NODES, PROGRESS, RETRIES
+from spark_analytics.transforms.frames import GROUP_STATE, STORED_SECONDS
+
+_AT = StructField("at", TimestampType(), False)
+STORED_HOURS = StructType([_AT, *(field for field in STORED_SECONDS.fields if field.name != "second")])
+"""What was stored in a subject of a log of a broker group in an hour."""
+SAMPLED_RANGES = StructType(
+    [
+        StructField("sampled_at", TimestampType(), False),
+        StructField("broker_group", StringType(), False),
+        StructField("subject", StringType(), False),
+        StructField("begin", LongType(), False),
+        StructField("end", LongType(), False),
+    ]
+)
+"""What a subject kept on a broker group at a moment: consume sequences [begin, end)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -8,6 +28,7 @@ class LakeTable:
     """A table of the lake."""
 
     name: str
+    schema: StructType
     moment: str
     """The column whose hour (UTC) says in which folder a row is."""
     order: tuple[str, ...]
@@ -20,15 +41,31 @@ class LakeTable:
 TABLES = {
     table.name: table
     for table in (
-        LakeTable("index", "stored_at", ("subject", "broker_group", "sequence"), 15),
-        LakeTable("progress", "at", ("subject", "group", "broker_group", "position"), 15),
-        LakeTable("retries", "stored_at", ("subject", "group", "broker_group", "sequence"), 35),
-        LakeTable("dead_letters", "stored_at", ("subject", "group", "broker_group", "sequence"), 35),
-        LakeTable("nodes", "measured_at", ("broker_group", "node_id", "measured_at"), 35, is_streamed=False),
-        LakeTable("ranges", "sampled_at", ("subject", "broker_group", "sampled_at"), 35, is_streamed=False),
-        LakeTable("stored_hours", "at", ("subject", "broker_group", "at"), 35, is_streamed=False),
-        LakeTable("group_state", "at", ("subject", "group", "broker_group"), 35, is_streamed=False),
-        LakeTable("stored_tail", "at", ("subject", "broker_group", "second"), 35, is_streamed=False),
+        LakeTable("index", INDEX, "stored_at", ("subject", "broker_group", "sequence"), 15),
+        LakeTable("progress", PROGRESS, "at", ("subject", "group", "broker_group", "position"), 15),
+        LakeTable("retries", RETRIES, "stored_at", ("subject", "group", "broker_group", "sequence"), 35),
+        LakeTable("dead_letters", DEAD_LETTERS, "stored_at", ("subject", "group", "broker_group", "sequence"), 35),
+        LakeTable("nodes", NODES, "measured_at", ("broker_group", "node_id", "measured_at"), 35, is_streamed=False),
+        LakeTable(
+            "ranges", SAMPLED_RANGES, "sampled_at", ("subject", "broker_group", "sampled_at"), 35, is_streamed=False
+        ),
+        LakeTable("stored_hours", STORED_HOURS, "at", ("subject", "broker_group", "at"), 35, is_streamed=False),
+        LakeTable(
+            "group_state",
+            StructType([_AT, *GROUP_STATE.fields]),
+            "at",
+            ("subject", "group", "broker_group"),
+            35,
+            is_streamed=False,
+        ),
+        LakeTable(
+            "stored_tail",
+            StructType([_AT, *STORED_SECONDS.fields]),
+            "at",
+            ("subject", "broker_group", "second"),
+            35,
+            is_streamed=False,
+        ),
     )
 }
 STREAMED = tuple(table.name for table in TABLES.values() if table.is_streamed)

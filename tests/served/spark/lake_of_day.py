@@ -1,11 +1,9 @@
 """A lake filled with a simulated day, as ingestion would have filled it."""
 
-from spark_analytics.jobs.sampling import schema_of
-from spark_analytics.jobs.states import SAMPLED_RANGES
 from spark_analytics.lake import Lake
+from spark_analytics.lake.delta import Change
 from spark_analytics.lake.lake import WATERMARK_SECONDS
-from spark_analytics.lake.log import Change
-from spark_analytics.lake.tables import STREAMED
+from spark_analytics.lake.tables import STREAMED, TABLES
 from tests.support.analytics.frames import frame
 from tests.support.analytics.simulated_day import Day, rows_of
 
@@ -17,8 +15,7 @@ def fill(lake: Lake, day: Day, known_to_ms: int | None = None) -> None:
     rows = rows_of(day)
     rows["ranges"] = {"sampled_at" if name == "at_ms" else name: values for name, values in rows["ranges"].items()}
     for table in FILLED:
-        schema = SAMPLED_RANGES if table == "ranges" else schema_of(table)
-        lake.append(table, frame(lake.spark, rows[table], schema).coalesce(1))
+        lake.append(table, frame(lake.spark, rows[table], TABLES[table].schema).coalesce(1))
     know(lake, day, known_to_ms if known_to_ms is not None else day.first_ms + 86_400_000)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from console.analytics.tables import TABLES
 from spark_analytics.jobs.runner import Report, Request, Runner
 from spark_analytics.lake import Lake
-from spark_analytics.lake.log import Change, now_ms
+from spark_analytics.lake.delta import Change, now_ms
 from spark_analytics.lake.tables import STREAMED
 from tests.support.servers.system import System
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,13 +15,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_analytics.lake import Lake, LakeBusy, LakeError, ingestion
-from spark_analytics.lake.files import HadoopFiles, LocalFiles
+from spark_analytics.lake import Lake, LakeError, ingestion
+from spark_analytics.lake.delta import Batch, Change, Snapshot, TableLog
 from spark_analytics.lake.ingestion import Ingested, ingest
 from spark_analytics.lake.lake import WATERMARK_SECONDS, hour_of
-from spark_analytics.lake.log import Batch, Change
 from spark_analytics.lake.node_logs import add_logs, known_logs
-from spark_analytics.schemas import INDEX, SCHEMAS
+from spark_analytics.lake.tables import TABLES
 from spark_analytics.session import register
 from tests.served.spark.sessions import attach_environment
 from tests.served.spark.shop import ORDERS, PAYMENTS, Shop
@@ -32,11 +32,6 @@ NINE = int(datetime(2026, 11, 21, 9, tzinfo=UTC).timestamp() * 1000)
 EVER = (0, 1 << 42)
 SPARK_WAITS_SECONDS = 10
 """For a stream's Python process to call back."""
-
-
-def partition_of(at_ms: int) -> str:
-    """The folder of an hour."""
-    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("date=%Y-%m-%d/hour=%H")
 
 
 def index_rows(spark: SparkSession, begin: int, end: int, *, from_ms: int = NINE, every_ms: int = 60_000) -> DataFrame:
@@ -54,7 +49,7 @@ def index_rows(spark: SparkSession, begin: int, end: int, *, from_ms: int = NINE
 
 
 def sequences(lake: Lake, from_ms: int = EVER[0], to_ms: int = EVER[1]) -> list[int]:
-    return sorted(row["sequence"] for row in lake.read("index", INDEX, from_ms, to_ms).select("sequence").collect())
+    return sorted(row["sequence"] for row in lake.read("index", from_ms, to_ms).select("sequence").collect())
 
 
 @dataclass
@@ -81,21 +76,19 @@ def test_rows_lie_by_hour_and_a_window_opens_its_hours_only(spark: SparkSession,
     assert sequences(lake) == []
     assert lake.append("index", index_rows(spark, 0, 150)) == 150
     assert lake.append("index", index_rows(spark, 150, 160)) == 10
-    partitions = {item.partition for item in lake.snapshot("index").files.values()}
-    assert partitions == {f"date=2026-11-21/hour={hour}" for hour in ("09", "10", "11")}
+    partitions = {item.hour_ms for item in lake.snapshot("index").files.values()}
+    assert partitions == {NINE, NINE + HOUR_MS, NINE + 2 * HOUR_MS}
     assert sequences(lake) == list(range(160))
     half_ten, quarter_past = NINE + 90 * 60_000, NINE + 135 * 60_000
     assert sequences(lake, half_ten, quarter_past) == list(range(90, 135))
-    assert {item.partition for item in lake.files_of("index", half_ten, quarter_past)} == {
-        "date=2026-11-21/hour=10",
-        "date=2026-11-21/hour=11",
+    assert {item.hour_ms for item in lake.files_of("index", half_ten, quarter_past)} == {
+        NINE + HOUR_MS,
+        NINE + 2 * HOUR_MS,
     }
     assert sequences(lake, NINE + 60 * 60_000, NINE + 120 * 60_000) == list(range(60, 120))
-    assert {item.partition for item in lake.files_of("index", NINE + HOUR_MS, NINE + 2 * HOUR_MS)} == {
-        "date=2026-11-21/hour=10"
-    }
+    assert {item.hour_ms for item in lake.files_of("index", NINE + HOUR_MS, NINE + 2 * HOUR_MS)} == {NINE + HOUR_MS}
     assert lake.first_ms("index") == NINE
-    assert lake.read("index", INDEX, *EVER).columns == INDEX.names
+    assert lake.read("index", *EVER).columns == TABLES["index"].schema.names
 
 
 def test_a_message_without_a_moment_is_kept_and_in_no_window(spark: SparkSession, lake: Lake) -> None:
@@ -141,39 +134,19 @@ def test_the_watermark_is_that_of_the_slowest_table_and_group_less_what_may_be_l
     assert lake.watermark_ms(("index", "progress")) == NINE + 400_000 - WATERMARK_SECONDS * 1000
 
 
-class Told(LocalFiles):
-    """A folder that tells which files lasted when each change was made."""
+class Steps:
+    """What a lake does to its files, told step by step; at a chosen one it ends, as if the process had been killed
+    there."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self.lasting: set[str] = set()
-        self.at_change: dict[str, set[str]] = {}
-
-    def create(self, path: str, content: bytes) -> None:
-        super().create(path, content)
-        self.at_change[path] = set(self.lasting)
-
-    def sync(self, paths: Iterable[str]) -> None:
-        found = list(paths)
-        super().sync(found)
-        self.lasting.update(found)
-
-
-def tell(lake: Lake, tmp_path: Path) -> Told:
-    """Have a lake's changes told."""
-    files = Told(tmp_path / "lake")
-    lake.files = files
-    for log in lake._logs.values():
-        log._files = files
-    return files
-
-
-class Faulty(LocalFiles):
-    """A folder whose n-th write fails, as if the process had been killed there."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
+    def __init__(self, lake: Lake) -> None:
         self.left: int | None = None
+        self.synced: set[str] = set()
+        self.at_commit: list[set[str]] = []
+        self._files = lake.files
+        self._sync = lake.files.sync
+        lake.files.sync = self.sync  # type: ignore[method-assign]
+        for log in lake._logs.values():
+            self._tell_commit(log)
 
     def _step(self) -> None:
         if self.left is not None:
@@ -181,18 +154,22 @@ class Faulty(LocalFiles):
                 raise InterruptedError("killed here")
             self.left -= 1
 
-    def create(self, path: str, content: bytes) -> None:
-        self._step()
-        super().create(path, content)
-        self._step()
-
-    def move(self, source: str, target: str) -> None:
-        self._step()
-        super().move(source, target)
-
     def sync(self, paths: Iterable[str]) -> None:
         self._step()
-        super().sync(paths)
+        found = list(paths)
+        self._sync(found)
+        self.synced.update(found)
+        self._step()
+
+    def _tell_commit(self, log: TableLog) -> None:
+        commit = log.commit
+
+        def told(base: Snapshot, change: Change) -> Snapshot:
+            self._step()
+            self.at_commit.append(set(self.synced))
+            return commit(base, change)
+
+        log.commit = told  # type: ignore[method-assign]
 
 
 def many_files(spark: SparkSession, lake: Lake) -> None:
@@ -203,18 +180,16 @@ def many_files(spark: SparkSession, lake: Lake) -> None:
 def test_a_compaction_cut_off_anywhere_leaves_every_row_exactly_once(
     spark: SparkSession, lake: Lake, clock: Clock, tmp_path: Path
 ) -> None:
-    files = Faulty(tmp_path / "lake")
     many_files(spark, lake)
     clock.now_ms = NINE + 3 * HOUR_MS
     assert len(lake.snapshot("index").files) > 1
     cuts = 0
     while True:
         cut = Lake(spark, str(tmp_path / "lake"), clock)
-        cut.files = files
-        cut._logs["index"]._files = files
-        files.left = cuts
+        steps = Steps(cut)
+        steps.left = cuts
         try:
-            done = list(cut.compact("index", INDEX))
+            done = list(cut.compact("index"))
             break
         except InterruptedError:
             cuts += 1
@@ -223,18 +198,18 @@ def test_a_compaction_cut_off_anywhere_leaves_every_row_exactly_once(
     assert cuts >= 4, "before and after each step"
     assert sequences(after) == list(range(40))
     assert len(after.snapshot("index").files) == 1
-    # The cut behind the last step had made the change: then nothing was left to do.
-    assert done in ([], [partition_of(NINE)])
-    assert list(after.compact("index", INDEX)) == []
+    # The cut behind the last step had made the commit: then nothing was left to do.
+    assert done in ([], [NINE])
+    assert list(after.compact("index")) == []
 
 
 def test_a_compaction_waits_until_an_hour_is_over_for_a_while(spark: SparkSession, lake: Lake, clock: Clock) -> None:
     many_files(spark, lake)
     clock.now_ms = NINE + 2 * HOUR_MS - 1
-    assert list(lake.compact("index", INDEX)) == []
+    assert list(lake.compact("index")) == []
     before = sequences(lake)
     clock.now_ms += 1
-    assert list(lake.compact("index", INDEX)) == [partition_of(NINE)]
+    assert list(lake.compact("index")) == [NINE]
     assert sequences(lake) == before
 
 
@@ -244,7 +219,7 @@ def test_a_compacted_file_is_in_the_tables_order(spark: SparkSession, lake: Lake
             rows = index_rows(spark, begin, begin + 10, every_ms=1_000).withColumn("subject", F.lit(subject))
             lake.append("index", rows)
     clock.now_ms = NINE + 3 * HOUR_MS
-    assert list(lake.compact("index", INDEX)) == [partition_of(NINE)]
+    assert list(lake.compact("index")) == [NINE]
     (path,) = lake.snapshot("index").files
     found = pq.read_table(tmp_path / "lake/index" / path, columns=["subject", "sequence"], partitioning=None)
     wanted = [{"subject": subject, "sequence": n} for subject in ("carts", "orders") for n in range(30)]
@@ -262,8 +237,8 @@ def test_a_compaction_that_has_other_rows_changes_nothing(
         return whole(*arguments).where("sequence != 7")
 
     monkeypatch.setattr(lake, "_read_files", a_part)
-    with pytest.raises(LakeError, match=r"has 40 rows, its compaction 39: it is left as it is"):
-        list(lake.compact("index", INDEX))
+    with pytest.raises(LakeError, match=r"index: 2026-11-21 09:00 has 40 rows, its compaction 39: it is left as it is"):
+        list(lake.compact("index"))
     monkeypatch.undo()
     assert sequences(lake) == list(range(40))
 
@@ -271,7 +246,6 @@ def test_a_compaction_that_has_other_rows_changes_nothing(
 KILLED = """
 import os, signal, sys
 from spark_analytics.lake import Lake
-from spark_analytics.schemas import INDEX
 from tests.served.spark.sessions import attach
 
 lake = Lake(attach(), sys.argv[1], lambda: int(sys.argv[2]))
@@ -279,7 +253,7 @@ def killed(*arguments):
     print("killed", flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 lake._logs["index"].commit = killed
-list(lake.compact("index", INDEX))
+list(lake.compact("index"))
 """
 
 
@@ -295,48 +269,27 @@ def test_a_process_killed_in_a_compaction_leaves_every_row_exactly_once(
     )  # fmt: skip
     assert (done.stdout.strip(), done.returncode) == ("killed", -9)
     assert sequences(lake) == list(range(40))
-    assert list(lake.compact("index", INDEX)) == [partition_of(NINE)]
+    assert list(lake.compact("index")) == [NINE]
     assert sequences(lake) == list(range(40))
 
 
 def test_retention_forgets_old_hours_and_deletes_their_files_when_no_reader_can_have_them(
     spark: SparkSession, lake: Lake, clock: Clock, tmp_path: Path
 ) -> None:
+    """When files stopped counting is the lake's clock, which stands in the past, as the log's library has the
+    machine's."""
     day = 24 * HOUR_MS
-    lake.append("index", index_rows(spark, 0, 5))
-    lake.append("index", index_rows(spark, 5, 8, from_ms=NINE + day))
-    clock.now_ms = NINE + 3 * day
-    assert lake.retain("index", 3) == 0
-    reader = lake.read("index", INDEX, *EVER)
-    went = lake.retain("index", 2)
-    assert went >= 1
-    assert sequences(lake) == [5, 6, 7]
-    clock.now_ms += 2 * HOUR_MS
-    assert lake.retain("index", 3) == 0
-    assert reader.count() == 8, "who began before reads on"
-    clock.now_ms += 1
-    assert lake.retain("index", 3) == went
-    assert {path.parent.parent.name for path in tmp_path.glob("lake/index/date=*/hour=*/*.parquet")} == {
-        "date=2026-11-22"
-    }
-    assert sequences(Lake(spark, str(tmp_path / "lake"))) == [5, 6, 7]
-
-
-def test_what_a_killed_writer_left_is_deleted_when_it_is_old(
-    spark: SparkSession, lake: Lake, clock: Clock, tmp_path: Path
-) -> None:
-    lake.append("index", index_rows(spark, 0, 5))
-    counted = list(tmp_path.glob("lake/index/**/*.parquet"))
-    for name in ("_staging/abc/date=2026-11-21/hour=09/part-0.parquet", "date=2026-11-21/hour=09/0000000002-0.parquet"):
-        path = tmp_path / "lake/index" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(b"half")
-    clock.now_ms = int(datetime.now(UTC).timestamp() * 1000)
+    lake.append("index", index_rows(spark, 0, 5, from_ms=NINE - 3 * day))
+    lake.append("index", index_rows(spark, 5, 8, from_ms=NINE - 2 * day))
+    clock.now_ms = int(time.time() * 1000)
+    lake.append("index", index_rows(spark, 8, 10, from_ms=clock.now_ms))
+    reader = lake.read("index", *EVER)
     assert lake.retain("index", 100_000) == 0
-    clock.now_ms += 25 * HOUR_MS
-    assert lake.retain("index", 100_000) == 2
-    assert list(tmp_path.glob("lake/index/**/*.parquet")) == counted
-    assert sequences(lake) == list(range(5))
+    went = lake.retain("index", 3)
+    assert went >= 2
+    assert sequences(lake) == [8, 9]
+    assert reader.count() == 10, "who began before reads on"
+    assert lake.retain("index", 3) == 0
 
 
 def test_rows_before_what_was_published_are_counted_by_hour_until_they_are_computed(
@@ -467,18 +420,16 @@ def test_streams_go_on_where_they_were_and_move_the_watermark(
     assert sequences(lake) == list(range(40))
 
 
-def test_what_a_change_names_lasts_before_it_is_made(
+def test_what_a_commit_names_lasts_before_it_is_made(
     lake: Lake, arrivals: Callable[[int, int], None], tmp_path: Path
 ) -> None:
-    told = tell(lake, tmp_path)
+    told = Steps(lake)
     arrivals(0, 150)
     take_in(lake, tmp_path)
-    (change, *_) = sorted(path for path in told.at_change if path.startswith("index/_log/"))
-    lasted = told.at_change[change]
     rows = {f"index/{path}" for path in lake.snapshot("index").files}
     assert len(rows) == 3
     # Without its plan a batch of this number could be planned anew, with another end.
-    assert lasted == rows | {
+    assert told.at_commit[0] == rows | {
         f"_checkpoints/index/{name}" for name in ("metadata", ".metadata.crc", "offsets/0", "offsets/.0.crc")
     }
 
@@ -566,34 +517,7 @@ def test_a_table_that_was_removed_is_read_anew(
     assert sequences(Lake(lake.spark, str(tmp_path / "lake"))) == list(range(10))
 
 
-# --- other file systems ---
-
-
-def test_a_lake_on_a_hadoop_file_system_does_the_same(
-    spark: SparkSession, lake: Lake, clock: Clock, tmp_path: Path
-) -> None:
-    lake.files = HadoopFiles(spark, (tmp_path / "lake").as_uri())
-    for name in SCHEMAS.keys() & lake._logs.keys():
-        lake._logs[name]._files = lake.files
-    lake.files.lock()
-    many_files(spark, lake)
-    other = Lake(spark, str(tmp_path / "lake"))
-    base = other.snapshot("index")
-    assert sequences(other) == list(range(40)), "both ways see the same"
-    clock.now_ms = NINE + 3 * HOUR_MS
-    assert list(lake.compact("index", INDEX)) == [partition_of(NINE)]
-    assert sequences(lake) == sequences(other) == list(range(40))
-    with pytest.raises(LakeBusy):
-        lake.commit("index", base, Change(watermarks={"g1": 1}))
-    clock.now_ms += 3 * HOUR_MS
-    assert lake.retain("index", 100_000) >= 4
-    assert sequences(lake) == list(range(40))
-    with pytest.raises(FileNotFoundError):
-        lake.files.read("index/nothing")
-    lake.files.unlock()
-
-
-def test_folders_and_hours_are_each_others_inverse() -> None:
-    assert hour_of(partition_of(NINE + 59 * 60_000)) == NINE
+def test_folders_name_hours() -> None:
+    assert hour_of("date=2026-11-21/hour=09/part-0.parquet") == NINE
     with pytest.raises(LakeError, match="no hour"):
-        hour_of("date=__HIVE_DEFAULT_PARTITION__/hour=00")
+        hour_of("date=__HIVE_DEFAULT_PARTITION__/hour=00/part-0.parquet")

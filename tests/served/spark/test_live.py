@@ -16,7 +16,7 @@ from spark_analytics import schemas
 from spark_analytics.jobs.catalog import ORDER
 from spark_analytics.jobs.runner import Request, Runner
 from spark_analytics.lake import Lake
-from spark_analytics.lake.log import now_ms
+from spark_analytics.lake.delta import now_ms
 from spark_analytics.lake.tables import STREAMED
 from tests.served.spark.live_runs import LATER_MS, run, sums
 from tests.served.spark.shop import Shop

@@ -9,7 +9,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from qmq.private_files import restrict_umask
-from spark_analytics.jobs.states import SAMPLED_RANGES
+from spark_analytics.lake.tables import SAMPLED_RANGES
 from spark_analytics.local_rows import local_frame
 from spark_analytics.schemas import SCHEMAS
 

@@ -5,9 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow.fs
 import pytest
 
-from spark_analytics.lake.files import LakeBusy, LakeError, LocalFiles, local_folder
+from spark_analytics.lake.files import LakeBusy, LakeError, LocalFiles, RemoteFiles, local_folder
 from tests.support.servers.processes import PROJECT
 
 
@@ -32,15 +33,48 @@ def test_what_is_not_there_is_said_to_be(files: LocalFiles) -> None:
     files.delete("nowhere")
 
 
-def test_files_are_moved_walked_and_deleted(files: LocalFiles) -> None:
-    files.create("staging/one", b"12345")
-    files.move("staging/one", "table/hour=01/one")
-    files.sync(["table/hour=01/one"])
-    (found,) = files.walk("table")
-    assert (found.path, found.size_bytes) == ("table/hour=01/one", 5)
-    assert files.names("table") == ["hour=01"]
+def test_files_are_walked_and_deleted_and_empty_folders_after_them(files: LocalFiles) -> None:
+    files.create("table/a/hour=01/one", b"12345")
+    files.create("table/b/hour=01/two", b"1")
+    (found, _) = sorted(files.walk("table"), key=lambda item: item.path)
+    assert (found.path, found.size_bytes) == ("table/a/hour=01/one", 5)
+    files.delete_empty(["table/a/hour=01"])
+    assert sorted(files.names("table")) == ["a", "b"]
+    files.delete("table/a/hour=01/one")
+    files.delete_empty(["table/a/hour=01", "table/nowhere"])
+    assert files.names("table") == ["b"]
     files.delete("table")
     assert list(files.walk("")) == []
+
+
+def storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RemoteFiles:
+    """Other storage: pyarrow's own, in memory."""
+    system, _ = pyarrow.fs.FileSystem.from_uri("mock://")
+    monkeypatch.setattr("spark_analytics.lake.files.open_place", lambda place, name: (system, "bucket/lake"))
+    return RemoteFiles("s3a://bucket/lake/")
+
+
+def test_other_storage_does_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = storage(tmp_path, monkeypatch)
+    assert (files.root, files.log_root) == ("s3a://bucket/lake", "s3://bucket/lake")
+    files.system.create_dir("bucket/lake/a/b")
+    files.create("a/b/one", b"first")
+    with pytest.raises(FileExistsError):
+        files.create("a/b/one", b"second")
+    assert files.read("a/b/one") == b"first"
+    assert files.names("a") == ["b"]
+    assert files.names("nowhere") == []
+    assert [(found.path, found.size_bytes) for found in files.walk("a")] == [("a/b/one", 5)]
+    with pytest.raises(FileNotFoundError):
+        files.read("a/two")
+    files.delete("a/b/one")
+    files.delete("a")
+    files.delete("nowhere")
+    assert list(files.walk("")) == []
+    files.lock()
+    files.sync(["nothing"])
+    files.delete_empty(["nothing"])
+    files.unlock()
 
 
 def test_a_file_lasts_with_the_names_of_all_folders_above_it(
