@@ -126,7 +126,6 @@ def _run(options: argparse.Namespace, names: list[str]) -> int:
     source = {"metaserver": options.metaserver or settings.META_URL}
     if settings.ANALYTICS_TOKEN:
         source["token"] = settings.ANALYTICS_TOKEN
-    plan = Request(source, options.from_ms, options.to_ms, options.scheduled, settings.ANALYTICS_LAKE_DAYS)
     is_kept = False
     try:
         # Where summaries can't be written, nothing is started for them.
@@ -139,6 +138,8 @@ def _run(options: argparse.Namespace, names: list[str]) -> int:
             try:
                 late = settings.ANALYTICS_WATERMARK_SECONDS
                 lake = Lake(spark, options.lake or settings.ANALYTICS_LAKE, watermark_seconds=late)
+                days = settings.ANALYTICS_LAKE_DAYS
+                plan = Request(source, options.from_ms, options.to_ms, options.scheduled, days, scratch)
                 report = Runner(lake, plan, say=partial(print, flush=True)).run(names)
                 is_kept = not report.failed
             finally:

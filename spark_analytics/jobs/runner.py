@@ -7,9 +7,14 @@ call go equally far.
 
 import json
 import logging
+import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from console.analytics import queries, services
 from console.analytics.models import DEMO_DATA, DEMO_JOB
@@ -22,7 +27,7 @@ from spark_analytics.jobs.inputs import Inputs
 from spark_analytics.jobs.planning import HOUR_MS, Chunk, due
 from spark_analytics.jobs.publishing import publish
 from spark_analytics.jobs.reasons import reason
-from spark_analytics.jobs.sampling import probe, sample_nodes, sample_ranges
+from spark_analytics.jobs.sampling import Brokers, look, sampled_ranges
 from spark_analytics.jobs.states import States
 from spark_analytics.lake import Lake
 from spark_analytics.lake.delta import Change
@@ -30,8 +35,15 @@ from spark_analytics.lake.ingestion import ingest
 from spark_analytics.lake.node_logs import add_logs
 from spark_analytics.lake.tables import STREAMED, TABLES
 from spark_analytics.local_rows import local_frame
+from spark_analytics.schemas import NODES
+from spark_analytics.source.gaps import recorded
+from spark_analytics.source.listing import write_listings
 from spark_analytics.source.node_reader import find_nodes
-from spark_analytics.source.planning import NodeUnreadable
+from spark_analytics.source.offsets import Offset, complete_without_news
+from spark_analytics.source.options import parse_options
+from spark_analytics.source.planning import NodeUnreadable, observe
+from spark_analytics.source.reading import Task, nodes_batch
+from spark_analytics.source.selection import Selection
 from spark_analytics.transforms.windows import Window
 
 logger = logging.getLogger("qmq.analytics")
@@ -63,6 +75,8 @@ class Request:
     """Not started by a user: demo data is replaced only in tables where an operator has requested it."""
     keep_days: Mapping[str, int] = field(default_factory=dict)
     """Lake table -> days, where it is not the table's own figure."""
+    scratch: Path | None = None
+    """Where temporary files go; None: where the system's are."""
 
 
 @dataclass(slots=True)
@@ -182,27 +196,40 @@ class Runner:
 
     def _read_nodes(self) -> str:
         now_ms, spark = self._now_ms(), self._lake.spark
-        self._lake.append("nodes", sample_nodes(spark, self._request.source).coalesce(1))
-        token = self._request.source.get("token", "")
-        brokers = probe(find_nodes(self._request.source["metaserver"], token=token).nodes, token)
-        logs = add_logs(self._lake.files, brokers.logs)
-        if not self._lake.files_of("ranges", now_ms, now_ms + 1):
-            # Once an hour: these are as many rows as there are subjects.
-            ranges = list(sample_ranges(brokers, logs, token, moment(now_ms)))
-            self._lake.append("ranges", local_frame(spark, ranges, TABLES["ranges"].schema).coalesce(1))
-        groups = brokers.nodes.keys()
+        token, metaserver = self._request.source.get("token", ""), self._request.source["metaserver"]
+        columns = to_arrow_schema(NODES, timezone="UTC")
+        sampled = nodes_batch(Task("nodes", columns, Selection(), token, "error", ""), metaserver)
+        self._lake.append("nodes", spark.createDataFrame(pa.Table.from_batches([sampled]), NODES).coalesce(1))
+        brokers = look(find_nodes(metaserver, token=token).nodes, token)
+        groups = brokers.names
         if groups and not groups - brokers.missing.keys():
             raise NodeUnreadable("; ".join(f"broker group {group}: {why}" for group, why in brokers.missing.items()))
+        logs = add_logs(self._lake.files, brokers.logs)
+        self._sample_ranges(brokers, logs, now_ms)
         holes = f"{self._lake.root}/{HOLES_FOLDER}"
-        source = {
-            **self._request.source,
-            "on_gap": "record",
-            "holes": holes,
-            "logs": json.dumps(logs, sort_keys=True),
-        }
-        found = ingest(
-            self._lake, source, groups, missing=brokers.missing, say=lambda text: self._say(f"ingest: {text}")
-        )
+        with tempfile.TemporaryDirectory(dir=self._request.scratch, prefix="qmq-listings-") as folder:
+            listings = Path(folder, "listings")
+            write_listings(listings, brokers.listings)
+            source = {
+                **self._request.source,
+                "on_gap": "record",
+                "holes": holes,
+                "logs": json.dumps(logs, sort_keys=True),
+                "listings": str(listings),
+            }
+
+            def without_news(table: str, offset: str) -> dict[str, int] | None:
+                seen, _ = observe(parse_options({**source, "table": table}), brokers.listings)
+                return complete_without_news(Offset.of_json(json.loads(offset)), seen)
+
+            found = ingest(
+                self._lake,
+                source,
+                groups,
+                missing=brokers.missing,
+                without_news=without_news,
+                say=lambda text: self._say(f"ingest: {text}"),
+            )
         for group, why in sorted(found.missing.items()):
             self._say(f"ingest: broker group {group} is missing: {why}")
         rows, lost = sum(found.rows.values()), self._holes(holes, now_ms)
@@ -212,6 +239,17 @@ class Runner:
         read = f"{rows:,} rows of {len(groups) - len(found.missing)} broker groups"
         lacking = f"; without {', '.join(sorted(found.missing))}" if found.missing else ""
         return read + (f"; {lost} holes" if lost else "") + lacking
+
+    def _sample_ranges(self, brokers: Brokers, logs: Mapping[str, Sequence[str]], now_ms: int) -> None:
+        """Of each hour first all that subjects keep, as many rows as there are subjects, then what was removed since."""
+        before: dict[tuple[str, str], int] = {}
+        for group, subject, _, begin in sorted(
+            self._lake.rows("ranges", ("broker_group", "subject", "sampled_at", "begin"), now_ms, now_ms + 1)
+        ):
+            before[group, subject] = begin
+        rows = list(sampled_ranges(brokers, logs, moment(now_ms), before))
+        if rows:
+            self._lake.append("ranges", local_frame(self._lake.spark, rows, TABLES["ranges"].schema).coalesce(1))
 
     def _make_late_due(self) -> int:
         """Make everything due again from the first hour on that has late rows, or from when a broker group that is back went
@@ -233,14 +271,10 @@ class Runner:
 
     def _holes(self, folder: str, since_ms: int) -> int:
         """Log the gaps that this ingestion found and return their number; they stay in the table `holes`."""
-        source = {**self._request.source, "holes": folder}
-        holes = self._lake.spark.read.format("qmq").options(**source).option("table", "holes").load()
-        found = holes.where(holes["found_at"] >= moment(since_ms)).collect()
+        found = [hole for hole, found_at_ms in recorded(folder) if found_at_ms >= since_ms]
         for hole in found[:HOLES_LOGGED_MAX]:
-            place = "/".join(filter(None, (hole["broker_group"], hole["subject"], hole["group"])))
-            self._say(
-                f"ingest: {hole['table']} of {place}: {hole['begin']} to {hole['end']} are missing ({hole['reason']})"
-            )
+            place = "/".join(filter(None, (hole.broker_group, hole.subject, hole.group)))
+            self._say(f"ingest: {hole.table} of {place}: {hole.begin} to {hole.end} are missing ({hole.reason})")
         return len(found)
 
     def _advance(self) -> str:

@@ -25,9 +25,11 @@ if TYPE_CHECKING:
 HOUR_MS = 3_600_000
 SOURCE = "qmq"
 """The Spark data source; it has to be registered with the session."""
+MANY_HOURS_MS = 4 * HOUR_MS
+"""A batch that may have rows of more than this is brought together by hour before it is written."""
 STARTS_MAX = 4
-"""How often a stream is started whose Python process is not there in time. Spark gives it 10 s, which no setting
-changes, and all streams start theirs at once, with low priority: a busy machine may need longer for that."""
+"""How often a stream is started whose Python process is not there in time. Spark gives it 10 s, which no setting changes, and it
+starts with low priority: a busy machine may need longer for that."""
 NOT_THERE = "Python worker failed to connect back"
 """What Spark says of such a process."""
 _OF_BROKER_GROUP = re.compile(r"\b(?:NodeUnreadable|StreamError): (broker group (\S+)[^\n]*)")
@@ -53,73 +55,86 @@ def ingest(
     tables: Iterable[str] = STREAMED,
     source_format: str = SOURCE,
     complete: Callable[[str], Mapping[str, int]] = complete_ms,
+    without_news: Callable[[str, str], Mapping[str, int] | None] = lambda table, offset: None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Ingested:
-    """Read what nodes have and the lake has not, of these tables side by side, and advance their watermarks.
+    """Read what nodes have and the lake has not, of these tables one after the other, and advance their watermarks.
 
-    A broker group's watermark is the time of its own node, as of when the node listed what it holds: rows are compared
-    with it, and they carry that node's time. A broker group that can't be read is left out; the others are read, and
-    tables remember which ones are missing. When it is read again, its hours since then are remembered as late
-    (`Snapshot.late`), as are those of rows that come after their steps may have been published.
+    A broker group's watermark is the time of its own node, as of when the node listed what it holds: rows are compared with it, and
+    they carry that node's time. A broker group that can't be read is left out; the others are read, and tables remember which ones
+    are missing. When it is read again, its hours since then are remembered as late (`Snapshot.late`), as are those of rows
+    that come after their steps may have been published.
 
     Args:
         source: options of the data source, without `table`.
         broker_groups: all that there are.
         missing: those of them that are known to be unreadable, and why.
         source_format: the data source's name.
-        complete: up to when (ms since the epoch) each broker group is read at an offset of the stream, which is given
-        as JSON. say: receives a line per batch.
+        complete: up to when (ms since the epoch) each broker group is read at an offset of the stream, which is given as JSON.
+        without_news: the same of an offset of a table behind which nodes hold nothing; None: they hold something. A stream
+            without news is not started.
+        say: receives a line per batch.
 
     Raises:
         LakeError: a table of the lake can't take rows; LakeBusy: another run fills it.
-        StreamingQueryException: a stream failed; batches before that are in the lake, and the next call continues
-        behind them.
+        StreamingQueryException: a stream failed; batches before that are in the lake, and the next call continues behind them.
     """
     groups = sorted(broker_groups)
-    found, failures = Ingested(missing=dict(missing or {})), list[Exception]()
-    left_out: dict[str, frozenset[str]] = {}
-    """Table -> broker groups that its stream does not read."""
-
-    def start(table: str) -> "StreamingQuery":
+    found = Ingested(missing=dict(missing or {}))
+    wanted = tuple(tables)
+    reached: dict[str, Mapping[str, int]] = {}
+    for table in wanted:
+        found.rows[table] = 0
         settle_checkpoint(lake, table)
-        left_out[table] = frozenset(found.missing)
-        options = dict(source)
-        if found.missing:
-            options["broker_groups"] = ",".join(group for group in groups if group not in found.missing)
-        return _start(lake, table, options, source_format, found, failures, say)
+        known = without_news(table, _offset(lake, table))
+        if known is None:
+            _read(lake, table, source, groups, source_format, found, say)
+            known = complete(_offset(lake, table))
+        reached[table] = known
+    # At the end, when all broker groups are known that are missing.
+    for table in wanted:
+        _complete(lake, table, groups, found.missing, reached[table])
+    return found
 
-    queries: dict[str, StreamingQuery] = {}
-    try:
-        for table in tables:
-            found.rows[table] = 0
-            queries[table] = start(table)
-        for table in queries:
-            starts = 1
-            while True:
-                try:
-                    queries[table].awaitTermination()
-                    break
-                except Exception as error:
-                    if failures:  # the lake's own error, rather than Spark's about it
-                        raise failures[0] from None
-                    unreadable = _unreadable(error, set(groups) - left_out[table])
-                    if unreadable is not None and set(groups) - found.missing.keys() - {unreadable[0]}:
-                        group, why = unreadable
-                        found.missing.setdefault(group, why)
-                        say(f"{table}: started again without broker group {group}: {why}")
-                    elif NOT_THERE in str(error) and starts < STARTS_MAX:
-                        starts += 1
-                        say(f"{table}: started again, its Python process was not there in time")
-                    else:
-                        raise
-                queries[table] = start(table)
-        for table in queries:
-            _complete(lake, table, groups, found.missing, complete(_offset(lake, table)))
-    finally:
-        for query in queries.values():
+
+def _read(
+    lake: Lake,
+    table: str,
+    source: Mapping[str, str],
+    groups: Sequence[str],
+    source_format: str,
+    found: Ingested,
+    say: Callable[[str], None],
+) -> None:
+    """Run a table's stream to its end, again without a broker group that turns out to be unreadable."""
+    starts = 1
+    while True:
+        left_out = frozenset(found.missing)
+        options = dict(source)
+        if left_out:
+            options["broker_groups"] = ",".join(group for group in groups if group not in left_out)
+        failures: list[Exception] = []
+        settle_checkpoint(lake, table)
+        query = _start(lake, table, options, source_format, found, failures, say)
+        try:
+            query.awaitTermination()
+            return
+        except Exception as error:
+            if failures:  # the lake's own error, rather than Spark's about it
+                raise failures[0] from None
+            unreadable = _unreadable(error, set(groups) - left_out)
+            if unreadable is not None and set(groups) - found.missing.keys() - {unreadable[0]}:
+                group, why = unreadable
+                found.missing.setdefault(group, why)
+                say(f"{table}: started again without broker group {group}: {why}")
+            elif NOT_THERE in str(error) and starts < STARTS_MAX:
+                starts += 1
+                say(f"{table}: started again, its Python process was not there in time")
+            else:
+                raise
+        finally:
             with suppress(Exception):  # it has ended, or the session has
                 query.stop()
-    return found
 
 
 def _unreadable(error: Exception, groups: Set[str]) -> tuple[str, str] | None:
@@ -158,6 +173,8 @@ def settle_checkpoint(lake: Lake, table: str) -> None:
             # Nothing of this stream is in the lake: it starts from the beginning.
             lake.files.delete(folder)
         return
+    if "metadata" not in lake.files.names(folder):
+        raise lake.checkpoint_is_missing(table)
     for part in ("offsets", "commits"):
         for name in lake.files.names(f"{folder}/{part}"):
             path = f"{folder}/{part}/{name}"
@@ -215,11 +232,15 @@ def _start(
 ) -> "StreamingQuery":
     # No job has published more of this table's rows than up to here.
     published_ms = lake.watermark_ms((table,))
+    read_to_ms = min(lake.snapshot(table).watermarks.values(), default=0)
+    is_of_many_hours = lake.now_ms() - read_to_ms > MANY_HOURS_MS
 
     def add(rows: "DataFrame", number: int) -> None:
         try:
             batch = Batch(stream_id(lake, table), number)
-            added = lake.append(table, rows, batch=batch, late_before_ms=published_ms)
+            added = lake.append(
+                table, rows, batch=batch, late_before_ms=published_ms, is_of_many_hours=is_of_many_hours
+            )
         except LakeError as error:
             failures.append(error)
             raise

@@ -14,7 +14,7 @@ import json
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
@@ -53,7 +53,7 @@ class Lake:
     ) -> None:
         """`now_ms` is the clock, in ms since the epoch; rows may be `watermark_seconds` late."""
         folder = local_folder(root)
-        self._now_ms = now_ms
+        self.now_ms = now_ms
         self._watermark_seconds = watermark_seconds
         self.spark = spark
         self.files: LakeFiles = RemoteFiles(root) if folder is None else LocalFiles(folder)
@@ -92,6 +92,13 @@ class Lake:
     def checkpoint(self, table: str) -> str:
         """Where the stream that fills a table keeps how far it is: a path from the root."""
         return f"{CHECKPOINTS_FOLDER}/{table}"
+
+    def checkpoint_is_missing(self, table: str) -> LakeError:
+        """The error for a table that was filled by a stream of which nothing is known."""
+        return LakeError(
+            f"{self.root}/{table} was filled by a stream whose checkpoint is missing: restore {CHECKPOINTS_FOLDER}/{table} or"
+            " remove the table's folder and its checkpoint to read again what the nodes still have"
+        )
 
     def snapshot(self, table: str) -> Snapshot:
         """Which files of a table count now."""
@@ -153,6 +160,13 @@ class Lake:
         rows = self._read_files(table, self.files_of(table, from_ms, to_ms))
         return rows.where((moment >= _timestamp(from_ms)) & (moment < _timestamp(to_ms)))
 
+    def rows(self, table: str, columns: Sequence[str], from_ms: int, to_ms: int) -> Iterator[tuple[Any, ...]]:
+        """Values of these columns in the hours that [from, to) touches, read by the driver itself: for tables that are small."""
+        for item in self.files_of(table, from_ms, to_ms):
+            place = self.files.path_of(f"{table}/{item.path}")
+            found = pq.read_table(place, columns=list(columns), filesystem=self.files.system, partitioning=None)
+            yield from zip(*(found.column(name).to_pylist() for name in columns), strict=True)
+
     def append(
         self,
         table: str,
@@ -174,10 +188,7 @@ class Lake:
         base = self.snapshot(table)
         if batch is not None and base.batch is not None:
             if base.batch.stream != batch.stream:
-                raise LakeError(
-                    f"{self.root}/{table} was filled by a stream whose checkpoint is missing: restore {CHECKPOINTS_FOLDER}/{table} "
-                    "or remove the table's folder and its checkpoint to read again what the nodes still have"
-                )
+                raise self.checkpoint_is_missing(table)
             if batch.number <= base.batch.number:
                 return 0
         added = self._write(table, rows, is_by_hour=is_of_many_hours)
@@ -231,7 +242,7 @@ class Lake:
         One commit takes the old files out and puts the new ones in: a reader has every row once, before, while and
         after.
         """
-        done_before = self._now_ms() - int(COMPACT_AFTER.total_seconds() * 1000) - _HOUR_MS
+        done_before = self.now_ms() - int(COMPACT_AFTER.total_seconds() * 1000) - _HOUR_MS
         by_hour: dict[int, list[DataFile]] = {}
         for item in self.snapshot(table).files.values():
             by_hour.setdefault(item.hour_ms, []).append(item)
@@ -259,7 +270,7 @@ class Lake:
         """Let go of hours that started more than this number of days ago, and delete files that stopped counting some
         time ago or that a killed writer left; how many files went or stopped counting."""
         base = self.snapshot(table)
-        oldest = self._now_ms() - keep_days * 24 * _HOUR_MS
+        oldest = self.now_ms() - keep_days * 24 * _HOUR_MS
         removed = tuple(path for path, item in base.files.items() if item.hour_ms < oldest)
         if removed:
             self.commit(table, base, Change(removed=removed))

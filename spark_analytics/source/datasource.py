@@ -23,6 +23,7 @@ from pyspark.sql.types import StructType
 from qmq.errors import SettingError
 from spark_analytics.schemas import SCHEMAS, SEQUENCES_PER_LOG
 from spark_analytics.source.gaps import Hole, Reason, record, recorded_batch
+from spark_analytics.source.listing import read_listings
 from spark_analytics.source.offsets import Key, Observed, Offset, Place, StreamError, advance, between
 from spark_analytics.source.options import STREAMED, ReadOptions, parse_options
 from spark_analytics.source.partitions import Bundle, Forgotten, Range, plan
@@ -209,5 +210,6 @@ class QmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         record(self._options.holes, Hole(self._options.table, *key, at, at, reason))
 
     def _observe(self) -> Observed:
-        seen, self._places = observe(self._options)
+        path = self._options.listings
+        seen, self._places = observe(self._options, read_listings(path) if path else None)
         return seen

@@ -266,6 +266,35 @@ def advance(
     return Offset(places, complete, {**start.logs, **seen.logs})
 
 
+class _News(Exception):
+    """There is something to read."""
+
+
+class _Tell:
+    """In place of what records histories that end."""
+
+    def forgotten(self, key: Key, place: Place) -> None:
+        raise _News
+
+    def rebuilt(self, key: Key, place: Place, done_ms: int) -> int:
+        raise _News
+
+    def emptied(self, broker_group: str, log_number: int) -> None:
+        raise _News
+
+
+def complete_without_news(start: Offset, seen: Observed) -> dict[str, int] | None:
+    """Up to when each broker group is read completely by an offset behind which there is nothing; None: there is something, or
+    what nodes hold is an error that a stream has to report."""
+    try:
+        if advance(start, seen, None, lost=_Tell()) is not start:
+            return None
+    except (_News, StreamError):
+        return None
+    known = start.complete_ms
+    return {**known, **{group: max(at, known.get(group, 0)) for group, at in seen.read_at_ms.items()}}
+
+
 def _emptied(start: Offset, seen: Observed, known: set[str], lost: Lost | None) -> set[str]:
     """The broker groups that began again with an empty log since `start`. Raises StreamError."""
     found = set()

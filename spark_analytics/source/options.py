@@ -29,6 +29,7 @@ OPTIONS = {
     "holes": "folder or URI that driver and executors can reach; table `holes` reads it",
     "logs": "for streams, a JSON object: broker group -> list of the IDs of its logs, oldest first."
     " With it the stream detects broker groups that were started with an empty folder",
+    "listings": "for streams, a file with what nodes hold, which several streams share; default: nodes are asked",
     "rows_per_partition": "approximate number of rows per task",
     "rows_per_batch": "maximum number of rows per batch of a stream",
 }
@@ -53,6 +54,7 @@ class ReadOptions:
     rows_per_partition: int
     rows_per_batch: int
     logs: Mapping[str, Sequence[str]]
+    listings: str = ""
 
 
 def parse_options(given: Mapping[str, str]) -> ReadOptions:
@@ -91,6 +93,7 @@ def parse_options(given: Mapping[str, str]) -> ReadOptions:
         rows_per_partition=_count(options, "rows_per_partition", by_default),
         rows_per_batch=_count(options, "rows_per_batch", ROWS_PER_BATCH),
         logs=_logs(options.get("logs", "")),
+        listings=options.get("listings", ""),
     )
 
 

@@ -1,14 +1,15 @@
 """What there is to read: nodes are asked what they hold, in the driver. A node that can't be reached fails the read by name."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TypeVar
 
 from qmq.errors import QmqError
-from qmq.protocol.bulk_read import UNBOUNDED_MS, GroupRange, NodeLine, SubjectRange
+from qmq.protocol.bulk_read import GroupRange, NodeLine, SubjectRange
 from qmq.protocol.names import split_subject
+from spark_analytics.source.listing import Listing, list_ranges
 from spark_analytics.source.node_reader import NodeReader, find_nodes
 from spark_analytics.source.offsets import Held, Key, Observed
 from spark_analytics.source.options import ReadOptions
@@ -63,39 +64,36 @@ def plan_ranges(options: ReadOptions) -> list[Range]:
     return _each(masters(nodes, "broker", selection), lambda node: _ranges(node, options, selection))
 
 
-def observe(options: ReadOptions) -> tuple[Observed, dict[Key, Range]]:
+def observe(options: ReadOptions, listings: Sequence[Listing] | None = None) -> tuple[Observed, dict[Key, Range]]:
     """What all broker groups hold now, for a stream, and where each range is.
 
     A subject whose groups fill several pages is there once: its ranges have one key.
+
+    Args:
+        listings: what nodes said; None: they are asked.
 
     Raises: as `plan_ranges`.
     """
     selection = options.selection
     from_ms, _ = selection.time_bounds_ms()
-    nodes = masters(find_nodes(options.metaserver, token=options.token).nodes, "broker", selection)
+    if listings is None:
+        nodes = masters(find_nodes(options.metaserver, token=options.token).nodes, "broker", selection)
+        listings = _each(nodes, lambda node: [list_ranges(node, options.token, from_ms=from_ms)])
     held: dict[Key, Held] = {}
     places: dict[Key, Range] = {}
     read_at_ms: dict[str, int] = {}
     logs: dict[str, int] = {}
-
-    def look(node: NodeLine) -> list[tuple[Range, int]]:
-        found: list[tuple[Range, int]] = []
-        with NodeReader(node.address, token=options.token) as reader:
-            for page in reader.range_pages(from_ms, UNBOUNDED_MS):
-                # The first page's time: what happened while later ones were made may lie behind it.
-                if node.broker_group not in read_at_ms:
-                    read_at_ms[node.broker_group] = page.read_at_ms
-                    logs.update(_log_number(node, page.log_id, options))
-                for subject in page.subjects:
-                    found += [
-                        (one, of_time.begin) for one, of_time in _of_subject(node, subject, options.table, selection)
-                    ]
-        return found
-
-    for one, start in _each(nodes, look):
-        key = (one.broker_group, one.subject, one.group)
-        held[key] = Held(one.begin, one.end, start, one.began_at_ms, one.origin)
-        places[key] = one
+    for listing in listings:
+        node = listing.node
+        if node.broker_group not in selection.broker_groups:
+            continue
+        read_at_ms[node.broker_group] = listing.read_at_ms
+        logs.update(_log_number(node, listing.log_id, options))
+        for subject in listing.subjects:
+            for one, of_time in _of_subject(node, subject, options.table, selection):
+                key = (one.broker_group, one.subject, one.group)
+                held[key] = Held(one.begin, one.end, of_time.begin, one.began_at_ms, one.origin)
+                places[key] = one
 
     def is_wanted(key: Key) -> bool:
         return key[1] in selection.subjects and key[2] in selection.groups
@@ -107,13 +105,15 @@ def _log_number(node: NodeLine, log_id: str, options: ReadOptions) -> dict[str, 
     """The number of a broker group's log; empty where options or node name none.
 
     Raises:
-        QmqError: the options do not know this one: the group began again after they were made.
+        NodeUnreadable: the options do not know this one: the group began again after they were made.
     """
     known = options.logs.get(node.broker_group)
     if known is None or not log_id:
         return {}
     if log_id not in known:
-        raise QmqError("the broker group has just begun again with an empty log", code="analytics.log_unknown")
+        raise named(
+            node, QmqError("the broker group has just begun again with an empty log", code="analytics.log_unknown")
+        )
     return {node.broker_group: known.index(log_id)}
 
 

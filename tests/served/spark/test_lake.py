@@ -361,7 +361,7 @@ def test_streams_start_again_without_a_broker_group_that_fails_while_it_is_read(
 
     found = take()
     assert found.missing == {"g2": "broker group g2 (host:1): no answer"}
-    assert started == [("index", ""), ("progress", ""), ("index", "g1"), ("progress", "g1")]
+    assert started == [("index", ""), ("index", "g1"), ("progress", "g1")]
     for table in ("index", "progress"):
         assert lake.snapshot(table).missing == ("g2",)
         assert lake.snapshot(table).late == {}
@@ -376,6 +376,25 @@ def test_streams_start_again_without_a_broker_group_that_fails_while_it_is_read(
     with pytest.raises(RuntimeError, match="g3"):
         failure = "NodeUnreadable: broker group g3 (host:1): no answer"
         take()
+
+
+def test_a_stream_without_news_is_not_started_and_its_watermark_moves(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[str] = []
+    monkeypatch.setattr(ingestion, "_start", lambda lake, table, *_: [started.append(table), Stream()][1])
+    found = ingest(
+        lake,
+        {},
+        ["g1", "g2"],
+        tables=("index", "progress"),
+        complete=lambda offset: {"g1": NINE, "g2": NINE},
+        without_news=lambda table, offset: {"g1": NINE + 1, "g2": NINE + 2} if table == "progress" else None,
+    )
+    assert started == ["index"]
+    assert found.rows == {"index": 0, "progress": 0}
+    assert lake.snapshot("index").watermarks == {"g1": NINE, "g2": NINE}
+    assert lake.snapshot("progress").watermarks == {"g1": NINE + 1, "g2": NINE + 2}
 
 
 # --- streams: Parquet files stand for nodes here; the data source has tests of its own ---

@@ -4,13 +4,16 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 
 import pytest
 
-from qmq.protocol.bulk_read import NodeLine, RangesPage
+from qmq.protocol.bulk_read import NodeLine, RangesPage, SubjectRange
 from qmq.protocol.codes import ResponseCode
 from qmq.protocol.frames import FLAG_RESPONSE, encode_request
-from spark_analytics.jobs.sampling import probe
+from spark_analytics.jobs.sampling import Brokers, look, sampled_ranges
+from spark_analytics.schemas import SEQUENCES_PER_LOG
+from spark_analytics.source.listing import Listing
 
 Answer = Callable[[int], bytes]
 """The bytes that a node sends for a request with this number."""
@@ -88,8 +91,9 @@ def test_f7_a_node_that_answers_nonsense_is_missing_and_the_others_are_read(
     start: Callable[[Answer], FakeNode], what: str
 ) -> None:
     good, forged = start(_frame(GOOD)), start(FORGED[what])
-    found = probe([line("evil", forged.address), line("g1", good.address)], "")
+    found = look([line("evil", forged.address), line("g1", good.address)], "")
     assert found.logs == {"g1": "folder-1"}
+    assert found.names == {"evil", "g1"}
     assert set(found.missing) == {"evil"}
     assert forged.address in found.missing["evil"]
 
@@ -99,6 +103,27 @@ def test_f7_a_node_that_answers_nonsense_is_missing_and_the_others_are_read(
 )
 def test_f7_a_node_with_an_unusable_address_is_missing(start: Callable[[Answer], FakeNode], address: str) -> None:
     good = start(_frame(GOOD))
-    found = probe([line("evil", address), line("g1", good.address)], "")
+    found = look([line("evil", address), line("g1", good.address)], "")
     assert found.logs == {"g1": "folder-1"}
+    assert found.names == {"evil", "g1"}
     assert set(found.missing) == {"evil"}
+
+
+def test_a_subject_is_sampled_again_when_something_was_removed() -> None:
+    at = datetime(2026, 11, 21, 9, tzinfo=UTC)
+
+    def held(**begins: int) -> list[SubjectRange]:
+        return [SubjectRange(name, begin, 50, begin, 50) for name, begin in begins.items()]
+
+    # A subject with many groups comes in parts; it may have grown meanwhile.
+    parts = [*held(a=1, b=2), SubjectRange("b", 2, 51, 2, 51)]
+    brokers = Brokers(
+        frozenset({"g1", "g2"}),
+        [Listing(line("g1", "x:1"), 5, "second", tuple(parts)), Listing(line("g2", "y:1"), 5, "", tuple(held(a=3)))],
+    )
+    logs = {"g1": ["first", "second"]}
+    shift = SEQUENCES_PER_LOG
+    rows = [("g1", "a", shift + 1, shift + 50), ("g1", "b", shift + 2, shift + 50), ("g2", "a", 3, 50)]
+    assert sorted(row[1:] for row in sampled_ranges(brokers, logs, at, {})) == rows
+    before = {("g1", "a"): shift + 1, ("g1", "b"): shift + 1, ("g2", "a"): 3}
+    assert list(sampled_ranges(brokers, logs, at, before)) == [(at, "g1", "b", shift + 2, shift + 50)]

@@ -49,7 +49,9 @@ def test_pandas_and_polars_count_each_row_once_at_each_version(table: str) -> No
 def test_duckdb_reads_by_arrow_and_by_folders_columns(table: str) -> None:
     rows = DeltaTable(table).to_pyarrow_dataset()
     with duckdb.connect() as database:
-        found = database.sql("select count(*), count(distinct sequence), min(date)::text, max(hour) from rows").fetchall()
+        found = database.sql(
+            "select count(*), count(distinct sequence), min(date)::text, max(hour) from rows"
+        ).fetchall()
     assert rows is not None
     assert found == [(COMMITS * ROWS, COMMITS * ROWS, "2026-11-21", 9)]
 

@@ -17,6 +17,7 @@ from spark_analytics.source.offsets import (
     advance,
     between,
     complete_ms,
+    complete_without_news,
     share,
 )
 
@@ -87,6 +88,24 @@ def test_nothing_new_is_the_same_offset() -> None:
     assert advance(start, later, None) is start
     only_time = advance(start, later, None, may_only_complete=True)
     assert (rows(start, only_time), only_time.complete_ms) == ({}, {"g1": 99, "g2": 99})
+
+
+def test_without_news_an_offset_is_complete_up_to_when_nodes_were_asked() -> None:
+    assert complete_without_news(Offset(), seen(a=Held(0, 0, 0))) is None, "a range is news"
+    begun = advance(Offset(), seen(a=Held(0, 10, 0), g=Held(0, 4, 0, 50)), None)
+    assert complete_without_news(begun, seen(90, a=Held(2, 10, 2), g=Held(1, 4, 1, 60))) == {"g1": 90, "g2": 90}
+    assert complete_without_news(begun, seen(90, a=Held(0, 10, 0))) == {"g1": 90, "g2": 5}, "one is not asked"
+    assert complete_without_news(begun, seen(3, a=Held(0, 10, 0), g=Held(0, 4, 0, 50))) == {"g1": 5, "g2": 5}
+    for news in (
+        seen(90, a=Held(0, 11, 0)),
+        seen(90, a=Held(0, 10, 0), b=Held(0, 0, 0)),
+        seen(90, g=Held(0, 4, 0, 70)),
+        Observed({}, {"g2": 90}),
+        seen(90, a=Held(0, 9, 0)),
+        Observed({}, {"g1": 90}, logs={"g1": 1}),
+    ):
+        assert complete_without_news(begun, news) is None, news
+    assert complete_without_news(Offset(), Observed({}, {"g1": 90})) == {"g1": 90}, "nothing was ever there"
 
 
 def test_a_broker_group_is_complete_when_all_its_ranges_are() -> None:

@@ -1,10 +1,14 @@
 """Which node is read, and which ranges a table has on it."""
 
+import pickle
+from pathlib import Path
+
 import pytest
 
-from qmq.errors import ConnectionLost
+from qmq.errors import ConnectionLost, SettingError
 from qmq.protocol.bulk_read import GroupRange, HourCounts, NodeLine, NodesPage, RangesPage, SubjectRange
 from spark_analytics.source import planning
+from spark_analytics.source.listing import list_ranges, read_listings, write_listings
 from spark_analytics.source.node_reader import NodeReader
 from spark_analytics.source.offsets import Held
 from spark_analytics.source.options import parse_options
@@ -97,3 +101,26 @@ def test_a_stream_sees_every_range_once_and_when_it_looked(nodes: list[tuple[int
     assert seen.ranges == {("g1", "orders", "billing"): Held(0, 8, 2, 70), ("g1", "orders", "audit"): Held(0, 3, 0, -1)}
     assert places["g1", "orders", "billing"].consumers == ((7, "c1"),)
     assert nodes == [(24 * 3_600_000 - 600_000, -1)]
+
+
+def test_what_nodes_were_asked_once_is_what_several_streams_see(nodes: list[tuple[int, int]], tmp_path: Path) -> None:
+    listings = [list_ranges(NODES[1], "")]
+    write_listings(tmp_path / "listings", listings)
+    del nodes[:]
+    for table in ("index", "progress"):
+        asked = parse_options({"metaserver": "m:1", "table": table, "broker_groups": "g1"})
+        seen, places = observe(asked, read_listings(str(tmp_path / "listings")))
+        assert not nodes
+        again, again_places = observe(asked)
+        assert (seen.ranges, seen.read_at_ms, places) == (again.ranges, again.read_at_ms, again_places)
+        del nodes[:]
+    others = parse_options({"metaserver": "m:1", "table": "index", "broker_groups": "g2"})
+    assert observe(others, listings)[0].ranges == {}
+
+
+@pytest.mark.parametrize("content", [None, b"", b"half", pickle.dumps("text"), pickle.dumps((1,))])
+def test_listings_that_can_not_be_read_are_named(tmp_path: Path, content: bytes | None) -> None:
+    if content is not None:
+        (tmp_path / "listings").write_bytes(content)
+    with pytest.raises(SettingError, match="option listings is '/"):
+        read_listings(str(tmp_path / "listings"))

@@ -25,7 +25,7 @@ def histories(monkeypatch: pytest.MonkeyPatch) -> dict[Key, Held]:
     """What the nodes hold."""
     held: dict[Key, Held] = {}
 
-    def observe(options: ReadOptions) -> tuple[Observed, dict[Key, Range]]:
+    def observe(options: ReadOptions, listings: object) -> tuple[Observed, dict[Key, Range]]:
         places = {key: Range(key[0], "host:1", key[1], one.begin, one.end, key[2]) for key, one in held.items()}
         return Observed(dict(held), {"g1": 1_000}), places
 
