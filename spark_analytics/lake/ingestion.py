@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from spark_analytics.lake.delta import Batch, Change
 from spark_analytics.lake.files import LakeError
 from spark_analytics.lake.lake import Lake
-from spark_analytics.lake.tables import STREAMED
+from spark_analytics.lake.tables import STREAMED, TABLES
 from spark_analytics.source.offsets import complete_ms
 
 if TYPE_CHECKING:
@@ -163,27 +163,38 @@ def _complete(
 def settle_checkpoint(lake: Lake, table: str) -> None:
     """Take out of a stream's checkpoint what the lake does not know of.
 
-    The lake's change is what makes a batch count. Plans of later batches can be made again, and the end of the last one
-    written again; after a power cut either may be there by half, and Spark would stop at it.
+    The lake's commit is what makes a batch count. Plans of later batches can be made again, and the end of the last one written
+    again; after a power cut either may be there by half, and Spark would stop at it. The plan of a batch that is counted in the
+    table's silver already, and is not in the table yet, stays: it has to bring the same rows.
     """
     batch = lake.snapshot(table).batch
     folder = lake.checkpoint(table)
-    if batch is None:
+    has_checkpoint = "metadata" in lake.files.names(folder)
+    if batch is not None and not has_checkpoint:
+        raise lake.checkpoint_is_missing(table)
+    done = planned = batch.number if batch is not None else -1
+    silver = TABLES[table].silver
+    counted = lake.snapshot(silver).batch if silver else None
+    if counted is not None and has_checkpoint and _is_of_stream(lake, table, counted):
+        planned = max(done, counted.number)
+    if planned < 0:
+        # Nothing of this stream is in the lake: it starts from the beginning.
         if lake.files.names(folder):
-            # Nothing of this stream is in the lake: it starts from the beginning.
             lake.files.delete(folder)
         return
-    if "metadata" not in lake.files.names(folder):
-        raise lake.checkpoint_is_missing(table)
-    for part in ("offsets", "commits"):
+    for part, last in (("offsets", planned), ("commits", done)):
         for name in lake.files.names(f"{folder}/{part}"):
-            path = f"{folder}/{part}/{name}"
             number = name.removeprefix(".").removesuffix(".crc")
-            is_torn = (
-                number == str(batch.number) and part == "commits" and not _is_whole(lake, f"{folder}/{part}/{number}")
-            )
-            if not number.isdigit() or int(number) > batch.number or is_torn:
-                lake.files.delete(path)
+            is_torn = part == "commits" and number == str(done) and not _is_whole(lake, f"{folder}/{part}/{number}")
+            if not number.isdigit() or int(number) > last or is_torn:
+                lake.files.delete(f"{folder}/{part}/{name}")
+
+
+def _is_of_stream(lake: Lake, table: str, batch: Batch) -> bool:
+    try:
+        return stream_id(lake, table) == batch.stream
+    except LakeError:  # torn, before anything was read
+        return False
 
 
 def _is_whole(lake: Lake, path: str) -> bool:

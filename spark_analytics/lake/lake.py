@@ -22,6 +22,7 @@ from spark_analytics.lake.delta import Batch, Change, DataFile, Snapshot, TableL
 from spark_analytics.lake.files import LakeError, LakeFiles, LocalFiles, RemoteFiles, local_folder
 from spark_analytics.lake.tables import STREAMED, TABLES, LakeTable
 from spark_analytics.local_rows import local_frame
+from spark_analytics.transforms.stored import silver_seconds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -161,7 +162,8 @@ class Lake:
         return rows.where((moment >= _timestamp(from_ms)) & (moment < _timestamp(to_ms)))
 
     def rows(self, table: str, columns: Sequence[str], from_ms: int, to_ms: int) -> Iterator[tuple[Any, ...]]:
-        """Values of these columns in the hours that [from, to) touches, read by the driver itself: for tables that are small."""
+        """Values of these columns in the hours that [from, to) touches, read by the driver itself: for tables that are
+        small."""
         for item in self.files_of(table, from_ms, to_ms):
             place = self.files.path_of(f"{table}/{item.path}")
             found = pq.read_table(place, columns=list(columns), filesystem=self.files.system, partitioning=None)
@@ -193,9 +195,26 @@ class Lake:
                 return 0
         added = self._write(table, rows, is_by_hour=is_of_many_hours)
         self.files.sync(self._checkpoint_files(table, batch))
+        if silver := _table(table).silver:
+            self._count(silver, self._read_files(table, added), batch)
         late = self._late(table, added, late_before_ms) if late_before_ms is not None else None
         self.commit(table, base, Change(added=added, batch=batch, watermarks=watermarks, late=late))
         return sum(item.rows for item in added)
+
+    def _count(self, silver: str, rows: "DataFrame", batch: Batch | None) -> None:
+        """Add what rows of a batch come to in each second. It is committed before them: a batch that is run again after
+        a kill between the two is counted already, and has the same rows, as the stream's plan of it was on the disk.
+        """
+        base = self.snapshot(silver)
+        removed: tuple[str, ...] = ()
+        if batch is not None and base.batch is not None:
+            if base.batch.stream != batch.stream:
+                # The table was removed with its checkpoint, to be read again.
+                removed = tuple(base.files)
+            elif batch.number <= base.batch.number:
+                return
+        counted = silver_seconds(rows).select(*_table(silver).schema.names)
+        self.commit(silver, base, Change(added=self._write(silver, counted), removed=removed, batch=batch))
 
     def _late(self, table: str, added: Sequence[DataFile], before_ms: int) -> dict[int, int]:
         """Rows of new files before a moment, counted by hour. Of whole hours the files' hours suffice."""

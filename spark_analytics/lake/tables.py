@@ -11,6 +11,8 @@ from spark_analytics.transforms.frames import GROUP_STATE, STORED_SECONDS
 _AT = StructField("at", TimestampType(), False)
 STORED_HOURS = StructType([_AT, *(field for field in STORED_SECONDS.fields if field.name != "second")])
 """What was stored in a subject of a log of a broker group in an hour."""
+SILVER_SECONDS = StructType([_AT, *(field for field in STORED_SECONDS.fields if field.name != "second")])
+"""What was stored in a subject of a broker group in a second, as far as one batch brought it: rows of one second add up."""
 SAMPLED_RANGES = StructType(
     [
         StructField("sampled_at", TimestampType(), False),
@@ -35,13 +37,16 @@ class LakeTable:
     """How a compacted file is sorted: what is read together lies together."""
     keep_days: int
     is_streamed: bool = True
-    """A stream of the nodes fills it; others are written by jobs."""
+    """A stream of the nodes fills it; others are written by jobs, or are the silver of one."""
+    silver: str = ""
+    """The table that counts its rows by second; "": none. What comes to one comes to the other."""
 
 
 TABLES = {
     table.name: table
     for table in (
-        LakeTable("index", INDEX, "stored_at", ("subject", "broker_group", "sequence"), 15),
+        LakeTable("index", INDEX, "stored_at", ("subject", "broker_group", "sequence"), 15, silver="stored_seconds"),
+        LakeTable("stored_seconds", SILVER_SECONDS, "at", ("subject", "broker_group", "at"), 35, is_streamed=False),
         LakeTable("progress", PROGRESS, "at", ("subject", "group", "broker_group", "position"), 15),
         LakeTable("retries", RETRIES, "stored_at", ("subject", "group", "broker_group", "sequence"), 35),
         LakeTable("dead_letters", DEAD_LETTERS, "stored_at", ("subject", "group", "broker_group", "sequence"), 35),

@@ -28,6 +28,18 @@ def stored_seconds(index: DataFrame) -> DataFrame:
     return selected(found, STORED_SECONDS)
 
 
+def silver_seconds(index: DataFrame) -> DataFrame:
+    """The same with `at`, the second as a time, in place of `second`: as the lake keeps it."""
+    counted = stored_seconds(index)
+    at = F.timestamp_seconds("second").alias("at")
+    return counted.select(at, *(name for name in counted.columns if name != "second")).coalesce(1)
+
+
+def seconds_of(silver: DataFrame) -> DataFrame:
+    """STORED_SECONDS of rows that the lake keeps; rows of one second, which several batches brought, are one."""
+    return merged_seconds(silver.withColumn("second", F.unix_seconds("at")).select(*STORED_SECONDS.names))
+
+
 def merged_seconds(*frames: DataFrame) -> DataFrame:
     """One frame of STORED_SECONDS of several, such as a tail and a window's; a second that two have is the sum of both."""
     together = frames[0]

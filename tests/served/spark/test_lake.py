@@ -445,38 +445,56 @@ def test_what_a_commit_names_lasts_before_it_is_made(
     told = Steps(lake)
     arrivals(0, 150)
     take_in(lake, tmp_path)
-    rows = {f"index/{path}" for path in lake.snapshot("index").files}
-    assert len(rows) == 3
+    rows = {f"{table}/{path}" for table in ("index", "stored_seconds") for path in lake.snapshot(table).files}
+    assert len(rows) == 6
     # Without its plan a batch of this number could be planned anew, with another end.
     assert told.at_commit[0] == rows | {
         f"_checkpoints/index/{name}" for name in ("metadata", ".metadata.crc", "offsets/0", "offsets/.0.crc")
     }
 
 
-@pytest.mark.parametrize("when", ["before the change", "after the change"])
-def test_a_batch_that_was_cut_off_is_in_the_lake_once(
-    lake: Lake, arrivals: Callable[[int, int], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+@pytest.mark.parametrize("commits", [0, 1, 2])
+@pytest.mark.parametrize("is_first", [False, True])
+def test_a_batch_that_was_cut_off_is_in_the_lake_and_counted_once(
+    lake: Lake,
+    arrivals: Callable[[int, int], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    commits: int,
+    is_first: bool,
 ) -> None:
-    arrivals(0, 10)
-    take_in(lake, tmp_path)
-    arrivals(10, 30)
-    commit = lake.commit
+    """After no commit of it, between those of its silver and of itself, and after both."""
+    begin = 0
+    if not is_first:
+        arrivals(0, 10)
+        take_in(lake, tmp_path)
+        begin = 10
+    arrivals(begin, 30)
+    commit, left = lake.commit, [commits]
 
     def cut_off(table: str, base: Any, change: Change) -> Any:
-        if when == "after the change":
-            commit(table, base, change)
-        raise LakeError("cut off")
+        if not left[0]:
+            raise LakeError("cut off")
+        left[0] -= 1
+        return commit(table, base, change)
 
     monkeypatch.setattr(lake, "commit", cut_off)
     with pytest.raises(LakeError, match=r"^cut off$"):
         take_in(lake, tmp_path)
     monkeypatch.undo()
-    assert sequences(lake) == list(range(30 if when == "after the change" else 10))
-    assert lake.snapshot("index").watermarks == {"g1": NINE}
+    assert sequences(lake) == list(range(30 if commits == 2 else begin))
+    assert lake.snapshot("index").watermarks == ({} if is_first else {"g1": NINE})
+    # What came meanwhile is not taken into the batch that is counted.
     arrivals(30, 33)
     again = Lake(lake.spark, str(tmp_path / "lake"))
     take_in(again, tmp_path, now_ms=NINE + 1)
     assert sequences(again) == list(range(33))
+    assert counted(again) == 33
+
+
+def counted(lake: Lake) -> int:
+    """Messages of the index's silver."""
+    return sum(messages for (messages,) in lake.rows("stored_seconds", ("messages",), *EVER))
 
 
 @pytest.mark.parametrize("torn", ["offsets/1", "commits/0"])
@@ -534,6 +552,7 @@ def test_a_table_that_was_removed_is_read_anew(
     lake.files.delete("index")
     assert take_in(Lake(lake.spark, str(tmp_path / "lake")), tmp_path) == 10
     assert sequences(Lake(lake.spark, str(tmp_path / "lake"))) == list(range(10))
+    assert counted(lake) == 10, "its silver is counted anew"
 
 
 def test_folders_name_hours() -> None:
