@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 HOUR_MS = 3_600_000
 SOURCE = "qmq"
 """The Spark data source; it has to be registered with the session."""
+OFFSETS_FOLDER = "ranges"
+"""In a stream's checkpoint: the files of offsets with very many ranges."""
+OFFSETS_KEPT = "spark.sql.streaming.minBatchesToRetain"
+"""How many offsets of a stream Spark keeps."""
 STARTS_MAX = 4
 """How often a stream is started whose Python process is not there in time. Spark gives it 10 s, which no setting changes, and all
 streams start theirs at once, with low priority: a busy machine may need longer for that."""
@@ -224,6 +228,9 @@ def _start(
         say(f"{table}: batch {number}, {added} rows")
 
     reader = lake.spark.readStream.format(source_format).options(**source).option("table", table)
+    # A part of the checkpoint, which is deleted as a whole.
+    reader = reader.option("offsets", f"{lake.root}/{lake.checkpoint(table)}/{OFFSETS_FOLDER}")
+    reader = reader.option("offsets_kept", lake.spark.conf.get(OFFSETS_KEPT))
     return (
         reader.load()
         .writeStream.queryName(f"ingest {table}")

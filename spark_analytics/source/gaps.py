@@ -8,15 +8,14 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
-from pathlib import Path
 from typing import Any, Literal
-from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.fs
 
-from qmq.errors import QmqError, SettingError
+from qmq.errors import QmqError
+from spark_analytics.source.folders import open_folder
 
 SUFFIX = ".hole.json"
 HOLE_BYTES_MAX = 64 << 10
@@ -69,7 +68,7 @@ def record(folder: str, hole: Hole) -> None:
     Raises:
         OSError: the folder can't be written.
     """
-    system, path = _open(folder)
+    system, path = open_folder(folder, "holes")
     key = json.dumps([hole.table, hole.broker_group, hole.subject, hole.group, hole.begin])
     name = blake2b(key.encode(), digest_size=12).hexdigest()
     body = json.dumps({**asdict(hole), "found_at_ms": time.time_ns() // 1_000_000}).encode()
@@ -86,7 +85,7 @@ def recorded(folder: str) -> Iterator[tuple[Hole, int]]:
     Raises:
         OSError: the folder can't be read.
     """
-    system, path = _open(folder)
+    system, path = open_folder(folder, "holes")
     files = system.get_file_info(pyarrow.fs.FileSelector(path, allow_not_found=True))
     for info in sorted(files, key=lambda found: str(found.path)):
         if info.is_file and info.path.endswith(SUFFIX):
@@ -103,18 +102,3 @@ def recorded_batch(folder: str, schema: pa.Schema) -> pa.RecordBatch:
         for hole, at_ms in recorded(folder)
     ]
     return pa.RecordBatch.from_pylist(rows, schema=schema)
-
-
-def _open(folder: str) -> tuple[pyarrow.fs.FileSystem, str]:
-    """A file system and a path in it, from a path or URI as Spark takes them. Raises SettingError."""
-    scheme, colon, rest = folder.partition(":")
-    if not colon or len(scheme) < 2 or "/" in scheme:
-        return pyarrow.fs.LocalFileSystem(), str(Path(folder).absolute())
-    if scheme == "file":
-        return pyarrow.fs.LocalFileSystem(), unquote(urlsplit(folder).path)
-    try:
-        # Hadoop has names of its own for S3.
-        system, path = pyarrow.fs.FileSystem.from_uri(f"s3:{rest}" if scheme in ("s3a", "s3n") else folder)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise SettingError(f"option holes is {folder[:200]!r}, which can't be opened: {error}") from error
-    return system, path.rstrip("/")
