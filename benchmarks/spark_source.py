@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 from pyspark.sql import functions as f
@@ -125,6 +126,7 @@ def plan_batches(ranges: int, folder: str) -> None:
             return iter([page])
 
     options = {"metaserver": "127.0.0.1:1", "table": "progress", "offsets": folder}
+    pickler: Any = pickleSer
     reader = QmqStreamReader(parse_options(options), PROGRESS)
     text = json.dumps(reader.initialOffset())
     with (
@@ -133,7 +135,7 @@ def plan_batches(ranges: int, folder: str) -> None:
     ):
         for batch in range(1, 4):
             groups = tuple(
-                GroupRange(f"group-{number}", 0, 0, 0, held, 0, held, ((number, "a-consumer"),), began_at_ms=7)
+                GroupRange(f"group-{number}", False, 0, 0, held, 0, held, ((number, "a-consumer"),), began_at_ms=7)
                 for number in range(GROUPS_PER_SUBJECT)
             )
             subjects = ranges // GROUPS_PER_SUBJECT
@@ -147,7 +149,7 @@ def plan_batches(ranges: int, folder: str) -> None:
             began.append(time.perf_counter())
             partitions = reader.partitions(json.loads(text), json.loads(after))
             began.append(time.perf_counter())
-            sent = sum(len(pickleSer.dumps(partition)) for partition in partitions)
+            sent = sum(len(bytes(pickler.dumps(partition))) for partition in partitions)
             began.append(time.perf_counter())
             parts = [after - before for before, after in pairwise(began)]
             print(

@@ -88,7 +88,7 @@ def spark_session(
     else:
         given = given_settings()
         if given.get(NAME) == os.path.basename(sys.argv[0]):
-            # Nobody named it: spark-submit calls it like the script.
+            # Without --name, spark-submit uses the script's.
             del given[NAME]
         wanted = {NAME: app} | ours | dict(settings or {}) | given | ALWAYS_OURS | {"spark.master": master}
     builder = SparkSession.Builder()

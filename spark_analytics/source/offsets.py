@@ -82,7 +82,7 @@ class Place(NamedTuple):
     forgotten_at_ms: int = 0
 
     def further(self, count: int) -> "Place":
-        """The place behind so many rows more."""
+        """The place behind the next `count` rows."""
         first, at, *others = self
         return Place(first, at + count, *others)
 

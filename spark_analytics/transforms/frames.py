@@ -18,9 +18,9 @@ BUCKET_ROWS = 500_000
 """Rows of the lake for each of the parts that work in numpy is split into, by a hash of what belongs together. Each part is in one
 worker's memory at a time."""
 BUCKETS_PER_CORE = 4
-"""At least so many parts for each core, because a hash does not fill them evenly."""
+"""The least number of parts for each core, because a hash does not fill them evenly."""
 BUCKETS_MAX = 1_024
-"""At most so many parts: each is a call of its own. Those of a window of more than 512 million rows are larger."""
+"""The most parts: each is a call of its own. Those of a window of more than 512 million rows are larger."""
 
 _PLACE = (StructField("broker_group", _TEXT, False), StructField("subject", _TEXT, False))
 _GROUP = (*_PLACE, StructField("group", _TEXT, False), StructField("is_broadcast", _FLAG, False))
