@@ -117,11 +117,13 @@ def make_day(folder: Path, rows: int) -> None:
 
 def by_spark(folder: Path) -> Any:
     """The rows of the lag job as an Arrow table."""
+    from pyarrow.dataset import dataset
+
     from spark_analytics.class_archive import ClassArchive
     from spark_analytics.java import java_home
     from spark_analytics.local_rows import local_frame
     from spark_analytics.session import spark_session
-    from spark_analytics.transforms.frames import GROUP_STATE, RANGES
+    from spark_analytics.transforms.frames import GROUP_STATE, RANGES, bucket_count
     from spark_analytics.transforms.lag import lag
     from spark_analytics.transforms.runs import runs
     from spark_analytics.transforms.stored import stored_seconds
@@ -132,13 +134,18 @@ def by_spark(folder: Path) -> Any:
     window = Window(FIRST_MS, FIRST_MS + DAY_MS)
     index, progress = (spark.read.parquet(str(folder / table)) for table in ("index", "progress"))
     state = local_frame(spark, [], GROUP_STATE)
-    followed = runs(progress, state, window=window)
+    # The lake knows these from its log.
+    rows = sum(dataset(folder / table).count_rows() for table in ("index", "progress"))
+    buckets = bucket_count(rows, spark.sparkContext.defaultParallelism)
+    followed = runs(progress, state, window=window, buckets=buckets)
     # A sample an hour of what is kept, as ingestion takes them: here retention removes nothing.
     places = [(broker_group, subject) for broker_group in BROKER_GROUPS for subject in SUBJECTS]
     samples = [(*place, FIRST_MS + hour * 3_600_000, 0, 0, None) for place in places for hour in range(24)]
     ranges = local_frame(spark, samples, RANGES)
     stored = stored_seconds(index)
-    found = lag(stored, progress, state, followed, window=window, steps=SHORT_STEPS, ranges=ranges).toArrow()
+    found = lag(
+        stored, progress, state, followed, window=window, buckets=buckets, steps=SHORT_STEPS, ranges=ranges
+    ).toArrow()
     spark.stop()
     archive.keep()
     return found

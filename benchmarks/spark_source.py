@@ -2,24 +2,41 @@
 
 A broker on loopback is filled with small messages, then table `index` is counted and grouped by two workers, once to warm up and
 then three times; beside it the same bytes by the client alone, without Spark.
+
+`--ranges N` measures instead what a stream of N ranges costs its Python process, batch by batch, without Spark and without
+nodes: their answers are given.
 """
 
 import argparse
+import json
 import statistics
 import tempfile
 import time
+from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 from pyspark.sql import functions as f
+from pyspark.sql.streaming.datasource import ReadMaxRows
+from pyspark.worker_util import pickleSer
 
 from benchmarks.load import bench
-from qmq.protocol.bulk_read import INDEX_ENTRY_BYTES
+from qmq.protocol.bulk_read import INDEX_ENTRY_BYTES, GroupRange, NodeLine, NodesPage, RangesPage, SubjectRange
+from spark_analytics.schemas import PROGRESS
 from spark_analytics.session import spark_session
+from spark_analytics.source import planning
+from spark_analytics.source.datasource import QmqStreamReader
 from spark_analytics.source.node_reader import NodeReader
+from spark_analytics.source.options import parse_options
 from tests.support.servers.system import System
 
 SUBJECTS = 4
 ROUNDS = 3
+GROUPS_PER_SUBJECT = 20
+ENTRIES = 12
+"""Entries that each group's history grows by from batch to batch."""
 
 
 def main() -> None:
@@ -28,7 +45,12 @@ def main() -> None:
     parser.add_argument(
         "--rate-limit", type=int, default=0, help="bytes a second the broker gives readers; 0: no limit"
     )
+    parser.add_argument("--ranges", type=int, default=0, help="only plan batches of a stream with so many ranges")
     arguments = parser.parse_args()
+    if arguments.ranges:
+        with tempfile.TemporaryDirectory() as folder:
+            plan_batches(arguments.ranges, folder)
+        return
     with tempfile.TemporaryDirectory() as folder:
         system = System(Path(folder), groups=1, broker_flags=("--read-bytes-per-second", str(arguments.rate_limit)))
         try:
@@ -83,6 +105,59 @@ def main() -> None:
             spark.stop()
         finally:
             system.stop()
+
+
+def plan_batches(ranges: int, folder: str) -> None:
+    """Print the seconds that a stream's reader takes for each batch: from nodes' answers to the partitions as Spark gets them."""
+    line = NodeLine("g1", "g1-0", "broker", "master", "127.0.0.1:1", "127.0.0.1:2", "read_write", 1, 0, 0)
+    held = ENTRIES
+
+    class Answers:
+        """In place of a node's reader."""
+
+        def __init__(self, address: str, token: str = "") -> None: ...
+
+        def __enter__(self) -> "Answers":
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def range_pages(self, from_ms: int, to_ms: int) -> Iterator[RangesPage]:
+            return iter([page])
+
+    options = {"metaserver": "127.0.0.1:1", "table": "progress", "offsets": folder}
+    pickler: Any = pickleSer
+    reader = QmqStreamReader(parse_options(options), PROGRESS)
+    text = json.dumps(reader.initialOffset())
+    with (
+        patch.object(planning, "NodeReader", Answers),
+        patch.object(planning, "find_nodes", lambda *_, **__: NodesPage(0, (line,))),
+    ):
+        for batch in range(1, 4):
+            groups = tuple(
+                GroupRange(f"group-{number}", False, 0, 0, held, 0, held, ((number, "a-consumer"),), began_at_ms=7)
+                for number in range(GROUPS_PER_SUBJECT)
+            )
+            subjects = ranges // GROUPS_PER_SUBJECT
+            page = RangesPage(
+                "g1", "g1-0", batch, tuple(SubjectRange(f"a.subject.{n}", 0, 9, 0, 9, groups) for n in range(subjects))
+            )
+            began = [time.perf_counter()]
+            reader.prepareForTriggerAvailableNow()
+            began.append(time.perf_counter())
+            after = json.dumps(reader.latestOffset(json.loads(text), ReadMaxRows(1 << 40)))
+            began.append(time.perf_counter())
+            partitions = reader.partitions(json.loads(text), json.loads(after))
+            began.append(time.perf_counter())
+            sent = sum(len(bytes(pickler.dumps(partition))) for partition in partitions)
+            began.append(time.perf_counter())
+            parts = [after - before for before, after in pairwise(began)]
+            print(
+                f"batch {batch}, {ranges:,} ranges: {sum(parts):.2f} s (answers {parts[0]:.2f}, offset {parts[1]:.2f}, partitions"
+                f" {parts[2]:.2f}, sending {parts[3]:.2f}); offset {len(after):,} bytes, {len(partitions)} partitions,"
+                f" {sent:,} bytes"
+            )
+            text, held = after, held + ENTRIES
 
 
 if __name__ == "__main__":

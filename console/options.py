@@ -64,6 +64,12 @@ class ConsoleOptions:
     analytics_every_seconds: int = option(600, help="interval of the analytics jobs; 0 disables them", unit="s")
     analytics_master: str = option("local[2]", help="Spark master")
     analytics_memory: str = option("1g", help="heap of the jobs in Java's notation, such as 1g")
+    analytics_batch_rows_max: int = option(
+        0,
+        help="maximum rows that a batch reads from the nodes; 0: 2,500,000 for each core of Spark",
+        unit="rows",
+        minimum=0,
+    )
     analytics_lake: str = option(
         "", help="location of the lake, a folder or Hadoop URI; default: `lake` in the data folder"
     )

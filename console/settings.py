@@ -291,6 +291,7 @@ ANALYTICS_WATERMARK_SECONDS = _options.analytics_watermark_seconds
 ANALYTICS_EVERY_SECONDS = _options.analytics_every_seconds
 ANALYTICS_MEMORY = _options.analytics_memory
 ANALYTICS_MASTER = _options.analytics_master
+ANALYTICS_BATCH_ROWS_MAX = _options.analytics_batch_rows_max
 
 # --- Redis, Channels, Celery ------------------------------------------------------------------------------------------
 

@@ -31,8 +31,6 @@ EXIT_BUSY = 4
 EXIT_INTERRUPTED = 130
 MASTER = "local[2]"
 LOCAL_PREFIX = "local"
-SUBMITTED = "PYSPARK_GATEWAY_PORT"
-"""In the environment of what spark-submit starts."""
 MEMORY = "1g"
 DELTALAKE_LEAST = (1, 6)
 CACHE = "cache"
@@ -120,6 +118,7 @@ def _run(options: argparse.Namespace, names: list[str]) -> int:
     from spark_analytics.jobs.runner import Request, Runner
     from spark_analytics.jobs.scratch import scratch_folder
     from spark_analytics.lake import Lake, LakeBusy, LakeError
+    from spark_analytics.source.options import rows_per_batch
 
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, _interrupt)
@@ -136,6 +135,10 @@ def _run(options: argparse.Namespace, names: list[str]) -> int:
             archive = _class_archive(master, settings.DATA_DIR / CACHE, may_write=options.job == "all")
             spark = _session(master, options.memory, scratch, archive)
             try:
+                source["rows_per_batch"] = str(
+                    rows_per_batch(settings.ANALYTICS_BATCH_ROWS_MAX, spark.sparkContext.defaultParallelism)
+                )
+                plan = Request(source, options.from_ms, options.to_ms, options.scheduled, settings.ANALYTICS_LAKE_DAYS)
                 late = settings.ANALYTICS_WATERMARK_SECONDS
                 lake = Lake(spark, options.lake or settings.ANALYTICS_LAKE, watermark_seconds=late)
                 days = settings.ANALYTICS_LAKE_DAYS
@@ -176,7 +179,9 @@ def _without_log() -> str:
 
 def _class_archive(master: str, folder: Path, *, may_write: bool) -> "ClassArchive | None":
     """None where we don't start the JVM, or it does no work."""
-    if not master.startswith(LOCAL_PREFIX) or SUBMITTED in os.environ:
+    from spark_analytics.session import is_submitted
+
+    if not master.startswith(LOCAL_PREFIX) or is_submitted():
         return None
     from spark_analytics.class_archive import ClassArchive
     from spark_analytics.java import java_home
@@ -186,14 +191,14 @@ def _class_archive(master: str, folder: Path, *, may_write: bool) -> "ClassArchi
 
 def _session(master: str, memory: str, scratch: Path, archive: "ClassArchive | None") -> "SparkSession":
     from spark_analytics.jobs.package import write_package
-    from spark_analytics.session import register, spark_session
+    from spark_analytics.session import is_submitted, register, spark_session
 
     # Spark draws a bar of its tasks on standard error.
     bar = {"spark.ui.showConsoleProgress": "true"} if sys.stderr.isatty() else {}
     spark = spark_session(
         app="pyqmq analytics", master=master, memory=memory, settings=bar, scratch=scratch, class_archive=archive
     )
-    if not master.startswith(LOCAL_PREFIX) and SUBMITTED not in os.environ:
+    if not master.startswith(LOCAL_PREFIX) and not is_submitted():
         # Executors elsewhere have none of our code; spark-submit is given it.
         spark.sparkContext.addPyFile(str(write_package(scratch)))
         # A data source takes along what was there to be sent when it was registered.
@@ -203,13 +208,9 @@ def _session(master: str, memory: str, scratch: Path, archive: "ClassArchive | N
 
 def _given_master() -> str:
     """The master given to spark-submit, under which the JVM already runs; otherwise this machine."""
-    if SUBMITTED not in os.environ:
-        return MASTER
-    from pyspark import SparkConf, SparkContext
+    from spark_analytics.session import given_settings
 
-    # A configuration has the options of spark-submit only when connected to the JVM that it has started.
-    SparkContext._ensure_initialized()
-    return str(SparkConf().get("spark.master", MASTER))
+    return given_settings().get("spark.master", MASTER)
 
 
 def _moment(text: str) -> int:

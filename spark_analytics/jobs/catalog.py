@@ -81,8 +81,9 @@ def _rates(given: Inputs) -> Frames:
 
 @_job("latencies from storing and from delivery to acknowledgement", ("latencies",), ALL_STEPS)
 def _latency(given: Inputs) -> Frames:
-    steps = given.steps(SHORT_MS)
-    return {"latencies": latencies(given.index_of_acked, given.runs, window=given.window, steps=steps)}
+    steps, buckets = given.steps(SHORT_MS), given.buckets_of_acked
+    found = latencies(given.index_of_acked, given.runs, window=given.window, buckets=buckets, steps=steps)
+    return {"latencies": found}
 
 
 @_job("load balance between the consumers of a group", ("group_skew", "consumer_shares"), LONG_STEPS)

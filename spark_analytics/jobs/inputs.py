@@ -5,21 +5,20 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from console.analytics.rows import Window as SummaryWindow
 from spark_analytics.jobs import metadata
 from spark_analytics.jobs.scoring import score_rows
-from spark_analytics.jobs.states import States
+from spark_analytics.jobs.states import States, buckets_of
 from spark_analytics.lake import Lake
 from spark_analytics.local_rows import local_frame
-from spark_analytics.transforms.frames import RANGES, selected
+from spark_analytics.transforms.capacity import kept_ranges
 from spark_analytics.transforms.lag import lag
 from spark_analytics.transforms.latency import oldest_acked
 from spark_analytics.transforms.outputs import FORECAST_SCORES
 from spark_analytics.transforms.rates import group_rates, subject_rates
 from spark_analytics.transforms.runs import runs
-from spark_analytics.transforms.stored import merged_seconds, stored_seconds
+from spark_analytics.transforms.stored import merged_seconds, seconds_of
 from spark_analytics.transforms.windows import DAY_MS, SECOND_MS, SHORT_STEPS, Window
 
 
@@ -67,19 +66,34 @@ class Inputs:
     def stored(self) -> DataFrame:
         """STORED_SECONDS of the window and of what groups had not done before it."""
         before = self.states.stored_before(self.window, self.progress)
-        return self._keep(merged_seconds(before, stored_seconds(self.index)))
+        return self._keep(merged_seconds(before, seconds_of(self.table("stored_seconds"))))
 
     @cached_property
     def runs(self) -> DataFrame:
         """RUNS of the window."""
-        return self._keep(runs(self.progress, self.state, window=self.window))
+        return self._keep(runs(self.progress, self.state, window=self.window, buckets=self.buckets))
+
+    @cached_property
+    def acked_from_ms(self) -> int:
+        """When the oldest message was stored that was acked in the window; the window's beginning if that is earlier."""
+        oldest = oldest_acked(self.stored, self.runs, window=self.window).first()
+        second = oldest["second"] if oldest is not None else None
+        return self.window.from_ms if second is None else min(self.window.from_ms, second * SECOND_MS)
 
     @cached_property
     def index_of_acked(self) -> DataFrame:
         """Index rows back to the oldest message that was acked in the window."""
-        oldest = oldest_acked(self.stored, self.runs, window=self.window).first()
-        second = oldest["second"] if oldest is not None else None
-        return self.index if second is None else self.table("index", min(self.window.from_ms, second * SECOND_MS))
+        return self.table("index", self.acked_from_ms)
+
+    @cached_property
+    def buckets(self) -> int:
+        """Parts that work in numpy on the window's rows is split into."""
+        return buckets_of(self.lake, self.window.to_ms, index=self.window.from_ms, progress=self.window.from_ms)
+
+    @cached_property
+    def buckets_of_acked(self) -> int:
+        """The same for `index_of_acked`."""
+        return buckets_of(self.lake, self.window.to_ms, index=self.acked_from_ms, progress=self.window.from_ms)
 
     @cached_property
     def lag(self) -> DataFrame:
@@ -90,6 +104,7 @@ class Inputs:
             self.state,
             self.runs,
             window=self.window,
+            buckets=self.buckets,
             steps=self.steps(SHORT_STEPS),
             ranges=self.states.begins(self.window.from_ms, self.window.to_ms),
         )
@@ -107,36 +122,12 @@ class Inputs:
 
     @cached_property
     def ranges(self) -> DataFrame:
-        """RANGES: the window's samples of what subjects keep. Bytes are those of the hours that are kept, an hour kept in part
-        by its part; where the lake has not all of them, by the mean size of what it has."""
+        """RANGES: the window's samples of what subjects keep."""
         self.states.advance(self.window.to_ms)  # so that all of the window's hours are counted
         samples = self.table("ranges")
         # Whatever is still kept was stored within the lake's own time.
-        hours = self.lake.read("stored_hours", 0, self.window.to_ms).drop("at", "messages").alias("hours")
-        both = samples.alias("sample").join(
-            hours.withColumnRenamed("bytes", "hour_bytes"),
-            ["broker_group", "subject"],
-            "left",
-        )
-        length = F.col("end_sequence") - F.col("first_sequence")
-        inside = F.least("end", "end_sequence") - F.greatest("begin", "first_sequence")
-        kept = F.greatest(F.lit(0), inside)
-        found = both.groupBy("broker_group", "subject", "sampled_at", "begin", "end").agg(
-            F.sum(kept).alias("counted"), F.sum(F.col("hour_bytes") * kept / length).alias("counted_bytes")
-        )
-        messages = F.col("end") - F.col("begin")
-        stored = F.when(messages == 0, F.lit(0)).when(
-            F.col("counted") > 0, F.round(F.col("counted_bytes") * messages / F.col("counted"))
-        )
-        made = found.select(
-            "broker_group",
-            "subject",
-            F.unix_millis("sampled_at").alias("at_ms"),
-            "begin",
-            "end",
-            stored.cast("long").alias("stored_bytes"),
-        )
-        return self._keep(selected(made, RANGES))
+        hours = self.lake.read("stored_hours", 0, self.window.to_ms)
+        return self._keep(kept_ranges(samples, hours))
 
     def summary(self, table: str, from_ms: int, steps: Sequence[int]) -> DataFrame:
         """Rows of a summary table at some steps from an earlier time to the window's end; of each day only those that begin at the

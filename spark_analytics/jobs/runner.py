@@ -218,9 +218,9 @@ class Runner:
                 "listings": str(listings),
             }
 
-            def without_news(table: str, offset: str) -> dict[str, int] | None:
+            def without_news(table: str, place: Offset) -> dict[str, int] | None:
                 seen, _ = observe(parse_options({**source, "table": table}), brokers.listings)
-                return complete_without_news(Offset.of_json(json.loads(offset)), seen)
+                return complete_without_news(place, seen)
 
             found = ingest(
                 self._lake,

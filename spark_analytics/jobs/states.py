@@ -1,29 +1,41 @@
 """Where groups were at the ends of hours: what a window's computation begins with, kept in the lake."""
 
 from collections.abc import Callable
-from functools import reduce
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
 
 from qmq.protocol.values import moment
 from spark_analytics.jobs.planning import HOUR_MS, states_due
 from spark_analytics.lake import Lake
 from spark_analytics.lake.delta import Change
 from spark_analytics.lake.tables import TABLES
+from spark_analytics.local_rows import local_frame
 from spark_analytics.schemas import SEQUENCES_PER_LOG
-from spark_analytics.transforms.frames import GROUP_STATE, STORED_SECONDS
+from spark_analytics.transforms.frames import GROUP_STATE, STORED_SECONDS, bucket_count
 from spark_analytics.transforms.runs import runs
 from spark_analytics.transforms.state import group_state, set_below, stored_tail
-from spark_analytics.transforms.stored import merged_seconds, stored_seconds
+from spark_analytics.transforms.stored import merged_seconds, seconds_of
 from spark_analytics.transforms.windows import Window
 
 STATE_TABLES = ("group_state", "stored_tail")
 """Tables of the lake with states and the moment they are of."""
+_PLACES = StructType([StructField(name, StringType(), False) for name in ("broker_group", "subject")])
 RANGES_LOOKBACK_MS = 2 * HOUR_MS
 """How far before a window samples of what is kept are read; further, up to the last sampled hour, where none was taken in it."""
 LATEST = "latest"
 """How the log of group_state names the last moment that a state is known of: also one at which there was no group yet."""
+
+
+def buckets_of(lake: Lake, to_ms: int, **begins_ms: int) -> int:
+    """How many parts to split work in numpy into that is made from these tables of the lake up to a time.
+
+    Args:
+        begins_ms: table -> when what is read of it begins.
+    """
+    rows = sum(item.rows for name, at_ms in begins_ms.items() for item in lake.files_of(name, at_ms, to_ms))
+    return bucket_count(rows, lake.spark.sparkContext.defaultParallelism)
 
 
 class States:
@@ -78,16 +90,13 @@ class States:
         """STORED_SECONDS before a window that its groups need: the tail, and all that is known of subjects where the window's
         progress sets a group further back than the tail goes."""
         tail = self.tail_at(window.from_ms)
-        below = [(row["broker_group"], row["subject"]) for row in set_below(progress, tail, window=window).collect()]
-        first = self._lake.first_ms("index")
+        below = set_below(progress, tail, window=window).select(*_PLACES.names).distinct().collect()
+        first = self._lake.first_ms("stored_seconds")
         if not below or first is None or first >= window.from_ms:
             return tail
-        places = [
-            (F.col("broker_group") == group) & (F.col("subject") == subject) for group, subject in sorted(set(below))
-        ]
-        is_meant = reduce(Column.__or__, places)
-        earlier = self._lake.read("index", first, window.from_ms).where(is_meant)
-        return tail.where(~is_meant).unionByName(stored_seconds(earlier))
+        places = F.broadcast(local_frame(self._lake.spark, below, _PLACES))
+        earlier = self._lake.read("stored_seconds", first, window.from_ms).join(places, _PLACES.names, "left_semi")
+        return tail.join(places, _PLACES.names, "left_anti").unionByName(seconds_of(earlier))
 
     def begins(self, from_ms: int, to_ms: int) -> DataFrame:
         """RANGES without bytes: the samples taken in [from, to), and the last ones before it."""
@@ -100,12 +109,13 @@ class States:
     def _make(self, window: Window) -> None:
         lake = self._lake
         progress = lake.read("progress", window.from_ms, window.to_ms)
-        index = lake.read("index", window.from_ms, window.to_ms)
+        silver = lake.read("stored_seconds", window.from_ms, window.to_ms)
         before = self.state_at(window.from_ms)
-        followed = runs(progress, before, window=window)
+        buckets = buckets_of(lake, window.to_ms, progress=window.from_ms)
+        followed = runs(progress, before, window=window, buckets=buckets)
         state = group_state(progress, before, followed, window=window).persist()
         try:
-            seconds = stored_seconds(index).persist()
+            seconds = seconds_of(silver).persist()
             try:
                 stored = merged_seconds(self.stored_before(window, progress), seconds)
                 tail = stored_tail(stored, state, window=window, ranges=self.begins(window.to_ms, window.to_ms))

@@ -16,7 +16,8 @@ from spark_analytics.lake.delta import Batch, Change
 from spark_analytics.lake.files import LakeError
 from spark_analytics.lake.lake import Lake
 from spark_analytics.lake.tables import STREAMED, TABLES
-from spark_analytics.source.offsets import complete_ms
+from spark_analytics.source.offset_files import Offsets
+from spark_analytics.source.offsets import Offset, complete_ms
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -27,6 +28,10 @@ SOURCE = "qmq"
 """The Spark data source; it has to be registered with the session."""
 MANY_HOURS_MS = 4 * HOUR_MS
 """A batch that may have rows of more than this is brought together by hour before it is written."""
+OFFSETS_FOLDER = "ranges"
+"""In a stream's checkpoint: the files of offsets with very many ranges."""
+OFFSETS_KEPT = "spark.sql.streaming.minBatchesToRetain"
+"""How many offsets of a stream Spark keeps."""
 STARTS_MAX = 4
 """How often a stream is started whose Python process is not there in time. Spark gives it 10 s, which no setting changes, and it
 starts with low priority: a busy machine may need longer for that."""
@@ -55,7 +60,7 @@ def ingest(
     tables: Iterable[str] = STREAMED,
     source_format: str = SOURCE,
     complete: Callable[[str], Mapping[str, int]] = complete_ms,
-    without_news: Callable[[str, str], Mapping[str, int] | None] = lambda table, offset: None,
+    without_news: Callable[[str, Offset], Mapping[str, int] | None] | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Ingested:
     """Read what nodes have and the lake has not, of these tables one after the other, and advance their watermarks.
@@ -72,7 +77,7 @@ def ingest(
         source_format: the data source's name.
         complete: up to when (ms since the epoch) each broker group is read at an offset of the stream, which is given as JSON.
         without_news: the same of an offset of a table behind which nodes hold nothing; None: they hold something. A stream
-            without news is not started.
+            without news is not started. By default all are.
         say: receives a line per batch.
 
     Raises:
@@ -86,7 +91,7 @@ def ingest(
     for table in wanted:
         found.rows[table] = 0
         settle_checkpoint(lake, table)
-        known = without_news(table, _offset(lake, table))
+        known = without_news(table, _place(lake, table)) if without_news is not None else None
         if known is None:
             _read(lake, table, source, groups, source_format, found, say)
             known = complete(_offset(lake, table))
@@ -219,6 +224,15 @@ def _offset(lake: Lake, table: str) -> str:
         raise LakeError(f"{lake.root}/{path} can't be read: {error}") from error
 
 
+def _place(lake: Lake, table: str) -> Offset:
+    """The same as a value. Raises StreamError."""
+    return Offsets(_offsets_folder(lake, table)).of_json(json.loads(_offset(lake, table)))
+
+
+def _offsets_folder(lake: Lake, table: str) -> str:
+    return f"{lake.root}/{lake.checkpoint(table)}/{OFFSETS_FOLDER}"
+
+
 def stream_id(lake: Lake, table: str) -> str:
     """The id that Spark gave the stream when its checkpoint was made.
 
@@ -259,6 +273,9 @@ def _start(
         say(f"{table}: batch {number}, {added} rows")
 
     reader = lake.spark.readStream.format(source_format).options(**source).option("table", table)
+    # A part of the checkpoint, which is deleted as a whole.
+    reader = reader.option("offsets", _offsets_folder(lake, table))
+    reader = reader.option("offsets_kept", lake.spark.conf.get(OFFSETS_KEPT))
     return (
         reader.load()
         .writeStream.queryName(f"ingest {table}")

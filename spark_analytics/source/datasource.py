@@ -10,8 +10,9 @@ Filters of a query are not pushed down: Spark (4.3, `PythonDataSourceV2`) keeps 
 DataFrame, and another query of the same DataFrame would silently read what the first one's filters left.
 """
 
+import gc
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ from qmq.errors import SettingError
 from spark_analytics.schemas import SCHEMAS, SEQUENCES_PER_LOG
 from spark_analytics.source.gaps import Hole, Reason, record, recorded_batch
 from spark_analytics.source.listing import read_listings
+from spark_analytics.source.offset_files import RANGES_INLINE_MAX, Offsets
 from spark_analytics.source.offsets import Key, Observed, Offset, Place, StreamError, advance, between
 from spark_analytics.source.options import STREAMED, ReadOptions, parse_options
 from spark_analytics.source.partitions import Bundle, Forgotten, Range, plan
@@ -113,16 +115,30 @@ class QmqReader(DataSourceReader):
 # --- stream ---------------------------------------------------------------------------------------------------------
 
 
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without garbage collection: it would walk again and again through as many objects as there are ranges, all of them in use."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 class QmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A table as it grows. Subjects and groups that come are read from their beginning, without being named."""
 
-    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+    def __init__(self, options: ReadOptions, schema: StructType, *, inline_max: int = RANGES_INLINE_MAX) -> None:
+        """`inline_max`: ranges above which an offset names a file."""
         if options.table not in STREAMED:
             raise SettingError(f"table {options.table} can't be a stream; {', '.join(STREAMED)} can")
         if options.selection.times.end < HIGHEST:
             raise SettingError("option to is not supported by streams, which continue with new messages")
         self._options = options
         self._schema = arrow_schema(options.table, schema)
+        self._offsets = Offsets(options.offsets, kept=options.offsets_kept, inline_max=inline_max)
         self._target: Observed | None = None
         self._places: dict[Key, Range] = {}
 
@@ -133,17 +149,19 @@ class QmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxRows(self._options.rows_per_batch)
 
+    @_uncollected()
     def prepareForTriggerAvailableNow(self) -> None:
         """What is there now is the query's end."""
         self._target = self._observe()
 
+    @_uncollected()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """Raises StreamError, and as `observe`."""
+        """Raises StreamError, OSError: the folder of option `offsets` can't be written; and as `observe`."""
         rows_max = (
             None if isinstance(limit, ReadAllAvailable) else getattr(limit, "max_rows", self._options.rows_per_batch)
         )
         seen = self._target or self._observe()
-        begun = Offset.of_json(start)
+        begun = self._offsets.of_json(start)
         end = advance(
             begun,
             seen,
@@ -151,20 +169,23 @@ class QmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             may_only_complete=self._target is not None,
             lost=self if self._options.on_gap == "record" else None,
         )
-        return start if end is begun else end.to_json()
+        return start if end is begun else self._offsets.to_json(end, start)
 
+    @_uncollected()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """What lies between two offsets. Raises StreamError, and as `observe`."""
-        reached = Offset.of_json(end)
-        wanted = list(between(Offset.of_json(start), reached))
-        forgotten = tuple(
-            Forgotten(*key, at.base + begin, at.forgotten_at_ms)
-            for key, begin, _ in wanted
-            if (at := reached.ranges[key]).forgotten_at_ms
-        )
-        wanted = [one for one in wanted if not reached.ranges[one[0]].forgotten_at_ms]
+        reached = self._offsets.of_json(end)
+        forgotten: list[Forgotten] = []
+        wanted: list[tuple[Key, int, int]] = []
+        for key, begin, after in between(self._offsets.of_json(start), reached):
+            at = reached.ranges[key]
+            if at.forgotten_at_ms:
+                forgotten.append(Forgotten(*key, at.base + begin, at.forgotten_at_ms))
+            else:
+                wanted.append((key, begin, after))
         if any(key not in self._places for key, _, _ in wanted):
             self._observe()
+        sequence_bases = {name: number * SEQUENCES_PER_LOG for name, number in reached.logs.items()}
         ranges: list[Range] = []
         for key, begin, after in wanted:
             place = self._places.get(key)
@@ -174,11 +195,10 @@ class QmqStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     f"subject {subject}{f', group {group},' if group else ''} is no longer on broker group {broker_group}, or"
                     f" the options exclude it, but the checkpoint has an unfinished batch with it; restore the options"
                 )
-            sequence_base = reached.logs.get(key[0], 0) * SEQUENCES_PER_LOG
-            base = reached.ranges[key].base
-            ranges.append(replace(place, begin=begin, end=after, base=base, sequence_base=sequence_base))
+            base, sequence_base = reached.ranges[key].base, sequence_bases.get(key[0], 0)
+            ranges.append(place._replace(begin=begin, end=after, base=base, sequence_base=sequence_base))
         bundles = [InputPartition(bundle) for bundle in plan(ranges, self._options.rows_per_partition)]
-        return [InputPartition(forgotten), *bundles] if forgotten else bundles
+        return [InputPartition(tuple(forgotten)), *bundles] if forgotten else bundles
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of a partition. Raises: as `read_bundle`."""

@@ -25,7 +25,7 @@ A subject that its node removed may return with higher sequences: the stream con
 A subject that is deleted leaves the offset at once; a group that was forgotten does after FORGOTTEN_KEPT_MS, so that positions of
 one that is made again soon are above the old ones.
 
-Bounded by RANGES_MAX: a range takes some 40 bytes of each of the hundred offsets that a checkpoint keeps.
+Bounded by RANGES_MAX. Where an offset has many ranges, `spark_analytics.source.offset_files` keeps them in a file.
 """
 
 import heapq
@@ -36,8 +36,9 @@ from typing import Any, NamedTuple, Protocol
 
 from qmq.errors import QmqError
 
-RANGES_MAX = 200_000
-"""Most ranges of one stream: 10,000 subjects with 20 groups each. Above it, several streams have to share the subjects."""
+RANGES_MAX = 2_000_000
+"""Most ranges of one stream: 100,000 subjects with 20 groups each. A range takes some 2 KB of the process that plans batches.
+Above it, several streams have to share the subjects."""
 
 FORGOTTEN_KEPT_MS = 2 * 86_400_000
 """How long the place of a forgotten group is kept: longer than the windows that jobs order positions in."""
@@ -52,8 +53,7 @@ class StreamError(QmqError):
     code = "analytics.stream"
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(NamedTuple):
     """What a node holds of a range: [begin, end); `start` is where a stream that begins now would.
 
     `began_at_ms` is the time of a history's entry `begin`; -1: there is none. Below `origin` a subject never had any.
@@ -80,6 +80,11 @@ class Place(NamedTuple):
     history: int = 0
     base: int = 0
     forgotten_at_ms: int = 0
+
+    def further(self, count: int) -> "Place":
+        """The place behind the next `count` rows."""
+        first, at, *others = self
+        return Place(first, at + count, *others)
 
     def followed(self, begin: int) -> "Place":
         """The place at entry `begin` of the history that follows this one."""
@@ -131,7 +136,7 @@ class Offset:
     complete_ms: Mapping[str, int] = field(default_factory=dict)
     logs: Mapping[str, int] = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self, *, with_ranges: bool = True) -> dict[str, Any]:
         """As Spark keeps it."""
         tree: dict[str, Any] = {}
         for (broker_group, subject, group), place in sorted(self.ranges.items()):
@@ -140,7 +145,8 @@ class Offset:
                 of_subjects.setdefault(subject, {})[group] = list(place)
             else:
                 of_subjects[subject] = [place.first, place.next]
-        found = {"ranges": tree, "complete_ms": dict(sorted(self.complete_ms.items()))}
+        found = {"ranges": tree} if with_ranges else {}
+        found["complete_ms"] = dict(sorted(self.complete_ms.items()))
         numbers = {name: number for name, number in sorted(self.logs.items()) if number}
         return found | ({"logs": numbers} if numbers else {})
 
@@ -187,14 +193,13 @@ def advance(
     """
     known = {key[0] for key in start.ranges} | set(start.complete_ms)
     emptied = _emptied(start, seen, known, lost)
-    places: dict[Key, Place] = {}
     left: dict[Key, int] = {}
     behind: set[str] = set()
     is_changed = bool(emptied)
-    for key, old in start.ranges.items():
-        if key[0] not in emptied:
-            places[key] = old
-        elif key[2]:
+    places: dict[Key, Place] = dict(start.ranges)
+    for key in [key for key in places if key[0] in emptied] if emptied else ():
+        old = places.pop(key)
+        if key[2]:
             now = seen.ranges.get(key)
             places[key] = old.ended(
                 now.began_at_ms if now is not None and now.began_at_ms >= 0 else seen.read_at_ms[key[0]]
@@ -230,14 +235,15 @@ def advance(
             place = place.followed(lost.rebuilt(key, place, done_ms))
         if key[2]:
             is_known = not _is_unreadable(held) or held.begin != place.begin
-            place = place._replace(begin=held.begin, began_at_ms=held.began_at_ms if is_known else place.began_at_ms)
+            began_at_ms = held.began_at_ms if is_known else place.began_at_ms
+            if held.begin != place.begin or began_at_ms != place.began_at_ms:
+                place = place._replace(begin=held.begin, began_at_ms=began_at_ms)
         places[key] = place
         if held.end > place.next:
             left[key] = held.end - place.next
-    for key, old in start.ranges.items():
-        broker_group = key[0]
-        is_gone = broker_group in seen.read_at_ms and key not in seen.ranges and seen.is_wanted(key)
-        if not is_gone or broker_group in emptied:
+    for key in [key for key in start.ranges if key not in seen.ranges]:
+        broker_group, old = key[0], start.ranges[key]
+        if broker_group not in seen.read_at_ms or broker_group in emptied or not seen.is_wanted(key):
             continue
         if not key[2] or (
             old.forgotten_at_ms and seen.read_at_ms[broker_group] > old.forgotten_at_ms + FORGOTTEN_KEPT_MS
@@ -255,7 +261,7 @@ def advance(
         )
     taken = left if rows_max is None else share(left, rows_max)
     for key, count in taken.items():
-        places[key] = places[key]._replace(next=places[key].next + count)
+        places[key] = places[key].further(count)
     behind |= {key[0] for key, count in left.items() if taken.get(key, 0) < count}
     complete = dict(start.complete_ms)
     for broker_group, at_ms in seen.read_at_ms.items():
@@ -356,6 +362,8 @@ def _was_forgotten(key: Key, place: Place) -> StreamError:
 
 def share(left: Mapping[Key, int], rows_max: int) -> dict[Key, int]:
     """How many rows of each range to take: as even as can be, so that a busy subject does not hold up the others."""
+    if sum(left.values()) <= rows_max:
+        return dict(left)
     queue = [(count, key) for key, count in left.items()]
     heapq.heapify(queue)
     taken: dict[Key, int] = {}
@@ -371,10 +379,11 @@ def share(left: Mapping[Key, int], rows_max: int) -> dict[Key, int]:
 def between(start: Offset, end: Offset) -> Iterable[tuple[Key, int, int]]:
     """The rows [begin, after) of each range that lie between two offsets; where `end` has the group forgotten, the row that says
     so."""
+    logs = start.logs.keys() | end.logs.keys()
+    changed = {name for name in logs if start.logs.get(name, 0) != end.logs.get(name, 0)}
     for key, place in end.ranges.items():
         old = start.ranges.get(key)
-        is_same_log = start.logs.get(key[0], 0) == end.logs.get(key[0], 0)
-        is_same = old is not None and old.history == place.history and (is_same_log or bool(key[2]))
+        is_same = old is not None and old.history == place.history and (key[0] not in changed or bool(key[2]))
         begin = max(old.next, place.first) if old is not None and is_same else place.first
         if begin < place.next:
             yield key, begin, place.next

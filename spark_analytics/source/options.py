@@ -8,11 +8,14 @@ from typing import Literal
 from qmq.errors import SettingError
 from qmq.net.discovery import meta_urls
 from spark_analytics.schemas import SCHEMAS
+from spark_analytics.source.offset_files import OFFSETS_KEPT
 from spark_analytics.source.partitions import ROWS_PER_PARTITION, ROWS_PER_PARTITION_OF_MESSAGES
 from spark_analytics.source.selection import HIGHEST, LOWEST, Selection, Span, parse_names, parse_time
 
 ROWS_PER_BATCH = 5_000_000
 """Rows of one batch of a stream by default."""
+ROWS_PER_CORE = 2_500_000
+"""Rows of one batch for each core of the session, where a stream's batches follow the cores."""
 ROWS_MAX = 1 << 40
 
 OPTIONS = {
@@ -30,6 +33,9 @@ OPTIONS = {
     "logs": "for streams, a JSON object: broker group -> list of the IDs of its logs, oldest first."
     " With it the stream detects broker groups that were started with an empty folder",
     "listings": "for streams, a file with what nodes hold, which several streams share; default: nodes are asked",
+    "offsets": "for streams, a folder or URI of the stream alone, which the driver can reach, for offsets of very many ranges;"
+    " it belongs to the checkpoint, and is deleted with it",
+    "offsets_kept": "number of offsets that Spark keeps, as in spark.sql.streaming.minBatchesToRetain",
     "rows_per_partition": "approximate number of rows per task",
     "rows_per_batch": "maximum number of rows per batch of a stream",
 }
@@ -51,6 +57,8 @@ class ReadOptions:
     selection: Selection
     on_gap: Literal["error", "record"]
     holes: str
+    offsets: str
+    offsets_kept: int
     rows_per_partition: int
     rows_per_batch: int
     logs: Mapping[str, Sequence[str]]
@@ -90,11 +98,18 @@ def parse_options(given: Mapping[str, str]) -> ReadOptions:
         selection=_selection(options),
         on_gap="record" if on_gap == "record" else "error",
         holes=holes,
+        offsets=options.get("offsets", ""),
+        offsets_kept=_count(options, "offsets_kept", OFFSETS_KEPT),
         rows_per_partition=_count(options, "rows_per_partition", by_default),
         rows_per_batch=_count(options, "rows_per_batch", ROWS_PER_BATCH),
         logs=_logs(options.get("logs", "")),
         listings=options.get("listings", ""),
     )
+
+
+def rows_per_batch(setting: int, cores: int) -> int:
+    """Maximum rows of a batch: a setting, or where that is 0, ROWS_PER_CORE for each core."""
+    return setting or ROWS_PER_CORE * max(1, cores)
 
 
 def _logs(text: str) -> dict[str, tuple[str, ...]]:

@@ -2,8 +2,9 @@
 
 import heapq
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 ROWS_PER_PARTITION = 500_000
 """Rows of a partition by default; of the tables that read messages, `ROWS_PER_PARTITION_OF_MESSAGES`."""
@@ -14,8 +15,7 @@ RANGES_PER_PARTITION_MAX = 2_000
 """Each range is a request of its own, however small it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(NamedTuple):
     """Rows [begin, end) on one node: of a subject, of a consumer group's history on it, or of an hour of a delay node.
 
     `consumers` are (key, consumer id), for a history; `hour` is hours since 1970, -1 where there is none;
@@ -38,7 +38,7 @@ class Range:
     origin: int = 0
 
     @property
-    def count(self) -> int:
+    def rows(self) -> int:
         return self.end - self.begin
 
 
@@ -59,9 +59,19 @@ class Bundle:
 
     ranges: tuple[Range, ...]
 
+    def __reduce__(
+        self,
+    ) -> tuple[Callable[[tuple[tuple[Any, ...], ...]], "Bundle"], tuple[tuple[tuple[Any, ...], ...]]]:
+        """Pickle ranges as plain tuples: Spark's pickler has a call in Python for each object of another type."""
+        return _bundle_of, (tuple(map(tuple, self.ranges)),)
+
     @property
     def address(self) -> str:
         return self.ranges[0].address
+
+
+def _bundle_of(ranges: tuple[tuple[Any, ...], ...]) -> Bundle:
+    return Bundle(tuple(map(Range._make, ranges)))
 
 
 def plan(ranges: Iterable[Range], rows_per_partition: int) -> list[Bundle]:
@@ -69,15 +79,16 @@ def plan(ranges: Iterable[Range], rows_per_partition: int) -> list[Bundle]:
 
     A larger range is cut into equal pieces; what is smaller than a partition is packed with others of its node.
     """
-    wanted = [one for one in ranges if one.count > 0]
-    rows = max(rows_per_partition, -(-sum(one.count for one in wanted) // PARTITIONS_MAX), 1)
+    wanted = [one for one in ranges if one.rows > 0]
+    rows = max(rows_per_partition, -(-sum(one.rows for one in wanted) // PARTITIONS_MAX), 1)
     bundles: list[Bundle] = []
     small: dict[str, list[Range]] = defaultdict(list)
     for one in wanted:
-        if one.count < rows:
+        count = one.end - one.begin
+        if count < rows:
             small[one.address].append(one)
         else:
-            bundles += [Bundle((piece,)) for piece in cut(one, -(-one.count // rows))]
+            bundles += [Bundle((piece,)) for piece in cut(one, -(-count // rows))]
     for of_node in small.values():
         bundles += _pack(of_node, rows)
     return bundles
@@ -85,30 +96,31 @@ def plan(ranges: Iterable[Range], rows_per_partition: int) -> list[Bundle]:
 
 def cut(whole: Range, pieces: int) -> list[Range]:
     """Pieces whose sizes differ by one at most."""
-    size, longer = divmod(whole.count, pieces)
+    size, longer = divmod(whole.rows, pieces)
     found, at = [], whole.begin
     for number in range(pieces):
         end = at + size + (number < longer)
-        found.append(replace(whole, begin=at, end=end))
+        found.append(whole._replace(begin=at, end=end))
         at = end
     return found
 
 
 def _pack(ranges: list[Range], rows: int) -> list[Bundle]:
     """Largest first, each into the emptiest of the bundles that it fits into, else into a new one."""
-    total = sum(one.count for one in ranges)
+    total = sum(one.rows for one in ranges)
     start = max(1, -(-total // rows), -(-len(ranges) // RANGES_PER_PARTITION_MAX))
     packed: list[list[Range]] = [[] for _ in range(start)]
     emptiest = [(0, number) for number in range(start)]
-    for one in sorted(ranges, key=lambda found: -found.count):
+    for one in sorted(ranges, key=lambda found: found.begin - found.end):
         held, number = emptiest[0]
-        if held + one.count > rows or len(packed[number]) >= RANGES_PER_PARTITION_MAX:
+        count = one.end - one.begin
+        if held + count > rows or len(packed[number]) >= RANGES_PER_PARTITION_MAX:
             number = len(packed)
             packed.append([one])
-            heapq.heappush(emptiest, (one.count, number))
+            heapq.heappush(emptiest, (count, number))
         else:
             packed[number].append(one)
-            heapq.heapreplace(emptiest, (held + one.count, number))
+            heapq.heapreplace(emptiest, (held + count, number))
     return [
         Bundle(tuple(sorted(found, key=lambda one: (one.subject, one.group, one.hour, one.begin))))
         for found in packed

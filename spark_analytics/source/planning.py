@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import TypeVar
 
 from qmq.errors import QmqError
@@ -143,7 +142,7 @@ def _ranges(node: NodeLine, options: ReadOptions, selection: Selection) -> list[
             for one, of_time in _of_subject(node, subject, options.table, selection):
                 cut = Span(one.begin, one.end) & of_time
                 if not cut.is_empty:
-                    found.append(replace(one, begin=cut.begin, end=cut.end))
+                    found.append(one._replace(begin=cut.begin, end=cut.end))
     return found
 
 

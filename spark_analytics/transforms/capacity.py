@@ -3,14 +3,68 @@
 from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
+from pyspark.sql import Window as Frame
 from pyspark.sql import functions as F
 
-from spark_analytics.transforms.frames import at_steps, is_in, original_subject, selected
+from spark_analytics.transforms.frames import RANGES, at_steps, is_in, original_subject, selected
 from spark_analytics.transforms.outputs import TEAM_CAPACITY
 from spark_analytics.transforms.rates import sent_minutes, spread
 from spark_analytics.transforms.windows import LONG_STEPS, Window, check_steps
 
 _PLACE = ("broker_group", "subject")
+
+
+def kept_ranges(samples: DataFrame, stored: DataFrame) -> DataFrame:
+    """Samples of what subjects keep, with the bytes of it: RANGES.
+
+    Bytes are those of the stored rows in the range, a row that lies in it in part by its part; where there are not rows of all of
+    it, by the mean size of those that there are; null where there is none. Where rows overlap, because a wall clock stepped back,
+    a place in several of them counts in part in the one that ends first, and not in the others.
+
+    Each end of a range is looked up once in the sums of all that a subject stored up to there, so the work grows with the samples
+    and the rows, not with their product.
+
+    Args:
+        samples: broker_group, subject, sampled_at, and consume sequences begin and end.
+        stored: broker_group, subject, bytes, first_sequence, end_sequence, such as STORED_SECONDS.
+    """
+    ends = samples.select(*_PLACE, F.explode(F.array("begin", "end")).alias("at")).distinct()
+    row = F.struct("first_sequence", "end_sequence", "bytes").alias("row")
+    places = stored.select(*_PLACE, F.col("end_sequence").alias("at"), row).unionByName(ends, allowMissingColumns=True)
+    # Two windows that only grow: one that shrinks is walked through again for each row.
+    by_place = Frame.partitionBy(*_PLACE)
+    upto = by_place.orderBy("at").rangeBetween(Frame.unboundedPreceding, 0)
+    behind = by_place.orderBy(F.col("at").desc()).rangeBetween(Frame.unboundedPreceding, -1)
+    length = F.col("row.end_sequence") - F.col("row.first_sequence")
+    summed = places.select(
+        *_PLACE,
+        "at",
+        "row",
+        F.coalesce(F.sum(length).over(upto), F.lit(0)).alias("whole"),
+        F.coalesce(F.sum("row.bytes").over(upto), F.lit(0)).alias("whole_bytes"),
+        F.last("row", ignorenulls=True).over(behind).alias("next"),
+    ).where(F.col("row").isNull())
+    part = F.coalesce(F.greatest(F.lit(0), F.col("at") - F.col("next.first_sequence")), F.lit(0))
+    part_bytes = F.coalesce(
+        F.col("next.bytes") * part / (F.col("next.end_sequence") - F.col("next.first_sequence")), F.lit(0)
+    )
+    found = summed.select(
+        *_PLACE, "at", (F.col("whole") + part).alias("counted"), (F.col("whole_bytes") + part_bytes).alias("bytes")
+    )
+    begins = found.select(*_PLACE, F.col("at").alias("begin"), F.struct("counted", "bytes").alias("low"))
+    behinds = found.select(*_PLACE, F.col("at").alias("end"), F.struct("counted", "bytes").alias("high"))
+    both = samples.join(begins, [*_PLACE, "begin"], "left").join(behinds, [*_PLACE, "end"], "left")
+    messages, counted = F.col("end") - F.col("begin"), F.col("high.counted") - F.col("low.counted")
+    counted_bytes = F.col("high.bytes") - F.col("low.bytes")
+    stored_bytes = F.when(messages == 0, F.lit(0)).when(counted > 0, F.round(counted_bytes * messages / counted))
+    made = both.select(
+        *_PLACE,
+        F.unix_millis("sampled_at").alias("at_ms"),
+        "begin",
+        "end",
+        stored_bytes.cast("long").alias("stored_bytes"),
+    )
+    return selected(made, RANGES)
 
 
 def team_capacity(

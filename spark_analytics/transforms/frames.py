@@ -14,8 +14,13 @@ from spark_analytics.transforms.windows import Window
 
 _TEXT, _LONG, _FLAG = StringType(), LongType(), BooleanType()
 
-BUCKETS = 64
-"""Parts that work in numpy is split into, by a hash of what belongs together: each is in one worker's memory at a time."""
+BUCKET_ROWS = 500_000
+"""Rows of the lake for each of the parts that work in numpy is split into, by a hash of what belongs together. Each part is in one
+worker's memory at a time."""
+BUCKETS_PER_CORE = 4
+"""The least number of parts for each core, because a hash does not fill them evenly."""
+BUCKETS_MAX = 1_024
+"""The most parts: each is a call of its own. Those of a window of more than 512 million rows are larger."""
 
 _PLACE = (StructField("broker_group", _TEXT, False), StructField("subject", _TEXT, False))
 _GROUP = (*_PLACE, StructField("group", _TEXT, False), StructField("is_broadcast", _FLAG, False))
@@ -84,9 +89,19 @@ def is_special(subject: Column) -> Column:
     return subject.startswith(RETRY_PREFIX.rstrip("%")) | subject.startswith(DEAD_PREFIX.rstrip("%"))
 
 
-def bucket(*columns: str) -> Column:
-    """A number below BUCKETS that is the same for rows with the same values there."""
-    return F.pmod(F.xxhash64(*columns), F.lit(BUCKETS)).cast("int")
+def bucket_count(rows: int, cores: int) -> int:
+    """How many parts to split work in numpy into. Results do not depend on it.
+
+    Args:
+        rows: of the lake, that the work is made from.
+        cores: of the whole session.
+    """
+    return min(BUCKETS_MAX, max(-(-rows // BUCKET_ROWS), BUCKETS_PER_CORE * max(1, cores)))
+
+
+def bucket(count: int, *columns: str) -> Column:
+    """A number below `count` that is the same for rows with the same values there."""
+    return F.pmod(F.xxhash64(*columns), F.lit(count)).cast("int")
 
 
 def start_of(ms: Column, step_ms: int) -> Column:

@@ -33,6 +33,7 @@ def lag(
     runs: DataFrame,
     *,
     window: Window,
+    buckets: int,
     steps: Sequence[int] = SHORT_STEPS,
     ranges: DataFrame | None = None,
 ) -> DataFrame:
@@ -57,25 +58,26 @@ def lag(
         state: GROUP_STATE at the window's beginning.
         runs: RUNS of the same progress, state and window.
         window: whole steps, not beyond the watermark.
+        buckets: parts that the work is split into (`frames.bucket_count`).
         ranges: RANGES up to the window's end, with the last samples before it; without them, messages that retention removed
             count until the group moves.
     """
     check_steps(window, steps)
     before = window.from_ms // SECOND_MS - 1
     known = state.where(F.col("next_sequence").isNotNull())
-    moved = _rows_of(positions(progress, window=window), _MOVED, "second", "next_sequence")
-    carried = _rows_of(known.withColumn("second", F.lit(before)), _MOVED, "second", "next_sequence")
+    moved = _rows_of(positions(progress, window=window), _MOVED, buckets, "second", "next_sequence")
+    carried = _rows_of(known.withColumn("second", F.lit(before)), _MOVED, buckets, "second", "next_sequence")
     pulled, ended = F.floor(F.col("pulled_ms") / SECOND_MS), F.floor(F.col("ended_ms") / SECOND_MS)
     end = F.coalesce(ended, F.lit(window.to_ms // SECOND_MS))
     # What was handed out and done within a second is seen at no second's end.
     seen = runs.withColumn("pulled", pulled).withColumn("ended", end).where(F.col("pulled") < F.col("ended"))
-    held = _rows_of(seen, _HELD, "begin", "messages", "pulled", "ended")
+    held = _rows_of(seen, _HELD, buckets, "begin", "messages", "pulled", "ended")
     events = moved.unionByName(carried).unionByName(held, allowMissingColumns=True)
     inside = _of_retries(stored.where(F.col("second") < window.to_ms // SECOND_MS))
-    facts = _rows_of(inside, _STORED, "second", "first_sequence", "end_sequence")
+    facts = _rows_of(inside, _STORED, buckets, "second", "first_sequence", "end_sequence")
     if ranges is not None:
         inside = ranges.where(F.col("at_ms") < window.to_ms).withColumn("second", F.floor(F.col("at_ms") / SECOND_MS))
-        facts = facts.unionByName(_rows_of(_of_retries(inside), _RANGE, "second", "begin", "end"))
+        facts = facts.unionByName(_rows_of(_of_retries(inside), _RANGE, buckets, "second", "begin", "end"))
     found = (
         facts.groupBy("bucket")
         .cogroup(events.groupBy("bucket"))
@@ -95,12 +97,12 @@ def _of_retries(frame: DataFrame) -> DataFrame:
     return frame.withColumn("group", retrying_group(F.col("subject")))
 
 
-def _rows_of(frame: DataFrame, kind: str, *numbers: str) -> DataFrame:
+def _rows_of(frame: DataFrame, kind: str, buckets: int, *numbers: str) -> DataFrame:
     """Rows of a kind, with columns as its numbers: `a`, `b` and so on."""
     columns = [F.col(number).cast("long").alias(name) for name, number in zip("abcd", numbers, strict=False)]
     placed = frame.withColumn("original", original_subject(F.col("subject")))
     names = ("original", "broker_group", "subject", "group")
-    return placed.select(bucket("original").alias("bucket"), *names, F.lit(kind).alias("kind"), *columns)
+    return placed.select(bucket(buckets, "original").alias("bucket"), *names, F.lit(kind).alias("kind"), *columns)
 
 
 @dataclass(slots=True)

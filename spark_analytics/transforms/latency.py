@@ -46,7 +46,9 @@ _PARTS = StructType(
 )
 
 
-def latencies(index: DataFrame, runs: DataFrame, *, window: Window, steps: Sequence[int] = SHORT_STEPS) -> DataFrame:
+def latencies(
+    index: DataFrame, runs: DataFrame, *, window: Window, buckets: int, steps: Sequence[int] = SHORT_STEPS
+) -> DataFrame:
     """Latencies of the messages that consumers acked in each step: `outputs.LATENCIES`.
 
     `end_to_end` is the ack's time less the store time, `handling` the ack's time less the time the message was handed out first
@@ -60,6 +62,7 @@ def latencies(index: DataFrame, runs: DataFrame, *, window: Window, steps: Seque
         index: the input table, back to the oldest message that was acked in the window (`oldest_acked`).
         runs: RUNS of the window.
         window: whole steps, not beyond the watermark.
+        buckets: parts that the work is split into (`frames.bucket_count`).
         steps: each a multiple of the shortest.
     """
     check_steps(window, steps)
@@ -80,10 +83,12 @@ def latencies(index: DataFrame, runs: DataFrame, *, window: Window, steps: Seque
         acked.withColumn("chunk", F.explode(F.sequence(F.floor(F.col("begin") / CHUNK_SEQUENCES), last)))
         .withColumn("begin", F.greatest("begin", F.col("chunk") * CHUNK_SEQUENCES))
         .withColumn("end", F.least("end", (F.col("chunk") + 1) * CHUNK_SEQUENCES))
-        .withColumn("bucket", bucket("broker_group", "subject", "chunk"))
+        .withColumn("bucket", bucket(buckets, "broker_group", "subject", "chunk"))
     )
-    parts = stretches(index).groupBy("bucket").cogroup(in_chunks.groupBy("bucket")).applyInArrow(_measured, _PARTS)
-    of_steps = at_steps(parts, steps, "shortest_ms").withColumn("bucket", bucket("subject", "group", "kind"))
+    parts = (
+        stretches(index, buckets).groupBy("bucket").cogroup(in_chunks.groupBy("bucket")).applyInArrow(_measured, _PARTS)
+    )
+    of_steps = at_steps(parts, steps, "shortest_ms").withColumn("bucket", bucket(buckets, "subject", "group", "kind"))
     merged = of_steps.drop("shortest_ms").groupBy("bucket").applyInArrow(_merged, LATENCIES)
     return selected(merged, LATENCIES)
 

@@ -9,14 +9,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_analytics.transforms.deliveries import Entries, Kind, Longs, follow
-from spark_analytics.transforms.frames import BUCKETS, RUNS, bucket, is_in, longs, selected
+from spark_analytics.transforms.frames import RUNS, bucket, is_in, longs, selected
 from spark_analytics.transforms.windows import Window
 
 _GROUP = ("broker_group", "subject", "group")
 _IDENTITY = (*_GROUP, "consumer_key")
 
 
-def runs(progress: DataFrame, state: DataFrame, *, window: Window) -> DataFrame:
+def runs(progress: DataFrame, state: DataFrame, *, window: Window, buckets: int) -> DataFrame:
     """What consumers held at the window's beginning or were handed in it, and how that ended in it: RUNS.
 
     Every handed-out message is in one run; a message handed out twice (after a reset) is in two. Runs still held at the
@@ -25,6 +25,7 @@ def runs(progress: DataFrame, state: DataFrame, *, window: Window) -> DataFrame:
     Args:
         progress: entries of the window (others are left out), each once.
         state: GROUP_STATE at the window's beginning.
+        buckets: parts that the work is split into (`frames.bucket_count`).
     """
     consumer = (*_GROUP, "is_broadcast", "consumer_key", "consumer_id")
     entries = progress.where(is_in(F.unix_millis("at"), window)).select(
@@ -49,8 +50,8 @@ def runs(progress: DataFrame, state: DataFrame, *, window: Window) -> DataFrame:
         "begin",
     )
     # A group's START is of no consumer: it changes no run. A forgotten group ends the runs of its consumers, in all buckets.
-    of_consumers = F.when(F.col("kind") != "forget", F.array(bucket(*_IDENTITY))).otherwise(
-        F.sequence(F.lit(0), F.lit(BUCKETS - 1))
+    of_consumers = F.when(F.col("kind") != "forget", F.array(bucket(buckets, *_IDENTITY))).otherwise(
+        F.sequence(F.lit(0), F.lit(buckets - 1))
     )
     together = entries.where(F.col("kind") != "start").unionByName(held).withColumn("bucket", F.explode(of_consumers))
     found = together.groupBy("bucket").applyInArrow(_followed, RUNS)

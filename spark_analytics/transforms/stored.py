@@ -54,7 +54,7 @@ def merged_seconds(*frames: DataFrame) -> DataFrame:
     return selected(found, STORED_SECONDS)
 
 
-def stretches(index: DataFrame) -> DataFrame:
+def stretches(index: DataFrame, buckets: int) -> DataFrame:
     """Neighbouring sequences stored in the same millisecond: bucket, broker_group, subject, chunk, stored_ms, first, end.
 
     A batch is stored at once, so these are far fewer than messages. Where the wall clock stepped back, two stretches of a chunk may
@@ -69,5 +69,5 @@ def stretches(index: DataFrame) -> DataFrame:
             F.unix_millis("stored_at").alias("stored_ms"),
         )
         .agg(F.min("sequence").alias("first"), (F.max("sequence") + 1).alias("end"))
-        .withColumn("bucket", bucket("broker_group", "subject", "chunk"))
+        .withColumn("bucket", bucket(buckets, "broker_group", "subject", "chunk"))
     )

@@ -1,12 +1,16 @@
 """On a standalone cluster of two workers that have nothing of ours: what they need is sent to them."""
 
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from qmq.sync import Producer
+from spark_analytics.java import java_home
 from spark_analytics.jobs import __main__ as jobs
 from spark_analytics.jobs.package import NAME
 from spark_analytics.lake import Lake
@@ -32,6 +36,51 @@ def run(found: Cluster, folder: Path, system: System, *arguments: str) -> str:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+PRINT_SETTINGS = """
+import json, sys
+from pathlib import Path
+from spark_analytics.jobs.__main__ import _given_master, _session
+spark = _session(_given_master(), "700m", Path(sys.argv[1]), None)
+names = ("shuffle.partitions", "session.timeZone", "streaming.minBatchesToRetain", "execution.arrow.pyspark.enabled")
+found = {name: spark.conf.get(f"spark.sql.{name}") for name in names}
+given = ("spark.master", "spark.app.name", "spark.local.dir")
+print(json.dumps(found | {name: spark.sparkContext.getConf().get(name) for name in given}))
+spark.stop()
+"""
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+def test_what_spark_submit_was_given_wins_except_what_results_depend_on(tmp_path: Path, is_named: bool) -> None:
+    script = tmp_path / "settings.py"
+    script.write_text(PRINT_SETTINGS)
+    given = {
+        "spark.sql.shuffle.partitions": "5",
+        "spark.local.dir": str(tmp_path / "given"),
+        "spark.sql.session.timeZone": "Asia/Tokyo",
+    }
+    options = [part for name, value in given.items() for part in ("--conf", f"{name}={value}")] + ["--name", "of ours"]
+    command = [str(SPARK_HOME / "bin/spark-submit"), "--master", "local[1]", *(options if is_named else [])]
+    done = subprocess.run(
+        [*command, str(script), str(tmp_path)],
+        env=os.environ
+        | {"PYTHONPATH": str(PROJECT), "PYSPARK_PYTHON": sys.executable, "JAVA_HOME": str(java_home() or "")},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == {
+        "shuffle.partitions": "5" if is_named else "8",
+        "session.timeZone": "UTC",
+        "streaming.minBatchesToRetain": "10",
+        "execution.arrow.pyspark.enabled": "true",
+        "spark.master": "local[1]",
+        "spark.app.name": "of ours" if is_named else "pyqmq analytics",
+        "spark.local.dir": str(tmp_path / ("given" if is_named else "spark")),
+    }
 
 
 @in_whole_spark_runs

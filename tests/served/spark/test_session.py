@@ -4,6 +4,8 @@ import os
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
+import pytest
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
@@ -12,6 +14,7 @@ from qmq.private_files import restrict_umask
 from spark_analytics.lake.tables import SAMPLED_RANGES
 from spark_analytics.local_rows import local_frame
 from spark_analytics.schemas import SCHEMAS
+from spark_analytics.session import spark_session
 
 
 def ddl(schema: StructType) -> str:
@@ -73,3 +76,34 @@ def test_what_spark_writes_is_for_its_user_alone(spark: SparkSession, tmp_path: 
     assert any(name.endswith(".parquet") for name in names)
     assert any(name.startswith("shuffle_") for name in names)
     assert {str(path) for path in found if not path.is_symlink() and path.stat().st_mode & 0o077} == set()
+
+
+def test_a_running_session_keeps_its_settings(spark: SparkSession) -> None:
+    before = dict(spark.sparkContext.getConf().getAll())
+    spark.conf.set("spark.sql.shuffle.partitions", "3")
+    try:
+        again = spark_session(app="another", shuffle_partitions=9, settings={"spark.sql.ansi.enabled": "false"})
+        assert again.sparkContext is spark.sparkContext
+        assert again.conf.get("spark.sql.shuffle.partitions") == "3"
+        assert dict(spark.sparkContext.getConf().getAll()) == before
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", before["spark.sql.shuffle.partitions"])
+
+
+def test_shuffle_partitions_are_ours_with_a_local_master_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a session is built with, without building it."""
+    wanted: dict[str, str] = {}
+
+    class Built(SparkSession.Builder):
+        def getOrCreate(self) -> SparkSession:
+            wanted.update(self._options)
+            raise NotImplementedError
+
+    monkeypatch.setattr(SparkSession, "Builder", Built)
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)
+    for master, partitions in (("spark://host:7077", None), ("yarn", None), ("local[2]", "8")):
+        wanted.clear()
+        with pytest.raises(NotImplementedError):
+            spark_session(master=master)
+        assert wanted["spark.master"] == master
+        assert wanted.get("spark.sql.shuffle.partitions") == partitions

@@ -14,10 +14,13 @@ from shutil import rmtree
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.types import StructType
 
 from qmq import Producer
 from qmq.node_admin import NodeAdmin
+from spark_analytics.source.datasource import QmqDataSource, QmqStreamReader
 from spark_analytics.source.offsets import complete_ms
+from spark_analytics.source.options import parse_options
 from tests.served.spark.reading import read_table
 from tests.served.spark.shop import send, take
 from tests.support.servers.processes import PROJECT
@@ -54,9 +57,11 @@ def add(system: System, subject: str, first: int, count: int, size: int = 0) -> 
     asyncio.run(work())
 
 
-def run(spark: SparkSession, system: System, table: str, folder: Path, **options: str) -> StreamingQuery:
+def run(
+    spark: SparkSession, system: System, table: str, folder: Path, source_format: str = "qmq", **options: str
+) -> StreamingQuery:
     """Append what is there to Parquet, and end."""
-    stream = spark.readStream.format("qmq").options(metaserver=system.meta_url, table=table, **options).load()
+    stream = spark.readStream.format(source_format).options(metaserver=system.meta_url, table=table, **options).load()
     query = (
         stream.writeStream.format("parquet")
         .option("path", str(folder / "rows"))
@@ -103,6 +108,40 @@ def test_new_subjects_and_groups_appear_by_themselves_and_batches_are_capped(
     for row in rows:
         acked[row.group] += row.end - row.begin if row.kind == "ack" else 0
     assert acked == {"one": 260, "two": 20}
+
+
+def test_offsets_in_files_are_continued_from_and_old_ones_go(
+    spark: SparkSession, system: System, tmp_path: Path
+) -> None:
+    class Lowered(QmqDataSource):
+        """Local, so that Spark's Python process gets it whole."""
+
+        @classmethod
+        def name(cls) -> str:
+            return "qmq_lowered"
+
+        def streamReader(self, schema: StructType) -> QmqStreamReader:
+            return QmqStreamReader(parse_options(self.options), schema, inline_max=1)
+
+    spark.dataSource.register(Lowered)
+    ranges = tmp_path / "checkpoint" / "ranges"
+    options = {"subjects": "filed-*", "offsets": ranges.as_uri(), "offsets_kept": "1"}
+    for number in range(3):
+        add(system, f"filed-{number}", 0, 40)
+    run(spark, system, "index", tmp_path, "qmq_lowered", rows_per_batch="8", **options)
+    offsets = sorted((tmp_path / "checkpoint" / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
+    named = [json.loads(path.read_text().splitlines()[2])["ranges_file"] for path in offsets]
+    files = {path.name: int(path.name.partition("-")[0]) for path in ranges.iterdir()}
+    assert (len(named), files[named[-1]]) == (11, 15), "Spark keeps ten offsets behind the last one"
+    assert set(named) <= files.keys()
+    assert sorted(files.values()) == list(range(4, 16))
+    add(system, "filed-1", 40, 5)
+    # Also by the source as it is, which would not write files for so few.
+    run(spark, system, "index", tmp_path, **options)
+    add(system, "filed-2", 40, 5)
+    run(spark, system, "index", tmp_path, "qmq_lowered", **options)
+    expected = numbers("filed-0", 0, 40) + numbers("filed-1", 0, 45) + numbers("filed-2", 0, 45)
+    assert sequences(spark, tmp_path) == expected
 
 
 def history(spark: SparkSession, folder: Path, group: str) -> list[tuple[int, str, int]]:

@@ -7,10 +7,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from qmq.protocol.names import split_subject
+from spark_analytics.jobs.states import SAMPLED_RANGES
 from spark_analytics.schemas import DEAD_LETTERS, DELAYED, INDEX, NODES, PROGRESS, RETRIES, SEQUENCES_PER_LOG
 from spark_analytics.transforms import frames, outputs
 from spark_analytics.transforms.anomalies import COUNTED, LAG, SENT, VALUES, anomalies, metric_values
-from spark_analytics.transforms.capacity import team_capacity
+from spark_analytics.transforms.capacity import kept_ranges, team_capacity
 from spark_analytics.transforms.delayed_load import delayed_load
 from spark_analytics.transforms.failures import CAUSE_CHARS_MAX, failures
 from spark_analytics.transforms.forecasts import disk_forecasts, drain_forecasts
@@ -26,6 +27,7 @@ from tests.support.analytics.frames import frame, rows, table
 
 SERIES = ("step_ms", "at_ms", "subject", "group")
 MINUTE = Window(0, MINUTE_MS)
+BUCKETS = 3
 NOBODY = "broker_group subject group next_sequence"
 
 
@@ -39,10 +41,12 @@ def lag_row(
 ) -> dict[tuple[Any, ...], dict[str, Any]]:
     stored_frame = table(spark, stored, frames.STORED_SECONDS)
     progress_frame, state_frame = table(spark, progress, PROGRESS), table(spark, state, frames.GROUP_STATE)
-    followed = runs(progress_frame, state_frame, window=window)
+    followed = runs(progress_frame, state_frame, window=window, buckets=BUCKETS)
     sampled = None if ranges is None else table(spark, ranges, frames.RANGES)
     steps = (window.to_ms - window.from_ms,)
-    found = lag(stored_frame, progress_frame, state_frame, followed, window=window, steps=steps, ranges=sampled)
+    found = lag(
+        stored_frame, progress_frame, state_frame, followed, window=window, buckets=BUCKETS, steps=steps, ranges=sampled
+    )
     return {key[2:]: row for key, row in rows(found, *SERIES).items()}
 
 
@@ -145,7 +149,7 @@ def test_a_forgotten_group_exists_until_then_and_holds_nothing(spark: SparkSessi
     assert row["backlog_messages_mean"] == (5 * 4 + 1 * 2 + 14 * 1) / 20
     assert row["time_lag_seconds_last"] == 20
     before, entries = table(spark, NOBODY, frames.GROUP_STATE), table(spark, FORGOTTEN, PROGRESS)
-    followed = runs(entries, before, window=MINUTE)
+    followed = runs(entries, before, window=MINUTE, buckets=BUCKETS)
     assert sorted((r["consumer_key"], r["messages"], r["ended_ms"], r["ended_by"]) for r in followed.collect()) == [
         (7, 2, 20500, "forget"),
         (8, 1, 20500, "forget"),
@@ -158,13 +162,43 @@ def test_a_forgotten_group_exists_until_then_and_holds_nothing(spark: SparkSessi
     assert [r["second"] for r in tail.collect()] == [30], "nothing is kept for it"
 
 
+def test_results_do_not_depend_on_the_number_of_parts_that_work_is_split_into(spark: SparkSession) -> None:
+    """With a group that is forgotten, which ends the runs of its consumers in all of them."""
+    lines = FORGOTTEN.strip().splitlines()
+    of_others = [line.replace(" s  ", f" s{number} ") for number in range(5) for line in lines[1:]]
+    acks = [
+        f"b s{number} g2 {at} {1000 * at + number} {kind} 0 2 2 9"
+        for number in range(5)
+        for at, kind in ((1, "pull"), (2, "ack"))
+    ]
+    progress = table(spark, "\n".join([lines[0], *of_others, *acks]), PROGRESS).persist()
+    before = table(spark, NOBODY, frames.GROUP_STATE)
+    stored_lines = STORED.strip().splitlines()
+    stored = "\n".join(
+        [stored_lines[0], *(line.replace(" s  ", f" s{n} ") for n in range(5) for line in stored_lines[1:])]
+    )
+    stored_frame = table(spark, stored, frames.STORED_SECONDS)
+    index = "broker_group subject sequence stored_at size is_withheld\n" + "\n".join(
+        f"b s{number} {sequence} {10 * sequence} 1 false" for number in range(5) for sequence in range(10)
+    )
+    index_frame = table(spark, index, INDEX)
+    found = []
+    for count in (1, 7, 64):
+        followed = runs(progress, before, window=MINUTE, buckets=count).persist()
+        of_lag = lag(stored_frame, progress, before, followed, window=MINUTE, buckets=count, steps=(MINUTE_MS,))
+        of_latencies = latencies(index_frame, followed, window=MINUTE, buckets=count, steps=(MINUTE_MS,))
+        found.append([sorted(map(repr, frame.collect())) for frame in (followed, of_lag, of_latencies)])
+    assert [len(rows) for rows in found[0]] == [15, 10, 10]
+    assert found[1:] == found[:1] * 2
+
+
 def test_a_forgotten_group_of_the_name_made_again_is_another(spark: SparkSession) -> None:
     again = FORGOTTEN + "b s g 4 40000 start 0 0 8 0\n b s g 5 41000 pull 0 1 9 7\n b s g 6 42000 ack 0 1 9 7"
     row = lag_row(spark, STORED, again)["s", "g"]
     assert row["backlog_messages_mean"] == (5 * 4 + 1 * 2 + 14 * 1 + 1 * 2 + 19 * 1) / 40
     assert (row["backlog_messages_last"], row["in_flight_messages_last"]) == (1, 0)
     before, entries = table(spark, NOBODY, frames.GROUP_STATE), table(spark, again, PROGRESS)
-    followed = runs(entries, before, window=MINUTE)
+    followed = runs(entries, before, window=MINUTE, buckets=BUCKETS)
     assert sorted((r["begin"], r["messages"], r["ended_by"]) for r in followed.collect()) == [
         (0, 2, "forget"),
         (2, 1, "forget"),
@@ -272,7 +306,7 @@ def test_state_holds_positions_and_what_is_held(spark: SparkSession) -> None:
         b            s       back  4        41000 start 0     0   3             0
     """
     before, entries = table(spark, state, frames.GROUP_STATE), table(spark, progress, PROGRESS)
-    found = group_state(entries, before, runs(entries, before, window=MINUTE), window=MINUTE).collect()
+    found = group_state(entries, before, runs(entries, before, window=MINUTE, buckets=BUCKETS), window=MINUTE).collect()
     assert sorted((row["group"], row["next_sequence"]) for row in found if row["consumer_key"] is None) == [
         ("back", 3),
         ("g", 6),
@@ -292,7 +326,7 @@ def test_a_broadcasts_pull_sequences_are_the_messages_own(spark: SparkSession) -
         b            s       h     0        1000 pull 3     5   9             7            false
     """
     before = table(spark, NOBODY, frames.GROUP_STATE)
-    found = runs(table(spark, progress, PROGRESS), before, window=MINUTE).collect()
+    found = runs(table(spark, progress, PROGRESS), before, window=MINUTE, buckets=BUCKETS).collect()
     # Histories of older nodes have pulls whose filter left out what lies behind the messages.
     assert sorted((row["group"], row["pull_begin"], row["begin"]) for row in found) == [("g", 3, 3), ("h", 3, 7)]
 
@@ -327,8 +361,12 @@ def test_latency_of_messages_whose_store_time_is_gone_is_handling_only(spark: Sp
         b            s       5        1000      10   false
     """
     progress = STARTED + "b s g 0 2000 pull 0 2 6 7\n b s g 1 5000 ack 0 2 6 7"
-    followed = runs(table(spark, progress, PROGRESS), table(spark, NOBODY, frames.GROUP_STATE), window=MINUTE)
-    found = rows(latencies(table(spark, index, INDEX), followed, window=MINUTE, steps=(MINUTE_MS,)), "kind")
+    followed = runs(
+        table(spark, progress, PROGRESS), table(spark, NOBODY, frames.GROUP_STATE), window=MINUTE, buckets=BUCKETS
+    )
+    found = rows(
+        latencies(table(spark, index, INDEX), followed, window=MINUTE, buckets=BUCKETS, steps=(MINUTE_MS,)), "kind"
+    )
     assert {key[0]: (row["messages"], row["mean_ms"], row["p50_ms"]) for key, row in found.items()} == {
         "handling": (2, 3000.0, pytest.approx(3000, rel=0.01)),
         "end_to_end": (1, 4000.0, pytest.approx(4000, rel=0.01)),
@@ -341,8 +379,12 @@ def test_a_store_time_behind_the_ack_is_no_time_and_the_oldest_lies_anywhere_in_
         b            s       5        9000      10   false
     """
     progress = STARTED + "b s g 0 2000 pull 0 1 6 7\n b s g 1 5000 ack 0 1 6 7"
-    followed = runs(table(spark, progress, PROGRESS), table(spark, NOBODY, frames.GROUP_STATE), window=MINUTE)
-    found = rows(latencies(table(spark, index, INDEX), followed, window=MINUTE, steps=(MINUTE_MS,)), "kind")
+    followed = runs(
+        table(spark, progress, PROGRESS), table(spark, NOBODY, frames.GROUP_STATE), window=MINUTE, buckets=BUCKETS
+    )
+    found = rows(
+        latencies(table(spark, index, INDEX), followed, window=MINUTE, buckets=BUCKETS, steps=(MINUTE_MS,)), "kind"
+    )
     assert {key[0]: row["mean_ms"] for key, row in found.items()} == {"handling": 3000.0, "end_to_end": 0.0}
     oldest = oldest_acked(table(spark, STORED, frames.STORED_SECONDS), followed, window=MINUTE)
     assert [row["second"] for row in oldest.collect()] == [30]
@@ -631,6 +673,68 @@ def test_subjects_that_nobody_owns_count_in_the_steps_they_were_there(spark: Spa
         (1, ""): (1, 3, None),
         (2, ""): (2, 4, 2),
     }
+
+
+def test_bytes_of_what_is_kept_are_those_of_the_rows_in_the_range(spark: SparkSession) -> None:
+    """As all pairs of a sample and a row would give them, with gaps between rows, and sequences of a later log."""
+    base = SEQUENCES_PER_LOG
+    places = {
+        "s": [(0, 10, 100), (10, 12, 500), (20, 30, 1_000), (30, 31, 7)],
+        "later": [(0, 5, 50), (base, base + 4, 90), (base + 4, base + 9, 1 << 40)],
+        "unknown": [],
+    }
+    ends = {
+        "s": [0, 3, 10, 11, 12, 15, 20, 25, 30, 31, 40],
+        "later": [0, 5, base, base + 2, base + 4, base + 7, base + 9],
+        "unknown": [0, 8],
+    }
+    stored = [(place, *row) for place, found in places.items() for row in found]
+    stored_frame = table(
+        spark,
+        "broker_group subject first_sequence end_sequence bytes\n"
+        + "\n".join(f"b {place} {first} {end} {size}" for place, first, end, size in stored),
+        frames.STORED_SECONDS,
+    )
+    samples = [
+        (place, begin, end)
+        for place, found in ends.items()
+        for begin in found
+        for end in found
+        if 0 <= end - begin < base // 2
+    ]
+    samples_frame = table(
+        spark,
+        "broker_group subject sampled_at begin end\n"
+        + "\n".join(f"b {place} {number} {begin} {end}" for number, (place, begin, end) in enumerate(samples)),
+        SAMPLED_RANGES,
+    )
+    expected: dict[int, int | None] = {}
+    for number, (place, begin, end) in enumerate(samples):
+        parts = [(max(0, min(end, to) - max(begin, first)), to - first, size) for first, to, size in places[place]]
+        counted, size = sum(part for part, _, _ in parts), sum(size * part / length for part, length, size in parts)
+        known = round(size * (end - begin) / counted) if counted else None
+        expected[number] = 0 if begin == end else known
+    found = {row["at_ms"]: row["stored_bytes"] for row in kept_ranges(samples_frame, stored_frame).collect()}
+    assert found.keys() == expected.keys()
+    assert {number: size for number, size in found.items() if size != pytest.approx(expected[number], abs=1)} == {}
+
+
+def test_a_row_that_overlaps_another_counts_in_part_where_it_ends_first(spark: SparkSession) -> None:
+    stored = """
+        broker_group subject first_sequence end_sequence bytes
+        b            s       0              10           100
+        b            s       5              20           300
+    """
+    samples = """
+        broker_group subject sampled_at begin end
+        b            s       1          0     20
+        b            s       2          6     20
+        b            s       3          12    20
+    """
+    found = kept_ranges(table(spark, samples, SAMPLED_RANGES), table(spark, stored, frames.STORED_SECONDS))
+    # 25 messages of 400 bytes; without the first 6 of the first row; without that row and 7 of the other.
+    expected = {1: round(400 * 20 / 25), 2: round(340 * 14 / 19), 3: round(160 * 8 / 8)}
+    assert {row["at_ms"]: row["stored_bytes"] for row in found.collect()} == expected
 
 
 def test_names_of_retry_subjects_are_taken_apart_as_the_protocol_does(spark: SparkSession) -> None:

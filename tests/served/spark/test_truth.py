@@ -29,6 +29,7 @@ from tests.support.analytics.frames import differences, frame, rows
 from tests.support.analytics.simulated_day import FIRST_MS, Day, consumer_key, gone_consumers, rows_of, simulate
 
 SERIES = ("step_ms", "at_ms", "subject", "group")
+BUCKETS = 7
 DAY = Window(FIRST_MS, FIRST_MS + DAY_MS)
 IS_WHOLE = os.environ.get("QMQ_SPARK") == "full"
 SEED, SCALE = (1, 1.0) if IS_WHOLE else (4, 0.25)
@@ -62,7 +63,7 @@ def inputs(spark: SparkSession) -> Inputs:
         made[name] = made[name].cache()  # read again and again
     no_state = spark.createDataFrame([], frames.GROUP_STATE)
     stored = stored_seconds(made["index"]).cache()
-    followed = runs(made["progress"], no_state, window=DAY).cache()
+    followed = runs(made["progress"], no_state, window=DAY, buckets=BUCKETS).cache()
     return Inputs(day, **made, no_state=no_state, stored=stored, runs=followed)
 
 
@@ -75,7 +76,9 @@ def same(expected: naive.Rows, found: naive.Rows, relative: float = 1e-12) -> No
 @pytest.fixture(scope="module")
 def lag_rows(inputs: Inputs) -> DataFrame:
     i = inputs
-    found = lag(i.stored, i.progress, i.no_state, i.runs, window=DAY, steps=SHORT_STEPS, ranges=i.ranges)
+    found = lag(
+        i.stored, i.progress, i.no_state, i.runs, window=DAY, buckets=BUCKETS, steps=SHORT_STEPS, ranges=i.ranges
+    )
     return found.cache()
 
 
@@ -121,7 +124,7 @@ def check_latencies(expected: dict[naive.Key, list[int]], found: naive.Rows) -> 
 
 
 def test_latencies(inputs: Inputs) -> None:
-    found = rows(latencies(inputs.index, inputs.runs, window=DAY), *SERIES, "kind")
+    found = rows(latencies(inputs.index, inputs.runs, window=DAY, buckets=BUCKETS), *SERIES, "kind")
     check_latencies(naive.latencies(inputs.day, SHORT_STEPS), found)
 
 
@@ -249,16 +252,28 @@ def test_windows_in_a_row_say_the_same_as_one(spark: SparkSession, inputs: Input
         older = inputs.stored.where(second_ms < begin).join(below, ["broker_group", "subject"], "left_semi")
         kept = tail.join(below, ["broker_group", "subject"], "left_anti")
         stored = kept.unionByName(older).unionByName(own).localCheckpoint()
-        followed = runs(inputs.progress, state, window=window).localCheckpoint()
+        followed = runs(inputs.progress, state, window=window, buckets=BUCKETS).localCheckpoint()
         found["lag"] |= rows(
-            lag(stored, inputs.progress, state, followed, window=window, steps=steps, ranges=inputs.ranges), *SERIES
+            lag(
+                stored,
+                inputs.progress,
+                state,
+                followed,
+                window=window,
+                buckets=BUCKETS,
+                steps=steps,
+                ranges=inputs.ranges,
+            ),
+            *SERIES,
         )
         found["group_rates"] |= rows(group_rates(followed, window=window, steps=steps), *SERIES)
         since = oldest_acked(stored, followed, window=window).collect()[0]["second"]
         index = inputs.index.where(
             (inputs.index["stored_at"] >= timestamp(since)) & (inputs.index["stored_at"] < timestamp(end // 1000))
         )
-        found["latencies"] |= rows(latencies(index, followed, window=window, steps=steps), *SERIES, "kind")
+        found["latencies"] |= rows(
+            latencies(index, followed, window=window, buckets=BUCKETS, steps=steps), *SERIES, "kind"
+        )
         state = group_state(inputs.progress, state, followed, window=window).localCheckpoint()
         tail = stored_tail(stored, state, window=window, ranges=inputs.ranges).localCheckpoint()
     same({key: row for key, row in true_lag.items() if key[0] == HOUR_MS}, found["lag"])

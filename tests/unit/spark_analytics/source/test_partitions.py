@@ -32,21 +32,21 @@ def test_every_row_is_in_one_partition_of_one_node_and_none_is_too_large(ranges:
     )
     assert found == Counter((one.broker_group, one.subject, n) for one in ranges for n in range(one.begin, one.end))
     for bundle in bundles:
-        assert 0 < sum(one.count for one in bundle.ranges) <= rows
+        assert 0 < sum(one.rows for one in bundle.ranges) <= rows
         assert len({one.address for one in bundle.ranges}) == 1
 
 
 @settings(deadline=None)
 @given(st.integers(1, 10_000), st.integers(1, 50))
 def test_pieces_differ_by_one_at_most(count: int, pieces: int) -> None:
-    sizes = [piece.count for piece in cut(Range("g", "a", "s", 7, 7 + count), pieces)]
+    sizes = [piece.rows for piece in cut(Range("g", "a", "s", 7, 7 + count), pieces)]
     assert sum(sizes) == count
     assert max(sizes) - min(sizes) <= 1
 
 
 def test_small_ranges_are_packed_as_evenly_as_they_go() -> None:
     ranges = [Range("g", "a", f"s{n}", 0, 10) for n in range(40)]
-    assert [sum(one.count for one in bundle.ranges) for bundle in plan(ranges, 100)] == [100] * 4
+    assert [sum(one.rows for one in bundle.ranges) for bundle in plan(ranges, 100)] == [100] * 4
 
 
 def test_very_many_small_ranges_are_spread(monkeypatch) -> None:  # type: ignore[no-untyped-def]

@@ -1,7 +1,6 @@
 """A partition is read whole, or what is missing is said."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -75,7 +74,7 @@ def test_sequences_of_a_later_log_are_shifted(answers: type[FakeReader], tmp_pat
     base = 1 << 48
     answers.pages = [page(2, 1, 1, 1, 1)]
     task = Task("index", SCHEMA, Selection(), "secret", "record", str(tmp_path))
-    (batch,) = read_bundle(task, Bundle((replace(WHOLE, sequence_base=base),)))
+    (batch,) = read_bundle(task, Bundle((WHOLE._replace(sequence_base=base),)))
     assert batch.column("sequence").to_pylist() == [base + n for n in (2, 3, 4, 5)]
     assert [(hole.begin, hole.end) for hole, _ in recorded(str(tmp_path))] == [(base, base + 2)]
 

@@ -6,7 +6,7 @@ import pytest
 
 from qmq.errors import SettingError
 from spark_analytics.schemas import SCHEMAS
-from spark_analytics.source.options import OPTIONS, parse_options
+from spark_analytics.source.options import OPTIONS, parse_options, rows_per_batch
 from spark_analytics.source.selection import (
     HIGHEST,
     TIME_MARGIN_MS,
@@ -83,6 +83,13 @@ def test_options() -> None:
 def test_wrong_options(more: dict[str, str], text: str) -> None:
     with pytest.raises(SettingError, match=text):
         parse_options({"metaserver": "h:1", "table": "index", **more})
+
+
+@pytest.mark.parametrize(
+    ("setting", "cores", "rows"), [(0, 2, 5_000_000), (0, 16, 40_000_000), (0, 0, 2_500_000), (7, 16, 7)]
+)
+def test_batches_follow_the_cores_unless_a_setting_says_otherwise(setting: int, cores: int, rows: int) -> None:
+    assert rows_per_batch(setting, cores) == rows
 
 
 def test_every_option_and_table_is_documented() -> None:
