@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
 
 from console.analytics.rows import Window as SummaryWindow
 from spark_analytics.jobs import metadata
@@ -20,6 +22,12 @@ from spark_analytics.transforms.rates import group_rates, subject_rates
 from spark_analytics.transforms.runs import runs
 from spark_analytics.transforms.stored import merged_seconds, seconds_of
 from spark_analytics.transforms.windows import DAY_MS, SECOND_MS, SHORT_STEPS, Window
+
+RECENT_MS = 3_600_000
+"""How far before a window the index is read of all subjects: most messages are acked soon."""
+NAMES_MAX = 1_000
+"""Subjects that a filter names; more are joined."""
+_SUBJECT = StructType([StructField("subject", StringType(), False)])
 
 
 @dataclass
@@ -48,11 +56,6 @@ class Inputs:
         return self.lake.spark.read.format("qmq").options(**self.source).option("table", name).load()
 
     @cached_property
-    def index(self) -> DataFrame:
-        """What was stored."""
-        return self.table("index")
-
-    @cached_property
     def progress(self) -> DataFrame:
         """What groups did."""
         return self.table("progress")
@@ -74,21 +77,46 @@ class Inputs:
         return self._keep(runs(self.progress, self.state, window=self.window, buckets=self.buckets))
 
     @cached_property
-    def acked_from_ms(self) -> int:
-        """When the oldest message was stored that was acked in the window; the window's beginning if that is earlier."""
-        oldest = oldest_acked(self.stored, self.runs, window=self.window).first()
-        second = oldest["second"] if oldest is not None else None
-        return self.window.from_ms if second is None else min(self.window.from_ms, second * SECOND_MS)
+    def index_of_acked(self) -> DataFrame:
+        """Index rows back to the oldest message that was acked in the window: of recent hours all, of older ones those of the
+        subjects that need them."""
+        recent_ms = self.acked_from_ms
+        rows = self.table("index", recent_ms)
+        older = {subject: ms for subject, ms in self._oldest_acked.items() if ms < recent_ms}
+        if not older:
+            return rows
+        begin = min(older.values())
+        for item in self.lake.files_of("index", begin, recent_ms):
+            self.read_files[f"index/{item.path}"] = item.rows
+        earlier = self.lake.read("index", begin, recent_ms)
+        if len(older) <= NAMES_MAX:
+            # Pushed down: files are sorted by subject.
+            return rows.unionByName(earlier.where(F.col("subject").isin(sorted(older))))
+        names = local_frame(self.lake.spark, [(name,) for name in sorted(older)], _SUBJECT)
+        return rows.unionByName(earlier.join(F.broadcast(names), ["subject"], "left_semi"))
 
     @cached_property
-    def index_of_acked(self) -> DataFrame:
-        """Index rows back to the oldest message that was acked in the window."""
-        return self.table("index", self.acked_from_ms)
+    def acked_from_ms(self) -> int:
+        """From when on all index rows are read: when the oldest message was stored that was acked in the window, at the earliest
+        RECENT_MS before it."""
+        oldest = min(self._oldest_acked.values(), default=self.window.from_ms)
+        return max(min(oldest, self.window.from_ms), self.window.from_ms - RECENT_MS)
+
+    @cached_property
+    def _oldest_acked(self) -> dict[str, int]:
+        """Subject -> when its oldest message was stored that was acked in the window, in ms since the epoch."""
+        found: dict[str, int] = {}
+        for row in oldest_acked(self.stored, self.runs, window=self.window).collect():
+            at_ms = row["second"] * SECOND_MS
+            found[row["subject"]] = min(at_ms, found.get(row["subject"], at_ms))
+        return found
 
     @cached_property
     def buckets(self) -> int:
         """Parts that work in numpy on the window's rows is split into."""
-        return buckets_of(self.lake, self.window.to_ms, index=self.window.from_ms, progress=self.window.from_ms)
+        return buckets_of(
+            self.lake, self.window.to_ms, stored_seconds=self.window.from_ms, progress=self.window.from_ms
+        )
 
     @cached_property
     def buckets_of_acked(self) -> int:

@@ -94,7 +94,9 @@ def latencies(
 
 
 def oldest_acked(stored: DataFrame, runs: DataFrame, *, window: Window) -> DataFrame:
-    """When the oldest message was stored that was acked in the window: one row, `second` (null: none was acked, or none is known).
+    """When the oldest message of each subject was stored that was acked in the window: broker_group, subject, second.
+
+    Subjects of which none was acked, or none is known, have no row.
 
     Args:
         stored: STORED_SECONDS with the tail before the window.
@@ -103,7 +105,7 @@ def oldest_acked(stored: DataFrame, runs: DataFrame, *, window: Window) -> DataF
     acked = runs.where((F.col("ended_by") == "ack") & is_in(F.col("ended_ms"), window))
     lowest = acked.groupBy("broker_group", "subject").agg(F.min("begin").alias("lowest"))
     found = stored.join(lowest, ["broker_group", "subject"], "inner").where(F.col("end_sequence") > F.col("lowest"))
-    return found.agg(F.min("second").alias("second"))
+    return found.groupBy("broker_group", "subject").agg(F.min("second").alias("second"))
 
 
 def overlaps(first: Longs, end: Longs, begin: Longs, behind: Longs) -> tuple[Longs, Longs, Longs]:

@@ -267,7 +267,7 @@ def test_windows_in_a_row_say_the_same_as_one(spark: SparkSession, inputs: Input
             *SERIES,
         )
         found["group_rates"] |= rows(group_rates(followed, window=window, steps=steps), *SERIES)
-        since = oldest_acked(stored, followed, window=window).collect()[0]["second"]
+        since = min(row["second"] for row in oldest_acked(stored, followed, window=window).collect())
         index = inputs.index.where(
             (inputs.index["stored_at"] >= timestamp(since)) & (inputs.index["stored_at"] < timestamp(end // 1000))
         )
