@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Schema
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction, Transaction
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from spark_analytics.lake.files import LakeBusy, LakeError, LakeFiles
@@ -426,12 +427,24 @@ class TableLog:
         if not is_first_whole or (wanted is not None and wanted != len(actions) - 1):
             return "is torn", True
         for path, size in added:
-            place = self._files.system.get_file_info(self._files.path_of(f"{self._table.name}/{path}"))
+            name = self._files.path_of(f"{self._table.name}/{path}")
+            place = self._files.system.get_file_info(name)
             if not place.is_file:
                 return f"names {path}, which is missing", False
             if place.size != size:
                 return f"names {path} with {size} bytes, which has {place.size}", False
+            if wanted is None:
+                self._check_columns(version, path, pq.read_schema(name, filesystem=self._files.system))
         return "", False
+
+    def _check_columns(self, version: int, path: str, found: pa.Schema) -> None:
+        """Raises LakeError: a file of another program has columns of other types than the table."""
+        for column in to_arrow_schema(self._table.schema, timezone="UTC"):
+            if column.name in found.names and found.field(column.name).type != column.type:
+                raise LakeError(
+                    f"{self._uri}: commit {version} of another program added {path}, whose column {column.name} has type"
+                    f" {found.field(column.name).type} instead of {column.type}: restore the table to version {version - 1}"
+                )
 
     def _check_checkpoint(self) -> list[str]:
         """Make the newest checkpoint of the log again where it can't be read, and take back what names another one."""

@@ -180,7 +180,7 @@ def test_a_broker_group_that_is_down_holds_up_its_own_rows_only(
         spark.read.format("qmq").options(metaserver=nodes.meta_url, table="holes", holes=f"{lake.root}/_holes").load()
     )
     assert {(hole.broker_group, hole.reason) for hole in holes.collect()} == {("g2", "emptied")}
-    rows = lake.read("index", schemas.INDEX, 0, now_ms() + LATER_MS).where("subject = 'orders' and broker_group = 'g2'")
+    rows = lake.read("index", 0, now_ms() + LATER_MS).where("subject = 'orders' and broker_group = 'g2'")
     first, *others = sorted(row.sequence for row in rows.collect())
     new = [sequence for sequence in (first, *others) if sequence >= schemas.SEQUENCES_PER_LOG]
     assert len(new) == new_in_g2

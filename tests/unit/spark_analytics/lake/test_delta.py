@@ -2,13 +2,18 @@
 
 import json
 import os
+import resource
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
+from deltalake.transaction import AddAction
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from spark_analytics.lake import delta
@@ -340,3 +345,77 @@ def test_a_column_of_another_type_is_refused(files: LocalFiles, log: TableLog) -
         LakeError, match=r'column subject of .* has type "string", and this PyQMQ writes "long": delete'
     ):
         TableLog(files, other).snapshot()
+
+
+def test_files_of_another_program_with_another_schema_are_named(files: LocalFiles, log: TableLog) -> None:
+    add(files, log, "a")
+    same = DeltaTable(files.path_of("index")).to_pyarrow_table().slice(0, 2)
+    write_deltalake(files.path_of("index"), same, mode="append")
+    assert TableLog(files, INDEX).check() == []
+    other = write_rows(files, "index", "other", 0, 5)
+    place = Path(files.path_of(f"index/{other.path}"))
+    pq.write_table(pa.table({"subject": [1, 2], "sequence": [1, 2]}), place)
+    action = AddAction(other.path, place.stat().st_size, {"date": "2026-11-21", "hour": "9"}, 0, True, "{}")
+    table = DeltaTable(files.path_of("index"))
+    table.create_write_transaction([action], "append", table.schema(), ["date", "hour"])
+    with pytest.raises(
+        LakeError, match=r"commit 3 of another program added other/.*, whose column subject has type int64"
+    ):
+        TableLog(files, INDEX).check()
+    DeltaTable(files.path_of("index")).restore(2)
+    assert TableLog(files, INDEX).check() == []
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """No file can grow."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_full_disk_is_said_and_leaves_the_table_as_it_was(files: LocalFiles, log: TableLog) -> None:
+    item = write_rows(files, "index", "a", 0, 10)
+    with full_disk(), pytest.raises(LakeError, match="lake/index can't be"):
+        log.commit(log.snapshot(), Change(added=(item,)))
+    assert reopened(files) == Snapshot()
+    first = TableLog(files, INDEX).commit(Snapshot(), Change(added=(item,)))
+    second = write_rows(files, "index", "b", 10, 20)
+    with full_disk(), pytest.raises(LakeError, match="lake/index can't be written"):
+        TableLog(files, INDEX).commit(first, Change(added=(second,)))
+    assert TableLog(files, INDEX).check() == []
+    assert reopened(files) == first
+    assert TableLog(files, INDEX).commit(first, Change(added=(second,))).version == 2
+
+
+def test_a_checkpoint_of_the_log_that_a_full_disk_leaves_by_half_is_made_again(
+    files: LocalFiles, log: TableLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delta, "CHECKPOINT_EVERY", 2)
+    first = add(files, log, "a")
+    sync = log._sync
+    limit = ExitStack()
+
+    def then_full() -> None:
+        sync()
+        limit.enter_context(full_disk())
+
+    monkeypatch.setattr(log, "_sync", then_full)
+    with limit, pytest.raises(LakeError, match="its log can't be written"):
+        log.commit(first, Change(watermarks={"g1": 1}))
+    again = TableLog(files, INDEX)
+    again.check()
+    assert again.snapshot().watermarks == {"g1": 1}, "the commit counts"
+    for number in range(2, 5):
+        again.commit(again.snapshot(), Change(watermarks={"g1": number}))
+    assert reopened(files).watermarks == {"g1": 4}
+
+
+def test_a_folder_that_is_a_file_is_said(files: LocalFiles, log: TableLog) -> None:
+    Path(files.path_of("")).mkdir()
+    Path(files.path_of("index")).write_text("a file")
+    with pytest.raises(LakeError, match="lake/index"):
+        log.commit(Snapshot(), Change(watermarks={"g1": 1}))
