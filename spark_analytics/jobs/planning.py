@@ -83,19 +83,14 @@ def states_due(last_ms: int, to_ms: int) -> list[Window]:
 
 
 def portions(rows_at: Sequence[tuple[int, int]], window: Window, rows_max: int) -> list[Window]:
-    """Split a window into consecutive windows with at most a given number of rows each.
+    """Split a window into consecutive windows with at most a given number of rows each, or one moment that has more.
 
     Args:
         rows_at: moments and how many rows begin at each, in order.
-
-    Raises:
-        ValueError: a single moment has more rows.
     """
     cuts, rows = [window.from_ms], 0
     for at_ms, count in rows_at:
-        if count > rows_max:
-            raise ValueError(f"{count} rows begin at {at_ms}: more than {rows_max} can't be published at once")
-        if rows + count > rows_max:
+        if rows and rows + count > rows_max:
             cuts.append(at_ms)
             rows = 0
         rows += count

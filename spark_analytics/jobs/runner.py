@@ -325,9 +325,9 @@ class Runner:
         done: list[int] = []
         for name in job.tables:
             state = states.get(name)
-            if state is None or state.watermark_at is None or state.run.job == DEMO_JOB:
+            if state is None or state.complete_until is None or state.run.job == DEMO_JOB:
                 return None
-            done.append(int(state.watermark_at.timestamp() * 1000))
+            done.append(int(state.complete_until.timestamp() * 1000))
         return min(done)
 
     def _watermark(self, tables: Iterable[str]) -> int:

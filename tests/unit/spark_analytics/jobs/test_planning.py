@@ -3,7 +3,6 @@
 from datetime import UTC, datetime
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -108,5 +107,9 @@ def test_portions_have_no_more_rows_than_may_be_published_at_once() -> None:
         window(120, 360),
         window(360, 600),
     ]
-    with pytest.raises(ValueError, match="11 rows begin at 60"):
-        portions([(0, 1), (60, 11)], whole, 10)
+    assert portions([(0, 1), (60, 11), (120, 1)], whole, 10) == [
+        window(0, 60),
+        window(60, 120),
+        window(120, 600),
+    ], "a moment with more is alone"
+    assert portions([(0, 11), (60, 12)], whole, 10) == [window(0, 60), window(60, 600)]
