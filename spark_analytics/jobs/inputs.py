@@ -15,13 +15,13 @@ from spark_analytics.jobs.states import STORED_HOURS, States
 from spark_analytics.lake import Lake
 from spark_analytics.local_rows import local_frame
 from spark_analytics.transforms.frames import RANGES, selected
-from spark_analytics.transforms.lag import lag
+from spark_analytics.transforms.lag import idle_lag, lag
 from spark_analytics.transforms.latency import oldest_acked
 from spark_analytics.transforms.outputs import FORECAST_SCORES
 from spark_analytics.transforms.rates import group_rates, subject_rates
 from spark_analytics.transforms.runs import runs
 from spark_analytics.transforms.stored import merged_seconds, stored_seconds
-from spark_analytics.transforms.windows import DAY_MS, SECOND_MS, SHORT_STEPS, Window
+from spark_analytics.transforms.windows import DAY_MS, MINUTE_MS, SECOND_MS, SHORT_STEPS, Window
 
 
 @dataclass
@@ -84,17 +84,20 @@ class Inputs:
 
     @cached_property
     def lag(self) -> DataFrame:
-        """Rows of `lag` at every step that the window is whole steps of."""
+        """Rows of `lag` at every step that the window is whole steps of. Days without rows follow from their first minute."""
+        is_idle = self.window.to_ms - self.window.from_ms > DAY_MS
+        window = Window(self.window.from_ms, self.window.from_ms + MINUTE_MS) if is_idle else self.window
         made = lag(
             self.stored,
             self.progress,
             self.state,
             self.runs,
-            window=self.window,
-            steps=self.steps(SHORT_STEPS),
-            ranges=self.states.begins(self.window.from_ms, self.window.to_ms),
+            window=window,
+            steps=(MINUTE_MS,) if is_idle else self.steps(SHORT_STEPS),
+            ranges=self.states.begins(window.from_ms, window.to_ms),
         )
-        return self._keep(made)
+        kept = self._keep(made)
+        return idle_lag(kept, window=self.window, steps=self.steps(SHORT_STEPS)) if is_idle else kept
 
     @cached_property
     def subject_rates(self) -> DataFrame:

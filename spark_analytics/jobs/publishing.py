@@ -1,12 +1,13 @@
 """From frames into summary tables, through the console's services."""
 
 from collections.abc import Iterator, Mapping
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from django.conf import settings
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as Partition
 from pyspark.sql import functions as F
 
@@ -44,7 +45,8 @@ def publish(
     """
     # What other jobs use too is cached already, and stays cached.
     is_ours = not rows.is_cached
-    kept = rows.persist() if is_ours else rows
+    kept = rows if is_ahead else rows.where(reduce(Column.__or__, (_is_of(*each) for each in publications)))
+    kept = kept.persist() if is_ours else rows
     try:
         counted = kept.groupBy("step_ms", "at_ms").count().collect()
         totals = {(row["step_ms"], row["at_ms"]): row["count"] for row in counted}
@@ -105,5 +107,9 @@ def _select(table: pa.Table, step: Step, window: Window) -> pa.Table:
 
 
 def _rows_of(frame: DataFrame, step: Step, window: Window) -> pa.Table:
+    return frame.where(_is_of(step, window)).toArrow()
+
+
+def _is_of(step: Step, window: Window) -> Column:
     at_ms = F.col("at_ms")
-    return frame.where((F.col("step_ms") == step.ms) & (at_ms >= window.from_ms) & (at_ms < window.to_ms)).toArrow()
+    return (F.col("step_ms") == step.ms) & (at_ms >= window.from_ms) & (at_ms < window.to_ms)
