@@ -1,5 +1,6 @@
 """Jobs on a lake: what they publish, in whatever pieces they run, and what a run says of itself."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -159,6 +160,53 @@ def test_a_day_in_pieces_gives_the_tables_of_a_day_at_once(lake: Lake, day: Day)
         last = TABLES["lag"].model._default_manager.filter(step_seconds=60).latest("at_ms")
         assert last.at_ms + Step.MINUTE.ms == known - known % Step.MINUTE.ms, "up to the watermark, and not beyond"
     assert_same(published(), at_once)
+
+
+IDLE_DAYS = 4
+"""Enough for anomalies, which compare with three earlier days."""
+
+
+@in_whole_spark_runs
+def test_days_without_rows_are_one_run_and_have_the_rows_of_days_computed_one_by_one(
+    spark: SparkSession, day: Day, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = day.first_ms + DAY_MS
+    end = begin + IDLE_DAYS * DAY_MS
+    create_team("shop", actor=ACTOR)
+    create_subject(split_subject(day.record.messages[0].subject).subject, {"owner": "shop"}, actor=ACTOR)
+
+    def computed(folder: str) -> dict[str, list[dict[str, Any]]]:
+        """What the tables say of a lake in which nothing happens for days behind the day, and then up to 02:10."""
+        lake = Lake(spark, str(tmp_path / folder))
+        fill(lake, day, end + 130 * Step.MINUTE.ms)
+        report = Runner(lake, Request({}), say=print, now_ms=lambda: end + 3 * HOUR_MS).run(["state", *OFFLINE])
+        assert not report.failed, report.failed
+        found = published()
+        for name in OFFLINE:
+            runs = AnalyticsRun.objects.filter(job=name)
+            assert {run.state for run in runs} == {RunState.SUCCEEDED}
+        return found
+
+    together = computed("together")
+    spans = AnalyticsRun.objects.filter(job="lag").order_by("pk").values_list("from_at", "to_at")
+    assert [span[1] for span in spans] == [moment(begin), moment(end), moment(end + 130 * Step.MINUTE.ms)]
+    AnalyticsRun.objects.all().delete()
+    monkeypatch.setattr(States, "idle_days", lambda self, to_ms: set())
+    one_by_one = computed("one_by_one")
+    assert AnalyticsRun.objects.filter(job="lag").count() == IDLE_DAYS + 2
+    assert_same(together, one_by_one)
+    for table in ("lag", "drain_forecasts", "team_capacity", "anomalies"):
+        assert any(begin < row["at_ms"] < end for row in together[table]), table
+    # And they are the truth, of which this is the third day without rows.
+    third = replace(day, first_ms=begin + 2 * DAY_MS)
+    columns = [column.name for column in TABLES["lag"].columns if not column.is_key]
+    found = {
+        (row["step_seconds"] * 1000, row["at_ms"], row["subject"], row["group"]): {name: row[name] for name in columns}
+        for row in together["lag"]
+        if third.first_ms <= row["at_ms"] < third.first_ms + DAY_MS
+    }
+    different = analytics_frames.differences(naive.lag(third, SHORT_STEPS), found, 1e-9)
+    assert not different, f"{len(different)} differences: " + "; ".join(different[:10])
 
 
 def test_a_job_that_fails_says_why_and_the_others_run(lake: Lake, day: Day, monkeypatch: pytest.MonkeyPatch) -> None:
