@@ -49,6 +49,11 @@ class Inputs:
         """A table as the nodes have it now."""
         return self.lake.spark.read.format("qmq").options(**self.source).option("table", name).load()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether the window is days without rows, in which nothing happens."""
+        return self.window.to_ms - self.window.from_ms > DAY_MS
+
     @cached_property
     def index(self) -> DataFrame:
         """What was stored."""
@@ -85,7 +90,7 @@ class Inputs:
     @cached_property
     def lag(self) -> DataFrame:
         """Rows of `lag` at every step that the window is whole steps of. Days without rows follow from their first minute."""
-        is_idle = self.window.to_ms - self.window.from_ms > DAY_MS
+        is_idle = self.is_idle
         window = Window(self.window.from_ms, self.window.from_ms + MINUTE_MS) if is_idle else self.window
         made = lag(
             self.stored,

@@ -66,7 +66,7 @@ def _drains(window: Window) -> Iterator[tuple[str, int, int, int]]:
         for at_ms, subject, group, low, high in made.values_list(*columns).iterator(ROWS_AT_ONCE)
         if window.from_ms < drain_due_ms(at_ms + HOUR_MS, high) <= window.to_ms
     ]
-    # Of groups that drained the minutes are the first to be left out: what is not stored can't be told from lag that stayed.
+    # Minutes of groups that drained are the first to be left out: without them, lag that was drained looks as if it had stayed.
     if not due or queries.lacking(TABLES["lag"], Step.MINUTE, SummaryWindow(from_ms, window.to_ms)):
         return
     # The first minute of each hour in which the lag was 0: forecasts are made at the ends of hours.

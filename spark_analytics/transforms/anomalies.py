@@ -124,12 +124,12 @@ def anomalies(values: DataFrame, *, window: Window, steps: Sequence[int] = LONG_
         .orderBy("at_ms")
         .rangeBetween(-LOOKBACK_MS, -DAY_MS)
     )
-    before = F.collect_list(F.struct("at_ms", "value")).over(same_time)
-    known = F.filter("before", lambda earlier: earlier["at_ms"] >= F.col("first_ms"))
+    # In the order of days, and of events every day: as many as there are since the first value are the last ones.
+    since = F.least(F.size("before"), F.floor((F.col("at_ms") - F.col("first_ms")) / DAY_MS).cast("int"))
     compared = (
-        full.withColumn("before", before)
+        full.withColumn("before", F.collect_list("value").over(same_time))
         .where(is_in(F.col("at_ms"), window) & (F.col("at_ms") >= F.col("first_ms")))
-        .withColumn("earlier", F.sort_array(F.transform(known, lambda earlier: earlier["value"])))
+        .withColumn("earlier", F.sort_array(F.slice("before", F.size("before") - since + 1, since)))
         .where(F.size("earlier") >= DAYS_MIN)
         .withColumn("expected", _median("earlier"))
         .withColumn("apart", F.sort_array(F.transform("earlier", lambda value: F.abs(value - F.col("expected")))))

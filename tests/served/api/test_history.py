@@ -169,8 +169,9 @@ def test_a_subject_that_sent_nothing_has_zeros_where_its_table_is_complete(viewe
     LeftOut.objects.create(
         table="subject_rates", step_seconds=60, at_ms=first + 2 * MINUTE_MS, rows_count=3, left_out_count=1
     )
-    values = viewer.get(WHERE, {"subject": "o", "from": ago(hours=6)}).json()["fields"]["send_rate"]
-    assert values.count(0) == len(zeros) - 1
+    lacking = viewer.get(WHERE, {"subject": "o", "from": ago(hours=6)}).json()
+    assert lacking["fields"]["send_rate"].count(0) == len(zeros) - 1
+    assert (found["summary"]["omitted_steps_count"], lacking["summary"]["omitted_steps_count"]) == (0, 1)
     # The subject has no row that a run of demo data made.
     assert found["summary"]["is_demo"] is False
     assert viewer.get(WHERE, {"subject": "other", "from": ago(hours=6)}).json()["summary"]["is_demo"] is True
