@@ -76,6 +76,11 @@ class ConsoleOptions:
     analytics_watermark_seconds: int = option(
         120, help="how late rows may arrive and how far clocks may differ", unit="s"
     )
+    analytics_minute_rows_max: int = option(
+        20_000,
+        help="rows of a summary table for a minute or ten minutes; of more, those with most lag or traffic are stored",
+        minimum=1,
+    )
     analytics_minute_rows_days: int = option(7, help="retention of summaries per minute", unit="days")
     analytics_ten_minute_rows_days: int = option(30, help="per ten minutes", unit="days")
     analytics_hour_rows_days: int = option(400, help="per hour", unit="days")

@@ -277,6 +277,7 @@ ANALYTICS_KEEP_DAYS = {
     "hour": _options.analytics_hour_rows_days,
     "day": _options.analytics_day_rows_days,
 }
+ANALYTICS_MINUTE_ROWS_MAX = _options.analytics_minute_rows_max
 ANALYTICS_LAKE = _options.analytics_lake or str(DATA_DIR / "lake")
 ANALYTICS_LAKE_DAYS = {
     "index": _options.analytics_lake_index_days,

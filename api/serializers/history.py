@@ -23,6 +23,9 @@ class HistorySummary(Row):
     fields = Strings(  # type: ignore[assignment]
         help_text="fields that the job stores; others are null before `border_at`"
     )
+    omitted_steps_count = serializers.IntegerField(
+        help_text="steps of which no value may be stored because others had more lag or traffic (`omission` of the tables)"
+    )
 
 
 class HistoryFigures(Row):

@@ -68,6 +68,17 @@ class ScoreRow(Row):
     target_ratio = serializers.FloatField(allow_null=True, help_text="target share; null: no target")
 
 
+class OmissionRow(Row):
+    """Rows that are left out of minutes and ten minutes because a moment has too many. Hours and days are complete."""
+
+    ranked_by = serializers.CharField(help_text="the rows with the highest values of this column are stored")
+    left_out_count = serializers.IntegerField(
+        help_text="most rows that a moment lacks; a row is one key, such as a group"
+    )
+    rows_count = serializers.IntegerField(help_text="rows that this moment would have")
+    moments_count = serializers.IntegerField(help_text="moments that lack rows")
+
+
 class OfRange(serializers.Serializer):  # type: ignore[type-arg]
     """What answers about a range of a summary table say beside their rows: the effective query and the runs."""
 
@@ -88,6 +99,9 @@ class OfRange(serializers.Serializer):  # type: ignore[type-arg]
     )
     late_rows = serializers.IntegerField(
         help_text="rows that arrived after their step was published, found between from_at and to_at; the step is recomputed"
+    )
+    omission = OmissionRow(
+        allow_null=True, help_text="what is left out of the moments between from_at and to_at; null: nothing"
     )
     scores = ScoreRow(many=True, help_text="verified accuracy of forecasts or flags; empty: not applicable")
 

@@ -138,6 +138,7 @@ def _body(found: Timeline) -> dict[str, object]:
             "is_demo": summary.is_demo,
             "missing": summary.missing,
             "fields": summary.fields,
+            "omitted_steps_count": summary.omitted_steps,
         },
         "figures": {
             name: {"mean": of.mean, "p99": of.p99, "measured_seconds": of.measured_seconds}

@@ -88,7 +88,7 @@ def how_far(state: TableState | None) -> dict[str, Any]:
     """Whether a table was ever filled, and until which time it is complete."""
     if state is None:
         return {"state": "no_run_yet", "as_of": None}
-    return {"state": "filled", "as_of": state.watermark_at}
+    return {"state": "filled", "as_of": state.complete_until}
 
 
 class TablesView(ApiView):
@@ -159,6 +159,7 @@ class RowsView(ApiView):
         holes, late_rows = queries.found_while_reading(
             datetime.fromtimestamp(window.from_ms / 1000, UTC), datetime.fromtimestamp(window.to_ms / 1000, UTC)
         )
+        omission = queries.omission(table, step, window)
         return {
             "table": table.name,
             **how_far(state),
@@ -171,6 +172,7 @@ class RowsView(ApiView):
             "missing": sorted({name for run in runs for name in run.missing}),
             "holes": holes,
             "late_rows": late_rows,
+            "omission": shapes.OmissionRow(omission).data if omission is not None else None,
             "scores": shapes.ScoreRow(queries.scores_of(table.name, now), many=True).data,
         }
 

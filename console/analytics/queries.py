@@ -10,7 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.db.models import Max, Min, Q, QuerySet, Sum
 
-from console.analytics.models import DEMO_JOB, AnalyticsRun, ForecastScore, Scored, Summary, TableState
+from console.analytics.models import DEMO_JOB, AnalyticsRun, ForecastScore, LeftOut, Scored, Summary, TableState
 from console.analytics.rows import Window
 from console.analytics.steps import DAY_MS, Step
 from console.analytics.tables import SummaryTable
@@ -132,8 +132,41 @@ def ranking(found: "QuerySet[Any]", key: tuple[str, ...], column: str, *, descen
     return ranked, keys.count()
 
 
+@dataclass(frozen=True, slots=True)
+class Omission:
+    """What a window of a table lacks because its moments have only the rows that rank highest (SummaryTable.ranked_by)."""
+
+    ranked_by: str
+    left_out_count: int
+    """Most rows that a moment lacks."""
+    rows_count: int
+    """Rows that this moment would have."""
+    moments_count: int
+    """Moments that lack rows."""
+
+
+def omission(table: SummaryTable, step: Step, window: Window) -> Omission | None:
+    """What is left out of a window; None: nothing."""
+    found = _left_out(table, step, window)
+    most = found.order_by("-left_out_count", "at_ms").first()
+    if most is None:
+        return None
+    return Omission(table.model.ranked_by, most.left_out_count, most.rows_count, found.count())
+
+
+def lacking(table: SummaryTable, step: Step, window: Window) -> set[int]:
+    """Moments of a window that lack rows: a key without a row may have had values."""
+    return set(_left_out(table, step, window).values_list("at_ms", flat=True))
+
+
+def _left_out(table: SummaryTable, step: Step, window: Window) -> "QuerySet[LeftOut]":
+    return LeftOut.objects.filter(
+        table=table.name, step_seconds=step.seconds, at_ms__gte=window.from_ms, at_ms__lt=window.to_ms
+    )
+
+
 def rows(table: SummaryTable, step: Step, window: Window, filters: Mapping[str, Any]) -> "QuerySet[Any]":
-    """Rows of a table that begin in a window.
+    """Rows of a table that begin in a window, without those of windows that are being published.
 
     Args:
         filters: names of `filters_of` and the values that are wanted.
@@ -142,6 +175,10 @@ def rows(table: SummaryTable, step: Step, window: Window, filters: Mapping[str, 
     found: QuerySet[Any] = table.model._default_manager.filter(
         step_seconds=step.seconds, at_ms__gte=window.from_ms, at_ms__lt=window.to_ms
     )
+    unfinished = TableState.objects.filter(table=table.name).values_list("unfinished", flat=True).first()
+    for seconds, from_ms, to_ms in unfinished or ():
+        if seconds == step.seconds and from_ms < window.to_ms and to_ms > window.from_ms:
+            found = found.exclude(at_ms__gte=from_ms, at_ms__lt=to_ms)
     if TEAM in wanted and TEAM not in table.model.key:
         owned = metadata.subjects().filter(owner__name=wanted.pop(TEAM)).order_by()
         found = found.filter(subject__in=owned.values("name"))

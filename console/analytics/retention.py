@@ -7,7 +7,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from console.analytics import queries
-from console.analytics.models import AnalyticsRun
+from console.analytics.models import AnalyticsRun, LeftOut
 from console.analytics.steps import Step
 from console.analytics.tables import TABLES, SummaryTable
 from metaserver.services.changes import delete_some
@@ -28,6 +28,11 @@ def forget_old(now: datetime, *, is_time_up: Callable[[], bool]) -> int:
         for step in table.model.steps:
             while not is_time_up() and (done := _forget_batch(table, step, now)):
                 deleted += done
+            if not is_time_up():
+                old_notes = LeftOut.objects.filter(
+                    table=table.name, step_seconds=step.seconds, at_ms__lt=queries.kept_since_ms(step, now)
+                )
+                delete_some(old_notes.order_by("at_ms"), BATCH_ROWS)
     old = now - timedelta(days=max(queries.keep_days().values()))
     delete_some(AnalyticsRun.objects.filter(started_at__lt=old).order_by("pk"), RUNS_MAX)
     return deleted

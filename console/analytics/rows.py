@@ -1,7 +1,8 @@
 """Rows that a job publishes, checked against their table. Pure: what is wrong is said with the row and the value."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from math import isfinite
 from operator import itemgetter
 from typing import Any
@@ -12,8 +13,8 @@ from metaserver.services.changes import text_problem
 from qmq.errors import QmqError
 
 PUBLISH_ROWS_MAX = 100_000
-"""Maximum number of rows of one publication, which is one transaction: SQLite blocks other writers meanwhile, and other databases
-must delete the previous rows within one statement's time limit. Larger publications use several windows.
+"""Maximum number of rows of one transaction: SQLite blocks other writers meanwhile, and other databases must delete the previous
+rows within one statement's time limit. More rows are published in several transactions.
 """
 WHOLE_MAX = (1 << 63) - 1
 AT = "at_ms"
@@ -35,8 +36,8 @@ class Window:
 
 def checked(
     table: SummaryTable, step: Step, rows: Iterable[Mapping[str, Any]], window: Window | None
-) -> list[tuple[Any, ...]]:
-    """The rows' values in the order `at_ms` and the table's columns.
+) -> Iterator[list[tuple[Any, ...]]]:
+    """The rows' values in the order `at_ms` and the table's columns: parts of PUBLISH_ROWS_MAX rows, at least one.
 
     Args:
         rows: each with exactly `at_ms` and the table's columns; None is what is not known.
@@ -44,16 +45,30 @@ def checked(
 
     Raises:
         RowsRefused: a column is missing, unknown, of another type or out of bounds; a moment that begins no step or is outside
-            of the window; two rows of one key; more than PUBLISH_ROWS_MAX rows.
+            of the window; two rows of one key. Earlier parts have been returned by then.
     """
+    keys: set[tuple[Any, ...]] = set()
+    following = iter(rows)
+    while True:
+        part = list(islice(following, PUBLISH_ROWS_MAX))
+        if part or not keys:
+            yield _checked(table, step, part, window, keys)
+        if len(part) < PUBLISH_ROWS_MAX:
+            return
+
+
+def _checked(
+    table: SummaryTable,
+    step: Step,
+    rows: Iterable[Mapping[str, Any]],
+    window: Window | None,
+    keys: set[tuple[Any, ...]],
+) -> list[tuple[Any, ...]]:
+    """The values of a part. Row numbers count on from the keys of the parts before it, and its own are added to these."""
     names = (AT, *(column.name for column in table.columns))
     wanted, values_of = frozenset(names), itemgetter(*names)
-    found = []
-    for number, row in enumerate(rows):
-        if number >= PUBLISH_ROWS_MAX:
-            raise RowsRefused(
-                f"{table.name}: more than {PUBLISH_ROWS_MAX} rows at once; publish them in smaller windows"
-            )
+    found, first = [], len(keys)
+    for number, row in enumerate(rows, first):
         if row.keys() != wanted:
             raise RowsRefused(f"{table.name}, row {number}: {_difference(row.keys(), wanted)}")
         found.append(values_of(row))
@@ -61,10 +76,10 @@ def checked(
         return found
     # By column, and whole columns first: these are many rows, and hardly ever one is wrong.
     moments, *values = zip(*found, strict=True)
-    _check(table, AT, moments, "integer", _moment_problem(step, window), False)
+    _check(table, AT, moments, first, "integer", _moment_problem(step, window), False)
     for column, of_column in zip(table.columns, values, strict=True):
-        _check(table, column.name, of_column, column.type, _problem(column), column.is_nullable)
-    _check_keys(table, found)
+        _check(table, column.name, of_column, first, column.type, _problem(column), column.is_nullable)
+    _check_keys(table, found, keys)
     return found
 
 
@@ -77,7 +92,13 @@ _CLASSES: dict[str, frozenset[type]] = {
 
 
 def _check(
-    table: SummaryTable, name: str, values: Sequence[Any], kind: str, problem: Callable[[Any], str], is_nullable: bool
+    table: SummaryTable,
+    name: str,
+    values: Sequence[Any],
+    first: int,
+    kind: str,
+    problem: Callable[[Any], str],
+    is_nullable: bool,
 ) -> None:
     """Raise for the first invalid value; each distinct text is checked once."""
     classes = _CLASSES[kind]
@@ -89,7 +110,7 @@ def _check(
         else:
             what = problem(value)
         if what:
-            raise RowsRefused(f"{table.name}, row {values.index(value)}, {name}: {what}")
+            raise RowsRefused(f"{table.name}, row {first + values.index(value)}, {name}: {what}")
 
 
 def _problem(column: Column) -> Callable[[Any], str]:
@@ -122,11 +143,11 @@ def _moment_problem(step: Step, window: Window | None) -> Callable[[Any], str]:
     return problem
 
 
-def _check_keys(table: SummaryTable, found: list[tuple[Any, ...]]) -> None:
+def _check_keys(table: SummaryTable, found: list[tuple[Any, ...]], seen: set[tuple[Any, ...]]) -> None:
+    """Raise for the first row whose key was seen; add the keys."""
     # The key's columns come first, behind the moment.
     length = 1 + len(table.model.key)
-    seen: set[tuple[Any, ...]] = set()
-    for number, row in enumerate(found):
+    for number, row in enumerate(found, len(seen)):
         key = row[:length]
         if key in seen:
             named = ", ".join(f"{name} {value!r}" for name, value in zip((AT, *table.model.key), key, strict=True))

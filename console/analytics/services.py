@@ -1,19 +1,24 @@
 """The one way rows get into summary tables: a run starts, publishes, and finishes or fails.
 
-What a publication replaces, it replaces whole and at once: pages see all of the old rows or all of the new ones, also when the
-run is killed. Publishing the same again gives the same table.
+What a publication replaces, it replaces whole: pages see all of the old rows or all of the new ones, also when the run is killed.
+Of a window with more rows than one transaction takes they see none until the last transaction. Publishing the same again gives
+the same table.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain, pairwise
 from typing import Any
 
 from django.db import connection, transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Count, Q, QuerySet
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from console.analytics.models import DEMO_JOB, AnalyticsRun, RunState, Summary, TableState
-from console.analytics.rows import AT, Window, checked
+from console.analytics.models import DEMO_JOB, AnalyticsRun, LeftOut, RunState, Summary, TableState
+from console.analytics.rows import AT, PUBLISH_ROWS_MAX, WHOLE_MAX, Window, checked
 from console.analytics.steps import Step, widened
 from console.analytics.tables import TABLES, SummaryTable
 from metaserver.errors import ChangeRefused, Conflict, NotFound
@@ -21,6 +26,8 @@ from metaserver.services import audit
 from metaserver.services.changes import Actor, Change, changing
 
 ERROR_CHARS_MAX = 2_000
+EVER = Window(0, WHOLE_MAX)
+"""What a table that looks ahead is replaced in."""
 PARAMETERS_MAX = 30_000
 """Values of one statement; SQLite takes 32,766."""
 
@@ -63,22 +70,32 @@ def start_run(
 
 
 def publish(
-    run: AnalyticsRun, table: str, rows: Iterable[Mapping[str, Any]], *, step: Step, window: Window | None = None
+    run: AnalyticsRun,
+    table: str,
+    rows: Iterable[Mapping[str, Any]],
+    *,
+    step: Step,
+    window: Window | None = None,
+    totals: Mapping[int, int] | None = None,
 ) -> int:
-    """Make `rows` all that a table says of a window at one step, in one transaction; how many they are.
+    """Make `rows` all that a table says of a window at one step; how many they are.
+
+    Up to PUBLISH_ROWS_MAX rows are one transaction. More are several, and meanwhile the window is unfinished (TableState): readers
+    leave it out, and it is due again if the run is killed.
 
     Args:
         rows: each with `at_ms`, when its step begins, and the table's columns (console.analytics.tables).
         step: what each row stands for.
         window: by default the run's range. It is widened to whole steps. Tables that look ahead have none: they are replaced whole.
+        totals: of moments of which rows were left out, how many rows there would be.
 
     The first real run that fills a table takes demo rows out of it.
 
     Raises:
         NotFound: there is no such table.
         ChangeRefused: the table has no such step, or no window is known.
-        RowsRefused: rows are not as the table wants them; nothing is changed.
-        Conflict: the run is over; nothing is changed.
+        RowsRefused: rows are not as the table wants them. Nothing is changed, but a window of several transactions is unfinished.
+        Conflict: the run is over; likewise.
     """
     found = TABLES.get(table)
     if found is None:
@@ -88,20 +105,28 @@ def publish(
     if step not in found.model.steps:
         raise ChangeRefused(f"{table} has no step {step}; it has {', '.join(found.model.steps)}")
     replaced = None if found.model.is_ahead else _window(run, table, step, window)
-    values = checked(found, step, rows, replaced)
-    with transaction.atomic():
-        row = _claim(run)
-        _forget_demo(run, table, found.model)
-        old: QuerySet[Any] = found.model._default_manager.filter(step_seconds=step.seconds)
-        if replaced is not None:
-            old = old.filter(at_ms__gte=replaced.from_ms, at_ms__lt=replaced.to_ms)
-        old.delete()
-        _insert(found, (run.pk, step.seconds), values)
-        TableState.objects.update_or_create(table=table, defaults={"run": run, "is_replaceable": False})
-        row.tables = sorted({*row.tables, table})
-        row.rows_written = (row.rows_written or 0) + len(values)
-        row.save(update_fields=("tables", "rows_written"))
-    return len(values)
+    parts = checked(found, step, rows, replaced)
+    place = _Place(run, found, step, replaced or EVER)
+    first, second = next(parts), next(parts, None)
+    if second is None:
+        with place.writing():
+            place.rows().delete()
+            place.finish(first, totals or {})
+        return len(first)
+    with place.writing():
+        place.mark(is_unfinished=True)
+    while place.delete_some():
+        pass
+    written = 0
+    for part, following in pairwise(chain((first, second), parts, (None,))):
+        assert part is not None
+        with place.writing():
+            if following is None:
+                place.finish(part, totals or {})
+            else:
+                place.insert(part)
+        written += len(part)
+    return written
 
 
 def finish_run(
@@ -168,6 +193,79 @@ def fail_run(run: AnalyticsRun, error: str) -> None:
         state=RunState.FAILED, error=error[:ERROR_CHARS_MAX], finished_at=timezone.now()
     )
     run.refresh_from_db()
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What a run publishes into: a window of a table at a step."""
+
+    run: AnalyticsRun
+    table: SummaryTable
+    step: Step
+    window: Window
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """A transaction of the run."""
+        with transaction.atomic():
+            row = _claim(self.run)
+            _forget_demo(self.run, self.table.name, self.table.model)
+            TableState.objects.update_or_create(
+                table=self.table.name, defaults={"run": self.run, "is_replaceable": False}
+            )
+            if self.table.name not in row.tables:
+                row.tables = sorted({*row.tables, self.table.name})
+                row.save(update_fields=("tables",))
+            yield
+
+    def rows(self) -> "QuerySet[Any]":
+        """The rows that are there."""
+        return self._within(self.table.model._default_manager.all())
+
+    def delete_some(self) -> bool:
+        """Delete PUBLISH_ROWS_MAX rows; False: there was none."""
+        with self.writing():
+            keys = self.rows().order_by("pk").values_list("pk", flat=True)
+            last = keys[PUBLISH_ROWS_MAX - 1 : PUBLISH_ROWS_MAX].first() or keys.last()
+            return last is not None and self.rows().filter(pk__lte=last).delete()[0] > 0
+
+    def insert(self, values: list[tuple[Any, ...]]) -> None:
+        _insert(self.table, (self.run.pk, self.step.seconds), values)
+        AnalyticsRun.objects.filter(pk=self.run.pk).update(
+            rows_written=Coalesce("rows_written", 0) + len(values),
+        )
+
+    def finish(self, values: list[tuple[Any, ...]], totals: Mapping[int, int]) -> None:
+        """Insert the last rows, and store what was left out."""
+        self.insert(values)
+        of_table = LeftOut.objects.filter(table=self.table.name)
+        self._within(of_table).delete()
+        if totals:
+            there = dict(self.rows().order_by().values_list("at_ms").annotate(Count("pk")))
+            LeftOut.objects.bulk_create(
+                LeftOut(
+                    table=self.table.name, step_seconds=self.step.seconds, at_ms=at_ms,
+                    rows_count=total, left_out_count=total - there.get(at_ms, 0),
+                )
+                for at_ms, total in sorted(totals.items())
+            )  # fmt: skip
+        self.mark(is_unfinished=False)
+
+    def mark(self, *, is_unfinished: bool) -> None:
+        """Make the window unfinished, or finished: of windows that were unfinished and reach beyond it, the rest stays so."""
+        state = TableState.objects.select_for_update().get(table=self.table.name)
+        begin, end = self.window.from_ms, self.window.to_ms
+        unfinished = [[self.step.seconds, begin, end]] if is_unfinished else []
+        for seconds, from_ms, to_ms in state.unfinished or ():
+            is_other = seconds != self.step.seconds
+            rest = ((from_ms, to_ms),) if is_other else ((from_ms, min(to_ms, begin)), (max(from_ms, end), to_ms))
+            unfinished += [[seconds, *span] for span in rest if span[0] < span[1]]
+        if unfinished != (state.unfinished or []):
+            state.unfinished = unfinished or None
+            state.save(update_fields=("unfinished",))
+
+    def _within(self, found: "QuerySet[Any]") -> "QuerySet[Any]":
+        return found.filter(step_seconds=self.step.seconds, at_ms__gte=self.window.from_ms, at_ms__lt=self.window.to_ms)
 
 
 def _window(run: AnalyticsRun, table: str, step: Step, window: Window | None) -> Window:

@@ -174,9 +174,9 @@ def _analytics(
 ) -> tuple[dict[str, list[Point]], Span | None]:
     """Points of the summary table before `until`; None: the table has none, or demo data."""
     state = TableState.objects.select_related("run").filter(table="lag").first()
-    if state is None or state.watermark_at is None or state.run.job == DEMO_JOB:
+    if state is None or state.complete_until is None or state.run.job == DEMO_JOB:
         return {}, None
-    end = min(until, state.watermark_at.timestamp())
+    end = min(until, state.complete_until.timestamp())
     minutes = summaries.Lag._default_manager.filter(
         step_seconds=Step.MINUTE.seconds, at_ms__gte=int(since.timestamp() * 1000), at_ms__lt=int(end * 1000)
     )

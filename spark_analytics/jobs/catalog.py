@@ -15,10 +15,12 @@ from spark_analytics.transforms.capacity import team_capacity
 from spark_analytics.transforms.delayed_load import delayed_load
 from spark_analytics.transforms.failures import failures
 from spark_analytics.transforms.forecasts import DISK_LOOKBACK_MS, disk_forecasts, drain_forecasts
+from spark_analytics.transforms.frames import repeated
 from spark_analytics.transforms.latency import latencies
 from spark_analytics.transforms.skew import consumer_shares, group_skew
 from spark_analytics.transforms.windows import LONG_STEPS as LONG_MS
 from spark_analytics.transforms.windows import SHORT_STEPS as SHORT_MS
+from spark_analytics.transforms.windows import Window
 
 Frames = Mapping[str, DataFrame]
 """Summary table -> its rows, with `step_ms` and `at_ms`."""
@@ -110,8 +112,15 @@ def _delayed(given: Inputs) -> Frames:
 def _forecasts(given: Inputs) -> Frames:
     steps = given.steps(LONG_MS)
     nodes = given.table("nodes", given.window.from_ms - DISK_LOOKBACK_MS)
+    if given.is_idle:
+        # Lag stays as it is: of each step is said what is said of the first hour.
+        hour = Window(given.window.from_ms, given.window.from_ms + Step.HOUR.ms)
+        first = drain_forecasts(given.lag, given.progress, window=hour, steps=(Step.HOUR.ms,))
+        drains = repeated(first.drop("step_ms", "at_ms"), window=given.window, steps=steps)
+    else:
+        drains = drain_forecasts(given.lag, given.progress, window=given.window, steps=steps)
     return {
-        "drain_forecasts": drain_forecasts(given.lag, given.progress, window=given.window, steps=steps),
+        "drain_forecasts": drains,
         "disk_forecasts": disk_forecasts(nodes, window=given.window, steps=steps),
     }
 

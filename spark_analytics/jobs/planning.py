@@ -3,10 +3,14 @@
 A job has published what ended up to some time, and everything up to the watermark is known: what is between is due. Only whole
 steps are published: an hour's row comes when the hour is over and complete. So the same window gives the same rows whenever it is
 computed, and a run that was killed is simply due again.
+
+**Days without rows.** A day (UTC) of which the lake has no rows is still computed: a group that has a position keeps its lag, which
+gets older, and teams, forecasts and comparisons have rows too. But nothing happens in it, so what is at its beginning determines
+all of it, and any number of such days in a row are one window: one state, one run a job.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from console.analytics.rows import Window
 from console.analytics.steps import DAY_MS, Step
@@ -16,7 +20,8 @@ HOUR_MS = Step.HOUR.ms
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A window that is computed at once. It is whole steps of all its publications, and begins with an hour."""
+    """A window that is computed at once. It is whole steps of all its publications, and begins with an hour. If it is longer than a
+    day, it is days without rows."""
 
     window: Window
     publications: tuple[tuple[Step, Window], ...]
@@ -25,28 +30,77 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """What one run does: the pieces of one UTC day, and up to when the tables are complete behind it."""
+    """What one run does: the pieces of one UTC day or of days without rows, and up to when the tables are complete behind it."""
 
     window: Window
     pieces: tuple[Piece, ...]
+    day_ms: int
+    """The UTC day it begins in; of days without rows the first of all in a row. What jobs have to do of a day is done job by job
+    before the next day: later jobs read what earlier ones published."""
 
 
-def due(done_ms: int, to_ms: int, steps: Sequence[Step]) -> list[Chunk]:
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Days without rows, and how they are computed."""
+
+    days: Collection[int] = frozenset()
+    """The beginnings of UTC days, in ms since the epoch."""
+    days_max: int = 1
+    """The most days of a window."""
+    kept_since: Mapping[Step, int] = field(default_factory=dict)
+    """Before which time (ms since the epoch) rows of a step are deleted; of days without rows they are not published."""
+
+    def first(self, day_ms: int) -> int:
+        """The first of the days in a row without rows that a day is one of; the day itself if it has rows."""
+        while day_ms in self.days and day_ms - DAY_MS in self.days:
+            day_ms -= DAY_MS
+        return day_ms
+
+    def end(self, day_ms: int, to_ms: int) -> int:
+        """The end of the days in a row without rows from a day on that are over by `to_ms`; the day itself: it is none of them."""
+        while day_ms in self.days and day_ms + DAY_MS <= to_ms:
+            day_ms += DAY_MS
+        return day_ms
+
+
+def due(done_ms: int, to_ms: int, steps: Sequence[Step], idle: Idle = Idle()) -> list[Chunk]:
     """What is to be computed so that all whole steps which end in (done, to] are published; by day, oldest first.
 
     Args:
         done_ms: everything that ended up to here is published.
         to_ms: the watermark, or an earlier end that was requested.
         steps: those of the job's tables.
+        idle: whole days without rows are one chunk, in windows of at most `days_max` days.
     """
     chunks = []
-    for begin in range(_floor(done_ms, DAY_MS), to_ms, DAY_MS):
-        end = min(begin + DAY_MS, to_ms)
-        pieces = tuple(_pieces(max(begin, done_ms), end, sorted(steps, key=lambda step: step.ms)))
+    ascending = sorted(steps, key=lambda step: step.ms)
+    begin = _floor(done_ms, DAY_MS)
+    while begin < to_ms:
+        end = idle.end(begin, to_ms) if done_ms <= begin else begin
+        if end > begin + DAY_MS:
+            pieces = tuple(_idle_pieces(begin, end, ascending, idle))
+        else:
+            end = begin + DAY_MS
+            pieces = tuple(_pieces(max(begin, done_ms), min(end, to_ms), ascending))
         if pieces:
             window = Window(min(piece.window.from_ms for piece in pieces), max(piece.window.to_ms for piece in pieces))
-            chunks.append(Chunk(window, pieces))
+            chunks.append(Chunk(window, pieces, idle.first(begin)))
+        begin = end
     return chunks
+
+
+def _idle_pieces(begin_ms: int, end_ms: int, steps: list[Step], idle: Idle) -> Iterator[Piece]:
+    """Pieces of whole days without rows. A step that is kept nowhere in a piece is not published there."""
+    length = max(1, idle.days_max) * DAY_MS
+    for begin in range(begin_ms, end_ms, length):
+        end = min(begin + length, end_ms)
+        published = []
+        for step in steps:
+            since = max(begin, _floor(idle.kept_since.get(step, begin), step.ms))
+            if since < end:
+                published.append((step, Window(since, end)))
+        if published:
+            yield Piece(Window(begin, end), tuple(published))
 
 
 def _pieces(done_ms: int, to_ms: int, steps: list[Step]) -> Iterator[Piece]:
@@ -68,34 +122,30 @@ def _pieces(done_ms: int, to_ms: int, steps: list[Step]) -> Iterator[Piece]:
         covered_ms = end
 
 
-def states_due(last_ms: int, to_ms: int) -> list[Window]:
+def states_due(last_ms: int, to_ms: int, idle: Idle = Idle()) -> list[Window]:
     """Windows in a row from a state that is known to an hour's beginning; a state is kept at the end of each.
 
-    Those are the ends of days and the last hour's: where windows begin that are computed when they are over.
+    Those are the ends of days and the last hour's: where windows begin that are computed when they are over. Days without rows in
+    a row are one window.
     """
     windows = []
     begin, end = last_ms, _floor(to_ms, HOUR_MS)
     while begin < end:
-        until = min(end, _floor(begin, DAY_MS) + DAY_MS)
+        until = max(min(end, _floor(begin, DAY_MS) + DAY_MS), idle.end(begin, end))
         windows.append(Window(begin, until))
         begin = until
     return windows
 
 
 def portions(rows_at: Sequence[tuple[int, int]], window: Window, rows_max: int) -> list[Window]:
-    """Split a window into consecutive windows with at most a given number of rows each.
+    """Split a window into consecutive windows with at most a given number of rows each, or one moment that has more.
 
     Args:
         rows_at: moments and how many rows begin at each, in order.
-
-    Raises:
-        ValueError: a single moment has more rows.
     """
     cuts, rows = [window.from_ms], 0
     for at_ms, count in rows_at:
-        if count > rows_max:
-            raise ValueError(f"{count} rows begin at {at_ms}: more than {rows_max} can't be published at once")
-        if rows + count > rows_max:
+        if rows and rows + count > rows_max:
             cuts.append(at_ms)
             rows = 0
         rows += count

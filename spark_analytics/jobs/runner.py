@@ -24,7 +24,7 @@ from qmq.protocol.values import moment
 from qmq.words import counted
 from spark_analytics.jobs.catalog import JOBS, ORDER, Job
 from spark_analytics.jobs.inputs import Inputs
-from spark_analytics.jobs.planning import HOUR_MS, Chunk, due
+from spark_analytics.jobs.planning import HOUR_MS, Chunk, Idle, due
 from spark_analytics.jobs.publishing import publish
 from spark_analytics.jobs.reasons import reason
 from spark_analytics.jobs.sampling import Brokers, look, sampled_ranges
@@ -53,6 +53,8 @@ HOLES_FOLDER = "_holes"
 """Where the lake keeps what nodes had forgotten before it was read; table `holes` of the data source."""
 HOLES_LOGGED_MAX = 20
 """Gaps that are logged one by one."""
+IDLE_GROUP_DAYS_MAX = 20_000
+"""Days without rows of a window, times consumer groups: each is 1,440 minutes of lag."""
 SKIPPED = (
     "skipped because they contain demo data: {tables} (select 'Replace demo data' on the Analytics page or run"
     " `manage.py analytics`)"
@@ -308,11 +310,11 @@ class Runner:
         order = {job.name: number for number, job in enumerate(jobs)}
         day = -1
         # Day by day, all jobs of a day: what several of them need is made once.
-        work.sort(key=lambda item: (item[1].window.from_ms // Step.DAY.ms, order[item[0].name]))
+        work.sort(key=lambda item: (item[1].day_ms, order[item[0].name]))
         for part, (job, chunk) in enumerate(work, 1):
-            if chunk.window.from_ms // Step.DAY.ms != day:
+            if chunk.day_ms != day:
                 self._close_inputs()
-                day = chunk.window.from_ms // Step.DAY.ms
+                day = chunk.day_ms
             if job.name not in self.report.failed:
                 self._run_chunk(job, chunk, part, len(work))
 
@@ -329,10 +331,16 @@ class Runner:
         begin = self._begin_ms(job, end)
         if self._request.to_ms is not None:
             end = min(end, self._request.to_ms)
-        chunks = due(begin, end, job.steps)
+        chunks = due(begin, end, job.steps, Idle() if job.is_ahead else self._idle(end))
         if not chunks:
             raise NothingKnown("nothing is due")
         return chunks[-1:] if job.is_ahead else chunks
+
+    def _idle(self, end_ms: int) -> Idle:
+        """The days up to a moment of which the lake has no rows."""
+        now = moment(self._now_ms())
+        days_max = max(1, IDLE_GROUP_DAYS_MAX // max(1, self._states.groups_count()))
+        return Idle(self._states.idle_days(end_ms), days_max, {step: queries.kept_since_ms(step, now) for step in Step})
 
     def _begin_ms(self, job: Job, end_ms: int) -> int:
         """Return the start of the time that a job computes: the requested one, otherwise the end of its tables; never before the
@@ -360,9 +368,9 @@ class Runner:
         done: list[int] = []
         for name in job.tables:
             state = states.get(name)
-            if state is None or state.watermark_at is None or state.run.job == DEMO_JOB:
+            if state is None or state.complete_until is None or state.run.job == DEMO_JOB:
                 return None
-            done.append(int(state.watermark_at.timestamp() * 1000))
+            done.append(int(state.complete_until.timestamp() * 1000))
         return min(done)
 
     def _watermark(self, tables: Iterable[str]) -> int:

@@ -7,8 +7,11 @@ from typing import Any
 
 from django.db.models import Count, F, Max, Min, OuterRef, Q, Subquery
 
+from console.analytics import queries
 from console.analytics.models import Anomaly, DiskForecast, DrainForecast, Lag, Outlook, Scored
+from console.analytics.rows import Window as SummaryWindow
 from console.analytics.steps import Step
+from console.analytics.tables import TABLES
 from spark_analytics.transforms.forecasts import INTERVAL_RATIO
 from spark_analytics.transforms.scores import (
     DISK_DUE_MS,
@@ -63,7 +66,8 @@ def _drains(window: Window) -> Iterator[tuple[str, int, int, int]]:
         for at_ms, subject, group, low, high in made.values_list(*columns).iterator(ROWS_AT_ONCE)
         if window.from_ms < drain_due_ms(at_ms + HOUR_MS, high) <= window.to_ms
     ]
-    if not due:
+    # Minutes of groups that drained are the first to be left out: without them, lag that was drained looks as if it had stayed.
+    if not due or queries.lacking(TABLES["lag"], Step.MINUTE, SummaryWindow(from_ms, window.to_ms)):
         return
     # The first minute of each hour in which the lag was 0: forecasts are made at the ends of hours.
     empty = Lag._default_manager.filter(

@@ -1,5 +1,6 @@
 """Where groups were at the ends of hours: what a window's computation begins with, kept in the lake."""
 
+from collections import Counter
 from collections.abc import Callable
 
 from pyspark.sql import DataFrame
@@ -7,17 +8,17 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from qmq.protocol.values import moment
-from spark_analytics.jobs.planning import HOUR_MS, states_due
+from spark_analytics.jobs.planning import HOUR_MS, Idle, states_due
 from spark_analytics.lake import Lake
 from spark_analytics.lake.delta import Change
-from spark_analytics.lake.tables import TABLES
+from spark_analytics.lake.tables import STREAMED, TABLES
 from spark_analytics.local_rows import local_frame
 from spark_analytics.schemas import SEQUENCES_PER_LOG
 from spark_analytics.transforms.frames import GROUP_STATE, STORED_SECONDS, bucket_count
 from spark_analytics.transforms.runs import runs
 from spark_analytics.transforms.state import group_state, set_below, stored_tail
 from spark_analytics.transforms.stored import merged_seconds, seconds_of
-from spark_analytics.transforms.windows import Window
+from spark_analytics.transforms.windows import DAY_MS, Window
 
 STATE_TABLES = ("group_state", "stored_tail")
 """Tables of the lake with states and the moment they are of."""
@@ -64,6 +65,21 @@ class States:
             (at for name in ("index", "progress") if (at := self._lake.first_ms(name)) is not None), default=None
         )
 
+    def idle_days(self, to_ms: int) -> set[int]:
+        """The UTC days up to a moment of which the lake has no rows, neither events nor samples; their beginnings, in ms since the
+        epoch. Days before the first with rows are none of them."""
+        read = (*STREAMED, "nodes", "ranges")
+        hours = {item.hour_ms for name in read for item in self._lake.snapshot(name).files.values()}
+        with_rows = {hour - hour % DAY_MS for hour in hours}
+        return set(range(min(with_rows, default=to_ms), to_ms, DAY_MS)) - with_rows
+
+    def groups_count(self) -> int:
+        """About how many consumer groups there are: rows of the largest state."""
+        rows: Counter[int] = Counter()
+        for item in self._lake.snapshot("group_state").files.values():
+            rows[item.hour_ms] += item.rows
+        return max(rows.values(), default=0)
+
     def advance(self, to_ms: int, say: Callable[[str], None] = lambda text: None) -> int:
         """Make the states that are missing up to an hour's beginning, from the nearest one before it; how many were made."""
         begin = self.begin_ms()
@@ -71,7 +87,7 @@ class States:
             return 0
         last = max((at for at in self.moments() if at <= to_ms), default=begin)
         made = 0
-        for window in states_due(last, to_ms):
+        for window in states_due(last, to_ms, Idle(self.idle_days(to_ms))):
             self._make(Window(window.from_ms, window.to_ms))
             say(f"state at {moment(window.to_ms):%Y-%m-%d %H:%M}")
             made += 1

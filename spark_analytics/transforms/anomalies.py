@@ -77,7 +77,8 @@ def anomalies(values: DataFrame, *, window: Window, steps: Sequence[int] = LONG_
     is their median, the deviation 1.4826 times their median absolute deviation, but at least FLOOR_RATIO of the median and the
     metric's floor. `score` is the distance from the median in deviations, with its sign; beyond FLAGGED_BEYOND it is flagged,
     and `expected_low` (at least 0) and `expected_high` are where that begins. A metric of events that has no value in a step
-    counts as 0 from its first value on: that nothing came any more is found.
+    counts as 0 from its first value on: that nothing came any more is found. The first value is that of LOOKBACK_MS before the
+    day (from the window's time of day on) and of the day itself, so days give the same alone and together.
 
     Args:
         values: VALUES of the window and of LOOKBACK_MS before it.
@@ -96,23 +97,40 @@ def anomalies(values: DataFrame, *, window: Window, steps: Sequence[int] = LONG_
     moments = F.sequence(F.min("at_ms"), window.to_ms - F.col("step_ms"), F.col("step_ms"))
     # From its first value of all, not only of those at the window's times of day.
     first = values.where(F.col("metric").isin(list(COUNTED)) & F.col("step_ms").isin(list(steps)))
+    day = F.col("at_ms") - time_of_day
     every = (
         first.where((F.col("at_ms") >= window.from_ms - LOOKBACK_MS) & (F.col("at_ms") < window.to_ms))
+        .groupBy(*key, day.alias("day_ms"))
+        .agg(F.min("at_ms").alias("at_ms"))
         .groupBy(*key)
-        .agg(moments.alias("moments"))
-        .select(*key, F.explode("moments").alias("at_ms"))
+        .agg(moments.alias("moments"), F.sort_array(F.collect_list("at_ms")).alias("firsts"))
+        .select(*key, "firsts", F.explode("moments").alias("at_ms"))
         .where(time_of_day < window.to_ms - window.from_ms)
     )
-    filled = every.join(counted, [*key, "at_ms"], "left").withColumn("value", F.coalesce("value", F.lit(0.0)))
-    full = wanted.where(~F.col("metric").isin(list(COUNTED))).unionByName(filled)
+    # What is before the window is compared with only: of which day's first value it is does not matter.
+    within = F.filter(
+        "firsts", lambda at_ms: (at_ms >= F.greatest(day, F.lit(window.from_ms)) - LOOKBACK_MS) & (at_ms < day + DAY_MS)
+    )
+    filled = every.join(counted, [*key, "at_ms"], "left").select(
+        *key, "at_ms", F.coalesce("value", F.lit(0.0)).alias("value"), F.array_min(within).alias("first_ms")
+    )
+    full = (
+        wanted.where(~F.col("metric").isin(list(COUNTED)))
+        .withColumn("first_ms", F.lit(0).cast("long"))
+        .unionByName(filled)
+    )
     same_time = (
         Over.partitionBy(*key, F.pmod(F.col("at_ms"), F.lit(DAY_MS)))
         .orderBy("at_ms")
         .rangeBetween(-LOOKBACK_MS, -DAY_MS)
     )
+    # In the order of days, and of events every day: as many as there are since the first value are the last ones.
+    since = F.least(F.size("before"), F.floor((F.col("at_ms") - F.col("first_ms")) / DAY_MS).cast("int"))
     compared = (
-        full.withColumn("earlier", F.sort_array(F.collect_list("value").over(same_time)))
-        .where(is_in(F.col("at_ms"), window) & (F.size("earlier") >= DAYS_MIN))
+        full.withColumn("before", F.collect_list("value").over(same_time))
+        .where(is_in(F.col("at_ms"), window) & (F.col("at_ms") >= F.col("first_ms")))
+        .withColumn("earlier", F.sort_array(F.slice("before", F.size("before") - since + 1, since)))
+        .where(F.size("earlier") >= DAYS_MIN)
         .withColumn("expected", _median("earlier"))
         .withColumn("apart", F.sort_array(F.transform("earlier", lambda value: F.abs(value - F.col("expected")))))
     )

@@ -1,6 +1,7 @@
 """Frames between the transforms, as schema constants, and the expressions they share."""
 
 from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
@@ -122,6 +123,17 @@ def consumer_name(consumer_id: Column, consumer_key: Column) -> Column:
 def selected(frame: DataFrame, schema: StructType) -> DataFrame:
     """The columns of a schema, in its order and types: every transform ends here."""
     return frame.select(*(F.col(f"`{field.name}`").cast(field.dataType).alias(field.name) for field in schema))
+
+
+def repeated(frame: DataFrame, *, window: Window, steps: Sequence[int]) -> DataFrame:
+    """Rows without a moment at every moment of a window: with `step_ms` and `at_ms`. They are few: each worker gets all of them."""
+    moments = [
+        frame.sparkSession.range(window.from_ms, window.to_ms, step_ms).select(
+            F.lit(step_ms).cast("long").alias("step_ms"), F.col("id").alias("at_ms")
+        )
+        for step_ms in steps
+    ]
+    return reduce(DataFrame.unionByName, moments).crossJoin(F.broadcast(frame))
 
 
 def at_steps(frame: DataFrame, steps: Sequence[int], ms: str) -> DataFrame:

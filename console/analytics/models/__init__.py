@@ -1,6 +1,6 @@
 """Runs of analytics jobs and the summaries they leave behind for the console."""
 
-from console.analytics.models.runs import DEMO_DATA, DEMO_JOB, AnalyticsRun, RunState, TableState
+from console.analytics.models.runs import DEMO_DATA, DEMO_JOB, AnalyticsRun, LeftOut, RunState, TableState
 from console.analytics.models.summaries import (
     BROKER_GROUP_COLUMNS,
     Anomaly,
@@ -17,5 +17,5 @@ from console.analytics.models.summary import Summary
 
 __all__ = [
     "BROKER_GROUP_COLUMNS", "DEMO_DATA", "DEMO_JOB", "AnalyticsRun", "Anomaly", "BrokerGroupNumbers", "DiskForecast",
-    "DrainForecast", "ForecastScore", "Lag", "Latency", "Outlook", "RunState", "Scored", "Summary", "TableState",
+    "DrainForecast", "ForecastScore", "Lag", "Latency", "LeftOut", "Outlook", "RunState", "Scored", "Summary", "TableState",
 ]  # fmt: skip

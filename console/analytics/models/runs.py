@@ -1,5 +1,6 @@
 """Runs of jobs, and how far each summary table is."""
 
+from datetime import UTC, datetime
 from enum import StrEnum
 
 from django.db import models
@@ -65,6 +66,37 @@ class TableState(models.Model):
     """Everything before it is in the table; null until a run that filled it has succeeded."""
     is_replaceable = models.BooleanField(default=False)
     """Whether scheduled runs may replace demo data in it; other data is always replaced."""
+    unfinished = models.JSONField(null=True)
+    """Windows [step_seconds, from_ms, to_ms] that are being published in several transactions, or were when their run was
+    killed; null: none. Readers leave their rows out, and they are due again."""
+
+    @property
+    def complete_until(self) -> datetime | None:
+        """Everything before it is in the table; None: no run that filled it has succeeded, or all of it is unfinished."""
+        begin_ms = min((from_ms for _, from_ms, _ in self.unfinished or ()), default=None)
+        if self.watermark_at is None or begin_ms is None:
+            return self.watermark_at
+        return min(self.watermark_at, datetime.fromtimestamp(begin_ms / 1000, UTC)) if begin_ms else None
 
     def __str__(self) -> str:
         return self.table
+
+
+class LeftOut(models.Model):
+    """A moment of a table that has only the rows that rank highest. No row: nothing was left out."""
+
+    table = models.CharField(max_length=60)
+    step_seconds = models.PositiveIntegerField()
+    at_ms = models.BigIntegerField()
+    rows_count = models.PositiveIntegerField()
+    """Rows that the moment would have."""
+    left_out_count = models.PositiveIntegerField()
+    """Those of them that are not in the table."""
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=("table", "step_seconds", "at_ms"), name="analytics_left_out_key"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.table}: {self.left_out_count} of {self.rows_count}"

@@ -45,6 +45,8 @@ class Lag(OfGroup):
     time_lag_seconds_mean = number_field("the same: mean over the step")
     time_lag_seconds_last = number_field("the same: at the end of the step")
 
+    ranked_by = "lag_messages_max"
+
     class Meta:
         constraints = one_row("lag", "subject", "group")
         indexes = by_time("lag", "group")
@@ -62,6 +64,7 @@ class SubjectRates(Summary):
     sent_bytes_per_second_mean = number_field("mean over the measured time of the step")
 
     key = ("subject",)
+    ranked_by = "sent_messages"
 
     class Meta:
         constraints = one_row("subject_rates", "subject")
@@ -77,6 +80,8 @@ class GroupRates(OfGroup):
     pulled_messages_per_second_mean = number_field("mean over the measured time of the step")
     acked_messages_per_second_max = number_field("maximum over the minutes of the step")
     acked_messages_per_second_mean = number_field("mean over the measured time of the step")
+
+    ranked_by = "pulled_messages"
 
     class Meta:
         constraints = one_row("group_rates", "subject", "group")
@@ -109,6 +114,7 @@ class Latency(OfGroup):
     max_ms = meaning("maximum", models.FloatField())
 
     key = ("subject", "group", "kind")
+    ranked_by = "messages"
 
     class Meta:
         constraints = one_row("latencies", "subject", "group", "kind")

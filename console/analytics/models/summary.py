@@ -28,6 +28,8 @@ class Summary(models.Model):
     key: ClassVar[tuple[str, ...]] = ()
     """The fields that identify a row within a step."""
     steps: ClassVar[tuple[Step, ...]] = ALL_STEPS
+    ranked_by: ClassVar[str] = ""
+    """The column whose highest values a moment of a short step keeps where it has too many rows; "": it keeps all."""
     is_ahead: ClassVar[bool] = False
     """It looks ahead: `at_ms` is in the future, and what is published replaces all that was known."""
 

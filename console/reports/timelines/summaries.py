@@ -88,6 +88,8 @@ class Summaries:
     missing: list[str] = field(default_factory=list)
     """Broker groups that runs could not read: the values of these steps are too low."""
     fields: tuple[str, ...] = ()
+    omitted_steps: int = 0
+    """Steps without a row of which rows were left out, because others rank higher: whether there were values is not known."""
 
 
 def read_summaries(section: str, key: Mapping[str, str], window: Window, now: datetime) -> Summaries:
@@ -106,13 +108,16 @@ def read_summaries(section: str, key: Mapping[str, str], window: Window, now: da
     highest: dict[str, Column] = {}
     mean: dict[str, Column] = {}
     runs: set[int] = set()
+    omitted: set[int] = set()
     for source in sources:
         table = TABLES[source.table]
         found = queries.rows(table, step, Window(begin_ms, window.to_ms), key).order_by()
         known = _columns(found, source)
+        lacking = queries.lacking(table, step, Window(begin_ms, window.to_ms)) - known.keys()
+        omitted |= lacking
         if source.is_of_events:
-            end = states[source.table].watermark_at if source.table in states else None
-            steps = _complete(table, step, at_ms, end, highest.get("lag"))
+            end = states[source.table].complete_until if source.table in states else None
+            steps = (at for at in _complete(table, step, at_ms, end, highest.get("lag")) if at not in lacking)
             zeros: list[float | None] = [0.0 for _ in range(2 * len(source.columns))]
             known = dict.fromkeys(steps, zeros) | known
         runs.update(found.values_list("run_id", flat=True).distinct())
@@ -120,15 +125,16 @@ def read_summaries(section: str, key: Mapping[str, str], window: Window, now: da
             highest[name] = [known[at][2 * number] if at in known else None for at in at_ms]
             mean[name] = [known[at][2 * number + 1] if at in known else None for at in at_ms]
     made = list(AnalyticsRun.objects.filter(pk__in=runs).values_list("job", "missing"))
-    watermarks = [state.watermark_at for state in states.values() if state.watermark_at is not None]
+    ends = [state.complete_until for state in states.values()]
     return Summaries(
         Points(step.ms, at_ms, highest, mean),
         sources[0].job,
         "filled" if states else "no_run_yet",
-        min(watermarks, default=None),
+        min((end for end in ends if end is not None), default=None),
         any(job == DEMO_JOB for job, _ in made),
         sorted({name for _, missing in made for name in missing}),
         tuple(highest),
+        len(omitted),
     )
 
 

@@ -10,7 +10,7 @@ from asgiref.sync import async_to_sync
 from rest_framework.test import APIClient
 
 from console.analytics import services
-from console.analytics.models import DEMO_JOB
+from console.analytics.models import DEMO_JOB, LeftOut
 from console.analytics.steps import Step
 from console.analytics.tables import TABLES
 from console.jobs.summaries import store
@@ -165,6 +165,13 @@ def test_a_subject_that_sent_nothing_has_zeros_where_its_table_is_complete(viewe
     found = viewer.get(WHERE, {"subject": "o", "from": ago(hours=6)}).json()
     zeros = [ms(at) for at, value in zip(found["at"], found["fields"]["send_rate"], strict=True) if value == 0]
     assert (zeros[0], zeros[-1], len(zeros)) == (first, end - MINUTE_MS, (end - first) // MINUTE_MS)
+    # Whether it sent nothing is not known of minutes that have the busiest subjects only.
+    LeftOut.objects.create(
+        table="subject_rates", step_seconds=60, at_ms=first + 2 * MINUTE_MS, rows_count=3, left_out_count=1
+    )
+    lacking = viewer.get(WHERE, {"subject": "o", "from": ago(hours=6)}).json()
+    assert lacking["fields"]["send_rate"].count(0) == len(zeros) - 1
+    assert (found["summary"]["omitted_steps_count"], lacking["summary"]["omitted_steps_count"]) == (0, 1)
     # The subject has no row that a run of demo data made.
     assert found["summary"]["is_demo"] is False
     assert viewer.get(WHERE, {"subject": "other", "from": ago(hours=6)}).json()["summary"]["is_demo"] is True

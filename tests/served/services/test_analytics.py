@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from console.analytics import retention, rows, services
-from console.analytics.models import Lag, Latency, RunState, TableState
+from console.analytics import queries, retention, rows, services
+from console.analytics.models import Lag, Latency, LeftOut, RunState, TableState
 from console.analytics.rows import RowsRefused, Window
 from console.analytics.steps import Step
 from console.analytics.tables import TABLES
@@ -27,6 +27,7 @@ BEGIN = datetime(2026, 11, 1, tzinfo=UTC)
 BEGIN_MS = int(BEGIN.timestamp() * 1000)
 HOUR = timedelta(hours=1)
 MINUTE_MS = 60_000
+HOUR_MS = 3_600_000
 
 
 def started(job: str = "lag", hours: int = 1) -> Any:
@@ -167,7 +168,7 @@ def test_a_row_that_is_wrong_changes_nothing_and_says_what(row: dict[str, Any], 
     assert stored() == before
 
 
-def test_words_and_counts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_words_are_bounded() -> None:
     run = started()
     for row, words in (
         (latency_row(BEGIN_MS, kind="guess"), "must be one of end_to_end, handling"),
@@ -175,11 +176,172 @@ def test_words_and_counts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         with pytest.raises(RowsRefused, match=words):
             services.publish(run, "latencies", [row], step=Step.MINUTE)
-    monkeypatch.setattr(rows, "PUBLISH_ROWS_MAX", 3)
-    four = [lag_row(BEGIN_MS + number * MINUTE_MS) for number in range(4)]
-    assert services.publish(run, "lag", four[:3], step=Step.MINUTE) == 3
-    with pytest.raises(RowsRefused, match="more than 3 rows"):
-        services.publish(run, "lag", four, step=Step.MINUTE)
+
+
+# --- more rows than one transaction takes ----------------------------------------------------------------------------
+
+
+class _Killed(Exception):
+    """The process ended here."""
+
+
+@pytest.fixture
+def small_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (rows, services):
+        monkeypatch.setattr(module, "PUBLISH_ROWS_MAX", 3)
+
+
+def groups_at(at_ms: int, value: int, count: int = 8) -> list[dict[str, Any]]:
+    return [lag_row(at_ms, group=f"g{number}", lag_messages_max=value) for number in range(count)]
+
+
+def seen(step: Step = Step.HOUR) -> list[tuple[int, int]]:
+    """What readers see of `lag`: hour and value of each row."""
+    found = queries.rows(TABLES["lag"], step, Window(BEGIN_MS, BEGIN_MS + 24 * HOUR_MS), {}).order_by("at_ms", "group")
+    return [((row.at_ms - BEGIN_MS) // HOUR_MS, row.lag_messages_max) for row in found]
+
+
+def complete_hours() -> float | None:
+    end = TableState.objects.get(table="lag").complete_until
+    return None if end is None else (end - BEGIN) / HOUR
+
+
+@pytest.mark.database
+@pytest.mark.parametrize("killed_at", range(8))
+def test_a_moment_of_several_transactions_is_seen_with_the_last_one(
+    killed_at: int, small_transactions: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed between any two of the transactions: one that marks, three that delete and one that finds nothing, two that
+    insert; the last one inserts and completes."""
+    first = started(hours=3)
+    for hour in range(3):
+        window = Window(BEGIN_MS + hour * HOUR_MS, BEGIN_MS + (hour + 1) * HOUR_MS)
+        assert services.publish(first, "lag", groups_at(window.from_ms, 1), step=Step.HOUR, window=window) == 8
+    services.publish(first, "lag", [lag_row(BEGIN_MS + HOUR_MS, lag_messages_max=5)], step=Step.TEN_MINUTES)
+    services.finish_run(first, watermark_at=BEGIN + 3 * HOUR)
+    before = [(hour, 1) for hour in range(3) for _ in range(8)]
+    assert (seen(), complete_hours()) == (before, 3)
+    assert first.rows_written == 25
+
+    claims = iter(range(100))
+    claim = services._claim
+
+    def claim_or_die(run: Any) -> Any:
+        if next(claims) == killed_at:
+            raise _Killed
+        return claim(run)
+
+    second = started(hours=3)
+    hour = Window(BEGIN_MS + HOUR_MS, BEGIN_MS + 2 * HOUR_MS)
+    with monkeypatch.context() as patched:
+        patched.setattr(services, "_claim", claim_or_die)
+        with pytest.raises(_Killed):
+            services.publish(second, "lag", groups_at(hour.from_ms, 2), step=Step.HOUR, window=hour)
+    if killed_at == 0:
+        assert (seen(), complete_hours()) == (before, 3)
+    else:
+        assert (seen(), complete_hours()) == ([row for row in before if row[0] != 1], 1), "neither half nor mixed"
+    assert seen(Step.TEN_MINUTES) == [(1, 5)], "other steps are not concerned"
+
+    third = started(hours=3)
+    services.publish(third, "lag", groups_at(hour.from_ms, 2), step=Step.HOUR, window=hour)
+    assert (seen(), complete_hours()) == ([(hour, 1 + (hour == 1)) for hour, _ in before], 3)
+
+
+@pytest.mark.database
+def test_what_was_left_unfinished_may_be_published_in_one_transaction_and_by_parts_of_its_window(
+    small_transactions: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise _Killed
+
+    run = started(hours=3)
+    with monkeypatch.context() as patched:
+        patched.setattr(services, "_insert", fail)
+        with pytest.raises(_Killed):
+            services.publish(run, "lag", groups_at(BEGIN_MS, 1), step=Step.HOUR)
+    services.finish_run(run, watermark_at=BEGIN + 5 * HOUR)
+    assert complete_hours() == 0
+    again = started(hours=3)
+    for hour, end in ((0, 0), (2, 1), (1, 5)):
+        window = Window(BEGIN_MS + hour * HOUR_MS, BEGIN_MS + (hour + 1) * HOUR_MS)
+        services.publish(again, "lag", groups_at(window.from_ms, 2, 2), step=Step.HOUR, window=window)
+        # The middle hour is still unfinished after the first and the last one.
+        assert complete_hours() == (1 if hour != 1 else 5), end
+    assert seen() == [(hour, 2) for hour in range(3) for _ in range(2)]
+
+
+@pytest.mark.database
+def test_a_calendar_of_several_transactions_is_seen_whole_or_not_at_all(
+    small_transactions: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(count: int, messages: int) -> list[dict[str, Any]]:
+        row = {"subject": "orders", "pending_messages": messages, "pending_bytes": 1}
+        return [{"at_ms": BEGIN_MS + number * HOUR_MS, **row} for number in range(count)]
+
+    def pending() -> list[int]:
+        window = Window(0, BEGIN_MS + 1000 * HOUR_MS)
+        found = queries.rows(TABLES["delayed_load"], Step.HOUR, window, {}).order_by("at_ms")
+        return list(found.values_list("pending_messages", flat=True))
+
+    run = services.start_run("delayed")
+    services.publish(run, "delayed_load", load(10, 1), step=Step.HOUR)
+    services.finish_run(run, watermark_at=BEGIN)
+    assert pending() == [1] * 10
+    insert, calls = services._insert, iter(range(100))
+
+    def insert_once(*given: Any) -> None:
+        if next(calls):
+            raise _Killed
+        insert(*given)
+
+    run = services.start_run("delayed")
+    with monkeypatch.context() as patched:
+        patched.setattr(services, "_insert", insert_once)
+        with pytest.raises(_Killed):
+            services.publish(run, "delayed_load", load(7, 2), step=Step.HOUR)
+    assert pending() == []
+    assert TableState.objects.get(table="delayed_load").complete_until is None, "the next run does it again"
+    services.publish(run, "delayed_load", load(7, 2), step=Step.HOUR)
+    assert pending() == [2] * 7
+    assert TableState.objects.get(table="delayed_load").complete_until == BEGIN
+
+
+@pytest.mark.database
+def test_rows_of_later_transactions_are_checked_too(small_transactions: None) -> None:
+    run = started()
+    many = groups_at(BEGIN_MS, 1, 10)
+    with pytest.raises(RowsRefused, match=r"row 9: duplicate row of at_ms \d+, subject 'orders', group 'g0'"):
+        services.publish(run, "lag", [*many[:9], many[0]], step=Step.HOUR)
+    with pytest.raises(RowsRefused, match="row 9, lag_messages_max: -1"):
+        services.publish(run, "lag", [*many[:9], many[9] | {"lag_messages_max": -1}], step=Step.HOUR)
+    assert (seen(), complete_hours()) == ([], None)
+    services.publish(run, "lag", iter(many), step=Step.HOUR)
+    assert seen() == [(0, 1)] * 10
+
+
+# --- rows that are left out ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.database
+def test_what_is_left_out_is_known_by_the_moment_until_it_is_published_again(settings: Any) -> None:
+    run = started()
+    minutes = [lag_row(BEGIN_MS + number * MINUTE_MS, group=group) for number in range(5) for group in "ab"]
+    totals = {BEGIN_MS + MINUTE_MS: 9, BEGIN_MS + 3 * MINUTE_MS: 12}
+    services.publish(run, "lag", minutes, step=Step.MINUTE, totals=totals)
+
+    def omission(first: int, end: int, step: Step = Step.MINUTE) -> queries.Omission | None:
+        return queries.omission(TABLES["lag"], step, Window(BEGIN_MS + first * MINUTE_MS, BEGIN_MS + end * MINUTE_MS))
+
+    assert omission(0, 5) == queries.Omission("lag_messages_max", 10, 12, 2)
+    assert omission(0, 3) == queries.Omission("lag_messages_max", 7, 9, 1)
+    assert omission(0, 1) is omission(0, 5, Step.HOUR) is None
+    later = Window(BEGIN_MS + 2 * MINUTE_MS, BEGIN_MS + 5 * MINUTE_MS)
+    services.publish(run, "lag", minutes[4:], step=Step.MINUTE, window=later)
+    assert omission(0, 5) == queries.Omission("lag_messages_max", 7, 9, 1)
+    settings.ANALYTICS_KEEP_DAYS = dict.fromkeys(settings.ANALYTICS_KEEP_DAYS, 1)
+    retention.forget_old(BEGIN + 26 * HOUR, is_time_up=lambda: False)
+    assert not LeftOut.objects.exists()
 
 
 def test_what_can_not_be_published() -> None:

@@ -1,5 +1,6 @@
 """Jobs on a lake: what they publish, in whatever pieces they run, and what a run says of itself."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from console.analytics import services
+from console.analytics import queries, services
+from console.analytics import rows as publication_rows
 from console.analytics.models import DEMO_DATA, DEMO_JOB, AnalyticsRun, RunState, TableState
 from console.analytics.rows import Window
 from console.analytics.steps import Step
@@ -161,6 +163,53 @@ def test_a_day_in_pieces_gives_the_tables_of_a_day_at_once(lake: Lake, day: Day)
     assert_same(published(), at_once)
 
 
+IDLE_DAYS = 4
+"""Enough for anomalies, which compare with three earlier days."""
+
+
+@in_whole_spark_runs
+def test_days_without_rows_are_one_run_and_have_the_rows_of_days_computed_one_by_one(
+    spark: SparkSession, day: Day, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = day.first_ms + DAY_MS
+    end = begin + IDLE_DAYS * DAY_MS
+    create_team("shop", actor=ACTOR)
+    create_subject(split_subject(day.record.messages[0].subject).subject, {"owner": "shop"}, actor=ACTOR)
+
+    def computed(folder: str) -> dict[str, list[dict[str, Any]]]:
+        """What the tables say of a lake in which nothing happens for days behind the day, and then up to 02:10."""
+        lake = Lake(spark, str(tmp_path / folder))
+        fill(lake, day, end + 130 * Step.MINUTE.ms)
+        report = Runner(lake, Request({}), say=print, now_ms=lambda: end + 3 * HOUR_MS).run(["state", *OFFLINE])
+        assert not report.failed, report.failed
+        found = published()
+        for name in OFFLINE:
+            runs = AnalyticsRun.objects.filter(job=name)
+            assert {run.state for run in runs} == {RunState.SUCCEEDED}
+        return found
+
+    together = computed("together")
+    spans = AnalyticsRun.objects.filter(job="lag").order_by("pk").values_list("from_at", "to_at")
+    assert [span[1] for span in spans] == [moment(begin), moment(end), moment(end + 130 * Step.MINUTE.ms)]
+    AnalyticsRun.objects.all().delete()
+    monkeypatch.setattr(States, "idle_days", lambda self, to_ms: set())
+    one_by_one = computed("one_by_one")
+    assert AnalyticsRun.objects.filter(job="lag").count() == IDLE_DAYS + 2
+    assert_same(together, one_by_one)
+    for table in ("lag", "drain_forecasts", "team_capacity", "anomalies"):
+        assert any(begin < row["at_ms"] < end for row in together[table]), table
+    # And they are the truth, of which this is the third day without rows.
+    third = replace(day, first_ms=begin + 2 * DAY_MS)
+    columns = [column.name for column in TABLES["lag"].columns if not column.is_key]
+    found = {
+        (row["step_seconds"] * 1000, row["at_ms"], row["subject"], row["group"]): {name: row[name] for name in columns}
+        for row in together["lag"]
+        if third.first_ms <= row["at_ms"] < third.first_ms + DAY_MS
+    }
+    different = analytics_frames.differences(naive.lag(third, SHORT_STEPS), found, 1e-9)
+    assert not different, f"{len(different)} differences: " + "; ".join(different[:10])
+
+
 def test_a_job_that_fails_says_why_and_the_others_run(lake: Lake, day: Day, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(given: Any) -> Any:
         raise ValueError("no luck")
@@ -211,13 +260,15 @@ def test_a_day_that_retention_has_begun_to_take_is_left_as_it_was_published(
     assert published("group_skew") == before
 
 
+@pytest.mark.parametrize("most", [5, 1], ids=["moments together", "a moment in several transactions"])
 def test_more_rows_than_are_published_at_once_are_there_in_the_end_and_no_rows_take_them_out(
-    lake: Lake, day: Day, monkeypatch: pytest.MonkeyPatch
+    most: int, lake: Lake, day: Day, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hours = [day.first_ms + hour * HOUR_MS for hour in range(5)]
     text = "step_ms at_ms subject group consumers_count acked_messages\n"
     text += "\n".join(f"{HOUR_MS} {at} s {group} 1 {number}" for number, at in enumerate(hours) for group in "gh")
-    monkeypatch.setattr(publishing, "PUBLISH_ROWS_MAX", 5)
+    for module in (publishing, publication_rows, services):
+        monkeypatch.setattr(module, "PUBLISH_ROWS_MAX", most)
     made = services.start_run("skew", from_at=moment(hours[0]), to_at=moment(hours[4] + HOUR_MS))
     window = Window(hours[0], hours[4] + HOUR_MS)
     rows = analytics_frames.table(lake.spark, text, outputs.GROUP_SKEW)
@@ -228,6 +279,40 @@ def test_more_rows_than_are_published_at_once_are_there_in_the_end_and_no_rows_t
     ]
     assert publishing.publish(made, "group_skew", rows.where("false"), ((Step.HOUR, window),)) == 0
     assert published("group_skew") == {"group_skew": []}, "what is not so any more is taken out"
+
+
+def test_of_minutes_the_rows_that_rank_highest_are_published_and_how_many_are_not(
+    lake: Lake, day: Day, settings: Any
+) -> None:
+    """Of equal values the first names; what is not known ranks last. Hours are complete."""
+    settings.ANALYTICS_MINUTE_ROWS_MAX = 2
+    minutes, hour = [day.first_ms + number * Step.MINUTE.ms for number in range(3)], day.first_ms
+    sent = {
+        minutes[0]: {"d": 4, "c": 7, "b": 7, "a": 7},
+        minutes[1]: {"a": 1, "b": 0},
+        minutes[2]: {"a": None, "b": 0, "c": 3},
+    }
+    text = "step_ms at_ms subject sent_messages\n"
+    text += "\n".join(
+        f"{step.ms} {at} {subject} {'-' if count is None else count}"
+        for step in (Step.MINUTE, Step.HOUR)
+        for at, counts in sent.items()
+        for subject, count in counts.items()
+        if step == Step.MINUTE or at == hour
+    )
+    rows = analytics_frames.table(lake.spark, text, outputs.SUBJECT_RATES)
+    made = services.start_run("rates", from_at=moment(hour), to_at=moment(hour + HOUR_MS))
+    window = Window(hour, hour + HOUR_MS)
+    publications = ((Step.MINUTE, window), (Step.HOUR, window))
+    assert publishing.publish(made, "subject_rates", rows, publications) == 6 + 4
+    found = published("subject_rates")["subject_rates"]
+    assert [(row["at_ms"], row["subject"]) for row in found if row["step_seconds"] == 60] == [
+        (minutes[0], "a"), (minutes[0], "b"), (minutes[1], "a"), (minutes[1], "b"), (minutes[2], "b"), (minutes[2], "c"),
+    ]  # fmt: skip
+    assert [row["subject"] for row in found if row["step_seconds"] == 3600] == ["a", "b", "c", "d"]
+    table = TABLES["subject_rates"]
+    assert queries.omission(table, Step.MINUTE, window) == queries.Omission("sent_messages", 2, 4, 2)
+    assert queries.omission(table, Step.HOUR, window) is None
 
 
 def test_nobody_runs_beside_another(lake: Lake) -> None:

@@ -15,13 +15,13 @@ from spark_analytics.transforms.capacity import kept_ranges, team_capacity
 from spark_analytics.transforms.delayed_load import delayed_load
 from spark_analytics.transforms.failures import CAUSE_CHARS_MAX, failures
 from spark_analytics.transforms.forecasts import disk_forecasts, drain_forecasts
-from spark_analytics.transforms.lag import lag
+from spark_analytics.transforms.lag import idle_lag, lag
 from spark_analytics.transforms.latency import latencies, oldest_acked
 from spark_analytics.transforms.runs import runs
 from spark_analytics.transforms.skew import consumer_shares, group_skew
 from spark_analytics.transforms.state import group_state, set_below, stored_tail
 from spark_analytics.transforms.stored import merged_seconds, stored_seconds
-from spark_analytics.transforms.windows import DAY_MS, HOUR_MS, MINUTE_MS, Window
+from spark_analytics.transforms.windows import DAY_MS, HOUR_MS, MINUTE_MS, SHORT_STEPS, Window
 from tests.support.analytics import naive
 from tests.support.analytics.frames import frame, rows, table
 
@@ -545,6 +545,32 @@ def test_no_samples_of_disks_is_no_forecast(spark: SparkSession) -> None:
     assert rows(disk_forecasts(nothing, window=Window(0, HOUR_MS), steps=(HOUR_MS,)), "node_id") == {}
 
 
+# --- days without rows -------------------------------------------------------------------------------------------------------
+
+
+def test_lag_of_days_in_which_nothing_happens_follows_from_their_first_minute(spark: SparkSession) -> None:
+    text = "subject second messages first_sequence end_sequence\n s 86395 3 0 3\n t 86310 2 0 2"
+    stored = table(spark, text, frames.STORED_SECONDS, broker_group="b")
+    text = """
+    subject group  next_sequence consumer_key begin messages pulled_ms
+    s       behind 1             -            -     -        -
+    s       done   3             -            -     -        -
+    s       gone   -1            -            -     -        -
+    t       holds  2             -            -     -        -
+    t       holds  -             7            1     1        86320000
+    """
+    state = table(spark, text, frames.GROUP_STATE, broker_group="b")
+    progress = table(spark, "subject", PROGRESS)
+    days = Window(DAY_MS, 3 * DAY_MS)
+
+    def of(window: Window, steps: tuple[int, ...]) -> DataFrame:
+        return lag(stored, progress, state, runs(progress, state, window=window), window=window, steps=steps)
+
+    whole = rows(of(days, SHORT_STEPS), *SERIES)
+    assert rows(idle_lag(of(Window(DAY_MS, DAY_MS + MINUTE_MS), (MINUTE_MS,)), window=days), *SERIES) == whole
+    assert {key[2:4] for key in whole} == {("s", "behind"), ("s", "done"), ("t", "holds")}
+
+
 # --- anomalies ---------------------------------------------------------------------------------------------------------------
 
 NOW = 40 * DAY_MS
@@ -600,6 +626,26 @@ def test_an_hour_is_compared_with_the_same_hour_only(spark: SparkSession) -> Non
         (50.0, 3, 0.0),
         (700.0, 3, 0.0),
     ]
+
+
+def test_days_give_the_same_alone_and_together(spark: SparkSession) -> None:
+    """Also where the first values are left behind: of 28 days without events nothing is said."""
+    given: dict[str, tuple[str, Days]] = {
+        "stopped": (SENT, {31: 1.0, 29: 8.0, 28: 5.0, 27: 50.0}),
+        "resumed": (SENT, {31: 1.0, 30: 2.0, 2: 5.0, 1: 50.0}),
+        "lag": (LAG, {days: float(days) for days in range(-3, 32) if days % 5}),
+    }
+    given_values = values(spark, given)
+    together = Window(NOW - 2 * DAY_MS, NOW + 4 * DAY_MS)
+    found = rows(anomalies(given_values, window=together, steps=(HOUR_MS,)), *SERIES, "metric")
+    alone = {}
+    for begin in range(together.from_ms, together.to_ms, DAY_MS):
+        day = Window(begin, begin + DAY_MS)
+        alone |= rows(anomalies(given_values, window=day, steps=(HOUR_MS,)), *SERIES, "metric")
+    assert found == alone
+    assert {key[2] for key in alone} == given.keys()
+    last = max(key[1] for key in alone if key[2] == "stopped")
+    assert last < TODAY.from_ms + 2 * DAY_MS, "its first value is too long ago by then"
 
 
 def test_too_few_days_or_no_value_is_no_row(spark: SparkSession) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from console.options import SYSTEMS_MAX, named_urls
+from console.options import SYSTEMS_MAX, ConsoleOptions, named_urls
 from qmq.errors import SettingError
 
 
@@ -13,6 +13,15 @@ def test_systems_are_names_with_urls() -> None:
         {"name": "Staging", "url": "https://qmq.staging.example.com:8443/"},
     ]
     assert named_urls("", "QMQ_SYSTEMS") == []
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "many", "1.5"])
+def test_a_limit_of_rows_that_stores_none_is_refused(text: str) -> None:
+    variable = "QMQ_ANALYTICS_MINUTE_ROWS_MAX"
+    with pytest.raises(SettingError, match=rf"{variable}.*{text}.*whole number of at least 1"):
+        ConsoleOptions.read({variable: text})
+    assert ConsoleOptions.read({variable: "1"}).analytics_minute_rows_max == 1
+    assert ConsoleOptions.read({}).analytics_minute_rows_max == 20_000
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,11 @@
 import { screen, waitFor, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
-import { expect, test } from "vitest";
+import { afterEach, expect, test } from "vitest";
 import AnalyticsPage from "@/features/analytics/AnalyticsPage";
+import { setLanguage } from "@/i18n";
 import { answer, mount } from "@/test/mount";
+
+afterEach(() => setLanguage("en"));
 
 const LAG = "/api/v1/analytics/tables/lag/";
 const run = { id: "12", job: "lag", state: "succeeded", finished_at: null, watermark_at: null, missing: [] };
@@ -29,6 +32,7 @@ function page(results: readonly object[], more: object = {}) {
     missing: [],
     holes: 0,
     late_rows: 0,
+    omission: null,
     scores: [],
     results,
     next: null,
@@ -134,6 +138,33 @@ test("rows that lack a broker group, gaps and late rows are named", async () => 
   expect(screen.getByText("2 gaps")).toBeInTheDocument();
   expect(screen.getByText("70 late rows")).toBeInTheDocument();
 });
+
+test.each([
+  [
+    "en",
+    /up to 220,000 of 240,000 are left out at a time, those with the lowest “Max lag”\. Hours and days are complete\./,
+    /left out/,
+  ],
+  ["zh", /240,000 行中最多省略 220,000 行，即“最大堆积”最低的行。小时和天的数据完整。/, /省略/],
+] as const)(
+  "rows that are left out are counted (%s), and nothing is said where none is",
+  async (language, sentence, word) => {
+    const omission = { ranked_by: "lag_messages_max", left_out_count: 220_000, rows_count: 240_000, moments_count: 60 };
+    answer({
+      ...names,
+      [`GET ${RANKING}`]: ranking([row("a", "b", 1)], { omission }),
+      [`GET ${LAG}`]: page([row("a", "b", 1)], { omission }),
+    });
+    const { unmount } = await mount(AnalyticsPage, "/analytics");
+    await setLanguage(language);
+    expect(await screen.findByText(sentence)).toBeInTheDocument();
+    unmount();
+    answer({ ...names, [`GET ${RANKING}`]: ranking([row("a", "b", 1)]), [`GET ${LAG}`]: page([row("a", "b", 1)]) });
+    await mount(AnalyticsPage, "/analytics");
+    expect(await screen.findByText("a · b")).toBeInTheDocument();
+    expect(screen.queryByText(word)).toBeNull();
+  },
+);
 
 test("forecasts say how often their interval held, or that it is not verified yet", async () => {
   const score = { scored: "drain_forecasts", days: 30, cases_count: 100, held_count: 61, target_ratio: 0.8 };

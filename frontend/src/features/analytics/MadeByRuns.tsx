@@ -47,6 +47,18 @@ export function MadeByRuns({ answer }: { answer: Answer }) {
   );
 }
 
+/** How many rows are left out of minutes and ten minutes, and which; nothing where none is. */
+export function Omission({ omission }: { omission: Rows["omission"] }) {
+  const { t } = useTranslation("analytics");
+  if (!omission) return null;
+  const { left_out_count: count, rows_count: rows, ranked_by: column } = omission;
+  return (
+    <Text size="sm" c="dimmed" data-omission="">
+      {t("omission", { count, rows, column: t(`column.${column}`) })}
+    </Text>
+  );
+}
+
 type Score = Rows["scores"][number];
 
 const percent = (ratio: number) => Math.round(ratio * 1000) / 10;

@@ -4,7 +4,7 @@ import { useMemo } from "react";
 import { useTranslation } from "@/i18n/useTranslation";
 import { Charts } from "@/features/analytics/Charts";
 import { DrainProjection } from "@/features/analytics/DrainProjection";
-import { MadeByRuns, Scores } from "@/features/analytics/MadeByRuns";
+import { MadeByRuns, Omission, Scores } from "@/features/analytics/MadeByRuns";
 import { rankingOptions, seriesOptions, type TableQuery } from "@/features/analytics/queries";
 import type { Range } from "@/features/analytics/range";
 import { RankingOfPart } from "@/features/analytics/RankingOfPart";
@@ -64,6 +64,7 @@ export function PartOfView({ part, range }: { part: Part; range: Range }) {
           {t(`what.${part.id}`)}
         </Text>
         {answer && answer.state === "filled" && <Scores scores={answer.scores} />}
+        {answer && <Omission omission={answer.omission} />}
         {failed && (
           <ProblemAlert
             error={failed}

@@ -14,6 +14,7 @@ const SUMMARY = {
   as_of: iso(600),
   is_demo: false,
   missing: [],
+  omitted_steps_count: 0,
   fields: ["send_rate", "pull_rate", "send_bytes_rate", "disk_used_bytes", "connections"],
 };
 const HISTORY = {

@@ -21,6 +21,7 @@ const SUMMARY = {
   as_of: iso(7_200),
   is_demo: false,
   missing: [],
+  omitted_steps_count: 0,
   fields: ["lag", "time_lag_seconds", "pull_rate", "ack_rate"],
 };
 const FIGURES = {
@@ -113,10 +114,18 @@ test("without analytics a sentence says so and what helps", async () => {
 });
 
 test("a note names what analytics lacks and why numbers are too low", async () => {
-  const summary = { ...SUMMARY, as_of: iso(90_000), is_demo: true, missing: ["g2"], fields: ["lag"] };
+  const summary = {
+    ...SUMMARY,
+    as_of: iso(90_000),
+    is_demo: true,
+    missing: ["g2"],
+    omitted_steps_count: 1_200,
+    fields: ["lag"],
+  };
   await open("?range=7d", { "GET /api/v1/history/": { ...HISTORY, reason: "Redis is away", summary } });
   await screen.findByText(/Analytics is behind: later values than/);
   expect(screen.getByText("Some of these values are demo data.")).toBeVisible();
+  expect(screen.getByText(/^1,200 steps may lack their values: .* with most lag or traffic\./)).toBeVisible();
   expect(screen.getByText(/could not read g2/)).toBeVisible();
   expect(screen.getByText(/does not store: Time lag, Pulled\/s,? and Acked\/s\./)).toBeVisible();
   expect(screen.getByText(/Nothing was measured in the last hour: Redis is away\./)).toBeVisible();

@@ -22,7 +22,7 @@ export function RangeNote({ data, lines }: { data: History | undefined; lines: R
   const instant = (at: string) => dateTime(at, zone).slice(0, 16);
   const words = {
     language,
-    t: (key: string, values?: Record<string, string>) => t(key, { ...values }),
+    t: (key: string, values?: Record<string, string | number>) => t(key, { ...values }),
     instant,
     reasonOf,
   };

@@ -10,12 +10,12 @@ export type Job = NonNullable<History["summary"]>["job"];
  */
 const LATE_MS: Readonly<Record<Job, number>> = { analytics: 2 * 3_600_000, summaries: 1_800_000 };
 
-export type NoteId = "never" | "source" | "late" | "gaps" | "demo" | "missing" | "lacking" | "reason";
+export type NoteId = "never" | "source" | "late" | "gaps" | "demo" | "missing" | "omitted" | "lacking" | "reason";
 
 export interface NoteWords {
   language: string;
   /** A text below `ranges:`. */
-  t: (key: string, values?: Record<string, string>) => string;
+  t: (key: string, values?: Record<string, string | number>) => string;
   /** A time, to the minute. */
   instant: (at: string) => string;
   /** A reason that the API sent, in the viewer's language. */
@@ -34,7 +34,7 @@ export function rangeNotes(
 ): { id: NoteId; text: string }[] {
   const { border_at: border, reason, to_at: to, summary } = data;
   if (!summary) return [];
-  const { job } = summary;
+  const { job, omitted_steps_count: omitted } = summary;
   const names = Object.keys(lines);
   const lacking = names.filter((field) => !summary.fields.includes(field));
   const notes: [NoteId, string | false][] = [];
@@ -51,6 +51,7 @@ export function rangeNotes(
   notes.push(
     ["demo", summary.is_demo && t("demo")],
     ["missing", summary.missing.length > 0 && t("missing", { groups: summary.missing.join(", ") })],
+    ["omitted", omitted > 0 && t("omitted", { count: omitted })],
     [
       "lacking",
       lacking.length > 0 &&

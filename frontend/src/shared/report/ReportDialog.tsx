@@ -55,7 +55,7 @@ export function ReportDialog({ opened, onClose, span }: ReportDialogProps) {
       const words = {
         language,
         t: (key: string, values?: Record<string, string | number>) => t(key, { ...values }),
-        range: (key: string, values?: Record<string, string>) => range(key, { ...values }),
+        range: (key: string, values?: Record<string, string | number>) => range(key, { ...values }),
         sentence: (event: Parameters<typeof text>[0]) => Object.values(text(event)).join(""),
         reason,
         sentReason: (reason: string) => sent?.translate(reason) ?? reason,

@@ -15,7 +15,7 @@ export interface Words {
   /** A text below `events:`. */
   t: (key: string, values?: Record<string, string | number>) => string;
   /** A text below `ranges:`. */
-  range: (key: string, values?: Record<string, string>) => string;
+  range: (key: string, values?: Record<string, string | number>) => string;
   sentence: (event: Event) => string;
   /** Why something changed, of an entry of the audit log. */
   reason: (entry: { why: Event["why"]; reason: string }) => string;

@@ -61,6 +61,7 @@ const history: History = {
     as_of: "2026-11-30T10:00:00Z",
     is_demo: true,
     missing: [HOSTILE],
+    omitted_steps_count: 0,
     fields: ["lag", "ack_rate"],
   },
   figures: {},
