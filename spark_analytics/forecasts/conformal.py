@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 Doubles = NDArray[np.float64]
+Floats = NDArray[np.float32]
 Longs = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 Key = tuple[str, str]
@@ -26,10 +27,10 @@ Key = tuple[str, str]
 EXPECTED, POSSIBLE, NEVER, UNKNOWN = "expected", "possible", "never", "unknown"
 """Outlooks: reached within the interval; perhaps, as there is no upper end; not even at the lower end; too few cases came due."""
 
-INTERVAL_RATIO = 0.8
-"""Share of cases that intervals are meant to hold."""
-LEVEL = (1 - INTERVAL_RATIO) / 2
+LEVEL = 0.1
 """Share of cases that each end is meant to miss; where levels begin."""
+INTERVAL_RATIO = 1 - 2 * LEVEL
+"""Share of cases that intervals are meant to hold."""
 LEVEL_MIN = 0.005
 LEVEL_MAX = 0.3
 CASES_MIN = 30
@@ -39,8 +40,8 @@ HELD_RATIO_MAX = 0.9
 """Share of the cases of the last 30 days that held, below or above which an alert does not use the forecasts of the class."""
 AGE_MS_MAX = 7_200_000
 """Age of a forecast, in milliseconds, above which an alert does not use it."""
-_ROUNDING = 1e-9
-"""Relative: a truth at the end of an interval is in it, whatever exp(log(x)) made of it."""
+_ROUNDING = 1e-6
+"""Relative: a truth at the end of an interval is in it, although scores are logarithms in single precision."""
 
 CALIBRATION = pa.schema(
     [
@@ -49,12 +50,16 @@ CALIBRATION = pa.schema(
         pa.field("level_low", pa.float64(), nullable=False),
         pa.field("level_high", pa.float64(), nullable=False),
         pa.field("learned_ms", pa.int64(), nullable=False),
-        pa.field("classes", pa.list_(pa.int64()), nullable=False),
-        pa.field("scores", pa.list_(pa.float64()), nullable=False),
+        pa.field("classes", pa.list_(pa.int8()), nullable=False),
+        pa.field("scores", pa.list_(pa.float32()), nullable=False),
     ]
 )
 """A row is a series: the kind of forecast (`Rule.kind`), the series' names, the level of each end, when its last case came due (ms
 since the epoch), and its scores, oldest first within a class, with the class of each. A score can be infinite."""
+
+SERIES_AT_ONCE = 1_000
+"""Series whose rows are read together, so that what is computed meanwhile stays small."""
+_DELETE = "Delete the rows of this kind; its forecasts then learn from the beginning."
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +85,7 @@ class Calibration:
     """What forecasts of one kind have learned."""
 
     keys: tuple[Key, ...]
-    scores: Doubles
+    scores: Floats
     """(series, classes, scores_max): the latest is last, NaN stands in front where there are fewer."""
     levels: Doubles
     """(series, 2): of the lower and the upper end."""
@@ -119,7 +124,10 @@ class Intervals:
 def empty(rule: Rule) -> Calibration:
     """Return the state before the first case."""
     return Calibration(
-        (), np.empty((0, rule.classes_count, rule.scores_max)), np.empty((0, 2)), np.empty(0, dtype=np.int64)
+        (),
+        np.empty((0, rule.classes_count, rule.scores_max), dtype=np.float32),
+        np.empty((0, 2)),
+        np.empty(0, dtype=np.int64),
     )
 
 
@@ -129,7 +137,9 @@ def extended(calibration: Calibration, keys: Sequence[Key]) -> Calibration:
     added = [key for key in dict.fromkeys(keys) if key not in known]
     return Calibration(
         (*calibration.keys, *added),
-        np.concatenate([calibration.scores, np.full((len(added), *calibration.scores.shape[1:]), np.nan)]),
+        np.concatenate(
+            [calibration.scores, np.full((len(added), *calibration.scores.shape[1:]), np.nan, dtype=np.float32)]
+        ),
         np.concatenate([calibration.levels, np.full((len(added), 2), LEVEL)]),
         np.concatenate([calibration.learned_ms, np.zeros(len(added), dtype=np.int64)]),
     )
@@ -145,7 +155,7 @@ def intervals(rule: Rule, calibration: Calibration, series: Longs, classes: Long
         sample = np.where((series >= 0)[:, None], calibration.scores[series, classes], np.nan)
         levels = np.where((series >= 0)[:, None], calibration.levels[series], LEVEL)
     else:
-        sample, levels = np.full((len(series), rule.scores_max), np.nan), np.full((len(series), 2), LEVEL)
+        sample, levels = np.full((len(series), rule.scores_max), np.nan, np.float32), np.full((len(series), 2), LEVEL)
     if rule.is_shared:
         for number in np.unique(classes):
             _fill(sample, np.flatnonzero(classes == number), calibration.scores[:, number])
@@ -160,7 +170,7 @@ def intervals(rule: Rule, calibration: Calibration, series: Longs, classes: Long
     return Intervals(np.where(is_known, low, np.nan), np.where(is_known, high, np.nan), count)
 
 
-def _fill(sample: Doubles, rows: Longs, scores: Doubles) -> None:
+def _fill(sample: Floats, rows: Longs, scores: Floats) -> None:
     """Fill the rows of a sample with evenly spaced scores of all series."""
     pool = np.sort(scores[~np.isnan(scores)])
     size = sample.shape[1]
@@ -234,7 +244,7 @@ def to_table(rule: Rule, calibration: Calibration) -> pa.Table:
     scores = calibration.scores[rows]
     is_there = ~np.isnan(scores)
     ends = np.append(0, np.cumsum(is_there.sum(axis=(1, 2)))).astype(np.int32)
-    classes = np.broadcast_to(np.arange(rule.classes_count)[None, :, None], scores.shape)
+    classes = np.broadcast_to(np.arange(rule.classes_count, dtype=np.int8)[None, :, None], scores.shape)
     return pa.table(
         {
             "kind": pa.array([rule.kind] * len(rows), pa.string()),
@@ -242,7 +252,7 @@ def to_table(rule: Rule, calibration: Calibration) -> pa.Table:
             "level_low": calibration.levels[rows, 0],
             "level_high": calibration.levels[rows, 1],
             "learned_ms": calibration.learned_ms[rows],
-            "classes": pa.ListArray.from_arrays(ends, classes[is_there].astype(np.int64)),
+            "classes": pa.ListArray.from_arrays(ends, classes[is_there]),
             "scores": pa.ListArray.from_arrays(ends, scores[is_there]),
         },
         schema=CALIBRATION,
@@ -255,35 +265,37 @@ def from_table(rule: Rule, table: Any) -> Calibration:
     Raises:
         ValueError: a row has a class that the rule does not have, or more scores of a class than it keeps.
     """
-    table = table.filter(pc.equal(table.column("kind"), rule.kind))
+    table = table.filter(pc.equal(table.column("kind"), rule.kind)).combine_chunks()
     keys = tuple((str(first), str(second)) for first, second in table.column("key").to_pylist())
-    counts = pc.list_value_length(table.column("scores")).to_numpy()
-    values = table.column("scores").combine_chunks().flatten().to_numpy(zero_copy_only=False)
-    numbers = table.column("classes").combine_chunks().flatten().to_numpy(zero_copy_only=False)
-    rows = np.repeat(np.arange(len(keys)), counts)
-    if len(numbers) and not (numbers.min() >= 0 and numbers.max() < rule.classes_count):
-        wrong = next(number for number in numbers if not 0 <= number < rule.classes_count)
-        raise ValueError(
-            f"class {wrong} in the calibration of '{rule.kind}', which has {rule.classes_count}: delete its rows, "
-            "forecasts are learning again then"
-        )
-    slots = np.zeros((len(keys), rule.classes_count), dtype=np.int64)
-    np.add.at(slots, (rows, numbers), 1)
-    if slots.max(initial=0) > rule.scores_max:
-        raise ValueError(
-            f"{slots.max()} scores of a class in the calibration of '{rule.kind}', which keeps {rule.scores_max}: delete its "
-            "rows, forecasts are learning again then"
-        )
-    # The place of each score within its series and class: they are ordered by series, and by class within each.
-    flat = rows * rule.classes_count + numbers
-    order = np.argsort(flat, kind="stable")
-    sizes = slots.ravel()
-    begins = np.cumsum(sizes) - sizes
-    place = np.arange(len(order)) - begins[flat[order]] + rule.scores_max - sizes[flat[order]]
-    scores = np.full((len(keys), rule.classes_count, rule.scores_max), np.nan)
-    scores.reshape(-1, rule.scores_max)[flat[order], place] = values[order]
+    parts = range(0, len(keys), SERIES_AT_ONCE)
+    found = [_scores(rule, table.slice(begin, SERIES_AT_ONCE)) for begin in parts]
+    scores = np.concatenate([empty(rule).scores, *found])
     levels = np.stack([_column(table, "level_low"), _column(table, "level_high")], axis=1)
     return Calibration(keys, scores, levels, _column(table, "learned_ms").astype(np.int64))
+
+
+def _scores(rule: Rule, table: Any) -> Floats:
+    """The scores of some rows, as in `Calibration`."""
+    counts = pc.list_value_length(table.column("scores")).to_numpy()
+    values = pc.list_flatten(table.column("scores")).to_numpy()
+    numbers = pc.list_flatten(table.column("classes")).to_numpy().astype(np.int64)
+    for number in np.unique(numbers[(numbers < 0) | (numbers >= rule.classes_count)])[:1]:
+        raise ValueError(
+            f"class {number} in the calibration of '{rule.kind}', which has {rule.classes_count} classes. {_DELETE}"
+        )
+    slots = np.repeat(np.arange(len(counts)), counts) * rule.classes_count + numbers
+    sizes = np.bincount(slots, minlength=len(counts) * rule.classes_count)
+    if sizes.max(initial=0) > rule.scores_max:
+        raise ValueError(
+            f"{sizes.max()} scores of a class in the calibration of '{rule.kind}', which keeps {rule.scores_max}. {_DELETE}"
+        )
+    order = np.argsort(slots, kind="stable")
+    slots = slots[order]
+    # The latest score of a series and class is in the last place.
+    places = np.arange(len(slots)) - np.cumsum(sizes)[slots] + rule.scores_max
+    found = np.full((len(sizes), rule.scores_max), np.nan, dtype=np.float32)
+    found[slots, places] = values[order]
+    return found.reshape(len(counts), rule.classes_count, rule.scores_max)
 
 
 def _column(table: Any, name: str) -> NDArray[Any]:

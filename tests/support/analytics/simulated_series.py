@@ -109,8 +109,8 @@ ZONE = "Europe/Berlin"
 def traffic_series(seed: int, series: int = 25, days: int = 70) -> tuple[NDArray[np.str_], Doubles]:
     """Six kinds of traffic, `series` of each: messages an hour, (series, hours), from FIRST_HOUR_MS on.
 
-    *even*: a coefficient of variation of 20 %; *weekend*: the same at 30 % on weekends; *dst*: follows ZONE's clock, with nights at
-    10 %; *lognormal*: deviation 0.8; *bursty*: one hour in 200 begins 3 hours of five times as much; *sparse*: 0.4 messages an hour.
+    *even*: a coefficient of variation of 20 %; *weekend*: the same at 30 % on weekends; *dst*: follows ZONE's clock, nights are at
+    10 %; *lognormal*: deviation 0.8; *bursty*: one hour in 200 begins 3 hours of five times as much; *sparse*: 0.4 an hour.
     """
     random = np.random.default_rng(seed)
     kinds = np.repeat(np.array(TRAFFIC_KINDS), series)
