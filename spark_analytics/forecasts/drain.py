@@ -114,7 +114,7 @@ def _speeds(history: History, groups: Longs, at: int) -> Doubles:
 
 
 def _consumed(history: History, groups: Longs, begin: int, end: int) -> tuple[Doubles, Booleans]:
-    """Messages consumed in each minute, and whether the minute tells the speed: it left lag behind, without a reset."""
+    """Messages consumed in each minute, and whether the minute counts in the speed: it has lag at its end, and no reset."""
     lag = history.lag[groups, begin : end + 1]
     consumed = np.diff(history.arrived[groups, begin : end + 1]) - np.diff(lag)
     return consumed, (lag[:, 1:] > 0) & ~history.was_reset[groups, begin:end] & ~np.isnan(consumed)

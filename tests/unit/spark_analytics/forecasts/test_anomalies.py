@@ -82,7 +82,7 @@ def test_the_hour_before_the_window_counts():
 
 
 def test_a_window_at_once_and_hour_by_hour_are_judged_the_same_and_older_hours_do_not_matter():
-    values = noisy(LOOKBACK_HOURS + 48, mean=20, series=5)
+    values = noisy(LOOKBACK_HOURS + 48, mean=20, series=60)
     values[:, -20:-15] = 0
 
     whole = judged(values, MONDAY_MS, BERLIN, 24)
@@ -93,6 +93,24 @@ def test_a_window_at_once_and_hour_by_hour_are_judged_the_same_and_older_hours_d
         for name in ("expected", "low", "high", "score", "is_flagged"):
             np.testing.assert_array_equal(getattr(one, name)[:, 0], getattr(whole, name)[:, hour])
     assert whole.is_flagged.any()
+
+
+def test_eight_weeks_before_the_oldest_error_count_also_where_clocks_go_back():
+    window_ms, older = ms(2026, 12, 8), 100
+    values = noisy(older + LOOKBACK_HOURS + 1)
+    # The hour whose error is the oldest, and what it was 8 weeks before, with the hour that clocks repeat: without the last of them
+    # its median, and so its error, would be far off.
+    oldest = older + LOOKBACK_HOURS - 4 * WEEK_HOURS
+    weeks_before = [oldest - week * WEEK_HOURS - (week > 2) for week in range(1, 9)]
+    values[0, weeks_before] = np.repeat([10.0, 100_000.0], 4)
+    first_ms = window_ms - (values.shape[1] - 1) * HOUR_MS
+
+    more = judged(values, first_ms, BERLIN, 1)
+    enough = judged(values[:, older:], first_ms + older * HOUR_MS, BERLIN, 1)
+    fewer = judged(values[:, older + 2 :], first_ms + (older + 2) * HOUR_MS, BERLIN, 1)
+
+    assert enough.high == more.high
+    assert fewer.high > more.high
 
 
 def shop(first_ms: int, hours: int):
@@ -166,6 +184,13 @@ def test_a_series_of_the_same_value_is_not_flagged():
     assert not found.is_flagged.any()
     assert (found.score == 0).all()
     assert (found.low == 0).all()
+
+
+def test_the_lower_end_is_never_negative():
+    found = judged(noisy(10 * WEEK_HOURS, mean=1), MONDAY_MS, UTC_ZONE, 24)
+
+    assert found.low.min() == 0
+    assert found.high.min() > 0
 
 
 def test_many_series_are_judged_in_parts(monkeypatch):

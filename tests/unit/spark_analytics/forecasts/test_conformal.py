@@ -6,9 +6,7 @@ import pytest
 
 from spark_analytics.forecasts import conformal
 from spark_analytics.forecasts.conformal import (
-    AGE_MS_MAX,
     CALIBRATION,
-    CASES_MIN,
     Calibration,
     Cases,
     Rule,
@@ -66,6 +64,11 @@ def same(one: Calibration, other: Calibration) -> bool:
 
 def test_the_ends_miss_ten_percent_of_the_scores_each():
     assert ends(RULE, known(range(1, 101))) == (10.0, 91.0)
+
+
+def test_the_next_score_counts_among_the_ranks():
+    # Of 39 scores and the next one, 4 are below the lower end.
+    assert ends(RULE, known(range(1, 40))) == (4.0, 36.0)
 
 
 def test_with_fewer_than_30_cases_the_interval_is_unknown():
@@ -273,15 +276,15 @@ def test_outlooks():
 @pytest.mark.parametrize(
     ("cases_count", "held_count", "age_ms", "is_used"),
     [
-        (CASES_MIN, 24, 0, True),
-        (CASES_MIN - 1, 24, 0, False),
+        (30, 24, 0, True),
+        (29, 24, 0, False),
         (0, 0, 0, False),
         (100, 70, 0, True),
         (100, 69, 0, False),
         (100, 90, 0, True),
         (100, 91, 0, False),
-        (100, 80, AGE_MS_MAX, True),
-        (100, 80, AGE_MS_MAX + 1, False),
+        (100, 80, 7_200_000, True),
+        (100, 80, 7_200_001, False),
     ],
 )
 def test_alerts_use_forecasts_of_classes_that_have_proved_it(cases_count, held_count, age_ms, is_used):

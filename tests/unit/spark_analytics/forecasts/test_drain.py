@@ -60,9 +60,11 @@ def test_the_point_is_the_median_of_what_arrived_on_earlier_days_from_this_time_
 
 def test_only_the_last_14_days_are_replayed():
     of = falling(days=16)
-    of.arrived[0, : 2 * DAY_MINUTES] = 0
+    arrivals = np.repeat([15.0, 10.0], [9 * DAY_MINUTES, 7 * DAY_MINUTES])
+    of.arrived[0, 1:] = np.cumsum(arrivals)
 
-    assert point(of, 16 * DAY_MINUTES) == 10
+    # Seven times 10 minutes, and 20 before.
+    assert point(of, 16 * DAY_MINUTES) == 15
 
 
 def test_of_fewer_than_three_days_the_point_is_unknown():
@@ -168,6 +170,10 @@ def test_an_upper_end_beyond_a_day_is_none():
 
     assert np.isinf(found.high_seconds)
     assert conformal.outlooks(found.low_seconds, found.high_seconds).tolist() == ["possible"]
+
+
+def test_a_drain_forecast_rests_on_30_to_100_cases_and_each_moves_its_levels_by_two_hundredths():
+    assert (RULE.scores_min, RULE.scores_max, RULE.step, RULE.is_shared) == (30, 100, 0.02, True)
 
 
 def test_with_fewer_than_30_cases_the_point_is_there_and_the_interval_unknown():
