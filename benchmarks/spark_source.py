@@ -157,7 +157,14 @@ def plan_batches(ranges: int, folder: str) -> None:
                 f" {parts[2]:.2f}, sending {parts[3]:.2f}); offset {len(after):,} bytes, {len(partitions)} partitions,"
                 f" {sent:,} bytes"
             )
-            text, held = after, held + ENTRIES
+            before, text, held = text, after, held + ENTRIES
+        began.append(time.perf_counter())
+        # A batch that a stream was killed in: its plan is made by another process, from the files.
+        QmqStreamReader(parse_options(options), PROGRESS).partitions(json.loads(before), json.loads(text))
+        print(f"the last batch after a restart: {time.perf_counter() - began[-1]:.2f} s")
+    sizes = [path.stat().st_size for path in Path(folder).iterdir()]
+    if sizes:
+        print(f"{len(sizes)} files, {max(sizes):,} bytes at most")
 
 
 if __name__ == "__main__":

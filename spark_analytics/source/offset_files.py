@@ -77,9 +77,9 @@ class Offsets:
 
     def of_json(self, found: dict[str, Any]) -> Offset:
         """Raises StreamError: it is not an offset of this source, or its file is missing or was changed."""
-        name = found.get(IN_FILE)
-        if name is None:
+        if IN_FILE not in found:
             return Offset.of_json(found)
+        name = str(found[IN_FILE])
         known = self._last.get(name)
         if known is None:
             rest = Offset.of_json(found)

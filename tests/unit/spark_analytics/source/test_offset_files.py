@@ -130,6 +130,8 @@ def test_a_file_that_is_missing_or_was_changed_is_named_with_what_to_do(folder: 
         Offsets("").of_json(kept)
     with pytest.raises(StreamError, match=r"not written by data source qmq: its file is named '\.\./x'"):
         offsets_of(folder).of_json({"ranges_file": "../x"})
+    with pytest.raises(StreamError, match=r"not written by data source qmq: its file is named '7'"):
+        offsets_of(folder).of_json({"ranges_file": 7})
 
 
 def test_a_folder_that_can_not_be_written_is_an_error(folder: Path) -> None:
