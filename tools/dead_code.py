@@ -35,7 +35,7 @@ CALLED_BY = {
     ),
     "Celery": ("apply_entry", "run_job", "_restrict_files", "_stop_jobs"),
     "Spark": (
-        "streamReader", "initialOffset", "getDefaultReadLimit", "prepareForTriggerAvailableNow", "latestOffset",
+        "partitions", "streamReader", "initialOffset", "getDefaultReadLimit", "prepareForTriggerAvailableNow", "latestOffset",
     ),
     "pytest": ("pytest_*", "qmq_time"),
     "the standard library": ("__getattr__", "readinto", "redirect_request"),
