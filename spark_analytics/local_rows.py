@@ -10,11 +10,16 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-def local_frame(spark: "SparkSession", rows: Iterable[Sequence[Any]], schema: "StructType") -> "DataFrame":
-    """A frame of these rows, with values in the schema's order; times have a zone."""
+def local_table(rows: Iterable[Sequence[Any]], schema: "StructType") -> pa.Table:
+    """An Arrow table of these rows, with values in the schema's order; times have a zone."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     columns: list[Sequence[Any]] = list(zip(*rows, strict=True)) or [()] * len(schema.fields)
     arrow = to_arrow_schema(schema, timezone="UTC")
     arrays = [pa.array(column, field.type) for column, field in zip(columns, arrow, strict=True)]
-    return spark.createDataFrame(pa.table(arrays, schema=arrow))
+    return pa.table(arrays, schema=arrow)
+
+
+def local_frame(spark: "SparkSession", rows: Iterable[Sequence[Any]], schema: "StructType") -> "DataFrame":
+    """The same as a frame."""
+    return spark.createDataFrame(local_table(rows, schema))

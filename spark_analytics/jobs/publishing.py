@@ -16,15 +16,16 @@ from console.analytics.models import AnalyticsRun
 from console.analytics.rows import PUBLISH_ROWS_MAX, Window
 from console.analytics.steps import Step
 from console.analytics.tables import TABLES
+from spark_analytics.jobs.gold import EVER, Publications, is_of, keep
 from spark_analytics.jobs.planning import portions
+from spark_analytics.lake import Lake
 
-Publications = tuple[tuple[Step, Window], ...]
-AHEAD = Window(0, 1 << 62)
 DICTS_AT_ONCE = 10_000
 """Rows that are Python objects at a time."""
 
 
 def publish(
+    lake: Lake,
     run: AnalyticsRun,
     table: str,
     rows: DataFrame,
@@ -32,7 +33,7 @@ def publish(
     *,
     is_ahead: bool = False,
 ) -> int:
-    """Make these rows what a summary table says of the windows at the steps; how many were written.
+    """Make these rows what gold and a summary table say of the windows at the steps; how many were written to the table.
 
     Every step is published, one without rows too: what was there before goes. Each publication has no more than
     PUBLISH_ROWS_MAX rows and is one transaction, so that a kill leaves whole ones; a single moment with more rows, or a table
@@ -45,8 +46,10 @@ def publish(
     """
     # What other jobs use too is cached already, and stays cached.
     is_ours = not rows.is_cached
-    kept = rows if is_ahead else rows.where(reduce(Column.__or__, (_is_of(*each) for each in publications)))
-    kept = kept.persist() if is_ours else rows
+    if is_ahead:
+        publications = tuple((step, EVER) for step, _ in publications)
+    kept = rows.where(reduce(Column.__or__, (is_of(*each) for each in publications)))
+    kept = kept.persist() if is_ours else kept
     try:
         counted = kept.groupBy("step_ms", "at_ms").count().collect()
         totals = {(row["step_ms"], row["at_ms"]): row["count"] for row in counted}
@@ -54,11 +57,14 @@ def publish(
         ranked_by = TABLES[table].model.ranked_by
         over = {key: total for key, total in totals.items() if ranked_by and key[0] < Step.HOUR.ms and total > most}
         counts = totals | dict.fromkeys(over, most)
+        complete = kept.toArrow() if sum(totals.values()) <= PUBLISH_ROWS_MAX else None
+        keep(lake, table, kept if complete is None else complete, publications)
         chosen = _highest(kept, table, most) if over else kept
-        whole = chosen.toArrow() if sum(counts.values()) <= PUBLISH_ROWS_MAX else None
+        whole = complete
+        if over:
+            whole = chosen.toArrow() if sum(counts.values()) <= PUBLISH_ROWS_MAX else None
         written = 0
-        for step, requested in publications:
-            window = AHEAD if is_ahead else requested
+        for step, window in publications:
             moments = [
                 (at_ms, count)
                 for (step_ms, at_ms), count in sorted(counts.items())
@@ -107,9 +113,4 @@ def _select(table: pa.Table, step: Step, window: Window) -> pa.Table:
 
 
 def _rows_of(frame: DataFrame, step: Step, window: Window) -> pa.Table:
-    return frame.where(_is_of(step, window)).toArrow()
-
-
-def _is_of(step: Step, window: Window) -> Column:
-    at_ms = F.col("at_ms")
-    return (F.col("step_ms") == step.ms) & (at_ms >= window.from_ms) & (at_ms < window.to_ms)
+    return frame.where(is_of(step, window)).toArrow()

@@ -34,7 +34,7 @@ from spark_analytics.lake.delta import Change
 from spark_analytics.lake.ingestion import ingest
 from spark_analytics.lake.node_logs import add_logs
 from spark_analytics.lake.tables import STREAMED, TABLES
-from spark_analytics.local_rows import local_frame
+from spark_analytics.local_rows import local_table
 from spark_analytics.schemas import NODES
 from spark_analytics.source.gaps import recorded
 from spark_analytics.source.listing import write_listings
@@ -197,11 +197,11 @@ class Runner:
         return text
 
     def _read_nodes(self) -> str:
-        now_ms, spark = self._now_ms(), self._lake.spark
+        now_ms = self._now_ms()
         token, metaserver = self._request.source.get("token", ""), self._request.source["metaserver"]
         columns = to_arrow_schema(NODES, timezone="UTC")
         sampled = nodes_batch(Task("nodes", columns, Selection(), token, "error", ""), metaserver)
-        self._lake.append("nodes", spark.createDataFrame(pa.Table.from_batches([sampled]), NODES).coalesce(1))
+        self._lake.append("nodes", pa.Table.from_batches([sampled]))
         brokers = look(find_nodes(metaserver, token=token).nodes, token)
         groups = brokers.names
         if groups and not groups - brokers.missing.keys():
@@ -244,14 +244,13 @@ class Runner:
 
     def _sample_ranges(self, brokers: Brokers, logs: Mapping[str, Sequence[str]], now_ms: int) -> None:
         """Of each hour first all that subjects keep, as many rows as there are subjects, then what was removed since."""
-        before: dict[tuple[str, str], int] = {}
-        for group, subject, _, begin in sorted(
-            self._lake.rows("ranges", ("broker_group", "subject", "sampled_at", "begin"), now_ms, now_ms + 1)
-        ):
-            before[group, subject] = begin
+        columns = ("broker_group", "subject", "begin", "sampled_at")
+        known = self._lake.arrow("ranges", now_ms, now_ms + 1, columns).sort_by("sampled_at")
+        groups, subjects, begins = (known.column(name).to_pylist() for name in columns[:3])
+        before = {(group, subject): begin for group, subject, begin in zip(groups, subjects, begins, strict=True)}
         rows = list(sampled_ranges(brokers, logs, moment(now_ms), before))
         if rows:
-            self._lake.append("ranges", local_frame(self._lake.spark, rows, TABLES["ranges"].schema).coalesce(1))
+            self._lake.append("ranges", local_table(rows, TABLES["ranges"].schema))
 
     def _make_late_due(self) -> int:
         """Make everything due again from the first hour on that has late rows, or from when a broker group that is back went
@@ -289,7 +288,7 @@ class Runner:
     def _compact(self) -> str:
         hours = 0
         for name in TABLES:
-            for hour in self._lake.compact(name):
+            for hour in (*self._lake.thin(name), *self._lake.compact(name)):
                 self._say(f"compact: {name}, {_shown(hour)}")
                 hours += 1
         return f"{hours} hours"
@@ -399,7 +398,7 @@ class Runner:
                 steps = tuple((step, window) for step in job.steps) if job.is_ahead else piece.publications
                 given = self._inputs_of(Window(piece.window.from_ms, piece.window.to_ms), job)
                 for table, rows in job.compute(given).items():
-                    written += publish(run, table, rows, steps, is_ahead=job.is_ahead)
+                    written += publish(self._lake, run, table, rows, steps, is_ahead=job.is_ahead)
                 files |= given.read_files
             # What a run says is complete is so only when nothing is left out between it and the run before it.
             is_gapless = self._request.from_ms is None or (done is not None and self._request.from_ms <= done)

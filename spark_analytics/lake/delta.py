@@ -66,6 +66,8 @@ class DataFile:
     rows: int
     size_bytes: int
     hour_ms: int
+    least_step_ms: int = 0
+    """The shortest step of its rows, in tables that have steps; 0: not known, or none."""
     stats: str = field(default="", compare=False)
 
 
@@ -324,15 +326,19 @@ class TableLog:
         with _told(f"{self._uri} can't be read"):
             actions = pa.table(delta.get_add_actions(flatten=True))
             state = self._state(delta)
-        columns = ("path", "num_records", "size_bytes", "partition.date", "partition.hour")
+        names = ("path", "num_records", "size_bytes", "partition.date", "partition.hour")
+        columns = [actions.column(name).to_pylist() for name in names]
+        # Without any file with a value there is no such column.
+        has_steps = "min.step_ms" in actions.column_names
+        columns.append(actions.column("min.step_ms").to_pylist() if has_steps else [None] * len(actions))
         files: dict[str, DataFile] = {}
-        for path, rows, size, date, hour in zip(*(actions.column(name).to_pylist() for name in columns), strict=True):
+        for path, rows, size, date, hour, step in zip(*columns, strict=True):
             if date is None or hour is None:
                 raise LakeError(f"{self._uri}: {path} is of no hour")
             hour_ms = int(datetime(date.year, date.month, date.day, hour, tzinfo=UTC).timestamp() * 1000)
             # Other programs may leave out how many rows a file has.
             counted = rows if rows is not None else self._rows_of(path)
-            files[path] = DataFile(path, counted, size, hour_ms)
+            files[path] = DataFile(path, counted, size, hour_ms, step or 0)
         stream = state.get("stream")
         number = delta.transaction_version(stream) if stream is not None else None
         return Snapshot(

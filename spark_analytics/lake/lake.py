@@ -14,9 +14,12 @@ import json
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from spark_analytics.lake.delta import Batch, Change, DataFile, Snapshot, TableLog, now_ms
 from spark_analytics.lake.files import LakeError, LakeFiles, LocalFiles, RemoteFiles, local_folder
@@ -161,18 +164,26 @@ class Lake:
         rows = self._read_files(table, self.files_of(table, from_ms, to_ms))
         return rows.where((moment >= _timestamp(from_ms)) & (moment < _timestamp(to_ms)))
 
-    def rows(self, table: str, columns: Sequence[str], from_ms: int, to_ms: int) -> Iterator[tuple[Any, ...]]:
-        """Values of these columns in the hours that [from, to) touches, read by the driver itself: for tables that are
-        small."""
-        for item in self.files_of(table, from_ms, to_ms):
-            place = self.files.path_of(f"{table}/{item.path}")
-            found = pq.read_table(place, columns=list(columns), filesystem=self.files.system, partitioning=None)
-            yield from zip(*(found.column(name).to_pylist() for name in columns), strict=True)
+    def arrow(self, table: str, from_ms: int, to_ms: int, columns: Sequence[str] | None = None) -> pa.Table:
+        """A table's rows of the hours that [from, to) touches, read by the driver itself: for small ones."""
+        schema = to_arrow_schema(_table(table).schema, timezone="UTC")
+        if columns is not None:
+            schema = pa.schema([schema.field(name) for name in columns])
+        parts = [
+            pq.read_table(
+                self.files.path_of(f"{table}/{item.path}"),
+                schema=schema,
+                filesystem=self.files.system,
+                partitioning=None,
+            )
+            for item in self.files_of(table, from_ms, to_ms)
+        ]
+        return pa.concat_tables(parts) if parts else schema.empty_table()
 
     def append(
         self,
         table: str,
-        rows: "DataFrame",
+        rows: "DataFrame | pa.Table",
         *,
         batch: Batch | None = None,
         watermarks: dict[str, int] | None = None,
@@ -235,8 +246,8 @@ class Lake:
                 late[hour] = late.get(hour, 0) + rows
         return late
 
-    def replace(self, table: str, rows: "DataFrame", from_ms: int, to_ms: int) -> int:
-        """Make `rows` all that the table has of the hours [from, to), in one change; how many they are.
+    def replace(self, table: str, rows: "DataFrame | pa.Table", from_ms: int, to_ms: int) -> int:
+        """Make `rows` all that the table has of the hours [from, to), in one commit; how many they are.
 
         Raises:
             LakeError: [from, to) is not whole hours, or rows are outside of it.
@@ -253,6 +264,20 @@ class Lake:
         if added or removed:
             self.commit(table, base, Change(added=added, removed=tuple(removed)))
         return sum(item.rows for item in added)
+
+    def thin(self, table: str) -> Iterator[int]:
+        """Take rows of short steps out of hours that began `short_days` ago; yields each hour (ms since the epoch) that
+        was done."""
+        short_days = _table(table).short_days
+        if not short_days:
+            return
+        oldest = self.now_ms() - short_days * 24 * _HOUR_MS
+        found = self.snapshot(table).files.values()
+        hours = {item.hour_ms for item in found if item.hour_ms < oldest and 0 < item.least_step_ms < _HOUR_MS}
+        for hour in sorted(hours)[:COMPACTIONS_MAX]:
+            rows = self.read(table, hour, hour + _HOUR_MS)
+            self.replace(table, rows.where(rows["step_ms"] >= _HOUR_MS).coalesce(1), hour, hour + _HOUR_MS)
+            yield hour
 
     def compact(self, table: str) -> Iterator[int]:
         """Make few files of many, hour by hour, for hours that ended a while ago; yields each hour (ms since the epoch)
@@ -308,7 +333,7 @@ class Lake:
     def _write(
         self,
         table: str,
-        rows: "DataFrame",
+        rows: "DataFrame | pa.Table",
         order: Sequence[str] = (),
         *,
         is_by_hour: bool = False,
@@ -324,6 +349,10 @@ class Lake:
         """
         from pyspark.sql import functions as F
 
+        folder = f"{table}/{uuid.uuid4().hex}"
+        if isinstance(rows, pa.Table):
+            self._write_table(table, rows, folder)
+            return self._written(table, folder)
         _check_columns(table, rows.schema)
         read_at = F.current_timestamp() if without_moment_ms is None else F.timestamp_millis(F.lit(without_moment_ms))
         moment = F.coalesce(F.col(_table(table).moment), read_at)
@@ -336,9 +365,25 @@ class Lake:
             # Spark sorts by the folders' columns what it writes, and leaves out any sort below that: this one it takes
             # as it is.
             dated = dated.sortWithinPartitions("date", "hour", *order)
-        folder = f"{table}/{uuid.uuid4().hex}"
         writer = dated.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
         writer.partitionBy("date", "hour").parquet(f"{self.root}/{folder}")
+        return self._written(table, folder)
+
+    def _write_table(self, table: str, rows: pa.Table, folder: str) -> None:
+        """The same for rows that the driver has, without Spark: a file an hour."""
+        _check_columns(table, from_arrow_schema(rows.schema))
+        moment = rows.column(_table(table).moment)
+        hours = pc.divide(moment.cast(pa.timestamp("ms", "UTC")).cast(pa.int64()), _HOUR_MS)
+        order = [(name, "ascending") for name in _table(table).order]
+        for hour in pc.unique(hours).to_pylist():
+            at = _timestamp(hour * _HOUR_MS)
+            place = self.files.path_of(f"{folder}/date={at:%Y-%m-%d}/hour={at:%H}")
+            self.files.system.create_dir(place, recursive=True)
+            found = rows.filter(pc.equal(hours, hour)).sort_by(order)
+            pq.write_table(found, f"{place}/part-00000.parquet", filesystem=self.files.system)
+
+    def _written(self, table: str, folder: str) -> tuple[DataFile, ...]:
+        """The files that were written to a folder, synced."""
         added = []
         for found in sorted(self.files.walk(folder), key=lambda item: item.path):
             if found.path.endswith(".parquet"):
@@ -364,7 +409,9 @@ class Lake:
                 least[name] = _stated(min(part.min for part in found))
                 greatest[name] = _stated(max(part.max for part in found))
         stats = {"numRecords": footer.num_rows, "minValues": least, "maxValues": greatest}
-        return DataFile(path, footer.num_rows, size_bytes, hour_of(path.split("/", 1)[1]), json.dumps(stats))
+        step = least.get("step_ms", 0)
+        assert isinstance(step, int)
+        return DataFile(path, footer.num_rows, size_bytes, hour_of(path.split("/", 1)[1]), step, json.dumps(stats))
 
     def _checkpoint_files(self, table: str, batch: Batch | None) -> list[str]:
         """Sync the stream's plan of this batch. It must be as durable as the batch: after a power cut the stream would

@@ -7,6 +7,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType, Tim
 
 from spark_analytics.schemas import DEAD_LETTERS, INDEX, NODES, PROGRESS, RETRIES
 from spark_analytics.transforms.frames import GROUP_STATE, STORED_SECONDS
+from spark_analytics.transforms.outputs import SCHEMAS
 
 _AT = StructField("at", TimestampType(), False)
 STORED_HOURS = StructType([_AT, *(field for field in STORED_SECONDS.fields if field.name != "second")])
@@ -38,6 +39,8 @@ class LakeTable:
     keep_days: int
     is_streamed: bool = True
     """A stream of the nodes fills it; others are written by jobs, or are the silver of one."""
+    short_days: int = 0
+    """For how many days rows of steps shorter than an hour are kept; 0: as long as all."""
     silver: str = ""
     """The table that counts its rows by second; "": none. What comes to one comes to the other."""
 
@@ -73,4 +76,20 @@ TABLES = {
         ),
     )
 }
+GOLD = "gold_"
+"""What the names of tables begin with that have all rows of a summary table: `at` in place of its `at_ms`."""
+GOLD_DAYS = 400
+GOLD_SHORT_DAYS = 15
+for _name, _schema in SCHEMAS.items():
+    _columns = [field for field in _schema.fields if field.name not in ("step_ms", "at_ms")]
+    _key = tuple(field.name for field in _columns if not field.nullable)
+    TABLES[GOLD + _name] = LakeTable(
+        GOLD + _name,
+        StructType([_AT, _schema["step_ms"], *_columns]),
+        "at",
+        ("step_ms", *_key, "at"),
+        GOLD_DAYS,
+        is_streamed=False,
+        short_days=GOLD_SHORT_DAYS,
+    )
 STREAMED = tuple(table.name for table in TABLES.values() if table.is_streamed)

@@ -6,9 +6,11 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -20,6 +22,7 @@ from spark_analytics.lake.ingestion import Ingested, ingest
 from spark_analytics.lake.lake import WATERMARK_SECONDS, hour_of
 from spark_analytics.lake.node_logs import add_logs, known_logs
 from spark_analytics.lake.tables import TABLES
+from spark_analytics.local_rows import local_table
 from spark_analytics.session import register
 from tests.served.spark.index_rows import EVER, NINE, index_rows, sequences
 from tests.served.spark.sessions import attach_environment
@@ -306,6 +309,30 @@ def test_retention_forgets_old_hours_and_deletes_their_files_when_no_reader_can_
     assert lake.retain("index", 3) == 0
 
 
+def test_minutes_of_gold_go_sooner_than_hours(spark: SparkSession, lake: Lake, clock: Clock) -> None:
+    schema = TABLES["gold_subject_rates"].schema
+
+    def rows(*steps_ms: int) -> pa.Table:
+        at = datetime.fromtimestamp(NINE / 1000, UTC)
+        values = [(at, step_ms, "orders", *[None] * (len(schema) - 3)) for step_ms in steps_ms]
+        return local_table(values, schema)
+
+    def steps() -> list[int]:
+        return sorted(lake.arrow("gold_subject_rates", *EVER, ("step_ms",)).column("step_ms").to_pylist())
+
+    lake.append("gold_subject_rates", rows(60_000, HOUR_MS))
+    lake.append("gold_subject_rates", rows(600_000))
+    clock.now_ms = NINE + 15 * 24 * HOUR_MS
+    assert list(lake.thin("gold_subject_rates")) == []
+    clock.now_ms += 1
+    assert list(Lake(spark, lake.root, clock).thin("gold_subject_rates")) == [NINE]
+    assert steps() == [HOUR_MS]
+    assert list(lake.thin("gold_subject_rates")) == []
+    assert list(lake.thin("index")) == []
+    with pytest.raises(LakeError, match="other columns, or of other types: sent_bytes"):
+        lake.append("gold_subject_rates", rows(60_000).drop_columns(["sent_bytes"]))
+
+
 def test_rows_before_what_was_published_are_counted_by_hour_until_they_are_computed(
     spark: SparkSession, lake: Lake, clock: Clock
 ) -> None:
@@ -508,7 +535,7 @@ def test_a_batch_that_was_cut_off_is_in_the_lake_and_counted_once(
 
 def counted(lake: Lake) -> int:
     """Messages of the index's silver."""
-    return sum(messages for (messages,) in lake.rows("stored_seconds", ("messages",), *EVER))
+    return sum(lake.arrow("stored_seconds", *EVER, ("messages",)).column("messages").to_pylist())
 
 
 @pytest.mark.parametrize("torn", ["offsets/1", "commits/0"])

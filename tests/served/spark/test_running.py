@@ -71,6 +71,16 @@ def published(*tables: str) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
+def gold(lake: Lake, table: str, window: Window) -> list[dict[str, Any]]:
+    """What gold has of a window, as `published` tells it."""
+    rows = lake.arrow(f"gold_{table}", window.from_ms, window.to_ms).to_pylist()
+    found = [
+        {"step_seconds": row.pop("step_ms") // 1000, "at_ms": round(row.pop("at").timestamp() * 1000), **row}
+        for row in rows
+    ]
+    return sorted(found, key=lambda row: [row[name] for name in ("step_seconds", "at_ms", *TABLES[table].model.key)])
+
+
 def kept_at_the_end(day: Day) -> list[tuple[int, int, int]]:
     """What each subject keeps by the day's last sample: begin, end, bytes."""
     ranges = rows_of(day)["ranges"]
@@ -129,6 +139,9 @@ def test_a_day_at_once_fills_every_table_and_again_the_same(lake: Lake, day: Day
         assert found.finished_at is not None
     assert sum(found.rows_written or 0 for found in runs) == report.rows_written == sum(map(len, at_once.values()))
 
+    for table, rows in at_once.items():
+        if table not in ("delayed_load", FILLED_BY_CONSOLE):
+            assert_same({table: gold(lake, table, Window(begin, end))}, {table: rows})
     assert run(lake, OFFLINE).jobs == 0, "nothing is due any more"
     run(lake, ["lag", "rates"], from_ms=begin + 5 * HOUR_MS, to_ms=begin + 7 * HOUR_MS)
     # From a state that is made from the one before, rather than from the day's begin.
@@ -272,17 +285,19 @@ def test_more_rows_than_are_published_at_once_are_there_in_the_end_and_no_rows_t
     made = services.start_run("skew", from_at=moment(hours[0]), to_at=moment(hours[4] + HOUR_MS))
     window = Window(hours[0], hours[4] + HOUR_MS)
     rows = analytics_frames.table(lake.spark, text, outputs.GROUP_SKEW)
-    assert publishing.publish(made, "group_skew", rows, ((Step.HOUR, window),)) == 10
+    assert publishing.publish(lake, made, "group_skew", rows, ((Step.HOUR, window),)) == 10
     there = published("group_skew")["group_skew"]
     assert [(row["at_ms"], row["acked_messages"]) for row in there] == [
         (at, number) for number, at in enumerate(hours) for _ in "gh"
     ]
-    assert publishing.publish(made, "group_skew", rows.where("false"), ((Step.HOUR, window),)) == 0
+    assert gold(lake, "group_skew", window) == there
+    assert publishing.publish(lake, made, "group_skew", rows.where("false"), ((Step.HOUR, window),)) == 0
     assert published("group_skew") == {"group_skew": []}, "what is not so any more is taken out"
+    assert gold(lake, "group_skew", window) == []
 
 
 def test_of_minutes_the_rows_that_rank_highest_are_published_and_how_many_are_not(
-    lake: Lake, day: Day, settings: Any
+    lake: Lake, day: Day, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of equal values the first names; what is not known ranks last. Hours are complete."""
     settings.ANALYTICS_MINUTE_ROWS_MAX = 2
@@ -304,7 +319,7 @@ def test_of_minutes_the_rows_that_rank_highest_are_published_and_how_many_are_no
     made = services.start_run("rates", from_at=moment(hour), to_at=moment(hour + HOUR_MS))
     window = Window(hour, hour + HOUR_MS)
     publications = ((Step.MINUTE, window), (Step.HOUR, window))
-    assert publishing.publish(made, "subject_rates", rows, publications) == 6 + 4
+    assert publishing.publish(lake, made, "subject_rates", rows, publications) == 6 + 4
     found = published("subject_rates")["subject_rates"]
     assert [(row["at_ms"], row["subject"]) for row in found if row["step_seconds"] == 60] == [
         (minutes[0], "a"), (minutes[0], "b"), (minutes[1], "a"), (minutes[1], "b"), (minutes[2], "b"), (minutes[2], "c"),
@@ -313,6 +328,24 @@ def test_of_minutes_the_rows_that_rank_highest_are_published_and_how_many_are_no
     table = TABLES["subject_rates"]
     assert queries.omission(table, Step.MINUTE, window) == queries.Omission("sent_messages", 2, 4, 2)
     assert queries.omission(table, Step.HOUR, window) is None
+    kept = [
+        (row["step_seconds"], row["at_ms"], row["subject"], row["sent_messages"])
+        for row in gold(lake, "subject_rates", window)
+    ]
+    every = [(60, at, subject, count) for at, counts in sent.items() for subject, count in sorted(counts.items())]
+    every += [(3600, hour, subject, count) for subject, count in sorted(sent[hour].items())]
+    assert kept == every, "gold has all"
+
+    # Another moment of the same hour is published anew; what gold has of others stays.
+    again = analytics_frames.table(
+        lake.spark, f"step_ms at_ms subject sent_messages\n60000 {minutes[1]} z 9", outputs.SUBJECT_RATES
+    )
+    part = Window(minutes[1], minutes[2])
+    for rows_max in (publishing.PUBLISH_ROWS_MAX, 0):
+        monkeypatch.setattr(publishing, "PUBLISH_ROWS_MAX", rows_max)
+        publishing.publish(lake, made, "subject_rates", again, ((Step.MINUTE, part),))
+        kept = [(row["step_seconds"], row["at_ms"], row["subject"]) for row in gold(lake, "subject_rates", window)]
+        assert kept == sorted([*(row[:3] for row in every if row[:2] != (60, minutes[1])), (60, minutes[1], "z")])
 
 
 def test_nobody_runs_beside_another(lake: Lake) -> None:

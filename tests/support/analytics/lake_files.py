@@ -30,7 +30,7 @@ def write_rows(files: LocalFiles, table: str, name: str, begin: int, end: int, h
     }
     pq.write_table(pa.table(columns), place)
     stats = {"numRecords": count, "minValues": {"sequence": begin}, "maxValues": {"sequence": end - 1}}
-    return DataFile(path, count, place.stat().st_size, hour_ms, json.dumps(stats))
+    return DataFile(path, count, place.stat().st_size, hour_ms, stats=json.dumps(stats))
 
 
 class PowerCut(Exception):
