@@ -89,7 +89,7 @@ def _highest(rows: DataFrame, table: str, most: int) -> DataFrame:
     """The rows, but of each minute and ten minutes only this number: those with the highest values of the column that ranks them,
     of equal values the first keys."""
     model = TABLES[table].model
-    order = (F.col(model.ranked_by).desc_nulls_last(), *model.key)
+    order = (F.col(model.ranked_by).desc_nulls_last(), *map(F.col, model.key))
     place = F.row_number().over(Partition.partitionBy("step_ms", "at_ms").orderBy(*order))
     short = rows.where(F.col("step_ms") < Step.HOUR.ms).withColumn("place", place)
     return short.where(F.col("place") <= most).drop("place").union(rows.where(F.col("step_ms") >= Step.HOUR.ms))
