@@ -1,13 +1,15 @@
 """What nodes said that they hold, asked once for several streams: handed on in a file of the run's own folder."""
 
-import pickle
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from qmq.errors import SettingError
-from qmq.protocol.bulk_read import UNBOUNDED_MS, NodeLine, SubjectRange
+from qmq.errors import QmqError, SettingError
+from qmq.protocol.bulk_read import UNBOUNDED_MS, NodeLine, NodesPage, RangesPage, SubjectRange
 from spark_analytics.source.node_reader import ATTEMPTS_MAX, NodeReader
+
+_LENGTH = struct.Struct(">Q")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +45,39 @@ def list_ranges(
 
 
 def write_listings(path: Path, listings: Sequence[Listing]) -> None:
-    """Write them for the streams of this run. The folder has to be one that nobody else writes to."""
-    path.write_bytes(pickle.dumps(tuple(listings), pickle.HIGHEST_PROTOCOL))
+    """Write them for the streams of this run, as nodes send them: each part behind its length."""
+    with open(path, "wb") as file:
+        for one in listings:
+            node = NodesPage(one.read_at_ms, (one.node,))
+            ranges = RangesPage(
+                one.node.broker_group, one.node.node_id, one.read_at_ms, one.subjects, log_id=one.log_id
+            )
+            for part in (node.encode(), ranges.encode()):
+                file.write(_LENGTH.pack(len(part)))
+                file.write(part)
 
 
 def read_listings(path: str) -> tuple[Listing, ...]:
-    """Raises SettingError: the file is not there, or none of ours."""
+    """Raises SettingError: the file is not there, or is not as `write_listings` writes it."""
+    found: list[Listing] = []
     try:
-        found = pickle.loads(Path(path).read_bytes())
-    except (OSError, pickle.UnpicklingError, EOFError, AttributeError) as error:
+        content = Path(path).read_bytes()
+        at = 0
+        while at < len(content):
+            node, at = _part(content, at)
+            page, at = _part(content, at)
+            ranges = RangesPage.decode(page)
+            (line,) = NodesPage.decode(node).nodes
+            found.append(Listing(line, ranges.read_at_ms, ranges.log_id, ranges.subjects))
+    except (OSError, QmqError, ValueError, struct.error) as error:
         raise SettingError(f"option listings is {path[:200]!r}, which can't be read: {error}") from error
-    if not isinstance(found, tuple) or not all(isinstance(one, Listing) for one in found):
-        raise SettingError(f"option listings is {path[:200]!r}, which holds no listings")
-    return found
+    return tuple(found)
+
+
+def _part(content: bytes, at: int) -> tuple[bytes, int]:
+    """The part at a place, and where the next one is. Raises struct.error, ValueError."""
+    (length,) = _LENGTH.unpack_from(content, at)
+    begin = at + _LENGTH.size
+    if begin + length > len(content):
+        raise ValueError("it ends early")
+    return content[begin : begin + length], begin + length
