@@ -52,6 +52,11 @@ def lake(spark: SparkSession, day: Day, tmp_path_factory: pytest.TempPathFactory
     return found
 
 
+@pytest.fixture
+def empty_lake(spark: SparkSession, tmp_path: Path) -> Lake:
+    return Lake(spark, str(tmp_path / "lake"))
+
+
 def run(lake: Lake, names: list[str], **asked: Any) -> Report:
     report = Runner(lake, Request({}, **asked), say=print).run(names)
     assert not report.failed, report.failed
@@ -275,7 +280,7 @@ def test_a_day_that_retention_has_begun_to_take_is_left_as_it_was_published(
 
 @pytest.mark.parametrize("most", [5, 1], ids=["moments together", "a moment in several transactions"])
 def test_more_rows_than_are_published_at_once_are_there_in_the_end_and_no_rows_take_them_out(
-    most: int, lake: Lake, day: Day, monkeypatch: pytest.MonkeyPatch
+    most: int, empty_lake: Lake, day: Day, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hours = [day.first_ms + hour * HOUR_MS for hour in range(5)]
     text = "step_ms at_ms subject group consumers_count acked_messages\n"
@@ -284,20 +289,20 @@ def test_more_rows_than_are_published_at_once_are_there_in_the_end_and_no_rows_t
         monkeypatch.setattr(module, "PUBLISH_ROWS_MAX", most)
     made = services.start_run("skew", from_at=moment(hours[0]), to_at=moment(hours[4] + HOUR_MS))
     window = Window(hours[0], hours[4] + HOUR_MS)
-    rows = analytics_frames.table(lake.spark, text, outputs.GROUP_SKEW)
-    assert publishing.publish(lake, made, "group_skew", rows, ((Step.HOUR, window),)) == 10
+    rows = analytics_frames.table(empty_lake.spark, text, outputs.GROUP_SKEW)
+    assert publishing.publish(empty_lake, made, "group_skew", rows, ((Step.HOUR, window),)) == 10
     there = published("group_skew")["group_skew"]
     assert [(row["at_ms"], row["acked_messages"]) for row in there] == [
         (at, number) for number, at in enumerate(hours) for _ in "gh"
     ]
-    assert gold(lake, "group_skew", window) == there
-    assert publishing.publish(lake, made, "group_skew", rows.where("false"), ((Step.HOUR, window),)) == 0
+    assert gold(empty_lake, "group_skew", window) == there
+    assert publishing.publish(empty_lake, made, "group_skew", rows.where("false"), ((Step.HOUR, window),)) == 0
     assert published("group_skew") == {"group_skew": []}, "what is not so any more is taken out"
-    assert gold(lake, "group_skew", window) == []
+    assert gold(empty_lake, "group_skew", window) == []
 
 
 def test_of_minutes_the_rows_that_rank_highest_are_published_and_how_many_are_not(
-    lake: Lake, day: Day, settings: Any, monkeypatch: pytest.MonkeyPatch
+    empty_lake: Lake, day: Day, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of equal values the first names; what is not known ranks last. Hours are complete."""
     settings.ANALYTICS_MINUTE_ROWS_MAX = 2
@@ -315,11 +320,11 @@ def test_of_minutes_the_rows_that_rank_highest_are_published_and_how_many_are_no
         for subject, count in counts.items()
         if step == Step.MINUTE or at == hour
     )
-    rows = analytics_frames.table(lake.spark, text, outputs.SUBJECT_RATES)
+    rows = analytics_frames.table(empty_lake.spark, text, outputs.SUBJECT_RATES)
     made = services.start_run("rates", from_at=moment(hour), to_at=moment(hour + HOUR_MS))
     window = Window(hour, hour + HOUR_MS)
     publications = ((Step.MINUTE, window), (Step.HOUR, window))
-    assert publishing.publish(lake, made, "subject_rates", rows, publications) == 6 + 4
+    assert publishing.publish(empty_lake, made, "subject_rates", rows, publications) == 6 + 4
     found = published("subject_rates")["subject_rates"]
     assert [(row["at_ms"], row["subject"]) for row in found if row["step_seconds"] == 60] == [
         (minutes[0], "a"), (minutes[0], "b"), (minutes[1], "a"), (minutes[1], "b"), (minutes[2], "b"), (minutes[2], "c"),
@@ -330,7 +335,7 @@ def test_of_minutes_the_rows_that_rank_highest_are_published_and_how_many_are_no
     assert queries.omission(table, Step.HOUR, window) is None
     kept = [
         (row["step_seconds"], row["at_ms"], row["subject"], row["sent_messages"])
-        for row in gold(lake, "subject_rates", window)
+        for row in gold(empty_lake, "subject_rates", window)
     ]
     every = [(60, at, subject, count) for at, counts in sent.items() for subject, count in sorted(counts.items())]
     every += [(3600, hour, subject, count) for subject, count in sorted(sent[hour].items())]
@@ -338,13 +343,15 @@ def test_of_minutes_the_rows_that_rank_highest_are_published_and_how_many_are_no
 
     # Another moment of the same hour is published anew; what gold has of others stays.
     again = analytics_frames.table(
-        lake.spark, f"step_ms at_ms subject sent_messages\n60000 {minutes[1]} z 9", outputs.SUBJECT_RATES
+        empty_lake.spark, f"step_ms at_ms subject sent_messages\n60000 {minutes[1]} z 9", outputs.SUBJECT_RATES
     )
     part = Window(minutes[1], minutes[2])
     for rows_max in (publishing.PUBLISH_ROWS_MAX, 0):
         monkeypatch.setattr(publishing, "PUBLISH_ROWS_MAX", rows_max)
-        publishing.publish(lake, made, "subject_rates", again, ((Step.MINUTE, part),))
-        kept = [(row["step_seconds"], row["at_ms"], row["subject"]) for row in gold(lake, "subject_rates", window)]
+        publishing.publish(empty_lake, made, "subject_rates", again, ((Step.MINUTE, part),))
+        kept = [
+            (row["step_seconds"], row["at_ms"], row["subject"]) for row in gold(empty_lake, "subject_rates", window)
+        ]
         assert kept == sorted([*(row[:3] for row in every if row[:2] != (60, minutes[1])), (60, minutes[1], "z")])
 
 
