@@ -118,13 +118,12 @@ def test_what_spark_submit_was_given_wins_except_what_results_depend_on(tmp_path
 def test_executors_elsewhere_read_nodes_and_compute_as_the_page_says(
     spark: SparkSession, new_system: NewSystems, tmp_path: Path
 ) -> None:
-    for file in (tmp_path / "secret", tmp_path / "etc/qmq/node_token"):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(SECRET)
-        file.chmod(0o600)
+    secret = tmp_path / "node_token"
+    secret.write_text(SECRET)
+    secret.chmod(0o600)
     system = new_system()
     for process in system.processes:
-        process.set_environment(QMQ_NODE_TOKEN_FILE=str(tmp_path / "secret"))
+        process.set_environment(QMQ_NODE_TOKEN_FILE=str(secret))
     system.start()
     with Producer(system.meta_url) as producer:
         for number in range(200):
@@ -148,7 +147,7 @@ def test_executors_elsewhere_read_nodes_and_compute_as_the_page_says(
         operator = Operator(tmp_path, places)
         operator.write(
             "/etc/qmq/environment",
-            f"QMQ_DATA_DIR=/var/lib/qmq\nQMQ_META={system.meta_url}\nQMQ_NODE_TOKEN_FILE=/etc/qmq/node_token\n",
+            f"QMQ_DATA_DIR=/var/lib/qmq\nQMQ_META={system.meta_url}\nQMQ_NODE_TOKEN_FILE={secret}\n",
         )
         environment, defaults = blocks_of("Configure")
         operator.write("/etc/qmq/spark/environment", environment)
@@ -173,6 +172,6 @@ def test_executors_elsewhere_read_nodes_and_compute_as_the_page_says(
         assert finished == [("pyqmq analytics", "FINISHED", 512)] * 2
     lake = Lake(spark, str(live))
     assert sum(item.rows for item in lake.snapshot("index").files.values()) == 200
-    # The executors had the node secret.
+    # Which only the driver can read: the executors have no node secret.
     nodes = lake.read("nodes", 0, lake.now_ms() + HOUR_MS)
     assert {row.disk_total_bytes is not None for row in nodes.collect()} == {True}
