@@ -6,6 +6,7 @@ import re
 import pytest
 
 from broker_node.options import BrokerOptions
+from console.jobs import analytics
 from console.live.rows import ROWS_MAX
 from delay_node.options import DelayOptions
 from metaserver.memory import fitness, live_groups
@@ -19,6 +20,11 @@ from qmq.protocol.limited_kinds import NAME_CHARS_MAX
 from qmq.protocol.names import TAGS_MAX, VALUE_BYTES_MAX
 from qmq_node.commits.write_watch import STUCK_SECONDS
 from qmq_node.replication.master import in_sync_set, master_state
+from spark_analytics.lake.delta import GONE_HOURS, LOG_DAYS, ORPHAN_HOURS
+from spark_analytics.lake.lake import COMPACTIONS_MAX
+from spark_analytics.source.offset_files import RANGES_WITHOUT_FOLDER_MAX
+from spark_analytics.source.offsets import RANGES_MAX
+from spark_analytics.source.options import ROWS_PER_CORE
 from tools.prose import PROJECT
 
 BROKER, DELAY, META = BrokerOptions(), DelayOptions(), MetaOptions(database_url="")
@@ -58,6 +64,14 @@ def _doubling(first: float, last: float) -> str:
         ("consumers of a group", f"{BROKER.consumers_per_group_max:,}"),
         ("connections of a node", f"{BROKER.connections_max:,}; {META.connections_max:,}"),
         ("rows that a live list shows", f"{ROWS_MAX}"),
+        ("rows that a batch reads", f"{ROWS_PER_CORE:,} for each core"),
+        ("ranges of a stream", f"{RANGES_MAX:,}; {RANGES_WITHOUT_FOLDER_MAX:,}"),
+        ("hours of a table", f"{COMPACTIONS_MAX}"),
+        ("files of the lake", f"{GONE_HOURS} h, {ORPHAN_HOURS} h, {LOG_DAYS} days"),
+        (
+            "time of a scheduled run",
+            f"{analytics.LIMIT_SECONDS / 60:g} min; {analytics.MEMORY_FREE_BYTES_MIN >> 30} GiB",
+        ),
         ("members of a group", f"{MEMBERS_MAX}"),
         ("a write that the disk", f"{STUCK_SECONDS:g} s; {live_groups.LEASE_SECONDS:g} s"),
         ("stored messages that wait", f"{master_state.STALLED_SECONDS:g} s; {in_sync_set.PROGRESS_SECONDS:g} s"),
