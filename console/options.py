@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from qmq.errors import SettingError
 from qmq.net.discovery import DEFAULT_META_URL
@@ -81,6 +82,9 @@ class ConsoleOptions:
         help="rows of a summary table for a minute or ten minutes; of more, those with most lag or traffic are stored",
         minimum=1,
     )
+    analytics_zone: str = option(
+        "UTC", help="time zone whose clocks say which hours anomalies are compared with, such as Europe/Berlin"
+    )
     analytics_minute_rows_days: int = option(7, help="retention of summaries per minute", unit="days")
     analytics_ten_minute_rows_days: int = option(30, help="per ten minutes", unit="days")
     analytics_hour_rows_days: int = option(400, help="per hour", unit="days")
@@ -133,3 +137,15 @@ def named_urls(text: str, variable: str) -> list[dict[str, str]]:
     if len(found) > SYSTEMS_MAX:
         raise SettingError(f"{variable} has {len(found)} systems: the switcher shows at most {SYSTEMS_MAX}")
     return [{"name": name, "url": url} for name, url in found.items()]
+
+
+def time_zone(name: str, variable: str) -> ZoneInfo:
+    """Return a time zone.
+
+    Raises:
+        SettingError: there is no zone with this name.
+    """
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise SettingError(f"{variable} is {name!r}; must be a time zone such as UTC or Europe/Berlin") from error

@@ -4,7 +4,7 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from console.options import ConsoleOptions, listed, named_urls
+from console.options import ConsoleOptions, listed, named_urls, time_zone
 from metaserver.stored.database import database_settings
 from qmq.net.discovery import meta_urls
 from qmq.private_files import keep_secret
@@ -278,6 +278,8 @@ ANALYTICS_KEEP_DAYS = {
     "day": _options.analytics_day_rows_days,
 }
 ANALYTICS_MINUTE_ROWS_MAX = _options.analytics_minute_rows_max
+ANALYTICS_ZONE = time_zone(_options.analytics_zone, "QMQ_ANALYTICS_ZONE")
+"""Whose clocks say which hours anomalies are compared with."""
 ANALYTICS_LAKE = _options.analytics_lake or str(DATA_DIR / "lake")
 ANALYTICS_LAKE_DAYS = {
     "index": _options.analytics_lake_index_days,

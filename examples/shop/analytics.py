@@ -288,7 +288,6 @@ class _Shop:
                     "expected_low": max(0.0, median - 4 * spread),
                     "expected_high": median + 4 * spread,
                     "score": score,
-                    "compared_days_count": len(earlier),
                     "is_flagged": abs(score) > 4,
                 }
 

@@ -5,7 +5,7 @@ Values count something per hour, or are of that size: 1 is the difference that b
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
@@ -45,18 +45,6 @@ class Judged:
     score: Doubles
     """The error in half distances between the ends, with its sign; 0 if they are equal."""
     is_flagged: Booleans
-
-
-def zone(name: str) -> ZoneInfo:
-    """Return a time zone.
-
-    Raises:
-        ValueError: there is no zone with this name.
-    """
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise ValueError(f"unknown time zone '{name}': a name such as UTC or Europe/Berlin is required") from error
 
 
 def local_hours(first_ms: int, hours_count: int, zone: ZoneInfo) -> Longs:

@@ -6,11 +6,14 @@ What numbers mean stands at the transforms (spark_analytics.transforms) and in d
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from django.conf import settings
 from pyspark.sql import DataFrame
 
 from console.analytics.steps import Step
 from spark_analytics.jobs.inputs import Inputs
-from spark_analytics.transforms.anomalies import LOOKBACK_MS, anomalies, metric_values
+from spark_analytics.jobs.states import buckets_of
+from spark_analytics.lake.tables import GOLD
+from spark_analytics.transforms.anomalies import anomalies, metric_values, values_from_ms
 from spark_analytics.transforms.capacity import team_capacity
 from spark_analytics.transforms.delayed_load import delayed_load
 from spark_analytics.transforms.failures import failures
@@ -125,12 +128,15 @@ def _forecasts(given: Inputs) -> Frames:
     }
 
 
-@_job("anomalies compared with the same hour of previous days", ("anomalies",), LONG_STEPS, (*_HISTORY, *_FAILED))
+@_job("anomalies compared with the same hour of previous weeks", ("anomalies",), LONG_STEPS, (*_HISTORY, *_FAILED))
 def _anomalies(given: Inputs) -> Frames:
-    steps = given.steps(LONG_MS)
-    tables = ("lag", "subject_rates", "group_rates", "latencies", "failures")
-    values = metric_values(*(given.summary(table, given.window.from_ms - LOOKBACK_MS, steps) for table in tables))
-    return {"anomalies": anomalies(values, window=given.window, steps=steps)}
+    tables, from_ms = ("lag", "subject_rates", "group_rates", "latencies", "failures"), values_from_ms(given.window)
+    values = metric_values(*(given.gold_hours(table, from_ms) for table in tables))
+    buckets = buckets_of(given.lake, given.window.to_ms, **{GOLD + table: from_ms for table in tables})
+    found = anomalies(
+        values, window=given.window, zone=settings.ANALYTICS_ZONE, buckets=buckets, steps=given.steps(LONG_MS)
+    )
+    return {"anomalies": found}
 
 
 @_job("accuracy of forecasts and anomaly flags", ("forecast_scores",), LONG_STEPS, (*_HISTORY, *_FAILED))

@@ -8,11 +8,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from console.analytics.rows import Window as SummaryWindow
 from spark_analytics.jobs import metadata
 from spark_analytics.jobs.scoring import score_rows
 from spark_analytics.jobs.states import States, buckets_of
 from spark_analytics.lake import Lake
+from spark_analytics.lake.tables import GOLD
 from spark_analytics.local_rows import local_frame
 from spark_analytics.transforms.capacity import kept_ranges
 from spark_analytics.transforms.lag import idle_lag, lag
@@ -21,7 +21,7 @@ from spark_analytics.transforms.outputs import FORECAST_SCORES
 from spark_analytics.transforms.rates import group_rates, subject_rates
 from spark_analytics.transforms.runs import runs
 from spark_analytics.transforms.stored import merged_seconds, seconds_of
-from spark_analytics.transforms.windows import DAY_MS, MINUTE_MS, SECOND_MS, SHORT_STEPS, Window
+from spark_analytics.transforms.windows import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, SHORT_STEPS, Window
 
 RECENT_MS = 3_600_000
 """How far before a window the index is read of all subjects: most messages are acked soon."""
@@ -165,12 +165,10 @@ class Inputs:
         hours = self.lake.read("stored_hours", 0, self.window.to_ms)
         return self._keep(kept_ranges(samples, hours))
 
-    def summary(self, table: str, from_ms: int, steps: Sequence[int]) -> DataFrame:
-        """Rows of a summary table at some steps from an earlier time to the window's end; of each day only those that begin at the
-        window's times of day, and each key's first."""
-        length, begin = self.window.to_ms - self.window.from_ms, self.window.from_ms % DAY_MS
-        times = SummaryWindow(begin, begin + length) if length < DAY_MS else None
-        return metadata.summary(self.lake.spark, table, from_ms, self.window.to_ms, steps, times)
+    def gold_hours(self, table: str, from_ms: int) -> DataFrame:
+        """Hourly rows of a summary table from an earlier time to the window's end, all that were published, with `at_ms`."""
+        rows = self.table(GOLD + table, from_ms).where(F.col("step_ms") == HOUR_MS)
+        return rows.withColumn("at_ms", F.unix_millis("at"))
 
     def scores(self, steps: Sequence[int]) -> DataFrame:
         """Rows of `forecast_scores` for the window, from what earlier jobs published."""

@@ -1,41 +1,37 @@
-"""What differs from the same hour of earlier days."""
+"""What differs from the same hour of earlier weeks, by `spark_analytics.forecasts.anomalies`."""
 
 from collections.abc import Sequence
 from functools import reduce
+from typing import Any
+from zoneinfo import ZoneInfo
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import Window as Over
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
-from spark_analytics.transforms.frames import is_in, selected
+from spark_analytics.forecasts.anomalies import LOOKBACK_HOURS, SERIES_AT_ONCE, judged
+from spark_analytics.forecasts.conformal import Booleans, Doubles, Longs
+from spark_analytics.transforms.frames import bucket, longs, selected
 from spark_analytics.transforms.latency import END_TO_END
 from spark_analytics.transforms.outputs import ANOMALIES
-from spark_analytics.transforms.windows import DAY_MS, LONG_STEPS, Window, check_steps
-
-DAYS_MAX = 28
-"""Earlier days that are compared with, at most."""
-DAYS_MIN = 3
-"""Fewer say nothing: no row."""
-MAD_TO_SIGMA = 1.4826
-"""What the median absolute deviation of a normal variable has to be multiplied with for its standard deviation."""
-FLAGGED_BEYOND = 4.0
-"""Scores further from 0 are flagged."""
-FLOOR_RATIO = 0.1
-"""Minimum deviation as a part of the median, so that days with almost equal values do not flag minor changes."""
-LOOKBACK_MS = DAYS_MAX * DAY_MS
+from spark_analytics.transforms.runs import codes_of
+from spark_analytics.transforms.windows import DAY_MS, HOUR_MS, LONG_STEPS, Window, check_steps
 
 SENT, ACKED = "sent_messages_per_second", "acked_messages_per_second"
 LAG, TIME_LAG = "lag_messages", "time_lag_seconds"
 P99, FAILURES = "end_to_end_p99_ms", "failures_messages"
-FLOORS = {SENT: 0.1, ACKED: 0.1, LAG: 10.0, TIME_LAG: 5.0, P99: 10.0, FAILURES: 1.0}
-"""Metric -> the least deviation it is judged with, in its unit."""
+METRICS = (SENT, ACKED, LAG, TIME_LAG, P99, FAILURES)
 COUNTED = (SENT, ACKED, FAILURES)
 """Metrics of events: where there is no row, there were none."""
+PER_SECOND = (SENT, ACKED)
+"""Metrics that are judged by how many there were in the hour."""
+HOUR_SECONDS = 3_600
 
 VALUES = StructType(
     [
-        StructField("step_ms", LongType(), False),
         StructField("at_ms", LongType(), False),
         StructField("subject", StringType(), False),
         StructField("group", StringType(), False),
@@ -43,16 +39,17 @@ VALUES = StructType(
         StructField("value", DoubleType(), False),
     ]
 )
-"""What a metric was in a step; an empty group is the subject alone."""
+"""What a metric was in an hour; an empty group is the subject alone."""
+_SERIES = ("subject", "group", "metric")
 
 
 def metric_values(
     lag: DataFrame, subject_rates: DataFrame, group_rates: DataFrame, latencies: DataFrame, failures: DataFrame
 ) -> DataFrame:
-    """Rows of summary tables as VALUES: means of rates (messages/s) and of lag (messages), the greatest time lag (s), the 99th
-    percentile of end-to-end latency (ms), retries and dead letters of all causes together (messages)."""
+    """Hourly rows of summary tables as VALUES: means of rates (messages/s) and of lag (messages), the greatest time lag (s), the
+    99th percentile of end-to-end latency (ms), retries and dead letters of all causes together (messages)."""
     end_to_end = latencies.where(F.col("kind") == END_TO_END)
-    failed = failures.groupBy("step_ms", "at_ms", "subject", "group").agg(F.sum("messages").alias("failed"))
+    failed = failures.groupBy("at_ms", "subject", "group").agg(F.sum("messages").alias("failed"))
     frames = [
         _values(subject_rates.withColumn("group", F.lit("")), SENT, "sent_messages_per_second_mean"),
         _values(group_rates, ACKED, "acked_messages_per_second_mean"),
@@ -66,93 +63,114 @@ def metric_values(
 
 def _values(frame: DataFrame, metric: str, column: str) -> DataFrame:
     value = F.col(column).cast("double")
-    found = frame.select("step_ms", "at_ms", "subject", "group", F.lit(metric).alias("metric"), value.alias("value"))
+    found = frame.select("at_ms", "subject", "group", F.lit(metric).alias("metric"), value.alias("value"))
     return found.where(F.col("value").isNotNull())
 
 
-def anomalies(values: DataFrame, *, window: Window, steps: Sequence[int] = LONG_STEPS) -> DataFrame:
-    """Each metric of the window's steps against the same time of earlier days: `outputs.ANOMALIES`.
+def values_from_ms(window: Window) -> int:
+    """When the first hour begins that a window is judged by: LOOKBACK_HOURS before its first day (UTC), so that hours give the
+    same alone and with their day."""
+    return window.from_ms - window.from_ms % DAY_MS - LOOKBACK_HOURS * HOUR_MS
 
-    Compared with are the steps that began whole days earlier, up to DAYS_MAX; fewer than DAYS_MIN of them, no row. `expected`
-    is their median, the deviation 1.4826 times their median absolute deviation, but at least FLOOR_RATIO of the median and the
-    metric's floor. `score` is the distance from the median in deviations, with its sign; beyond FLAGGED_BEYOND it is flagged,
-    and `expected_low` (at least 0) and `expected_high` are where that begins. A metric of events that has no value in a step
-    counts as 0 from its first value on: that nothing came any more is found. The first value is that of LOOKBACK_MS before the
-    day (from the window's time of day on) and of the day itself, so days give the same alone and together.
+
+def anomalies(
+    values: DataFrame, *, window: Window, zone: ZoneInfo, buckets: int, steps: Sequence[int] = LONG_STEPS
+) -> DataFrame:
+    """Each metric of the window's steps against the same hour of earlier weeks: `outputs.ANOMALIES`.
+
+    How hours are judged says `forecasts.anomalies.judged`; one that is not judged has no row. A metric of events that has no value
+    in an hour counts as 0 from its first value on, so it is found that nothing came any more. The first value is that of the hour's
+    day (UTC) and LOOKBACK_HOURS before it, so days give the same alone and together. The row of a day is its flagged hour, or if
+    there is none any of its hours, whose score is furthest from 0.
 
     Args:
-        values: VALUES of the window and of LOOKBACK_MS before it.
+        values: VALUES from `values_from_ms` of the window on; others are left out.
         window: whole steps, not beyond the watermark.
+        zone: whose clocks say which hours are the same.
+        buckets: parts that the work is split into (`frames.bucket_count`).
+        steps: hour and day, or one of them.
+
+    Raises:
+        ValueError: there are other steps, or the window is not whole steps.
     """
     check_steps(window, steps)
-    key = ("step_ms", "subject", "group", "metric")
-    time_of_day = F.pmod(F.col("at_ms") - window.from_ms, F.lit(DAY_MS))
-    wanted = values.where(
-        F.col("step_ms").isin(list(steps))
-        & (F.col("at_ms") >= window.from_ms - LOOKBACK_MS)
-        & (F.col("at_ms") < window.to_ms)
-        & (time_of_day < window.to_ms - window.from_ms)
-    )
-    counted = wanted.where(F.col("metric").isin(list(COUNTED)))
-    moments = F.sequence(F.min("at_ms"), window.to_ms - F.col("step_ms"), F.col("step_ms"))
-    # From its first value of all, not only of those at the window's times of day.
-    first = values.where(F.col("metric").isin(list(COUNTED)) & F.col("step_ms").isin(list(steps)))
-    day = F.col("at_ms") - time_of_day
-    every = (
-        first.where((F.col("at_ms") >= window.from_ms - LOOKBACK_MS) & (F.col("at_ms") < window.to_ms))
-        .groupBy(*key, day.alias("day_ms"))
-        .agg(F.min("at_ms").alias("at_ms"))
-        .groupBy(*key)
-        .agg(moments.alias("moments"), F.sort_array(F.collect_list("at_ms")).alias("firsts"))
-        .select(*key, "firsts", F.explode("moments").alias("at_ms"))
-        .where(time_of_day < window.to_ms - window.from_ms)
-    )
-    # What is before the window is compared with only: of which day's first value it is does not matter.
-    within = F.filter(
-        "firsts", lambda at_ms: (at_ms >= F.greatest(day, F.lit(window.from_ms)) - LOOKBACK_MS) & (at_ms < day + DAY_MS)
-    )
-    filled = every.join(counted, [*key, "at_ms"], "left").select(
-        *key, "at_ms", F.coalesce("value", F.lit(0.0)).alias("value"), F.array_min(within).alias("first_ms")
-    )
-    full = (
-        wanted.where(~F.col("metric").isin(list(COUNTED)))
-        .withColumn("first_ms", F.lit(0).cast("long"))
-        .unionByName(filled)
-    )
-    same_time = (
-        Over.partitionBy(*key, F.pmod(F.col("at_ms"), F.lit(DAY_MS)))
-        .orderBy("at_ms")
-        .rangeBetween(-LOOKBACK_MS, -DAY_MS)
-    )
-    # In the order of days, and of events every day: as many as there are since the first value are the last ones.
-    since = F.least(F.size("before"), F.floor((F.col("at_ms") - F.col("first_ms")) / DAY_MS).cast("int"))
-    compared = (
-        full.withColumn("before", F.collect_list("value").over(same_time))
-        .where(is_in(F.col("at_ms"), window) & (F.col("at_ms") >= F.col("first_ms")))
-        .withColumn("earlier", F.sort_array(F.slice("before", F.size("before") - since + 1, since)))
-        .where(F.size("earlier") >= DAYS_MIN)
-        .withColumn("expected", _median("earlier"))
-        .withColumn("apart", F.sort_array(F.transform("earlier", lambda value: F.abs(value - F.col("expected")))))
-    )
-    floor = F.coalesce(*(F.when(F.col("metric") == metric, F.lit(least)) for metric, least in FLOORS.items()))
-    deviation = F.greatest(MAD_TO_SIGMA * _median("apart"), FLOOR_RATIO * F.abs("expected"), floor)
-    found = (
-        compared.withColumn("deviation", deviation)
-        .withColumn("score", (F.col("value") - F.col("expected")) / F.col("deviation"))
-        .withColumn("reach", FLAGGED_BEYOND * F.col("deviation"))
-        .withColumn("expected_low", F.greatest(F.lit(0.0), F.col("expected") - F.col("reach")))
-        .withColumn("expected_high", F.col("expected") + F.col("reach"))
-        .withColumn("compared_days_count", F.size("earlier"))
-        .withColumn("is_flagged", F.abs("score") > FLAGGED_BEYOND)
-    )
-    return selected(found, ANOMALIES)
+    if others := set(steps) - set(LONG_STEPS):
+        raise ValueError(f"steps of {sorted(others)} ms: must be an hour or a day")
+
+    def of_bucket(table: pa.Table) -> pa.Table:
+        return _of_bucket(table, window, zone, steps)
+
+    within = values.where((F.col("at_ms") >= values_from_ms(window)) & (F.col("at_ms") < window.to_ms))
+    in_buckets = within.withColumn("bucket", bucket(buckets, *_SERIES))
+    return selected(in_buckets.groupBy("bucket").applyInArrow(of_bucket, ANOMALIES), ANOMALIES)
 
 
-def _median(array: str) -> Column:
-    """The middle of an ascending array, or the mean of the two in the middle."""
-    n = F.size(array)
-    low, high = (
-        F.element_at(array, F.floor((n + 1) / 2).cast("int")),
-        F.element_at(array, F.floor(n / 2 + 1).cast("int")),
-    )
-    return (low + high) / 2
+def _of_bucket(table: pa.Table, window: Window, zone: ZoneInfo, steps: Sequence[int]) -> pa.Table:
+    """The rows of a bucket's series, some series at a time: few of them have a value in each hour."""
+    begin_ms = values_from_ms(window)
+    codes = codes_of(table, _SERIES)
+    hours = (longs(table, "at_ms") - begin_ms) // HOUR_MS
+    order = np.argsort(codes, kind="stable")
+    begins = np.flatnonzero(np.append(True, np.diff(codes[order]) != 0))
+    tables = []
+    for at in range(0, len(begins), SERIES_AT_ONCE):
+        firsts = order[begins[at : at + SERIES_AT_ONCE]]
+        rows = order[begins[at] : begins[at + SERIES_AT_ONCE] if at + SERIES_AT_ONCE < len(begins) else None]
+        values = np.full((len(firsts), (window.to_ms - begin_ms) // HOUR_MS), np.nan)
+        values[codes[rows] - at, hours[rows]] = table.column("value").to_numpy()[rows]
+        series = table.take(pa.array(firsts)).select(_SERIES)
+        for day_ms in range(begin_ms + LOOKBACK_HOURS * HOUR_MS, window.to_ms, DAY_MS):
+            first = (day_ms - begin_ms) // HOUR_MS - LOOKBACK_HOURS
+            end_ms = min(day_ms + DAY_MS, window.to_ms)
+            of_day = values[:, first : (end_ms - begin_ms) // HOUR_MS]
+            tables += _of_day(series, of_day, Window(max(day_ms, window.from_ms), end_ms), zone, steps)
+    return pa.concat_tables(tables) if tables else to_arrow_schema(ANOMALIES).empty_table()
+
+
+def _of_day(series: pa.Table, values: Doubles, window: Window, zone: ZoneInfo, steps: Sequence[int]) -> list[pa.Table]:
+    """A table for each step.
+
+    Args:
+        values: (series, hours), up to the window's end.
+        window: hours of one day.
+    """
+    metric = series.column("metric").to_numpy(zero_copy_only=False)
+    is_known = np.logical_or.accumulate(~np.isnan(values), axis=1)
+    is_silent = np.isnan(values) & is_known & np.isin(metric, COUNTED)[:, np.newaxis]
+    values = np.where(is_silent, 0.0, values)
+    scale = np.where(np.isin(metric, PER_SECOND), HOUR_SECONDS, 1)[:, np.newaxis]
+    count = (window.to_ms - window.from_ms) // HOUR_MS
+    found = judged(values * scale, window.to_ms - values.shape[1] * HOUR_MS, zone, count)
+    columns = {
+        "value": values[:, -count:],
+        "expected": found.expected / scale,
+        "expected_low": found.low / scale,
+        "expected_high": found.high / scale,
+        "score": found.score,
+        "is_flagged": found.is_flagged,
+    }
+    is_judged = ~np.isnan(found.score)
+    tables = []
+    for step_ms in steps:
+        if step_ms == DAY_MS:
+            number, hour = _furthest(is_judged, found.score, found.is_flagged)
+            at_ms = np.full(len(number), window.from_ms)
+        else:
+            number, hour = np.nonzero(is_judged)
+            at_ms = window.from_ms + hour * HOUR_MS
+        rows = series.take(pa.array(number))
+        chosen: dict[str, Any] = {name: column[number, hour] for name, column in columns.items()}
+        chosen |= {"step_ms": np.full(len(number), step_ms), "at_ms": at_ms}
+        chosen |= {name: rows.column(name) for name in _SERIES}
+        schema = to_arrow_schema(ANOMALIES)
+        tables.append(pa.table({name: chosen[name] for name in schema.names}, schema=schema))
+    return tables
+
+
+def _furthest(is_judged: Booleans, score: Doubles, is_flagged: Booleans) -> tuple[Longs, Longs]:
+    """Series that have judged hours, and which of them stands for the day: a flagged one if there is one, of these the first whose
+    score is furthest from 0."""
+    is_calm = ~is_flagged.any(axis=1, keepdims=True)
+    hour = np.where(is_judged & (is_flagged | is_calm), np.abs(score), -1.0).argmax(axis=1)
+    number = np.flatnonzero(is_judged.any(axis=1))
+    return number, hour[number]

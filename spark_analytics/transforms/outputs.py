@@ -98,7 +98,6 @@ ANOMALIES = _schema(
     expected_low=_DOUBLE,
     expected_high=_DOUBLE,
     score=_DOUBLE,
-    compared_days_count=_LONG,
     is_flagged=BooleanType(),
 )
 FORECAST_SCORES = _schema("scored", cases_count=_LONG, held_count=_LONG, target_ratio=_DOUBLE)

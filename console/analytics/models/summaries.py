@@ -306,20 +306,24 @@ class Metric(StrEnum):
 
 
 class Anomaly(Summary):
-    """A number against the same hour of earlier days, flagged where it is outside of what they say."""
+    """A number against the same hour of earlier weeks, flagged where two hours in a row are outside of what they say.
+
+    The row of a day is that of its hour with the score furthest from 0, a flagged one if there is one.
+    """
 
     subject = subject_field()
     group = group_field("the consumer group; empty for values of the subject itself")
     metric = choice_field(Metric, 40, "the metric; its unit is part of its name")
     value = number_field("measured value")
-    expected = number_field("median of the same hour on previous days")
-    expected_low = number_field("lower limit; values below it are flagged")
-    expected_high = number_field("upper limit; values above it are flagged")
-    score = number_field(
-        "signed distance from the median in robust standard deviations (1.4826 x median absolute deviation)"
+    expected = number_field(
+        "median of the same hour of the week in previous weeks; for young series also of previous days"
     )
-    compared_days_count = whole_field("number of previous days compared")
-    is_flagged = meaning("whether the value is outside the limits", models.BooleanField())
+    expected_low = number_field("lower limit: 1% of the last 4 weeks were further below their expected value")
+    expected_high = number_field("upper limit: 1% of the last 4 weeks were further above their expected value")
+    score = number_field(
+        "distance from the expected value on a logarithmic scale, in half distances between the limits; negative: below"
+    )
+    is_flagged = meaning("whether this hour and the previous one are beyond the same limit", models.BooleanField())
 
     key = ("subject", "group", "metric")
     steps = LONG_STEPS
@@ -348,7 +352,7 @@ class ForecastScore(Summary):
     scored = choice_field(
         Scored,
         SCORED_CHARS_MAX,
-        "drain_forecasts and disk_forecasts: by their intervals; anomalies: values compared with earlier days;"
+        "drain_forecasts and disk_forecasts: by their intervals; anomalies: values compared with earlier weeks;"
         " anomaly_flags: flags by the hour that followed",
     )
     cases_count = whole_field(

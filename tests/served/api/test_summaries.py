@@ -282,7 +282,7 @@ def test_flags_and_teams(viewer: APIClient) -> None:
     at = ms(NOW) - Step.HOUR.ms
     numbers = dict.fromkeys(("value", "expected", "expected_low", "expected_high", "score"), 1.0)
     flags = [
-        {"at_ms": at, "subject": "orders", "group": "", "metric": metric, **numbers, "compared_days_count": 3, "is_flagged": flag}
+        {"at_ms": at, "subject": "orders", "group": "", "metric": metric, **numbers, "is_flagged": flag}
         for metric, flag in (("lag_messages", True), ("time_lag_seconds", False))
     ]  # fmt: skip
     published("anomalies", flags, Step.HOUR, job="anomalies")

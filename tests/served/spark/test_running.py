@@ -4,7 +4,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
+import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
@@ -24,8 +26,14 @@ from spark_analytics.jobs.catalog import JOBS, ORDER
 from spark_analytics.jobs.runner import Report, Request, Runner
 from spark_analytics.jobs.states import States
 from spark_analytics.lake import Lake, LakeBusy
+from spark_analytics.lake.delta import Change
+from spark_analytics.lake.lake import WATERMARK_SECONDS
+from spark_analytics.lake.tables import STREAMED
+from spark_analytics.lake.tables import TABLES as TABLES_OF_LAKE
+from spark_analytics.local_rows import local_table
 from spark_analytics.transforms import outputs
 from spark_analytics.transforms.windows import SHORT_STEPS
+from tests.served.spark.index_rows import NINE, index_rows
 from tests.served.spark.lake_of_day import fill, know
 from tests.support.analytics import frames as analytics_frames
 from tests.support.analytics import naive
@@ -181,8 +189,7 @@ def test_a_day_in_pieces_gives_the_tables_of_a_day_at_once(lake: Lake, day: Day)
     assert_same(published(), at_once)
 
 
-IDLE_DAYS = 4
-"""Enough for anomalies, which compare with three earlier days."""
+IDLE_DAYS = 3
 
 
 @in_whole_spark_runs
@@ -214,7 +221,7 @@ def test_days_without_rows_are_one_run_and_have_the_rows_of_days_computed_one_by
     one_by_one = computed("one_by_one")
     assert AnalyticsRun.objects.filter(job="lag").count() == IDLE_DAYS + 2
     assert_same(together, one_by_one)
-    for table in ("lag", "drain_forecasts", "team_capacity", "anomalies"):
+    for table in ("lag", "drain_forecasts", "team_capacity"):
         assert any(begin < row["at_ms"] < end for row in together[table]), table
     # And they are the truth, of which this is the third day without rows.
     third = replace(day, first_ms=begin + 2 * DAY_MS)
@@ -226,6 +233,49 @@ def test_days_without_rows_are_one_run_and_have_the_rows_of_days_computed_one_by
     }
     different = analytics_frames.differences(naive.lag(third, SHORT_STEPS), found, 1e-9)
     assert not different, f"{len(different)} differences: " + "; ".join(different[:10])
+
+
+def test_anomalies_come_from_the_hours_of_gold_and_days_without_rows_are_as_if_computed_one_by_one(
+    spark: SparkSession, tmp_path: Path, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Traffic of three weeks, of which the database has nothing, stops with the first of the days without rows."""
+    settings.ANALYTICS_ZONE = ZoneInfo("Europe/Berlin")
+    begin = NINE - NINE % DAY_MS
+    end, idle = begin + 3 * DAY_MS, begin + DAY_MS
+    lake = Lake(spark, str(tmp_path / "lake"))
+    lake.append("index", index_rows(spark, 0, 1, from_ms=begin))
+    for table in STREAMED:
+        lake.commit(table, lake.snapshot(table), Change(watermarks={"g1": end + WATERMARK_SECONDS * 1000}))
+    hours = range(idle - 21 * DAY_MS, idle, HOUR_MS)
+    sent = np.random.default_rng(1).poisson(1000, len(hours)) / 3600
+    schema = TABLES_OF_LAKE["gold_subject_rates"].schema
+    mean = schema.names.index("sent_messages_per_second_mean")
+
+    def rate(at_ms: int, step: Step, value: float) -> list[Any]:
+        row: list[Any] = [moment(at_ms), step.ms, "orders", *[None] * (len(schema) - 3)]
+        row[mean] = value
+        return row
+
+    rows = [rate(at_ms, Step.HOUR, value) for at_ms, value in zip(hours, sent.tolist(), strict=True)]
+    rows += [rate(at_ms, Step.MINUTE, 1e6) for at_ms in hours]
+    lake.append("gold_subject_rates", local_table(rows, schema))
+
+    run(lake, ["anomalies"])
+    together = published("anomalies")
+    assert AnalyticsRun.objects.count() == 2
+    assert gold(lake, "anomalies", Window(begin, end)) == together["anomalies"]
+    assert len(together["anomalies"]) == 3 * 25
+    of_hours = {row["at_ms"]: row for row in together["anomalies"] if row["step_seconds"] == Step.HOUR.seconds}
+    assert [of_hours[at_ms]["value"] for at_ms in range(begin, idle, HOUR_MS)] == pytest.approx(sent[-24:].tolist())
+    flagged = [at_ms for at_ms, row in of_hours.items() if row["is_flagged"]]
+    assert flagged[0] == idle + HOUR_MS, "the second hour without traffic"
+    assert (of_hours[flagged[0]]["value"], of_hours[flagged[0]]["metric"]) == (0.0, "sent_messages_per_second")
+    TableState.objects.all().delete()
+    AnalyticsRun.objects.all().delete()
+    monkeypatch.setattr(States, "idle_days", lambda self, to_ms: set())
+    run(lake, ["anomalies"])
+    assert AnalyticsRun.objects.count() == 3
+    assert published("anomalies") == together
 
 
 def test_a_job_that_fails_says_why_and_the_others_run(lake: Lake, day: Day, monkeypatch: pytest.MonkeyPatch) -> None:

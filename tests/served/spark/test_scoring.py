@@ -89,7 +89,7 @@ def test_disk_forecasts_are_scored_a_day_later() -> None:
 def test_flags_are_scored_by_the_next_hour() -> None:
     def anomaly(subject: str, hour: int, score: float) -> dict[str, Any]:
         key = {"at_ms": T + hour * HOUR_MS, "subject": subject, "group": "", "metric": "sent_messages_per_second"}
-        return {**key, "value": 1.0, "score": score, "is_flagged": abs(score) > 4, "compared_days_count": 3}
+        return {**key, "value": 1.0, "score": score, "is_flagged": abs(score) > 4}
 
     rows = [("lasts", 9.0, 8.0), ("turns", 9.0, -8.0), ("ends", 9.0, 1.0), ("calm", 0.0, 0.0)]
     values = [anomaly(subject, hour, score) for subject, *scores in rows for hour, score in enumerate(scores)]

@@ -1,16 +1,19 @@
 """Corners of the transforms, in small tables; what a whole day says is in test_truth."""
 
 from typing import Any
+from zoneinfo import ZoneInfo
 
+import numpy as np
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from qmq.protocol.names import split_subject
-from spark_analytics.jobs.states import SAMPLED_RANGES
+from spark_analytics.forecasts.anomalies import LOOKBACK_HOURS, local_hours
+from spark_analytics.lake.tables import SAMPLED_RANGES
 from spark_analytics.schemas import DEAD_LETTERS, DELAYED, INDEX, NODES, PROGRESS, RETRIES, SEQUENCES_PER_LOG
 from spark_analytics.transforms import frames, outputs
-from spark_analytics.transforms.anomalies import COUNTED, LAG, SENT, VALUES, anomalies, metric_values
+from spark_analytics.transforms.anomalies import FAILURES, LAG, SENT, VALUES, anomalies, metric_values
 from spark_analytics.transforms.capacity import kept_ranges, team_capacity
 from spark_analytics.transforms.delayed_load import delayed_load
 from spark_analytics.transforms.failures import CAUSE_CHARS_MAX, failures
@@ -22,7 +25,6 @@ from spark_analytics.transforms.skew import consumer_shares, group_skew
 from spark_analytics.transforms.state import group_state, set_below, stored_tail
 from spark_analytics.transforms.stored import merged_seconds, stored_seconds
 from spark_analytics.transforms.windows import DAY_MS, HOUR_MS, MINUTE_MS, SHORT_STEPS, Window
-from tests.support.analytics import naive
 from tests.support.analytics.frames import frame, rows, table
 
 SERIES = ("step_ms", "at_ms", "subject", "group")
@@ -573,91 +575,113 @@ def test_lag_of_days_in_which_nothing_happens_follows_from_their_first_minute(sp
 
 # --- anomalies ---------------------------------------------------------------------------------------------------------------
 
-NOW = 40 * DAY_MS
-TODAY = Window(NOW + 5 * HOUR_MS, NOW + 6 * HOUR_MS)
+TODAY_MS = 20_511 * DAY_MS
+"""Friday, 27 February 2026; Europe/Berlin is an hour ahead."""
+TODAY = Window(TODAY_MS, TODAY_MS + DAY_MS)
+UTC_ZONE, BERLIN = ZoneInfo("UTC"), ZoneInfo("Europe/Berlin")
+WEEKS_3 = 3 * 7 * 24
 
 
-Days = dict[int, float]
-"""A metric's value of the hour, by days ago."""
-
-
-def values(spark: SparkSession, of_subjects: dict[str, tuple[str, Days]]) -> DataFrame:
-    """Rows of (metric, values) by subject."""
-    lines = [
-        f"{HOUR_MS} {TODAY.from_ms - days * DAY_MS} {subject} g {metric} {value}"
-        for subject, (metric, by_days_ago) in of_subjects.items()
-        for days, value in by_days_ago.items()
+def values(spark: SparkSession, series: dict[str, tuple[str, dict[int, float]]]) -> DataFrame:
+    """VALUES of (metric, values by hours from the beginning of today on) by subject."""
+    given = [
+        (TODAY_MS + hour * HOUR_MS, subject, "g", metric, float(value))
+        for subject, (metric, by_hour) in series.items()
+        for hour, value in by_hour.items()
     ]
-    return table(spark, "\n".join(("step_ms at_ms subject group metric value", *lines)), VALUES)
+    return frame(spark, dict(zip(VALUES.names, zip(*given, strict=True), strict=True)), VALUES)
 
 
-EARLIER_DAYS: dict[str, tuple[str, Days, list[float]]] = {
-    "far_above": (LAG, {0: 900.0, 1: 100.0, 2: 140.0, 3: 120.0}, [100.0, 140.0, 120.0]),
-    "near": (LAG, {0: 130.0, 1: 100.0, 2: 140.0, 3: 120.0, 9: 400.0}, [100.0, 140.0, 120.0, 400.0]),
-    "small": (LAG, {0: 1.0, 1: 5.0, 2: 5.0, 3: 5.0}, [5.0, 5.0, 5.0]),
-    "28_days": (LAG, {0: 20.0, 1: 5.0, 28: 7.0, 29: 9.0, 3: 5.0}, [5.0, 7.0, 5.0]),
-    "nothing_sent_today": (SENT, {1: 50.0, 2: 51.0, 3: 52.0}, [50.0, 51.0, 52.0]),
-    "nothing_sent_on_days": (SENT, {0: 1.0, 1: 50.0, 4: 52.0}, [50.0, 0.0, 0.0, 52.0]),
-}
-"""By subject: a metric, its values, and those that today's is compared with."""
+def about(mean: float, hours: range, seed: int = 1) -> dict[int, float]:
+    return dict(zip(hours, np.random.default_rng(seed).poisson(mean, len(hours)).tolist(), strict=True))
 
 
-def test_a_metric_against_earlier_days(spark: SparkSession) -> None:
-    given = {subject: (metric, by_days_ago) for subject, (metric, by_days_ago, _) in EARLIER_DAYS.items()}
-    found = rows(anomalies(values(spark, given), window=TODAY, steps=(HOUR_MS,)), *SERIES, "metric")
-    assert {(key[2], key[4]) for key in found} == {(subject, metric) for subject, (metric, _) in given.items()}
-    assert len(found) == len(given)
-    for key, row in found.items():
-        metric, by_days_ago, compared = EARLIER_DAYS[key[2]]
-        floor = {LAG: 10.0, SENT: 0.1}[metric]
-        assert row == pytest.approx(naive.anomaly(by_days_ago.get(0, 0.0), compared, floor)), key
+def per_second(counts: dict[int, float]) -> dict[int, float]:
+    return {hour: count / 3600 for hour, count in counts.items()}
 
 
-def test_an_hour_is_compared_with_the_same_hour_only(spark: SparkSession) -> None:
-    text = "step_ms at_ms subject group metric value\n"
-    text += "\n".join(
-        f"{HOUR_MS} {TODAY.from_ms + hour * HOUR_MS - days * DAY_MS} s g {LAG} {value}"
-        for days in range(4)
-        for hour, value in enumerate((50.0, 700.0))
-    )
-    window = Window(TODAY.from_ms, TODAY.to_ms + HOUR_MS)
-    found = rows(anomalies(table(spark, text, VALUES), window=window, steps=(HOUR_MS,)), "at_ms")
-    assert [(row["expected"], row["compared_days_count"], row["score"]) for _, row in sorted(found.items())] == [
-        (50.0, 3, 0.0),
-        (700.0, 3, 0.0),
-    ]
+def judged_rows(
+    given: DataFrame, window: Window = TODAY, *steps: int, zone: ZoneInfo = UTC_ZONE, buckets: int = BUCKETS
+) -> dict[tuple[Any, ...], dict[str, Any]]:
+    found = anomalies(given, window=window, zone=zone, buckets=buckets, steps=steps or (HOUR_MS,))
+    return rows(found, "subject", "step_ms", "at_ms")
 
 
-def test_days_give_the_same_alone_and_together(spark: SparkSession) -> None:
-    """Also where the first values are left behind: of 28 days without events nothing is said."""
-    given: dict[str, tuple[str, Days]] = {
-        "stopped": (SENT, {31: 1.0, 29: 8.0, 28: 5.0, 27: 50.0}),
-        "resumed": (SENT, {31: 1.0, 30: 2.0, 2: 5.0, 1: 50.0}),
-        "lag": (LAG, {days: float(days) for days in range(-3, 32) if days % 5}),
+def test_traffic_that_stops_is_flagged_in_its_second_hour(spark: SparkSession) -> None:
+    before, today = range(-WEEKS_3, 0), range(-WEEKS_3, 24)
+    stopped_at = range(-WEEKS_3, 10)
+    given = {
+        "stops": (SENT, per_second(about(1000, stopped_at))),
+        "fails": (FAILURES, dict.fromkeys(before, 1.0) | dict.fromkeys(range(20, 24), 50.0)),
+        "goes": (LAG, about(1000, stopped_at)),
+        "stays": (LAG, about(1000, today)),
+        "young": (SENT, per_second(about(1000, range(-3 * 24, 24)))),
     }
-    given_values = values(spark, given)
-    together = Window(NOW - 2 * DAY_MS, NOW + 4 * DAY_MS)
-    found = rows(anomalies(given_values, window=together, steps=(HOUR_MS,)), *SERIES, "metric")
+    found = judged_rows(values(spark, given), TODAY, HOUR_MS, DAY_MS)
+    assert {key[0] for key in found} == {"stops", "fails", "goes", "stays"}
+    hours = {
+        subject: {(key[2] - TODAY_MS) // HOUR_MS: row for key, row in found.items() if key[:2] == (subject, HOUR_MS)}
+        for subject in given
+    }
+    assert {subject: list(of) for subject, of in hours.items() if len(of) != 24} == {"goes": [*range(10)], "young": []}
+    flagged = {subject: [hour for hour, row in of.items() if row["is_flagged"]] for subject, of in hours.items()}
+    assert flagged["stops"][0] == 11
+    assert flagged["fails"][0] == 1, "no failures in an hour are 0"
+    assert flagged["goes"] == flagged["stays"] == []
+    row = hours["stops"][11]
+    assert (row["value"], row["score"] < -1) == (0.0, True)
+    assert row["expected"] * 3600 == pytest.approx(1000, rel=0.1)
+    assert 0 < row["expected_low"] < row["expected"] < row["expected_high"] < 2 * row["expected"]
+    # A day's row is the hour furthest from what was expected, of flagged hours if there are any.
+    for subject, flags in flagged.items():
+        candidates = [row for hour, row in hours[subject].items() if not flags or hour in flags]
+        if candidates:
+            assert found[subject, DAY_MS, TODAY_MS] == max(candidates, key=lambda row: abs(row["score"]))
+
+
+def test_hours_and_days_give_the_same_alone_and_together_in_any_number_of_buckets(spark: SparkSession) -> None:
+    """Also where a first value is left behind: what is before the next is not 0 then."""
+    lookback = LOOKBACK_HOURS // 24
+    given = {
+        "left behind": (SENT, {-lookback * 24: 1.0} | dict.fromkeys(range(-60 * 24, -35 * 24), 5.0)),
+        "begins": (SENT, per_second(about(100, range(-20 * 24 + 5, 3 * 24)))),
+        **{f"lag_{number}": (LAG, about(50, range(-WEEKS_3, 3 * 24), number)) for number in range(4)},
+    }
+    given_values = values(spark, given).cache()
+    together = Window(TODAY_MS, TODAY_MS + 3 * DAY_MS)
+    found = judged_rows(given_values, together, HOUR_MS, DAY_MS)
+    assert found == judged_rows(given_values, together, HOUR_MS, DAY_MS, buckets=1)
+    assert {key[0] for key in found} == given.keys()
     alone = {}
     for begin in range(together.from_ms, together.to_ms, DAY_MS):
-        day = Window(begin, begin + DAY_MS)
-        alone |= rows(anomalies(given_values, window=day, steps=(HOUR_MS,)), *SERIES, "metric")
+        alone |= judged_rows(given_values, Window(begin, begin + DAY_MS), HOUR_MS, DAY_MS)
     assert found == alone
-    assert {key[2] for key in alone} == given.keys()
-    last = max(key[1] for key in alone if key[2] == "stopped")
-    assert last < TODAY.from_ms + 2 * DAY_MS, "its first value is too long ago by then"
+    afternoon = Window(TODAY_MS + 13 * HOUR_MS, TODAY_MS + 15 * HOUR_MS)
+    of_hours = judged_rows(given_values, afternoon)
+    assert of_hours == {key: found[key] for key in of_hours}
+    assert len(of_hours) == 2 * len(given)
 
 
-def test_too_few_days_or_no_value_is_no_row(spark: SparkSession) -> None:
-    assert LAG not in COUNTED
-    given = {
-        "two_days": (LAG, {0: 9.0, 1: 5.0, 2: 5.0}),
-        "nothing_today": (LAG, {1: 5.0, 2: 5.0, 3: 5.0}),
-        "too_long_ago": (LAG, {0: 5.0, 29: 1.0, 30: 1.0, 31: 1.0}),
-        "enough": (LAG, {0: 5.0, 1: 5.0, 2: 5.0, 3: 5.0}),
+def test_hours_are_the_same_by_the_clocks_of_the_zone(spark: SparkSession) -> None:
+    """On 29 March 2026 clocks go forward: 09:00 in Berlin is 08:00 UTC on the 28th, 07:00 from then on."""
+    monday = 31 * 24
+    by_hour = {
+        hour: 1000.0 if local % 24 == 9 else 10.0
+        for hour, local in enumerate(
+            local_hours(TODAY_MS - WEEKS_3 * HOUR_MS, WEEKS_3 + 40 * 24, BERLIN).tolist(), -WEEKS_3
+        )
     }
-    found = rows(anomalies(values(spark, given), window=TODAY, steps=(HOUR_MS,)), "subject")
-    assert found.keys() == {("enough",)}
+    day = Window(TODAY_MS + monday * HOUR_MS, TODAY_MS + monday * HOUR_MS + DAY_MS)
+    given = values(spark, {"daily": (LAG, by_hour)})
+    at = ("daily", HOUR_MS, day.from_ms + 7 * HOUR_MS)
+    for zone, expected in ((BERLIN, 1000.0), (UTC_ZONE, 10.0)):
+        row = judged_rows(given, day, zone=zone)[at]
+        assert (row["value"], row["expected"]) == (1000.0, pytest.approx(expected))
+
+
+def test_other_steps_than_hours_and_days_are_refused(spark: SparkSession) -> None:
+    with pytest.raises(ValueError, match=r"steps of \[60000\] ms: must be an hour or a day"):
+        judged_rows(values(spark, {"s": (LAG, {0: 1.0})}), TODAY, MINUTE_MS)
 
 
 def test_metrics_come_from_the_tables_rows(spark: SparkSession) -> None:

@@ -1,6 +1,7 @@
 """Forecasts of simulated series, hour by hour as jobs make them, and how they came out: by kind, in percent."""
 
 from dataclasses import dataclass
+from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,7 +124,7 @@ def disk_outcomes(kinds: NDArray[np.str_], used: Doubles) -> Outcomes:
 def flagged_percents(kinds: NDArray[np.str_], traffic: Doubles) -> dict[str, float]:
     """How many hours of each kind are flagged, from JUDGED_FROM_HOUR on; nothing is wrong with any."""
     hours = traffic.shape[1] - JUDGED_FROM_HOUR
-    found = anomalies.judged(traffic, FIRST_HOUR_MS, anomalies.zone(ZONE), hours)
+    found = anomalies.judged(traffic, FIRST_HOUR_MS, ZoneInfo(ZONE), hours)
     return {str(kind): 100 * float(found.is_flagged[kinds == kind].mean()) for kind in dict.fromkeys(kinds)}
 
 
@@ -136,7 +137,5 @@ def changes_found_percents(
     for begin in random.integers(JUDGED_FROM_HOUR, traffic.shape[1] - STOPPED_HOURS, repeats):
         changed = traffic[:, : begin + STOPPED_HOURS].copy()
         changed[:, begin:] = np.floor(factor * changed[:, begin:])
-        found.append(
-            anomalies.judged(changed, FIRST_HOUR_MS, anomalies.zone(ZONE), STOPPED_HOURS).is_flagged.any(axis=1)
-        )
+        found.append(anomalies.judged(changed, FIRST_HOUR_MS, ZoneInfo(ZONE), STOPPED_HOURS).is_flagged.any(axis=1))
     return {str(kind): 100 * float(np.mean(found, axis=0)[kinds == kind].mean()) for kind in dict.fromkeys(kinds)}

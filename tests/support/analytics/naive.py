@@ -9,7 +9,6 @@ from functools import cache
 from heapq import heappop, heappush
 from math import ceil, sqrt
 from operator import itemgetter
-from statistics import median
 from typing import Any
 
 from qmq.protocol.names import split_subject
@@ -423,18 +422,3 @@ def line(x: list[float], y: list[float]) -> tuple[float, float]:
     slope = sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / sxx
     rest = sum((b - mean_y - slope * (a - mean_x)) ** 2 for a, b in zip(x, y, strict=True))
     return slope, sqrt(rest / (n - 2) / sxx)
-
-
-def anomaly(value: float, earlier: list[float], floor: float) -> dict[str, Any]:
-    middle = median(earlier)
-    deviation = max(1.4826 * median(abs(other - middle) for other in earlier), 0.1 * abs(middle), floor)
-    score = (value - middle) / deviation
-    return {
-        "value": value,
-        "expected": middle,
-        "expected_low": max(0.0, middle - 4 * deviation),
-        "expected_high": middle + 4 * deviation,
-        "score": score,
-        "compared_days_count": len(earlier),
-        "is_flagged": abs(score) > 4,
-    }

@@ -2,7 +2,7 @@
 
 import pytest
 
-from console.options import SYSTEMS_MAX, ConsoleOptions, named_urls
+from console.options import SYSTEMS_MAX, ConsoleOptions, named_urls, time_zone
 from qmq.errors import SettingError
 
 
@@ -22,6 +22,19 @@ def test_a_limit_of_rows_that_stores_none_is_refused(text: str) -> None:
         ConsoleOptions.read({variable: text})
     assert ConsoleOptions.read({variable: "1"}).analytics_minute_rows_max == 1
     assert ConsoleOptions.read({}).analytics_minute_rows_max == 20_000
+
+
+@pytest.mark.parametrize("name", ["Europe/Berlyn", "", "../etc/passwd", "/etc/localtime", "Europe", "a\0b"])
+def test_an_unknown_time_zone_is_refused_by_name(name: str) -> None:
+    with pytest.raises(SettingError) as refused:
+        time_zone(name, "QMQ_ANALYTICS_ZONE")
+    assert str(refused.value) == f"QMQ_ANALYTICS_ZONE is {name!r}; must be a time zone such as UTC or Europe/Berlin"
+
+
+def test_anomalies_go_by_utc_unless_another_time_zone_is_set() -> None:
+    assert ConsoleOptions.read({}).analytics_zone == "UTC"
+    zone = time_zone(ConsoleOptions.read({"QMQ_ANALYTICS_ZONE": "Europe/Berlin"}).analytics_zone, "QMQ_ANALYTICS_ZONE")
+    assert zone.key == "Europe/Berlin"
 
 
 @pytest.mark.parametrize(

@@ -206,7 +206,6 @@ export const VIEWS: Readonly<Record<string, readonly Part[]>> = {
       rank: "-score",
       charts: { anomaly: { lines: { value: line("red"), expected: line("gray") }, band: "expected" } },
       columns: ["value", "expected", "expected_low", "expected_high", "score"],
-      hidden: ["compared_days_count"],
     },
   ],
   causes: [

@@ -41,7 +41,7 @@ def test_both_sides_mean_the_same_words() -> None:
     assert {failures.RETRY, failures.DEAD_LETTER} == {kind.value for kind in FailureKind}
     outlooks = {forecasts.EXPECTED, forecasts.POSSIBLE, forecasts.NEVER, forecasts.UNKNOWN}
     assert outlooks == {outlook.value for outlook in Outlook}
-    assert anomalies.FLOORS.keys() == {metric.value for metric in Metric}
+    assert set(anomalies.METRICS) == {metric.value for metric in Metric}
     assert failures.CAUSE_CHARS_MAX == CAUSE_CHARS_MAX
     assert max(len(forecasts.DRAIN_METHOD), len(forecasts.DISK_METHOD)) <= METHOD_CHARS_MAX
     assert tuple(step.ms for step in Step) == windows.SHORT_STEPS
