@@ -22,8 +22,9 @@ from qmq.protocol.names import split_subject
 from spark_analytics.jobs import publishing
 from spark_analytics.jobs.catalog import JOBS, ORDER
 from spark_analytics.jobs.runner import Report, Request, Runner
-from spark_analytics.jobs.states import States
+from spark_analytics.jobs.states import CLOCKS_APART_MS, States
 from spark_analytics.lake import Lake, LakeBusy
+from spark_analytics.lake.tables import TABLES as LAKE_TABLES
 from spark_analytics.transforms import outputs
 from spark_analytics.transforms.windows import SHORT_STEPS
 from tests.served.spark.lake_of_day import fill, know
@@ -313,6 +314,32 @@ def test_of_minutes_the_rows_that_rank_highest_are_published_and_how_many_are_no
     table = TABLES["subject_rates"]
     assert queries.omission(table, Step.MINUTE, window) == queries.Omission("sent_messages", 2, 4, 2)
     assert queries.omission(table, Step.HOUR, window) is None
+
+
+@pytest.mark.parametrize(
+    ("begins", "hour"),
+    [
+        ({"a": 20, "b": 5}, 1),
+        ({"a": 19, "b": 5}, 0),
+        ({"a": 10, "b": 5, "new": 0}, 0),
+        ({"a": 9, "b": 5}, None),
+        ({"a": 40, "b": 5}, 3),
+        ({}, 3),
+    ],
+    ids=["nothing of hour 1", "a message of hour 1", "a new subject", "a message of hour 0", "nothing at all", "empty"],
+)
+def test_samples_say_since_when_all_was_stored_that_is_kept(
+    begins: dict[str, int], hour: int | None, spark: SparkSession, tmp_path: Path
+) -> None:
+    lake = Lake(spark, str(tmp_path / "lake"))
+    samples = {0: {"a": 10, "b": 5}, 1: {"a": 20, "b": 5}, 2: {"a": 30, "b": 5}, 3: {"a": 40, "b": 5, "new": 7}}
+    for number, ends in samples.items():
+        text = "sampled_at broker_group subject begin end\n"
+        text += "\n".join(f"{number * HOUR_MS} g1 {subject} 0 {end}" for subject, end in ends.items())
+        lake.append("ranges", analytics_frames.table(spark, text, LAKE_TABLES["ranges"].schema))
+    expected = 0 if hour is None else hour * HOUR_MS - CLOCKS_APART_MS
+    assert States(lake).kept_from({("g1", subject): begin for subject, begin in begins.items()}) == expected
+    assert States(lake).kept_from({("g2", "a"): 1_000}) == 0, "it was never sampled"
 
 
 def test_nobody_runs_beside_another(lake: Lake) -> None:
