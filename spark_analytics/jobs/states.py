@@ -42,7 +42,8 @@ def buckets_of(lake: Lake, to_ms: int, **begins_ms: int) -> int:
 
 
 class States:
-    """States by moment. A moment's tail is written before its state, so a reader that finds a state has both."""
+    """States by moment. Tails are kept at the beginnings of days (UTC): what was stored from there to an hour is in the silver. A
+    moment's tail is written before its state, so a reader that finds a state has both."""
 
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
@@ -58,8 +59,12 @@ class States:
         return self._read("group_state", at_ms).select(*GROUP_STATE.names)
 
     def tail_at(self, at_ms: int) -> DataFrame:
-        """STORED_SECONDS that lag still needs at an hour's beginning."""
-        return self._read("stored_tail", at_ms).select(*STORED_SECONDS.names)
+        """STORED_SECONDS that lag still needs at an hour's beginning. It has to be among the moments, or before everything the lake
+        has."""
+        day_ms = at_ms - at_ms % DAY_MS
+        if at_ms == day_ms:
+            return self._read("stored_tail", at_ms).select(*STORED_SECONDS.names)
+        return self._tail(Window(day_ms, at_ms), self.state_at(at_ms))
 
     def begin_ms(self) -> int | None:
         """The first hour that the lake has anything of; None: it has nothing."""
@@ -147,25 +152,27 @@ class States:
     def _make(self, window: Window) -> None:
         lake = self._lake
         progress = lake.read("progress", window.from_ms, window.to_ms)
-        silver = lake.read("stored_seconds", window.from_ms, window.to_ms)
         before = self.state_at(window.from_ms)
         buckets = buckets_of(lake, window.to_ms, progress=window.from_ms)
         followed = runs(progress, before, window=window, buckets=buckets)
         state = group_state(progress, before, followed, window=window).persist()
         try:
-            seconds = seconds_of(silver).persist()
-            try:
-                stored = merged_seconds(self.stored_before(window, progress), seconds)
-                tail = stored_tail(stored, state, window=window, ranges=self.begins(window.to_ms, window.to_ms))
-                self._write("stored_tail", tail, window.to_ms)
-                self._write("group_state", state, window.to_ms)
-            finally:
-                seconds.unpersist()
+            if not window.to_ms % DAY_MS:
+                since_ms = window.from_ms - window.from_ms % DAY_MS
+                self._write("stored_tail", self._tail(Window(since_ms, window.to_ms), state), window.to_ms)
+            self._write("group_state", state, window.to_ms)
         finally:
             state.unpersist()
         base = lake.snapshot("group_state")
         if base.watermarks.get(LATEST, 0) < window.to_ms:
             lake.commit("group_state", base, Change(watermarks={LATEST: window.to_ms}))
+
+    def _tail(self, window: Window, state: DataFrame) -> DataFrame:
+        """STORED_SECONDS that lag needs after a window that begins with a day, whose end has a state."""
+        progress = self._lake.read("progress", window.from_ms, window.to_ms)
+        silver = self._lake.read("stored_seconds", window.from_ms, window.to_ms)
+        stored = merged_seconds(self.stored_before(window, progress), seconds_of(silver))
+        return stored_tail(stored, state, window=window, ranges=self.begins(window.to_ms, window.to_ms))
 
     def _write(self, table: str, rows: DataFrame, at_ms: int) -> None:
         moment = F.timestamp_millis(F.lit(at_ms)).alias("at")

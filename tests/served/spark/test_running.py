@@ -342,6 +342,29 @@ def test_samples_say_since_when_all_was_stored_that_is_kept(
     assert States(lake).kept_from({("g2", "a"): 1_000}) == 0, "it was never sampled"
 
 
+def test_tails_are_kept_at_the_ends_of_days_and_those_of_hours_have_what_a_group_was_set_back_to(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lake = Lake(spark, str(tmp_path / "lake"))
+    stored = (2 * HOUR_MS, 3 * HOUR_MS, 4 * HOUR_MS)
+    text = "stored_at broker_group subject sequence size\n"
+    text += "\n".join(f"{at_ms} g1 orders {sequence} 10" for sequence, at_ms in enumerate(stored))
+    lake.append("index", analytics_frames.table(spark, text, LAKE_TABLES["index"].schema))
+    moves = ((HOUR_MS, 0), (5 * HOUR_MS, 3), (DAY_MS + 2 * HOUR_MS, 0))
+    text = "at broker_group subject group position kind next_sequence\n"
+    text += "\n".join(f"{at} g1 orders billing {number} start {to}" for number, (at, to) in enumerate(moves))
+    lake.append("progress", analytics_frames.table(spark, text, LAKE_TABLES["progress"].schema))
+
+    states = States(lake)
+    needed = {}
+    for hour in (3, 24, 26, 27, 29):
+        states.advance(hour * HOUR_MS)
+        needed[hour] = sorted(row["second"] * 1000 for row in states.tail_at(hour * HOUR_MS).collect())
+    everything = list(stored)
+    assert needed == {3: everything[:1], 24: everything[-1:], 26: everything[-1:], 27: everything, 29: everything}
+    assert {item.hour_ms for item in lake.snapshot("stored_tail").files.values()} == {DAY_MS}
+
+
 def test_nobody_runs_beside_another(lake: Lake) -> None:
     other = Lake(lake.spark, lake.root)
     other.files.lock()
