@@ -58,7 +58,9 @@ def main() -> None:
         began = time.perf_counter()
         log.snapshot()
         opened = time.perf_counter() - began
-        syncs, commits, checkpoints = [], [], []
+        syncs: list[float] = []
+        commits: list[float] = []
+        checkpoints: list[float] = []
         for number in range(options.batches):
             item = data_file(files, number, rows)
             began = time.perf_counter()

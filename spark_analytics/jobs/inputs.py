@@ -20,7 +20,7 @@ from spark_analytics.transforms.latency import oldest_acked
 from spark_analytics.transforms.outputs import FORECAST_SCORES
 from spark_analytics.transforms.rates import group_rates, subject_rates
 from spark_analytics.transforms.runs import runs
-from spark_analytics.transforms.stored import merged_seconds, seconds_of
+from spark_analytics.transforms.stored import hours_of, merged_seconds, seconds_of
 from spark_analytics.transforms.windows import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, SHORT_STEPS, Window
 
 RECENT_MS = 3_600_000
@@ -159,11 +159,10 @@ class Inputs:
     @cached_property
     def ranges(self) -> DataFrame:
         """RANGES: the window's samples of what subjects keep."""
-        self.states.advance(self.window.to_ms)  # so that all of the window's hours are counted
         samples = self.table("ranges")
-        # Whatever is still kept was stored within the lake's own time.
-        hours = self.lake.read("stored_hours", 0, self.window.to_ms)
-        return self._keep(kept_ranges(samples, hours))
+        begins = samples.groupBy("broker_group", "subject").agg(F.min("begin").alias("begin")).collect()
+        kept_from_ms = self.states.kept_from({(row["broker_group"], row["subject"]): row["begin"] for row in begins})
+        return self._keep(kept_ranges(samples, hours_of(self.table("stored_seconds", kept_from_ms))))
 
     def gold_hours(self, table: str, from_ms: int) -> DataFrame:
         """Hourly rows of a summary table from an earlier time to the window's end, all that were published, with `at_ms`."""

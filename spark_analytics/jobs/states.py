@@ -1,7 +1,8 @@
 """Where groups were at the ends of hours: what a window's computation begins with, kept in the lake."""
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -11,9 +12,8 @@ from qmq.protocol.values import moment
 from spark_analytics.jobs.planning import HOUR_MS, Idle, states_due
 from spark_analytics.lake import Lake
 from spark_analytics.lake.delta import Change
-from spark_analytics.lake.tables import STREAMED, TABLES
+from spark_analytics.lake.tables import STREAMED
 from spark_analytics.local_rows import local_frame
-from spark_analytics.schemas import SEQUENCES_PER_LOG
 from spark_analytics.transforms.frames import GROUP_STATE, STORED_SECONDS, bucket_count
 from spark_analytics.transforms.runs import runs
 from spark_analytics.transforms.state import group_state, set_below, stored_tail
@@ -25,6 +25,8 @@ STATE_TABLES = ("group_state", "stored_tail")
 _PLACES = StructType([StructField(name, StringType(), False) for name in ("broker_group", "subject")])
 RANGES_LOOKBACK_MS = 2 * HOUR_MS
 """How far before a window samples of what is kept are read; further, up to the last sampled hour, where none was taken in it."""
+CLOCKS_APART_MS = HOUR_MS
+"""How far the clock that samples are taken by may be ahead of a node's. Of what is stored earlier the mean size is taken."""
 LATEST = "latest"
 """How the log of group_state names the last moment that a state is known of: also one at which there was no group yet."""
 
@@ -40,7 +42,8 @@ def buckets_of(lake: Lake, to_ms: int, **begins_ms: int) -> int:
 
 
 class States:
-    """States by moment. A moment's tail is written before its state, so a reader that finds a state has both."""
+    """States by moment. Tails are kept at the beginnings of days (UTC): what was stored from there to an hour is in the silver. A
+    moment's tail is written before its state, so a reader that finds a state has both."""
 
     def __init__(self, lake: Lake) -> None:
         self._lake = lake
@@ -56,8 +59,12 @@ class States:
         return self._read("group_state", at_ms).select(*GROUP_STATE.names)
 
     def tail_at(self, at_ms: int) -> DataFrame:
-        """STORED_SECONDS that lag still needs at an hour's beginning."""
-        return self._read("stored_tail", at_ms).select(*STORED_SECONDS.names)
+        """STORED_SECONDS that lag still needs at an hour's beginning. It has to be among the moments, or before everything the lake
+        has."""
+        day_ms = at_ms - at_ms % DAY_MS
+        if at_ms == day_ms:
+            return self._read("stored_tail", at_ms).select(*STORED_SECONDS.names)
+        return self._tail(Window(day_ms, at_ms), self.state_at(at_ms))
 
     def begin_ms(self) -> int | None:
         """The first hour that the lake has anything of; None: it has nothing."""
@@ -122,29 +129,52 @@ class States:
         at_ms, no_bytes = F.unix_millis("sampled_at").alias("at_ms"), F.lit(None).cast("long").alias("stored_bytes")
         return found.select("broker_group", "subject", at_ms, "begin", "end", no_bytes)
 
+    def kept_from(self, begins: Mapping[tuple[str, str], int]) -> int:
+        """An hour's beginning, in ms since the epoch, before which nothing was stored of what subjects keep; 0: not known.
+
+        Samples tell it: what a subject had stored by one of them lies before its `end`. So it is searched for the last hour whose
+        samples are of all these broker groups and end behind none of these sequences.
+
+        Args:
+            begins: (broker group, subject) -> the first consume sequence that it keeps.
+        """
+        groups = {group for group, _ in begins}
+        hours = sorted({item.hour_ms for item in self._lake.snapshot("ranges").files.values()})
+
+        def is_needed(hour: int) -> bool:
+            columns = ("broker_group", "subject", "end")
+            rows = self._lake.arrow("ranges", hour, hour + 1, columns)
+            sampled = list(zip(*(rows.column(name).to_pylist() for name in columns), strict=True))
+            is_partial = not groups <= {group for group, _, _ in sampled}
+            return is_partial or any(end > begins.get((group, subject), end) for group, subject, end in sampled)
+
+        first = bisect_left(hours, True, key=is_needed)
+        return hours[first - 1] - CLOCKS_APART_MS if first else 0
+
     def _make(self, window: Window) -> None:
         lake = self._lake
         progress = lake.read("progress", window.from_ms, window.to_ms)
-        silver = lake.read("stored_seconds", window.from_ms, window.to_ms)
         before = self.state_at(window.from_ms)
         buckets = buckets_of(lake, window.to_ms, progress=window.from_ms)
         followed = runs(progress, before, window=window, buckets=buckets)
         state = group_state(progress, before, followed, window=window).persist()
         try:
-            seconds = seconds_of(silver).persist()
-            try:
-                stored = merged_seconds(self.stored_before(window, progress), seconds)
-                tail = stored_tail(stored, state, window=window, ranges=self.begins(window.to_ms, window.to_ms))
-                self._write("stored_tail", tail, window.to_ms)
-                lake.replace("stored_hours", _by_hour(seconds), window.from_ms, window.to_ms)
-                self._write("group_state", state, window.to_ms)
-            finally:
-                seconds.unpersist()
+            if not window.to_ms % DAY_MS:
+                since_ms = window.from_ms - window.from_ms % DAY_MS
+                self._write("stored_tail", self._tail(Window(since_ms, window.to_ms), state), window.to_ms)
+            self._write("group_state", state, window.to_ms)
         finally:
             state.unpersist()
         base = lake.snapshot("group_state")
         if base.watermarks.get(LATEST, 0) < window.to_ms:
             lake.commit("group_state", base, Change(watermarks={LATEST: window.to_ms}))
+
+    def _tail(self, window: Window, state: DataFrame) -> DataFrame:
+        """STORED_SECONDS that lag needs after a window that begins with a day, whose end has a state."""
+        progress = self._lake.read("progress", window.from_ms, window.to_ms)
+        silver = self._lake.read("stored_seconds", window.from_ms, window.to_ms)
+        stored = merged_seconds(self.stored_before(window, progress), seconds_of(silver))
+        return stored_tail(stored, state, window=window, ranges=self.begins(window.to_ms, window.to_ms))
 
     def _write(self, table: str, rows: DataFrame, at_ms: int) -> None:
         moment = F.timestamp_millis(F.lit(at_ms)).alias("at")
@@ -153,17 +183,3 @@ class States:
 
     def _read(self, table: str, at_ms: int) -> DataFrame:
         return self._lake.read(table, at_ms, at_ms + HOUR_MS)
-
-
-def _by_hour(seconds: DataFrame) -> DataFrame:
-    """STORED_SECONDS summed by hour: rows of stored_hours."""
-    hour = F.timestamp_seconds(F.col("second") - F.pmod(F.col("second"), F.lit(3600))).alias("at")
-    # Between two logs of a broker group lie sequences that never were.
-    log = F.floor(F.col("first_sequence") / SEQUENCES_PER_LOG)
-    found = seconds.groupBy(hour, "broker_group", "subject", log.alias("log")).agg(
-        F.sum("messages").alias("messages"),
-        F.sum("bytes").alias("bytes"),
-        F.min("first_sequence").alias("first_sequence"),
-        F.max("end_sequence").alias("end_sequence"),
-    )
-    return found.select(*TABLES["stored_hours"].schema.names).coalesce(1)

@@ -10,8 +10,6 @@ from spark_analytics.transforms.frames import GROUP_STATE, STORED_SECONDS
 from spark_analytics.transforms.outputs import SCHEMAS
 
 _AT = StructField("at", TimestampType(), False)
-STORED_HOURS = StructType([_AT, *(field for field in STORED_SECONDS.fields if field.name != "second")])
-"""What was stored in a subject of a log of a broker group in an hour."""
 SILVER_SECONDS = StructType([_AT, *(field for field in STORED_SECONDS.fields if field.name != "second")])
 """What was stored in a subject of a broker group in a second, as far as one batch brought it: rows of one second add up."""
 SAMPLED_RANGES = StructType(
@@ -57,7 +55,6 @@ TABLES = {
         LakeTable(
             "ranges", SAMPLED_RANGES, "sampled_at", ("subject", "broker_group", "sampled_at"), 35, is_streamed=False
         ),
-        LakeTable("stored_hours", STORED_HOURS, "at", ("subject", "broker_group", "at"), 35, is_streamed=False),
         LakeTable(
             "group_state",
             StructType([_AT, *GROUP_STATE.fields]),

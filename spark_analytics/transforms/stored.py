@@ -3,6 +3,7 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from spark_analytics.schemas import SEQUENCES_PER_LOG
 from spark_analytics.transforms.frames import STORED_SECONDS, bucket, selected
 
 CHUNK_SEQUENCES = 1 << 20
@@ -38,6 +39,19 @@ def silver_seconds(index: DataFrame) -> DataFrame:
 def seconds_of(silver: DataFrame) -> DataFrame:
     """STORED_SECONDS of rows that the lake keeps; rows of one second, which several batches brought, are one."""
     return merged_seconds(silver.withColumn("second", F.unix_seconds("at")).select(*STORED_SECONDS.names))
+
+
+def hours_of(silver: DataFrame) -> DataFrame:
+    """Rows of `stored_seconds` that the lake keeps summed by broker group, subject and hour: broker_group, subject, bytes,
+    first_sequence, end_sequence."""
+    # Between two logs of a broker group lie sequences that never were.
+    log = F.floor(F.col("first_sequence") / SEQUENCES_PER_LOG).alias("log")
+    summed = silver.groupBy(F.date_trunc("hour", "at").alias("hour"), "broker_group", "subject", log).agg(
+        F.sum("bytes").alias("bytes"),
+        F.min("first_sequence").alias("first_sequence"),
+        F.max("end_sequence").alias("end_sequence"),
+    )
+    return summed.drop("hour", "log")
 
 
 def merged_seconds(*frames: DataFrame) -> DataFrame:

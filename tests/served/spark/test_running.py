@@ -24,7 +24,7 @@ from qmq.protocol.names import split_subject
 from spark_analytics.jobs import publishing
 from spark_analytics.jobs.catalog import JOBS, ORDER
 from spark_analytics.jobs.runner import Report, Request, Runner
-from spark_analytics.jobs.states import States
+from spark_analytics.jobs.states import CLOCKS_APART_MS, States
 from spark_analytics.lake import Lake, LakeBusy
 from spark_analytics.lake.delta import Change
 from spark_analytics.lake.lake import WATERMARK_SECONDS
@@ -403,6 +403,55 @@ def test_of_minutes_the_rows_that_rank_highest_are_published_and_how_many_are_no
             (row["step_seconds"], row["at_ms"], row["subject"]) for row in gold(empty_lake, "subject_rates", window)
         ]
         assert kept == sorted([*(row[:3] for row in every if row[:2] != (60, minutes[1])), (60, minutes[1], "z")])
+
+
+@pytest.mark.parametrize(
+    ("begins", "hour"),
+    [
+        ({"a": 20, "b": 5}, 1),
+        ({"a": 19, "b": 5}, 0),
+        ({"a": 10, "b": 5, "new": 0}, 0),
+        ({"a": 9, "b": 5}, None),
+        ({"a": 40, "b": 5}, 3),
+        ({}, 3),
+    ],
+    ids=["nothing of hour 1", "a message of hour 1", "a new subject", "a message of hour 0", "nothing at all", "empty"],
+)
+def test_samples_say_since_when_all_was_stored_that_is_kept(
+    begins: dict[str, int], hour: int | None, spark: SparkSession, tmp_path: Path
+) -> None:
+    lake = Lake(spark, str(tmp_path / "lake"))
+    samples = {0: {"a": 10, "b": 5}, 1: {"a": 20, "b": 5}, 2: {"a": 30, "b": 5}, 3: {"a": 40, "b": 5, "new": 7}}
+    for number, ends in samples.items():
+        text = "sampled_at broker_group subject begin end\n"
+        text += "\n".join(f"{number * HOUR_MS} g1 {subject} 0 {end}" for subject, end in ends.items())
+        lake.append("ranges", analytics_frames.table(spark, text, TABLES_OF_LAKE["ranges"].schema))
+    expected = 0 if hour is None else hour * HOUR_MS - CLOCKS_APART_MS
+    assert States(lake).kept_from({("g1", subject): begin for subject, begin in begins.items()}) == expected
+    assert States(lake).kept_from({("g2", "a"): 1_000}) == 0, "it was never sampled"
+
+
+def test_tails_are_kept_at_the_ends_of_days_and_those_of_hours_have_what_a_group_was_set_back_to(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lake = Lake(spark, str(tmp_path / "lake"))
+    stored = (2 * HOUR_MS, 3 * HOUR_MS, 4 * HOUR_MS)
+    text = "stored_at broker_group subject sequence size\n"
+    text += "\n".join(f"{at_ms} g1 orders {sequence} 10" for sequence, at_ms in enumerate(stored))
+    lake.append("index", analytics_frames.table(spark, text, TABLES_OF_LAKE["index"].schema))
+    moves = ((HOUR_MS, 0), (5 * HOUR_MS, 3), (DAY_MS + 2 * HOUR_MS, 0))
+    text = "at broker_group subject group position kind next_sequence\n"
+    text += "\n".join(f"{at} g1 orders billing {number} start {to}" for number, (at, to) in enumerate(moves))
+    lake.append("progress", analytics_frames.table(spark, text, TABLES_OF_LAKE["progress"].schema))
+
+    states = States(lake)
+    needed = {}
+    for hour in (3, 24, 26, 27, 29):
+        states.advance(hour * HOUR_MS)
+        needed[hour] = sorted(row["second"] * 1000 for row in states.tail_at(hour * HOUR_MS).collect())
+    everything = list(stored)
+    assert needed == {3: everything[:1], 24: everything[-1:], 26: everything[-1:], 27: everything, 29: everything}
+    assert {item.hour_ms for item in lake.snapshot("stored_tail").files.values()} == {DAY_MS}
 
 
 def test_nobody_runs_beside_another(lake: Lake) -> None:
