@@ -47,7 +47,7 @@ GONE_HOURS = 2
 ORPHAN_HOURS = 24
 """Minimum age of files that no commit names before they are deleted, because a writer may be about to name them."""
 TAKEN_BACK_MAX = 10
-"""Commits at the log's end that can be torn at once: other programs make some that nobody syncs."""
+"""Commits at the log's end that can be torn at once: other programs make some that are not synced."""
 PARTITIONS = ("date", "hour")
 _DIGITS = 20
 _HOUR_MS = 3_600_000
@@ -208,7 +208,7 @@ class TableLog:
             base = self._commit(base, Change(), replace(base, version=base.version + 1, swept_ms=self._now_ms()))
         went: list[str] = []
         for hours, is_full in ((GONE_HOURS, False), *(((ORPHAN_HOURS, True),) if is_sweep else ())):
-            with _told(f"{self._uri} can't be cleaned"):
+            with _Wrapped(f"{self._uri} can't be cleaned"):
                 went += delta.vacuum(
                     hours,
                     dry_run=False,
@@ -231,7 +231,7 @@ class TableLog:
         if base.version < 0:
             after = replace(after, version=1)
         try:
-            with _told(f"{self._uri} can't be written"):
+            with _Wrapped(f"{self._uri} can't be written"):
                 delta.create_write_transaction(
                     actions,
                     mode="append",
@@ -252,7 +252,7 @@ class TableLog:
 
     def _open(self, *, may_create: bool = False, is_newest: bool = True) -> DeltaTable | None:
         """The table as of its newest version, or where it was opened last; None: there is none."""
-        with _told(
+        with _Wrapped(
             f"{self._uri} can't be read; restore its {LOG_FOLDER}, or delete the table's folder and its checkpoint"
         ):
             if self._opened is not None:
@@ -288,12 +288,12 @@ class TableLog:
         return found
 
     def _check_layout(self, delta: DeltaTable) -> None:
-        said = delta.metadata().configuration.get(LAYOUT)
-        if said is None:
+        found = delta.metadata().configuration.get(LAYOUT)
+        if found is None:
             raise LakeError(f"{self._uri} is a Delta table of another program; set another place for the lake")
-        if said != str(LAYOUT_VERSION):
+        if found != str(LAYOUT_VERSION):
             raise LakeError(
-                f"{self._uri} has version {said} of the lake's layout, and this PyQMQ knows {LAYOUT_VERSION}: update it"
+                f"{self._uri} has version {found} of the lake's layout, and this PyQMQ knows {LAYOUT_VERSION}: update it"
             )
         there = _types(json.loads(delta.schema().to_json()))
         wanted = _types(json.loads(_delta_schema(self._table.schema).to_json()))
@@ -312,7 +312,7 @@ class TableLog:
         if delta is None or not self._new_columns:
             return []
         fields = [found for found in _delta_schema(self._table.schema).fields if found.name in self._new_columns]
-        with _told(f"{self._uri} can't be written"):
+        with _Wrapped(f"{self._uri} can't be written"):
             delta.alter.add_columns(fields, commit_properties=_properties(base), post_commithook_properties=_NO_HOOKS)
         delta.update_incremental()
         self._sync()
@@ -323,7 +323,7 @@ class TableLog:
         return LakeBusy(f"another run has changed {self._uri} in the meantime; run the job again")
 
     def _read(self, delta: DeltaTable) -> Snapshot:
-        with _told(f"{self._uri} can't be read"):
+        with _Wrapped(f"{self._uri} can't be read"):
             actions = pa.table(delta.get_add_actions(flatten=True))
             state = self._state(delta)
         names = ("path", "num_records", "size_bytes", "partition.date", "partition.hour")
@@ -385,7 +385,7 @@ class TableLog:
 
     def _write_checkpoint(self, delta: DeltaTable) -> None:
         """Write the files that count down. It says what the commits say: one that fails leaves readers more to fold."""
-        with _told(f"{self._uri}: its log can't be written"):
+        with _Wrapped(f"{self._uri}: its log can't be written"):
             delta.create_checkpoint()
         names = self._files.names(self._folder)
         made = [name for name in names if name.startswith(f"{delta.version():0{_DIGITS}}.checkpoint")]
@@ -470,7 +470,7 @@ class TableLog:
         for name in names:
             if name.startswith(f"{newest:0{_DIGITS}}.checkpoint"):
                 self._files.delete(f"{self._folder}/{name}")
-        with _told(f"{self._uri} can't be read: its checkpoint {newest} is torn, and commits before it are gone"):
+        with _Wrapped(f"{self._uri} can't be read: its checkpoint {newest} is torn, and commits before it are gone"):
             self._write_checkpoint(DeltaTable(self._uri))
         return [f"{self._table.name}: wrote the checkpoint of its log again, which was torn"]
 
@@ -491,7 +491,7 @@ class TableLog:
         return True
 
 
-class _told:
+class _Wrapped:
     """Errors of the library as the lake's own, with what was being done."""
 
     def __init__(self, what: str) -> None:
@@ -508,7 +508,7 @@ class _told:
 def _properties(state: Snapshot, change: Change | None = None) -> CommitProperties:
     """Of a commit: what it says of the table, which batch it is, and how many actions: one that is torn at the end of a
     line looks whole otherwise. None: the library makes the actions."""
-    said: dict[str, Any] = {
+    info: dict[str, Any] = {
         "stream": state.batch.stream if state.batch is not None else None,
         "watermarks": dict(state.watermarks),
         "missing": list(state.missing),
@@ -518,8 +518,8 @@ def _properties(state: Snapshot, change: Change | None = None) -> CommitProperti
     batch = change.batch if change is not None else None
     done = [Transaction(batch.stream, batch.number)] if batch is not None else None
     if change is not None:
-        said[_ACTIONS] = len(change.added) + len(change.removed) + (batch is not None)
-    return CommitProperties(custom_metadata={_STATE: said}, max_commit_retries=0, app_transactions=done)
+        info[_ACTIONS] = len(change.added) + len(change.removed) + (batch is not None)
+    return CommitProperties(custom_metadata={_STATE: info}, max_commit_retries=0, app_transactions=done)
 
 
 def _partition(item: DataFile) -> dict[str, str | None]:

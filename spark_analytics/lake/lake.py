@@ -404,7 +404,7 @@ class Lake:
         for number in range(footer.num_columns):
             name = footer.schema.column(number).path
             found = [footer.row_group(part).column(number).statistics for part in range(footer.num_row_groups)]
-            # Where one part does not say, nobody knows of the whole.
+            # Where one part has none, they are not known of the whole.
             if name in wanted and all(part is not None and part.has_min_max for part in found) and found:
                 least[name] = _stated(min(part.min for part in found))
                 greatest[name] = _stated(max(part.max for part in found))

@@ -276,7 +276,7 @@ class _News(Exception):
     """There is something to read."""
 
 
-class _Tell:
+class _Refuse:
     """In place of what records histories that end."""
 
     def forgotten(self, key: Key, place: Place) -> None:
@@ -293,7 +293,7 @@ def complete_without_news(start: Offset, seen: Observed) -> dict[str, int] | Non
     """Up to when each broker group is read completely by an offset behind which there is nothing; None: there is something, or
     what nodes hold is an error that a stream has to report."""
     try:
-        if advance(start, seen, None, lost=_Tell()) is not start:
+        if advance(start, seen, None, lost=_Refuse()) is not start:
             return None
     except (_News, StreamError):
         return None
