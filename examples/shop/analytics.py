@@ -276,8 +276,8 @@ class _Shop:
             for number in range(3 * 24, len(rates)):
                 earlier = rates[number % 24 : number : 24][-7:]
                 median = float(np.median(earlier))
-                spread = max(1.4826 * float(np.median(np.abs(earlier - median))), 0.08 * median)
-                score = (float(rates[number]) - median) / spread
+                reach = 4 * max(1.4826 * float(np.median(np.abs(earlier - median))), 0.08 * median)
+                score = (float(rates[number]) - median) / reach
                 yield {
                     "at_ms": cut.moments[number],
                     "subject": subject,
@@ -285,10 +285,10 @@ class _Shop:
                     "metric": "sent_messages_per_second",
                     "value": float(rates[number]),
                     "expected": median,
-                    "expected_low": max(0.0, median - 4 * spread),
-                    "expected_high": median + 4 * spread,
+                    "expected_low": max(0.0, median - reach),
+                    "expected_high": median + reach,
                     "score": score,
-                    "is_flagged": abs(score) > 4,
+                    "is_flagged": abs(score) > 1,
                 }
 
     def _forecast_scores(self, cut: _Cut) -> Iterator[Row]:

@@ -120,7 +120,7 @@ def _disks(window: Window) -> Iterator[tuple[str, int, int, int]]:
 
 
 def _values(window: Window) -> Iterator[tuple[str, int, int, int]]:
-    """Of each hour how many values were compared with earlier days, and how many of them were not flagged."""
+    """Of each hour how many values were compared with earlier weeks, and how many of them were not flagged."""
     found = _hours(Anomaly, window.from_ms, window.to_ms).values("at_ms")
     for row in found.annotate(n=Count("pk"), calm=Count("pk", filter=Q(is_flagged=False))):
         yield Scored.ANOMALY, row["at_ms"], row["n"], row["calm"]

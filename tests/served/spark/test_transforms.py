@@ -643,7 +643,7 @@ def test_hours_and_days_give_the_same_alone_and_together_in_any_number_of_bucket
     """Also where a first value is left behind: what is before the next is not 0 then."""
     lookback = LOOKBACK_HOURS // 24
     given = {
-        "left behind": (SENT, {-lookback * 24: 1.0} | dict.fromkeys(range(-60 * 24, -35 * 24), 5.0)),
+        "left behind": (SENT, dict.fromkeys((-lookback * 24, *range(-60 * 24, -35 * 24), *range(3 * 24)), 5.0)),
         "begins": (SENT, per_second(about(100, range(-20 * 24 + 5, 3 * 24)))),
         **{f"lag_{number}": (LAG, about(50, range(-WEEKS_3, 3 * 24), number)) for number in range(4)},
     }
