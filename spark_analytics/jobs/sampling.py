@@ -15,7 +15,7 @@ from spark_analytics.source.selection import Selection
 BROKER = "broker"
 ATTEMPTS_MAX = 3
 """How often a node is asked before it is missing."""
-ASKED_AT_ONCE = 8
+REQUESTS_AT_ONCE = 8
 
 
 @dataclass(slots=True)
@@ -36,8 +36,8 @@ class Brokers:
 
 def look(nodes: Sequence[NodeLine], token: str) -> Brokers:
     """Ask each broker group what it holds; one that does not answer is missing."""
-    asked = masters(nodes, BROKER, Selection())
-    found = Brokers(frozenset(node.broker_group for node in asked))
+    found_nodes = masters(nodes, BROKER, Selection())
+    found = Brokers(frozenset(node.broker_group for node in found_nodes))
 
     def ask(node: NodeLine) -> Listing | str:
         try:
@@ -45,8 +45,8 @@ def look(nodes: Sequence[NodeLine], token: str) -> Brokers:
         except QmqError as error:
             return f"{node.address}: {error}"
 
-    with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
-        for node, answer in zip(asked, pool.map(ask, asked), strict=True):
+    with ThreadPoolExecutor(REQUESTS_AT_ONCE) as pool:
+        for node, answer in zip(found_nodes, pool.map(ask, found_nodes), strict=True):
             if isinstance(answer, str):
                 found.missing[node.broker_group] = answer
             else:

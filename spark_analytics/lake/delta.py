@@ -4,7 +4,7 @@ Spark writes Parquet files; one commit makes them count, by the protocol that pa
 with Delta's own jars read (reader version 1, writer version 2). A batch is in the table whole or not at all, a
 compaction swaps many files for one in one step, and a writer that is killed anywhere leaves files that nothing names.
 
-A commit of ours says besides its files, in its commit info under `qmq`: the stream that fills the table, the broker
+A commit of PyQMQ says besides its files, in its commit info under `qmq`: the stream that fills the table, the broker
 groups' watermarks, the ones that are missing, the hours that got late rows, and when files of killed writers were last
 looked for. The newest commit that has this counts, so commits of other programs do no harm. The stream's batch is the
 transaction `txn` of the stream's id.
@@ -162,7 +162,7 @@ class TableLog:
         """The table as it is now.
 
         Raises:
-            LakeError: the log can't be read, is of a newer version, or is none of ours.
+            LakeError: the log can't be read, is of a newer version, or is of another program.
         """
         delta = self._open()
         if delta is None:
@@ -182,7 +182,7 @@ class TableLog:
 
     def check(self) -> list[str]:
         """Take back commits at the log's end that a power cut left by half, and make a torn checkpoint of the log
-        again; what was done, a line each. Nobody else may write meanwhile.
+        again; what was done, a line each. No other process may write meanwhile.
 
         Raises:
             LakeError: the table is of an earlier format, or files are missing that were confirmed.
