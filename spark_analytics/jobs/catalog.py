@@ -45,11 +45,14 @@ class Job:
     compute: Callable[[Inputs], Frames]
     is_ahead: bool = False
     """It looks ahead: its tables are replaced whole by what is true now."""
+    has_memory: bool = False
+    """Its rows depend on earlier ones, not only on where groups were when a window began."""
 
 
 JOBS: dict[str, Job] = {}
 """In the order they run: later ones read what earlier ones published."""
-_HISTORY = ("index", "progress")
+HISTORY = ("index", "progress")
+"""Tables of the lake from which states follow."""
 _FAILED = ("retries", "dead_letters")
 
 
@@ -57,15 +60,16 @@ def _job(
     text: str,
     tables: tuple[str, ...],
     steps: tuple[Step, ...],
-    inputs: tuple[str, ...] = _HISTORY,
+    inputs: tuple[str, ...] = HISTORY,
     *,
     is_ahead: bool = False,
+    has_memory: bool = False,
 ) -> Callable[[Callable[[Inputs], Frames]], None]:
     """Register what computes a job's tables; the job has the function's name."""
 
     def register(compute: Callable[[Inputs], Frames]) -> None:
         name = compute.__name__.removeprefix("_")
-        JOBS[name] = Job(name, text, tables, inputs, steps, compute, is_ahead)
+        JOBS[name] = Job(name, text, tables, inputs, steps, compute, is_ahead, has_memory)
 
     return register
 
@@ -128,7 +132,13 @@ def _forecasts(given: Inputs) -> Frames:
     }
 
 
-@_job("anomalies compared with the same hour of previous weeks", ("anomalies",), LONG_STEPS, (*_HISTORY, *_FAILED))
+@_job(
+    "anomalies compared with the same hour of previous weeks",
+    ("anomalies",),
+    LONG_STEPS,
+    (*HISTORY, *_FAILED),
+    has_memory=True,
+)
 def _anomalies(given: Inputs) -> Frames:
     tables, from_ms = ("lag", "subject_rates", "group_rates", "latencies", "failures"), values_from_ms(given.window)
     values = metric_values(*(given.gold_hours(table, from_ms) for table in tables))
@@ -139,12 +149,20 @@ def _anomalies(given: Inputs) -> Frames:
     return {"anomalies": found}
 
 
-@_job("accuracy of forecasts and anomaly flags", ("forecast_scores",), LONG_STEPS, (*_HISTORY, *_FAILED))
+@_job(
+    "accuracy of forecasts and anomaly flags",
+    ("forecast_scores",),
+    LONG_STEPS,
+    (*HISTORY, *_FAILED),
+    has_memory=True,
+)
 def _scores(given: Inputs) -> Frames:
     return {"forecast_scores": given.scores(given.steps(LONG_MS))}
 
 
-@_job("usage by team", ("team_capacity",), LONG_STEPS)
+@_job(
+    "usage by team", ("team_capacity",), LONG_STEPS, has_memory=True
+)  # of what subjects keep, also bytes of late messages
 def _capacity(given: Inputs) -> Frames:
     steps = given.steps(LONG_MS)
     return {"team_capacity": team_capacity(given.stored, given.owners, given.ranges, window=given.window, steps=steps)}

@@ -9,7 +9,7 @@ gets older, and teams, forecasts and comparisons have rows too. But nothing happ
 all of it, and any number of such days in a row are one window: one state, one run a job.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from console.analytics.rows import Window
@@ -135,6 +135,20 @@ def states_due(last_ms: int, to_ms: int, idle: Idle = Idle()) -> list[Window]:
         windows.append(Window(begin, until))
         begin = until
     return windows
+
+
+def again(spans: Iterable[tuple[int, int]], done_ms: int) -> list[Window]:
+    """What is to be computed again because of spans [from, to) that changed, in order: of the UTC days that are over up to their
+    ends, as their rows have all hours. What is behind `done_ms` was not computed yet."""
+    found: list[Window] = []
+    for begin, end in sorted(spans):
+        day_end = -_floor(-end, DAY_MS)
+        end = day_end if day_end <= done_ms else min(end, done_ms)
+        if found and begin <= found[-1].to_ms:
+            begin, end = found[-1].from_ms, max(found.pop().to_ms, end)
+        if begin < end:
+            found.append(Window(begin, end))
+    return found
 
 
 def portions(rows_at: Sequence[tuple[int, int]], window: Window, rows_max: int) -> list[Window]:

@@ -9,7 +9,7 @@ import json
 import logging
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,9 +22,9 @@ from console.analytics.steps import Step
 from console.jobs.results import Part, Result, counting, result
 from qmq.protocol.values import moment
 from qmq.words import counted
-from spark_analytics.jobs.catalog import JOBS, ORDER, Job
+from spark_analytics.jobs.catalog import HISTORY, JOBS, ORDER, Job
 from spark_analytics.jobs.inputs import Inputs
-from spark_analytics.jobs.planning import HOUR_MS, Chunk, Idle, due
+from spark_analytics.jobs.planning import HOUR_MS, Chunk, Idle, again, due
 from spark_analytics.jobs.publishing import publish
 from spark_analytics.jobs.reasons import reason
 from spark_analytics.jobs.sampling import Brokers, look, sampled_ranges
@@ -134,6 +134,9 @@ class Runner:
         self._lake, self._request, self._say, self._now_ms = lake, request, say, now_ms
         self._states = States(lake)
         self._inputs: dict[Window, Inputs] = {}
+        self._again: dict[str, list[tuple[int, int]]] = {}
+        """Job -> spans [from, to) that late rows changed, to be computed by this run; until then the lake remembers the late
+        hours."""
         self.report = Report()
 
     def run(self, names: Iterable[str]) -> Report:
@@ -155,6 +158,7 @@ class Runner:
                 if name in chosen:
                     self._guarded(name, work)
             self._run_summaries([JOBS[name] for name in chosen if name in JOBS])
+            self._settle_late(wanted - self.report.failed.keys())
             for name, work in (("compact", self._compact), ("retain", self._retain)):
                 if name in chosen:
                     self._guarded(name, work)
@@ -198,6 +202,8 @@ class Runner:
 
     def _read_nodes(self) -> str:
         now_ms = self._now_ms()
+        before = [self._lake.snapshot(name) for name in STREAMED]
+        known = frozenset(self._lake.snapshot("stored_seconds").files)
         token, metaserver = self._request.source.get("token", ""), self._request.source["metaserver"]
         columns = to_arrow_schema(NODES, timezone="UTC")
         sampled = nodes_batch(Task("nodes", columns, Selection(), token, "error", ""), metaserver)
@@ -237,7 +243,9 @@ class Runner:
         rows, lost = sum(found.rows.values()), self._holes(holes, now_ms)
         self.report.rows_read += rows
         self.report.holes, self.report.missing = lost, found.missing
-        self.report.late_rows = self._make_late_due()
+        is_back = any(set(table.missing) - found.missing.keys() for table in before)
+        is_left = any(table.late for table in before)
+        self.report.late_rows = self._make_late_due(None if is_back or is_left else known)
         read = f"{rows:,} rows of {len(groups) - len(found.missing)} broker groups"
         lacking = f"; without {', '.join(sorted(found.missing))}" if found.missing else ""
         return read + (f"; {lost} holes" if lost else "") + lacking
@@ -252,23 +260,57 @@ class Runner:
         if rows:
             self._lake.append("ranges", local_table(rows, TABLES["ranges"].schema))
 
-    def _make_late_due(self) -> int:
-        """Make everything due again from the first hour on that has late rows, or from when a broker group that is back went
-        missing: states and lag carry what happened in one hour into the next. How many late rows there are."""
+    def _make_late_due(self, known: frozenset[str] | None = None) -> int:
+        """Find what late rows change; how many there are.
+
+        That is what is behind the first hour that has late rows for jobs that have memory; for others these hours, and those behind
+        them whose states change. This run computes them again, and `_settle_late` forgets the late hours. If it is killed before,
+        they are still remembered at the next run's beginning. Then what is behind the first one is due again for all jobs.
+
+        Args:
+            known: files of `stored_seconds` that were there before the late rows came; None: everything is due again from the first
+                late hour on, because a run was killed that had begun to make states again, or a broker group is back and no
+                longer missing in what was published.
+        """
         late = {name: found.late for name in STREAMED if (found := self._lake.snapshot(name)).late}
         if not late:
             return 0
+        of_states = sorted({hour for name in HISTORY for hour in late.get(name, ())})
+        spans: list[tuple[int, int | None]] = []
+        if of_states and known is not None:
+            spans = self._states.redo(of_states, known)
+        elif of_states:
+            self._states.forget_after(of_states[0])
+            spans = [(of_states[0], None)]
         for job in JOBS.values():
-            since = [hour for name in job.inputs for hour in late.get(name, ())]
-            if since and not job.is_ahead:
-                services.make_due(job.tables, moment(min(since)))
-        since = [hour for name in ("index", "progress") for hour in late.get(name, ())]
-        if since:
-            self._states.forget_after(min(since))
-            self._say(f"ingest: recomputed from {_shown(min(since))} on, because rows arrived late")
-        for name in late:
-            self._lake.commit(name, self._lake.snapshot(name), Change(is_late_done=True))
+            hours = sorted({hour for name in job.inputs for hour in late.get(name, ())})
+            if not hours or job.is_ahead:
+                continue
+            changed = spans if HISTORY[0] in job.inputs else [(hour, hour + HOUR_MS) for hour in hours]
+            is_whole = job.has_memory or known is None
+            if since := hours[:1] if is_whole else [begin for begin, end in changed if end is None]:
+                services.make_due(job.tables, moment(since[0]))
+            if not is_whole:
+                self._again[job.name] = [(begin, end) for begin, end in changed if end is not None]
+        for begin, end in spans:
+            until = f"to {_shown(end)}" if end is not None else "on"
+            self._say(f"ingest: recomputed from {_shown(begin)} {until}, because rows arrived late")
+        if not any(self._again.values()):
+            self._forget_late()
         return sum(rows for hours in late.values() for rows in hours.values())
+
+    def _settle_late(self, done: Set[str]) -> None:
+        """What jobs did not compute again is due for them from there on; the late hours need not be remembered any more."""
+        for name, spans in self._again.items():
+            if spans and name not in done:
+                services.make_due(JOBS[name].tables, moment(min(spans)[0]))
+        if any(self._again.values()):
+            self._forget_late()
+
+    def _forget_late(self) -> None:
+        for name in STREAMED:
+            if (found := self._lake.snapshot(name)).late:
+                self._lake.commit(name, found, Change(is_late_done=True))
 
     def _holes(self, folder: str, since_ms: int) -> int:
         """Log the gaps that this ingestion found and return their number; they stay in the table `holes`."""
@@ -302,10 +344,13 @@ class Runner:
     def _run_summaries(self, jobs: list[Job]) -> None:
         work: list[tuple[Job, Chunk]] = []
         for job in jobs:
+            chunks = self._due_again(job)
             try:
-                work += [(job, chunk) for chunk in self._due(job)]
+                chunks += self._due(job)
             except NothingKnown as why:
-                self._left_out(job.name, why)
+                if not chunks:
+                    self._left_out(job.name, why)
+            work += [(job, chunk) for chunk in chunks]
         order = {job.name: number for number, job in enumerate(jobs)}
         day = -1
         # Day by day, all jobs of a day: what several of them need is made once.
@@ -334,6 +379,14 @@ class Runner:
         if not chunks:
             raise NothingKnown("nothing is due")
         return chunks[-1:] if job.is_ahead else chunks
+
+    def _due_again(self, job: Job) -> list[Chunk]:
+        """What late rows changed of what a job has published."""
+        spans, done = self._again.get(job.name), self._done_ms(job)
+        if not spans or done is None:
+            return []
+        idle = self._idle(done)
+        return [chunk for span in again(spans, done) for chunk in due(span.from_ms, span.to_ms, job.steps, idle)]
 
     def _idle(self, end_ms: int) -> Idle:
         """The days up to a moment of which the lake has no rows."""

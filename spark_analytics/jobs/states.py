@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -23,6 +23,7 @@ from spark_analytics.transforms.windows import DAY_MS, Window
 STATE_TABLES = ("group_state", "stored_tail")
 """Tables of the lake with states and the moment they are of."""
 _PLACES = StructType([StructField(name, StringType(), False) for name in ("broker_group", "subject")])
+_SECOND = ["broker_group", "subject", "second"]
 RANGES_LOOKBACK_MS = 2 * HOUR_MS
 """How far before a window samples of what is kept are read; further, up to the last sampled hour, where none was taken in it."""
 CLOCKS_APART_MS = HOUR_MS
@@ -109,6 +110,61 @@ class States:
             if removed or latest != base.watermarks:
                 self._lake.commit(table, base, Change(removed=removed, watermarks=latest))
 
+    def redo(self, late: Sequence[int], known: Collection[str]) -> list[tuple[int, int | None]]:
+        """Make the states behind hours with late rows again, each up to one that comes out as it was; what is to be computed again:
+        spans [from, to) in ms since the epoch, `to` None: up to now.
+
+        A window's rows follow from its own rows, the state and the tail at its beginning, and, if it sets a group back, from all
+        that was stored in the subject before. So what is behind a moment stays as it is if its state does, its tail has none of
+        the seconds that got late rows, and no group is set back behind it where these are: hours in which one is count as late.
+
+        A run that is killed in it leaves states of both kinds: then all of them have to go (`forget_after`).
+
+        Args:
+            late: the hours' beginnings, in order.
+            known: files of `stored_seconds` that were there before the late rows came.
+        """
+        touched = self._touched(late[0], known).persist()
+        try:
+            spans: list[tuple[int, int | None]] = []
+            for hour in sorted({*late, *self._set_back(late[0], touched)}):
+                if not spans or (spans[-1][1] is not None and hour >= spans[-1][1]):
+                    behind = (at_ms for at_ms in self.moments() if at_ms > hour)
+                    spans.append((hour, next((at_ms for at_ms in behind if self._stays(at_ms, touched)), None)))
+            return spans
+        finally:
+            touched.unpersist()
+
+    def _touched(self, from_ms: int, known: Collection[str]) -> DataFrame:
+        """The seconds from a moment on that came with new files: broker_group, subject, second."""
+        files = self._lake.snapshot("stored_seconds").files
+        folders = {path.partition("/")[0] for path in files.keys() - set(known)}
+        end_ms = max((item.hour_ms for item in files.values()), default=from_ms) + HOUR_MS
+        silver = self._lake.read("stored_seconds", from_ms, max(end_ms, from_ms))
+        # Each write has a folder of its own.
+        folder = F.regexp_extract(F.input_file_name(), r"/stored_seconds/([^/]+)/", 1)
+        return (
+            silver.where(folder.isin(sorted(folders)))
+            .select(*_SECOND[:2], F.unix_seconds("at").alias("second"))
+            .distinct()
+        )
+
+    def _set_back(self, from_ms: int, touched: DataFrame) -> list[int]:
+        """The hours from a moment on in which a group of these subjects is set to another position."""
+        end_ms = (
+            max((item.hour_ms for item in self._lake.snapshot("progress").files.values()), default=from_ms) + HOUR_MS
+        )
+        starts = self._lake.read("progress", from_ms, max(end_ms, from_ms)).where(F.col("kind") == "start")
+        hour = F.unix_millis(F.date_trunc("hour", "at")).alias("hour")
+        found = starts.join(touched.select(*_SECOND[:2]).distinct(), _SECOND[:2], "left_semi").select(hour).distinct()
+        return [row["hour"] for row in found.collect()]
+
+    def _stays(self, at_ms: int, touched: DataFrame) -> bool:
+        """Make the state of a moment again; whether nothing behind it changes."""
+        before = max((known for known in self.moments() if known < at_ms), default=self.begin_ms())
+        assert before is not None, "late rows are in the lake"
+        return self._make(Window(before, at_ms), touched)
+
     def stored_before(self, window: Window, progress: DataFrame) -> DataFrame:
         """STORED_SECONDS before a window that its groups need: the tail, and all that is known of subjects where the window's
         progress sets a group further back than the tail goes."""
@@ -151,7 +207,9 @@ class States:
         first = bisect_left(hours, True, key=is_needed)
         return hours[first - 1] - CLOCKS_APART_MS if first else 0
 
-    def _make(self, window: Window) -> None:
+    def _make(self, window: Window, touched: DataFrame | None = None) -> bool:
+        """Make the state at a window's end. With `touched` seconds it is written only if it, or what is behind it, changes;
+        whether neither does."""
         lake = self._lake
         progress = lake.read("progress", window.from_ms, window.to_ms)
         before = self.state_at(window.from_ms)
@@ -159,15 +217,22 @@ class States:
         followed = runs(progress, before, window=window, buckets=buckets)
         state = group_state(progress, before, followed, window=window).persist()
         try:
+            of_days = Window(window.from_ms - window.from_ms % DAY_MS, window.to_ms)
+            if (
+                touched is not None
+                and _is_same(state, self.state_at(window.to_ms))
+                and self._tail(of_days, state).join(touched, _SECOND, "left_semi").isEmpty()
+            ):
+                return True
             if not window.to_ms % DAY_MS:
-                since_ms = window.from_ms - window.from_ms % DAY_MS
-                self._write("stored_tail", self._tail(Window(since_ms, window.to_ms), state), window.to_ms)
+                self._write("stored_tail", self._tail(of_days, state), window.to_ms)
             self._write("group_state", state, window.to_ms)
         finally:
             state.unpersist()
         base = lake.snapshot("group_state")
         if base.watermarks.get(LATEST, 0) < window.to_ms:
             lake.commit("group_state", base, Change(watermarks={LATEST: window.to_ms}))
+        return False
 
     def _tail(self, window: Window, state: DataFrame) -> DataFrame:
         """STORED_SECONDS that lag needs after a window that begins with a day, whose end has a state."""
@@ -183,3 +248,8 @@ class States:
 
     def _read(self, table: str, at_ms: int) -> DataFrame:
         return self._lake.read(table, at_ms, at_ms + HOUR_MS)
+
+
+def _is_same(one: DataFrame, other: DataFrame) -> bool:
+    """Whether two frames have the same rows."""
+    return one.exceptAll(other).isEmpty() and other.exceptAll(one).isEmpty()

@@ -34,7 +34,7 @@ from spark_analytics.local_rows import local_table
 from spark_analytics.transforms import outputs
 from spark_analytics.transforms.windows import SHORT_STEPS
 from tests.served.spark.index_rows import NINE, index_rows
-from tests.served.spark.lake_of_day import fill, know
+from tests.served.spark.lake_of_day import add_late, fill, know
 from tests.support.analytics import frames as analytics_frames
 from tests.support.analytics import naive
 from tests.support.analytics.simulated_day import DAY_MS, HOUR_MS, Day, rows_of, simulate
@@ -187,6 +187,74 @@ def test_a_day_in_pieces_gives_the_tables_of_a_day_at_once(lake: Lake, day: Day)
         last = TABLES["lag"].model._default_manager.filter(step_seconds=60).latest("at_ms")
         assert last.at_ms + Step.MINUTE.ms == known - known % Step.MINUTE.ms, "up to the watermark, and not beyond"
     assert_same(published(), at_once)
+
+
+@in_whole_spark_runs
+def test_late_rows_are_computed_again_with_the_hours_behind_them_that_they_change(
+    spark: SparkSession, day: Day, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = ["lag", "rates", "latency", "skew", "failures", "capacity"]
+    end = day.first_ms + 22 * HOUR_MS
+    create_team("shop", actor=ACTOR)
+    create_subject("orders", {"owner": "shop"}, actor=ACTOR)
+    rows = rows_of(day)
+
+    def is_late(at_ms: int | None, from_hour: float, to_hour: float) -> bool:
+        return from_hour <= ((at_ms or 0) - day.first_ms) / HOUR_MS < to_hour
+
+    # In the tenth hour a group of this subject is set back to what was stored in the eighth.
+    stored = zip(rows["index"]["broker_group"], rows["index"]["subject"], rows["index"]["stored_at"], strict=True)
+    late = {
+        "index": {
+            number
+            for number, (group, subject, at_ms) in enumerate(stored)
+            if (group, subject) == ("broker-2", "orders")
+            and (is_late(at_ms, 5.25, 5.5) or is_late(at_ms, 5.95, 6) or is_late(at_ms, 8, 8.5))
+        },
+        "progress": {
+            number
+            for number, (subject, at_ms) in enumerate(
+                zip(rows["progress"]["subject"], rows["progress"]["at"], strict=True)
+            )
+            if subject == "stock" and is_late(at_ms, 18, 18.1)
+        },
+        "retries": {number for number, at_ms in enumerate(rows["retries"]["stored_at"]) if is_late(at_ms, 7, 7.5)},
+    }
+    assert all(late.values())
+
+    whole = Lake(spark, str(tmp_path / "whole"))
+    fill(whole, day, end)
+    run(whole, jobs)
+    expected = published()
+    AnalyticsRun.objects.all().delete()
+
+    lake = Lake(spark, str(tmp_path / "late"))
+    fill(lake, day, end, late)
+    for hour in range(1, 23):
+        States(lake).advance(day.first_ms + hour * HOUR_MS)
+    run(lake, jobs)
+
+    def read_late(runner: Runner) -> str:
+        known = frozenset(lake.snapshot("stored_seconds").files)
+        add_late(lake, day, late)
+        runner.report.late_rows = runner._make_late_due(known)
+        assert lake.snapshot("index").late, "a run that is killed leaves it"
+        return ""
+
+    monkeypatch.setattr(Runner, "_read_nodes", read_late)
+    before = AnalyticsRun.objects.latest("pk").pk
+    assert run(lake, ["ingest", *jobs]).late_rows == sum(map(len, late.values()))
+    assert not lake.snapshot("index").late
+    assert_same(published(), expected)
+    spans: dict[str, list[tuple[float, ...]]] = {name: [] for name in jobs}
+    for one in AnalyticsRun.objects.filter(pk__gt=before, job__in=jobs).order_by("pk"):
+        assert one.from_at is not None
+        assert one.to_at is not None
+        hours = tuple((at.timestamp() * 1000 - day.first_ms) / HOUR_MS for at in (one.from_at, one.to_at))
+        spans[one.job].append(hours)
+    # Of hour 5 a group acknowledged the last messages in the next one; behind hour 18 it holds messages for ever without the rows.
+    of_states = [(5, 7), (8, 10), (18, 22)]
+    assert spans == dict.fromkeys(jobs, of_states) | {"failures": [(7, 8)], "capacity": [(5, 22)]}
 
 
 IDLE_DAYS = 3

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from console.analytics.rows import Window
 from console.analytics.steps import DAY_MS, Step
-from spark_analytics.jobs.planning import HOUR_MS, Chunk, Idle, Piece, due, portions, states_due
+from spark_analytics.jobs.planning import HOUR_MS, Chunk, Idle, Piece, again, due, portions, states_due
 
 DAY = int(datetime(2026, 11, 21, tzinfo=UTC).timestamp() * 1000)
 MINUTE_MS = Step.MINUTE.ms
@@ -21,6 +21,15 @@ def at(hour: int, minute: int = 0) -> int:
 
 def window(begin: int, end: int) -> Window:
     return Window(begin, end)
+
+
+def test_what_changed_is_computed_again_of_days_that_are_over_to_their_ends() -> None:
+    hours = [(at(3), at(4)), (at(30), at(31)), (at(9), at(11)), (at(10), at(12)), (at(29), at(30))]
+    assert again(hours, at(40)) == [window(at(3), at(24)), window(at(29), at(31))]
+    assert again(hours, at(30, 30)) == [window(at(3), at(24)), window(at(29), at(30, 30))]
+    assert again(hours, at(9)) == [window(at(3), at(4))], "what is behind it is due anyway"
+    assert again([(at(3), at(24)), (at(24), at(25))], at(48)) == [window(at(3), at(48))]
+    assert again([], at(40)) == []
 
 
 def test_after_a_few_minutes_only_minutes_are_due() -> None:
