@@ -566,7 +566,8 @@ def test_lag_of_days_in_which_nothing_happens_follows_from_their_first_minute(sp
     days = Window(DAY_MS, 3 * DAY_MS)
 
     def of(window: Window, steps: tuple[int, ...]) -> DataFrame:
-        return lag(stored, progress, state, runs(progress, state, window=window), window=window, steps=steps)
+        followed = runs(progress, state, window=window, buckets=BUCKETS)
+        return lag(stored, progress, state, followed, window=window, buckets=BUCKETS, steps=steps)
 
     whole = rows(of(days, SHORT_STEPS), *SERIES)
     assert rows(idle_lag(of(Window(DAY_MS, DAY_MS + MINUTE_MS), (MINUTE_MS,)), window=days), *SERIES) == whole
