@@ -64,7 +64,6 @@ class Migration(migrations.Migration):
                 ('expected_low', models.FloatField(null=True)),
                 ('expected_high', models.FloatField(null=True)),
                 ('score', models.FloatField(null=True)),
-                ('compared_days_count', models.BigIntegerField(null=True)),
                 ('is_flagged', models.BooleanField()),
                 ('run', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='analytics.analyticsrun')),
             ],

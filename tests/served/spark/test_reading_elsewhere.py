@@ -11,7 +11,7 @@ from tests.served.spark.index_rows import index_rows
 from tests.support.servers.processes import PROJECT
 
 PAGE = PROJECT / "docs/how-to/read-the-lake.md"
-BLOCKS = re.findall(r"## ([^\n]+)\n(?:(?!\n## ).)*?```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+BLOCKS = re.findall(r"## ([^\n]+)\n(?:(?!\n## ).)*?```py\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 
 def test_programs_of_other_tools_read_the_lake(
