@@ -120,7 +120,7 @@ def _forecasts(given: Inputs) -> Frames:
     steps = given.steps(LONG_MS)
     nodes = given.table("nodes", given.window.from_ms - DISK_LOOKBACK_MS)
     if given.is_idle:
-        # Lag stays as it is: of each step is said what is said of the first hour.
+        # Lag stays as it is, so each step has the forecast of the first hour.
         hour = Window(given.window.from_ms, given.window.from_ms + Step.HOUR.ms)
         first = drain_forecasts(given.lag, given.progress, window=hour, steps=(Step.HOUR.ms,))
         drains = repeated(first.drop("step_ms", "at_ms"), window=given.window, steps=steps)

@@ -16,7 +16,8 @@ back.
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -87,7 +88,7 @@ class Change:
     removed: tuple[str, ...] = ()
     batch: Batch | None = None
     watermarks: Mapping[str, int] | None = None
-    """Broker group -> time in ms since the epoch up to which its rows are here; it replaces what was said before."""
+    """Broker group -> time in ms since the epoch up to which its rows are in the table; replaces all earlier ones."""
     missing: tuple[str, ...] | None = None
     """Broker groups that could not be read last time; it replaces the ones named before."""
     late: Mapping[int, int] | None = None
@@ -208,7 +209,7 @@ class TableLog:
             base = self._commit(base, Change(), replace(base, version=base.version + 1, swept_ms=self._now_ms()))
         went: list[str] = []
         for hours, is_full in ((GONE_HOURS, False), *(((ORPHAN_HOURS, True),) if is_sweep else ())):
-            with _Wrapped(f"{self._uri} can't be cleaned"):
+            with _lake_errors(f"{self._uri} can't be cleaned"):
                 went += delta.vacuum(
                     hours,
                     dry_run=False,
@@ -231,7 +232,7 @@ class TableLog:
         if base.version < 0:
             after = replace(after, version=1)
         try:
-            with _Wrapped(f"{self._uri} can't be written"):
+            with _lake_errors(f"{self._uri} can't be written"):
                 delta.create_write_transaction(
                     actions,
                     mode="append",
@@ -252,7 +253,7 @@ class TableLog:
 
     def _open(self, *, may_create: bool = False, is_newest: bool = True) -> DeltaTable | None:
         """The table as of its newest version, or where it was opened last; None: there is none."""
-        with _Wrapped(
+        with _lake_errors(
             f"{self._uri} can't be read; restore its {LOG_FOLDER}, or delete the table's folder and its checkpoint"
         ):
             if self._opened is not None:
@@ -312,7 +313,7 @@ class TableLog:
         if delta is None or not self._new_columns:
             return []
         fields = [found for found in _delta_schema(self._table.schema).fields if found.name in self._new_columns]
-        with _Wrapped(f"{self._uri} can't be written"):
+        with _lake_errors(f"{self._uri} can't be written"):
             delta.alter.add_columns(fields, commit_properties=_properties(base), post_commithook_properties=_NO_HOOKS)
         delta.update_incremental()
         self._sync()
@@ -323,7 +324,7 @@ class TableLog:
         return LakeBusy(f"another run has changed {self._uri} in the meantime; run the job again")
 
     def _read(self, delta: DeltaTable) -> Snapshot:
-        with _Wrapped(f"{self._uri} can't be read"):
+        with _lake_errors(f"{self._uri} can't be read"):
             actions = pa.table(delta.get_add_actions(flatten=True))
             state = self._state(delta)
         names = ("path", "num_records", "size_bytes", "partition.date", "partition.hour")
@@ -385,7 +386,7 @@ class TableLog:
 
     def _write_checkpoint(self, delta: DeltaTable) -> None:
         """Write the files that count down. It says what the commits say: one that fails leaves readers more to fold."""
-        with _Wrapped(f"{self._uri}: its log can't be written"):
+        with _lake_errors(f"{self._uri}: its log can't be written"):
             delta.create_checkpoint()
         names = self._files.names(self._folder)
         made = [name for name in names if name.startswith(f"{delta.version():0{_DIGITS}}.checkpoint")]
@@ -470,7 +471,9 @@ class TableLog:
         for name in names:
             if name.startswith(f"{newest:0{_DIGITS}}.checkpoint"):
                 self._files.delete(f"{self._folder}/{name}")
-        with _Wrapped(f"{self._uri} can't be read: its checkpoint {newest} is torn, and commits before it are gone"):
+        with _lake_errors(
+            f"{self._uri} can't be read: its checkpoint {newest} is torn, and commits before it are gone"
+        ):
             self._write_checkpoint(DeltaTable(self._uri))
         return [f"{self._table.name}: wrote the checkpoint of its log again, which was torn"]
 
@@ -491,18 +494,15 @@ class TableLog:
         return True
 
 
-class _Wrapped:
-    """Errors of the library as the lake's own, with what was being done."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
-        if isinstance(error, (DeltaError, OSError)) and not isinstance(error, CommitFailedError):
-            raise LakeError(f"{self._what}: {error}") from error
+@contextmanager
+def _lake_errors(what: str) -> Iterator[None]:
+    """Raise errors of the library, except of two writers, as LakeError, which begins with what failed."""
+    try:
+        yield
+    except CommitFailedError:
+        raise
+    except (DeltaError, OSError) as error:
+        raise LakeError(f"{what}: {error}") from error
 
 
 def _properties(state: Snapshot, change: Change | None = None) -> CommitProperties:

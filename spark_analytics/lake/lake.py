@@ -186,7 +186,6 @@ class Lake:
         rows: "DataFrame | pa.Table",
         *,
         batch: Batch | None = None,
-        watermarks: dict[str, int] | None = None,
         late_before_ms: int | None = None,
         is_of_many_hours: bool = False,
     ) -> int:
@@ -209,7 +208,7 @@ class Lake:
         if silver := _table(table).silver:
             self._count(silver, self._read_files(table, added), batch)
         late = self._late(table, added, late_before_ms) if late_before_ms is not None else None
-        self.commit(table, base, Change(added=added, batch=batch, watermarks=watermarks, late=late))
+        self.commit(table, base, Change(added=added, batch=batch, late=late))
         return sum(item.rows for item in added)
 
     def _count(self, silver: str, rows: "DataFrame", batch: Batch | None) -> None:

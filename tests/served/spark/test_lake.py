@@ -269,7 +269,8 @@ KILLS = range(16) if is_whole_spark_run else (1, 5, 8)
 def test_a_process_killed_at_any_step_leaves_every_row_exactly_once_in_each_layer(
     spark: SparkSession, lake: Lake, clock: Clock, tmp_path: Path
 ) -> None:
-    """Writing, counting, committing, checkpoints of the log, compaction: each process goes on where one was killed."""
+    """Kills during writes, commits of silver and bronze, checkpoints of the log and compaction; each process continues
+    after a kill."""
     clock.now_ms = NINE + 3 * HOUR_MS
     for step in (*KILLS, 10_000):
         done = subprocess.run(
@@ -593,7 +594,7 @@ def test_a_table_that_was_removed_is_read_anew(
     lake.files.delete("index")
     assert take_in(Lake(lake.spark, str(tmp_path / "lake")), tmp_path) == 10
     assert sequences(Lake(lake.spark, str(tmp_path / "lake"))) == list(range(10))
-    assert counted(lake) == 10, "its silver is counted anew"
+    assert counted(lake) == 10, "its silver is built again"
 
 
 def test_folders_name_hours() -> None:

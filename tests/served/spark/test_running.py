@@ -459,7 +459,7 @@ def test_of_minutes_the_rows_that_rank_highest_are_published_and_how_many_are_no
     every += [(3600, hour, subject, count) for subject, count in sorted(sent[hour].items())]
     assert kept == every, "gold has all"
 
-    # Another moment of the same hour is published anew; what gold has of others stays.
+    # One moment of the hour is published again; gold keeps the rows of the other moments.
     again = analytics_frames.table(
         empty_lake.spark, f"step_ms at_ms subject sent_messages\n60000 {minutes[1]} z 9", outputs.SUBJECT_RATES
     )

@@ -147,7 +147,7 @@ test.each([
   ],
   ["zh", /240,000 行中最多省略 220,000 行，即“最大堆积”最低的行。小时和天的数据完整。/, /省略/],
 ] as const)(
-  "rows that are left out are counted (%s), and nothing is said where none is",
+  "the page shows how many rows are left out (%s), and no sentence when none is",
   async (language, sentence, word) => {
     const omission = { ranked_by: "lag_messages_max", left_out_count: 220_000, rows_count: 240_000, moments_count: 60 };
     answer({

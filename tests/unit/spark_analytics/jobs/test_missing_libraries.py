@@ -1,4 +1,4 @@
-"""What is not installed is said with the command that installs it."""
+"""The error for a missing library names the command that installs it."""
 
 from importlib.metadata import PackageNotFoundError
 

@@ -1,5 +1,5 @@
-"""Power cuts: what was not synced is lost, empty, torn or there; each confirmed row is in the table once, and the
-writer goes on."""
+"""Power cuts: a file that was not synced is missing, empty, torn or whole. The table has each confirmed row once, and the writer
+continues."""
 
 import random
 from pathlib import Path
