@@ -76,6 +76,7 @@ DELAYED_LOAD = _schema("subject", pending_messages=_LONG, pending_bytes=_LONG)
 DRAIN_FORECASTS = _schema(
     "subject group",
     **_FORECAST,
+    case_class=_STRING,
     lag_messages_last=_LONG,
     drain_seconds_low=_DOUBLE,
     drain_seconds_mid=_DOUBLE,
@@ -86,7 +87,9 @@ DISK_FORECASTS = _schema(
     **_FORECAST,
     disk_used_bytes_last=_LONG,
     disk_total_bytes_last=_LONG,
-    growth_bytes_per_second=_DOUBLE,
+    growth_bytes_per_second_low=_DOUBLE,
+    growth_bytes_per_second_mid=_DOUBLE,
+    growth_bytes_per_second_high=_DOUBLE,
     full_seconds_low=_DOUBLE,
     full_seconds_mid=_DOUBLE,
     full_seconds_high=_DOUBLE,
@@ -98,9 +101,18 @@ ANOMALIES = _schema(
     expected_low=_DOUBLE,
     expected_high=_DOUBLE,
     score=_DOUBLE,
+    about_messages=_LONG,
     is_flagged=BooleanType(),
 )
-FORECAST_SCORES = _schema("scored", cases_count=_LONG, held_count=_LONG, target_ratio=_DOUBLE)
+FORECAST_SCORES = _schema(
+    "scored case_class",
+    cases_count=_LONG,
+    held_count=_LONG,
+    below_count=_LONG,
+    above_count=_LONG,
+    width_ratio_median=_DOUBLE,
+    target_ratio=_DOUBLE,
+)
 TEAM_CAPACITY = _schema("team", subjects_count=_LONG, **_SENT, stored_messages_last=_LONG, stored_bytes_last=_LONG)
 
 SCHEMAS: dict[str, StructType] = {

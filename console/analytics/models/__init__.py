@@ -5,6 +5,7 @@ from console.analytics.models.summaries import (
     BROKER_GROUP_COLUMNS,
     Anomaly,
     BrokerGroupNumbers,
+    CaseClass,
     DiskForecast,
     DrainForecast,
     ForecastScore,
@@ -16,6 +17,6 @@ from console.analytics.models.summaries import (
 from console.analytics.models.summary import Summary
 
 __all__ = [
-    "BROKER_GROUP_COLUMNS", "DEMO_DATA", "DEMO_JOB", "AnalyticsRun", "Anomaly", "BrokerGroupNumbers", "DiskForecast",
+    "BROKER_GROUP_COLUMNS", "DEMO_DATA", "DEMO_JOB", "AnalyticsRun", "Anomaly", "BrokerGroupNumbers", "CaseClass", "DiskForecast",
     "DrainForecast", "ForecastScore", "Lag", "Latency", "LeftOut", "Outlook", "RunState", "Scored", "Summary", "TableState",
 ]  # fmt: skip

@@ -22,6 +22,7 @@ from console.analytics.steps import Step
 from qmq.protocol.names import CONSUMER_ID_CHARS_MAX
 
 CAUSE_CHARS_MAX = 120
+CLASS_CHARS_MAX = 30
 METHOD_CHARS_MAX = 60
 NODE_CHARS_MAX = 100
 SCORED_CHARS_MAX = 20
@@ -262,9 +263,31 @@ class Forecast(Summary):
         abstract = True
 
 
-class DrainForecast(OfGroup, Forecast):
-    """Time until a consumer group's lag is zero, from the end of the step."""
+class CaseClass(StrEnum):
+    """Which forecasts are alike: by how many minutes of arrivals wait, and whether the lag fell in the last half hour."""
 
+    BELOW_2_MINUTES = "below_2_minutes"
+    BELOW_20_MINUTES = "below_20_minutes"
+    BELOW_2_HOURS = "below_2_hours"
+    FROM_2_HOURS = "from_2_hours"
+    FALLING_BELOW_2_MINUTES = "falling_below_2_minutes"
+    FALLING_BELOW_20_MINUTES = "falling_below_20_minutes"
+    FALLING_BELOW_2_HOURS = "falling_below_2_hours"
+    FALLING_FROM_2_HOURS = "falling_from_2_hours"
+    ALL = "all"
+    """All forecasts of a kind without classes."""
+    NONE = "none"
+    """Of a row that forecasts nothing."""
+
+
+class DrainForecast(OfGroup, Forecast):
+    """Time until a consumer group's lag is zero, from the end of the step. Null with another class than none: not within a day."""
+
+    case_class = choice_field(
+        CaseClass,
+        CLASS_CHARS_MAX,
+        "forecasts that are alike, by minutes of arrivals that wait and whether the lag falls; none: nothing to forecast",
+    )
     lag_messages_last = whole_field("current lag")
     drain_seconds_low = number_field("lower bound")
     drain_seconds_mid = number_field("estimate")
@@ -282,10 +305,12 @@ class DiskForecast(Forecast):
     node_id = text_field(NODE_CHARS_MAX, "the node")
     disk_used_bytes_last = whole_field("disk space used at the end of the step")
     disk_total_bytes_last = whole_field("size of the disk")
-    growth_bytes_per_second = number_field("growth, taking retention into account")
-    full_seconds_low = number_field("lower bound")
-    full_seconds_mid = number_field("estimate")
-    full_seconds_high = number_field("upper bound")
+    growth_bytes_per_second_low = number_field("growth within the next day, taking retention into account: lower bound")
+    growth_bytes_per_second_mid = number_field("the same: estimate")
+    growth_bytes_per_second_high = number_field("the same: upper bound")
+    full_seconds_low = number_field("time until the disk is full: lower bound")
+    full_seconds_mid = number_field("the same: estimate")
+    full_seconds_high = number_field("the same: upper bound")
 
     key = ("broker_group", "node_id")
 
@@ -323,6 +348,9 @@ class Anomaly(Summary):
     score = number_field(
         "distance from the expected value on a logarithmic scale, in half distances between the limits; negative: below"
     )
+    about_messages = whole_field(
+        "messages that it is about: by how many the value differs from the expected one; of ages and latencies, those that have them"
+    )
     is_flagged = meaning("whether this hour and the previous one are beyond the same limit", models.BooleanField())
 
     key = ("subject", "group", "metric")
@@ -347,7 +375,7 @@ class Scored(StrEnum):
 
 
 class ForecastScore(Summary):
-    """How many forecasts came due, and how many of them held; the same of anomaly flags."""
+    """How many forecasts of a class came due, and how many of them held; the same of anomaly flags."""
 
     scored = choice_field(
         Scored,
@@ -355,19 +383,26 @@ class ForecastScore(Summary):
         "drain_forecasts and disk_forecasts: by their intervals; anomalies: values compared with earlier weeks;"
         " anomaly_flags: flags by the hour that followed",
     )
+    case_class = choice_field(CaseClass, CLASS_CHARS_MAX, "forecasts that are alike (drain_forecasts); others: all")
     cases_count = whole_field(
         "forecasts that came due during the step; compared values; flags compared with the next hour"
     )
     held_count = whole_field(
         "forecasts within their interval; values not flagged; flags that persisted into the next hour"
     )
+    below_count = whole_field("forecasts whose lower bound was missed; null: no forecasts")
+    above_count = whole_field("forecasts whose upper bound was missed; null: no forecasts")
+    width_ratio_median = number_field(
+        "median width of the intervals that have both bounds: upper bound relative to the lower one (drain_forecasts), difference"
+        " of the growths of a day relative to the disk (disk_forecasts)"
+    )
     target_ratio = number_field("target share; null: no target")
 
-    key = ("scored",)
+    key = ("scored", "case_class")
     steps = LONG_STEPS
 
     class Meta:
-        constraints = one_row("scores", "scored")
+        constraints = one_row("scores", "scored", "case_class")
         indexes = by_time("scores")
 
 
