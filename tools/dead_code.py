@@ -42,7 +42,6 @@ CALLED_BY = {
     "applications": ("*Middleware", "MessageContextFilter", "handlers_max", "close_producer", "qmq/outbox/*:*Outbox"),
     "migrations": ("ddl_statements",),
     "programs with transactions": ("qmq/outbox/*:*Outbox",),
-    "jobs that are not wired to it yet (PLAN.md)": ("spark_analytics/forecasts/*:*",),
     "serializers, as `source`": ("held_ratio", "choices_sorted"),
 }  # fmt: skip
 """Patterns of names, with a path where others may have the name, by who calls them."""

@@ -26,8 +26,8 @@ SPEED_MINUTES = 30
 WAITING_MINUTES = (2.0, 20.0, 120.0)
 """Where classes by size begin: lag in minutes of arrivals."""
 CLASSES = (
-    "below 2 minutes", "2 to 20 minutes", "20 to 120 minutes", "120 minutes and more",
-    "below 2 minutes, falling", "2 to 20 minutes, falling", "20 to 120 minutes, falling", "120 minutes and more, falling",
+    "below_2_minutes", "below_20_minutes", "below_2_hours", "from_2_hours",
+    "falling_below_2_minutes", "falling_below_20_minutes", "falling_below_2_hours", "falling_from_2_hours",
 )  # fmt: skip
 """Names of the classes, by number."""
 RULE = Rule("drain", len(CLASSES), scores_max=100, scores_min=30, step=0.02, is_shared=True, kept_ms=60 * DAY_MS)

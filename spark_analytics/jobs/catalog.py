@@ -10,6 +10,7 @@ from django.conf import settings
 from pyspark.sql import DataFrame
 
 from console.analytics.steps import Step
+from spark_analytics.jobs.forecasting import forecasts
 from spark_analytics.jobs.inputs import Inputs
 from spark_analytics.jobs.states import buckets_of
 from spark_analytics.lake.tables import GOLD
@@ -17,13 +18,11 @@ from spark_analytics.transforms.anomalies import anomalies, metric_values, value
 from spark_analytics.transforms.capacity import team_capacity
 from spark_analytics.transforms.delayed_load import delayed_load
 from spark_analytics.transforms.failures import failures
-from spark_analytics.transforms.forecasts import DISK_LOOKBACK_MS, disk_forecasts, drain_forecasts
-from spark_analytics.transforms.frames import repeated
 from spark_analytics.transforms.latency import latencies
+from spark_analytics.transforms.scores import forecast_scores
 from spark_analytics.transforms.skew import consumer_shares, group_skew
 from spark_analytics.transforms.windows import LONG_STEPS as LONG_MS
 from spark_analytics.transforms.windows import SHORT_STEPS as SHORT_MS
-from spark_analytics.transforms.windows import Window
 
 Frames = Mapping[str, DataFrame]
 """Summary table -> its rows, with `step_ms` and `at_ms`."""
@@ -47,6 +46,8 @@ class Job:
     """It looks ahead: its tables are replaced whole by what is true now."""
     has_memory: bool = False
     """Its rows depend on earlier ones, not only on where groups were when a window began."""
+    after: tuple[str, ...] = ()
+    """Jobs whose rows it reads: while one of them fails, it waits."""
 
 
 JOBS: dict[str, Job] = {}
@@ -64,12 +65,13 @@ def _job(
     *,
     is_ahead: bool = False,
     has_memory: bool = False,
+    after: tuple[str, ...] = (),
 ) -> Callable[[Callable[[Inputs], Frames]], None]:
     """Register what computes a job's tables; the job has the function's name."""
 
     def register(compute: Callable[[Inputs], Frames]) -> None:
         name = compute.__name__.removeprefix("_")
-        JOBS[name] = Job(name, text, tables, inputs, steps, compute, is_ahead, has_memory)
+        JOBS[name] = Job(name, text, tables, inputs, steps, compute, is_ahead, has_memory, after)
 
     return register
 
@@ -115,21 +117,14 @@ def _delayed(given: Inputs) -> Frames:
     return {"delayed_load": delayed_load(given.live("delayed"), steps=LONG_MS)}
 
 
-@_job("forecasts of drain times and of full disks", ("drain_forecasts", "disk_forecasts"), LONG_STEPS)
+@_job(
+    "forecasts of drain times and of full disks",
+    ("drain_forecasts", "disk_forecasts"),
+    LONG_STEPS,
+    has_memory=True,
+)
 def _forecasts(given: Inputs) -> Frames:
-    steps = given.steps(LONG_MS)
-    nodes = given.table("nodes", given.window.from_ms - DISK_LOOKBACK_MS)
-    if given.is_idle:
-        # Lag stays as it is, so each step has the forecast of the first hour.
-        hour = Window(given.window.from_ms, given.window.from_ms + Step.HOUR.ms)
-        first = drain_forecasts(given.lag, given.progress, window=hour, steps=(Step.HOUR.ms,))
-        drains = repeated(first.drop("step_ms", "at_ms"), window=given.window, steps=steps)
-    else:
-        drains = drain_forecasts(given.lag, given.progress, window=given.window, steps=steps)
-    return {
-        "drain_forecasts": drains,
-        "disk_forecasts": disk_forecasts(nodes, window=given.window, steps=steps),
-    }
+    return forecasts(given)
 
 
 @_job(
@@ -138,6 +133,7 @@ def _forecasts(given: Inputs) -> Frames:
     LONG_STEPS,
     (*HISTORY, *_FAILED),
     has_memory=True,
+    after=("lag", "rates", "latency", "failures"),
 )
 def _anomalies(given: Inputs) -> Frames:
     tables, from_ms = ("lag", "subject_rates", "group_rates", "latencies", "failures"), values_from_ms(given.window)
@@ -155,9 +151,12 @@ def _anomalies(given: Inputs) -> Frames:
     LONG_STEPS,
     (*HISTORY, *_FAILED),
     has_memory=True,
+    after=("forecasts", "anomalies"),
 )
 def _scores(given: Inputs) -> Frames:
-    return {"forecast_scores": given.scores(given.steps(LONG_MS))}
+    flags = given.gold_hours("anomalies", given.window.from_ms - Step.HOUR.ms)
+    cases = given.table("forecast_cases")
+    return {"forecast_scores": forecast_scores(cases, flags, window=given.window, steps=given.steps(LONG_MS))}
 
 
 @_job(

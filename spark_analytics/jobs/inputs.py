@@ -9,7 +9,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_analytics.jobs import metadata
-from spark_analytics.jobs.scoring import score_rows
 from spark_analytics.jobs.states import States, buckets_of
 from spark_analytics.lake import Lake
 from spark_analytics.lake.tables import GOLD
@@ -17,7 +16,6 @@ from spark_analytics.local_rows import local_frame
 from spark_analytics.transforms.capacity import kept_ranges
 from spark_analytics.transforms.lag import idle_lag, lag
 from spark_analytics.transforms.latency import oldest_acked
-from spark_analytics.transforms.outputs import FORECAST_SCORES
 from spark_analytics.transforms.rates import group_rates, subject_rates
 from spark_analytics.transforms.runs import runs
 from spark_analytics.transforms.stored import hours_of, merged_seconds, seconds_of
@@ -44,12 +42,13 @@ class Inputs:
     """Files of the lake that were opened: path -> rows."""
     _kept: list[DataFrame] = field(default_factory=list)
 
-    def table(self, name: str, from_ms: int | None = None) -> DataFrame:
-        """A table of the lake: the window's rows, or those from an earlier time on."""
+    def table(self, name: str, from_ms: int | None = None, to_ms: int | None = None) -> DataFrame:
+        """A table of the lake: the window's rows, or those from an earlier time on, or up to an earlier one."""
         begin = self.window.from_ms if from_ms is None else from_ms
-        for item in self.lake.files_of(name, begin, self.window.to_ms):
+        end = self.window.to_ms if to_ms is None else to_ms
+        for item in self.lake.files_of(name, begin, end):
             self.read_files[f"{name}/{item.path}"] = item.rows
-        return self.lake.read(name, begin, self.window.to_ms)
+        return self.lake.read(name, begin, end)
 
     def live(self, name: str) -> DataFrame:
         """A table as the nodes have it now."""
@@ -74,12 +73,12 @@ class Inputs:
     def stored(self) -> DataFrame:
         """STORED_SECONDS of the window and of what groups had not done before it."""
         before = self.states.stored_before(self.window, self.progress)
-        return self._keep(merged_seconds(before, seconds_of(self.table("stored_seconds"))))
+        return self.keep(merged_seconds(before, seconds_of(self.table("stored_seconds"))))
 
     @cached_property
     def runs(self) -> DataFrame:
         """RUNS of the window."""
-        return self._keep(runs(self.progress, self.state, window=self.window, buckets=self.buckets))
+        return self.keep(runs(self.progress, self.state, window=self.window, buckets=self.buckets))
 
     @cached_property
     def index_of_acked(self) -> DataFrame:
@@ -91,9 +90,7 @@ class Inputs:
         if not older:
             return rows
         begin = min(older.values())
-        for item in self.lake.files_of("index", begin, recent_ms):
-            self.read_files[f"index/{item.path}"] = item.rows
-        earlier = self.lake.read("index", begin, recent_ms)
+        earlier = self.table("index", begin, recent_ms)
         if len(older) <= NAMES_MAX:
             # Pushed down: files are sorted by subject.
             return rows.unionByName(earlier.where(F.col("subject").isin(sorted(older))))
@@ -143,18 +140,18 @@ class Inputs:
             steps=(MINUTE_MS,) if is_idle else self.steps(SHORT_STEPS),
             ranges=self.states.begins(window.from_ms, window.to_ms),
         )
-        kept = self._keep(made)
+        kept = self.keep(made)
         return idle_lag(kept, window=self.window, steps=self.steps(SHORT_STEPS)) if is_idle else kept
 
     @cached_property
     def subject_rates(self) -> DataFrame:
         """Rows of `subject_rates`, likewise."""
-        return self._keep(subject_rates(self.stored, window=self.window, steps=self.steps(SHORT_STEPS)))
+        return self.keep(subject_rates(self.stored, window=self.window, steps=self.steps(SHORT_STEPS)))
 
     @cached_property
     def group_rates(self) -> DataFrame:
         """Rows of `group_rates`, likewise."""
-        return self._keep(group_rates(self.runs, window=self.window, steps=self.steps(SHORT_STEPS)))
+        return self.keep(group_rates(self.runs, window=self.window, steps=self.steps(SHORT_STEPS)))
 
     @cached_property
     def ranges(self) -> DataFrame:
@@ -162,16 +159,12 @@ class Inputs:
         samples = self.table("ranges")
         begins = samples.groupBy("broker_group", "subject").agg(F.min("begin").alias("begin")).collect()
         kept_from_ms = self.states.kept_from({(row["broker_group"], row["subject"]): row["begin"] for row in begins})
-        return self._keep(kept_ranges(samples, hours_of(self.table("stored_seconds", kept_from_ms))))
+        return self.keep(kept_ranges(samples, hours_of(self.table("stored_seconds", kept_from_ms))))
 
     def gold_hours(self, table: str, from_ms: int) -> DataFrame:
         """Hourly rows of a summary table from an earlier time to the window's end, all that were published, with `at_ms`."""
         rows = self.table(GOLD + table, from_ms).where(F.col("step_ms") == HOUR_MS)
         return rows.withColumn("at_ms", F.unix_millis("at"))
-
-    def scores(self, steps: Sequence[int]) -> DataFrame:
-        """Rows of `forecast_scores` for the window, from what earlier jobs published."""
-        return local_frame(self.lake.spark, score_rows(self.window, steps), FORECAST_SCORES)
 
     @cached_property
     def owners(self) -> DataFrame:
@@ -187,6 +180,7 @@ class Inputs:
         for frame in self._kept:
             frame.unpersist()
 
-    def _keep(self, frame: DataFrame) -> DataFrame:
+    def keep(self, frame: DataFrame) -> DataFrame:
+        """A frame whose rows stay in memory or on disk, once they were made."""
         self._kept.append(frame.persist())
         return self._kept[-1]

@@ -359,8 +359,12 @@ class Runner:
             if chunk.day_ms != day:
                 self._close_inputs()
                 day = chunk.day_ms
-            if job.name not in self.report.failed:
-                self._run_chunk(job, chunk, part, len(work))
+            if job.name in self.report.failed:
+                continue
+            if missing := [name for name in job.after if name in self.report.failed]:
+                self._left_out(job.name, NothingKnown(f"not run: {', '.join(missing)} failed"))
+                continue
+            self._run_chunk(job, chunk, part, len(work))
 
     def _due(self, job: Job) -> list[Chunk]:
         """What a job has to do.

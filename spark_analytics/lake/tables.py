@@ -3,9 +3,21 @@ days."""
 
 from dataclasses import dataclass
 
-from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DoubleType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
+from spark_analytics.forecasts.conformal import CALIBRATION
 from spark_analytics.schemas import DEAD_LETTERS, INDEX, NODES, PROGRESS, RETRIES
+from spark_analytics.transforms.forecasts import GROUP_MINUTES
 from spark_analytics.transforms.frames import GROUP_STATE, STORED_SECONDS
 from spark_analytics.transforms.outputs import SCHEMAS
 
@@ -22,6 +34,29 @@ SAMPLED_RANGES = StructType(
     ]
 )
 """What a subject kept on a broker group at a moment: consume sequences [begin, end)."""
+
+GROUP_HOURS = StructType([_AT, *(field for field in GROUP_MINUTES.fields if field.name != "hour_ms")])
+FORECAST_CASES = StructType(
+    [
+        _AT,
+        StructField("scored", StringType(), False),
+        StructField("key", ArrayType(StringType()), False),
+        StructField("case_class", StringType(), False),
+        StructField("low", DoubleType(), True),
+        StructField("mid", DoubleType(), False),
+        StructField("high", DoubleType(), True),
+        StructField("truth", DoubleType(), False),
+        StructField("score", DoubleType(), False),
+        StructField("is_below", BooleanType(), True),
+        StructField("is_above", BooleanType(), True),
+        StructField("width_ratio", DoubleType(), True),
+    ]
+)
+"""A forecast that came due at the end of the hour that begins `at`: what was forecast (seconds until drained, or bytes by which a
+disk grows within a day; infinite: no end, or not within a day; null: there was no interval), what happened, how far off the point
+was as `forecasts.conformal` measures it, which end was missed, and how wide the interval was."""
+CALIBRATIONS = StructType([_AT, *from_arrow_schema(CALIBRATION).fields])
+"""What forecasts had learned at a moment, a row for each series."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +106,9 @@ TABLES = {
             35,
             is_streamed=False,
         ),
+        LakeTable("group_minutes", GROUP_HOURS, "at", ("subject", "group", "at"), 17, is_streamed=False),
+        LakeTable("forecast_cases", FORECAST_CASES, "at", ("scored", "case_class", "at"), 62, is_streamed=False),
+        LakeTable("calibration", CALIBRATIONS, "at", ("kind", "at"), 35, is_streamed=False),
     )
 }
 GOLD = "gold_"

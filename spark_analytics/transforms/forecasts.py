@@ -1,71 +1,95 @@
-"""Forecasts of drain times and full disks, each with an interval.
-
-A speed is estimated with its standard error; the early and the late case are the ends of the interval that holds INTERVAL_RATIO of
-cases by Student's t. What is never reached at a speed of 0 or less is null, and `outlook` says which of the cases that is:
-*expected* (all three reach it), *possible* (the early one does, the late one does not), *never* (none), *unknown* (too little was
-measured).
-"""
+"""What forecasts of drain times rest on, the minutes of groups, points at the ends of hours and when lag was drained, and what of
+them is published."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import Window as SparkWindow
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    ByteType,
+    DoubleType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
 
-from spark_analytics.transforms.frames import is_in, original_subject, selected, start_of
-from spark_analytics.transforms.outputs import DISK_FORECASTS, DRAIN_FORECASTS
-from spark_analytics.transforms.windows import DAY_MS, HOUR_MS, LONG_STEPS, MINUTE_MS, SECOND_MS, Window, check_steps
+from spark_analytics.forecasts import drain
+from spark_analytics.forecasts.conformal import EXPECTED, INTERVAL_RATIO, UNKNOWN, Longs
+from spark_analytics.transforms.frames import bucket, bucket_count, is_in, longs, original_subject, selected, start_of
+from spark_analytics.transforms.outputs import DRAIN_FORECASTS
+from spark_analytics.transforms.runs import codes_of
+from spark_analytics.transforms.windows import DAY_MS, HOUR_MS, MINUTE_MS, Window, check_steps
 
-INTERVAL_RATIO = 0.8
-DRAIN_METHOD = "mean of the last hour's minutes"
-DRAIN_MINUTES_MIN = 10
-"""Minutes, each with one before it in the same hour, below which nothing is said of a group's speed."""
-DISK_METHOD = "least squares over 24 hours"
-DISK_LOOKBACK_MS = DAY_MS
-DISK_SAMPLES_MIN = 3
-DISK_SPAN_MS_MIN = 600_000
-"""From the first sample to the last, below which nothing is said of growth."""
+LOOKBACK_MS = drain.DAYS_MAX * DAY_MS
+"""How long before a forecast the minutes begin that it rests on."""
+SERIES_AT_ONCE = 200
+"""Groups that are computed together: some 400 KB each."""
+HOURS_PER_ROW = 10
+"""An hour of a group counts as that many rows of other tables when work is split: it has 60 minutes."""
+NO_CLASS = "none"
+"""The class of rows that forecast nothing: no lag, or too little known for a point."""
+_SERIES = ("subject", "group")
 
-EXPECTED, POSSIBLE, NEVER, UNKNOWN = "expected", "possible", "never", "unknown"
+GROUP_MINUTES = StructType(
+    [
+        StructField("hour_ms", LongType(), False),
+        StructField("subject", StringType(), False),
+        StructField("group", StringType(), False),
+        StructField("minutes", ArrayType(ByteType()), False),
+        StructField("arrived_messages", ArrayType(LongType()), False),
+        StructField("lag_messages", ArrayType(LongType()), False),
+        StructField("was_reset", ArrayType(BooleanType()), False),
+    ]
+)
+"""An hour of a group in which it had lag or messages arrived; arrays of one length. `minutes`: those of the hour in which the group
+existed, ascending; what arrived in each, the lag at its end (null: not known), and whether the group was set elsewhere in it."""
 
-STUDENT_T = (
-    (1, 3.0777), (2, 1.8856), (3, 1.6377), (4, 1.5332), (5, 1.4759), (6, 1.4398), (7, 1.4149), (8, 1.3968), (9, 1.3830),
-    (10, 1.3722), (11, 1.3634), (12, 1.3562), (13, 1.3502), (14, 1.3450), (15, 1.3406), (16, 1.3368), (17, 1.3334), (18, 1.3304),
-    (19, 1.3277), (20, 1.3253), (25, 1.3163), (30, 1.3104), (40, 1.3031), (58, 1.2963), (120, 1.2886), (1000, 1.2824),
-)  # fmt: skip
-"""Degrees of freedom, and the t that a Student variable is below in 90 % of cases: between -t and t lie 80 %. For degrees in
-between the line before counts, which is the wider interval."""
+MADE = StructType(
+    [
+        StructField("made_ms", LongType(), False),
+        StructField("subject", StringType(), False),
+        StructField("group", StringType(), False),
+        StructField("is_new", BooleanType(), False),
+        StructField("class_number", ByteType(), True),
+        StructField("minutes", DoubleType(), True),
+    ]
+)
+"""Of a group that had lag at `made_ms`, an hour's end: if it is new, the point of the forecast with its class, else in how many
+minutes the lag was drained (infinite: not within a day). Null: not known."""
 
 
-def student_t(degrees: int) -> float:
-    """Half the width of the interval that holds INTERVAL_RATIO of cases, in standard errors."""
-    return next(t for least, t in reversed(STUDENT_T) if degrees >= least)
-
-
-def drain_forecasts(
-    lag: DataFrame, progress: DataFrame, *, window: Window, steps: Sequence[int] = LONG_STEPS
-) -> DataFrame:
-    """Time until a group's lag is zero, from each step's end, in seconds: `outputs.DRAIN_FORECASTS`.
-
-    Lag at the step's end, over the speed at which it falls: the mean from minute to minute of the step's last hour, with the
-    standard error of that mean. So whatever makes it fall counts: acks, what a filter leaves out, retention. Minutes in which the
-    group was set elsewhere do not; fewer than DRAIN_MINUTES_MIN are too few. No lag: 0.
+def group_minutes(lag: DataFrame, subject_rates: DataFrame, progress: DataFrame, *, window: Window) -> DataFrame:
+    """The hours of groups in which something was to do: GROUP_MINUTES.
 
     Args:
-        lag: rows of `lag.lag` with minutes, and with the steps requested.
+        lag: rows of `outputs.LAG` with minutes and hours.
+        subject_rates: rows of `outputs.SUBJECT_RATES` with minutes and hours.
         progress: entries of the window.
-        window: whole steps, not beyond the watermark.
-        steps: of an hour and longer.
+        window: whole hours, not beyond the watermark.
     """
-    check_steps(window, steps)
-    if min(steps) < HOUR_MS:
-        raise ValueError("a forecast of how lag drains rests on an hour; steps have to be as long")
+    check_steps(window, (HOUR_MS,))
+    at_ms, hour = F.col("at_ms"), start_of(F.col("at_ms"), HOUR_MS).alias("hour_ms")
+
+    def at_step(frame: DataFrame, step_ms: int, *columns: Column) -> DataFrame:
+        return frame.where((F.col("step_ms") == step_ms) & is_in(at_ms, window)).select("subject", *columns)
+
+    of_subject = at_step(subject_rates, HOUR_MS, hour).withColumn("is_sent", F.lit(True))
+    hours = at_step(lag, HOUR_MS, F.col("group"), hour, F.col("lag_messages_max")).join(
+        of_subject, ["subject", "hour_ms"], "left"
+    )
+    is_idle = (F.col("lag_messages_max") == 0) & F.col("is_sent").isNull()
+    busy = hours.where(~F.coalesce(is_idle, F.lit(False))).select("subject", "group", "hour_ms")
+    arrived = at_step(subject_rates, MINUTE_MS, at_ms, F.col("sent_messages"))
     is_start = (F.col("kind") == "start") & is_in(F.unix_millis("at"), window)
-    set_elsewhere = (
+    reset = (
         progress.where(is_start)
         .select(
             original_subject(F.col("subject")).alias("subject"),
@@ -73,124 +97,163 @@ def drain_forecasts(
             start_of(F.unix_millis("at"), MINUTE_MS).alias("at_ms"),
         )
         .distinct()
+        .withColumn("reset", F.lit(True))
     )
-    hour = start_of(F.col("at_ms"), HOUR_MS).alias("hour_ms")
-    by_time = SparkWindow.partitionBy("subject", "group", "hour_ms").orderBy("at_ms")
-    net = F.lag("lag_messages_last").over(by_time) - F.col("lag_messages_last")
-    minutes = (
-        lag.where((F.col("step_ms") == MINUTE_MS) & is_in(F.col("at_ms"), window))
-        .select("subject", "group", "at_ms", "lag_messages_last", hour)
-        .withColumn("net", net)
-        .where(F.col("net").isNotNull())
-        .join(set_elsewhere, ["subject", "group", "at_ms"], "left_anti")
-        .groupBy("subject", "group", "hour_ms")
-        .agg(F.count("*").alias("n"), F.sum("net").alias("total"), F.sum(F.col("net") * F.col("net")).alias("squares"))
+    minute = ((at_ms - F.col("hour_ms")) / MINUTE_MS).cast("byte").alias("minute")
+    never = F.lit(False)
+    of_minute = F.struct(
+        minute,
+        F.coalesce("sent_messages", F.lit(0)).cast("long").alias("arrived"),
+        F.col("lag_messages_last").cast("long").alias("lag"),
+        F.coalesce("reset", never).alias("reset"),
     )
-    ends = lag.where(F.col("step_ms").isin(list(steps)) & is_in(F.col("at_ms"), window)).select(
-        "step_ms",
-        "at_ms",
-        "subject",
-        "group",
-        "lag_messages_last",
-        (F.col("at_ms") + F.col("step_ms") - HOUR_MS).alias("hour_ms"),
+    found = (
+        at_step(lag, MINUTE_MS, F.col("group"), at_ms, hour, F.col("lag_messages_last"))
+        .join(busy, ["subject", "group", "hour_ms"], "left_semi")
+        .join(arrived, ["subject", "at_ms"], "left")
+        .join(reset, ["subject", "group", "at_ms"], "left")
+        .groupBy("hour_ms", *_SERIES)
+        .agg(F.sort_array(F.collect_list(of_minute)).alias("each"))
     )
-    n = F.col("n")
-    mean = F.col("total") / n
-    apart = F.greatest(F.lit(0.0), F.col("squares") - F.col("total") * mean)
-    error = F.sqrt(apart / F.when(n > 1, n - 1) / n)
-    t = F.coalesce(*(F.when(n - 1 >= least, F.lit(value)) for least, value in reversed(STUDENT_T)))
-    is_known = n >= DRAIN_MINUTES_MIN
-    minute_seconds = MINUTE_MS / SECOND_MS
-    speeds = {
-        "low": (mean + t * error) / minute_seconds,
-        "mid": mean / minute_seconds,
-        "high": (mean - t * error) / minute_seconds,
-    }
-    left = F.col("lag_messages_last")
-    found = ends.join(minutes, ["subject", "group", "hour_ms"], "left")
-    for case, speed in speeds.items():
-        seconds = F.when(left == 0, 0.0).when(is_known & (speed > 0), left / speed)
-        found = found.withColumn(f"drain_seconds_{case}", seconds)
-    return selected(_with_outlook(found, "drain_seconds", is_known | (left == 0), DRAIN_METHOD), DRAIN_FORECASTS)
+    names = {"minutes": "minute", "arrived_messages": "arrived", "lag_messages": "lag", "was_reset": "reset"}
+    columns = [F.col(f"each.{field}").alias(name) for name, field in names.items()]
+    return selected(found.select("hour_ms", *_SERIES, *columns), GROUP_MINUTES)
 
 
-def _with_outlook(frame: DataFrame, name: str, is_known: Column, method: str) -> DataFrame:
-    low, high = F.col(f"{name}_low"), F.col(f"{name}_high")
-    outlook = (
-        F.when(~F.coalesce(is_known, F.lit(False)), UNKNOWN)
-        .when(high.isNotNull(), EXPECTED)
-        .when(low.isNotNull(), POSSIBLE)
-        .otherwise(NEVER)
-    )
-    return frame.select(
-        "*", outlook.alias("outlook"), F.lit(method).alias("method"), F.lit(INTERVAL_RATIO).alias("interval_ratio")
-    )
+def points_and_truths(minutes: DataFrame, *, window: Window, rows: int, cores: int) -> DataFrame:
+    """The points of forecasts at the ends of a window's hours, and what became of the lag of those a day earlier: MADE.
 
-
-def disk_forecasts(nodes: DataFrame, *, window: Window, steps: Sequence[int] = LONG_STEPS) -> DataFrame:
-    """How long until each node's disk is full, from each step's end on, in seconds: `outputs.DISK_FORECASTS`.
-
-    What is free at the step's last sample, over growth: the slope of a straight line through the samples of the 24 hours before the
-    step's end, with its standard error. Retention's doing is in it. Fewer than DISK_SAMPLES_MIN samples, or less than
-    DISK_SPAN_MS_MIN between them: unknown, and growth is null. No sample in a step: no row.
+    `forecasts.drain` says what a point rests on.
 
     Args:
-        nodes: samples (the input table) of the window and of DISK_LOOKBACK_MS before it; those without disk figures are left out.
-        window: whole steps, not beyond the watermark.
+        minutes: GROUP_MINUTES from LOOKBACK_MS before the end of the first hour to the window's end, of the groups in question.
+        window: whole hours, not beyond the watermark.
+        rows: about how many these are.
+        cores: of the whole session.
+    """
+    check_steps(window, (HOUR_MS,))
+    buckets = bucket_count(rows * HOURS_PER_ROW, cores)
+
+    def of_bucket(table: pa.Table) -> pa.Table:
+        return _of_bucket(table, window)
+
+    placed = minutes.withColumn("bucket", bucket(buckets, *_SERIES))
+    return selected(placed.groupBy("bucket").applyInArrow(of_bucket, MADE), MADE)
+
+
+def _of_bucket(table: pa.Table, window: Window) -> pa.Table:
+    begin_ms = window.from_ms + HOUR_MS - LOOKBACK_MS
+    codes = codes_of(table, _SERIES)
+    order = np.lexsort((longs(table, "hour_ms"), codes))
+    begins = np.append(np.flatnonzero(np.append(True, np.diff(codes[order]) != 0)), len(order))
+    schema = to_arrow_schema(MADE)
+    found = [schema.empty_table()]
+    for at in range(0, len(begins) - 1, SERIES_AT_ONCE):
+        last = min(at + SERIES_AT_ONCE, len(begins) - 1)
+        part = table.take(pa.array(order[begins[at] : begins[last]]))
+        groups = np.repeat(np.arange(last - at), np.diff(begins[at : last + 1]))
+        series = part.take(pa.array(begins[at:last] - begins[at])).select(_SERIES)
+        history = history_of(part, groups, begin_ms, window.to_ms)
+        for made_ms in range(window.from_ms + HOUR_MS, window.to_ms + 1, HOUR_MS):
+            made = drain.points(history, (made_ms - begin_ms) // MINUTE_MS)
+            found.append(_rows(series, made_ms, made.groups, made.minutes, made.classes))
+            before_ms = made_ms - DAY_MS
+            minute = (before_ms - begin_ms) // MINUTE_MS
+            rows = np.flatnonzero(history.lag[:, minute] > 0)
+            found.append(_rows(series, before_ms, rows, drain.drained_minutes(history.lag, rows, minute), None))
+    return pa.concat_tables(found)
+
+
+def history_of(table: pa.Table, groups: Longs, begin_ms: int, end_ms: int) -> drain.History:
+    """The minutes of [begin, end) of groups.
+
+    Between hours that are there a group had no lag; behind one at whose end it had some it is not known any more: the group was
+    deleted.
+
+    Args:
+        table: GROUP_MINUTES, by group and hour.
+        groups: the group's number of each row.
+    """
+    count, length = int(groups.max()) + 1, (end_ms - begin_ms) // MINUTE_MS
+    hours = (longs(table, "hour_ms") - begin_ms) // HOUR_MS
+    sizes = pc.list_value_length(table.column("minutes")).to_numpy()
+    rows = np.repeat(np.arange(table.num_rows), sizes)
+    minutes = hours[rows] * 60 + _flat(table, "minutes")
+    arrived, lag = np.zeros((count, length + 1)), np.zeros((count, length + 1))
+    was_reset = np.zeros((count, length), dtype=bool)
+    arrived[groups[rows], minutes + 1] = _flat(table, "arrived_messages")
+    np.cumsum(arrived, axis=1, out=arrived)
+    was_reset[groups[rows], minutes] = _flat(table, "was_reset")
+    lags = np.full((table.num_rows, 60), np.nan)
+    lags[rows, minutes % 60] = _flat(table, "lag_messages")
+    lag[groups[:, None], hours[:, None] * 60 + np.arange(1, 61)] = lags
+    is_last = np.append(np.diff(groups) != 0, True)
+    following = np.where(is_last, length // 60, np.roll(hours, -1))
+    for row in np.flatnonzero((following > hours + 1) & (lags[:, -1] != 0)):
+        lag[groups[row], (hours[row] + 1) * 60 + 1 : following[row] * 60 + 1] = np.nan
+    firsts = np.flatnonzero(np.append(True, np.diff(groups) != 0))
+    return drain.History(arrived, lag, was_reset, hours[firsts] * 60)
+
+
+def _flat(table: pa.Table, name: str) -> "np.ndarray[Any, Any]":
+    """The values of a column of arrays; null is NaN."""
+    return np.asarray(pc.list_flatten(table.column(name)).to_numpy(zero_copy_only=False))
+
+
+def _rows(series: pa.Table, made_ms: int, groups: Longs, minutes: Any, classes: Any) -> pa.Table:
+    """Rows of MADE for some groups; without classes they are truths."""
+    chosen = series.take(pa.array(groups))
+    count = len(groups)
+    schema = to_arrow_schema(MADE)
+    columns = {
+        "made_ms": pa.array(np.full(count, made_ms)),
+        "subject": chosen.column("subject"),
+        "group": chosen.column("group"),
+        "is_new": pa.array(np.full(count, classes is not None)),
+        "class_number": pa.nulls(count, pa.int8()) if classes is None else pa.array(classes, pa.int8()),
+        "minutes": pa.array(minutes, pa.float64(), from_pandas=True),
+    }
+    return pa.table(columns, schema=schema)
+
+
+def drain_rows(lag: DataFrame, made: DataFrame, *, window: Window) -> DataFrame:
+    """The forecasts of the ends of hours for every group: `outputs.DRAIN_FORECASTS` of hours.
+
+    A group without lag is drained: 0 seconds. Where the lag is not known, nothing is.
+
+    Args:
+        lag: rows of `outputs.LAG` with hours.
+        made: `at_ms`, `subject`, `group`, `outlook`, `case_class` and `drain_seconds_*` of the hours of groups with lag.
+        window: whole hours.
+    """
+    check_steps(window, (HOUR_MS,))
+    ends = lag.where((F.col("step_ms") == HOUR_MS) & is_in(F.col("at_ms"), window))
+    is_drained = F.col("lag_messages_last") == 0
+    found = ends.select("step_ms", "at_ms", *_SERIES, "lag_messages_last").join(made, ["at_ms", *_SERIES], "left")
+    columns = {
+        "outlook": F.when(is_drained, EXPECTED).otherwise(F.coalesce("outlook", F.lit(UNKNOWN))),
+        "method": F.lit(drain.METHOD),
+        "interval_ratio": F.lit(INTERVAL_RATIO),
+        "case_class": F.coalesce("case_class", F.lit(NO_CLASS)),
+    }
+    columns |= {
+        name: F.when(is_drained, 0.0).otherwise(F.col(name))
+        for name in ("drain_seconds_low", "drain_seconds_mid", "drain_seconds_high")
+    }
+    return selected(found.withColumns(columns), DRAIN_FORECASTS)
+
+
+def at_days_too(hours: DataFrame, *, window: Window, steps: Sequence[int]) -> DataFrame:
+    """Rows of hours, with those of days: each is that of the day's last hour.
+
+    Args:
+        hours: with `step_ms` and `at_ms`.
+        window: of the hours; whole days if days are among the steps.
+        steps: hour and day, or hour alone.
     """
     check_steps(window, steps)
-    at_ms = F.unix_millis("measured_at")
-    samples = nodes.where(
-        F.col("disk_used_bytes").isNotNull()
-        & F.col("disk_total_bytes").isNotNull()
-        & (at_ms >= window.from_ms - DISK_LOOKBACK_MS)
-        & (at_ms < window.to_ms)
-    ).select("broker_group", "node_id", at_ms.alias("sample_ms"), "disk_used_bytes", "disk_total_bytes")
-
-    def of_node(table: pa.Table) -> pa.Table:
-        return _of_node(window, tuple(steps), table)
-
-    found = samples.groupBy("broker_group", "node_id").applyInArrow(of_node, DISK_FORECASTS)
-    return selected(found, DISK_FORECASTS)
-
-
-def growth(at_seconds: "np.ndarray[Any, Any]", used_bytes: "np.ndarray[Any, Any]") -> tuple[float, float]:
-    """The slope of the straight line through samples by least squares, and its standard error, in bytes a second."""
-    x, y = at_seconds - at_seconds.mean(), used_bytes - used_bytes.mean()
-    spread = float(x @ x)
-    slope = float(x @ y) / spread
-    rest = y - slope * x
-    return slope, float(np.sqrt(rest @ rest / (len(x) - 2) / spread))
-
-
-def _of_node(window: Window, steps: tuple[int, ...], table: pa.Table) -> pa.Table:
-    table = table.sort_by("sample_ms")
-    at = table.column("sample_ms").to_numpy()
-    used = table.column("disk_used_bytes").to_numpy().astype(np.float64)
-    rows = []
-    for step_ms in steps:
-        for at_ms in range(window.from_ms, window.to_ms, step_ms):
-            begin, end = np.searchsorted(at, (at_ms + step_ms - DISK_LOOKBACK_MS, at_ms + step_ms))
-            if end == 0 or at[end - 1] < at_ms:
-                continue
-            last = table.slice(end - 1, 1).to_pylist()[0]
-            row = {"step_ms": step_ms, "at_ms": at_ms, "method": DISK_METHOD, "interval_ratio": INTERVAL_RATIO}
-            row |= {name: last[name] for name in ("broker_group", "node_id")}
-            row |= {f"{name}_last": last[name] for name in ("disk_used_bytes", "disk_total_bytes")}
-            rows.append(row | _disk_outlook(at[begin:end], used[begin:end], last["disk_total_bytes"]))
-    return pa.Table.from_pylist(rows, schema=to_arrow_schema(DISK_FORECASTS))
-
-
-def _disk_outlook(at: "np.ndarray[Any, Any]", used: "np.ndarray[Any, Any]", total: int) -> dict[str, Any]:
-    if len(at) < DISK_SAMPLES_MIN or at[-1] - at[0] < DISK_SPAN_MS_MIN:
-        return {"outlook": UNKNOWN}
-    slope, error = growth((at - at[-1]) / SECOND_MS, used)
-    half, free = student_t(len(at) - 2) * error, max(0.0, total - float(used[-1]))
-    speeds = {"low": slope + half, "mid": slope, "high": slope - half}
-    times = {
-        f"full_seconds_{case}": 0.0 if free == 0 else free / speed if speed > 0 else None
-        for case, speed in speeds.items()
-    }
-    low, high = times["full_seconds_low"], times["full_seconds_high"]
-    outlook = EXPECTED if high is not None else POSSIBLE if low is not None else NEVER
-    return {"outlook": outlook, "growth_bytes_per_second": slope, **times}
+    if DAY_MS not in steps:
+        return hours
+    last = hours.where(F.pmod("at_ms", F.lit(DAY_MS)) == DAY_MS - HOUR_MS)
+    days = last.withColumns({"step_ms": F.lit(DAY_MS).cast("long"), "at_ms": F.col("at_ms") - (DAY_MS - HOUR_MS)})
+    return hours.unionByName(days)

@@ -1,82 +1,74 @@
-"""Whether forecasts held, once they came due. Pure.
+"""How forecasts and flags turned out."""
 
-A drain forecast comes due when its interval ends, at the latest DRAIN_DUE_MS after it was made; a disk forecast DISK_DUE_MS after
-it was made. Forecasts that say nothing (unknown; no lag to drain) and those that can't be decided are no cases.
-"""
+from collections.abc import Sequence
+from functools import reduce
 
-from dataclasses import dataclass
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 
-from spark_analytics.transforms.windows import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
+from spark_analytics.forecasts.conformal import INTERVAL_RATIO
+from spark_analytics.transforms.frames import at_steps, is_in, selected
+from spark_analytics.transforms.outputs import FORECAST_SCORES
+from spark_analytics.transforms.windows import HOUR_MS, LONG_STEPS, Window, check_steps
 
-DRAIN_DUE_MS = DAY_MS
-"""A drain forecast whose interval ends later is decided only if the lag was drained before, or if it said that it may never be."""
-DISK_DUE_MS = DAY_MS
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A forecast that came due: when, in ms since the epoch, and whether the truth was inside of its interval."""
-
-    due_ms: int
-    is_held: bool
-
-    @property
-    def hour_ms(self) -> int:
-        """When the hour begins at whose end, or in which, it came due."""
-        return (self.due_ms - 1) // HOUR_MS * HOUR_MS
+ANOMALY, FLAG = "anomalies", "anomaly_flags"
+ALL_CLASS = "all"
+"""The class of what has no classes."""
 
 
-def drain_due_ms(made_ms: int, high_seconds: float | None) -> int:
-    """When a drain forecast comes due."""
-    latest = made_ms + DRAIN_DUE_MS
-    return latest if high_seconds is None else min(latest, made_ms + round(high_seconds * SECOND_MS))
+def forecast_scores(
+    cases: DataFrame, anomalies: DataFrame, *, window: Window, steps: Sequence[int] = LONG_STEPS
+) -> DataFrame:
+    """What came due in each step, and how much of it held: `outputs.FORECAST_SCORES`.
 
-
-def drain_case(
-    made_ms: int, low_seconds: float | None, high_seconds: float | None, drained_ms: int | None
-) -> Case | None:
-    """How a drain forecast turned out; None: that can't be decided.
+    A forecast held if the truth was in its interval; forecasts without an interval are left out. A compared value held if it was
+    not flagged, a flag if the next hour was flagged in the same direction; flags of series whose next hour was not judged are left
+    out. Nothing in a step: no row.
 
     Args:
-        made_ms: when it was made, the end of its step.
-        low_seconds: the early case; None: even that is never.
-        high_seconds: the late case; None: never.
-        drained_ms: when the first minute began in which the lag was 0; None: there was none yet.
+        cases: the lake's `forecast_cases` of the window.
+        anomalies: hours of `outputs.ANOMALIES` of the window and of the hour before it.
+        window: whole steps, not beyond the watermark.
+        steps: hour and day, or one of them.
     """
-    due_ms = drain_due_ms(made_ms, high_seconds)
-    if drained_ms is not None and drained_ms < due_ms:
-        is_early = low_seconds is None or drained_ms + MINUTE_MS < made_ms + low_seconds * SECOND_MS
-        return Case(due_ms, not is_early)
-    if high_seconds is None:
-        return Case(due_ms, True)
-    return Case(due_ms, False) if high_seconds * SECOND_MS <= DRAIN_DUE_MS else None
+    check_steps(window, steps)
+    known = cases.where(F.col("is_below").isNotNull()).withColumn("hour_ms", F.unix_millis("at"))
+    forecasts = known.select(
+        "hour_ms",
+        "scored",
+        "case_class",
+        "is_below",
+        "is_above",
+        "width_ratio",
+        (~F.col("is_below") & ~F.col("is_above")).alias("is_held"),
+        F.lit(INTERVAL_RATIO).alias("target_ratio"),
+    )
+    judged = anomalies.where(F.col("step_ms") == HOUR_MS).withColumnRenamed("at_ms", "hour_ms")
+    values = _without_interval(judged, ANOMALY, ~F.col("is_flagged"))
+    key = ["subject", "group", "metric", "hour_ms"]
+    is_low = F.col("score") < 0
+    flagged = judged.where("is_flagged").select(
+        *key[:3], (F.col("hour_ms") + HOUR_MS).alias("hour_ms"), is_low.alias("was_low")
+    )
+    again = judged.join(flagged, key)
+    flags = _without_interval(again, FLAG, F.col("is_flagged") & (is_low == F.col("was_low")))
+    frames = [forecasts, values, flags]
+    every = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
+    found = (
+        at_steps(every.where(is_in(F.col("hour_ms"), window)), steps, "hour_ms")
+        .groupBy("step_ms", "at_ms", "scored", "case_class")
+        .agg(
+            F.count("*").alias("cases_count"),
+            F.count_if("is_held").alias("held_count"),
+            F.sum(F.col("is_below").cast("long")).alias("below_count"),
+            F.sum(F.col("is_above").cast("long")).alias("above_count"),
+            F.median("width_ratio").alias("width_ratio_median"),
+            F.max("target_ratio").alias("target_ratio"),
+        )
+    )
+    return selected(found, FORECAST_SCORES)
 
 
-def disk_case(
-    made_ms: int,
-    free_bytes: int,
-    growth_bytes_per_second: float,
-    low_seconds: float | None,
-    high_seconds: float | None,
-    grown_bytes: int,
-) -> Case | None:
-    """How a disk forecast turned out, by the speed at which the disk filled until it came due; None: it was full already.
-
-    Args:
-        made_ms: when it was made, the end of its step.
-        free_bytes: what was free then.
-        growth_bytes_per_second: the speed it rests on.
-        low_seconds: the early case; None: even that is never.
-        high_seconds: the late case; None: never.
-        grown_bytes: how much more was used when it came due.
-    """
-    if free_bytes <= 0 or low_seconds == 0:
-        return None
-    speed = grown_bytes / (DISK_DUE_MS / SECOND_MS)
-    # A time until full is what is free over a speed; the interval of speeds lies even around the growth.
-    fastest = 0.0 if low_seconds is None else free_bytes / low_seconds
-    if high_seconds:
-        slowest = free_bytes / high_seconds
-    else:
-        slowest = float("-inf") if low_seconds is None else 2 * growth_bytes_per_second - fastest
-    return Case(made_ms + DISK_DUE_MS, slowest <= speed <= fastest)
+def _without_interval(judged: DataFrame, scored: str, is_held: Column) -> DataFrame:
+    named = {"scored": F.lit(scored), "case_class": F.lit(ALL_CLASS), "is_held": is_held}
+    return judged.withColumns(named).select("hour_ms", *named)

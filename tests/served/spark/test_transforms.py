@@ -4,23 +4,27 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
 from qmq.protocol.names import split_subject
 from spark_analytics.forecasts.anomalies import LOOKBACK_HOURS, local_hours
-from spark_analytics.lake.tables import SAMPLED_RANGES
-from spark_analytics.schemas import DEAD_LETTERS, DELAYED, INDEX, NODES, PROGRESS, RETRIES, SEQUENCES_PER_LOG
+from spark_analytics.lake.tables import FORECAST_CASES, SAMPLED_RANGES
+from spark_analytics.local_rows import local_frame, local_table
+from spark_analytics.schemas import DEAD_LETTERS, DELAYED, INDEX, PROGRESS, RETRIES, SEQUENCES_PER_LOG
 from spark_analytics.transforms import frames, outputs
 from spark_analytics.transforms.anomalies import FAILURES, LAG, SENT, VALUES, anomalies, metric_values
 from spark_analytics.transforms.capacity import kept_ranges, team_capacity
 from spark_analytics.transforms.delayed_load import delayed_load
 from spark_analytics.transforms.failures import CAUSE_CHARS_MAX, failures
-from spark_analytics.transforms.forecasts import disk_forecasts, drain_forecasts
+from spark_analytics.transforms.forecasts import GROUP_MINUTES, at_days_too, drain_rows, group_minutes, history_of
 from spark_analytics.transforms.lag import idle_lag, lag
 from spark_analytics.transforms.latency import latencies, oldest_acked
 from spark_analytics.transforms.runs import runs
+from spark_analytics.transforms.scores import forecast_scores
 from spark_analytics.transforms.skew import consumer_shares, group_skew
 from spark_analytics.transforms.state import group_state, set_below, stored_tail
 from spark_analytics.transforms.stored import merged_seconds, stored_seconds
@@ -476,75 +480,144 @@ def test_delayed_messages_of_a_subject_without_a_name_are_left_out(spark: SparkS
     assert {key: row["pending_bytes"] for key, row in found.items()} == {(0, "s"): 5, (HOUR_MS, "s"): 6}
 
 
-LAGS: dict[str, tuple[list[int], str, float | None]] = {
-    "none": ([0] * 60, "expected", 0.0),
-    "none_for_9_minutes": ([0] * 9, "expected", 0.0),
-    "2_minutes": ([660, 600], "unknown", None),
-    "10_minutes": ([600 + 60 * n for n in range(10)][::-1], "unknown", None),
-    "11_minutes": ([600 + 60 * n for n in range(11)][::-1], "expected", 600.0),
-    "constant": ([600] * 60, "never", None),
-    # Reset to an earlier sequence in its minute 20, which says nothing of its speed.
-    "reset": ([3_600 - 60 * n for n in range(20)] + [9_000 - 60 * n for n in range(40)], "expected", 6_660.0),
-}
-"""By subject: the lag of the last minutes of an hour, and the forecast at its end."""
+def test_minutes_are_kept_of_hours_in_which_a_group_had_lag_or_messages_arrived(spark: SparkSession) -> None:
+    lag_lines, hour = ["step_ms at_ms subject group lag_messages_last lag_messages_max"], HOUR_MS // MINUTE_MS
 
+    def add(subject: str, at_hour: int, lags: list[int | str], first: int = 0) -> None:
+        known = [lag for lag in lags if lag != "-"]
+        most = max(known, default="-")
+        lag_lines.append(f"{HOUR_MS} {at_hour * HOUR_MS} {subject} g {lags[-1]} {most}")
+        begin = at_hour * hour + first
+        lag_lines.extend(f"{MINUTE_MS} {(begin + n) * MINUTE_MS} {subject} g {lag} {lag}" for n, lag in enumerate(lags))
 
-def test_how_long_a_lag_takes(spark: SparkSession) -> None:
-    lag_lines, start_lines = ["step_ms at_ms subject group lag_messages_last"], ["subject group at kind"]
-    for subject, (lags, _, _) in LAGS.items():
-        first = 60 - len(lags)
-        lag_lines.append(f"{HOUR_MS} 0 {subject} g {lags[-1]}")
-        lag_lines += [f"{MINUTE_MS} {(first + n) * MINUTE_MS} {subject} g {lag}" for n, lag in enumerate(lags)]
-        start_lines.append(f"%RETRY%{subject}%g g {20 * MINUTE_MS + 5} start")
-        start_lines.append(f"{subject} g {HOUR_MS + 5} start")
-    found = drain_forecasts(
+    add("idle", 0, [0] * 60)
+    add("has_lag", 0, [0] * 59 + [7])
+    add("has_lag", 1, [0] * 60)
+    add("sent", 1, [0] * 60)
+    add("begins", 1, [3, "-", 4], first=57)
+    rates = f"""
+        step_ms     at_ms              subject sent_messages
+        {HOUR_MS}   {HOUR_MS}          sent    5
+        {MINUTE_MS} {63 * MINUTE_MS}   sent    5
+        {HOUR_MS}   0                  begins  9
+        {MINUTE_MS} 0                  begins  9
+        {HOUR_MS}   {2 * HOUR_MS}      idle    1
+    """
+    progress = f"""
+        subject          group at                    kind
+        %RETRY%has_lag%g g     {58 * MINUTE_MS + 5}  start
+        has_lag          g     {59 * MINUTE_MS}      ack
+        sent             g     {3 * HOUR_MS}         start
+    """
+    found = group_minutes(
         table(spark, "\n".join(lag_lines), outputs.LAG),
-        table(spark, "\n".join(start_lines), PROGRESS),
-        window=Window(0, HOUR_MS),
-        steps=(HOUR_MS,),
+        table(spark, rates, outputs.SUBJECT_RATES),
+        table(spark, progress, PROGRESS),
+        window=Window(0, 2 * HOUR_MS),
     )
-    assert {
-        subject: (row["outlook"], row["drain_seconds_mid"], row["interval_ratio"])
-        for (subject,), row in rows(found, "subject").items()
-    } == {subject: (outlook, mid, 0.8) for subject, (_, outlook, mid) in LAGS.items()}
+    by_hour = rows(found, "hour_ms", "subject", "group")
+    assert by_hour.keys() == {(0, "has_lag", "g"), (HOUR_MS, "sent", "g"), (HOUR_MS, "begins", "g")}
+    assert by_hour[0, "has_lag", "g"] == {
+        "minutes": list(range(60)),
+        "arrived_messages": [0] * 60,
+        "lag_messages": [0] * 59 + [7],
+        "was_reset": [minute == 58 for minute in range(60)],
+    }
+    assert by_hour[HOUR_MS, "sent", "g"]["arrived_messages"] == [5 if minute == 3 else 0 for minute in range(60)]
+    begins = by_hour[HOUR_MS, "begins", "g"]
+    assert (begins["minutes"], begins["lag_messages"]) == ([57, 58, 59], [3, None, 4])
 
 
-DISKS: dict[str, tuple[list[tuple[int, int]], str, float | None]] = {
-    "2_samples": ([(0, 10), (600, 20)], "unknown", None),
-    "599_seconds": ([(0, 10), (300, 20), (599, 30)], "unknown", None),
-    "600_seconds": ([(0, 10), (300, 20), (600, 30)], "expected", 70 * 30.0),
-    "shrinking": ([(0, 30), (300, 20), (600, 10)], "never", None),
-    "full": ([(0, 98), (300, 99), (600, 100)], "expected", 0.0),
-}
-"""By node: (second, used bytes of 100), and the forecast."""
+def hours_of_groups(*found: tuple[int, list[int | None]]) -> pa.Table:
+    """Rows of GROUP_MINUTES of one group: hours and the lags of their last minutes."""
+    lines = []
+    for hour, lags in found:
+        count = len(lags)
+        lines.append([hour * HOUR_MS, "s", "g", list(range(60 - count, 60)), [2] * count, lags, [False] * count])
+    return local_table(lines, GROUP_MINUTES)
 
 
-def test_when_a_disk_is_full(spark: SparkSession) -> None:
-    lines = ["broker_group node_id measured_at disk_used_bytes disk_total_bytes"]
-    for node, (samples, _, _) in DISKS.items():
-        lines.append(f"b {node} 50 - -")
-        lines += [f"b {node} {at * 1000} {used} 100" for at, used in samples]
-    found = disk_forecasts(table(spark, "\n".join(lines), NODES), window=Window(0, HOUR_MS), steps=(HOUR_MS,))
-    by_node = {node: row for (node,), row in rows(found, "node_id").items()}
-    assert by_node.keys() == DISKS.keys()
-    for node, (_, outlook, high) in DISKS.items():
-        assert by_node[node]["outlook"] == outlook, node
-        assert by_node[node]["full_seconds_high"] == (None if high is None else pytest.approx(high)), node
+def test_between_busy_hours_a_group_has_no_lag_and_a_deleted_one_has_none_that_is_known() -> None:
+    hours = hours_of_groups((1, [0] * 59 + [4]), (3, [0] * 60), (5, [1, None]), (6, [3]))
+    found = history_of(hours, np.zeros(4, dtype=np.int64), 0, 8 * HOUR_MS)
+    assert found.known_from.tolist() == [60]
+    lag = found.lag[0]
+    assert (lag[:120] == 0).all()
+    assert lag[120] == 4
+    assert np.isnan(lag[121:181]).all(), "the group was gone for an hour"
+    assert (lag[181:301] == 0).all(), "hours without a row behind one without lag"
+    assert np.isnan(lag[301:359]).all()
+    assert lag[359] == 1
+    assert np.isnan(lag[360:420]).all()
+    assert lag[420] == 3
+    assert np.isnan(lag[421:]).all()
+    arrived = found.arrived[0]
+    assert (arrived[60], arrived[120], arrived[181], arrived[-1]) == (0, 120, 122, 2 * (60 + 60 + 2 + 1))
 
 
-def test_growth_is_that_of_the_24_hours_before_the_steps_end(spark: SparkSession) -> None:
-    text = "broker_group node_id measured_at disk_used_bytes disk_total_bytes\n"
-    text += "\n".join(
-        f"b n {at * 1000} {used} 100" for at, used in [(1800, 90), (3600, 10), (45_000, 15), (86_400, 20)]
+def test_groups_without_lag_are_drained_and_of_an_unknown_lag_nothing_is_forecast(spark: SparkSession) -> None:
+    lag_rows = f"""
+        step_ms   at_ms        subject group lag_messages_last
+        {HOUR_MS} 0            late    g     9
+        {HOUR_MS} 0            done    g     0
+        {HOUR_MS} 0            dark    g     -
+        {HOUR_MS} {23 * HOUR_MS} done  g     0
+        {MINUTE_MS} 0          done    g     4
+        {DAY_MS}  0            done    g     0
+        {HOUR_MS} {DAY_MS}     done    g     4
+    """
+    made = local_frame(
+        spark,
+        [(0, "late", "g", "possible", "from_2_hours", 600.0, None, None)],
+        StructType(
+            [
+                StructField("at_ms", LongType()),
+                *(StructField(name, StringType()) for name in ("subject", "group", "outlook", "case_class")),
+                *(StructField(f"drain_seconds_{end}", DoubleType()) for end in ("low", "mid", "high")),
+            ]
+        ),
     )
-    window = Window(DAY_MS, DAY_MS + HOUR_MS)
-    [row] = rows(disk_forecasts(table(spark, text, NODES), window=window, steps=(HOUR_MS,)), "node_id").values()
-    assert row["growth_bytes_per_second"] == pytest.approx(5 / 41_400)
+    day = Window(0, DAY_MS)
+    hours = drain_rows(table(spark, lag_rows, outputs.LAG), made, window=day)
+    found = rows(at_days_too(hours, window=day, steps=(HOUR_MS, DAY_MS)), *SERIES)
+    said = ("outlook", "case_class", "drain_seconds_low", "drain_seconds_mid", "drain_seconds_high")
+    assert {key: tuple(row[name] for name in said) for key, row in found.items()} == {
+        (HOUR_MS, 0, "late", "g"): ("possible", "from_2_hours", 600.0, None, None),
+        (HOUR_MS, 0, "done", "g"): ("expected", "none", 0.0, 0.0, 0.0),
+        (HOUR_MS, 0, "dark", "g"): ("unknown", "none", None, None, None),
+        (HOUR_MS, 23 * HOUR_MS, "done", "g"): ("expected", "none", 0.0, 0.0, 0.0),
+        (DAY_MS, 0, "done", "g"): ("expected", "none", 0.0, 0.0, 0.0),
+    }
+    assert {row["interval_ratio"] for row in found.values()} == {0.8}
 
 
-def test_no_samples_of_disks_is_no_forecast(spark: SparkSession) -> None:
-    nothing = table(spark, "node_id", NODES)
-    assert rows(disk_forecasts(nothing, window=Window(0, HOUR_MS), steps=(HOUR_MS,)), "node_id") == {}
+def test_flags_hold_if_the_next_hour_is_flagged_in_the_same_direction(spark: SparkSession) -> None:
+    judged = f"""
+        step_ms   at_ms            subject group metric score is_flagged
+        {HOUR_MS} 0                s       g     m      2.0   true
+        {HOUR_MS} {HOUR_MS}        s       g     m      3.0   true
+        {HOUR_MS} {2 * HOUR_MS}    s       g     m      -2.0  true
+        {HOUR_MS} {3 * HOUR_MS}    s       g     m      -0.5  false
+        {HOUR_MS} {HOUR_MS}        t       g     m      2.0   true
+        {HOUR_MS} {3 * HOUR_MS}    t       g     m      2.0   true
+        {DAY_MS}  0                s       g     m      2.0   true
+    """
+    window = Window(HOUR_MS, 4 * HOUR_MS)
+    no_cases = local_frame(spark, [], FORECAST_CASES)
+    anomalies_frame = table(spark, judged, outputs.ANOMALIES)
+    found = rows(
+        forecast_scores(no_cases, anomalies_frame, window=window, steps=(HOUR_MS,)), "at_ms", "scored", "case_class"
+    )
+    counts = {key: (row["cases_count"], row["held_count"]) for key, row in found.items()}
+    assert counts == {
+        (HOUR_MS, "anomalies", "all"): (2, 0),
+        (2 * HOUR_MS, "anomalies", "all"): (1, 0),
+        (3 * HOUR_MS, "anomalies", "all"): (2, 1),
+        (HOUR_MS, "anomaly_flags", "all"): (1, 1),
+        (2 * HOUR_MS, "anomaly_flags", "all"): (1, 0),
+        (3 * HOUR_MS, "anomaly_flags", "all"): (1, 0),
+    }
+    assert {row["target_ratio"] for row in found.values()} == {row["below_count"] for row in found.values()} == {None}
 
 
 # --- days without rows -------------------------------------------------------------------------------------------------------

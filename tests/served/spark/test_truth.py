@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -15,7 +14,7 @@ from spark_analytics.transforms import frames
 from spark_analytics.transforms.capacity import team_capacity
 from spark_analytics.transforms.delayed_load import delayed_load
 from spark_analytics.transforms.failures import failures
-from spark_analytics.transforms.forecasts import disk_forecasts, drain_forecasts
+from spark_analytics.transforms.forecasts import group_minutes
 from spark_analytics.transforms.lag import lag
 from spark_analytics.transforms.latency import latencies, oldest_acked
 from spark_analytics.transforms.rates import group_rates, subject_rates
@@ -46,7 +45,6 @@ class Inputs:
     retries: DataFrame
     dead_letters: DataFrame
     delayed: DataFrame
-    nodes: DataFrame
     ranges: DataFrame
     no_state: DataFrame
     stored: DataFrame
@@ -57,7 +55,11 @@ class Inputs:
 def inputs(spark: SparkSession) -> Inputs:
     day = simulate(SEED, SCALE)
     columns = rows_of(day)
-    made = {name: frame(spark, columns[name], schemas.SCHEMAS[name]) for name in columns if name in schemas.SCHEMAS}
+    made = {
+        name: frame(spark, columns[name], schemas.SCHEMAS[name])
+        for name in columns
+        if name in schemas.SCHEMAS and name != "nodes"
+    }
     made["ranges"] = frame(spark, columns["ranges"], frames.RANGES)
     for name in ("index", "progress"):
         made[name] = made[name].cache()  # read again and again
@@ -161,78 +163,31 @@ def test_team_capacity(spark: SparkSession, inputs: Inputs) -> None:
     same(naive.team_capacity(inputs.day, owners, LONG_STEPS), rows(found, "step_ms", "at_ms", "team"))
 
 
-def test_drain_forecasts(inputs: Inputs, lag_rows: DataFrame, true_lag: naive.Rows) -> None:
-    found = rows(drain_forecasts(lag_rows, inputs.progress, window=DAY), *SERIES)
+def test_group_minutes(inputs: Inputs, lag_rows: DataFrame, true_lag: naive.Rows) -> None:
+    sent = subject_rates(inputs.stored, window=DAY)
+    found = rows(group_minutes(lag_rows, sent, inputs.progress, window=DAY), "hour_ms", "subject", "group")
     was_set = {
-        (naive.original(row["subject"]), row["group"], int(row["at_ms"]) // HOUR_MS * HOUR_MS)
+        (naive.original(row["subject"]), row["group"], int(row["at_ms"]) // MINUTE_MS * MINUTE_MS)
         for row in inputs.progress.where("kind = 'start'")
         .selectExpr("subject", "`group`", "unix_millis(at) AS at_ms")
         .collect()
     }
-    expected: dict[str, set[str]] = {}
-    compared = 0
-    assert found.keys() == {key for key in true_lag if key[0] in LONG_STEPS}
-    for (step_ms, at_ms, subject, group), row in found.items():
-        end = at_ms + step_ms
-        minutes = [at for at in range(end - HOUR_MS, end, MINUTE_MS) if (MINUTE_MS, at, subject, group) in true_lag]
-        left = true_lag[step_ms, at_ms, subject, group]["lag_messages_last"]
-        assert row["lag_messages_last"] == left
-        expected.setdefault(row["outlook"], set()).add(subject)
-        if len(minutes) != 60 or (subject, group, end - HOUR_MS) in was_set:
-            continue  # the hour in which a group began, or was set elsewhere: the table's own test has these
-        lags = [true_lag[MINUTE_MS, at, subject, group]["lag_messages_last"] for at in minutes]
-        nets = [before - after for before, after in pairwise(lags)]
-        want = naive.drain_forecast(left, nets, naive.T_80[58])
-        got = {case: row[f"drain_seconds_{case}"] for case in ("low", "mid", "high")} | {"outlook": row["outlook"]}
-        same({(at_ms, subject, group): want}, {(at_ms, subject, group): got}, relative=1e-9)
-        compared += 1
-    assert compared > 100
-    assert expected.keys() >= {"expected", "possible", "never"}, "the simulated day has too few outlooks"
-
-
-def test_disk_forecasts(inputs: Inputs) -> None:
-    found = rows(disk_forecasts(inputs.nodes, window=DAY), "step_ms", "at_ms", "broker_group", "node_id")
-    samples: dict[tuple[str, str], list[Any]] = {}
-    for disk in inputs.day.record.disks:
-        samples.setdefault((disk.broker_group, disk.node_id), []).append(disk)
+    arrived = {key: row["sent_messages"] for key, row in naive.subject_rates(inputs.day, (MINUTE_MS, HOUR_MS)).items()}
     expected: naive.Rows = {}
-    for (broker_group, node_id), of_node in samples.items():
-        for step_ms in LONG_STEPS:
-            for at_ms in range(FIRST_MS, FIRST_MS + DAY_MS, step_ms):
-                before = [disk for disk in of_node if disk.at_ms < at_ms + step_ms]
-                if not before or before[-1].at_ms < at_ms:
-                    continue
-                slope, error = naive.line(
-                    [disk.at_ms / 1000 for disk in before], [float(disk.used_bytes) for disk in before]
-                )
-                free = before[-1].total_bytes - before[-1].used_bytes
-                row: dict[str, Any] = {"growth_bytes_per_second": slope}
-                half = half_width(len(before) - 2) * error
-                for case, speed in (("low", slope + half), ("mid", slope), ("high", slope - half)):
-                    row[f"full_seconds_{case}"] = free / speed if speed > 0 else None
-                row["outlook"] = naive.outlook(row["full_seconds_low"], row["full_seconds_high"])
-                row["disk_used_bytes_last"] = before[-1].used_bytes
-                expected[step_ms, at_ms, broker_group, node_id] = row
-    names = list(next(iter(expected.values())))
-    same(expected, {key: {name: row[name] for name in names} for key, row in found.items()}, relative=1e-6)
-    assert {row["outlook"] for row in expected.values()} == {"expected", "possible", "never"}
-
-
-def half_width(degrees: int) -> float:
-    """80 % points of Student's t, from a printed table; in between the next lower line."""
-    printed = {
-        4: 1.5332,
-        5: 1.4759,
-        9: 1.3830,
-        10: 1.3722,
-        20: 1.3253,
-        25: 1.3163,
-        30: 1.3104,
-        40: 1.3031,
-        58: 1.2963,
-        120: 1.2886,
-    }
-    return printed[max(least for least in printed if least <= degrees)]
+    for (step_ms, at_ms, subject, group), row in true_lag.items():
+        if step_ms != HOUR_MS or (row["lag_messages_max"] == 0 and (HOUR_MS, at_ms, subject) not in arrived):
+            continue
+        hour = range(at_ms, at_ms + HOUR_MS, MINUTE_MS)
+        there = [at for at in hour if (MINUTE_MS, at, subject, group) in true_lag]
+        expected[at_ms, subject, group] = {
+            "minutes": [(at - at_ms) // MINUTE_MS for at in there],
+            "arrived_messages": [arrived.get((MINUTE_MS, at, subject), 0) for at in there],
+            "lag_messages": [true_lag[MINUTE_MS, at, subject, group]["lag_messages_last"] for at in there],
+            "was_reset": [(subject, group, at) in was_set for at in there],
+        }
+    assert found == expected
+    assert any(len(row["minutes"]) < 60 for row in expected.values()), "no group begins or ends within an hour"
+    assert any(any(row["was_reset"]) for row in expected.values())
 
 
 def test_windows_in_a_row_say_the_same_as_one(spark: SparkSession, inputs: Inputs, true_lag: naive.Rows) -> None:

@@ -61,14 +61,19 @@ class Outcomes:
         return float(np.median(np.divide(high, low, out=np.full(len(low), np.inf), where=low > 0)))
 
 
-def drain_outcomes(series: LagSeries) -> Outcomes:
-    """Forecasts at each hour's end with lag, from the third day on, whose truth the series still have."""
+DrainsMade = dict[int, tuple[drain.Points, drain.Forecasts, Doubles]]
+"""By the minute at which forecasts are made: of the groups with lag the points, the forecasts, and after how many minutes each lag
+was drained."""
+
+
+def drains_made(series: LagSeries) -> DrainsMade:
+    """Forecasts at each hour's end, from the third day on, whose truth the series still have."""
     count, minutes = len(series.kinds), series.lag.shape[1] - 1
     history = drain.History(
         series.arrived, series.lag, np.zeros((count, minutes), dtype=bool), np.zeros(count, dtype=np.int64)
     )
     calibration = conformal.extended(conformal.empty(drain.RULE), [("subject", str(group)) for group in range(count)])
-    made: dict[int, tuple[drain.Points, drain.Forecasts, Doubles]] = {}
+    made: DrainsMade = {}
     for at in range(3 * DAY_MINUTES, minutes - DAY_MINUTES + 1, 60):
         if at - DAY_MINUTES in made:
             points, forecasts, truth = made[at - DAY_MINUTES]
@@ -78,6 +83,12 @@ def drain_outcomes(series: LagSeries) -> Outcomes:
         points = drain.points(history, at)
         forecasts = drain.forecasts(calibration, points.groups, points)
         made[at] = points, forecasts, drain.drained_minutes(series.lag, points.groups, at)
+    return made
+
+
+def drain_outcomes(series: LagSeries) -> Outcomes:
+    """How they came out."""
+    made = drains_made(series)
     all_made = list(made.values())
     groups = np.concatenate([points.groups for points, _, _ in all_made])
     return Outcomes(

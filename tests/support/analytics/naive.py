@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import cache
 from heapq import heappop, heappush
-from math import ceil, sqrt
+from math import ceil
 from operator import itemgetter
 from typing import Any
 
@@ -391,34 +391,3 @@ def _kept(day: Day, own: list[Message], begin_ms: int, end_ms: int) -> dict[str,
         "stored_messages_last": messages if is_there else None,
         "stored_bytes_last": size if is_there else None,
     }
-
-
-# --- forecasts: by the textbook --------------------------------------------------------------------------------------------------
-
-T_80 = {58: 1.2963}
-"""Two-sided 80 % points of Student's t for the degrees of freedom that come up."""
-
-
-def drain_forecast(lag_messages: int, nets: list[int], t: float) -> dict[str, Any]:
-    """From the net counts of minutes: seconds at the early, the likely and the late speed."""
-    n = len(nets)
-    mean = sum(nets) / n
-    error = sqrt(sum((net - mean) ** 2 for net in nets) / (n - 1)) / sqrt(n)
-    found = {}
-    for case, speed in (("low", mean + t * error), ("mid", mean), ("high", mean - t * error)):
-        found[case] = 0.0 if lag_messages == 0 else lag_messages * 60 / speed if speed > 0 else None
-    return found | {"outlook": outlook(found["low"], found["high"])}
-
-
-def outlook(low: float | None, high: float | None) -> str:
-    return "expected" if high is not None else "possible" if low is not None else "never"
-
-
-def line(x: list[float], y: list[float]) -> tuple[float, float]:
-    """Slope and its standard error by least squares."""
-    n = len(x)
-    mean_x, mean_y = sum(x) / n, sum(y) / n
-    sxx = sum((a - mean_x) ** 2 for a in x)
-    slope = sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / sxx
-    rest = sum((b - mean_y - slope * (a - mean_x)) ** 2 for a, b in zip(x, y, strict=True))
-    return slope, sqrt(rest / (n - 2) / sxx)

@@ -133,17 +133,17 @@ def test_a_time_outside_of_the_history_is_refused(at):
 @pytest.mark.parametrize(
     ("now", "name"),
     [
-        (19, "below 2 minutes"), (20, "2 to 20 minutes"), (199, "2 to 20 minutes"), (200, "20 to 120 minutes"),
-        (1199, "20 to 120 minutes"), (1200, "120 minutes and more"),
+        (19, "below_2_minutes"), (20, "below_20_minutes"), (199, "below_20_minutes"), (200, "below_2_hours"),
+        (1199, "below_2_hours"), (1200, "from_2_hours"),
     ],
 )  # fmt: skip
 def test_classes_are_by_minutes_of_arrivals_that_wait_and_by_trend(now, name):
     assert class_name(falling(now=now, speed=10)) == name
-    assert class_name(falling(now=now, speed=11)) == f"{name}, falling"
+    assert class_name(falling(now=now, speed=11)) == f"falling_{name}"
 
 
 def test_lag_without_arrivals_is_in_the_largest_class():
-    assert class_name(falling(now=1, speed=1, arrivals=0)) == "120 minutes and more, falling"
+    assert class_name(falling(now=1, speed=1, arrivals=0)) == "falling_from_2_hours"
 
 
 def calibrated(scores) -> conformal.Calibration:

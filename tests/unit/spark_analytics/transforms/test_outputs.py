@@ -8,15 +8,18 @@ import pytest
 from console.analytics.models.summaries import (
     CAUSE_CHARS_MAX,
     METHOD_CHARS_MAX,
+    CaseClass,
     FailureKind,
     LatencyKind,
     Metric,
     Outlook,
+    Scored,
 )
 from console.analytics.steps import Step
 from console.analytics.tables import TABLES
 from console.jobs.summaries import TABLE as FILLED_BY_CONSOLE
-from spark_analytics.transforms import anomalies, failures, forecasts, latency, windows
+from spark_analytics.forecasts import conformal, disk, drain
+from spark_analytics.transforms import anomalies, failures, forecasts, latency, scores, windows
 from spark_analytics.transforms.outputs import SCHEMAS
 
 TYPES = {"string": "text", "bigint": "integer", "double": "number", "boolean": "boolean", "binary": "bytes"}
@@ -39,11 +42,13 @@ def test_there_is_a_transform_for_each_table() -> None:
 def test_both_sides_mean_the_same_words() -> None:
     assert {latency.END_TO_END, latency.HANDLING} == {kind.value for kind in LatencyKind}
     assert {failures.RETRY, failures.DEAD_LETTER} == {kind.value for kind in FailureKind}
-    outlooks = {forecasts.EXPECTED, forecasts.POSSIBLE, forecasts.NEVER, forecasts.UNKNOWN}
+    outlooks = {conformal.EXPECTED, conformal.POSSIBLE, conformal.NEVER, conformal.UNKNOWN}
     assert outlooks == {outlook.value for outlook in Outlook}
     assert set(anomalies.METRICS) == {metric.value for metric in Metric}
+    assert [*drain.CLASSES, scores.ALL_CLASS, forecasts.NO_CLASS] == [name.value for name in CaseClass]
+    assert {scores.ANOMALY, scores.FLAG} == {Scored.ANOMALY, Scored.FLAG}
     assert failures.CAUSE_CHARS_MAX == CAUSE_CHARS_MAX
-    assert max(len(forecasts.DRAIN_METHOD), len(forecasts.DISK_METHOD)) <= METHOD_CHARS_MAX
+    assert max(len(drain.METHOD), len(disk.METHOD)) <= METHOD_CHARS_MAX
     assert tuple(step.ms for step in Step) == windows.SHORT_STEPS
     assert all(
         tuple(step.ms for step in TABLES[name].model.steps) == windows.LONG_STEPS for name in ("failures", "anomalies")
@@ -59,29 +64,6 @@ def test_a_window_is_whole_steps() -> None:
         windows.check_steps(day, (1000,))
     with pytest.raises(ValueError, match="holds no time"):
         windows.Window(5, 5)
-
-
-def density(t: float, degrees: int) -> float:
-    """Student's, without its constant."""
-    return float((1 + t * t / degrees) ** (-(degrees + 1) / 2))
-
-
-@pytest.mark.parametrize(("degrees", "t"), forecasts.STUDENT_T)
-def test_the_interval_holds_as_much_as_it_says(degrees: int, t: float) -> None:
-    def area(end: float, n: int) -> float:
-        x = np.linspace(0, end, n)
-        return float(np.trapezoid([density(value, degrees) for value in x], x))
-
-    # With t = tan(a) the whole half line is a bounded range.
-    angles = np.linspace(0, np.pi / 2, 20_001)[:-1]
-    whole = float(np.trapezoid([density(np.tan(a), degrees) / np.cos(a) ** 2 for a in angles], angles))
-    assert area(t, 4_001) / whole == pytest.approx(forecasts.INTERVAL_RATIO, abs=2e-4)
-
-
-def test_degrees_in_between_take_the_wider_interval() -> None:
-    assert forecasts.student_t(1) == 3.0777
-    assert forecasts.student_t(22) == forecasts.student_t(20) > forecasts.student_t(25)
-    assert forecasts.student_t(10**6) == 1.2824
 
 
 @pytest.mark.parametrize("seed", range(40))
