@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from console.alerts.readings import Reading, storable
 from console.alerts.rules import Kind
-from console.analytics.models import Anomaly, CaseClass, DiskForecast, DrainForecast
+from console.analytics.models import Anomaly, CaseClass, DiskForecast, DrainForecast, Outlook
 from console.analytics.models.summaries import Metric
 from console.analytics.newest import Held, doubt, outdated
 from console.analytics.steps import DAY_MS, Step
@@ -16,8 +16,7 @@ from qmq.protocol.reasons import NO_REASON, Code, Reason, joined
 
 DRAIN = ("subject", "group", "at_ms", "case_class", "lag_messages_last", "drain_seconds_mid")
 DISK = (
-    "node_id", "at_ms", "disk_used_bytes_last", "disk_total_bytes_last", "growth_bytes_per_second_mid",
-    "growth_bytes_per_second_high",
+    "node_id", "at_ms", "outlook", "disk_used_bytes_last", "disk_total_bytes_last", "growth_bytes_per_second_high",
 )  # fmt: skip
 ANOMALY = ("subject", "group", "at_ms", "metric", "value", "expected_low", "expected_high", "is_flagged")
 DAY_SECONDS = DAY_MS / 1000
@@ -61,7 +60,7 @@ def of_disks(rows: Iterable[DiskForecast], held: Mapping[str, Held], now_ms: int
 
 def _percent_in_a_day(row: DiskForecast) -> float | None:
     used, total, growth = row.disk_used_bytes_last, row.disk_total_bytes_last, row.growth_bytes_per_second_high
-    if used is None or not total or row.growth_bytes_per_second_mid is None:
+    if used is None or not total or row.outlook == Outlook.UNKNOWN:
         return None
     # Without an upper end the disk may grow by any amount.
     then = total if growth is None else used + growth * DAY_SECONDS

@@ -7,7 +7,7 @@ import pytest
 from console.alerts.forecasts import of_anomalies, of_disks, of_drains
 from console.alerts.readings import Reading
 from console.alerts.rules import OF_ANALYTICS, Kind
-from console.analytics.models import Anomaly, CaseClass, DiskForecast, DrainForecast
+from console.analytics.models import Anomaly, CaseClass, DiskForecast, DrainForecast, Outlook
 from console.analytics.models.summaries import Metric
 from console.analytics.newest import Held, doubt, outdated
 from console.reports.events.kinds import BROKER_GROUP_ALERTS, GROUP_ALERTS, NODE_ALERTS
@@ -36,10 +36,10 @@ def drained(row: DrainForecast, held: Held = PROVED, now_ms: int = NOW_MS) -> Re
 
 
 def disk(**values: Any) -> DiskForecast:
-    """Half of 100 GiB are used; growth of 20 GiB a day, at most 40."""
+    """Half of 100 GiB are used; growth of at most 40 GiB a day."""
     known = {
         "disk_used_bytes_last": 50 * GIB, "disk_total_bytes_last": 100 * GIB,
-        "growth_bytes_per_second_mid": 20 * GIB / 86_400, "growth_bytes_per_second_high": 40 * GIB / 86_400,
+        "outlook": Outlook.EXPECTED, "growth_bytes_per_second_high": 40 * GIB / 86_400,
     }  # fmt: skip
     return DiskForecast(node_id="g1-a", at_ms=BEGIN_MS, **(known | values))
 
@@ -130,7 +130,7 @@ def test_an_old_drain_forecast_is_missing_whatever_else_is_known(row: DrainForec
         pytest.param(disk(growth_bytes_per_second_high=None), PROVED, 100.0, "", id="no upper end"),
         pytest.param(disk(growth_bytes_per_second_high=-60 * GIB / 86_400), PROVED, 0.0, "", id="it shrinks"),
         pytest.param(
-            disk(growth_bytes_per_second_mid=None, growth_bytes_per_second_high=None), PROVED, None,
+            disk(outlook=Outlook.UNKNOWN, growth_bytes_per_second_mid=0.0, growth_bytes_per_second_high=None), PROVED, None,
             "nothing is forecast yet", id="no forecast",
         ),
         pytest.param(disk(disk_total_bytes_last=None), PROVED, None, "nothing is forecast yet", id="size unknown"),

@@ -150,8 +150,7 @@ def test_a_missing_value_neither_fires_nor_resolves(
     rule(Kind.DRAIN_TIME, 3_600)
     rule(Kind.DISK_IN_A_DAY, 80)
     rule(Kind.UNKNOWN)
-    high = {"growth_bytes_per_second_mid": 0.0, "growth_bytes_per_second_high": None}
-    low = {"growth_bytes_per_second_mid": 0.0, "growth_bytes_per_second_high": 0.0}
+    high, low = {"growth_bytes_per_second_high": None}, {"growth_bytes_per_second_high": 0.0}
     of_node = {
         "broker_group": "g1", "node_id": "node-1", "outlook": Outlook.POSSIBLE, "method": "mean",
         "disk_used_bytes_last": 50 * GIB, "disk_total_bytes_last": 100 * GIB,
@@ -188,7 +187,7 @@ def test_the_built_in_rule_fires_for_a_disk_that_may_be_full_within_a_day() -> N
     def grows(bytes_per_second: float) -> dict[str, Any]:
         return {
             "broker_group": "g1", "node_id": "node-1", "outlook": Outlook.EXPECTED, "method": "mean",
-            "disk_used_bytes_last": 50 * GIB, "disk_total_bytes_last": 100 * GIB, "growth_bytes_per_second_mid": 0.0,
+            "disk_used_bytes_last": 50 * GIB, "disk_total_bytes_last": 100 * GIB,
             "growth_bytes_per_second_high": bytes_per_second,
         }  # fmt: skip
 
