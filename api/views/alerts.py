@@ -3,7 +3,8 @@
 from typing import Any
 
 import django_filters
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Left
 from django.utils import timezone
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
@@ -16,7 +17,7 @@ from api.serializers import alerts as shapes
 from console.accounts.roles import Right
 from console.alerts import queries
 from console.alerts.models import TARGET_CHARS_MAX, Alert, AlertChannel, AlertRule, AlertState, ChannelKind, Silence
-from console.alerts.rules import Kind, Severity, matcher
+from console.alerts.rules import OF_GROUPS, Kind, Severity, matcher
 from console.alerts.services import alerts as alert_service
 from console.alerts.services import channels as channel_service
 from console.alerts.services import rules as rule_service
@@ -36,6 +37,18 @@ class ConcernsFilter(django_filters.CharFilter):  # type: ignore[misc]
             return queryset
         rules = AlertRule.objects.order_by("pk").values_list("pk", "target")[: rule_service.RULES_MAX]
         return queryset.filter(pk__in=[pk for pk, target in rules if matcher(target)(value)])
+
+
+class SubjectFilter(django_filters.CharFilter):  # type: ignore[misc]
+    """Alerts of a subject and of its consumer groups."""
+
+    def filter(self, queryset: "QuerySet[Any]", value: str) -> "QuerySet[Any]":
+        if not value:
+            return queryset
+        groups = f"{value}/"
+        # Not `startswith`: SQLite's ignores case.
+        rows: QuerySet[Any] = queryset.filter(kind__in=OF_GROUPS).alias(beginning_of_target=Left("target", len(groups)))
+        return rows.filter(Q(target=value) | Q(beginning_of_target=groups))
 
 
 _KINDS = [(kind.value, kind.value) for kind in Kind]
@@ -146,6 +159,7 @@ class AlertsView(ListView):
         "is_open": TruthFilter("open_key", "isnull", exclude=True, label="pending or firing"),
         "severity": django_filters.ChoiceFilter(choices=_SEVERITIES),
         "kind": django_filters.ChoiceFilter(choices=_KINDS),
+        "subject": SubjectFilter("target", label="a subject: alerts of it and of its consumer groups"),
         "target": django_filters.CharFilter("target", label="exact target, such as subject/group"),
         "target_prefix": PrefixFilter("target", label="prefix of the target, such as subject/"),
         "target_contains": PartFilter("target", label="case-insensitive substring of the target"),

@@ -28,6 +28,7 @@ BUILTIN: dict[str, dict[str, Any]] = {
     "role_changes": _warning("More than 3 role changes in an hour", 3.0),
     "replication": _critical("Replication alarm", 0.0),
     "disk": _warning("Disk usage above 85%", 85.0, clear_threshold=80.0, for_seconds=60),
+    "disk_in_a_day": _warning("Disk may be full within a day", 99.0, clear_threshold=95.0),
     "disk_stuck": _critical("Disk does not complete writes", 3.0, clear_threshold=0.0, clear_for_seconds=10),
     "damage": _critical("Corrupted messages", 0.0),
     "scrub": _warning("Stored data not read again within 7 days", SCRUB_SECONDS),

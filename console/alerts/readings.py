@@ -20,7 +20,7 @@ from qmq.protocol.names import retry_subject, split_subject
 from qmq.protocol.reasons import NO_REASON, Code, Reason, joined
 
 READINGS_MAX = 100_000
-"""Maximum number of readings of one evaluation; those above the limit are ignored and counted in the result."""
+"""Maximum number of readings of one evaluation, and of those from analytics; others are ignored and counted in the result."""
 STATE_LEVELS = {"read_write": 0.0, "read_only": 1.0, "write_only": 1.0, "offline": 2.0}
 SILENT_SECONDS = 5.0
 """A broker group counts as offline when none of its nodes has responded to the collector for so long, and no heartbeat of them
@@ -93,7 +93,7 @@ def of_snapshot(snapshot: Mapping[str, Any] | None) -> Iterator[Reading]:
 def of_nodes(snapshot: Mapping[str, Any] | None) -> Iterator[Reading]:
     """What is read of nodes, and for each of them if it could be measured."""
     for node_id, entry in (snapshot or {}).get("nodes", {}).items():
-        yield from _of_node(_storable(node_id), entry)
+        yield from _of_node(storable(node_id), entry)
 
 
 def dead_letter_counts(snapshot: Mapping[str, Any]) -> dict[str, int | None]:
@@ -104,7 +104,7 @@ def dead_letter_counts(snapshot: Mapping[str, Any]) -> dict[str, int | None]:
         if parts.kind != "dead" or not parts.group:
             continue
         count = _number(entry.get("sent_messages"))
-        counts[_storable(f"{parts.subject}/{parts.group}")] = None if count is None else int(count)
+        counts[storable(f"{parts.subject}/{parts.group}")] = None if count is None else int(count)
     return counts
 
 
@@ -219,7 +219,7 @@ def _of_group(
     name: str, group: str, entry: Mapping[str, Any], retry_entry: Mapping[str, Any] | None, is_all: bool
 ) -> Iterator[Reading]:
     """The readings of a group on a subject, together with those of its retry subject: one problem is one alert."""
-    target, subject = _storable(f"{name}/{group}"), split_subject(name).subject
+    target, subject = storable(f"{name}/{group}"), split_subject(name).subject
     entries = [entry] if retry_entry is None else [entry, retry_entry]
     reason = next((_reason(one) for one in entries if one.get("reason")), _reason(entry))
     lag, time_lag = _together(sum, entries, "lag"), _together(max, entries, "time_lag_seconds")
@@ -246,7 +246,7 @@ def _together(of: Callable[[Iterable[float]], float], entries: Iterable[Mapping[
 def _of_node(node_id: str, entry: Mapping[str, Any]) -> Iterator[Reading]:
     is_measured, reason = entry.get("reason") is None, _reason(entry)
     if is_measured and entry.get("are_subjects_overdue"):
-        yield Reading(Kind.UNKNOWN, node_id, 1.0, _storable(entry.get("subjects_reason"))[:300])
+        yield Reading(Kind.UNKNOWN, node_id, 1.0, storable(entry.get("subjects_reason"))[:300])
     else:
         yield Reading(Kind.UNKNOWN, node_id, 0.0 if is_measured else 1.0, "" if is_measured else reason)
     numbers = {
@@ -288,9 +288,9 @@ def _number(value: Any) -> float | None:
 
 
 def _reason(entry: Mapping[str, Any]) -> str:
-    return _storable(entry.get("reason") or "not measured")[:300]
+    return storable(entry.get("reason") or "not measured")[:300]
 
 
-def _storable(text: Any) -> str:
+def storable(text: Any) -> str:
     """Return text that any database accepts: one unusual name must not stop the evaluation of the others."""
     return str(text).replace("\x00", "\ufffd").encode(errors="replace").decode()[:600]

@@ -25,6 +25,10 @@ class Kind(StrEnum):
     """Messages; of a consumer group, `subject/group`."""
     TIME_LAG = "time_lag"
     """Seconds; of a consumer group."""
+    DRAIN_TIME = "drain_time"
+    """Seconds until the lag is zero, as forecast; a day if that is not within a day. Of a consumer group."""
+    ANOMALY = "anomaly"
+    """1 while a number is unlike the same hour of earlier weeks, else 0; of a consumer group, `subject/group`, or of a subject."""
     DEAD_LETTERS = "dead_letters"
     """Messages that became dead letters within the rule's window; of a consumer group."""
     DUPLICATE_IDS = "duplicate_ids"
@@ -46,6 +50,8 @@ class Kind(StrEnum):
     """1 while a node has stopped taking part in replication because of an alarm, else 0; of a node with replication."""
     DISK = "disk"
     """Percent used; of a node."""
+    DISK_IN_A_DAY = "disk_in_a_day"
+    """Percent used a day from now, at most 100, if the disk grows as fast as the upper end of its forecast says; of a node."""
     DISK_STUCK = "disk_stuck"
     """Seconds for which the disk of a node has not completed a write that is under way."""
     DAMAGE = "damage"
@@ -69,8 +75,12 @@ class Kind(StrEnum):
 
 
 ROLE_CHANGES_SECONDS = 3_600
-OF_GROUPS = frozenset({Kind.LAG, Kind.TIME_LAG, Kind.DEAD_LETTERS, Kind.DUPLICATE_IDS, Kind.UNKNOWN})
+OF_GROUPS = frozenset(
+    {Kind.LAG, Kind.TIME_LAG, Kind.DRAIN_TIME, Kind.ANOMALY, Kind.DEAD_LETTERS, Kind.DUPLICATE_IDS, Kind.UNKNOWN}
+)
 """Kinds whose targets may be consumer groups."""
+OF_ANALYTICS = frozenset({Kind.DRAIN_TIME, Kind.DISK_IN_A_DAY, Kind.ANOMALY})
+"""Kinds whose values are those of the newest hour of a summary table."""
 
 
 class Severity(StrEnum):

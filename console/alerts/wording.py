@@ -14,8 +14,8 @@ from console.alerts.rules import Event, Kind
 
 PRODUCT = "PyQMQ"
 """Part of each message to a chat: robots that require a keyword accept messages with it."""
-_SECONDS = {Kind.TIME_LAG, Kind.DISK_STUCK, Kind.SCRUB, Kind.LATENESS, Kind.CLOCK, Kind.OUTBOX_AGE}
-_YES = {Kind.NO_CANDIDATE, Kind.ONE_RACK, Kind.REPLICATION, Kind.OUTBOX_UNREACHABLE, Kind.UNKNOWN}
+_SECONDS = {Kind.TIME_LAG, Kind.DRAIN_TIME, Kind.DISK_STUCK, Kind.SCRUB, Kind.LATENESS, Kind.CLOCK, Kind.OUTBOX_AGE}
+_YES = {Kind.ANOMALY, Kind.NO_CANDIDATE, Kind.ONE_RACK, Kind.REPLICATION, Kind.OUTBOX_UNREACHABLE, Kind.UNKNOWN}
 """Kinds whose value is 1 or 0: there is no number to show."""
 _TIMES = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
@@ -128,7 +128,8 @@ _ENGLISH = Wording(
     units={
         Kind.LAG: " messages", Kind.DEAD_LETTERS: " dead letters", Kind.DUPLICATE_IDS: " consumer IDs",
         Kind.COPIES: " copies missing", Kind.BELOW_MINIMUM: " members missing", Kind.ROLE_CHANGES: " role changes",
-        Kind.DISK: "%", Kind.DAMAGE: " corrupted ranges", Kind.JOB_LATE: " intervals", Kind.OUTBOX_FAILED: " rows",
+        Kind.DISK: "%", Kind.DISK_IN_A_DAY: "%", Kind.DAMAGE: " corrupted ranges", Kind.JOB_LATE: " intervals",
+        Kind.OUTBOX_FAILED: " rows",
     },
     states=("read_write", "read_only or write_only", "offline"),
     times={"d": " d", "h": " h", "min": " min", "s": " s"},
@@ -149,7 +150,8 @@ RULES_ZH = {
     "group_offline": "Broker 组离线", "copies": "副本数少于配置", "below_minimum": "同步成员少于最小值",
     "no_candidate": "没有成员能接替主节点", "one_rack": "所有副本在同一机架",
     "role_changes": "一小时内主节点变更超过 3 次", "replication": "复制告警",
-    "disk": "磁盘使用率超过 85%", "disk_stuck": "磁盘无法完成写入", "damage": "消息损坏", "scrub": "存储数据未在 7 天内重新读取",
+    "disk": "磁盘使用率超过 85%", "disk_in_a_day": "磁盘可能在一天内写满",
+    "disk_stuck": "磁盘无法完成写入", "damage": "消息损坏", "scrub": "存储数据未在 7 天内重新读取",
     "time_lag": "消费组延迟超过 15 分钟", "dead_letters": "出现新的死信", "duplicate_ids": "消费者 ID 重复",
     "lateness": "延时消息投递偏差超过 5 秒", "clock": "延时节点时钟错误", "job_late": "后台任务逾期",
     "outbox_age": "发件箱滞留超过 5 分钟", "outbox_failed": "发件箱有待处理的行",
@@ -164,7 +166,7 @@ _CHINESE = Wording(
     },
     units={
         Kind.LAG: " 条", Kind.DEAD_LETTERS: " 条", Kind.DUPLICATE_IDS: " 个", Kind.COPIES: " 个",
-        Kind.BELOW_MINIMUM: " 个", Kind.ROLE_CHANGES: " 次", Kind.DISK: "%", Kind.DAMAGE: " 处",
+        Kind.BELOW_MINIMUM: " 个", Kind.ROLE_CHANGES: " 次", Kind.DISK: "%", Kind.DISK_IN_A_DAY: "%", Kind.DAMAGE: " 处",
         Kind.JOB_LATE: " 个周期", Kind.OUTBOX_FAILED: " 行",
     },
     states=("可读写", "只读或只写", "离线"),

@@ -10,8 +10,9 @@ from console.alerts import readings
 from console.alerts.models import Alert, DeadLetterCount
 from console.alerts.past import Span, firings
 from console.alerts.readings import READINGS_MAX, Reading
-from console.alerts.rules import Conditions, Kind, matcher
+from console.alerts.rules import OF_ANALYTICS, Conditions, Kind, matcher
 from console.alerts.services.current import current_readings
+from console.alerts.services.forecasts import ALL, forecast_readings
 from console.jobs.jobs import job_intervals
 from console.reports.rule_history import LOOK_BACK, TARGETS_MAX, past_values
 
@@ -103,6 +104,8 @@ def _readings(
     if kind == Kind.DEAD_LETTERS:
         counted = {row.target: row.arrivals for row in DeadLetterCount.objects.exclude(target="")}
         found = readings.of_dead_letters(counted, window_seconds, now.timestamp())
+    elif kind in OF_ANALYTICS:
+        found = list(islice(forecast_readings({kind: ALL}, now), READINGS_MAX))
     else:
         current = islice(current_readings(snapshot, now, job_intervals()), READINGS_MAX)
         found = [one for one in current if one.kind == kind]

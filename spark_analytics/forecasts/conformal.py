@@ -33,13 +33,6 @@ INTERVAL_RATIO = 1 - 2 * LEVEL
 """Share of cases that intervals are meant to hold."""
 LEVEL_MIN = 0.005
 LEVEL_MAX = 0.3
-CASES_MIN = 30
-"""Cases of a class that came due, below which an alert does not use its forecasts."""
-HELD_RATIO_MIN = 0.7
-HELD_RATIO_MAX = 0.9
-"""Share of the cases of the last 30 days that held, below or above which an alert does not use the forecasts of the class."""
-AGE_MS_MAX = 7_200_000
-"""Age of a forecast, in milliseconds, above which an alert does not use it."""
 _ROUNDING = 1e-6
 """Relative: a truth at the end of an interval is in it, although scores are logarithms in single precision."""
 
@@ -305,17 +298,3 @@ def _column(table: Any, name: str) -> NDArray[Any]:
 def outlooks(low: Doubles, high: Doubles) -> NDArray[np.str_]:
     """Return the outlook of intervals of times; inf: never, NaN: unknown."""
     return np.select([np.isnan(low), np.isfinite(high), np.isfinite(low)], [UNKNOWN, EXPECTED, POSSIBLE], NEVER)
-
-
-def alert_values(values: Doubles, cases_count: Longs, held_count: Longs, age_ms: Longs) -> Doubles:
-    """Return the values that alerts may use; NaN: missing.
-
-    Args:
-        values: of forecasts.
-        cases_count: cases of each forecast's class that came due in the last 30 days.
-        held_count: those of them whose truth was in the interval.
-        age_ms: since each forecast was made.
-    """
-    held_ratio = held_count / np.maximum(cases_count, 1)
-    is_proved = (cases_count >= CASES_MIN) & (held_ratio >= HELD_RATIO_MIN) & (held_ratio <= HELD_RATIO_MAX)
-    return np.where(is_proved & (age_ms <= AGE_MS_MAX), values, np.nan)

@@ -19,7 +19,8 @@ URGENT = frozenset({Kind.GROUP_STATE, Kind.DISK_STUCK})
 def current_readings(
     snapshot: Mapping[str, Any] | None, now: datetime, job_intervals: Mapping[str, float]
 ) -> Iterator[Reading]:
-    """Readings of all kinds but dead letters, which are counted over time (`readings.of_dead_letters`)."""
+    """Readings of all kinds but dead letters, which are counted over time (`readings.of_dead_letters`), and but those of
+    analytics (`forecast_readings`)."""
     changed_since = now - timedelta(seconds=ROLE_CHANGES_SECONDS)
     groups = queries.all_members(now)
     return chain(

@@ -1,7 +1,7 @@
 """One look: the collector's snapshot against all rules. May run in any number of processes, and twice with the same snapshot."""
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -10,10 +10,11 @@ from typing import Any
 from console.alerts import readings
 from console.alerts.models import Alert, AlertRule, AlertState, Resolution
 from console.alerts.readings import READINGS_MAX, Reading
-from console.alerts.rules import Conditions, Event, Kind, Phase, State, matcher, step
+from console.alerts.rules import OF_ANALYTICS, Conditions, Event, Kind, Phase, State, matcher, step
 from console.alerts.services.alert_changes import AlertChanges
 from console.alerts.services.current import URGENT, current_readings, urgent_readings
 from console.alerts.services.dead_letters import count_dead_letters
+from console.alerts.services.forecasts import Needed, forecast_readings
 from console.alerts.services.rules import RULES_MAX
 
 logger = logging.getLogger("qmq.alerts")
@@ -88,11 +89,11 @@ class _Look:
     def run(self) -> Evaluated:
         enabled = AlertRule.objects.filter(is_enabled=True, kind__in=self._kinds)
         rules = list(enabled.prefetch_related("channels").order_by("id")[:RULES_MAX])
-        by_kind = self._read()
         counted = self._snapshot if Kind.DEAD_LETTERS in self._kinds else None
         dead = {} if counted is None else count_dead_letters(counted, self._seconds)
         open_alerts = Alert.objects.filter(open_key__isnull=False)
         still_open = {(alert.rule_id, alert.target): alert for alert in open_alerts.filter(kind__in=self._kinds)}
+        by_kind = self._read(self._found, forecast_readings(_needed(rules, still_open), self._now))
         room = OPEN_MAX - open_alerts.count()
         seen: set[int] = set()
         for rule in rules:
@@ -117,11 +118,12 @@ class _Look:
         looked_at = sum(map(len, by_kind.values())) + len(dead)
         return Evaluated(looked_at=looked_at, **{name: done[name] for name in counts})
 
-    def _read(self) -> dict[Kind, list[Reading]]:
+    def _read(self, *sources: Iterator[Reading]) -> dict[Kind, list[Reading]]:
         by_kind: dict[Kind, list[Reading]] = {kind: [] for kind in Kind}
-        for reading in islice(self._found, READINGS_MAX):
-            by_kind[reading.kind].append(reading)
-        self._left_out += sum(1 for _ in self._found)
+        for found in sources:
+            for reading in islice(found, READINGS_MAX):
+                by_kind[reading.kind].append(reading)
+            self._left_out += sum(1 for _ in found)
         return by_kind
 
     def _begin(self, rule: AlertRule, reading: Reading) -> None:
@@ -167,6 +169,17 @@ class _Look:
                 alert.last_value, alert.retries, alert.reason = None, None, "no data received"
                 self._changes.remember(alert, after)
             self._changes.announce_late(rule, alert)
+
+
+def _needed(rules: Iterable[AlertRule], still_open: Iterable[tuple[int | None, str]]) -> dict[Kind, Needed]:
+    """Of which targets these rules need values of the kinds in OF_ANALYTICS."""
+    found: dict[Kind, Needed] = {}
+    for rule in rules:
+        kind = Kind(rule.kind)
+        if kind in OF_ANALYTICS:
+            targets = {target for rule_id, target in still_open if rule_id == rule.pk}
+            found[kind] = found.get(kind, Needed()).together(Needed(rule.threshold, targets))
+    return found
 
 
 def _concerned(

@@ -76,11 +76,14 @@ PUBLIC = (
 shown with the right to read the audit log only."""
 
 BROKER_GROUP_ALERTS = frozenset(
-    {Kind.GROUP_STATE, Kind.COPIES, Kind.BELOW_MINIMUM, Kind.NO_CANDIDATE, Kind.ROLE_CHANGES}
-)
+    {
+        Kind.GROUP_STATE, Kind.COPIES, Kind.BELOW_MINIMUM, Kind.NO_CANDIDATE, Kind.ONE_RACK, Kind.ROLE_CHANGES,
+    }
+)  # fmt: skip
 NODE_ALERTS = frozenset(
     {
-        Kind.REPLICATION, Kind.DISK, Kind.DISK_STUCK, Kind.DAMAGE, Kind.SCRUB, Kind.LATENESS, Kind.CLOCK, Kind.UNKNOWN,
+        Kind.REPLICATION, Kind.DISK, Kind.DISK_IN_A_DAY, Kind.DISK_STUCK, Kind.DAMAGE, Kind.SCRUB, Kind.LATENESS, Kind.CLOCK,
+        Kind.UNKNOWN,
     }
 )  # fmt: skip
 GROUP_ALERTS = OF_GROUPS

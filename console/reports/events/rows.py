@@ -7,6 +7,7 @@ from typing import Any
 
 from console.alerts.models import Alert
 from console.alerts.readings import COLLECTOR
+from console.alerts.rules import Kind
 from console.jobs.jobs import JOBS
 from console.models import SystemEvent
 from console.reports.events.kinds import (
@@ -115,6 +116,8 @@ def _of_alert(place: Place, row: Alert) -> Event:
     names: dict[str, Any] = {}
     if row.kind in GROUP_ALERTS and "/" in row.target:
         names["subject"], _, names["group"] = row.target.partition("/")
+    elif row.kind == Kind.ANOMALY:
+        names["subject"] = row.target
     elif row.kind in BROKER_GROUP_ALERTS:
         names["broker_group"] = row.target
     elif row.kind in NODE_ALERTS and row.target != COLLECTOR and row.target not in JOBS:

@@ -11,6 +11,7 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Left
 
 from console.alerts.models import Alert
+from console.alerts.rules import Kind
 from console.models import SystemEvent
 from console.reports.events.kinds import (
     ACTIONS,
@@ -133,7 +134,8 @@ def _alerts(wanted: Wanted) -> "QuerySet[Any]":
     if not about.subject:
         return rows.filter(of_broker_group | Q(kind__in=NODE_ALERTS, target__in=about.nodes))
     rows, of_subject = _of_subject(rows, about)
-    return rows.filter((Q(kind__in=GROUP_ALERTS) & of_subject) | of_broker_group)
+    of_itself = NONE if about.group else Q(kind=Kind.ANOMALY, target=about.subject)
+    return rows.filter((Q(kind__in=GROUP_ALERTS) & of_subject) | of_itself | of_broker_group)
 
 
 def _fired(wanted: Wanted) -> "QuerySet[Any]":

@@ -20,7 +20,7 @@ interface About {
  * it.
  */
 export function alertsOfOptions({ subject, group }: About) {
-  const which = group === undefined ? { target_prefix: `${subject}/` } : { target: `${subject}/${group}` };
+  const which = group === undefined ? { subject } : { target: `${subject}/${group}` };
   return queryOptions({
     queryKey: ["alerts", "of", which],
     queryFn: read("/api/v1/alerts/", { query: { is_open: true, limit: SHOWN, ...which } }),
@@ -29,8 +29,8 @@ export function alertsOfOptions({ subject, group }: About) {
 }
 
 /**
- * Open alerts about a consumer group, or about all of a subject: the targets of both are `subject/group`. `framed`: as
- * a warning. Nothing when there are none.
+ * Open alerts about a consumer group, or about a subject and all of its groups. `framed`: as a warning. Nothing when
+ * there are none.
  */
 export function AlertsOf({ framed = false, ...about }: About & { framed?: boolean }) {
   const { t } = useTranslation("alerts");

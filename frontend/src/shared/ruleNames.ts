@@ -14,6 +14,7 @@ export const BUILTIN: Readonly<Record<string, string>> = {
   "More than 3 role changes in an hour": "role_changes",
   "Replication alarm": "replication",
   "Disk usage above 85%": "disk",
+  "Disk may be full within a day": "disk_in_a_day",
   "Disk does not complete writes": "disk_stuck",
   "Corrupted messages": "damage",
   "Stored data not read again within 7 days": "scrub",

@@ -232,3 +232,17 @@ def test_an_export_has_the_events(clean: APIClient) -> None:
     text = b"".join(answer.streaming_content).decode()  # type: ignore[attr-defined]
     ids = [line.split(",")[0].strip('"') for line in text.splitlines()[1:7]]
     assert ids == [row["id"] for row in rows(clean)]
+
+
+def test_an_anomaly_of_a_subject_is_its_event_and_none_of_its_groups(clean: APIClient) -> None:
+    alert("orders/billing", "anomaly", 60)
+    alert("orders", "anomaly", 50)
+    alert("orders", "unknown", 40)
+    named = [(row["subject"], row["group"]) for row in rows(clean, "subject=orders")]
+    assert named == [("orders", None), ("orders", "billing")]
+    assert [row["group"] for row in rows(clean, "subject=orders&group=billing")] == ["billing"]
+
+
+def test_a_shared_rack_is_an_event_of_its_broker_group(clean: APIClient) -> None:
+    alert("g1", "one_rack", 60)
+    assert [row["broker_group"] for row in rows(clean, "broker_group=g1")] == ["g1"]

@@ -16,6 +16,7 @@ from tests.support.servers.processes import PROJECT
 LANGUAGES = pytest.mark.parametrize("language", ["en", "zh"])
 WITHOUT_UNIT = {
     Kind.GROUP_STATE,
+    Kind.ANOMALY,
     Kind.NO_CANDIDATE,
     Kind.ONE_RACK,
     Kind.REPLICATION,

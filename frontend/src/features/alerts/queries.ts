@@ -16,6 +16,8 @@ export type ChannelChange = Schema<"PatchedAlertChannelChangeRequest">;
 export const KINDS: readonly AlertKind[] = [
   "lag",
   "time_lag",
+  "drain_time",
+  "anomaly",
   "dead_letters",
   "duplicate_ids",
   "group_state",
@@ -26,6 +28,7 @@ export const KINDS: readonly AlertKind[] = [
   "role_changes",
   "replication",
   "disk",
+  "disk_in_a_day",
   "damage",
   "disk_stuck",
   "scrub",

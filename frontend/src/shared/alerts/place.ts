@@ -14,8 +14,8 @@ const OF_BROKER_GROUPS: ReadonlySet<AlertKind> = new Set([
 const OF_OUTBOXES: ReadonlySet<AlertKind> = new Set(["outbox_age", "outbox_failed", "outbox_unreachable"]);
 
 /**
- * The page of an alert's target: its consumer group, broker group, registered database or background job. A node is
- * shown on the page of its broker group, which the live state of nodes knows; without it there is no page.
+ * The page of an alert's target: its consumer group, subject, broker group, registered database or background job. A
+ * node is shown on the page of its broker group, which the live state of nodes knows; without it there is no page.
  */
 export function placeOf(kind: AlertKind, target: string, live: LiveState): Target | null {
   if (OF_OUTBOXES.has(kind)) return { to: "/outbox", search: { search: target } };
@@ -24,6 +24,7 @@ export function placeOf(kind: AlertKind, target: string, live: LiveState): Targe
     const params = { subject: target.slice(0, slash), group: target.slice(slash + 1) };
     return { to: kind === "dead_letters" ? "/dead-letters/$subject/$group" : "/groups/$subject/$group", params };
   }
+  if (kind === "anomaly") return { to: "/subjects/$subject", params: { subject: target } };
   if (OF_BROKER_GROUPS.has(kind)) return { to: "/brokers/$name", params: { name: target } };
   if (kind === "job_late" || live.jobs?.[target]) return { to: "/jobs" };
   const node = Object.values(live.nodes ?? {}).find(({ node_id }) => node_id === target);

@@ -11,7 +11,15 @@ const GROUP_STATES = ["read_write", "read_only", "offline"] as const;
 
 /** Kinds whose value is one of a few words, so that their threshold is a choice and no number. */
 export function isWord(kind: AlertKind): boolean {
-  return ["group_state", "unknown", "no_candidate", "one_rack", "replication", "outbox_unreachable"].includes(kind);
+  return [
+    "group_state",
+    "anomaly",
+    "unknown",
+    "no_candidate",
+    "one_rack",
+    "replication",
+    "outbox_unreachable",
+  ].includes(kind);
 }
 
 /** A rule's number in the unit of its kind: 12,000 · 15m · 85% · 3.2 intervals · offline. */
@@ -27,6 +35,7 @@ export function valueText(kind: AlertKind, value: number, language: string, t: T
     case "outbox_failed":
       return count(value, language);
     case "time_lag":
+    case "drain_time":
     case "lateness":
     case "clock":
     case "disk_stuck":
@@ -34,11 +43,14 @@ export function valueText(kind: AlertKind, value: number, language: string, t: T
     case "outbox_age":
       return duration(value, language);
     case "disk":
+    case "disk_in_a_day":
       return percent(value / 100, language);
     case "job_late":
       return t("value.intervals", { count: value, value: rate(value, language) });
     case "group_state":
       return t(`value.${GROUP_STATES[Math.min(Math.max(Math.ceil(value), 0), 2)] ?? "offline"}`);
+    case "anomaly":
+      return t(value > 0 ? "value.unusual" : "value.usual");
     case "no_candidate":
       return t(value > 0 ? "value.no_candidate" : "value.has_candidate");
     case "one_rack":
@@ -55,6 +67,7 @@ export function valueText(kind: AlertKind, value: number, language: string, t: T
 /** What makes a rule of this kind and threshold fire. */
 export function conditionText(kind: AlertKind, threshold: number, language: string, t: TFunction<"alerts">): string {
   if (kind === "unknown") return t("value.unmeasured");
+  if (kind === "anomaly") return t("value.unusual");
   if (kind === "no_candidate") return t("value.no_candidate");
   if (kind === "one_rack") return t("value.one_rack");
   if (kind === "replication") return t("value.replication_alarm");
@@ -66,6 +79,7 @@ export function conditionText(kind: AlertKind, threshold: number, language: stri
 /** And what ends its alerts. */
 export function clearText(kind: AlertKind, clearThreshold: number, language: string, t: TFunction<"alerts">): string {
   if (kind === "unknown") return t("value.measured");
+  if (kind === "anomaly") return t("value.usual");
   if (kind === "no_candidate") return t("value.has_candidate");
   if (kind === "one_rack") return t("value.several_racks");
   if (kind === "replication") return t("value.no_replication_alarm");

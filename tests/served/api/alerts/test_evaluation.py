@@ -23,6 +23,7 @@ from console.alerts.services import alert_changes, dead_letters, evaluate, evalu
 from console.alerts.services.alerts import acknowledge
 from console.alerts.services.channels import create_channel
 from console.alerts.services.closing import forget_old
+from console.alerts.services.current import current_readings
 from console.alerts.services.rules import create_rule, delete_rule, update_rule
 from console.alerts.services.silences import create_silence, end_silence
 from console.models import BackgroundJob
@@ -108,7 +109,7 @@ def test_looking_twice_at_the_same_changes_nothing():
 @pytest.mark.database
 def test_what_another_process_did_meanwhile_is_not_done_again(monkeypatch: pytest.MonkeyPatch):
     rule()
-    look = evaluation._Look(lagging(101), at(0), {})
+    look = evaluation._Look(lagging(101), at(0), current_readings(lagging(101), at(0), {}))
     write = look._changes.write
 
     def late() -> Counter[str]:
@@ -119,7 +120,7 @@ def test_what_another_process_did_meanwhile_is_not_done_again(monkeypatch: pytes
     assert look.run().opened == 0
     assert states() == [("orders/billing", "firing")]
     assert len(told()) == 1
-    look = evaluation._Look(lagging(1), at(10), {})
+    look = evaluation._Look(lagging(1), at(10), current_readings(lagging(1), at(10), {}))
     write = look._changes.write
 
     def later() -> Counter[str]:

@@ -10,7 +10,6 @@ from spark_analytics.forecasts.conformal import (
     Calibration,
     Cases,
     Rule,
-    alert_values,
     current,
     empty,
     extended,
@@ -271,23 +270,3 @@ def test_outlooks():
     low, high = np.array([1.0, 1, np.inf, np.nan]), np.array([2.0, np.inf, np.inf, np.nan])
 
     assert outlooks(low, high).tolist() == ["expected", "possible", "never", "unknown"]
-
-
-@pytest.mark.parametrize(
-    ("cases_count", "held_count", "age_ms", "is_used"),
-    [
-        (30, 24, 0, True),
-        (29, 24, 0, False),
-        (0, 0, 0, False),
-        (100, 70, 0, True),
-        (100, 69, 0, False),
-        (100, 90, 0, True),
-        (100, 91, 0, False),
-        (100, 80, 7_200_000, True),
-        (100, 80, 7_200_001, False),
-    ],
-)
-def test_alerts_use_forecasts_of_classes_that_have_proved_it(cases_count, held_count, age_ms, is_used):
-    found = alert_values(np.array([5.0]), np.array([cases_count]), np.array([held_count]), np.array([age_ms]))
-
-    assert np.isnan(found[0]) != is_used
