@@ -42,7 +42,8 @@ VALUES = StructType(
         StructField("messages", DoubleType(), True),
     ]
 )
-"""What a metric was in an hour; an empty group is the subject alone. Of WITH_MESSAGES, how many messages it is of; of others null."""
+"""What a metric was in an hour; an empty group is the subject alone. Of WITH_MESSAGES, how many messages have it; of
+others null."""
 _SERIES = ("subject", "group", "metric")
 
 
