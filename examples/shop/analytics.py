@@ -34,7 +34,7 @@ SIZES = ("below_2_minutes", "below_20_minutes", "below_2_hours", "from_2_hours")
 """Classes of drain forecasts, by how many minutes of arrivals wait."""
 DAY_SECONDS = DAY_MS / 1000
 ODD = 7
-"""Each so-many-th subject had an hour unlike others, yesterday."""
+"""Each so-many-th subject had hours unlike others, within the last day."""
 
 COUNTS = ("messages", "bytes", "messages_min", "messages_max", "messages_last", "bytes_last")
 
@@ -150,7 +150,7 @@ class _Shop:
             ("team_capacity", self._team_capacity, long),
             ("delayed_load", self._delayed_load, dict.fromkeys(long, 1)),
             ("drain_forecasts", self._drain_forecasts, {Step.HOUR: 1}),
-            ("disk_forecasts", self._disk_forecasts, {Step.HOUR: 1}),
+            ("disk_forecasts", self._disk_forecasts, {Step.HOUR: DAY_MS}),
             ("forecast_scores", self._forecast_scores, long),
         ):
             for step, shown_ms in steps.items():
@@ -168,7 +168,7 @@ class _Shop:
         rhythm = (1.2 - np.cos((hour - 3) / 24 * 2 * np.pi)) * np.where(is_weekend, 0.85, 1.0)
         sent = self.random.poisson(rhythm * self.random.lognormal(5, 1)).astype(np.float64)
         if number % ODD == 0:
-            sent[-30 * 60 : -29 * 60] *= 3
+            sent[-21 * 60 : -18 * 60] *= 3
         return sent
 
     def _series(self, item: Traffic, group: str, number: int) -> _Series:
@@ -278,6 +278,7 @@ class _Shop:
     def _anomalies(self, cut: _Cut) -> Iterator[Row]:
         for subject, sent in self.sent.items():
             rates = np.array(cut.mean(sent / 60))
+            before = 0.0
             for number in range(3 * 24, len(rates)):
                 earlier = rates[number % 24 : number : 24][-7:]
                 median = float(np.median(earlier))
@@ -294,8 +295,9 @@ class _Shop:
                     "expected_high": median + reach,
                     "score": score,
                     "about_messages": round(abs(float(rates[number]) - median) * 3600),
-                    "is_flagged": abs(score) > 1,
+                    "is_flagged": min(score, before) > 1 or max(score, before) < -1,
                 }
+                before = score
 
     def _forecast_scores(self, cut: _Cut) -> Iterator[Row]:
         hours = cut.step.ms // Step.HOUR.ms
@@ -305,7 +307,7 @@ class _Shop:
             ("drain_forecasts", "below_20_minutes", lags / 6, 0.78, 9.0),
             ("drain_forecasts", "below_2_hours", lags / 12, 0.8, 10.5),
             ("drain_forecasts", "falling_below_2_hours", lags / 12, 0.66, 8.0),
-            ("drain_forecasts", "falling_from_2_hours", 0.05, 0.8, 11.0),
+            ("drain_forecasts", "falling_from_2_hours", 0.5, 0.8, 11.0),
             ("disk_forecasts", "all", disks / 6, 0.79, 0.02),
         ):
             for at in cut.moments:
@@ -363,11 +365,13 @@ class _Shop:
             total = 200 << 30
             used = int(total * self.random.uniform(0.3, 0.7))
             speeds = {"low": growth * 0.8, "mid": growth, "high": growth * 1.2}
-            times = [(total - used) / speeds[bound] if growth else None for bound in ("high", "mid", "low")]
-            row = self._forecast(cut, "full", times, False, "mean of yesterday's growth and last week's")
-            row |= {f"growth_bytes_per_second_{bound}": speed for bound, speed in speeds.items()}
-            disk = {"disk_used_bytes_last": used, "disk_total_bytes_last": total}
-            yield row | disk | {"broker_group": broker_group, "node_id": node_id}
+            of = {"broker_group": broker_group, "node_id": node_id, "disk_total_bytes_last": total}
+            of |= {f"growth_bytes_per_second_{bound}": speed for bound, speed in speeds.items()}
+            for at in cut.moments:
+                then = used - int(growth * (self.end_ms - at) / 1000)
+                times = [(total - then) / speeds[bound] if growth else None for bound in ("high", "mid", "low")]
+                row = self._forecast(cut, "full", times, False, "mean of yesterday's growth and last week's")
+                yield row | of | {"at_ms": at, "disk_used_bytes_last": then}
 
     def _forecast(self, cut: _Cut, what: str, times: list[float | None], is_learning: bool, method: str) -> Row:
         """Early, likely and late time; one that is still learning has only the likely one."""

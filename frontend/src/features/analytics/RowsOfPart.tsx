@@ -97,7 +97,8 @@ export function Name({
       </Badge>
     );
   }
-  if (name === "metric" || name === "case_class") return t(`${name}.${value}`);
+  if (name === "metric") return t(`metric.${value}`);
+  if (name === "case_class") return <span className="nowrap">{t(`case_class.${value}`)}</span>;
   if (name === "method") return <Sent text={value} />;
   // The first name of a row chooses all that its line is of.
   const choices = choicesOf(part);
