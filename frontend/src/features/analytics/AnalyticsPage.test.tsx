@@ -187,20 +187,24 @@ test.each([
   [
     "en",
     /last 30 days.*Target: 80% within/,
-    /Below 2 min.*81%.*used by alerts/,
-    /2 h or more, falling.*61%.*not used by alerts: outside/,
-    /2 h or more4not known yet.*fewer than 30/,
+    [
+      /Below 2 min.*81%.*used by alerts/,
+      /2 h or more, falling.*61%.*not used by alerts: outside/,
+      /2 h or more4not known yet.*fewer than 30/,
+    ],
   ],
   [
     "zh",
     /最近 30 天.*80% 落在区间内/,
-    /不足 2 分钟.*81%.*用于告警/,
-    /2 小时及以上，正在下降.*61%.*不用于告警：命中率/,
-    /2 小时及以上4尚不清楚.*不足 30 个/,
+    [
+      /不足 2 分钟.*81%.*用于告警/,
+      /2 小时及以上，正在下降.*61%.*不用于告警：命中率/,
+      /2 小时及以上4尚不清楚.*不足 30 个/,
+    ],
   ],
 ] as const)(
   "forecasts say of each class what held, or that it is not known yet (%s)",
-  async (language, sentence, ...texts) => {
+  async (language, sentence, texts) => {
     answer({
       ...names,
       "GET /api/v1/analytics/tables/drain_forecasts/ranking/": ranking([], { scores: [score, young, falling] }),

@@ -15,8 +15,6 @@ import { useUrlState } from "@/ui/links/urlState";
 
 type Ranked = Ranking["results"][number];
 
-const COLUMN_PIXELS_MIN = 95;
-
 /** One row for each subject, group or node: how its number developed, its highest value, and its latest numbers. */
 export function RankingOfPart({ part, ranking }: { part: Part; ranking: Ranking }) {
   const { t } = useTranslation("analytics");
@@ -64,7 +62,7 @@ export function RankingOfPart({ part, ranking }: { part: Part; ranking: Ranking 
         columns={columns}
         rows={ranking.results}
         rowKey={({ row }) => part.names.map((name) => textIn(row, name)).join(" ")}
-        minWidth={COLUMN_PIXELS_MIN * columns.length}
+        minWidth={760}
       />
       {ranking.total > ranking.results.length && (
         <Text size="sm" c="dimmed">
