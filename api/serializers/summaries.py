@@ -3,7 +3,7 @@
 from rest_framework import serializers
 
 from api.serializers.bodies import Row, Strings
-from console.analytics.models import RunState, Scored
+from console.analytics.models import CaseClass, RunState, Scored
 from console.analytics.steps import Step
 
 TABLE_STATES = ("no_run_yet", "filled")
@@ -53,7 +53,7 @@ class RunOfRows(Row):
 
 
 class ScoreRow(Row):
-    """Accuracy of the forecasts or anomaly flags of the last days."""
+    """Accuracy of the forecasts of a class, or of anomaly flags, of the last days."""
 
     scored = serializers.ChoiceField(
         choices=[kind.value for kind in Scored],
@@ -61,10 +61,30 @@ class ScoreRow(Row):
         "anomalies: a compared value holds if it was not flagged; "
         "anomaly_flags: a flag holds if the next hour was flagged too",
     )
+    case_class = serializers.ChoiceField(
+        choices=[each.value for each in CaseClass],
+        help_text="forecasts that are alike, by the minutes of arrivals that wait and whether the lag falls "
+        "(drain_forecasts); all: no classes, or no cases",
+    )
     days = serializers.IntegerField()
     cases_count = serializers.IntegerField()
     held_count = serializers.IntegerField()
-    held_ratio = serializers.FloatField(allow_null=True, help_text="null: not verified yet, too few cases")
+    below_count = serializers.IntegerField(
+        allow_null=True, help_text="forecasts whose lower bound was missed; null: no forecasts"
+    )
+    above_count = serializers.IntegerField(
+        allow_null=True, help_text="forecasts whose upper bound was missed; null: no forecasts"
+    )
+    width_ratio_mean = serializers.FloatField(
+        allow_null=True,
+        help_text="width of the intervals that have both bounds, the mean over hours of the median: upper bound relative to "
+        "the lower one (drain_forecasts), difference of the bounds of a day's growth relative to the disk (disk_forecasts)",
+    )
+    held_ratio = serializers.FloatField(allow_null=True, help_text="null: not known yet, fewer than 30 cases")
+    is_trusted = serializers.BooleanField(
+        allow_null=True,
+        help_text="whether alerts use these forecasts: 70% to 90% of at least 30 cases held; null: no forecasts",
+    )
     target_ratio = serializers.FloatField(allow_null=True, help_text="target share; null: no target")
 
 

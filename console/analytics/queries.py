@@ -8,9 +8,18 @@ from operator import or_
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Max, Min, Q, QuerySet, Sum
+from django.db.models import F, Max, Min, Q, QuerySet, Sum
 
-from console.analytics.models import DEMO_JOB, AnalyticsRun, ForecastScore, LeftOut, Scored, Summary, TableState
+from console.analytics.models import (
+    DEMO_JOB,
+    AnalyticsRun,
+    CaseClass,
+    ForecastScore,
+    LeftOut,
+    Scored,
+    Summary,
+    TableState,
+)
 from console.analytics.rows import Window
 from console.analytics.steps import DAY_MS, Step
 from console.analytics.tables import SummaryTable
@@ -26,6 +35,8 @@ SCORE_DAYS = 30
 """The days that the hit rate of forecasts is of."""
 SCORE_CASES_MIN = 30
 """Fewer cases verify nothing."""
+HELD_RATIO_MIN, HELD_RATIO_MAX = 0.7, 0.9
+"""Alerts use no forecasts of a class of which fewer or more held."""
 _SCORED = {
     "drain_forecasts": (Scored.DRAIN,),
     "disk_forecasts": (Scored.DISK,),
@@ -36,12 +47,18 @@ _SCORED = {
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How a table's forecasts, or flags, turned out in the last SCORE_DAYS."""
+    """How a table's forecasts of a class, or flags, turned out in the last SCORE_DAYS."""
 
     scored: str
-    cases_count: int
-    held_count: int
-    target_ratio: float | None
+    case_class: str
+    cases_count: int = 0
+    held_count: int = 0
+    below_count: int | None = None
+    """Forecasts whose lower bound was missed; None: these are no forecasts."""
+    above_count: int | None = None
+    width_ratio_mean: float | None = None
+    """Width of the intervals: the mean, by cases, of each hour's median; None: not known."""
+    target_ratio: float | None = None
     days: int = SCORE_DAYS
 
     @property
@@ -49,17 +66,44 @@ class Score:
         """The share that held; None: not yet verified, there are fewer cases than SCORE_CASES_MIN."""
         return self.held_count / self.cases_count if self.cases_count >= SCORE_CASES_MIN else None
 
+    @property
+    def is_trusted(self) -> bool | None:
+        """Whether alerts may use forecasts of this class; None: these are no forecasts."""
+        if self.scored not in (Scored.DRAIN, Scored.DISK):
+            return None
+        return self.held_ratio is not None and HELD_RATIO_MIN <= self.held_ratio <= HELD_RATIO_MAX
+
 
 def scores_of(table: str, now: datetime) -> list[Score]:
-    """How the forecasts or flags of a table turned out; empty where a table has none."""
+    """How the forecasts or flags of a table turned out, by class; empty where a table has none.
+
+    A class without cases is left out. What has no cases at all is there once, as class *all*.
+    """
     kinds = _SCORED.get(table, ())
     since_ms = int(now.timestamp() * 1000) - SCORE_DAYS * DAY_MS
     found = ForecastScore._default_manager.filter(
         step_seconds=Step.HOUR.seconds, at_ms__gte=since_ms, scored__in=kinds
     ).order_by()
-    sums = found.values_list("scored").annotate(Sum("cases_count"), Sum("held_count"), Max("target_ratio"))
-    scores = {kind: Score(kind, int(cases or 0), int(held or 0), target) for kind, cases, held, target in sums}
-    return [scores.get(kind, Score(kind, 0, 0, None)) for kind in kinds]
+    sums = found.values("scored", "case_class").annotate(
+        cases=Sum("cases_count"),
+        held=Sum("held_count"),
+        below=Sum("below_count"),
+        above=Sum("above_count"),
+        wide=Sum(F("width_ratio_median") * F("cases_count")),
+        wide_cases=Sum("cases_count", filter=Q(width_ratio_median__isnull=False)),
+        target=Max("target_ratio"),
+    )
+    scores: dict[str, dict[str, Score]] = {kind: {} for kind in kinds}
+    for row in sums.filter(cases__gt=0):
+        width = row["wide"] / row["wide_cases"] if row["wide_cases"] else None
+        below, above = (None if row[name] is None else int(row[name]) for name in ("below", "above"))
+        numbers = (int(row["cases"]), int(row["held"] or 0), below, above, width, row["target"])
+        scores[row["scored"]][row["case_class"]] = Score(row["scored"], row["case_class"], *numbers)
+    return [
+        score
+        for kind, by_class in scores.items()
+        for score in ([by_class[each] for each in CaseClass if each in by_class] or [Score(kind, CaseClass.ALL)])
+    ]
 
 
 def found_while_reading(from_at: datetime, to_at: datetime) -> tuple[int, int]:

@@ -15,7 +15,7 @@ _TYPES: dict[type, str] = {
     models.FloatField: "number",
     models.BooleanField: "boolean",
 }
-_BOUNDS = ("_min", "_max", "_mean", "_last", "_low", "_mid", "_high")
+_BOUNDS = ("_min", "_max", "_mean", "_median", "_last", "_low", "_mid", "_high")
 _UNITS = {
     "messages_per_second": "messages/s",
     "bytes_per_second": "bytes/s",

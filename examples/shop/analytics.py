@@ -28,8 +28,13 @@ TAIL = {"p50_ms": 1.0, "p90_ms": 2.4, "p99_ms": 7.5, "p999_ms": 21.0, "max_ms": 
 """Percentiles of a latency over its median."""
 SLOW = 6
 """Each so-many-th consumer group is too slow for its busy hours."""
+YOUNG = 5
+"""Each so-many-th consumer group is new, so the interval of its drain time is not known yet."""
+SIZES = ("below_2_minutes", "below_20_minutes", "below_2_hours", "from_2_hours")
+"""Classes of drain forecasts, by how many minutes of arrivals wait."""
+DAY_SECONDS = DAY_MS / 1000
 ODD = 7
-"""Each so-many-th subject had an hour unlike others, yesterday."""
+"""Each so-many-th subject had hours unlike others, within the last day."""
 
 COUNTS = ("messages", "bytes", "messages_min", "messages_max", "messages_last", "bytes_last")
 
@@ -145,7 +150,7 @@ class _Shop:
             ("team_capacity", self._team_capacity, long),
             ("delayed_load", self._delayed_load, dict.fromkeys(long, 1)),
             ("drain_forecasts", self._drain_forecasts, {Step.HOUR: 1}),
-            ("disk_forecasts", self._disk_forecasts, {Step.HOUR: 1}),
+            ("disk_forecasts", self._disk_forecasts, {Step.HOUR: DAY_MS}),
             ("forecast_scores", self._forecast_scores, long),
         ):
             for step, shown_ms in steps.items():
@@ -163,7 +168,7 @@ class _Shop:
         rhythm = (1.2 - np.cos((hour - 3) / 24 * 2 * np.pi)) * np.where(is_weekend, 0.85, 1.0)
         sent = self.random.poisson(rhythm * self.random.lognormal(5, 1)).astype(np.float64)
         if number % ODD == 0:
-            sent[-30 * 60 : -29 * 60] *= 3
+            sent[-21 * 60 : -18 * 60] *= 3
         return sent
 
     def _series(self, item: Traffic, group: str, number: int) -> _Series:
@@ -273,6 +278,7 @@ class _Shop:
     def _anomalies(self, cut: _Cut) -> Iterator[Row]:
         for subject, sent in self.sent.items():
             rates = np.array(cut.mean(sent / 60))
+            before = 0.0
             for number in range(3 * 24, len(rates)):
                 earlier = rates[number % 24 : number : 24][-7:]
                 median = float(np.median(earlier))
@@ -288,21 +294,38 @@ class _Shop:
                     "expected_low": max(0.0, median - reach),
                     "expected_high": median + reach,
                     "score": score,
-                    "is_flagged": abs(score) > 1,
+                    "about_messages": round(abs(float(rates[number]) - median) * 3600),
+                    "is_flagged": min(score, before) > 1 or max(score, before) < -1,
                 }
+                before = score
 
     def _forecast_scores(self, cut: _Cut) -> Iterator[Row]:
         hours = cut.step.ms // Step.HOUR.ms
-        for scored, each, share, target in (
-            ("drain_forecasts", len(self.series), 0.61, 0.8),
-            ("disk_forecasts", len(self.nodes), 0.74, 0.8),
-            ("anomalies", len(self.sent), 0.98, None),
-            ("anomaly_flags", max(1, len(self.sent) // 20), 0.35, None),
+        lags, disks, subjects = len(self.series), len(self.nodes), len(self.sent)
+        for scored, case_class, mean_cases, share, width in (
+            ("drain_forecasts", "below_2_minutes", lags / 3, 0.81, 6.5),
+            ("drain_forecasts", "below_20_minutes", lags / 6, 0.78, 9.0),
+            ("drain_forecasts", "below_2_hours", lags / 12, 0.8, 10.5),
+            ("drain_forecasts", "falling_below_2_hours", lags / 12, 0.66, 8.0),
+            ("drain_forecasts", "falling_from_2_hours", 0.5, 0.8, 11.0),
+            ("disk_forecasts", "all", disks / 6, 0.79, 0.02),
         ):
-            cases = each * hours
-            for at in cut.moments if each else ():
+            for at in cut.moments:
+                cases = int(self.random.poisson(mean_cases * hours))
+                held, below, above = self.random.multinomial(cases, (share, (1 - share) / 2, (1 - share) / 2)).tolist()
+                misses = {"below_count": below, "above_count": above}
+                of = {"at_ms": at, "scored": scored, "case_class": case_class, "target_ratio": 0.8}
+                if cases:
+                    yield of | misses | {"cases_count": cases, "held_count": held, "width_ratio_median": width}
+        for scored, cases, share in (
+            ("anomalies", subjects * hours, 0.996),
+            ("anomaly_flags", max(1, subjects // 20) * hours, 0.35),
+        ):
+            unknown = dict.fromkeys(("below_count", "above_count", "width_ratio_median", "target_ratio"))
+            for at in cut.moments if subjects else ():
                 held = int(self.random.binomial(cases, share))
-                yield {"at_ms": at, "scored": scored, "cases_count": cases, "held_count": held, "target_ratio": target}
+                of = {"at_ms": at, "scored": scored, "case_class": "all", **unknown}
+                yield of | {"cases_count": cases, "held_count": held}
 
     def _team_capacity(self, cut: _Cut) -> Iterator[Row]:
         for team in sorted({item.team for item in self.traffic}):
@@ -324,29 +347,37 @@ class _Shop:
                 yield {"at_ms": at, "subject": item.subject, **load}
 
     def _drain_forecasts(self, cut: _Cut) -> Iterator[Row]:
-        for one in self.series:
+        for number, one in enumerate(self.series):
             lag = float(one.lag[-1])
-            gains = (one.acked - one.sent)[-180:] / 60
-            mid, spread = float(gains.mean()), float(gains.std() / np.sqrt(len(gains)))
-            yield (
-                self._forecast(cut, "drain", lag, (mid + spread, mid, mid - spread))
-                | one.key
-                | {"lag_messages_last": int(lag)}
-            )
+            speed = float((one.acked - one.sent)[-180:].mean()) / 60
+            waiting_minutes = lag / max(1.0, float(one.sent[-180:].mean()))
+            size = sum(waiting_minutes >= minutes for minutes in (2, 20, 120))
+            is_learning = lag > 0 and number % YOUNG == YOUNG - 1
+            mid = (lag / speed if speed > 0 else np.inf) if lag else 0.0
+            times = [None if mid * factor >= DAY_SECONDS else mid * factor for factor in (0.4, 1.0, 2.6)]
+            row = self._forecast(cut, "drain", times, is_learning, "replay of the last 14 days")
+            case_class = SIZES[size] if speed <= 0 else f"falling_{SIZES[size]}"
+            yield row | one.key | {"lag_messages_last": int(lag), "case_class": case_class if lag else "none"}
 
     def _disk_forecasts(self, cut: _Cut) -> Iterator[Row]:
         growth = sum(float(sent.mean()) for sent in self.sent.values()) * MESSAGE_BYTES / 60
         for broker_group, node_id in self.nodes:
             total = 200 << 30
             used = int(total * self.random.uniform(0.3, 0.7))
-            row = self._forecast(cut, "full", float(total - used), (growth * 1.2, growth, growth * 0.8))
-            disk = {"disk_used_bytes_last": used, "disk_total_bytes_last": total, "growth_bytes_per_second": growth}
-            yield row | disk | {"broker_group": broker_group, "node_id": node_id}
+            speeds = {"low": growth * 0.8, "mid": growth, "high": growth * 1.2}
+            of = {"broker_group": broker_group, "node_id": node_id, "disk_total_bytes_last": total}
+            of |= {f"growth_bytes_per_second_{bound}": speed for bound, speed in speeds.items()}
+            for at in cut.moments:
+                then = used - int(growth * (self.end_ms - at) / 1000)
+                times = [(total - then) / speeds[bound] if growth else None for bound in ("high", "mid", "low")]
+                row = self._forecast(cut, "full", times, False, "mean of yesterday's growth and last week's")
+                yield row | of | {"at_ms": at, "disk_used_bytes_last": then}
 
-    def _forecast(self, cut: _Cut, what: str, far: float, speeds: tuple[float, float, float]) -> Row:
-        """How long `far` takes at the fastest, the likely and the slowest speed."""
-        times = [far / speed if far and speed > 0 else (None if far else 0.0) for speed in speeds]
+    def _forecast(self, cut: _Cut, what: str, times: list[float | None], is_learning: bool, method: str) -> Row:
+        """Early, likely and late time; one that is still learning has only the likely one."""
         outlook = "never" if times[0] is None else "possible" if times[2] is None else "expected"
+        if is_learning:
+            outlook, times = "unknown", [None, times[1], None]
         names = [f"{what}_seconds_{case}" for case in ("low", "mid", "high")]
         at = {"at_ms": (self.end_ms - 1) - (self.end_ms - 1) % cut.step.ms, "outlook": outlook}
-        return {**at, "method": "mean of 3 hours", "interval_ratio": 0.68, **dict(zip(names, times, strict=True))}
+        return {**at, "method": method, "interval_ratio": 0.8, **dict(zip(names, times, strict=True))}

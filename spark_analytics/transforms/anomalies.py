@@ -26,6 +26,8 @@ P99, FAILURES = "end_to_end_p99_ms", "failures_messages"
 METRICS = (SENT, ACKED, LAG, TIME_LAG, P99, FAILURES)
 COUNTED = (SENT, ACKED, FAILURES)
 """Metrics of events: where there is no row, there were none."""
+WITH_MESSAGES = (TIME_LAG, P99)
+"""Metrics that say how long messages take, not how many they are."""
 PER_SECOND = (SENT, ACKED)
 """Metrics that are judged by how many there were in the hour."""
 HOUR_SECONDS = 3_600
@@ -37,9 +39,11 @@ VALUES = StructType(
         StructField("group", StringType(), False),
         StructField("metric", StringType(), False),
         StructField("value", DoubleType(), False),
+        StructField("messages", DoubleType(), True),
     ]
 )
-"""What a metric was in an hour; an empty group is the subject alone."""
+"""What a metric was in an hour; an empty group is the subject alone. Of WITH_MESSAGES, how many messages have it; of
+others null."""
 _SERIES = ("subject", "group", "metric")
 
 
@@ -47,23 +51,25 @@ def metric_values(
     lag: DataFrame, subject_rates: DataFrame, group_rates: DataFrame, latencies: DataFrame, failures: DataFrame
 ) -> DataFrame:
     """Hourly rows of summary tables as VALUES: means of rates (messages/s) and of lag (messages), the greatest time lag (s), the
-    99th percentile of end-to-end latency (ms), retries and dead letters of all causes together (messages)."""
+    99th percentile of end-to-end latency (ms), retries and dead letters of all causes together (messages). A time lag is of the
+    hour's mean lag, a latency of the messages acknowledged in it."""
     end_to_end = latencies.where(F.col("kind") == END_TO_END)
     failed = failures.groupBy("at_ms", "subject", "group").agg(F.sum("messages").alias("failed"))
     frames = [
         _values(subject_rates.withColumn("group", F.lit("")), SENT, "sent_messages_per_second_mean"),
         _values(group_rates, ACKED, "acked_messages_per_second_mean"),
         _values(lag, LAG, "lag_messages_mean"),
-        _values(lag, TIME_LAG, "time_lag_seconds_max"),
-        _values(end_to_end, P99, "p99_ms"),
+        _values(lag, TIME_LAG, "time_lag_seconds_max", "lag_messages_mean"),
+        _values(end_to_end, P99, "p99_ms", "messages"),
         _values(failed, FAILURES, "failed"),
     ]
     return selected(reduce(DataFrame.unionByName, frames), VALUES)
 
 
-def _values(frame: DataFrame, metric: str, column: str) -> DataFrame:
-    value = F.col(column).cast("double")
-    found = frame.select("at_ms", "subject", "group", F.lit(metric).alias("metric"), value.alias("value"))
+def _values(frame: DataFrame, metric: str, column: str, messages: str | None = None) -> DataFrame:
+    value = F.col(column).cast("double").alias("value")
+    of = (F.lit(None) if messages is None else F.col(messages)).cast("double").alias("messages")
+    found = frame.select("at_ms", "subject", "group", F.lit(metric).alias("metric"), value, of)
     return found.where(F.col("value").isNotNull())
 
 
@@ -82,6 +88,9 @@ def anomalies(
     in an hour counts as 0 from its first value on, so it is found that nothing came any more. The first value is that of the hour's
     day (UTC) and LOOKBACK_HOURS before it, so days give the same alone and together. The row of a day is its flagged hour, or if
     there is none any of its hours, whose score is furthest from 0.
+
+    `about_messages`, a whole number, is by how many messages of the hour the value differs from the expected one; of WITH_MESSAGES
+    it is VALUES' messages.
 
     Args:
         values: VALUES from `values_from_ms` of the window on; others are left out.
@@ -116,22 +125,27 @@ def _of_bucket(table: pa.Table, window: Window, zone: ZoneInfo, steps: Sequence[
     for at in range(0, len(begins), SERIES_AT_ONCE):
         firsts = order[begins[at : at + SERIES_AT_ONCE]]
         rows = order[begins[at] : begins[at + SERIES_AT_ONCE] if at + SERIES_AT_ONCE < len(begins) else None]
-        values = np.full((len(firsts), (window.to_ms - begin_ms) // HOUR_MS), np.nan)
-        values[codes[rows] - at, hours[rows]] = table.column("value").to_numpy()[rows]
+        values, messages = np.full((2, len(firsts), (window.to_ms - begin_ms) // HOUR_MS), np.nan)
+        for name, into in (("value", values), ("messages", messages)):
+            into[codes[rows] - at, hours[rows]] = table.column(name).to_numpy()[rows]
         series = table.take(pa.array(firsts)).select(_SERIES)
         for day_ms in range(begin_ms + LOOKBACK_HOURS * HOUR_MS, window.to_ms, DAY_MS):
             first = (day_ms - begin_ms) // HOUR_MS - LOOKBACK_HOURS
             end_ms = min(day_ms + DAY_MS, window.to_ms)
-            of_day = values[:, first : (end_ms - begin_ms) // HOUR_MS]
-            tables += _of_day(series, of_day, Window(max(day_ms, window.from_ms), end_ms), zone, steps)
+            of_day = slice(first, (end_ms - begin_ms) // HOUR_MS)
+            day = Window(max(day_ms, window.from_ms), end_ms)
+            tables += _of_day(series, values[:, of_day], messages[:, of_day], day, zone, steps)
     return pa.concat_tables(tables) if tables else to_arrow_schema(ANOMALIES).empty_table()
 
 
-def _of_day(series: pa.Table, values: Doubles, window: Window, zone: ZoneInfo, steps: Sequence[int]) -> list[pa.Table]:
+def _of_day(
+    series: pa.Table, values: Doubles, messages: Doubles, window: Window, zone: ZoneInfo, steps: Sequence[int]
+) -> list[pa.Table]:
     """A table for each step.
 
     Args:
         values: (series, hours), up to the window's end.
+        messages: the same.
         window: hours of one day.
     """
     metric = series.column("metric").to_numpy(zero_copy_only=False)
@@ -141,8 +155,11 @@ def _of_day(series: pa.Table, values: Doubles, window: Window, zone: ZoneInfo, s
     scale = np.where(np.isin(metric, PER_SECOND), HOUR_SECONDS, 1)[:, np.newaxis]
     count = (window.to_ms - window.from_ms) // HOUR_MS
     found = judged(values * scale, window.to_ms - values.shape[1] * HOUR_MS, zone, count)
+    differ = np.abs(values[:, -count:] * scale - found.expected)
+    about = np.where(np.isin(metric, WITH_MESSAGES)[:, np.newaxis], messages[:, -count:], differ)
     columns = {
         "value": values[:, -count:],
+        "about_messages": np.rint(about),
         "expected": found.expected / scale,
         "expected_low": found.low / scale,
         "expected_high": found.high / scale,
@@ -162,6 +179,7 @@ def _of_day(series: pa.Table, values: Doubles, window: Window, zone: ZoneInfo, s
         chosen: dict[str, Any] = {name: column[number, hour] for name, column in columns.items()}
         chosen |= {"step_ms": np.full(len(number), step_ms), "at_ms": at_ms}
         chosen |= {name: rows.column(name) for name in _SERIES}
+        chosen["about_messages"] = pa.array(chosen["about_messages"], from_pandas=True).cast(pa.int64())
         schema = to_arrow_schema(ANOMALIES)
         tables.append(pa.table({name: chosen[name] for name in schema.names}, schema=schema))
     return tables

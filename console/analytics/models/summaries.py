@@ -349,7 +349,8 @@ class Anomaly(Summary):
         "distance from the expected value on a logarithmic scale, in half distances between the limits; negative: below"
     )
     about_messages = whole_field(
-        "messages that it is about: by how many the value differs from the expected one; of ages and latencies, those that have them"
+        "messages that it is about: by how many the value differs from the expected one; of ages and latencies, those that"
+        " have them"
     )
     is_flagged = meaning("whether this hour and the previous one are beyond the same limit", models.BooleanField())
 

@@ -174,9 +174,14 @@ def test_forecasts_say_how_often_they_held(viewer: APIClient) -> None:
     path = "/api/v1/analytics/tables/drain_forecasts/"
     today_ms = ms(timezone.now()) // Step.DAY.ms * Step.DAY.ms
 
-    def score(days_ago: int, cases: int, held: int, scored: str = "drain_forecasts") -> dict[str, Any]:
-        counts = {"cases_count": cases, "held_count": held, "target_ratio": 0.8}
-        return {"at_ms": today_ms - days_ago * Step.DAY.ms, "scored": scored, **counts}
+    def score(
+        days_ago: int, cases: int, held: int, of: str = "from_2_hours", width: float | None = None
+    ) -> dict[str, Any]:
+        counts = {"cases_count": cases, "held_count": held, "below_count": min(1, cases - held), "above_count": 0}
+        counts["above_count"] = cases - held - counts["below_count"]
+        scored = "disk_forecasts" if of == "all" else "drain_forecasts"
+        key = {"at_ms": today_ms - days_ago * Step.DAY.ms, "scored": scored, "case_class": of}
+        return {**key, **counts, "width_ratio_median": width, "target_ratio": 0.8}
 
     def publish(*rows: dict[str, Any]) -> None:
         run = services.start_run("scores")
@@ -185,22 +190,35 @@ def test_forecasts_say_how_often_they_held(viewer: APIClient) -> None:
         services.finish_run(run)
 
     (found,) = asked(viewer, path)["scores"]
-    assert (found["cases_count"], found["held_ratio"]) == (0, None)
+    assert (found["case_class"], found["cases_count"], found["held_ratio"]) == ("all", 0, None)
     publish(score(1, 20, 10), score(40, 500, 0))
     (found,) = asked(viewer, path)["scores"]
-    assert (found["cases_count"], found["held_ratio"]) == (20, None), "too few cases verify nothing"
-    publish(score(1, 20, 10), score(2, 80, 51), score(40, 500, 0), score(1, 9, 9, "disk_forecasts"))
-    (found,) = asked(viewer, path)["scores"]
-    assert found == {
+    assert (found["cases_count"], found["held_ratio"], found["is_trusted"]) == (20, None, False), "too few cases"
+    publish(
+        score(1, 20, 10, width=4.0), score(2, 60, 40, width=8.0), score(3, 20, 11), score(40, 500, 0), score(1, 9, 9, "all"),
+        score(1, 40, 32, "below_2_minutes"), score(1, 40, 28, "falling_from_2_hours"), score(1, 0, 0, "below_2_hours"),
+    )  # fmt: skip
+    found = asked(viewer, path)["scores"]
+    assert [(one["case_class"], one["held_ratio"], one["is_trusted"]) for one in found] == [
+        ("below_2_minutes", 0.8, True),
+        ("from_2_hours", 0.61, False),
+        ("falling_from_2_hours", 0.7, True),
+    ]
+    assert found[1] == {
         "scored": "drain_forecasts",
+        "case_class": "from_2_hours",
         "days": 30,
         "cases_count": 100,
         "held_count": 61,
+        "below_count": 3,
+        "above_count": 36,
+        "width_ratio_mean": 7.0,
         "held_ratio": 0.61,
+        "is_trusted": False,
         "target_ratio": 0.8,
     }
     found = asked(viewer, "/api/v1/analytics/tables/anomalies/")["scores"]
-    assert [one["scored"] for one in found] == ["anomalies", "anomaly_flags"]
+    assert [(one["scored"], one["is_trusted"]) for one in found] == [("anomalies", None), ("anomaly_flags", None)]
 
 
 def test_made_up_rows_say_so(viewer: APIClient) -> None:
@@ -280,7 +298,8 @@ def test_filters_are_the_tables_own(viewer: APIClient) -> None:
 @pytest.mark.database
 def test_flags_and_teams(viewer: APIClient) -> None:
     at = ms(NOW) - Step.HOUR.ms
-    numbers = dict.fromkeys(("value", "expected", "expected_low", "expected_high", "score"), 1.0)
+    numbers: dict[str, Any] = dict.fromkeys(("value", "expected", "expected_low", "expected_high", "score"), 1.0)
+    numbers["about_messages"] = 5
     flags = [
         {"at_ms": at, "subject": "orders", "group": "", "metric": metric, **numbers, "is_flagged": flag}
         for metric, flag in (("lag_messages", True), ("time_lag_seconds", False))

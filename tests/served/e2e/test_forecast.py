@@ -40,7 +40,8 @@ publish("lag", Step.TEN_MINUTES, [
     for n in range(6 * {HOURS})
 ])
 publish("drain_forecasts", Step.HOUR, [{{
-    "outlook": "expected", "method": "median", "interval_ratio": 0.8, "lag_messages_last": {LAG} + 60 * n,
+    "outlook": "expected", "method": "replay of the last 14 days", "interval_ratio": 0.8,
+    "case_class": "falling_below_2_hours", "lag_messages_last": {LAG} + 60 * n,
     "drain_seconds_low": 7200.0, "drain_seconds_mid": 10800.0, "drain_seconds_high": 18000.0,
 }} for n in range({HOURS})])
 """

@@ -531,6 +531,13 @@ def test_the_demo_fills_every_table_of_analytics_and_is_the_same_each_time(short
     lag = [row for row in first["lag"] if row["step_seconds"] == 60]
     assert all(row["backlog_messages_last"] + row["in_flight_messages_last"] == row["lag_messages_last"] for row in lag)
     assert all((row["lag_messages_last"] == 0) == (row["time_lag_seconds_last"] == 0) for row in lag)
+    for row in first["drain_forecasts"]:
+        assert (row["case_class"] == "none") == (row["lag_messages_last"] == 0)
+        assert row["outlook"] != "unknown" or (row["drain_seconds_low"], row["drain_seconds_high"]) == (None, None)
+    of_forecasts = [row for row in first["forecast_scores"] if row["scored"].endswith("forecasts")]
+    assert {row["case_class"] for row in of_forecasts} >= {"all", "below_2_minutes"}
+    for row in of_forecasts:
+        assert row["held_count"] + row["below_count"] + row["above_count"] == row["cases_count"]
 
 
 def test_a_demo_and_measured_numbers_never_mix(short_demo: None) -> None:

@@ -16,7 +16,7 @@ from spark_analytics.lake.tables import FORECAST_CASES, SAMPLED_RANGES
 from spark_analytics.local_rows import local_frame, local_table
 from spark_analytics.schemas import DEAD_LETTERS, DELAYED, INDEX, PROGRESS, RETRIES, SEQUENCES_PER_LOG
 from spark_analytics.transforms import frames, outputs
-from spark_analytics.transforms.anomalies import FAILURES, LAG, SENT, VALUES, anomalies, metric_values
+from spark_analytics.transforms.anomalies import FAILURES, LAG, P99, SENT, TIME_LAG, VALUES, anomalies, metric_values
 from spark_analytics.transforms.capacity import kept_ranges, team_capacity
 from spark_analytics.transforms.delayed_load import delayed_load
 from spark_analytics.transforms.failures import CAUSE_CHARS_MAX, failures
@@ -657,9 +657,16 @@ WEEKS_3 = 3 * 7 * 24
 
 
 def values(spark: SparkSession, series: dict[str, tuple[str, dict[int, float]]]) -> DataFrame:
-    """VALUES of (metric, values by hours from the beginning of today on) by subject."""
+    """VALUES of (metric, values by hours from the beginning of today on) by subject; a latency of 3 is of 30 messages."""
     given = [
-        (TODAY_MS + hour * HOUR_MS, subject, "g", metric, float(value))
+        (
+            TODAY_MS + hour * HOUR_MS,
+            subject,
+            "g",
+            metric,
+            float(value),
+            10.0 * value if metric in (TIME_LAG, P99) else None,
+        )
         for subject, (metric, by_hour) in series.items()
         for hour, value in by_hour.items()
     ]
@@ -713,6 +720,28 @@ def test_traffic_that_stops_is_flagged_in_its_second_hour(spark: SparkSession) -
             assert found[subject, DAY_MS, TODAY_MS] == max(candidates, key=lambda row: abs(row["score"]))
 
 
+def test_an_anomaly_says_how_many_messages_it_is_about(spark: SparkSession) -> None:
+    hours = range(-WEEKS_3, 20)
+    given = {
+        metric: (metric, dict.fromkeys(hours, usual / scale) | dict.fromkeys((20, 21), now / scale))
+        for metric, usual, now, scale in (
+            (SENT, 7200, 360, 3600),
+            (FAILURES, 100, 1100, 1),
+            (LAG, 40.4, 20, 1),
+            (TIME_LAG, 5, 60.04, 1),
+            (P99, 10, 700, 1),
+        )
+    }
+    found = judged_rows(values(spark, given), TODAY, HOUR_MS, DAY_MS)
+    about_messages = {SENT: 6840, FAILURES: 1000, LAG: 20, TIME_LAG: 600, P99: 7000}
+    for metric, messages in about_messages.items():
+        assert found[metric, HOUR_MS, TODAY_MS + 21 * HOUR_MS]["about_messages"] == messages
+        day = found[metric, DAY_MS, TODAY_MS]
+        assert (day["is_flagged"], day["about_messages"]) == (True, messages), "the row of a day is of its hour"
+    assert found[LAG, HOUR_MS, TODAY_MS]["about_messages"] == 0
+    assert found[P99, HOUR_MS, TODAY_MS]["about_messages"] == 100
+
+
 def test_hours_and_days_give_the_same_alone_and_together_in_any_number_of_buckets(spark: SparkSession) -> None:
     """Also where a first value is left behind: what is before the next is not 0 then."""
     lookback = LOOKBACK_HOURS // 24
@@ -761,18 +790,22 @@ def test_other_steps_than_hours_and_days_are_refused(spark: SparkSession) -> Non
 def test_metrics_come_from_the_tables_rows(spark: SparkSession) -> None:
     head = "step_ms at_ms subject group"
     found = metric_values(
-        table(spark, f"{head} lag_messages_mean time_lag_seconds_max\n 1 0 s g 2.5 -", outputs.LAG),
+        table(spark, f"{head} lag_messages_mean time_lag_seconds_max\n 1 0 s g 2.5 -\n 1 0 s h 1.5 8.0", outputs.LAG),
         table(spark, "step_ms at_ms subject sent_messages_per_second_mean\n 1 0 s 4.0", outputs.SUBJECT_RATES),
         table(spark, f"{head} acked_messages_per_second_mean\n 1 0 s g 3.0", outputs.GROUP_RATES),
-        table(spark, f"{head} kind p99_ms\n 1 0 s g handling 1.0\n 1 0 s g end_to_end 9.0", outputs.LATENCIES),
+        table(
+            spark, f"{head} kind messages p99_ms\n 1 0 s g handling 5 1.0\n 1 0 s g end_to_end 6 9.0", outputs.LATENCIES
+        ),
         table(spark, f"{head} kind cause messages\n 1 0 s g retry A 2\n 1 0 s g dead_letter B 3", outputs.FAILURES),
     )
-    assert {key: row["value"] for key, row in rows(found, "subject", "group", "metric").items()} == {
-        ("s", "", "sent_messages_per_second"): 4.0,
-        ("s", "g", "acked_messages_per_second"): 3.0,
-        ("s", "g", "lag_messages"): 2.5,
-        ("s", "g", "end_to_end_p99_ms"): 9.0,
-        ("s", "g", "failures_messages"): 5.0,
+    assert {key: (row["value"], row["messages"]) for key, row in rows(found, "subject", "group", "metric").items()} == {
+        ("s", "", "sent_messages_per_second"): (4.0, None),
+        ("s", "g", "acked_messages_per_second"): (3.0, None),
+        ("s", "g", "lag_messages"): (2.5, None),
+        ("s", "h", "lag_messages"): (1.5, None),
+        ("s", "h", "time_lag_seconds"): (8.0, 1.5),
+        ("s", "g", "end_to_end_p99_ms"): (9.0, 6.0),
+        ("s", "g", "failures_messages"): (5.0, None),
     }
 
 

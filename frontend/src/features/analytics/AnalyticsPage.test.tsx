@@ -166,32 +166,102 @@ test.each([
   },
 );
 
-test("forecasts say how often their interval held, or that it is not verified yet", async () => {
-  const score = { scored: "drain_forecasts", days: 30, cases_count: 100, held_count: 61, target_ratio: 0.8 };
+const score = {
+  scored: "drain_forecasts",
+  case_class: "below_2_minutes",
+  days: 30,
+  cases_count: 100,
+  held_count: 81,
+  below_count: 7,
+  above_count: 12,
+  width_ratio_mean: 9,
+  held_ratio: 0.81,
+  is_trusted: true,
+  target_ratio: 0.8,
+};
+const falling = { ...score, case_class: "falling_from_2_hours", held_ratio: 0.61, is_trusted: false };
+const young = { ...score, case_class: "from_2_hours", cases_count: 4, held_ratio: null, is_trusted: false };
+const ofDisks = { ...score, scored: "disk_forecasts", case_class: "all", cases_count: 0, held_ratio: null };
+
+test.each([
+  [
+    "en",
+    /last 30 days.*Target: 80% within/,
+    [
+      /Below 2 min.*81%.*used by alerts/,
+      /2 h or more, falling.*61%.*not used by alerts: outside/,
+      /2 h or more4not known yet.*fewer than 30/,
+    ],
+  ],
+  [
+    "zh",
+    /最近 30 天.*80% 落在区间内/,
+    [
+      /不足 2 分钟.*81%.*用于告警/,
+      /2 小时及以上，正在下降.*61%.*不用于告警：命中率/,
+      /2 小时及以上4尚不清楚.*不足 30 个/,
+    ],
+  ],
+] as const)(
+  "forecasts say of each class what held, or that it is not known yet (%s)",
+  async (language, sentence, texts) => {
+    answer({
+      ...names,
+      "GET /api/v1/analytics/tables/drain_forecasts/ranking/": ranking([], { scores: [score, young, falling] }),
+      "GET /api/v1/analytics/tables/disk_forecasts/ranking/": ranking([], {
+        scores: [{ ...ofDisks, is_trusted: false }],
+      }),
+    });
+    await mount(AnalyticsPage, "/analytics?tab=forecast", "/analytics");
+    await setLanguage(language);
+    expect(await screen.findByText(sentence, { selector: "[data-score=drain_forecasts] > *" })).toBeInTheDocument();
+    const rows = screen.getAllByRole("row").map((one) => one.textContent);
+    for (const text of texts) expect(rows.filter((one) => text.test(one))).toHaveLength(1);
+    const disks = document.querySelector("[data-score=disk_forecasts]");
+    expect(disks).toHaveTextContent(language === "en" ? "not known yet" : "尚不清楚");
+  },
+);
+
+test("a forecast without an interval is learning, and what a null stands for is said", async () => {
+  const forecast = {
+    at: "2026-11-21T10:00:00Z",
+    subject: "order.paid",
+    outlook: "unknown",
+    lag_messages_last: 50,
+    drain_seconds_low: null,
+    drain_seconds_high: null,
+    run: "12",
+  };
+  const rows = [
+    { ...forecast, group: "new", case_class: "below_2_hours", drain_seconds_mid: 60 },
+    { ...forecast, group: "stuck", case_class: "from_2_hours", outlook: "never", drain_seconds_mid: null },
+    { ...forecast, group: "fresh", case_class: "none", drain_seconds_mid: null },
+  ];
+  const ranked = rows.map((one) => ({ row: one, extreme: 50, history: [{ at: one.at, value: 50 }] }));
   answer({
     ...names,
-    "GET /api/v1/analytics/tables/drain_forecasts/ranking/": ranking([], { scores: [{ ...score, held_ratio: 0.61 }] }),
-    "GET /api/v1/analytics/tables/disk_forecasts/ranking/": ranking([], {
-      scores: [{ ...score, scored: "disk_forecasts", cases_count: 4, held_ratio: null }],
-    }),
+    "GET /api/v1/analytics/tables/drain_forecasts/ranking/": { ...page([]), total: 3, results: ranked },
+    "GET /api/v1/analytics/tables/drain_forecasts/": page(rows),
+    [`GET ${LAG}`]: page([]),
   });
   await mount(AnalyticsPage, "/analytics?tab=forecast", "/analytics");
-  expect(
-    await screen.findByText(
-      /last 30 days. For 61% of them the actual time was within the predicted interval \(target 80%\)/,
-    ),
-  ).toBeInTheDocument();
-  expect(await screen.findByText(/Not verified yet: only 4 forecasts came due/)).toBeInTheDocument();
+  const learning = await screen.findByText("Learning");
+  expect(learning.closest("[data-hint]")).toHaveAttribute("data-hint", expect.stringContaining("30 forecasts"));
+  const texts = screen.getAllByRole("row").map((one) => one.textContent);
+  const found = ["new", "stuck", "fresh"].map((group) => texts.find((text) => text.includes(`order.paid${group}`)));
+  expect(found[0]).toMatch(/20 min to 2 h.*——?1m/);
+  expect(found[1]).toMatch(/Never2 h or more.*over a dayover a dayover a day/);
+  expect(found[2]).toMatch(/UnknownNothing to forecast.*———/);
 });
 
 test("flags say how many of them are probably false", async () => {
-  const score = { days: 30, cases_count: 200, target_ratio: null };
+  const of = { ...score, case_class: "all", cases_count: 200, is_trusted: null, target_ratio: null };
   answer({
     ...names,
     "GET /api/v1/analytics/tables/anomalies/ranking/": ranking([], {
       scores: [
-        { ...score, scored: "anomalies", held_count: 190, held_ratio: 0.95 },
-        { ...score, scored: "anomaly_flags", held_count: 70, held_ratio: 0.35 },
+        { ...of, scored: "anomalies", held_count: 190, held_ratio: 0.95 },
+        { ...of, scored: "anomaly_flags", held_count: 70, held_ratio: 0.35 },
       ],
     }),
   });

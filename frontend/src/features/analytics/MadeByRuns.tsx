@@ -58,33 +58,3 @@ export function Omission({ omission }: { omission: Rows["omission"] }) {
     </Text>
   );
 }
-
-type Score = Rows["scores"][number];
-
-const percent = (ratio: number) => Math.round(ratio * 1000) / 10;
-
-/** How often the recent forecasts or flags of a table held; that nothing is verified yet, where too few came due. */
-export function Scores({ scores }: { scores: readonly Score[] }) {
-  const { t } = useTranslation("analytics");
-  return (
-    <>
-      {scores.map((score) => {
-        const { held_ratio: held, target_ratio: target, cases_count: cases, days } = score;
-        const isBelow = held !== null && target !== null && held < target;
-        return (
-          <Text key={score.scored} size="sm" c={isBelow ? "orange" : "dimmed"} data-score={score.scored}>
-            {held === null
-              ? t(`score.${score.scored}.unverified`, { cases, days })
-              : t(`score.${score.scored}.held`, {
-                  cases,
-                  days,
-                  held: percent(held),
-                  rest: percent(1 - held),
-                  target: target === null ? "" : percent(target),
-                })}
-          </Text>
-        );
-      })}
-    </>
-  );
-}

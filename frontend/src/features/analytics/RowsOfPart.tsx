@@ -1,6 +1,7 @@
 import { Badge } from "@mantine/core";
 import { useMemo } from "react";
 import { useTranslation } from "@/i18n/useTranslation";
+import { isLearning, meaningOfNull } from "@/features/analytics/forecasts";
 import { analyticsKey, loadRows, type TableQuery, type Row } from "@/features/analytics/queries";
 import { formatOf, numberIn, textIn } from "@/features/analytics/series";
 import { choicesOf, type Part } from "@/features/analytics/views";
@@ -60,8 +61,12 @@ export function RowsOfPart({ part, selection }: { part: Part; selection: TableQu
 /** A number of a row. */
 export function Figure({ row, name }: { row: Row; name: string }) {
   const { as, scale } = formatOf(ANOMALY.has(name) ? textIn(row, "metric") : name);
+  const { t } = useTranslation("analytics");
   const value = numberIn(row, name);
-  return <Measured value={value === null ? null : value * scale} as={as} />;
+  const meaning = meaningOfNull(row, name);
+  return (
+    <Measured value={value === null ? null : value * scale} as={as} unknown={meaning && t(`null_means.${meaning}`)} />
+  );
 }
 
 /** What a row is of; the first name draws it. */
@@ -79,6 +84,13 @@ export function Name({
   const { t } = useTranslation("analytics");
   const value = textIn(row, name);
   if (name === "outlook") {
+    if (isLearning(row)) {
+      return (
+        <Badge variant="light" tt="none" color="gray" tabIndex={0} data-hint={t(`learning.${part.id}`)}>
+          {t("learning.label")}
+        </Badge>
+      );
+    }
     return (
       <Badge variant="light" tt="none" color={OUTLOOK_COLOURS[value] ?? "gray"}>
         {t(`outlook.${value}`)}
@@ -86,6 +98,7 @@ export function Name({
     );
   }
   if (name === "metric") return t(`metric.${value}`);
+  if (name === "case_class") return <span className="nowrap">{t(`case_class.${value}`)}</span>;
   if (name === "method") return <Sent text={value} />;
   // The first name of a row chooses all that its line is of.
   const choices = choicesOf(part);

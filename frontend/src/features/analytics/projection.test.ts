@@ -16,6 +16,13 @@ test("where the late drain is not in sight, the upper bound stays at the lag", (
   expect(found.expected).toEqual([null, null, null, null]);
 });
 
+test("while the interval is not known yet, there is a line and no band", () => {
+  const found = projected([0, 60], [80, 100], 60, { low: null, mid: 120, high: null });
+  expect(found.expected).toEqual([null, 100, 50, 0, 0, 0]);
+  expect(found.low).toEqual(found.at.map(() => null));
+  expect(found.high).toEqual(found.low);
+});
+
 test("without a measured lag, or a forecast, nothing is ahead", () => {
   expect(projected([0, 60], [null, null], 60, { low: 1, mid: 2, high: 3 }).at).toEqual([0, 60]);
   expect(projected([0, 60], [1, 2], 60, { low: null, mid: null, high: null }).at).toEqual([0, 60]);

@@ -5,7 +5,10 @@ export const AHEAD_SECONDS_MAX = 7 * 86_400;
 /** Steps after the last measurement that a chart shows at most. */
 const STEPS_MAX = 200;
 
-/** What a forecast says: seconds until the lag is zero, early, expected and late; null: not within sight. */
+/**
+ * What a forecast says: seconds until the lag is zero, early, expected and late; null: over a day. An early one that is
+ * null beside an expected one is not known, as is the late one then.
+ */
 export interface DrainTimes {
   low: number | null;
   mid: number | null;
@@ -53,12 +56,13 @@ export function projected(
   // The measured range ends with the last measurement, where both parts of the picture meet.
   const measured = at.slice(0, last + 1);
   const unknown = measured.slice(0, -1).map(() => null);
+  const nothing = [...measured, ...ahead].map(() => null);
   const line = (drain: number | null) => [...unknown, now, ...ahead.map((seconds) => lagAfter(now, seconds, drain))];
   return {
     at: [...measured, ...ahead.map((seconds) => begin + seconds)],
     lag: [...lag.slice(0, last + 1), ...ahead.map(() => null)],
-    expected: times.mid === null ? [...measured, ...ahead].map(() => null) : line(times.mid),
-    low: line(times.low),
-    high: line(times.high),
+    expected: times.mid === null ? nothing : line(times.mid),
+    low: times.low === null ? nothing : line(times.low),
+    high: times.low === null ? nothing : line(times.high),
   };
 }

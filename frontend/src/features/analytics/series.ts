@@ -7,10 +7,13 @@ import type { Format } from "@/ui/measure/Measured";
 export const LINES_MAX = 7;
 const BOUNDS = /_(min|max|mean|last|low|mid|high)$/;
 const MS = 0.001;
+const DAY_SECONDS = 86_400;
 
 /** How a column's numbers are shown, by the unit in its name; `scale` makes of them what the format takes. */
 export function formatOf(column: string): { as: Format; scale: number } {
   const name = column.replace(BOUNDS, "");
+  // A disk grows too slowly for seconds.
+  if (name === "growth_bytes_per_second") return { as: "bytes", scale: DAY_SECONDS };
   if (name.endsWith("bytes_per_second") || name.endsWith("bytes")) return { as: "bytes", scale: 1 };
   if (name.endsWith("_per_second")) return { as: "rate", scale: 1 };
   if (name.endsWith("seconds")) return { as: "duration", scale: 1 };
