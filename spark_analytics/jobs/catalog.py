@@ -170,7 +170,7 @@ def _capacity(given: Inputs) -> Frames:
 UPKEEP = {
     "ingest": "read new messages and histories from the nodes into the lake",
     "state": "store the state of consumer groups at the end of each hour",
-    "compact": "merge the files of each hour",
+    "compact": "merge the files of each hour or day",
     "retain": "delete expired data of the lake",
 }
 """Jobs that fill no summary table."""

@@ -1,4 +1,5 @@
-"""What jobs publish, all of it, in the lake: a table `gold_TABLE` for each summary table. The database has what pages need."""
+"""What jobs publish, all of it, in the lake: hours and days of each summary table in `gold_TABLE`, minutes and ten minutes in
+`gold_TABLE_minutes`. The database has what pages need."""
 
 from functools import reduce
 
@@ -11,29 +12,40 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from console.analytics.rows import Window
 from console.analytics.steps import Step
 from spark_analytics.lake import Lake
-from spark_analytics.lake.tables import GOLD, TABLES
+from spark_analytics.lake.tables import GOLD, MINUTES, TABLES
 
 Publications = tuple[tuple[Step, Window], ...]
-HOUR_MS = Step.HOUR.ms
 EVER = Window(0, 1 << 62)
 """The window of a table that looks ahead: it is replaced whole."""
 DRIVER_ROWS_MAX = 500_000
-"""Most rows of the hours that are written again without Spark."""
+"""Most rows of the hours or days that are written again without Spark."""
 
 
 def keep(lake: Lake, table: str, rows: DataFrame | pa.Table, publications: Publications) -> None:
-    """Make these rows what gold has of the windows at the steps, in one commit.
+    """Make these rows what gold has of the windows at the steps, in one commit of each table of gold.
 
-    Hours that a window touches are written again, with what is in them of other steps and moments.
+    Hours or days that a window touches are written again, with what is in them of other steps and moments.
+
+    A kill between the two commits leaves new minutes beside the hours and days that were there. It does no harm: each table has
+    whole rows, none is computed from the other, and the run did not finish, so its windows are due again and replaced in both.
 
     Args:
         rows: of the summary table, those of the publications alone; as an Arrow table when the driver has them.
     """
-    name = GOLD + table
+    short = tuple(each for each in publications if each[0].ms < Step.HOUR.ms)
+    long = tuple(each for each in publications if each[0].ms >= Step.HOUR.ms)
+    for name, published in ((GOLD + table + MINUTES, short), (GOLD + table, long)):
+        if published:
+            _replace(lake, name, _of_steps(rows, published), published)
+
+
+def _replace(lake: Lake, name: str, rows: DataFrame | pa.Table, publications: Publications) -> None:
+    """The same in one table of gold, with the rows of its steps."""
     is_whole = all(window == EVER for _, window in publications)
+    part_ms = TABLES[name].part_ms
     begin = min(window.from_ms for _, window in publications)
     end = max(window.to_ms for _, window in publications)
-    begin, end = begin - begin % HOUR_MS, end + -end % HOUR_MS
+    begin, end = begin - begin % part_ms, end + -end % part_ms
     before = 0 if is_whole else sum(item.rows for item in lake.files_of(name, begin, end))
     names = TABLES[name].schema.names
     if isinstance(rows, pa.Table) and before <= DRIVER_ROWS_MAX:
@@ -52,6 +64,13 @@ def keep(lake: Lake, table: str, rows: DataFrame | pa.Table, publications: Publi
         is_published = reduce(Column.__or__, (is_of(*each) for each in publications))
         gold = gold.unionByName(known.where(~is_published).select(*names))
     lake.replace(name, gold, begin, end)
+
+
+def _of_steps(rows: DataFrame | pa.Table, publications: Publications) -> DataFrame | pa.Table:
+    steps_ms = sorted({step.ms for step, _ in publications})
+    if isinstance(rows, DataFrame):
+        return rows.where(F.col("step_ms").isin(steps_ms))
+    return rows.filter(pc.is_in(rows.column("step_ms"), pa.array(steps_ms)))
 
 
 def is_of(step: Step, window: Window) -> Column:

@@ -328,12 +328,12 @@ class Runner:
         return f"{made} states"
 
     def _compact(self) -> str:
-        hours = 0
+        done = 0
         for name in TABLES:
-            for hour in (*self._lake.thin(name), *self._lake.compact(name)):
-                self._say(f"compact: {name}, {_shown(hour)}")
-                hours += 1
-        return f"{hours} hours"
+            for begin_ms in self._lake.compact(name):
+                self._say(f"compact: {name}, {_shown(begin_ms)}")
+                done += 1
+        return f"{done} hours and days"
 
     def _retain(self) -> str:
         days = {name: self._request.keep_days.get(name, table.keep_days) for name, table in TABLES.items()}

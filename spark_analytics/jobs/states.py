@@ -52,7 +52,7 @@ class States:
     def moments(self) -> list[int]:
         """Moments in ms since the epoch that states are kept of, in order."""
         snapshot = self._lake.snapshot("group_state")
-        found = {item.hour_ms for item in snapshot.files.values()}
+        found = {item.begin_ms for item in snapshot.files.values()}
         return sorted(found | {at_ms for name, at_ms in snapshot.watermarks.items() if name == LATEST})
 
     def state_at(self, at_ms: int) -> DataFrame:
@@ -77,7 +77,7 @@ class States:
         """The UTC days up to a moment of which the lake has no rows, neither events nor samples; their beginnings, in ms since the
         epoch. Days before the first with rows are none of them."""
         read = (*STREAMED, "nodes", "ranges")
-        hours = {item.hour_ms for name in read for item in self._lake.snapshot(name).files.values()}
+        hours = {item.begin_ms for name in read for item in self._lake.snapshot(name).files.values()}
         with_rows = {hour - hour % DAY_MS for hour in hours}
         return set(range(min(with_rows, default=to_ms), to_ms, DAY_MS)) - with_rows
 
@@ -85,7 +85,7 @@ class States:
         """About how many consumer groups there are: rows of the largest state."""
         rows: Counter[int] = Counter()
         for item in self._lake.snapshot("group_state").files.values():
-            rows[item.hour_ms] += item.rows
+            rows[item.begin_ms] += item.rows
         return max(rows.values(), default=0)
 
     def advance(self, to_ms: int, say: Callable[[str], None] = lambda text: None) -> int:
@@ -105,7 +105,7 @@ class States:
         """Take out the states behind a moment: what was read late is to be counted in them."""
         for table in STATE_TABLES:
             base = self._lake.snapshot(table)
-            removed = tuple(path for path, item in base.files.items() if item.hour_ms > at_ms)
+            removed = tuple(path for path, item in base.files.items() if item.begin_ms > at_ms)
             latest = {name: min(at, at_ms) for name, at in base.watermarks.items()}
             if removed or latest != base.watermarks:
                 self._lake.commit(table, base, Change(removed=removed, watermarks=latest))
@@ -139,7 +139,7 @@ class States:
         """The seconds from a moment on that came with new files: broker_group, subject, second."""
         files = self._lake.snapshot("stored_seconds").files
         folders = {path.partition("/")[0] for path in files.keys() - set(known)}
-        end_ms = max((item.hour_ms for item in files.values()), default=from_ms) + HOUR_MS
+        end_ms = max((item.begin_ms for item in files.values()), default=from_ms) + HOUR_MS
         silver = self._lake.read("stored_seconds", from_ms, max(end_ms, from_ms))
         # Each write has a folder of its own.
         folder = F.regexp_extract(F.input_file_name(), r"/stored_seconds/([^/]+)/", 1)
@@ -152,7 +152,7 @@ class States:
     def _set_back(self, from_ms: int, touched: DataFrame) -> list[int]:
         """The hours from a moment on in which a group of these subjects is set to another position."""
         end_ms = (
-            max((item.hour_ms for item in self._lake.snapshot("progress").files.values()), default=from_ms) + HOUR_MS
+            max((item.begin_ms for item in self._lake.snapshot("progress").files.values()), default=from_ms) + HOUR_MS
         )
         starts = self._lake.read("progress", from_ms, max(end_ms, from_ms)).where(F.col("kind") == "start")
         hour = F.unix_millis(F.date_trunc("hour", "at")).alias("hour")
@@ -179,7 +179,7 @@ class States:
 
     def begins(self, from_ms: int, to_ms: int) -> DataFrame:
         """RANGES without bytes: the samples taken in [from, to), and the last ones before it."""
-        hours = (item.hour_ms for item in self._lake.snapshot("ranges").files.values())
+        hours = (item.begin_ms for item in self._lake.snapshot("ranges").files.values())
         last_ms = max((hour for hour in hours if hour <= from_ms), default=from_ms)
         found = self._lake.read("ranges", min(last_ms, from_ms - RANGES_LOOKBACK_MS), to_ms)
         at_ms, no_bytes = F.unix_millis("sampled_at").alias("at_ms"), F.lit(None).cast("long").alias("stored_bytes")
@@ -195,7 +195,7 @@ class States:
             begins: (broker group, subject) -> the first consume sequence that it keeps.
         """
         groups = {group for group, _ in begins}
-        hours = sorted({item.hour_ms for item in self._lake.snapshot("ranges").files.values()})
+        hours = sorted({item.begin_ms for item in self._lake.snapshot("ranges").files.values()})
 
         def is_needed(hour: int) -> bool:
             columns = ("broker_group", "subject", "end")

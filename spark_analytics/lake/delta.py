@@ -28,7 +28,6 @@ from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Sc
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction, RemoveAction, Transaction
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 from spark_analytics.lake.files import LakeBusy, LakeError, LakeFiles
 from spark_analytics.lake.tables import LakeTable
@@ -49,7 +48,6 @@ ORPHAN_HOURS = 24
 """Minimum age of files that no commit names before they are deleted, because a writer may be about to name them."""
 TAKEN_BACK_MAX = 10
 """Commits at the log's end that can be torn at once: other programs make some that are not synced."""
-PARTITIONS = ("date", "hour")
 _DIGITS = 20
 _HOUR_MS = 3_600_000
 _STATE = "qmq"
@@ -60,15 +58,13 @@ _NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_lo
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A Parquet file: its path from the table's folder, rows, size, the hour (ms since the epoch) its rows are of, and
-    the least and greatest values of its columns, as JSON of the protocol."""
+    """A Parquet file: its path from the table's folder, rows, size, when the hour or day begins that its rows are of (ms
+    since the epoch), and the least and greatest values of its columns, as JSON of the protocol."""
 
     path: str
     rows: int
     size_bytes: int
-    hour_ms: int
-    least_step_ms: int = 0
-    """The shortest step of its rows, in tables that have steps; 0: not known, or none."""
+    begin_ms: int
     stats: str = field(default="", compare=False)
 
 
@@ -189,10 +185,7 @@ class TableLog:
             LakeError: the table is of an earlier format, or files are missing that were confirmed.
         """
         if OLD_LOG_FOLDER in self._files.names(self._table.name):
-            raise LakeError(
-                f"the lake {self._files.root} is in the format of an earlier version: delete it; the next run reads again what the"
-                " nodes still have"
-            )
+            raise self._old_format()
         done = [*self._take_back(), *self._check_checkpoint()] if self._files.is_local else []
         if done:
             self._opened, self._last = None, Snapshot()
@@ -237,7 +230,7 @@ class TableLog:
                     actions,
                     mode="append",
                     schema=delta.schema(),
-                    partition_by=list(PARTITIONS),
+                    partition_by=list(self._table.partitions),
                     commit_properties=_properties(after, change),
                     post_commithook_properties=_NO_HOOKS,
                 )
@@ -260,14 +253,13 @@ class TableLog:
                 if is_newest:
                     self._opened.update_incremental()
                 return self._opened
-            if not self._has_log():
-                if not may_create:
-                    return None
-                self._opened = self._create()
-            else:
-                self._opened = DeltaTable(self._uri)
-        self._check_layout(self._opened)
-        return self._opened
+            has_log = self._has_log()
+            if not has_log and not may_create:
+                return None
+            found = DeltaTable(self._uri) if has_log else self._create()
+        self._check_layout(found)
+        self._opened = found
+        return found
 
     def _has_log(self) -> bool:
         return any(_version(name) is not None for name in self._files.names(self._folder))
@@ -275,8 +267,8 @@ class TableLog:
     def _create(self) -> DeltaTable:
         found = DeltaTable.create(
             self._uri,
-            _delta_schema(self._table.schema),
-            partition_by=list(PARTITIONS),
+            _delta_schema(self._table),
+            partition_by=list(self._table.partitions),
             configuration={
                 LAYOUT: str(LAYOUT_VERSION),
                 "delta.checkpointInterval": str(CHECKPOINT_EVERY),
@@ -296,8 +288,10 @@ class TableLog:
             raise LakeError(
                 f"{self._uri} has version {found} of the lake's layout, and this PyQMQ knows {LAYOUT_VERSION}: update it"
             )
+        if delta.metadata().partition_columns != list(self._table.partitions):
+            raise self._old_format()
         there = _types(json.loads(delta.schema().to_json()))
-        wanted = _types(json.loads(_delta_schema(self._table.schema).to_json()))
+        wanted = _types(json.loads(_delta_schema(self._table).to_json()))
         for name, kind in wanted.items():
             if name in there and there[name] != kind:
                 raise LakeError(
@@ -312,13 +306,19 @@ class TableLog:
         base, delta = self.snapshot(), self._opened
         if delta is None or not self._new_columns:
             return []
-        fields = [found for found in _delta_schema(self._table.schema).fields if found.name in self._new_columns]
+        fields = [found for found in _delta_schema(self._table).fields if found.name in self._new_columns]
         with _lake_errors(f"{self._uri} can't be written"):
             delta.alter.add_columns(fields, commit_properties=_properties(base), post_commithook_properties=_NO_HOOKS)
         delta.update_incremental()
         self._sync()
         added, self._new_columns = self._new_columns, []
         return added
+
+    def _old_format(self) -> LakeError:
+        return LakeError(
+            f"the lake {self._files.root} is in the format of an earlier version: delete it; the next run reads again what the"
+            " nodes still have"
+        )
 
     def _busy(self) -> LakeBusy:
         return LakeBusy(f"another run has changed {self._uri} in the meantime; run the job again")
@@ -327,19 +327,16 @@ class TableLog:
         with _lake_errors(f"{self._uri} can't be read"):
             actions = pa.table(delta.get_add_actions(flatten=True))
             state = self._state(delta)
-        names = ("path", "num_records", "size_bytes", "partition.date", "partition.hour")
+        names = ("path", "num_records", "size_bytes", *(f"partition.{name}" for name in self._table.partitions))
         columns = [actions.column(name).to_pylist() for name in names]
-        # Without any file with a value there is no such column.
-        has_steps = "min.step_ms" in actions.column_names
-        columns.append(actions.column("min.step_ms").to_pylist() if has_steps else [None] * len(actions))
         files: dict[str, DataFile] = {}
-        for path, rows, size, date, hour, step in zip(*columns, strict=True):
-            if date is None or hour is None:
-                raise LakeError(f"{self._uri}: {path} is of no hour")
-            hour_ms = int(datetime(date.year, date.month, date.day, hour, tzinfo=UTC).timestamp() * 1000)
+        for path, rows, size, date, *hour in zip(*columns, strict=True):
+            if date is None or None in hour:
+                raise LakeError(f"{self._uri}: {path} is of no hour or day")
+            begin = datetime(date.year, date.month, date.day, hour[0] if hour else 0, tzinfo=UTC)
             # Other programs may leave out how many rows a file has.
             counted = rows if rows is not None else self._rows_of(path)
-            files[path] = DataFile(path, counted, size, hour_ms, step or 0)
+            files[path] = DataFile(path, counted, size, int(begin.timestamp() * 1000))
         stream = state.get("stream")
         number = delta.transaction_version(stream) if stream is not None else None
         return Snapshot(
@@ -367,11 +364,16 @@ class TableLog:
 
     def _added(self, item: DataFile, change: Change) -> AddAction:
         return AddAction(
-            item.path, item.size_bytes, _partition(item), self._now_ms(), not change.is_same_data, item.stats
+            item.path, item.size_bytes, self._partition(item), self._now_ms(), not change.is_same_data, item.stats
         )
 
     def _removed(self, item: DataFile, change: Change) -> RemoveAction:
-        return RemoveAction(item.path, not change.is_same_data, self._now_ms(), item.size_bytes, _partition(item))
+        return RemoveAction(item.path, not change.is_same_data, self._now_ms(), item.size_bytes, self._partition(item))
+
+    def _partition(self, item: DataFile) -> dict[str, str | None]:
+        begin = datetime.fromtimestamp(item.begin_ms // 1000, UTC)
+        values = {"date": f"{begin:%Y-%m-%d}", "hour": str(begin.hour)}
+        return {name: values[name] for name in self._table.partitions}
 
     # --- what lasts ---
 
@@ -522,18 +524,11 @@ def _properties(state: Snapshot, change: Change | None = None) -> CommitProperti
     return CommitProperties(custom_metadata={_STATE: info}, max_commit_retries=0, app_transactions=done)
 
 
-def _partition(item: DataFile) -> dict[str, str | None]:
-    at = datetime.fromtimestamp(item.hour_ms // 1000, UTC)
-    return {"date": f"{at:%Y-%m-%d}", "hour": str(at.hour)}
-
-
-def _delta_schema(schema: StructType) -> Schema:
+def _delta_schema(table: LakeTable) -> Schema:
     """A table's columns as Delta names them, all nullable, as a column that comes later is null in older files."""
-    fields = [{**found, "nullable": True} for found in schema.jsonValue()["fields"]]
-    fields += [
-        {"name": name, "type": kind, "nullable": True, "metadata": {}}
-        for name, kind in zip(PARTITIONS, ("date", "integer"), strict=True)
-    ]
+    fields = [{**found, "nullable": True} for found in table.schema.jsonValue()["fields"]]
+    kinds = {"date": "date", "hour": "integer"}
+    fields += [{"name": name, "type": kinds[name], "nullable": True, "metadata": {}} for name in table.partitions]
     return Schema.from_json(json.dumps({"type": "struct", "fields": fields}))
 
 

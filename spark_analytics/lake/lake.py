@@ -1,6 +1,7 @@
-"""Tables as Parquet files by hour, in a folder or other storage; each is a Delta table (`lake.delta`).
+"""Tables as Parquet files by hour or day, in a folder or other storage; each is a Delta table (`lake.delta`).
 
     LAKE/TABLE/ID/date=YYYY-MM-DD/hour=HH/part-N.parquet    rows of one write, by the hour (UTC) of the table's moment
+    LAKE/gold_TABLE/ID/date=YYYY-MM-DD/part-N.parquet       the same by the day, of hours and days that jobs publish
     LAKE/TABLE/_delta_log/VERSION.json                      which of these files count
     LAKE/_checkpoints/TABLE/                                how far the stream that fills it has read
 
@@ -23,7 +24,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from spark_analytics.lake.delta import Batch, Change, DataFile, Snapshot, TableLog, now_ms
 from spark_analytics.lake.files import LakeError, LakeFiles, LocalFiles, RemoteFiles, local_folder
-from spark_analytics.lake.tables import STREAMED, TABLES, LakeTable
+from spark_analytics.lake.tables import DAY_MS, HOUR_MS, STREAMED, TABLES, LakeTable
 from spark_analytics.local_rows import local_frame
 from spark_analytics.transforms.stored import silver_seconds
 
@@ -36,12 +37,13 @@ WATERMARK_SECONDS = 120
 """How late rows may be: a row that a node stored less than this long before it was read may be missing from what was
 read, as rows are visible once they are synced, and the node's clock may step back by this much."""
 COMPACT_AFTER = timedelta(hours=1)
-"""How long after its end an hour is compacted: late rows come before, as a rule."""
+"""How long after its end an hour or day is compacted: late rows come before, as a rule."""
 COMPACTED_BYTES = 128 << 20
 """About how large compacted files are; Spark splits larger ones between tasks anyway."""
 COMPACTIONS_MAX = 200
-"""Maximum number of hours of one table compacted in one run; the next run continues."""
-_HOUR_MS = 3_600_000
+"""Maximum number of hours or days of one table compacted in one run; the next run continues."""
+_PARTITIONS = {"date": "yyyy-MM-dd", "hour": "HH"}
+"""Partition column -> how Spark writes a moment in its folder's name."""
 
 
 class Lake:
@@ -147,17 +149,18 @@ class Lake:
         return at_ms - self._watermark_seconds * 1000
 
     def first_ms(self, table: str) -> int | None:
-        """When the first hour begins that a table has rows of; None: it has none."""
-        return min((item.hour_ms for item in self.snapshot(table).files.values()), default=None)
+        """When the first hour or day begins that a table has rows of; None: it has none."""
+        return min((item.begin_ms for item in self.snapshot(table).files.values()), default=None)
 
     def files_of(self, table: str, from_ms: int, to_ms: int) -> list[DataFile]:
-        """The files with rows of the hours that [from, to) touches."""
-        begin = from_ms - from_ms % _HOUR_MS
+        """The files with rows of the table's hours or days that [from, to) touches."""
+        begin = from_ms - from_ms % _table(table).part_ms
         found = self.snapshot(table).files.values()
-        return sorted((item for item in found if begin <= item.hour_ms < to_ms), key=lambda item: item.path)
+        return sorted((item for item in found if begin <= item.begin_ms < to_ms), key=lambda item: item.path)
 
     def read(self, table: str, from_ms: int, to_ms: int) -> "DataFrame":
-        """A table's rows whose moment lies in [from, to), in ms since the epoch; other hours' files are not opened."""
+        """A table's rows whose moment lies in [from, to), in ms since the epoch; files of other hours or days are not
+        opened."""
         from pyspark.sql import functions as F
 
         moment = F.col(_table(table).moment)
@@ -165,7 +168,7 @@ class Lake:
         return rows.where((moment >= _timestamp(from_ms)) & (moment < _timestamp(to_ms)))
 
     def arrow(self, table: str, from_ms: int, to_ms: int, columns: Sequence[str] | None = None) -> pa.Table:
-        """A table's rows of the hours that [from, to) touches, read by the driver itself: for small ones."""
+        """A table's rows of its hours or days that [from, to) touches, read by the driver itself: for small ones."""
         schema = to_arrow_schema(_table(table).schema, timezone="UTC")
         if columns is not None:
             schema = pa.schema([schema.field(name) for name in columns])
@@ -203,7 +206,7 @@ class Lake:
                 raise self.checkpoint_is_missing(table)
             if batch.number <= base.batch.number:
                 return 0
-        added = self._write(table, rows, is_by_hour=is_of_many_hours)
+        added = self._write(table, rows, is_by_part=is_of_many_hours)
         self.files.sync(self._checkpoint_files(table, batch))
         if silver := _table(table).silver:
             self._count(silver, self._read_files(table, added), batch)
@@ -227,13 +230,14 @@ class Lake:
         self.commit(silver, base, Change(added=self._write(silver, counted), removed=removed, batch=batch))
 
     def _late(self, table: str, added: Sequence[DataFile], before_ms: int) -> dict[int, int]:
-        """Rows of new files before a moment, counted by hour. Of whole hours the files' hours suffice."""
+        """Rows of new files of a table by hour that are before a moment, counted by hour. Of whole hours the files' hours
+        suffice."""
         late: dict[int, int] = {}
         last: list[DataFile] = []
         for item in added:
-            if item.hour_ms + _HOUR_MS <= before_ms:
-                late[item.hour_ms] = late.get(item.hour_ms, 0) + item.rows
-            elif item.hour_ms < before_ms:
+            if item.begin_ms + HOUR_MS <= before_ms:
+                late[item.begin_ms] = late.get(item.begin_ms, 0) + item.rows
+            elif item.begin_ms < before_ms:
                 last.append(item)
         if last:
             from pyspark.sql import functions as F
@@ -241,80 +245,68 @@ class Lake:
             moment = F.col(_table(table).moment)
             rows = self._read_files(table, last).where(moment < _timestamp(before_ms)).count()
             if rows:
-                hour = before_ms - before_ms % _HOUR_MS
+                hour = before_ms - before_ms % HOUR_MS
                 late[hour] = late.get(hour, 0) + rows
         return late
 
     def replace(self, table: str, rows: "DataFrame | pa.Table", from_ms: int, to_ms: int) -> int:
-        """Make `rows` all that the table has of the hours [from, to), in one commit; how many they are.
+        """Make `rows` all that the table has of its hours or days [from, to), in one commit; how many they are.
 
         Raises:
-            LakeError: [from, to) is not whole hours, or rows are outside of it.
+            LakeError: [from, to) is not whole hours or days, or rows are outside of it.
             LakeBusy: another run has changed the table in the meantime; nothing is changed.
         """
-        if from_ms % _HOUR_MS or to_ms % _HOUR_MS:
-            raise LakeError(f"{table}: only whole hours can be replaced, not {from_ms} to {to_ms}")
+        part_ms = _table(table).part_ms
+        if from_ms % part_ms or to_ms % part_ms:
+            raise LakeError(f"{table}: only whole hours or days can be replaced, not {from_ms} to {to_ms}")
         base = self.snapshot(table)
         added = self._write(table, rows)
-        outside = [item.path for item in added if not from_ms <= item.hour_ms < to_ms]
+        outside = [item.path for item in added if not from_ms <= item.begin_ms < to_ms]
         if outside:
-            raise LakeError(f"{table}: rows outside of the replaced hours: {outside[0]}")
-        removed = [path for path, item in base.files.items() if from_ms <= item.hour_ms < to_ms]
+            raise LakeError(f"{table}: rows outside of the replaced hours or days: {outside[0]}")
+        removed = [path for path, item in base.files.items() if from_ms <= item.begin_ms < to_ms]
         if added or removed:
             self.commit(table, base, Change(added=added, removed=tuple(removed)))
         return sum(item.rows for item in added)
 
-    def thin(self, table: str) -> Iterator[int]:
-        """Take rows of short steps out of hours that began `short_days` ago; yields each hour (ms since the epoch) that
-        was done."""
-        short_days = _table(table).short_days
-        if not short_days:
-            return
-        oldest = self.now_ms() - short_days * 24 * _HOUR_MS
-        found = self.snapshot(table).files.values()
-        hours = {item.hour_ms for item in found if item.hour_ms < oldest and 0 < item.least_step_ms < _HOUR_MS}
-        for hour in sorted(hours)[:COMPACTIONS_MAX]:
-            rows = self.read(table, hour, hour + _HOUR_MS)
-            self.replace(table, rows.where(rows["step_ms"] >= _HOUR_MS).coalesce(1), hour, hour + _HOUR_MS)
-            yield hour
-
     def compact(self, table: str) -> Iterator[int]:
-        """Make few files of many, hour by hour, for hours that ended a while ago; yields each hour (ms since the epoch)
-        that was done.
+        """Make few files of many, hour by hour or day by day, of those that ended a while ago; yields when each that was
+        done begins (ms since the epoch).
 
         One commit takes the old files out and puts the new ones in: a reader has every row once, before, while and
         after.
         """
-        done_before = self.now_ms() - int(COMPACT_AFTER.total_seconds() * 1000) - _HOUR_MS
-        by_hour: dict[int, list[DataFile]] = {}
+        done_before = self.now_ms() - int(COMPACT_AFTER.total_seconds() * 1000) - _table(table).part_ms
+        parts: dict[int, list[DataFile]] = {}
         for item in self.snapshot(table).files.values():
-            by_hour.setdefault(item.hour_ms, []).append(item)
+            parts.setdefault(item.begin_ms, []).append(item)
         many = [
-            hour for hour, items in sorted(by_hour.items()) if hour <= done_before and len(items) > _files_for(items)
+            begin for begin, items in sorted(parts.items()) if begin <= done_before and len(items) > _files_for(items)
         ]
-        for hour in many[:COMPACTIONS_MAX]:
+        for begin in many[:COMPACTIONS_MAX]:
             base = self.snapshot(table)
-            old = [item for item in base.files.values() if item.hour_ms == hour]
+            old = [item for item in base.files.values() if item.begin_ms == begin]
             order = list(_table(table).order)
             rows = self._read_files(table, old)
             count = _files_for(old)
             packed = rows.coalesce(1) if count == 1 else rows.repartitionByRange(count, *order)
-            added = self._write(table, packed, order, without_moment_ms=hour)
+            added = self._write(table, packed, order, without_moment_ms=begin)
             before, after = sum(item.rows for item in old), sum(item.rows for item in added)
             if before != after:
                 raise LakeError(
-                    f"{table}: {_timestamp(hour):%Y-%m-%d %H:00} has {before} rows, its compaction {after}: it is left as it is"
+                    f"{table}: {_timestamp(begin):%Y-%m-%d %H:00} has {before} rows, its compaction {after}: it is left as it is"
                 )
             removed = tuple(item.path for item in old)
             self.commit(table, base, Change(added=added, removed=removed, is_same_data=True))
-            yield hour
+            yield begin
 
     def retain(self, table: str, keep_days: int) -> int:
-        """Let go of hours that started more than this number of days ago, and delete files that stopped counting some
-        time ago or that a killed writer left; how many files went or stopped counting."""
+        """Let go of hours or days that ended this number of days ago, and delete files that stopped counting some time
+        ago or that a killed writer left; how many files went or stopped counting."""
         base = self.snapshot(table)
-        oldest = self.now_ms() - keep_days * 24 * _HOUR_MS
-        removed = tuple(path for path, item in base.files.items() if item.hour_ms < oldest)
+        ended_ms = self.now_ms() - keep_days * DAY_MS
+        part_ms = _table(table).part_ms
+        removed = tuple(path for path, item in base.files.items() if item.begin_ms + part_ms <= ended_ms)
         if removed:
             self.commit(table, base, Change(removed=removed))
         return len(removed) + self._log(table).clean()
@@ -335,13 +327,13 @@ class Lake:
         rows: "DataFrame | pa.Table",
         order: Sequence[str] = (),
         *,
-        is_by_hour: bool = False,
+        is_by_part: bool = False,
         without_moment_ms: int | None = None,
     ) -> tuple[DataFile, ...]:
         """Write these rows to files in a folder of their own, each sorted and synced, but not named by a commit yet.
 
         A withheld message has no moment. It lies in the hour of `without_moment_ms`, or in the one it was read in, and
-        is in no window.
+        is in no window. `is_by_part`: rows of an hour or day are brought together first.
 
         Raises:
             LakeError: rows have other columns than the table, or of another type.
@@ -355,30 +347,28 @@ class Lake:
         _check_columns(table, rows.schema)
         read_at = F.current_timestamp() if without_moment_ms is None else F.timestamp_millis(F.lit(without_moment_ms))
         moment = F.coalesce(F.col(_table(table).moment), read_at)
-        dated = rows.withColumn("date", F.date_format(moment, "yyyy-MM-dd")).withColumn(
-            "hour", F.date_format(moment, "HH")
-        )
-        if is_by_hour:
-            dated = dated.repartition("date", "hour")
+        partitions = _table(table).partitions
+        dated = rows.withColumns({name: F.date_format(moment, _PARTITIONS[name]) for name in partitions})
+        if is_by_part:
+            dated = dated.repartition(*partitions)
         if order:
             # Spark sorts by the folders' columns what it writes, and leaves out any sort below that: this one it takes
             # as it is.
-            dated = dated.sortWithinPartitions("date", "hour", *order)
+            dated = dated.sortWithinPartitions(*partitions, *order)
         writer = dated.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
-        writer.partitionBy("date", "hour").parquet(f"{self.root}/{folder}")
+        writer.partitionBy(*partitions).parquet(f"{self.root}/{folder}")
         return self._written(table, folder)
 
     def _write_table(self, table: str, rows: pa.Table, folder: str) -> None:
-        """The same for rows that the driver has, without Spark: a file an hour."""
+        """The same for rows that the driver has, without Spark: a file an hour or day."""
         _check_columns(table, from_arrow_schema(rows.schema))
-        moment = rows.column(_table(table).moment)
-        hours = pc.divide(moment.cast(pa.timestamp("ms", "UTC")).cast(pa.int64()), _HOUR_MS)
+        part_ms, moment = _table(table).part_ms, rows.column(_table(table).moment)
+        parts = pc.divide(moment.cast(pa.timestamp("ms", "UTC")).cast(pa.int64()), part_ms)
         order = [(name, "ascending") for name in _table(table).order]
-        for hour in pc.unique(hours).to_pylist():
-            at = _timestamp(hour * _HOUR_MS)
-            place = self.files.path_of(f"{folder}/date={at:%Y-%m-%d}/hour={at:%H}")
+        for part in pc.unique(parts).to_pylist():
+            place = self.files.path_of(f"{folder}/{_timestamp(part * part_ms).strftime(_table(table).folder)}")
             self.files.system.create_dir(place, recursive=True)
-            found = rows.filter(pc.equal(hours, hour)).sort_by(order)
+            found = rows.filter(pc.equal(parts, part)).sort_by(order)
             pq.write_table(found, f"{place}/part-00000.parquet", filesystem=self.files.system)
 
     def _written(self, table: str, folder: str) -> tuple[DataFile, ...]:
@@ -408,9 +398,8 @@ class Lake:
                 least[name] = _stated(min(part.min for part in found))
                 greatest[name] = _stated(max(part.max for part in found))
         stats = {"numRecords": footer.num_rows, "minValues": least, "maxValues": greatest}
-        step = least.get("step_ms", 0)
-        assert isinstance(step, int)
-        return DataFile(path, footer.num_rows, size_bytes, hour_of(path.split("/", 1)[1]), step, json.dumps(stats))
+        begin_ms = begin_of(_table(table), path.split("/", 1)[1])
+        return DataFile(path, footer.num_rows, size_bytes, begin_ms, json.dumps(stats))
 
     def _checkpoint_files(self, table: str, batch: Batch | None) -> list[str]:
         """Sync the stream's plan of this batch. It must be as durable as the batch: after a power cut the stream would
@@ -428,17 +417,17 @@ class Lake:
         ]
 
 
-def hour_of(path: str) -> int:
-    """When the hour of a file's folder begins, in ms since the epoch.
+def begin_of(table: LakeTable, path: str) -> int:
+    """When the hour or day of a file's folder begins, in ms since the epoch.
 
     Raises:
-        LakeError: it is in no hour's folder.
+        LakeError: it is in no such folder.
     """
     partition = path.rpartition("/")[0]
     try:
-        return int(datetime.strptime(partition, "date=%Y-%m-%d/hour=%H").replace(tzinfo=UTC).timestamp() * 1000)
+        return int(datetime.strptime(partition, table.folder).replace(tzinfo=UTC).timestamp() * 1000)
     except ValueError as error:
-        raise LakeError(f"{partition!r} is the folder of no hour") from error
+        raise LakeError(f"{partition!r} is the folder of no hour or day") from error
 
 
 def _table(name: str) -> LakeTable:

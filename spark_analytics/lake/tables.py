@@ -1,7 +1,7 @@
 """What the lake keeps of each table: its columns, by which moment, in which order inside a file, and for how many
 days."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import (
@@ -21,6 +21,8 @@ from spark_analytics.transforms.forecasts import GROUP_MINUTES
 from spark_analytics.transforms.frames import GROUP_STATE, STORED_SECONDS
 from spark_analytics.transforms.outputs import SCHEMAS
 
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
 _AT = StructField("at", TimestampType(), False)
 SILVER_SECONDS = StructType([_AT, *(field for field in STORED_SECONDS.fields if field.name != "second")])
 """What was stored in a subject of a broker group in a second, as far as one batch brought it: rows of one second add up."""
@@ -66,16 +68,26 @@ class LakeTable:
     name: str
     schema: StructType
     moment: str
-    """The column whose hour (UTC) says in which folder a row is."""
+    """The column whose hour or day (UTC) says in which folder a row is."""
     order: tuple[str, ...]
     """How a compacted file is sorted: what is read together lies together."""
     keep_days: int
     is_streamed: bool = True
     """A stream of the nodes fills it; others are written by jobs, or are the silver of one."""
-    short_days: int = 0
-    """For how many days rows of steps shorter than an hour are kept; 0: as long as all."""
+    part_ms: int = HOUR_MS
+    """How much time the rows of a folder are of: an hour or a day (UTC)."""
     silver: str = ""
     """The table that counts its rows by second; "": none. What comes to one comes to the other."""
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """The partition columns."""
+        return ("date", "hour") if self.part_ms == HOUR_MS else ("date",)
+
+    @property
+    def folder(self) -> str:
+        """The folder of an hour or day, as a format of `strftime`."""
+        return "date=%Y-%m-%d/hour=%H" if self.part_ms == HOUR_MS else "date=%Y-%m-%d"
 
 
 TABLES = {
@@ -113,18 +125,26 @@ TABLES = {
 }
 GOLD = "gold_"
 """What the names of tables begin with that have all rows of a summary table: `at` in place of its `at_ms`."""
+MINUTES = "_minutes"
+"""What the names of those end with that have the minutes and ten minutes; the others have the hours and days."""
+WITH_MINUTES = ("lag", "subject_rates", "group_rates", "latencies")
+"""Summary tables that have minutes and ten minutes."""
 GOLD_DAYS = 400
-GOLD_SHORT_DAYS = 15
+GOLD_MINUTES_DAYS = 15
 for _name, _schema in SCHEMAS.items():
     _columns = [field for field in _schema.fields if field.name not in ("step_ms", "at_ms")]
     _key = tuple(field.name for field in _columns if not field.nullable)
-    TABLES[GOLD + _name] = LakeTable(
+    _gold = LakeTable(
         GOLD + _name,
         StructType([_AT, _schema["step_ms"], *_columns]),
         "at",
         ("step_ms", *_key, "at"),
         GOLD_DAYS,
         is_streamed=False,
-        short_days=GOLD_SHORT_DAYS,
+        part_ms=DAY_MS,
     )
+    TABLES[_gold.name] = _gold
+    if _name in WITH_MINUTES:
+        _minutes = replace(_gold, name=_gold.name + MINUTES, keep_days=GOLD_MINUTES_DAYS, part_ms=HOUR_MS)
+        TABLES[_minutes.name] = _minutes
 STREAMED = tuple(table.name for table in TABLES.values() if table.is_streamed)

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from spark_analytics.lake import Lake, LakeError, ingestion
 from spark_analytics.lake.delta import Batch, Change, Snapshot, TableLog
 from spark_analytics.lake.ingestion import Ingested, ingest
-from spark_analytics.lake.lake import WATERMARK_SECONDS, hour_of
+from spark_analytics.lake.lake import WATERMARK_SECONDS, begin_of
 from spark_analytics.lake.node_logs import add_logs, known_logs
 from spark_analytics.lake.tables import TABLES
 from spark_analytics.local_rows import local_table
@@ -31,6 +31,8 @@ from tests.support.servers.processes import PROJECT
 from tests.support.whole import in_whole_spark_runs, is_whole_spark_run
 
 HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+GOLD = "gold_subject_rates"
 SPARK_WAITS_SECONDS = 10
 """For a stream's Python process to call back."""
 
@@ -59,17 +61,17 @@ def test_rows_lie_by_hour_and_a_window_opens_its_hours_only(spark: SparkSession,
     assert sequences(lake) == []
     assert lake.append("index", index_rows(spark, 0, 150)) == 150
     assert lake.append("index", index_rows(spark, 150, 160)) == 10
-    partitions = {item.hour_ms for item in lake.snapshot("index").files.values()}
+    partitions = {item.begin_ms for item in lake.snapshot("index").files.values()}
     assert partitions == {NINE, NINE + HOUR_MS, NINE + 2 * HOUR_MS}
     assert sequences(lake) == list(range(160))
     half_ten, quarter_past = NINE + 90 * 60_000, NINE + 135 * 60_000
     assert sequences(lake, half_ten, quarter_past) == list(range(90, 135))
-    assert {item.hour_ms for item in lake.files_of("index", half_ten, quarter_past)} == {
+    assert {item.begin_ms for item in lake.files_of("index", half_ten, quarter_past)} == {
         NINE + HOUR_MS,
         NINE + 2 * HOUR_MS,
     }
     assert sequences(lake, NINE + 60 * 60_000, NINE + 120 * 60_000) == list(range(60, 120))
-    assert {item.hour_ms for item in lake.files_of("index", NINE + HOUR_MS, NINE + 2 * HOUR_MS)} == {NINE + HOUR_MS}
+    assert {item.begin_ms for item in lake.files_of("index", NINE + HOUR_MS, NINE + 2 * HOUR_MS)} == {NINE + HOUR_MS}
     assert lake.first_ms("index") == NINE
     assert lake.read("index", *EVER).columns == TABLES["index"].schema.names
 
@@ -95,7 +97,7 @@ def test_replacing_hours_takes_the_old_rows_out(spark: SparkSession, lake: Lake)
     assert lake.replace("index", index_rows(spark, 60, 62), NINE + HOUR_MS, NINE + 2 * HOUR_MS) == 2
     left = [*range(60), 60, 61, *range(120, 125)]
     assert sequences(lake) == left
-    with pytest.raises(LakeError, match="outside of the replaced hours"):
+    with pytest.raises(LakeError, match="outside of the replaced hours or days"):
         lake.replace("index", index_rows(spark, 0, 1), NINE + HOUR_MS, NINE + 2 * HOUR_MS)
     with pytest.raises(LakeError, match="whole hours"):
         lake.replace("index", index_rows(spark, 0, 1), NINE + 1, NINE + HOUR_MS)
@@ -310,28 +312,81 @@ def test_retention_forgets_old_hours_and_deletes_their_files_when_no_reader_can_
     assert lake.retain("index", 3) == 0
 
 
-def test_minutes_of_gold_go_sooner_than_hours(spark: SparkSession, lake: Lake, clock: Clock) -> None:
-    schema = TABLES["gold_subject_rates"].schema
+def gold_rows(begin_ms: int, *hours: int) -> pa.Table:
+    """Rows of gold's `subject_rates` for these hours from a moment on; the messages are the hour's number."""
+    schema = TABLES[GOLD].schema
+    messages = schema.names.index("sent_messages")
+    rows = []
+    for hour in hours:
+        row: list[Any] = [datetime.fromtimestamp(begin_ms / 1000 + hour * 3_600, UTC), HOUR_MS, "orders"]
+        row += [None] * (len(schema) - 3)
+        row[messages] = hour
+        rows.append(row)
+    return local_table(rows, schema)
 
-    def rows(*steps_ms: int) -> pa.Table:
-        at = datetime.fromtimestamp(NINE / 1000, UTC)
-        values = [(at, step_ms, "orders", *[None] * (len(schema) - 3)) for step_ms in steps_ms]
-        return local_table(values, schema)
 
-    def steps() -> list[int]:
-        return sorted(lake.arrow("gold_subject_rates", *EVER, ("step_ms",)).column("step_ms").to_pylist())
+def hours(lake: Lake, from_ms: int, to_ms: int) -> list[int]:
+    found = sorted(row["sent_messages"] for row in lake.read(GOLD, from_ms, to_ms).collect())
+    day_ms = from_ms - from_ms % DAY_MS
+    with_arrow = lake.arrow(GOLD, from_ms, to_ms, ("sent_messages", "at")).to_pylist()
+    ends = from_ms / 1000, to_ms / 1000
+    assert min((row["at"].timestamp() * 1000 for row in with_arrow), default=day_ms) >= day_ms
+    assert found == sorted(row["sent_messages"] for row in with_arrow if ends[0] <= row["at"].timestamp() < ends[1])
+    return found
 
-    lake.append("gold_subject_rates", rows(60_000, HOUR_MS))
-    lake.append("gold_subject_rates", rows(600_000))
-    clock.now_ms = NINE + 15 * 24 * HOUR_MS
-    assert list(lake.thin("gold_subject_rates")) == []
+
+@pytest.mark.parametrize("is_by_spark", [False, True])
+def test_gold_has_a_file_for_each_day(
+    spark: SparkSession, lake: Lake, clock: Clock, tmp_path: Path, is_by_spark: bool
+) -> None:
+    """A window opens the files of the days it touches, whole days are replaced and compacted, and let go when they ended
+    so long ago."""
+    day = NINE - NINE % DAY_MS
+
+    def rows(*hours: int) -> pa.Table | DataFrame:
+        found = gold_rows(day, *hours)
+        return spark.createDataFrame(found, TABLES[GOLD].schema).coalesce(1) if is_by_spark else found
+
+    lake.append(GOLD, rows(*range(20, 50)))
+    lake.append(GOLD, rows(19, 50))
+    assert {item.begin_ms for item in lake.snapshot(GOLD).files.values()} == {day, day + DAY_MS, day + 2 * DAY_MS}
+    assert {path.split("/", 1)[1].rpartition("/")[0] for path in lake.snapshot(GOLD).files} == {
+        "date=2026-11-21",
+        "date=2026-11-22",
+        "date=2026-11-23",
+    }
+    assert hours(lake, day + 23 * HOUR_MS, day + 26 * HOUR_MS) == [23, 24, 25]
+    opened = lake.files_of(GOLD, day + 23 * HOUR_MS, day + DAY_MS + 1)
+    assert {item.begin_ms for item in opened} == {day, day + DAY_MS}
+    assert lake.first_ms(GOLD) == day
+
+    with pytest.raises(LakeError, match="only whole hours or days can be replaced"):
+        lake.replace(GOLD, rows(24), day + DAY_MS, day + DAY_MS + HOUR_MS)
+    with pytest.raises(LakeError, match="rows outside of the replaced hours or days"):
+        lake.replace(GOLD, rows(23, 24), day + DAY_MS, day + 2 * DAY_MS)
+    assert lake.replace(GOLD, rows(24, 30), day + DAY_MS, day + 2 * DAY_MS) == 2
+    assert hours(lake, *EVER) == [19, 20, 21, 22, 23, 24, 30, 48, 49, 50]
+
+    clock.now_ms = day + DAY_MS + HOUR_MS - 1
+    assert list(lake.compact(GOLD)) == []
     clock.now_ms += 1
-    assert list(Lake(spark, lake.root, clock).thin("gold_subject_rates")) == [NINE]
-    assert steps() == [HOUR_MS]
-    assert list(lake.thin("gold_subject_rates")) == []
-    assert list(lake.thin("index")) == []
+    assert list(lake.compact(GOLD)) == [day]
+    assert [item.rows for item in lake.files_of(GOLD, day, day + DAY_MS)] == [5]
+    assert hours(lake, *EVER) == [19, 20, 21, 22, 23, 24, 30, 48, 49, 50]
+
+    clock.now_ms = day + 401 * DAY_MS - 1
+    lake.retain(GOLD, TABLES[GOLD].keep_days)
+    assert hours(lake, *EVER)[0] == 19, "400 days are kept"
+    clock.now_ms += 1
+    lake.retain(GOLD, TABLES[GOLD].keep_days)
+    again = Lake(spark, str(tmp_path / "lake"), clock)
+    assert hours(again, *EVER) == [24, 30, 48, 49, 50]
+    assert again.first_ms(GOLD) == day + DAY_MS
+
+
+def test_rows_of_other_columns_are_refused(lake: Lake) -> None:
     with pytest.raises(LakeError, match="other columns, or of other types: sent_bytes"):
-        lake.append("gold_subject_rates", rows(60_000).drop_columns(["sent_bytes"]))
+        lake.append(GOLD, gold_rows(NINE, 0).drop_columns(["sent_bytes"]))
 
 
 def test_rows_before_what_was_published_are_counted_by_hour_until_they_are_computed(
@@ -597,7 +652,11 @@ def test_a_table_that_was_removed_is_read_anew(
     assert counted(lake) == 10, "its silver is built again"
 
 
-def test_folders_name_hours() -> None:
-    assert hour_of("date=2026-11-21/hour=09/part-0.parquet") == NINE
-    with pytest.raises(LakeError, match="no hour"):
-        hour_of("date=__HIVE_DEFAULT_PARTITION__/hour=00/part-0.parquet")
+def test_folders_name_hours_or_days() -> None:
+    by_hour, by_day = TABLES["index"], TABLES[GOLD]
+    assert begin_of(by_hour, "date=2026-11-21/hour=09/part-0.parquet") == NINE
+    assert begin_of(by_day, "date=2026-11-21/part-0.parquet") == NINE - NINE % DAY_MS
+    with pytest.raises(LakeError, match="no hour or day"):
+        begin_of(by_hour, "date=__HIVE_DEFAULT_PARTITION__/hour=00/part-0.parquet")
+    with pytest.raises(LakeError, match="no hour or day"):
+        begin_of(by_day, "date=2026-11-21/hour=09/part-0.parquet")

@@ -28,7 +28,7 @@ from spark_analytics.jobs.states import CLOCKS_APART_MS, States
 from spark_analytics.lake import Lake, LakeBusy
 from spark_analytics.lake.delta import Change
 from spark_analytics.lake.lake import WATERMARK_SECONDS
-from spark_analytics.lake.tables import STREAMED
+from spark_analytics.lake.tables import STREAMED, WITH_MINUTES
 from spark_analytics.lake.tables import TABLES as TABLES_OF_LAKE
 from spark_analytics.local_rows import local_table
 from spark_analytics.transforms import outputs
@@ -86,10 +86,13 @@ def published(*tables: str) -> dict[str, list[dict[str, Any]]]:
 
 def gold(lake: Lake, table: str, window: Window) -> list[dict[str, Any]]:
     """What gold has of a window, as `published` tells it."""
-    rows = lake.arrow(f"gold_{table}", window.from_ms, window.to_ms).to_pylist()
+    names = (name for name in (f"gold_{table}", f"gold_{table}_minutes") if name in TABLES_OF_LAKE)
+    rows = [row for name in names for row in lake.arrow(name, window.from_ms, window.to_ms).to_pylist()]
+    moments = [round(row.pop("at").timestamp() * 1000) for row in rows]
     found = [
-        {"step_seconds": row.pop("step_ms") // 1000, "at_ms": round(row.pop("at").timestamp() * 1000), **row}
-        for row in rows
+        {"step_seconds": row.pop("step_ms") // 1000, "at_ms": at_ms, **row}
+        for row, at_ms in zip(rows, moments, strict=True)
+        if window.from_ms <= at_ms < window.to_ms
     ]
     return sorted(found, key=lambda row: [row[name] for name in ("step_seconds", "at_ms", *TABLES[table].model.key)])
 
@@ -325,7 +328,7 @@ def test_anomalies_come_from_the_hours_of_gold_and_days_without_rows_are_as_if_c
         return row
 
     rows = [rate(at_ms, Step.HOUR, value) for at_ms, value in zip(hours, sent.tolist(), strict=True)]
-    rows += [rate(at_ms, Step.MINUTE, 1e6) for at_ms in hours]
+    rows += [rate(at_ms, Step.DAY, 1e6) for at_ms in hours[::24]]
     lake.append("gold_subject_rates", local_table(rows, schema))
 
     run(lake, ["anomalies"])
@@ -459,18 +462,78 @@ def test_of_minutes_the_rows_that_rank_highest_are_published_and_how_many_are_no
     every += [(3600, hour, subject, count) for subject, count in sorted(sent[hour].items())]
     assert kept == every, "gold has all"
 
-    # One moment of the hour is published again; gold keeps the rows of the other moments.
-    again = analytics_frames.table(
-        empty_lake.spark, f"step_ms at_ms subject sent_messages\n60000 {minutes[1]} z 9", outputs.SUBJECT_RATES
-    )
-    part = Window(minutes[1], minutes[2])
+    # One moment of the hour is published again, and another hour of the day; gold keeps the rows of the other moments.
+    text = f"step_ms at_ms subject sent_messages\n60000 {minutes[1]} z 9\n{HOUR_MS} {hour + HOUR_MS} z 9"
+    again = analytics_frames.table(empty_lake.spark, text, outputs.SUBJECT_RATES)
+    parts = (Step.MINUTE, Window(minutes[1], minutes[2])), (Step.HOUR, Window(hour + HOUR_MS, hour + 2 * HOUR_MS))
     for rows_max in (publishing.PUBLISH_ROWS_MAX, 0):
         monkeypatch.setattr(publishing, "PUBLISH_ROWS_MAX", rows_max)
-        publishing.publish(empty_lake, made, "subject_rates", again, ((Step.MINUTE, part),))
+        publishing.publish(empty_lake, made, "subject_rates", again, parts)
         kept = [
-            (row["step_seconds"], row["at_ms"], row["subject"]) for row in gold(empty_lake, "subject_rates", window)
+            (row["step_seconds"], row["at_ms"], row["subject"])
+            for row in gold(empty_lake, "subject_rates", Window(hour, hour + DAY_MS))
         ]
-        assert kept == sorted([*(row[:3] for row in every if row[:2] != (60, minutes[1])), (60, minutes[1], "z")])
+        unchanged = [row[:3] for row in every if row[:2] != (60, minutes[1])]
+        assert kept == sorted([*unchanged, (60, minutes[1], "z"), (3600, hour + HOUR_MS, "z")])
+
+
+def test_gold_has_minutes_of_the_tables_that_have_them() -> None:
+    minutes = {name for name in outputs.SCHEMAS if Step.MINUTE in TABLES[name].model.steps}
+    assert minutes == set(WITH_MINUTES)
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+def test_hours_are_added_to_the_file_of_their_day_and_a_run_killed_between_the_commits_of_gold_is_due_again(
+    spark: SparkSession, empty_lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = empty_lake
+    lake.append("index", index_rows(spark, 0, 130))
+
+    def know_to(at_ms: int) -> None:
+        for table in STREAMED:
+            lake.commit(table, lake.snapshot(table), Change(watermarks={"g1": at_ms + WATERMARK_SECONDS * 1000}))
+
+    def kept() -> dict[int, set[int]]:
+        """Step in seconds -> the hours that gold has of it."""
+        rows = gold(lake, "subject_rates", window)
+        of_step = {
+            row["step_seconds"]: {other["at_ms"] for other in rows if other["step_seconds"] == row["step_seconds"]}
+            for row in rows
+        }
+        return {step: {at_ms - at_ms % HOUR_MS for at_ms in found} for step, found in of_step.items()}
+
+    nine, ten = NINE, NINE + HOUR_MS
+    window = Window(nine, nine + 2 * HOUR_MS)
+    know_to(ten)
+    run(lake, ["rates"])
+    assert kept() == {60: {nine}, 600: {nine}, 3600: {nine}}
+
+    know_to(ten + HOUR_MS)
+    before, commit = published("subject_rates"), lake.commit
+    for cuts, minutes in ((0, {nine}), (1, {nine, ten})):
+        left = [cuts]
+
+        def cut_off(table: str, base: Any, change: Change, left: list[int] = left) -> Any:
+            if table.startswith("gold_"):
+                if not left[0]:
+                    raise Killed
+                left[0] -= 1
+            return commit(table, base, change)
+
+        with monkeypatch.context() as patched, pytest.raises(Killed):
+            patched.setattr(lake, "commit", cut_off)
+            run(lake, ["rates"])
+        assert kept() == {60: minutes, 600: minutes, 3600: {nine}}
+        assert published("subject_rates") == before
+
+    assert run(lake, ["rates"]).jobs == 1
+    assert kept() == {60: {nine, ten}, 600: {nine, ten}, 3600: {nine, ten}}
+    assert gold(lake, "subject_rates", window) == published("subject_rates")["subject_rates"]
+    assert len(lake.snapshot("gold_subject_rates").files) == 1
+    assert len(lake.snapshot("gold_subject_rates_minutes").files) == 2
 
 
 @pytest.mark.parametrize(
@@ -519,7 +582,7 @@ def test_tails_are_kept_at_the_ends_of_days_and_those_of_hours_have_what_a_group
         needed[hour] = sorted(row["second"] * 1000 for row in states.tail_at(hour * HOUR_MS).collect())
     everything = list(stored)
     assert needed == {3: everything[:1], 24: everything[-1:], 26: everything[-1:], 27: everything, 29: everything}
-    assert {item.hour_ms for item in lake.snapshot("stored_tail").files.values()} == {DAY_MS}
+    assert {item.begin_ms for item in lake.snapshot("stored_tail").files.values()} == {DAY_MS}
 
 
 def test_nobody_runs_beside_another(lake: Lake) -> None:

@@ -11,14 +11,23 @@ import pyarrow.parquet as pq
 
 from spark_analytics.lake.delta import DataFile
 from spark_analytics.lake.files import LocalFiles
+from spark_analytics.lake.tables import TABLES, LakeTable
 
 NINE = int(datetime(2026, 11, 21, 9, tzinfo=UTC).timestamp() * 1000)
 
 
-def write_rows(files: LocalFiles, table: str, name: str, begin: int, end: int, hour_ms: int = NINE) -> DataFile:
-    """A file of index rows with these sequences, not synced."""
-    at = datetime.fromtimestamp(hour_ms / 1000, UTC)
-    path = f"{name}/date={at:%Y-%m-%d}/hour={at:%H}/part-0.parquet"
+def write_rows(
+    files: LocalFiles,
+    table: str,
+    name: str,
+    begin: int,
+    end: int,
+    begin_ms: int = NINE,
+    kind: LakeTable = TABLES["index"],
+) -> DataFile:
+    """A file of index rows with these sequences, of an hour or day, not synced."""
+    at = datetime.fromtimestamp(begin_ms / 1000, UTC)
+    path = f"{name}/{at.strftime(kind.folder)}/part-0.parquet"
     place = Path(files.path_of(f"{table}/{path}"))
     place.parent.mkdir(parents=True)
     count = end - begin
@@ -26,11 +35,11 @@ def write_rows(files: LocalFiles, table: str, name: str, begin: int, end: int, h
         "broker_group": pa.array(["g1"] * count),
         "subject": pa.array(["orders"] * count),
         "sequence": pa.array(range(begin, end), pa.int64()),
-        "stored_at": pa.array([hour_ms * 1000] * count, pa.timestamp("us", "UTC")),
+        "stored_at": pa.array([begin_ms * 1000] * count, pa.timestamp("us", "UTC")),
     }
     pq.write_table(pa.table(columns), place)
     stats = {"numRecords": count, "minValues": {"sequence": begin}, "maxValues": {"sequence": end - 1}}
-    return DataFile(path, count, place.stat().st_size, hour_ms, stats=json.dumps(stats))
+    return DataFile(path, count, place.stat().st_size, begin_ms, stats=json.dumps(stats))
 
 
 class PowerCut(Exception):

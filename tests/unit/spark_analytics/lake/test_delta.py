@@ -7,6 +7,8 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,7 +21,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from spark_analytics.lake import delta
 from spark_analytics.lake.delta import CHECKPOINT_EVERY, GONE_HOURS, LAYOUT, Batch, Change, Snapshot, TableLog
 from spark_analytics.lake.files import LakeBusy, LakeError, LocalFiles
-from spark_analytics.lake.tables import TABLES, LakeTable
+from spark_analytics.lake.tables import DAY_MS, TABLES, LakeTable
 from tests.support.analytics.lake_files import NINE, write_rows
 
 HOUR_MS = 3_600_000
@@ -62,7 +64,7 @@ def test_changes_are_folded_in_order(files: LocalFiles, log: TableLog) -> None:
     third = log.commit(second, Change(watermarks={"g1": 5, "g2": 6}, missing=("g2",), late={NINE: 3}))
     assert third == log.snapshot() == reopened(files)
     assert third.files == {c.path: c}
-    assert third.files[c.path].hour_ms == NINE
+    assert third.files[c.path].begin_ms == NINE
     assert (third.batch, third.watermarks, third.missing, third.late) == (
         Batch("s", 0), {"g1": 5, "g2": 6}, ("g2",), {NINE: 3},
     )  # fmt: skip
@@ -118,7 +120,7 @@ def test_commits_of_other_programs_do_no_harm(files: LocalFiles, log: TableLog) 
         assert found.version > before.version
         assert (found.batch, found.watermarks, found.missing) == (Batch("s", 2), {"g1": 5}, ("g2",))
         (whole,) = found.files.values()
-        assert (whole.rows, whole.hour_ms) == (30, NINE)
+        assert (whole.rows, whole.begin_ms) == (30, NINE)
     assert len(add(files, log, "g", 30, 40).files) == 2
 
 
@@ -318,6 +320,39 @@ def test_a_table_in_the_old_format_is_refused_with_what_to_delete(files: LocalFi
         LakeError, match=r"lake is in the format of an earlier version: delete it; the next run reads again"
     ):
         log.check()
+
+
+def test_a_table_with_other_folders_is_refused_with_what_to_delete(files: LocalFiles, log: TableLog) -> None:
+    add(files, log, "a")
+    by_day = TableLog(files, replace(INDEX, part_ms=DAY_MS))
+    with pytest.raises(LakeError, match=r"lake is in the format of an earlier version: delete it"):
+        by_day.snapshot()
+    with pytest.raises(LakeError, match=r"lake is in the format of an earlier version: delete it"):
+        by_day.add_columns()
+
+
+def test_a_table_by_day_has_a_partition_for_each_day(files: LocalFiles) -> None:
+    table = replace(INDEX, part_ms=DAY_MS)
+    log, day = TableLog(files, table), NINE - NINE % DAY_MS
+    first, second, third = (
+        write_rows(files, "index", name, number * 10, number * 10 + 10, begin_ms, table)
+        for number, (name, begin_ms) in enumerate((("a", day), ("b", day), ("c", day + DAY_MS)))
+    )
+    log.commit(log.snapshot(), Change(added=(first, second, third)))
+    found = TableLog(files, table).snapshot()
+    assert found.files == {item.path: item for item in (first, second, third)}
+    assert DeltaTable(files.path_of("index")).metadata().partition_columns == ["date"]
+    of_day = DeltaTable(files.path_of("index")).to_pyarrow_table(filters=[("date", "=", date(2026, 11, 21))])
+    assert sorted(of_day.column("sequence").to_pylist()) == list(range(20))
+    DeltaTable(files.path_of("index")).optimize.compact()
+    assert sorted((item.rows, item.begin_ms) for item in log.snapshot().files.values()) == [
+        (10, day + DAY_MS), (20, day),
+    ]  # fmt: skip
+    first_day = next(item for item in log.snapshot().files.values() if item.begin_ms == day)
+    left = log.commit(log.snapshot(), Change(removed=(first_day.path,)))
+    assert TableLog(files, table).snapshot().files == left.files
+    assert len(left.files) == 1
+    assert log.check() == []
 
 
 def later(change: Callable[[list[StructField]], list[StructField]]) -> LakeTable:
