@@ -54,7 +54,7 @@ def forecasts(given: Inputs) -> Mapping[str, DataFrame]:
     given.lake.replace("forecast_cases", cases, window.from_ms, window.to_ms)
     if window.to_ms % DAY_MS == 0:
         rows = pa.concat_tables([drains.state(window.to_ms), disks.state(window.to_ms)])
-        given.lake.replace("calibration", rows, window.to_ms, window.to_ms + HOUR_MS)
+        given.lake.replace("calibration", rows, window.to_ms, window.to_ms + DAY_MS)
     return published
 
 
@@ -145,10 +145,10 @@ def _calibration(given: Inputs, rule: Rule) -> tuple[int, Calibration]:
     """The calibration of the window's day, or the newest before it, and of when it is; 0 if there is none."""
     day_ms = given.window.from_ms - given.window.from_ms % DAY_MS
     files = given.lake.snapshot("calibration").files.values()
-    at_ms = max((item.hour_ms for item in files if item.hour_ms <= day_ms), default=None)
+    at_ms = max((item.begin_ms for item in files if item.begin_ms <= day_ms), default=None)
     if at_ms is None:
         return 0, conformal.empty(rule)
-    return at_ms, conformal.from_table(rule, given.lake.arrow("calibration", at_ms, at_ms + HOUR_MS))
+    return at_ms, conformal.from_table(rule, given.lake.arrow("calibration", at_ms, at_ms + DAY_MS))
 
 
 # --- drain times ---
@@ -308,13 +308,10 @@ def _samples(given: Inputs, begin_ms: int) -> tuple[list[Key], Doubles, Doubles]
     nodes = sorted(set(keys))
     places = {key: place for place, key in enumerate(nodes)}
     used, total = np.full((2, len(nodes), (window.to_ms - begin_ms) // HOUR_MS), np.nan)
-    earlier = given.lake.arrow(
-        GOLD + "disk_forecasts", begin_ms, window.from_ms, ["at", "step_ms", *_DISK, "disk_used_bytes_last"]
-    )
-    earlier = earlier.filter(pc.equal(earlier.column("step_ms"), HOUR_MS))
+    earlier = _published_hours(given, begin_ms, *_DISK, "disk_used_bytes_last")
     before = earlier.column("disk_used_bytes_last").to_pylist()
     for key, at_ms, value in zip(_keys(earlier, _DISK), _ms(earlier.column("at")).tolist(), before, strict=True):
-        if key in places and at_ms < window.from_ms:
+        if key in places:
             used[places[key], (at_ms - begin_ms) // HOUR_MS] = value
     hours = (_ms(samples.column("measured_at")) - begin_ms) // HOUR_MS
     rows = np.array([places[key] for key in keys], dtype=np.int64)
@@ -327,11 +324,9 @@ def _samples(given: Inputs, begin_ms: int) -> tuple[list[Key], Doubles, Doubles]
 def _published_disks(given: Inputs, nodes: Sequence[Key]) -> dict[int, disk.Forecasts]:
     """What was published of hours of the day before the window, by when it was made; NaN where a node had no forecast."""
     places = {key: place for place, key in enumerate(nodes)}
-    columns = ["at", "step_ms", *_DISK, "outlook", *_GROWTHS]
-    window = given.window
-    rows = given.lake.arrow(GOLD + "disk_forecasts", window.from_ms - DAY_MS, window.from_ms, columns)
+    rows = _published_hours(given, given.window.from_ms - DAY_MS, *_DISK, "outlook", *_GROWTHS)
     made: dict[int, disk.Forecasts] = {}
-    for row in rows.filter(pc.equal(rows.column("step_ms"), HOUR_MS)).to_pylist():
+    for row in rows.to_pylist():
         place = places.get(tuple(row[name] for name in _DISK))
         if place is None:
             continue
@@ -343,6 +338,15 @@ def _published_disks(given: Inputs, nodes: Sequence[Key]) -> dict[int, disk.Fore
         for (values, name), none in zip(ends, (-no_end, np.nan, no_end), strict=True):
             values[place] = none if row[name] is None else row[name] * disk.DAY_SECONDS
     return made
+
+
+def _published_hours(given: Inputs, begin_ms: int, *columns: str) -> pa.Table:
+    """Columns of the hours of `disk_forecasts` from a time to the window's beginning, with `at`."""
+    end_ms = given.window.from_ms
+    rows = given.lake.arrow(GOLD + "disk_forecasts", begin_ms, end_ms, ["at", "step_ms", *columns])
+    at = pa.array(_ms(rows.column("at")))
+    is_wanted = pc.and_(pc.greater_equal(at, begin_ms), pc.less(at, end_ms))
+    return rows.filter(pc.and_(is_wanted, pc.equal(rows.column("step_ms"), HOUR_MS)))
 
 
 def _disk_rows(end_ms: int, nodes: Sequence[Key], made: disk.Forecasts, used: Doubles, total: Doubles) -> pa.Table:

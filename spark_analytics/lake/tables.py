@@ -120,7 +120,7 @@ TABLES = {
         ),
         LakeTable("group_minutes", GROUP_HOURS, "at", ("subject", "group", "at"), 17, is_streamed=False),
         LakeTable("forecast_cases", FORECAST_CASES, "at", ("scored", "case_class", "at"), 62, is_streamed=False),
-        LakeTable("calibration", CALIBRATIONS, "at", ("kind", "at"), 35, is_streamed=False),
+        LakeTable("calibration", CALIBRATIONS, "at", ("kind", "at"), 35, is_streamed=False, part_ms=DAY_MS),
     )
 }
 GOLD = "gold_"
