@@ -10,7 +10,8 @@ from console.alerts.readings import Reading, storable
 from console.alerts.rules import Kind
 from console.analytics.models import Anomaly, CaseClass, DiskForecast, DrainForecast, Outlook
 from console.analytics.models.summaries import Metric
-from console.analytics.newest import Held, doubt, outdated
+from console.analytics.newest import doubt, outdated
+from console.analytics.queries import Score
 from console.analytics.steps import DAY_MS, Step
 from qmq.protocol.reasons import NO_REASON, Code, Reason, joined
 
@@ -33,12 +34,12 @@ _UNUSUAL: Mapping[str, tuple[Code, int]] = {
 """Metric -> the sentence about it, and what its values are multiplied by there: rates are shown as messages of the hour."""
 
 
-def of_drains(rows: Iterable[DrainForecast], held: Mapping[str, Held], now_ms: int) -> Iterator[Reading]:
+def of_drains(rows: Iterable[DrainForecast], scores: Mapping[str, Score], now_ms: int) -> Iterator[Reading]:
     """Seconds until the lag of consumer groups is zero. A group without lag is drained, whatever is known of forecasts."""
     for row in rows:
         reason, value = outdated(row.at_ms, now_ms), 0.0
         if row.lag_messages_last != 0:
-            reason = reason or _no_drain(row) or doubt(held.get(row.case_class, Held()))
+            reason = reason or _no_drain(row) or doubt(scores.get(row.case_class))
             value = NOT_WITHIN_A_DAY if row.drain_seconds_mid is None else row.drain_seconds_mid
         yield _reading(Kind.DRAIN_TIME, group_target(row.subject, row.group), value, reason, row.subject)
 
@@ -49,9 +50,9 @@ def _no_drain(row: DrainForecast) -> str:
     return "nothing is forecast yet" if row.case_class == CaseClass.NONE else ""
 
 
-def of_disks(rows: Iterable[DiskForecast], held: Mapping[str, Held], now_ms: int) -> Iterator[Reading]:
+def of_disks(rows: Iterable[DiskForecast], scores: Mapping[str, Score], now_ms: int) -> Iterator[Reading]:
     """Percent of disks that is used a day from now, from 0 to 100, by the upper end of the growth."""
-    of_forecasts = doubt(held.get(CaseClass.ALL, Held()))
+    of_forecasts = doubt(scores.get(CaseClass.ALL))
     for row in rows:
         value = _percent_in_a_day(row)
         reason = outdated(row.at_ms, now_ms) or ("nothing is forecast yet" if value is None else of_forecasts)

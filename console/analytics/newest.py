@@ -1,39 +1,28 @@
 """What alert rules are evaluated on: the newest hour of a table, and how forecasts of each class turned out."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import QuerySet, Sum
+from django.db.models import QuerySet
 
 from console.analytics import queries
-from console.analytics.models import DEMO_JOB, Scored, TableState
+from console.analytics.models import DEMO_JOB, TableState
+from console.analytics.queries import Score
 from console.analytics.rows import WHOLE_MAX, Window
-from console.analytics.steps import DAY_MS, Step
+from console.analytics.steps import Step
 from console.analytics.tables import TABLES
 
-HELD_RATIO_MIN = 0.7
-HELD_RATIO_MAX = 0.9
-"""Share of the forecasts of a class that held, below or above which alerts do not use the class."""
 AGE_MS_MAX = 7_200_000
 """Age of a row, from the end of its hour on, above which alerts do not use it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
-    """Forecasts of a class that came due in the last SCORE_DAYS, and those of them that held."""
-
-    cases_count: int = 0
-    held_count: int = 0
-
-
-def doubt(held: Held) -> str:
-    """Return why alerts do not use forecasts of a class; "": they do."""
-    if held.cases_count < queries.SCORE_CASES_MIN:
-        return f"similar forecasts that came due in 30 days: {held.cases_count} of at least {queries.SCORE_CASES_MIN}"
-    ratio = held.held_count / held.cases_count
-    if not HELD_RATIO_MIN <= ratio <= HELD_RATIO_MAX:
-        return f"of similar forecasts {100 * ratio:.1f}% held in 30 days, not between 70% and 90%"
+def doubt(score: Score | None) -> str:
+    """Return why alerts do not use forecasts of a class that turned out so; "": they do. None: no case came due."""
+    cases_count = 0 if score is None else score.cases_count
+    if score is None or score.held_ratio is None:
+        return f"similar forecasts that came due in 30 days: {cases_count} of at least {queries.SCORE_CASES_MIN}"
+    if not score.is_trusted:
+        return f"of similar forecasts {100 * score.held_ratio:.1f}% held in 30 days, not between 70% and 90%"
     return ""
 
 
@@ -49,15 +38,16 @@ def newest_hour(table: str) -> "QuerySet[Any]":
     return hours.filter(at_ms=hours.order_by("-at_ms").values("at_ms")[:1])
 
 
-def held_by_class(scored: Scored, now: datetime) -> dict[str, Held]:
-    """How forecasts of each class (`CaseClass`) turned out; a class of which none came due is not there."""
-    now_ms = int(now.timestamp() * 1000)
-    scores = _hours("forecast_scores", Window(now_ms - queries.SCORE_DAYS * DAY_MS, now_ms)).filter(scored=scored)
-    sums = scores.order_by().values_list("case_class").annotate(Sum("cases_count"), Sum("held_count"))
-    return {case_class: Held(int(cases or 0), int(held or 0)) for case_class, cases, held in sums}
+def scores_by_class(table: str, now: datetime) -> dict[str, Score]:
+    """How forecasts of each class (`CaseClass`) turned out; none while the scores are demo data."""
+    scores = [] if _has_demo("forecast_scores") else queries.scores_of(table, now)
+    return {score.case_class: score for score in scores}
 
 
 def _hours(table: str, window: Window) -> "QuerySet[Any]":
     found = queries.rows(TABLES[table], Step.HOUR, window, {})
-    has_demo = TableState.objects.filter(table=table, run__job=DEMO_JOB).exists()
-    return found.none() if has_demo else found
+    return found.none() if _has_demo(table) else found
+
+
+def _has_demo(table: str) -> bool:
+    return TableState.objects.filter(table=table, run__job=DEMO_JOB).exists()

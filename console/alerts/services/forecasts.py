@@ -12,8 +12,7 @@ from console.alerts import forecasts
 from console.alerts.forecasts import NOT_WITHIN_A_DAY, group_target
 from console.alerts.readings import Reading
 from console.alerts.rules import Kind
-from console.analytics.models import Scored
-from console.analytics.newest import held_by_class, newest_hour
+from console.analytics.newest import newest_hour, scores_by_class
 
 SUBJECTS_AT_ONCE = 500
 """Subjects of open alerts that are named in one query."""
@@ -40,10 +39,10 @@ def forecast_readings(needed: Mapping[Kind, Needed], now: datetime) -> Iterator[
     now_ms = int(now.timestamp() * 1000)
     if Kind.DRAIN_TIME in needed:
         rows = _drains(needed[Kind.DRAIN_TIME])
-        yield from forecasts.of_drains(rows, held_by_class(Scored.DRAIN, now), now_ms)
+        yield from forecasts.of_drains(rows, scores_by_class("drain_forecasts", now), now_ms)
     if Kind.DISK_IN_A_DAY in needed:
         disks = newest_hour("disk_forecasts").values_list(*forecasts.DISK, named=True)
-        yield from forecasts.of_disks(disks, held_by_class(Scored.DISK, now), now_ms)
+        yield from forecasts.of_disks(disks, scores_by_class("disk_forecasts", now), now_ms)
     if Kind.ANOMALY in needed:
         yield from forecasts.of_anomalies(_anomalies(needed[Kind.ANOMALY]), now_ms)
 

@@ -7,9 +7,10 @@ import pytest
 from console.alerts.forecasts import of_anomalies, of_disks, of_drains
 from console.alerts.readings import Reading
 from console.alerts.rules import OF_ANALYTICS, Kind
-from console.analytics.models import Anomaly, CaseClass, DiskForecast, DrainForecast, Outlook
+from console.analytics.models import Anomaly, CaseClass, DiskForecast, DrainForecast, Outlook, Scored
 from console.analytics.models.summaries import Metric
-from console.analytics.newest import Held, doubt, outdated
+from console.analytics.newest import doubt, outdated
+from console.analytics.queries import Score
 from console.reports.events.kinds import BROKER_GROUP_ALERTS, GROUP_ALERTS, NODE_ALERTS
 from qmq.protocol.reasons import Code
 from tests.support.console.sentences import has_chinese
@@ -17,7 +18,13 @@ from tests.support.console.sentences import has_chinese
 HOUR_MS = 3_600_000
 BEGIN_MS = 500_000 * HOUR_MS
 NOW_MS = BEGIN_MS + HOUR_MS
-PROVED = Held(100, 80)
+
+
+def score(cases_count: int, held_count: int) -> Score:
+    return Score(Scored.DRAIN, CaseClass.ALL, cases_count, held_count)
+
+
+PROVED = score(100, 80)
 CLASS = CaseClass.BELOW_20_MINUTES
 GIB = 1 << 30
 HOURS_OLD = "the newest hour of analytics ended more than 2 hours ago"
@@ -30,7 +37,7 @@ def drain(lag: int | None = 5, seconds: float | None = 60.0, case_class: CaseCla
     )  # fmt: skip
 
 
-def drained(row: DrainForecast, held: Held = PROVED, now_ms: int = NOW_MS) -> Reading:
+def drained(row: DrainForecast, held: Score = PROVED, now_ms: int = NOW_MS) -> Reading:
     (found,) = of_drains([row], {CLASS: held}, now_ms)
     return found
 
@@ -44,7 +51,7 @@ def disk(**values: Any) -> DiskForecast:
     return DiskForecast(node_id="g1-a", at_ms=BEGIN_MS, **(known | values))
 
 
-def full(row: DiskForecast, held: Held = PROVED, now_ms: int = NOW_MS) -> Reading:
+def full(row: DiskForecast, held: Score = PROVED, now_ms: int = NOW_MS) -> Reading:
     (found,) = of_disks([row], {CaseClass.ALL: held}, now_ms)
     return found
 
@@ -65,7 +72,7 @@ def anomaly(
     ],
 )  # fmt: skip
 def test_forecasts_are_used_of_classes_that_have_proved_it(cases_count: int, held_count: int, is_used: bool) -> None:
-    assert (doubt(Held(cases_count, held_count)) == "") == is_used
+    assert (doubt(score(cases_count, held_count)) == "") == is_used
 
 
 def test_an_hour_counts_for_2_hours_after_its_end() -> None:
@@ -76,8 +83,8 @@ def test_an_hour_counts_for_2_hours_after_its_end() -> None:
 @pytest.mark.parametrize(
     "reason",
     [
-        doubt(Held(29, 24)),
-        doubt(Held(1000, 651)),
+        doubt(score(29, 24)),
+        doubt(score(1000, 651)),
         outdated(BEGIN_MS, NOW_MS + 7_200_001),
         "nothing is forecast yet",
         "not measured",
@@ -88,8 +95,8 @@ def test_why_a_value_is_missing_has_a_chinese_sentence(reason: str) -> None:
 
 
 def test_the_reason_says_which_condition_is_not_met() -> None:
-    assert doubt(Held(29, 24)) == "similar forecasts that came due in 30 days: 29 of at least 30"
-    assert doubt(Held(1000, 651)) == "of similar forecasts 65.1% held in 30 days, not between 70% and 90%"
+    assert doubt(score(29, 24)) == "similar forecasts that came due in 30 days: 29 of at least 30"
+    assert doubt(score(1000, 651)) == "of similar forecasts 65.1% held in 30 days, not between 70% and 90%"
 
 
 @pytest.mark.parametrize(
@@ -97,22 +104,22 @@ def test_the_reason_says_which_condition_is_not_met() -> None:
     [
         pytest.param(drain(), PROVED, 60.0, "", id="estimate"),
         pytest.param(drain(seconds=None), PROVED, 86_400.0, "", id="not within a day"),
-        pytest.param(drain(lag=0, seconds=None, case_class=CaseClass.NONE), Held(), 0.0, "", id="no lag"),
+        pytest.param(drain(lag=0, seconds=None, case_class=CaseClass.NONE), score(0, 0), 0.0, "", id="no lag"),
         pytest.param(
             drain(lag=None, seconds=None, case_class=CaseClass.NONE), PROVED, None, "not measured", id="lag unknown"
         ),
         pytest.param(
             drain(seconds=None, case_class=CaseClass.NONE), PROVED, None, "nothing is forecast yet", id="no forecast"
         ),
-        pytest.param(drain(), Held(29, 23), None, doubt(Held(29, 23)), id="few cases"),
-        pytest.param(drain(), Held(100, 65), None, doubt(Held(100, 65)), id="held too rarely"),
-        pytest.param(drain(), Held(100, 95), None, doubt(Held(100, 95)), id="held too often"),
+        pytest.param(drain(), score(29, 23), None, doubt(score(29, 23)), id="few cases"),
+        pytest.param(drain(), score(100, 65), None, doubt(score(100, 65)), id="held too rarely"),
+        pytest.param(drain(), score(100, 95), None, doubt(score(100, 95)), id="held too often"),
         pytest.param(
-            drain(case_class=CaseClass.FROM_2_HOURS), PROVED, None, doubt(Held()), id="another class has proved it"
+            drain(case_class=CaseClass.FROM_2_HOURS), PROVED, None, doubt(None), id="another class has proved it"
         ),
     ],
 )
-def test_drain_time(row: DrainForecast, held: Held, value: float | None, reason: str) -> None:
+def test_drain_time(row: DrainForecast, held: Score, value: float | None, reason: str) -> None:
     assert drained(row, held) == Reading(Kind.DRAIN_TIME, "orders/billing", value, reason, "orders")
 
 
@@ -134,11 +141,11 @@ def test_an_old_drain_forecast_is_missing_whatever_else_is_known(row: DrainForec
             "nothing is forecast yet", id="no forecast",
         ),
         pytest.param(disk(disk_total_bytes_last=None), PROVED, None, "nothing is forecast yet", id="size unknown"),
-        pytest.param(disk(), Held(29, 23), None, doubt(Held(29, 23)), id="few cases"),
-        pytest.param(disk(growth_bytes_per_second_high=None), Held(100, 95), None, doubt(Held(100, 95)), id="held too often"),
+        pytest.param(disk(), score(29, 23), None, doubt(score(29, 23)), id="few cases"),
+        pytest.param(disk(growth_bytes_per_second_high=None), score(100, 95), None, doubt(score(100, 95)), id="held too often"),
     ],
 )  # fmt: skip
-def test_disk_in_a_day(row: DiskForecast, held: Held, value: float | None, reason: str) -> None:
+def test_disk_in_a_day(row: DiskForecast, held: Score, value: float | None, reason: str) -> None:
     found = full(row, held)
     assert (found.kind, found.target, found.reason, found.subject) == (Kind.DISK_IN_A_DAY, "g1-a", reason, "")
     assert found.value == (value if value is None else pytest.approx(value))
