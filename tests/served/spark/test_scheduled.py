@@ -88,7 +88,7 @@ def test_what_was_sent_comes_to_the_pages_with_nobody_asking(up: Up, tmp_path: P
                 acked += 1
     watched = Watched(up)
     running = seen(lambda: (row := watched.job())["is_running"] and row, CALL_SECONDS, "the jobs run")
-    worker = int(running["holder"].rpartition(":")[2])
+    worker = int(running["holder"].split(":")[1])
     (jobs,) = eventually(Path(f"/proc/{worker}/task/{worker}/children").read_text, what="the jobs' process").split()
     # It is made nice before it becomes the jobs.
     eventually(lambda: is_nicer(int(jobs), worker), what="brokers come first")
