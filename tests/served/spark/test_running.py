@@ -354,12 +354,14 @@ def test_a_job_that_fails_says_why_and_the_others_run(lake: Lake, day: Day, monk
         raise ValueError("no luck")
 
     monkeypatch.setitem(JOBS, "rates", type(JOBS["rates"])(**{**_fields(JOBS["rates"]), "compute": broken}))
-    report = Runner(lake, Request({}, from_ms=day.first_ms, to_ms=day.first_ms + HOUR_MS)).run(["rates", "skew"])
+    hour = Request({}, from_ms=day.first_ms, to_ms=day.first_ms + HOUR_MS)
+    report = Runner(lake, hour).run(["rates", "skew", "anomalies"])
     assert report.failed == {"rates": "ValueError: no luck"}
+    assert report.left_out == {"anomalies": "not run: rates failed"}, "it reads what the rates publish"
     assert (report.jobs, "1 failed" in report.result().text) == (1, True)
     failed, succeeded = AnalyticsRun.objects.order_by("pk")
     assert (failed.state, failed.error) == (RunState.FAILED, "ValueError: no luck")
-    assert [(found.part, found.parts) for found in (failed, succeeded)] == [(1, 2), (2, 2)]
+    assert [(found.part, found.parts) for found in (failed, succeeded)] == [(1, 3), (2, 3)]
     assert succeeded.state == RunState.SUCCEEDED
 
 
