@@ -246,9 +246,7 @@ def test_hours_one_by_one_and_the_day_again_are_as_the_day_at_once(
     last = day(DAYS - 1)
     cases = lake.arrow("forecast_cases", last.from_ms, last.to_ms).sort_by([("at", "ascending"), ("mid", "ascending")])
     assert cases.num_rows
-    # As if the day had never been computed, but for its first hours.
-    for table in ("forecast_cases", "group_minutes", "gold_drain_forecasts", "gold_disk_forecasts"):
-        lake.replace(table, local_table([], TABLES[table].schema), last.from_ms, last.to_ms)
+    forget(lake, last)
     for hour in range(3):
         window = Window(last.from_ms + hour * HOUR_MS, last.from_ms + (hour + 1) * HOUR_MS)
         for table, found in compute(lake, series, used, window).items():
@@ -258,6 +256,44 @@ def test_hours_one_by_one_and_the_day_again_are_as_the_day_at_once(
         assert_same(found, {key: row for key, row in published[table].items() if last.from_ms <= key[1]})
     again = lake.arrow("forecast_cases", last.from_ms, last.to_ms).sort_by([("at", "ascending"), ("mid", "ascending")])
     assert again.equals(cases)
+
+
+class Killed(Exception):
+    """What ends a run."""
+
+
+def test_a_run_that_ends_between_the_tables_that_it_replaces_is_made_good_by_the_next(
+    lake: Lake, published: dict[str, Any], series: LagSeries, used: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    last = day(DAYS - 1)
+    tables = ("group_minutes", "forecast_cases", "calibration")
+    kept = {table: lake.arrow(table, last.from_ms, last.to_ms + DAY_MS).num_rows for table in tables}
+    assert all(kept.values())
+    forget(lake, last)
+    replace = Lake.replace
+    for ends_behind in tables:
+
+        def and_end(self: Lake, table: str, *args: Any, ends_behind: str = ends_behind) -> int:
+            count = replace(self, table, *args)
+            if table == ends_behind:
+                raise Killed
+            return count
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Lake, "replace", and_end)
+            with pytest.raises(Killed):
+                compute(lake, series, used, last)
+    for table, found in compute(lake, series, used, last).items():
+        assert_same(found, {key: row for key, row in published[table].items() if last.from_ms <= key[1]})
+    assert {table: lake.arrow(table, last.from_ms, last.to_ms + DAY_MS).num_rows for table in tables} == kept
+
+
+def forget(lake: Lake, window: Window) -> None:
+    """Make the lake as if a day had never been computed."""
+    for table in ("forecast_cases", "group_minutes", "gold_drain_forecasts", "gold_disk_forecasts"):
+        lake.replace(table, local_table([], TABLES[table].schema), window.from_ms, window.to_ms)
+    nothing = local_table([], TABLES["calibration"].schema)
+    lake.replace("calibration", nothing, window.to_ms, window.to_ms + DAY_MS)
 
 
 def assert_same(found: dict[Any, dict[str, Any]], expected: dict[Any, dict[str, Any]]) -> None:
