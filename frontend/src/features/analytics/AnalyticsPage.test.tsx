@@ -222,7 +222,7 @@ test.each([
   },
 );
 
-test("a forecast without an interval is learning, and what a null stands for is said", async () => {
+test("a forecast without an interval is learning, and null is shown as what it means", async () => {
   const forecast = {
     at: "2026-11-21T10:00:00Z",
     subject: "order.paid",
