@@ -19,7 +19,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from console.analytics.models import Scored
 from spark_analytics.forecasts import conformal, disk, drain
-from spark_analytics.forecasts.conformal import INTERVAL_RATIO, UNKNOWN, Calibration, Cases, Doubles, Key, Longs, Rule
+from spark_analytics.forecasts.conformal import INTERVAL_RATIO, UNKNOWN, Cases, Doubles, Key, Longs, Rule
 from spark_analytics.jobs.inputs import Inputs
 from spark_analytics.lake.tables import CALIBRATIONS, FORECAST_CASES, GOLD, TABLES
 from spark_analytics.transforms.forecasts import (
@@ -48,7 +48,9 @@ _DISK = ("broker_group", "node_id")
 def forecasts(given: Inputs) -> Mapping[str, DataFrame]:
     """Rows of `drain_forecasts` and `disk_forecasts` of the window's hours and days."""
     window = given.window
-    drains, disks = _Learner(given, drain.RULE, Scored.DRAIN), _Learner(given, disk.RULE, Scored.DISK)
+    learned, came_due = _remembered(given)
+    drains = _Learner(drain.RULE, Scored.DRAIN, learned, came_due)
+    disks = _Learner(disk.RULE, Scored.DISK, learned, came_due)
     published = {"drain_forecasts": _drains(given, drains), "disk_forecasts": _disks(given, disks)}
     cases = pa.concat_tables([*drains.cases, *disks.cases])
     given.lake.replace("forecast_cases", cases, window.from_ms, window.to_ms)
@@ -61,12 +63,12 @@ def forecasts(given: Inputs) -> Mapping[str, DataFrame]:
 class _Learner:
     """What forecasts of a kind have learned up to an hour of the window, and the cases of the window."""
 
-    def __init__(self, given: Inputs, rule: Rule, scored: Scored) -> None:
+    def __init__(self, rule: Rule, scored: Scored, learned: pa.Table, came_due: pa.Table) -> None:
+        """`learned` and `came_due` are as from `_remembered`."""
         self._rule, self._scored = rule, scored
         self.cases: list[pa.Table] = [_CASES.empty_table()]
-        at_ms, self.calibration = _calibration(given, rule)
-        before = given.lake.arrow("forecast_cases", at_ms, given.window.from_ms)
-        self._learn(before.filter(pc.equal(before.column("scored"), scored)))
+        self.calibration = conformal.from_table(rule, learned)
+        self._learn(came_due.filter(pc.equal(came_due.column("scored"), scored)))
 
     def learn(self, came_due: pa.Table) -> None:
         """Learn from cases of an hour: rows of FORECAST_CASES."""
@@ -141,14 +143,13 @@ class _Values:
     width_ratio: Doubles
 
 
-def _calibration(given: Inputs, rule: Rule) -> tuple[int, Calibration]:
-    """The calibration of the window's day, or the newest before it, and of when it is; 0 if there is none."""
+def _remembered(given: Inputs) -> tuple[pa.Table, pa.Table]:
+    """The calibration of the window's day, or the newest before it, and the cases between it and the window; without one all."""
     day_ms = given.window.from_ms - given.window.from_ms % DAY_MS
     files = given.lake.snapshot("calibration").files.values()
-    at_ms = max((item.begin_ms for item in files if item.begin_ms <= day_ms), default=None)
-    if at_ms is None:
-        return 0, conformal.empty(rule)
-    return at_ms, conformal.from_table(rule, given.lake.arrow("calibration", at_ms, at_ms + DAY_MS))
+    at_ms = max((item.begin_ms for item in files if item.begin_ms <= day_ms), default=0)
+    learned = given.lake.arrow("calibration", at_ms, at_ms + DAY_MS)
+    return learned, given.lake.arrow("forecast_cases", at_ms, given.window.from_ms)
 
 
 # --- drain times ---

@@ -359,7 +359,7 @@ class Runner:
             if chunk.day_ms != day:
                 self._close_inputs()
                 day = chunk.day_ms
-            if job.name in self.report.failed:
+            if job.name in self.report.failed or job.name in self.report.left_out:
                 continue
             if missing := [name for name in job.after if name in self.report.failed]:
                 self._left_out(job.name, NothingKnown(f"not run: {', '.join(missing)} failed"))

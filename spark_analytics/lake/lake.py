@@ -24,9 +24,10 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from spark_analytics.lake.delta import Batch, Change, DataFile, Snapshot, TableLog, now_ms
 from spark_analytics.lake.files import LakeError, LakeFiles, LocalFiles, RemoteFiles, local_folder
-from spark_analytics.lake.tables import DAY_MS, HOUR_MS, STREAMED, TABLES, LakeTable
+from spark_analytics.lake.tables import STREAMED, TABLES, LakeTable
 from spark_analytics.local_rows import local_frame
 from spark_analytics.transforms.stored import silver_seconds
+from spark_analytics.transforms.windows import DAY_MS, HOUR_MS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -20,9 +20,8 @@ from spark_analytics.schemas import DEAD_LETTERS, INDEX, NODES, PROGRESS, RETRIE
 from spark_analytics.transforms.forecasts import GROUP_MINUTES
 from spark_analytics.transforms.frames import GROUP_STATE, STORED_SECONDS
 from spark_analytics.transforms.outputs import SCHEMAS
+from spark_analytics.transforms.windows import DAY_MS, HOUR_MS
 
-HOUR_MS = 3_600_000
-DAY_MS = 24 * HOUR_MS
 _AT = StructField("at", TimestampType(), False)
 SILVER_SECONDS = StructType([_AT, *(field for field in STORED_SECONDS.fields if field.name != "second")])
 """What was stored in a subject of a broker group in a second, as far as one batch brought it: rows of one second add up."""

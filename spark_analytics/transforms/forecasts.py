@@ -32,7 +32,7 @@ LOOKBACK_MS = drain.DAYS_MAX * DAY_MS
 """How long before a forecast the minutes begin that it rests on."""
 SERIES_AT_ONCE = 200
 """Groups that are computed together: some 400 KB each."""
-HOURS_PER_ROW = 10
+ROWS_PER_HOUR = 10
 """An hour of a group counts as that many rows of other tables when work is split: it has 60 minutes."""
 NO_CLASS = "none"
 """The class of rows that forecast nothing: no lag, or too little known for a point."""
@@ -132,7 +132,7 @@ def points_and_truths(minutes: DataFrame, *, window: Window, rows: int, cores: i
         cores: of the whole session.
     """
     check_steps(window, (HOUR_MS,))
-    buckets = bucket_count(rows * HOURS_PER_ROW, cores)
+    buckets = bucket_count(rows * ROWS_PER_HOUR, cores)
 
     def of_bucket(table: pa.Table) -> pa.Table:
         return _of_bucket(table, window)

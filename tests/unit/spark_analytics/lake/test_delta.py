@@ -21,7 +21,8 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from spark_analytics.lake import delta
 from spark_analytics.lake.delta import CHECKPOINT_EVERY, GONE_HOURS, LAYOUT, Batch, Change, Snapshot, TableLog
 from spark_analytics.lake.files import LakeBusy, LakeError, LocalFiles
-from spark_analytics.lake.tables import DAY_MS, TABLES, LakeTable
+from spark_analytics.lake.tables import TABLES, LakeTable
+from spark_analytics.transforms.windows import DAY_MS
 from tests.support.analytics.lake_files import NINE, write_rows
 
 HOUR_MS = 3_600_000
