@@ -16,10 +16,11 @@ back.
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -201,20 +202,22 @@ class TableLog:
         if is_sweep:
             base = self._commit(base, Change(), replace(base, version=base.version + 1, swept_ms=self._now_ms()))
         went: list[str] = []
-        for hours, is_full in ((GONE_HOURS, False), *(((ORPHAN_HOURS, True),) if is_sweep else ())):
-            with _lake_errors(f"{self._uri} can't be cleaned"):
-                went += delta.vacuum(
-                    hours,
-                    dry_run=False,
-                    enforce_retention_duration=False,
-                    full=is_full,
-                    commit_properties=_properties(base),
-                    post_commithook_properties=_NO_HOOKS,
-                )
-                delta.cleanup_metadata()
+        with _lake_errors(f"{self._uri} can't be cleaned"):
+            for hours, is_full in ((GONE_HOURS, False), *(((ORPHAN_HOURS, True),) if is_sweep else ())):
+                vacuum = partial(delta.vacuum, hours, enforce_retention_duration=False, full=is_full)
+                # The library names files that are gone until the next checkpoint of the log, and commits that it deletes.
+                if due := self._existing(vacuum(dry_run=True)):
+                    vacuum(dry_run=False, commit_properties=_properties(base), post_commithook_properties=_NO_HOOKS)
+                    went += due
+            delta.cleanup_metadata()
         self._files.delete_empty({f"{self._table.name}/{path}".rpartition("/")[0] for path in went})
         self._sync()
         return len(went)
+
+    def _existing(self, paths: Sequence[str]) -> list[str]:
+        places = [self._files.path_of(f"{self._table.name}/{path}") for path in paths]
+        found = self._files.system.get_file_info(places)
+        return [path for path, place in zip(paths, found, strict=True) if place.is_file]
 
     def _commit(self, base: Snapshot, change: Change, after: Snapshot) -> Snapshot:
         delta = self._open(may_create=base.version < 0, is_newest=False)

@@ -203,7 +203,9 @@ def test_what_was_confirmed_is_not_taken_back_because_its_files_are_gone(files: 
         add(files, log, f"f{number}", number, number + 1)
     for path in Path(files.path_of("index")).glob("f*/*/*/*.parquet"):
         path.unlink()
-    with pytest.raises(LakeError, match=r"commit 2 names f1/.*, which is missing, as those behind it did: restore"):
+    with pytest.raises(
+        LakeError, match=r"commit 2 names f1/.*, which is missing, as those behind it did: restore"
+    ):
         TableLog(files, INDEX).check()
 
 
@@ -264,6 +266,9 @@ def test_files_that_stopped_counting_go_after_a_while_with_their_folders(files: 
     log.commit(second, Change(removed=tuple(second.files)))
     assert log.clean() == 1
     assert sorted(files.names("index")) == ["_delta_log", "a"]
+    version = reopened(files).version
+    assert log.clean() == 0
+    assert reopened(files).version == version, "what is gone already is not committed again"
     assert reopened(files).files == {}
     assert log.commit(log.snapshot(), Change(watermarks={"g1": 1})).watermarks == reopened(files).watermarks
 
