@@ -15,6 +15,7 @@ back.
 """
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -53,6 +54,8 @@ _DIGITS = 20
 _HOUR_MS = 3_600_000
 _STATE = "qmq"
 _ACTIONS = "actions"
+_DRAWN = re.compile(r"\x1b\[\d+m|↳")
+"""How the library draws the causes of an error, a line each."""
 _NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
 """What the library would do by itself behind a commit, unsynced."""
 
@@ -180,14 +183,15 @@ class TableLog:
 
     def check(self) -> list[str]:
         """Take back commits at the log's end that a power cut left by half, and make a torn checkpoint of the log
-        again; what was done, a line each. No other process may write meanwhile.
+        again; what was done, a line each. No other process may write meanwhile. Other storage than a folder writes all
+        or nothing, and has no lock: there nothing is taken back.
 
         Raises:
             LakeError: the table is of an earlier format, or files are missing that were confirmed.
         """
         if OLD_LOG_FOLDER in self._files.names(self._table.name):
             raise self._old_format()
-        done = [*self._take_back(), *self._check_checkpoint()] if self._files.is_local else []
+        done = [*self._take_back(), *self._check_checkpoint()]
         if done:
             self._opened, self._last = None, Snapshot()
         return done
@@ -409,10 +413,10 @@ class TableLog:
             why, is_torn = self._problem(versions[-1])
             if not why:
                 break
-            if len(done) == TAKEN_BACK_MAX or (done and not is_torn):
+            if not self._files.is_local or len(done) == TAKEN_BACK_MAX or (done and not is_torn):
                 raise LakeError(
-                    f"{self._uri}: commit {versions[-1]} {why}, as those behind it did: restore the table's folder, or delete it"
-                    " and its checkpoint; the next run reads again what the nodes still have"
+                    f"{self._uri}: commit {versions[-1]} {why}, and may have been confirmed: restore the table's folder, or delete"
+                    " it and its checkpoint; the next run reads again what the nodes still have"
                 )
             version = versions.pop()
             for name in names:
@@ -507,7 +511,7 @@ def _lake_errors(what: str) -> Iterator[None]:
     except CommitFailedError:
         raise
     except (DeltaError, OSError) as error:
-        raise LakeError(f"{what}: {error}") from error
+        raise LakeError(f"{what}: {' '.join(_DRAWN.sub('', str(error)).split())}") from error
 
 
 def _properties(state: Snapshot, change: Change | None = None) -> CommitProperties:

@@ -21,6 +21,10 @@ from qmq.errors import QmqError
 from spark_analytics.places import open_place, without_hadoop
 
 LOCK_NAME = "_lock"
+CONDITIONAL_NAME = "_conditional_writes"
+"""An empty object in a lake on S3, which was written once. That it can't be written again shows what the log needs."""
+CHECK_RETRIES_MAX = 3
+"""How often that is tried again when the server does not answer, or answers 5xx."""
 
 
 class LakeError(QmqError):
@@ -195,7 +199,8 @@ class LocalFiles:
 class RemoteFiles:
     """Other storage, by the URI of a place in it: S3, and what else pyarrow opens.
 
-    It writes a file whole or not at all, and durably. Nothing is locked: of two writers one fails at its next commit.
+    It writes a file whole or not at all, and durably. Nothing is locked: of two writers one fails at its next commit, by
+    a write that fails where there is a file. Not every S3 server has that.
     """
 
     is_local = False
@@ -206,10 +211,43 @@ class RemoteFiles:
         self.system, self._path = open_place(self.root, "the lake")
 
     def lock(self) -> None:
-        """There is nothing to hold."""
+        """There is nothing to hold. An S3 server has to have conditional writes, though, which is tried out.
+
+        Raises:
+            LakeError: it has none, or the place can't be written.
+        """
+        if self.log_root.startswith("s3://"):
+            self._check_conditional_writes()
 
     def unlock(self) -> None:
         """Nothing is held."""
+
+    def _check_conditional_writes(self) -> None:
+        """Write an object that must not be there, twice at most: it stays, and the next run's first write fails."""
+        # A lake in a folder does not need the library.
+        try:
+            import obstore
+            from obstore.exceptions import AlreadyExistsError, BaseError
+            from obstore.store import from_url
+        except ImportError as error:
+            raise LakeError(
+                "a lake on S3 needs obstore, which is not installed: pip install 'pyqmq[analytics]'"
+            ) from error
+        try:
+            # The log's library is built on the same one: it finds the server by the same variables.
+            store = from_url(self.log_root, retry_config={"max_retries": CHECK_RETRIES_MAX})
+            for _ in range(2):
+                obstore.put(store, CONDITIONAL_NAME, b"", mode="create")
+        except AlreadyExistsError:
+            return
+        except (BaseError, OSError) as error:
+            why = str(error).partition("\n")[0]
+            if "501 Not Implemented" not in why:
+                raise LakeError(f"the lake {self.root} can't be written: {why}") from error
+        raise LakeError(
+            f"the S3 server of the lake {self.root} has no conditional writes (If-None-Match), without which two runs could"
+            " overwrite each other's commits: set QMQ_ANALYTICS_LAKE to one that has, or to a folder"
+        )
 
     def path_of(self, path: str) -> str:
         """A path for `system`."""

@@ -368,7 +368,8 @@ class Lake:
         order = [(name, "ascending") for name in _table(table).order]
         for part in pc.unique(parts).to_pylist():
             place = self.files.path_of(f"{folder}/{_timestamp(part * part_ms).strftime(_table(table).folder)}")
-            self.files.system.create_dir(place, recursive=True)
+            if self.files.is_local:
+                self.files.system.create_dir(place, recursive=True)
             found = rows.filter(pc.equal(parts, part)).sort_by(order)
             pq.write_table(found, f"{place}/part-00000.parquet", filesystem=self.files.system)
 

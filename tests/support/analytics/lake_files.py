@@ -10,14 +10,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_analytics.lake.delta import DataFile
-from spark_analytics.lake.files import LocalFiles
+from spark_analytics.lake.files import LakeFiles, LocalFiles
 from spark_analytics.lake.tables import TABLES, LakeTable
 
 NINE = int(datetime(2026, 11, 21, 9, tzinfo=UTC).timestamp() * 1000)
 
 
 def write_rows(
-    files: LocalFiles,
+    files: LakeFiles,
     table: str,
     name: str,
     begin: int,
@@ -28,8 +28,9 @@ def write_rows(
     """A file of index rows with these sequences, of an hour or day, not synced."""
     at = datetime.fromtimestamp(begin_ms / 1000, UTC)
     path = f"{name}/{at.strftime(kind.folder)}/part-0.parquet"
-    place = Path(files.path_of(f"{table}/{path}"))
-    place.parent.mkdir(parents=True)
+    place = files.path_of(f"{table}/{path}")
+    if files.is_local:
+        Path(place).parent.mkdir(parents=True)
     count = end - begin
     columns = {
         "broker_group": pa.array(["g1"] * count),
@@ -37,9 +38,9 @@ def write_rows(
         "sequence": pa.array(range(begin, end), pa.int64()),
         "stored_at": pa.array([begin_ms * 1000] * count, pa.timestamp("us", "UTC")),
     }
-    pq.write_table(pa.table(columns), place)
+    pq.write_table(pa.table(columns), place, filesystem=files.system)
     stats = {"numRecords": count, "minValues": {"sequence": begin}, "maxValues": {"sequence": end - 1}}
-    return DataFile(path, count, place.stat().st_size, begin_ms, stats=json.dumps(stats))
+    return DataFile(path, count, files.system.get_file_info(place).size, begin_ms, stats=json.dumps(stats))
 
 
 class PowerCut(Exception):

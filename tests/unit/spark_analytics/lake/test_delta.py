@@ -204,7 +204,7 @@ def test_what_was_confirmed_is_not_taken_back_because_its_files_are_gone(files: 
     for path in Path(files.path_of("index")).glob("f*/*/*/*.parquet"):
         path.unlink()
     with pytest.raises(
-        LakeError, match=r"commit 2 names f1/.*, which is missing, as those behind it did: restore"
+        LakeError, match=r"commit 2 names f1/.*, which is missing, and may have been confirmed: restore"
     ):
         TableLog(files, INDEX).check()
 

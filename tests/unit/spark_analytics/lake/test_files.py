@@ -51,12 +51,12 @@ def storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RemoteFiles:
     """Other storage: pyarrow's own, in memory."""
     system, _ = pyarrow.fs.FileSystem.from_uri("mock://")
     monkeypatch.setattr("spark_analytics.lake.files.open_place", lambda place, name: (system, "bucket/lake"))
-    return RemoteFiles("s3a://bucket/lake/")
+    return RemoteFiles("gs://bucket/lake/")
 
 
 def test_other_storage_does_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = storage(tmp_path, monkeypatch)
-    assert (files.root, files.log_root) == ("s3a://bucket/lake", "s3://bucket/lake")
+    assert (files.root, files.log_root) == ("gs://bucket/lake", "gs://bucket/lake")
     files.system.create_dir("bucket/lake/a/b")
     files.create("a/b/one", b"first")
     with pytest.raises(FileExistsError):
@@ -75,6 +75,14 @@ def test_other_storage_does_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyP
     files.sync(["nothing"])
     files.delete_empty(["nothing"])
     files.unlock()
+
+
+def test_without_the_library_a_lake_on_s3_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "obstore", None)
+    monkeypatch.setenv("AWS_REGION", "us-east-1")  # otherwise it is looked for in the network
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    with pytest.raises(LakeError, match=r"needs obstore, which is not installed: pip install 'pyqmq\[analytics\]'"):
+        RemoteFiles("s3a://bucket/lake").lock()
 
 
 def test_a_file_lasts_with_the_names_of_all_folders_above_it(
