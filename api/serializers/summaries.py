@@ -141,19 +141,24 @@ class RankedValue(Row):
     """The value of a step."""
 
     at = serializers.DateTimeField(help_text="start of the step")
-    value = serializers.FloatField(allow_null=True, help_text="null: not measured")
+    value = serializers.FloatField(allow_null=True, help_text="null: not measured, or a time that never comes")
 
 
 class RankedKey(Row):
     """One key of a table."""
 
     row = serializers.DictField(help_text="its latest row in the range: `at`, `run` and the columns of the table")
-    extreme = serializers.FloatField(help_text="highest value in the range; of an ascending ranking the lowest")
+    extreme = serializers.FloatField(
+        allow_null=True,
+        help_text="highest value in the range; of an ascending ranking the lowest; null: a time that never comes",
+    )
     history = RankedValue(many=True)
 
 
 class Ranking(OfRange):
     """The keys of a summary table with the highest or lowest values in a range."""
 
-    total = serializers.IntegerField(help_text="keys with a value in the range; at most 50 are in `results`")
+    total = serializers.IntegerField(
+        help_text="keys with a value in the range, or whose time never comes; at most 50 are in `results`"
+    )
     results = RankedKey(many=True)

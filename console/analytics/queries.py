@@ -145,8 +145,8 @@ def filters_of(table: SummaryTable) -> tuple[str, ...]:
 class Ranked:
     """One key of a table, such as a consumer group, in a range."""
 
-    extreme: float
-    """The highest value of the ranked column, or the lowest of an ascending ranking."""
+    extreme: float | None
+    """The highest value of the ranked column, or the lowest of an ascending ranking; None: a time that never comes."""
     last: Summary
     """Its latest row."""
     values: list[tuple[int, float | None]]
@@ -156,12 +156,14 @@ class Ranked:
 def ranking(found: "QuerySet[Any]", key: tuple[str, ...], column: str, *, descending: bool) -> tuple[list[Ranked], int]:
     """Return the RANKED_MAX keys of rows with the highest (or lowest) value of a column, and how many keys there are.
 
-    Keys without a value are left out: they were not measured.
+    Keys without a value are left out: they were not measured. A time that never comes is longer than all others.
     """
     extreme = Max(column) if descending else Min(column)
-    measured = found.filter(**{f"{column}__isnull": False}).order_by()
+    ranked_by = F("extreme").desc(nulls_first=True) if descending else F("extreme").asc(nulls_last=True)
+    known = (column, found.model.never.get(column, column))
+    measured = found.filter(reduce(or_, (Q(**{f"{name}__isnull": False}) for name in known))).order_by()
     keys = measured.values(*key).annotate(extreme=extreme)
-    ordered = keys.order_by("-extreme" if descending else "extreme", *key)
+    ordered = keys.order_by(ranked_by, *key)
     chosen = {tuple(row[name] for name in key): row["extreme"] for row in ordered[:RANKED_MAX]}
     if not chosen:
         return [], 0

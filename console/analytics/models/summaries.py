@@ -1,6 +1,8 @@
 """The summaries: what jobs publish and pages read."""
 
+from collections.abc import Mapping
 from enum import StrEnum
+from typing import ClassVar
 
 from django.db import models
 
@@ -313,6 +315,12 @@ class DiskForecast(Forecast):
     full_seconds_high = number_field("the same: upper bound")
 
     key = ("broker_group", "node_id")
+    # The fastest growth fills a disk first.
+    never: ClassVar[Mapping[str, str]] = {
+        "full_seconds_low": "growth_bytes_per_second_high",
+        "full_seconds_mid": "growth_bytes_per_second_mid",
+        "full_seconds_high": "growth_bytes_per_second_low",
+    }
 
     class Meta:
         constraints = one_row("disk", "broker_group", "node_id")

@@ -1,5 +1,6 @@
 """Fields of all summaries: the run that produced a row, its step, and its key."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, ClassVar, TypeVar
 
@@ -32,6 +33,8 @@ class Summary(models.Model):
     """The column whose highest values a moment of a short step keeps where it has too many rows; "": it keeps all."""
     is_ahead: ClassVar[bool] = False
     """It looks ahead: `at_ms` is in the future, and what is published replaces all that was known."""
+    never: ClassVar[Mapping[str, str]] = {}
+    """Column of a time -> the column that has a value where the time is null because it never comes."""
 
     class Meta:
         abstract = True

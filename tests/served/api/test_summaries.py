@@ -388,6 +388,44 @@ def test_a_ranking_has_one_row_for_each_group_with_its_history(viewer: APIClient
     assert [one["value"] for one in audit["history"]] == [40, None]
 
 
+def test_a_disk_that_never_fills_is_ranked_behind_those_that_do(viewer: APIClient) -> None:
+    def row(node: str, hours_ago: int, growth: float | None, seconds: float | None) -> dict[str, Any]:
+        key = {"at_ms": ms(NOW - hours_ago * HOUR), "broker_group": "g1", "node_id": node}
+        said = {
+            "outlook": "unknown",
+            "method": "by weekday",
+            "growth_bytes_per_second_mid": growth,
+            "full_seconds_mid": seconds,
+        }
+        return {**dict.fromkeys(column.name for column in TABLES["disk_forecasts"].columns), **key, **said}
+
+    published(
+        "disk_forecasts",
+        [
+            row("b-never", 1, -5.0, None), row("a-never", 1, 0.0, None), row("a-never", 2, 0.0, None),
+            row("full-late", 1, 1.0, 9000.0), row("full-soon", 1, 9.0, 60.0), row("full-soon", 2, 0.0, None),
+            row("not-measured", 1, None, None),
+        ],
+        Step.HOUR,
+    )  # fmt: skip
+
+    def nodes(by: str) -> list[tuple[str, float | None]]:
+        body = asked(
+            viewer,
+            f"{LIST}disk_forecasts/ranking/",
+            by=by,
+            step="hour",
+            **{"from": text(NOW - 3 * HOUR), "to": text(NOW)},
+        )
+        assert body["total"] == len(body["results"])
+        return [(one["row"]["node_id"], one["extreme"]) for one in body["results"]]
+
+    never, full = [("a-never", None), ("b-never", None)], [("full-soon", 60.0), ("full-late", 9000.0)]
+    assert nodes("full_seconds_mid") == [*full, *never]
+    assert nodes("-full_seconds_mid") == [*never, *reversed(full)]
+    assert nodes("growth_bytes_per_second_mid")[0] == ("b-never", -5.0)
+
+
 def test_a_ranking_is_bounded(viewer: APIClient) -> None:
     at_ms = ms(NOW - timedelta(minutes=10))
     published("lag", [lag_row(at_ms, group=f"g{i:02}", lag_messages_max=i) for i in range(RANKED_MAX + 2)])

@@ -254,6 +254,30 @@ test("a forecast without an interval is learning, and null is shown as what it m
   expect(found[2]).toMatch(/UnknownNothing to forecast.*———/);
 });
 
+test("a disk that never fills is in the ranking", async () => {
+  const disk = {
+    at: "2026-11-21T10:00:00Z",
+    broker_group: "g1",
+    node_id: "g1-a",
+    outlook: "never",
+    growth_bytes_per_second_mid: -5,
+    full_seconds_mid: null,
+    run: "12",
+  };
+  const ranked = [{ row: disk, extreme: null, history: [{ at: disk.at, value: null }] }];
+  answer({
+    ...names,
+    "GET /api/v1/analytics/tables/drain_forecasts/": page([]),
+    "GET /api/v1/analytics/tables/drain_forecasts/ranking/": ranking([]),
+    "GET /api/v1/analytics/tables/disk_forecasts/": page([]),
+    "GET /api/v1/analytics/tables/disk_forecasts/ranking/": { ...page([]), total: 1, results: ranked },
+    [`GET ${LAG}`]: page([]),
+  });
+  await mount(AnalyticsPage, "/analytics?tab=forecast", "/analytics");
+  const node = await screen.findByText("g1-a");
+  expect(node.closest("tr")?.querySelector("[data-cell=extreme]")).toHaveTextContent("never");
+});
+
 test("flags say how many of them are probably false", async () => {
   const of = { ...score, case_class: "all", cases_count: 200, is_trusted: null, target_ratio: null };
   answer({

@@ -40,7 +40,8 @@ export function RankingOfPart({ part, ranking }: { part: Part; ranking: Ranking 
         column(
           "extreme",
           { header: t(part.rank.startsWith("-") ? "ranking.highest" : "ranking.lowest"), align: "right" },
-          ({ extreme }) => {
+          ({ row, extreme }) => {
+            if (extreme === null) return <Figure row={row} name={ranked} />;
             const { as, scale } = formatOf(ranked);
             return <Measured value={extreme * scale} as={as} />;
           },
