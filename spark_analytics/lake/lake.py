@@ -80,13 +80,16 @@ class Lake:
 
         Raises:
             LakeBusy: another run writes to the lake.
-            LakeError: the lake is of another version, or damaged.
+            LakeError: the lake is of another version, damaged, or can't be read.
         """
         self.files.lock()
         try:
             mended = [line for log in self._logs.values() for line in log.check()]
             for log in self._logs.values():
                 log.add_columns()
+        except OSError as error:
+            self.unlock()
+            raise LakeError(f"the lake {self.root} can't be read: {error}") from error
         except BaseException:
             self.unlock()
             raise

@@ -23,7 +23,7 @@ from spark_analytics.source.offset_files import Offsets
 from spark_analytics.source.offsets import Offset, Place
 from spark_analytics.transforms.windows import DAY_MS, HOUR_MS
 from tests.support.analytics.lake_files import NINE, write_rows
-from tests.support.servers.s3 import IGNORES, LOSES, OTHERS_COMMIT, REFUSES, WHOLE, S3Server, running_s3
+from tests.support.servers.s3 import HIDES, IGNORES, LOSES, OTHERS_COMMIT, REFUSES, WHOLE, S3Server, running_s3
 
 INDEX = TABLES["index"]
 LOG = "index/_delta_log"
@@ -149,6 +149,12 @@ def test_a_server_without_conditional_writes_is_refused_with_what_to_do(
     lake = Lake(spark, root)
     assert lake.lock() == lake.lock() == []
     assert lake.files.names("") == [CONDITIONAL_NAME]
+
+
+def test_a_lake_that_may_not_be_read_is_named(s3: S3Server, root: str, spark: SparkSession) -> None:
+    s3.set_mode(HIDES)
+    with pytest.raises(LakeError, match=rf"^the lake {root} can't be read: [^\n]*ACCESS_DENIED[^\n]*$"):
+        Lake(spark, root).lock()
 
 
 def test_a_commit_that_such_a_server_refuses_names_the_table_in_one_line(

@@ -25,6 +25,8 @@ CONDITION = "HTTP_IF_NONE_MATCH"
 WHOLE, REFUSES, IGNORES, LOSES = "whole", "refuses", "ignores", "loses"
 """What it does with a conditional write: as Amazon's S3, answers 501, writes without condition, lets another writer be
 first (once)."""
+HIDES = "hides"
+"""It answers 403 to reads."""
 OTHERS_COMMIT = b'{"commitInfo":{"engineInfo":"another writer"}}\n'
 
 
@@ -79,6 +81,10 @@ def main() -> None:
     s3 = DomainDispatcherApplication(create_backend_app)
     mode = WHOLE
 
+    def refusal(status: str, code: str, start: "StartResponse") -> Iterable[bytes]:
+        start(status, [("Content-Type", "application/xml")])
+        return [f"<Error><Code>{code}</Code><Message>{status}</Message></Error>".encode()]
+
     def serve(environ: "WSGIEnvironment", start: "StartResponse") -> Iterable[bytes]:
         nonlocal mode
         path = environ["PATH_INFO"]
@@ -86,12 +92,12 @@ def main() -> None:
             mode = path.removeprefix(CONTROL)
             start("204 No Content", [])
             return []
+        if mode == HIDES and environ["REQUEST_METHOD"] == "GET":
+            return refusal("403 Forbidden", "AccessDenied", start)
         if CONDITION in environ and environ["REQUEST_METHOD"] == "PUT":
             if mode == REFUSES:
-                body = b"<Error><Code>NotImplemented</Code><Message>A header is not implemented.</Message></Error>"
                 environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"]))
-                start("501 Not Implemented", [("Content-Type", "application/xml")])
-                return [body]
+                return refusal("501 Not Implemented", "NotImplemented", start)
             if mode == LOSES:
                 mode = WHOLE
                 other = dict(environ) | {
