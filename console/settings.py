@@ -159,8 +159,8 @@ if OIDC_ISSUER and OIDC_CLIENT_ID:
             }
         ],
     }
-SILENCED_SYSTEM_CHECKS = ["security.W021"]
-"""Preloading HSTS is a promise about a whole domain that only its owner can make."""
+SILENCED_SYSTEM_CHECKS = ["security.W021", "models.W037"]
+"""Preloading HSTS is a promise about a whole domain that only its owner can make. MariaDB has no indexes of some rows."""
 
 # --- browser ----------------------------------------------------------------------------------------------------------
 

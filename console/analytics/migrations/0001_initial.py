@@ -69,7 +69,7 @@ class Migration(migrations.Migration):
                 ('run', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='analytics.analyticsrun')),
             ],
             options={
-                'indexes': [models.Index(fields=['step_seconds', 'at_ms'], name='analytics_anomalies_at'), models.Index(fields=['group', 'step_seconds', 'at_ms'], name='analytics_anomalies_group')],
+                'indexes': [models.Index(fields=['step_seconds', 'at_ms'], name='analytics_anomalies_at'), models.Index(fields=['group', 'step_seconds', 'at_ms'], name='analytics_anomalies_group'), models.Index(condition=models.Q(('is_flagged', True)), fields=['step_seconds', 'at_ms'], name='analytics_anomalies_alerts')],
                 'constraints': [models.UniqueConstraint(fields=('subject', 'group', 'metric', 'step_seconds', 'at_ms'), name='analytics_anomalies_key')],
             },
         ),
@@ -184,7 +184,7 @@ class Migration(migrations.Migration):
                 ('run', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, to='analytics.analyticsrun')),
             ],
             options={
-                'indexes': [models.Index(fields=['step_seconds', 'at_ms'], name='analytics_drain_at'), models.Index(fields=['group', 'step_seconds', 'at_ms'], name='analytics_drain_group')],
+                'indexes': [models.Index(fields=['step_seconds', 'at_ms'], name='analytics_drain_at'), models.Index(fields=['group', 'step_seconds', 'at_ms'], name='analytics_drain_group'), models.Index(condition=models.Q(('lag_messages_last__gt', 0)), fields=['step_seconds', 'at_ms'], name='analytics_drain_alerts')],
                 'constraints': [models.UniqueConstraint(fields=('subject', 'group', 'step_seconds', 'at_ms'), name='analytics_drain_key')],
             },
         ),

@@ -297,7 +297,7 @@ class DrainForecast(OfGroup, Forecast):
 
     class Meta:
         constraints = one_row("drain", "subject", "group")
-        indexes = by_time("drain", "group")
+        indexes = by_time("drain", "group", alerts=models.Q(lag_messages_last__gt=0))
 
 
 class DiskForecast(Forecast):
@@ -367,7 +367,7 @@ class Anomaly(Summary):
 
     class Meta:
         constraints = one_row("anomalies", "subject", "group", "metric")
-        indexes = by_time("anomalies", "group")
+        indexes = by_time("anomalies", "group", alerts=models.Q(is_flagged=True))
 
 
 class Scored(StrEnum):

@@ -10,11 +10,11 @@ from rest_framework.test import APIClient
 from console.alerts.models import Alert, AlertChannel, AlertRule, Notification
 from console.alerts.rules import Conditions, Kind
 from console.alerts.services import evaluate
+from console.alerts.services.forecasts import Needed, forecast_readings
 from console.alerts.services.rules import create_rule
 from console.analytics import services
 from console.analytics.models import DEMO_JOB, CaseClass, Outlook, TableState
 from console.analytics.models.summaries import Metric
-from console.analytics.newest import newest_hour
 from console.analytics.rows import Window
 from console.analytics.steps import Step
 from console.reports.rule_preview import preview_rule
@@ -116,11 +116,20 @@ def test_a_forecast_fires_notifies_and_is_resolved_with_the_next_hour() -> None:
     assert told() == [("orders/billing", "firing"), ("orders/billing", "resolved")]
 
 
-@pytest.mark.parametrize("table", ["drain_forecasts", "anomalies"])
-def test_of_all_hours_that_are_kept_the_newest_alone_is_read(table: str) -> None:
-    """What SQLite reads is in its plan; those of other databases depend on the rows that are there."""
-    first = newest_hour(table).explain().splitlines()[0]
-    assert connection.vendor != "sqlite" or "(step_seconds=? AND at_ms=?)" in first, first
+@pytest.mark.parametrize(
+    ("kind", "index"),
+    [(Kind.DRAIN_TIME, "analytics_drain_alerts"), (Kind.ANOMALY, "analytics_anomalies_alerts")],
+)
+def test_of_the_newest_hour_alone_the_rows_of_the_rules_are_read(kind: Kind, index: str) -> None:
+    if connection.vendor != "sqlite":
+        pytest.skip("plans of other databases depend on the rows that are there")
+    with CaptureQueriesContext(connection) as asked:
+        assert list(forecast_readings({kind: Needed(0.5)}, BEGIN)) == []
+    (sql,) = [query["sql"] for query in asked if "subject" in query["sql"]]
+    with connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN QUERY PLAN {sql}")
+        first = cursor.fetchone()[-1]
+    assert first.endswith(f" USING INDEX {index} (step_seconds=? AND at_ms=?)")
 
 
 @pytest.mark.parametrize("row", [drain(None), drain(86_399.0)])
