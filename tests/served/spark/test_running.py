@@ -587,6 +587,21 @@ def test_tails_are_kept_at_the_ends_of_days_and_those_of_hours_have_what_a_group
     assert {item.begin_ms for item in lake.snapshot("stored_tail").files.values()} == {DAY_MS}
 
 
+def test_states_that_are_taken_out_leave_no_moment_that_had_none(spark: SparkSession, tmp_path: Path) -> None:
+    """Of days that were read at once there is a state at their end only: late rows of an hour go back to the day's beginning."""
+    lake = Lake(spark, str(tmp_path / "lake"))
+    text = f"at broker_group subject group position kind next_sequence\n{HOUR_MS} g1 orders billing 0 start 0"
+    lake.append("progress", analytics_frames.table(spark, text, TABLES_OF_LAKE["progress"].schema))
+    states = States(lake)
+    states.advance(DAY_MS + 9 * HOUR_MS)
+    assert states.moments() == [DAY_MS, DAY_MS + 9 * HOUR_MS]
+    for late_ms, left in ((DAY_MS + 5 * HOUR_MS, [DAY_MS]), (DAY_MS, [DAY_MS]), (5 * HOUR_MS, [])):
+        states.forget_after(late_ms)
+        assert states.moments() == left
+        states.advance(late_ms)
+        assert [row["group"] for row in states.state_at(late_ms).collect()] == ["billing"]
+
+
 def test_nobody_runs_beside_another(lake: Lake) -> None:
     other = Lake(lake.spark, lake.root)
     other.files.lock()
