@@ -51,7 +51,7 @@ class NodesOfDay:
         """Let runners of this test talk to these nodes."""
         patch.setattr(runner, "find_nodes", lambda *_, **__: type("Page", (), {"nodes": ()}))
         patch.setattr(runner, "look", lambda *_: self._look())
-        patch.setattr(runner, "nodes_batch", lambda *_: self._next("nodes").combine_chunks().to_batches()[0])
+        patch.setattr(runner, "nodes_batch", lambda *_: self._nodes())
         patch.setattr(runner, "ingest", self._ingest)
         patch.setattr(Inputs, "live", lambda given, table: self._live(given.lake, table))
 
@@ -64,6 +64,10 @@ class NodesOfDay:
 
     def _look(self) -> Brokers:
         return Brokers(frozenset(BROKER_GROUPS), missing=dict.fromkeys(self.missing, "it is unreachable"))
+
+    def _nodes(self) -> pa.RecordBatch:
+        found = self._next("nodes")
+        return pa.RecordBatch.from_arrays([column.combine_chunks() for column in found.columns], schema=found.schema)
 
     def _next(self, table: str) -> pa.Table:
         """What was not read yet of a table, and can be read now."""
