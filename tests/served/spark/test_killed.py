@@ -38,7 +38,8 @@ insert, published = services._insert, []
 def killed(table, common, rows):
     insert(table, common, rows)
     moment = (common[1], rows[0][0])
-    if kill == "second publication" and published or kill == "second part of a moment" and moment in published:
+    is_part = len(set(published)) > 3 and moment in published
+    if kill == "second publication" and published or kill == "second part of a moment" and is_part:
         print(f"killed with {len(rows)} rows", flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
     published.append(moment)
@@ -154,6 +155,7 @@ def test_a_moment_that_was_killed_between_its_transactions_is_not_seen_until_the
     part = {key for key in written if key[1] == last_ms}
     assert 0 < len(part) < len([key for key in truth if key[:2] == (HOUR_MS, last_ms)]), "a part of a moment is written"
     whole = {key: row for key, row in truth.items() if key[0] == HOUR_MS and key[1] < last_ms}
+    assert whole
     assert not differences(whole, seen), "moments before it are whole, and it is not seen"
 
     database.python("manage.py", "analytics", "failures", "--lake", str(lake))
