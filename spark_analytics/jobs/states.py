@@ -106,7 +106,11 @@ class States:
         for table in STATE_TABLES:
             base = self._lake.snapshot(table)
             removed = tuple(path for path, item in base.files.items() if item.begin_ms > at_ms)
-            latest = {name: min(at, at_ms) for name, at in base.watermarks.items()}
+            latest = base.watermarks
+            if latest.get(LATEST, at_ms) > at_ms:
+                # Not the moment itself: there may be no state of it, and it would count as one without groups.
+                kept = [item.begin_ms for item in base.files.values() if item.begin_ms <= at_ms]
+                latest = {LATEST: max(kept)} if kept else {}
             if removed or latest != base.watermarks:
                 self._lake.commit(table, base, Change(removed=removed, watermarks=latest))
 

@@ -35,6 +35,7 @@ from spark_analytics.transforms import outputs
 from spark_analytics.transforms.windows import SHORT_STEPS
 from tests.served.spark.index_rows import NINE, index_rows
 from tests.served.spark.lake_of_day import add_late, fill, know
+from tests.served.spark.published import assert_same, gold, published
 from tests.support.analytics import frames as analytics_frames
 from tests.support.analytics import naive
 from tests.support.analytics.simulated_day import DAY_MS, HOUR_MS, Day, rows_of, simulate
@@ -71,32 +72,6 @@ def run(lake: Lake, names: list[str], **asked: Any) -> Report:
     return report
 
 
-def published(*tables: str) -> dict[str, list[dict[str, Any]]]:
-    """All rows of summary tables, without who made them."""
-    found = {}
-    for name in tables or tuple(TABLES):
-        columns = [column.name for column in TABLES[name].columns]
-        rows = TABLES[name].model._default_manager.order_by("step_seconds", "at_ms", *TABLES[name].model.key)
-        found[name] = [
-            {key: bytes(value) if isinstance(value, memoryview) else value for key, value in row.items()}
-            for row in rows.values("step_seconds", "at_ms", *columns)
-        ]
-    return found
-
-
-def gold(lake: Lake, table: str, window: Window) -> list[dict[str, Any]]:
-    """What gold has of a window, as `published` tells it."""
-    names = (name for name in (f"gold_{table}", f"gold_{table}_minutes") if name in TABLES_OF_LAKE)
-    rows = [row for name in names for row in lake.arrow(name, window.from_ms, window.to_ms).to_pylist()]
-    moments = [round(row.pop("at").timestamp() * 1000) for row in rows]
-    found = [
-        {"step_seconds": row.pop("step_ms") // 1000, "at_ms": at_ms, **row}
-        for row, at_ms in zip(rows, moments, strict=True)
-        if window.from_ms <= at_ms < window.to_ms
-    ]
-    return sorted(found, key=lambda row: [row[name] for name in ("step_seconds", "at_ms", *TABLES[table].model.key)])
-
-
 def kept_at_the_end(day: Day) -> list[tuple[int, int, int]]:
     """What each subject keeps by the day's last sample: begin, end, bytes."""
     ranges = rows_of(day)["ranges"]
@@ -109,18 +84,6 @@ def kept_at_the_end(day: Day) -> list[tuple[int, int, int]]:
 
 def moment(at_ms: int) -> datetime:
     return datetime.fromtimestamp(at_ms / 1000, UTC)
-
-
-def close(one: Any, other: Any) -> bool:
-    """The same, but for the order in which sums of fractions were made."""
-    return one == other or (isinstance(one, float) and one == pytest.approx(other, rel=1e-9))
-
-
-def assert_same(one: dict[str, list[dict[str, Any]]], other: dict[str, list[dict[str, Any]]]) -> None:
-    for table, rows in one.items():
-        assert len(rows) == len(other[table]), table
-        for row, expected in zip(rows, other[table], strict=True):
-            assert all(close(row[name], expected[name]) for name in expected), (table, row, expected)
 
 
 @in_whole_spark_runs
@@ -585,6 +548,21 @@ def test_tails_are_kept_at_the_ends_of_days_and_those_of_hours_have_what_a_group
     everything = list(stored)
     assert needed == {3: everything[:1], 24: everything[-1:], 26: everything[-1:], 27: everything, 29: everything}
     assert {item.begin_ms for item in lake.snapshot("stored_tail").files.values()} == {DAY_MS}
+
+
+def test_states_that_are_taken_out_leave_no_moment_that_had_none(spark: SparkSession, tmp_path: Path) -> None:
+    """Of days that were read at once there is a state at their end only: late rows of an hour go back to the day's beginning."""
+    lake = Lake(spark, str(tmp_path / "lake"))
+    text = f"at broker_group subject group position kind next_sequence\n{HOUR_MS} g1 orders billing 0 start 0"
+    lake.append("progress", analytics_frames.table(spark, text, TABLES_OF_LAKE["progress"].schema))
+    states = States(lake)
+    states.advance(DAY_MS + 9 * HOUR_MS)
+    assert states.moments() == [DAY_MS, DAY_MS + 9 * HOUR_MS]
+    for late_ms, left in ((DAY_MS + 5 * HOUR_MS, [DAY_MS]), (DAY_MS, [DAY_MS]), (5 * HOUR_MS, [])):
+        states.forget_after(late_ms)
+        assert states.moments() == left
+        states.advance(late_ms)
+        assert [row["group"] for row in states.state_at(late_ms).collect()] == ["billing"]
 
 
 def test_nobody_runs_beside_another(lake: Lake) -> None:

@@ -24,8 +24,9 @@ from spark_analytics.transforms.state import group_state, set_below, stored_tail
 from spark_analytics.transforms.stored import stored_seconds
 from spark_analytics.transforms.windows import DAY_MS, HOUR_MS, LONG_STEPS, MINUTE_MS, SHORT_STEPS, Window
 from tests.support.analytics import naive
-from tests.support.analytics.frames import differences, frame, rows
+from tests.support.analytics.frames import frame, rows
 from tests.support.analytics.simulated_day import FIRST_MS, Day, consumer_key, gone_consumers, rows_of, simulate
+from tests.support.analytics.truth import assert_true, assert_true_latencies
 
 SERIES = ("step_ms", "at_ms", "subject", "group")
 BUCKETS = 7
@@ -69,12 +70,6 @@ def inputs(spark: SparkSession) -> Inputs:
     return Inputs(day, **made, no_state=no_state, stored=stored, runs=followed)
 
 
-def same(expected: naive.Rows, found: naive.Rows, relative: float = 1e-12) -> None:
-    assert expected, "the simulated day has none of it"
-    told = differences(expected, found, relative)
-    assert not told, f"{len(told)} differences (seed {SEED}): " + "; ".join(told[:10])
-
-
 @pytest.fixture(scope="module")
 def lag_rows(inputs: Inputs) -> DataFrame:
     i = inputs
@@ -99,35 +94,21 @@ def test_the_day_has_what_the_jobs_are_about(inputs: Inputs) -> None:
 
 
 def test_lag(lag_rows: DataFrame, true_lag: naive.Rows) -> None:
-    same(true_lag, rows(lag_rows, *SERIES))
+    assert_true(true_lag, rows(lag_rows, *SERIES))
 
 
 def test_subject_rates(inputs: Inputs) -> None:
     found = subject_rates(inputs.stored, window=DAY)
-    same(naive.subject_rates(inputs.day, SHORT_STEPS), rows(found, "step_ms", "at_ms", "subject"))
+    assert_true(naive.subject_rates(inputs.day, SHORT_STEPS), rows(found, "step_ms", "at_ms", "subject"))
 
 
 def test_group_rates(inputs: Inputs) -> None:
-    same(naive.group_rates(inputs.day, SHORT_STEPS), rows(group_rates(inputs.runs, window=DAY), *SERIES))
-
-
-def check_latencies(expected: dict[naive.Key, list[int]], found: naive.Rows) -> None:
-    """Counts, means and maxima are exact, percentiles within 1 %."""
-    exact: naive.Rows = {}
-    for key, values in expected.items():
-        exact[key] = {"messages": len(values), "mean_ms": sum(values) / len(values), "max_ms": float(values[-1])}
-    same(exact, {key: {name: row[name] for name in ("messages", "mean_ms", "max_ms")} for key, row in found.items()})
-    for key, values in expected.items():
-        row = found[key]
-        for name, ratio in (("p50_ms", 0.5), ("p90_ms", 0.9), ("p99_ms", 0.99), ("p999_ms", 0.999)):
-            want = naive.percentile(values, ratio)
-            assert abs(row[name] - want) <= (0.01 + 1e-9) * want, (key, name, row[name], want)
-            assert row[name] <= row["max_ms"], (key, name)
+    assert_true(naive.group_rates(inputs.day, SHORT_STEPS), rows(group_rates(inputs.runs, window=DAY), *SERIES))
 
 
 def test_latencies(inputs: Inputs) -> None:
     found = rows(latencies(inputs.index, inputs.runs, window=DAY, buckets=BUCKETS), *SERIES, "kind")
-    check_latencies(naive.latencies(inputs.day, SHORT_STEPS), found)
+    assert_true_latencies(naive.latencies(inputs.day, SHORT_STEPS), found)
 
 
 def name_in(day: Day) -> Callable[[str], str]:
@@ -137,30 +118,30 @@ def name_in(day: Day) -> Callable[[str], str]:
 
 def test_group_skew(inputs: Inputs) -> None:
     found = rows(group_skew(inputs.runs, window=DAY), *SERIES)
-    same(naive.group_skew(inputs.day, LONG_STEPS, name_in(inputs.day)), found)
+    assert_true(naive.group_skew(inputs.day, LONG_STEPS, name_in(inputs.day)), found)
 
 
 def test_consumer_shares(inputs: Inputs) -> None:
     found = rows(consumer_shares(inputs.runs, window=DAY), *SERIES, "consumer_id")
-    same(naive.consumer_shares(inputs.day, LONG_STEPS, name_in(inputs.day)), found)
+    assert_true(naive.consumer_shares(inputs.day, LONG_STEPS, name_in(inputs.day)), found)
 
 
 def test_failures(inputs: Inputs) -> None:
     found = rows(failures(inputs.retries, inputs.dead_letters, window=DAY), *SERIES, "kind", "cause")
-    same(naive.failures(inputs.day, LONG_STEPS), found)
+    assert_true(naive.failures(inputs.day, LONG_STEPS), found)
     assert {key[4] for key in found} == {"retry", "dead_letter"}
 
 
 def test_delayed_load(inputs: Inputs) -> None:
     found = rows(delayed_load(inputs.delayed), "step_ms", "at_ms", "subject")
-    same(naive.delayed_load(inputs.day, LONG_STEPS), found)
+    assert_true(naive.delayed_load(inputs.day, LONG_STEPS), found)
 
 
 def test_team_capacity(spark: SparkSession, inputs: Inputs) -> None:
     owners = {"orders": "shop", "payments": "money", "idle": "idlers"}
     columns = {"subject": list(owners), "team": list(owners.values())}
     found = team_capacity(inputs.stored, frame(spark, columns, frames.OWNERS), inputs.ranges, window=DAY)
-    same(naive.team_capacity(inputs.day, owners, LONG_STEPS), rows(found, "step_ms", "at_ms", "team"))
+    assert_true(naive.team_capacity(inputs.day, owners, LONG_STEPS), rows(found, "step_ms", "at_ms", "team"))
 
 
 def test_group_minutes(inputs: Inputs, lag_rows: DataFrame, true_lag: naive.Rows) -> None:
@@ -231,9 +212,9 @@ def test_windows_in_a_row_say_the_same_as_one(spark: SparkSession, inputs: Input
         )
         state = group_state(inputs.progress, state, followed, window=window).localCheckpoint()
         tail = stored_tail(stored, state, window=window, ranges=inputs.ranges).localCheckpoint()
-    same({key: row for key, row in true_lag.items() if key[0] == HOUR_MS}, found["lag"])
-    same(naive.group_rates(inputs.day, steps), found["group_rates"])
-    check_latencies(naive.latencies(inputs.day, steps), found["latencies"])
+    assert_true({key: row for key, row in true_lag.items() if key[0] == HOUR_MS}, found["lag"])
+    assert_true(naive.group_rates(inputs.day, steps), found["group_rates"])
+    assert_true_latencies(naive.latencies(inputs.day, steps), found["latencies"])
     assert looked_back
     assert tail.count() < 0.7 * inputs.stored.count(), "the tail keeps what nobody needs"
 

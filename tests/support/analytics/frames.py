@@ -19,8 +19,8 @@ _ARROW = {
 }
 
 
-def frame(spark: SparkSession, columns: Columns, schema: StructType) -> DataFrame:
-    """Columns as a frame of a schema; times are milliseconds since the epoch."""
+def arrow(columns: Columns, schema: StructType) -> pa.Table:
+    """Columns as an Arrow table of a schema; times are milliseconds since the epoch."""
     arrays = []
     for field in schema:
         values, kind = columns[field.name], field.dataType.simpleString()
@@ -29,7 +29,12 @@ def frame(spark: SparkSession, columns: Columns, schema: StructType) -> DataFram
             arrays.append(micros.cast(pa.timestamp("us", "UTC")))
         else:
             arrays.append(pa.array(values, _ARROW[kind]))
-    return spark.createDataFrame(pa.table(arrays, names=schema.names), schema)
+    return pa.table(arrays, names=schema.names)
+
+
+def frame(spark: SparkSession, columns: Columns, schema: StructType) -> DataFrame:
+    """The same as a frame."""
+    return spark.createDataFrame(arrow(columns, schema), schema)
 
 
 def table(spark: SparkSession, text: str, schema: StructType, **same: Any) -> DataFrame:

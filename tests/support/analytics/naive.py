@@ -5,14 +5,26 @@ Nothing of `spark_analytics` is used here: each figure follows its definition in
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
 from functools import cache
 from heapq import heappop, heappush
-from math import ceil
+from math import ceil, expm1, log1p
 from operator import itemgetter
+from statistics import median
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from qmq.protocol.names import split_subject
-from tests.support.analytics.simulated_day import DAY_MS, Begin, Day, Delivery, Message, Standing
+from tests.support.analytics.simulated_day import (
+    DAY_MS,
+    Begin,
+    Day,
+    Delivery,
+    Message,
+    Sample,
+    Standing,
+    samples_of,
+)
 
 Key = tuple[Any, ...]
 Rows = dict[Key, dict[str, Any]]
@@ -120,7 +132,8 @@ def _states(part: _Part, first_ms: int) -> list[State | None]:
         kept_from = max(position, begin)
         backlog = max(0, stored - kept_from)
         oldest = min([kept_from] * (backlog > 0) + [sequence for sequence, _ in held[:1]], default=None)
-        late = 0 if oldest is None else end_ms // 1000 - part.messages[oldest].stored_ms // 1000
+        # What is held of messages that are gone is as old as the first one that is kept.
+        late = 0 if oldest is None else end_ms // 1000 - part.messages[max(oldest, begin)].stored_ms // 1000
         states.append((backlog, holds, late))
     return states
 
@@ -334,15 +347,13 @@ def delayed_load(day: Day, steps: Iterable[int]) -> Rows:
     return dict(found)
 
 
-def team_capacity(day: Day, owners: dict[str, str], steps: Iterable[int]) -> Rows:
+def team_capacity(day: Day, owners: dict[str, str], steps: Iterable[int], *, is_by_hour: bool = False) -> Rows:
+    """`is_by_hour`: of an hour in which something is kept and something is not, bytes are in proportion to the messages."""
     teams: dict[str, set[str]] = defaultdict(set)
     for subject, team in owners.items():
         teams[team].add(subject)
-    nobodys: dict[str, int] = {}
-    for message in day.record.messages:
-        if original(message.subject) not in owners:
-            nobodys.setdefault(original(message.subject), message.stored_ms)
-            teams[""].add(original(message.subject))
+    teams[""] |= {original(message.subject) for message in day.record.messages} - owners.keys()
+    samples = samples_of(day)
     rows: Rows = {}
     for team, subjects in teams.items():
         own = [m for m in day.record.messages if original(m.subject) in subjects]
@@ -354,40 +365,112 @@ def team_capacity(day: Day, owners: dict[str, str], steps: Iterable[int]) -> Row
             if own
             else {}
         )
+        of_hours = _by_hour(day, own)
         for step_ms in steps:
             for at_ms in range(day.first_ms, day.first_ms + DAY_MS, step_ms):
-                row = dict.fromkeys(
-                    f"sent_{unit}{end}"
-                    for unit in ("messages", "bytes")
-                    for end in ("", "_per_second_max", "_per_second_mean")
-                ) | dict.fromkeys(_SENT, 0)
-                row |= sent.get((step_ms, at_ms, team), {})
-                row |= _kept(day, own, at_ms, at_ms + step_ms)
-                # What nobody owns is known from its first message on: it is sampled from then on.
-                known = [subject for subject in subjects if nobodys.get(subject, 0) < at_ms + step_ms]
-                if known:
-                    rows[step_ms, at_ms, team] = {"subjects_count": len(known), **row}
+                seen = [s for s in samples if original(s.subject) in subjects and at_ms <= s.at_ms < at_ms + step_ms]
+                # What nobody owns is known where it got messages or was sampled.
+                known = subjects if team else {original(each.subject) for each in seen}
+                known = known | {original(m.subject) for m in own if at_ms <= m.stored_ms < at_ms + step_ms}
+                if not known:
+                    continue
+                last = list({(s.broker_group, s.subject): s for s in seen}.values())
+                rows[step_ms, at_ms, team] = {
+                    "subjects_count": len(known),
+                    **dict.fromkeys(_SENT, 0),
+                    **sent.get((step_ms, at_ms, team), {}),
+                    "stored_messages_last": sum(s.end - s.begin for s in last) if last else None,
+                    "stored_bytes_last": sum(of_hours(s) if is_by_hour else s.stored_bytes for s in last)
+                    if last
+                    else None,
+                }
     return rows
 
 
 _SENT = [f"sent_{unit}{end}" for unit in ("messages", "bytes") for end in ("", "_per_second_max", "_per_second_mean")]
 
 
-def _kept(day: Day, own: list[Message], begin_ms: int, end_ms: int) -> dict[str, int | None]:
-    """What is kept of these messages at the last sample before a moment: samples are taken each ten minutes after midnight."""
-    sample_ms = end_ms - 600_000
-    if sample_ms < begin_ms or sample_ms == day.first_ms:
-        raise ValueError("a step without a sample")
-    messages = size = 0
-    is_there = False
-    begins = {(b.broker_group, b.subject): b.begin for b in day.record.begins if b.at_ms <= sample_ms}
-    for message in own:
-        if message.stored_ms > sample_ms:
-            break
-        is_there = True
-        if message.sequence >= begins.get((message.broker_group, message.subject), 0):
-            messages, size = messages + 1, size + message.size
-    return {
-        "stored_messages_last": messages if is_there else None,
-        "stored_bytes_last": size if is_there else None,
-    }
+def _by_hour(day: Day, messages: list[Message]) -> Callable[[Sample], int]:
+    """The bytes of a sample, of each hour of a log the part that its messages are."""
+    logs = {(log.broker_group, log.subject, log.begin) for log in day.record.logs}
+    hours: dict[tuple[str, str], dict[tuple[int, int], list[Message]]] = defaultdict(lambda: defaultdict(list))
+    for m in messages:
+        place = (m.broker_group, m.subject)
+        log = sum(1 for *of, begin in logs if tuple(of) == place and begin <= m.sequence)
+        hours[place][m.stored_ms // HOUR_MS, log].append(m)
+
+    def size_of(sample: Sample) -> int:
+        size = 0.0
+        for part in hours[sample.broker_group, sample.subject].values():
+            first, end = part[0].sequence, part[-1].sequence + 1
+            kept = max(0, min(end, sample.end) - max(first, sample.begin))
+            size += sum(m.size for m in part) * kept / (end - first)
+        return int(size + 0.5)
+
+    return size_of
+
+
+Expected = tuple[float, float, float, float, bool]
+"""Of an hour: the expected value, its low and high end, the score, and whether it is flagged."""
+WEEK_HOURS = 168
+
+
+def anomalies(values: dict[int, float], hours: Iterable[int], zone: ZoneInfo) -> dict[int, Expected]:
+    """What a series' hours (ms since the epoch) are judged as; one that is not judged is left out.
+
+    Args:
+        values: what there was in each hour, of rates a message count.
+    """
+    local_values: dict[datetime, float] = {}
+    for at_ms in sorted(values):
+        # Of two hours that clocks have twice, the later one counts.
+        local_values[_local(at_ms, zone)] = log1p(values[at_ms])
+
+    @cache
+    def expected(at_ms: int) -> float | None:
+        local = _local(at_ms, zone)
+        weeks, days = (
+            [local_values[at] for n in range(1, most + 1) if (at := local - n * apart) in local_values]
+            for most, apart in ((8, timedelta(weeks=1)), (7, timedelta(days=1)))
+        )
+        if len(weeks) >= 4:
+            return median(weeks)
+        if len(weeks) + len(days) < 3:
+            return None
+        if not weeks or not days:
+            return median(weeks or days)
+        return len(weeks) / 4 * median(weeks) + (1 - len(weeks) / 4) * median(days)
+
+    def error(at_ms: int) -> float | None:
+        wanted = expected(at_ms)
+        return None if wanted is None or at_ms not in values else log1p(values[at_ms]) - wanted
+
+    @cache
+    def ends(at_ms: int) -> tuple[float, float] | None:
+        """The least and the greatest error of the four weeks before that is not among the outer ones."""
+        before = [error(at_ms - n * HOUR_MS) for n in range(1, 4 * WEEK_HOURS + 1)]
+        known = sorted(each for each in before if each is not None)
+        if len(known) < WEEK_HOURS:
+            return None
+        outer = int(0.01 * (len(known) + 1))
+        return known[outer - 1], known[-outer]
+
+    def direction(at_ms: int) -> int:
+        off, bounds = error(at_ms), ends(at_ms)
+        return 0 if off is None or bounds is None else (off > bounds[1]) - (off < bounds[0])
+
+    found = {}
+    for at_ms in hours:
+        off, wanted, bounds = error(at_ms), expected(at_ms), ends(at_ms)
+        if off is None or wanted is None or bounds is None:
+            continue
+        half = (bounds[1] - bounds[0]) / 2
+        low, high = max(0.0, expm1(wanted + bounds[0])), expm1(wanted + bounds[1])
+        is_flagged = direction(at_ms) != 0 and direction(at_ms) == direction(at_ms - HOUR_MS)
+        found[at_ms] = (expm1(wanted), low, high, off / half if half else 0.0, is_flagged)
+    return found
+
+
+def _local(at_ms: int, zone: ZoneInfo) -> datetime:
+    """An hour by the clocks of a zone."""
+    return datetime.fromtimestamp(at_ms / 1000, zone).replace(tzinfo=None, fold=0)

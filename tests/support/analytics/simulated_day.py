@@ -9,7 +9,10 @@ The day has: two broker groups; subjects with a daily rhythm and bursts; groups 
 tags, a broadcast, one that begins in the afternoon, one that retention overtakes; consumers that crash, leave, come back with
 their old numbers or with new ones, jump over numbers, ack past a part of what they hold; two processes that share a consumer id,
 so that acks and settlements come out of order and leave gaps; retries with causes, dead letters, a group that reads these; a
-position set back and one set forward; delayed messages; nodes' disks.
+position set back and one set forward; delayed messages; nodes' disks. With `Mishaps` one broker group begins again with an empty
+log, and one is not sampled for a while.
+
+Consume sequences of the record go on behind an empty log; `rows_of` shifts them as the data source does.
 """
 
 from bisect import bisect_right
@@ -24,6 +27,9 @@ from random import Random
 from typing import Any
 
 from qmq.protocol.names import SubjectName, dead_letter_subject, retry_subject, split_subject
+
+SEQUENCES_PER_LOG = 1 << 48
+"""By how much consume sequences of a broker group's next log are shifted (docs/analytics.md)."""
 
 DAY_MS = 86_400_000
 HOUR_MS = 3_600_000
@@ -91,6 +97,16 @@ class Begin:
 
 
 @dataclass(slots=True)
+class NewLog:
+    """From a moment on the messages of a subject, from a sequence on, are those of another log."""
+
+    broker_group: str
+    subject: str
+    at_ms: int
+    begin: int
+
+
+@dataclass(slots=True)
 class DiskSample:
     """A node's disk at a moment, in bytes."""
 
@@ -121,6 +137,7 @@ class Record:
     deliveries: list[Delivery] = field(default_factory=list)
     standings: list[Standing] = field(default_factory=list)
     begins: list[Begin] = field(default_factory=list)
+    logs: list[NewLog] = field(default_factory=list)
     disks: list[DiskSample] = field(default_factory=list)
     scheduled: list[Scheduled] = field(default_factory=list)
 
@@ -170,23 +187,58 @@ class _Subject:
     messages: list[Message] = field(default_factory=list)
     begin: int = 0
     groups: dict[str, _Group] = field(default_factory=dict)
+    is_gone: bool = False
+    """Its broker group has an empty log, and nothing was stored in it since."""
 
 
 class Brokers:
     """What all brokers keep, and what they do when asked; each call is at `now`."""
 
-    def __init__(self) -> None:
+    def __init__(self, first_ms: int = FIRST_MS) -> None:
         self.record = Record()
         self.events: list[Event] = []
-        self.now = FIRST_MS
+        self.now = first_ms
+        self.down: set[str] = set()
+        """Broker groups that no client reaches."""
         self.forgotten: set[tuple[str, str, str]] = set()
         self._subjects: dict[tuple[str, str], _Subject] = {}
+        self._ending: dict[tuple[str, str, str], _Group] = {}
+        """Groups of an emptied broker group whose end is in no history yet."""
 
     def subject(self, broker_group: str, name: str) -> _Subject:
         return self._subjects.setdefault((broker_group, name), _Subject(broker_group, name))
 
     def has(self, broker_group: str, name: str) -> bool:
-        return (broker_group, name) in self._subjects
+        found = self._subjects.get((broker_group, name))
+        return found is not None and not found.is_gone and broker_group not in self.down
+
+    def is_lost(self, delivery: Delivery) -> bool:
+        """Whether the log that a delivery came from is gone."""
+        message = delivery.message
+        logs = [log for log in self.record.logs if log.broker_group == message.broker_group]
+        return any(message.sequence < log.begin for log in logs if log.subject == message.subject)
+
+    def empty(self, broker_group: str) -> None:
+        """The broker group goes down and loses its log. Its groups are as they were for those who read histories, until each begins
+        again, or until `notice`."""
+        self.down.add(broker_group)
+        for subject in self._subjects.values():
+            if subject.broker_group == broker_group:
+                subject.begin, subject.is_gone = len(subject.messages), True
+                self.record.logs.append(NewLog(broker_group, subject.name, self.now, subject.begin))
+                for group in subject.groups.values():
+                    self._ending[broker_group, subject.name, group.name] = group
+                subject.groups = {}
+
+    def notice(self, broker_group: str) -> None:
+        """Histories are read of a broker group that was emptied: groups that have not begun again end now."""
+        for place in [place for place in self._ending if place[0] == broker_group]:
+            self._close(*place)
+
+    def _close(self, broker_group: str, name: str, group: str) -> None:
+        found = self._ending.pop((broker_group, name, group), None)
+        if found is not None:
+            self._end_group(self.subject(broker_group, name), found)
 
     def store(
         self,
@@ -200,6 +252,9 @@ class Brokers:
     ) -> None:
         subject = self.subject(broker_group, name)
         sequence = len(subject.messages)
+        if subject.is_gone:
+            subject.is_gone = False
+            self.record.begins.append(Begin(broker_group, name, self.now, subject.begin))
         message = Message(broker_group, name, sequence, self.now, size, message_id, frozenset(tags), attempt, cause)
         subject.messages.append(message)
         self.record.messages.append(message)
@@ -207,6 +262,7 @@ class Brokers:
     def start(self, broker_group: str, name: str, group: str, position: int, is_broadcast: bool = False) -> None:
         """Begin a group, or set it, at a position; what is held stays held."""
         subject = self.subject(broker_group, name)
+        self._close(broker_group, name, group)
         found = subject.groups.setdefault(group, _Group(group, position, is_broadcast))
         self._move(subject, found, position)
         self._write(subject, found, "start", "", 0, 0)
@@ -307,13 +363,15 @@ class Brokers:
     def forget(self, broker_group: str, name: str, group: str) -> None:
         """Remove a group with all that its consumers hold."""
         subject = self.subject(broker_group, name)
-        found = subject.groups.pop(group)
-        for taker in found.consumers.values():
+        self._end_group(subject, subject.groups.pop(group))
+        self.forgotten.add((broker_group, name, group))
+
+    def _end_group(self, subject: _Subject, group: _Group) -> None:
+        for taker in group.consumers.values():
             for _, delivery in taker.held:
                 delivery.ended_ms, delivery.how = self.now, "forget"
-        self._move(subject, found, -1)
-        self._write(subject, found, "forget", "", 0, 0)
-        self.forgotten.add((broker_group, name, group))
+        self._move(subject, group, -1)
+        self._write(subject, group, "forget", "", 0, 0)
 
     def retain(self, broker_group: str, name: str, begin: int) -> None:
         """Retention removes what lies below a sequence."""
@@ -421,26 +479,50 @@ TAGS = ("new", "changed", "paid", "sent")
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """A time of the day [from, to), in ms since its beginning, that is about a broker group."""
+
+    broker_group: str
+    from_ms: int
+    to_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mishaps:
+    """What else befalls a day; times are in ms since its beginning."""
+
+    emptied: Span | None = None
+    """The broker group is down, and begins again with an empty log."""
+    noticed_ms: int = DAY_MS
+    """When histories of that one are read first behind it."""
+    unreachable: tuple[Span, ...] = ()
+    """Those who sample nodes do not reach the broker group; its clients do."""
+
+
+@dataclass(frozen=True, slots=True)
 class Day:
     """A day that is over."""
 
     first_ms: int
     record: Record
     events: list[Event]
+    mishaps: Mishaps = Mishaps()
 
 
-def simulate(seed: int = 1, scale: float = 1.0) -> Day:
-    """A whole day; `scale` changes how many messages there are. The same seed and scale give the same day."""
-    return _Simulation(seed, scale).run()
+def simulate(seed: int = 1, scale: float = 1.0, *, first_ms: int = FIRST_MS, mishaps: Mishaps = Mishaps()) -> Day:
+    """A whole day; `scale` changes how many messages there are. The same arguments give the same day."""
+    return _Simulation(seed, scale, first_ms, mishaps).run()
 
 
 class _Simulation:
-    def __init__(self, seed: int, scale: float) -> None:
+    def __init__(self, seed: int, scale: float, first_ms: int, mishaps: Mishaps) -> None:
         self.random = Random(seed)
         self.random_of_shared = Random(seed)
         """Of its own, so that the rest of the day does not depend on it."""
         self.scale = scale
-        self.brokers = Brokers()
+        self.first_ms = first_ms
+        self.mishaps = mishaps
+        self.brokers = Brokers(first_ms)
         self._order = count()
         self._due: list[tuple[int, int, Callable[[], None]]] = []
         self._ids = count(1)
@@ -456,17 +538,17 @@ class _Simulation:
         self._plan_operators()
         while self._due:
             at_ms, _, act = heappop(self._due)
-            if at_ms >= FIRST_MS + DAY_MS:
+            if at_ms >= self.first_ms + DAY_MS:
                 break
             self.brokers.now = at_ms
             act()
         self._disks()
         self._delayed()
-        return Day(FIRST_MS, self.brokers.record, self.brokers.events)
+        return Day(self.first_ms, self.brokers.record, self.brokers.events, self.mishaps)
 
     def _at(self, ms: float, act: Callable[[], None]) -> None:
         """Do something so many milliseconds after the day's beginning."""
-        heappush(self._due, (FIRST_MS + int(ms), next(self._order), act))
+        heappush(self._due, (self.first_ms + int(ms), next(self._order), act))
 
     def _after(self, ms: float, act: Callable[[], None]) -> None:
         heappush(self._due, (self.brokers.now + max(1, int(ms)), next(self._order), act))
@@ -491,7 +573,7 @@ class _Simulation:
                 self._at(at + number * 170, lambda: self._send(traffic.subject, broker_group, 25))
 
     def _send(self, subject: str, broker_group: str, n: int) -> None:
-        for _ in range(n):
+        for _ in range(n if broker_group not in self.brokers.down else 0):
             tags = self.random.sample(TAGS, self.random.randint(0, 2))
             self.brokers.store(broker_group, subject, self.random.randint(200, 900), f"m{next(self._ids)}", tags)
 
@@ -566,7 +648,7 @@ class _Simulation:
     def _done(self, reader: Reader, broker_group: str, name: str, part: list[Delivery], is_last: bool) -> None:
         if is_last:
             self._after(self.random.uniform(1, 300), lambda: self._poll(reader, broker_group, name))
-        if self._is_down[reader] or part[-1].how is not None:
+        if self._is_down[reader] or part[-1].how is not None or self.brokers.is_lost(part[-1]):
             return
         is_jumping = reader.is_odd and len(part) > 3 and self.random.random() < 0.03
         first = part[2] if is_jumping else None
@@ -580,6 +662,8 @@ class _Simulation:
         attempt, cause = old.attempt + 1, self.random.choice(CAUSES)
         make = retry_subject if attempt <= ATTEMPTS_MAX else dead_letter_subject
         target = self.random.choice(BROKER_GROUPS)
+        if target in self.brokers.down:
+            [target] = {*BROKER_GROUPS} - self.brokers.down
         self.brokers.store(
             target, make(old.subject, reader.group), old.size + 40, old.message_id, old.tags, attempt, cause
         )
@@ -590,7 +674,7 @@ class _Simulation:
         self._is_down[reader] = True
 
         def settle() -> None:
-            for broker_group, name in self._places(reader):
+            for broker_group, name in self._places(reader):  # of an emptied broker group nothing is left to settle
                 self.brokers.silent(broker_group, name, reader.group, reader.name, is_leaving)
 
         def back() -> None:
@@ -621,12 +705,12 @@ class _Simulation:
             part, handed = handed[:n], handed[n:]
             how = "settle" if is_dead else "ack"
             is_wide = random.random() < 0.2
-            self._after(
-                took,
-                lambda part=part, how=how, is_wide=is_wide: self.brokers.end_part(
-                    broker_group, name, group, consumer, part, how, is_wide
-                ),
-            )
+
+            def end(part: list[Delivery] = part, how: str = how, is_wide: bool = is_wide) -> None:
+                if not self.brokers.is_lost(part[0]):
+                    self.brokers.end_part(broker_group, name, group, consumer, part, how, is_wide)
+
+            self._after(took, end)
             took += random.uniform(1, 30_000)
             is_dead = is_dead or random.random() < 0.05
         self._after(took, lambda: self._share(name))
@@ -672,6 +756,11 @@ class _Simulation:
         def retain() -> None:
             self.brokers.retain("broker-2", "payments", self.brokers.end("broker-2", "payments") // 3)
 
+        if emptied := self.mishaps.emptied:
+            name = emptied.broker_group
+            self._at(emptied.from_ms, lambda: self.brokers.empty(name))
+            self._at(emptied.to_ms, lambda: self.brokers.down.remove(name))
+            self._at(self.mishaps.noticed_ms - 1, lambda: self.brokers.notice(name))
         self._at(15.25 * HOUR_MS + 321, set_back)
         self._at(18.1 * HOUR_MS + 55, set_forward)
         self._at(9.9 * HOUR_MS + 55, set_back_broadcast)
@@ -688,14 +777,16 @@ class _Simulation:
                 for ms in range(self.random.randint(0, 60_000), DAY_MS, 300_000):
                     if role == "b" and number == 1 and ms > 30 * 60_000:
                         break  # down since half past midnight
+                    if not _is_sampled(self.mishaps, broker_group, ms):
+                        continue
                     here = used + growth * ms // 1000 + int(self.random.gauss(0, noise))
                     self.brokers.record.disks.append(
-                        DiskSample(broker_group, f"{broker_group}-{role}", FIRST_MS + ms, here, total)
+                        DiskSample(broker_group, f"{broker_group}-{role}", self.first_ms + ms, here, total)
                     )
 
     def _delayed(self) -> None:
         for number in range(int(3_000 * self.scale)):
-            due = FIRST_MS + DAY_MS + int(self.random.uniform(-0.2, 40) * HOUR_MS)
+            due = self.first_ms + DAY_MS + int(self.random.uniform(-0.2, 40) * HOUR_MS)
             state = self.random.choice(("pending", "pending", "pending", "delivered", "cancelled"))
             subject = self.random.choice(("orders", "payments"))
             item = Scheduled("delay-1", subject, due, number, self.random.randint(200, 900), state)
@@ -724,12 +815,13 @@ def rows_of(day: Day) -> dict[str, Columns]:
         positions.append(numbers[group])
         numbers[group] += 1
     messages, events, record = day.record.messages, day.events, day.record
+    in_log = _in_log(day)
     failed = [(message, split_subject(message.subject)) for message in messages]
     return {
         "index": {
             "broker_group": [m.broker_group for m in messages],
             "subject": [m.subject for m in messages],
-            "sequence": [m.sequence for m in messages],
+            "sequence": [in_log(m, m.stored_ms, m.sequence) for m in messages],
             "stored_at": [m.stored_ms for m in messages],
             "size": [m.size for m in messages],
             "log_offset": [100 * number for number in range(len(messages))],
@@ -745,13 +837,14 @@ def rows_of(day: Day) -> dict[str, Columns]:
             "kind": [e.kind for e in events],
             "consumer_key": [consumer_key(e.consumer) for e in events],
             "consumer_id": [e.consumer if e.consumer in known else None for e in events],
-            "begin": [e.begin for e in events],
-            "end": [e.end for e in events],
-            "next_sequence": [e.next_sequence for e in events],
+            # Pull sequences of a broadcast are the consume sequences.
+            "begin": [in_log(e, e.at_ms, e.begin) if e.is_broadcast else e.begin for e in events],
+            "end": [in_log(e, e.at_ms, e.end) if e.is_broadcast else e.end for e in events],
+            "next_sequence": [in_log(e, e.at_ms, e.next_sequence) for e in events],
             "is_broadcast": [e.is_broadcast for e in events],
         },
-        "retries": _failures([item for item in failed if item[1].kind == "retry"]),
-        "dead_letters": _failures([item for item in failed if item[1].kind == "dead"]),
+        "retries": _failures([item for item in failed if item[1].kind == "retry"], in_log),
+        "dead_letters": _failures([item for item in failed if item[1].kind == "dead"], in_log),
         "delayed": {
             "broker_group": [s.broker_group for s in record.scheduled],
             "subject": [s.subject for s in record.scheduled],
@@ -794,12 +887,31 @@ def gone_consumers(day: Day) -> set[str]:
     return {taker[3] for taker in left}
 
 
-def _failures(failed: list[tuple[Message, SubjectName]]) -> Columns:
+InLog = Callable[["Message | Event | Sample", int, int], int]
+"""The consume sequence, as the data source has it, of a place of the record at a moment."""
+
+
+def _in_log(day: Day) -> InLog:
+    logs: dict[tuple[str, str], list[NewLog]] = {}
+    for log in day.record.logs:
+        logs.setdefault((log.broker_group, log.subject), []).append(log)
+
+    def in_log(of: "Message | Event | Sample", at_ms: int, sequence: int) -> int:
+        # The row that a group has ended, and what stands for no place.
+        if sequence < 0 or (isinstance(of, Event) and of.kind == "forget"):
+            return sequence
+        begun = [log for log in logs.get((of.broker_group, of.subject), ()) if log.at_ms <= at_ms]
+        return sequence - begun[-1].begin + len(begun) * SEQUENCES_PER_LOG if begun else sequence
+
+    return in_log
+
+
+def _failures(failed: list[tuple[Message, SubjectName]], in_log: InLog) -> Columns:
     return {
         "broker_group": [m.broker_group for m, _ in failed],
         "subject": [name.subject for _, name in failed],
         "group": [name.group for _, name in failed],
-        "sequence": [m.sequence for m, _ in failed],
+        "sequence": [in_log(m, m.stored_ms, m.sequence) for m, _ in failed],
         "stored_at": [m.stored_ms for m, _ in failed],
         "message_id": [m.message_id for m, _ in failed],
         # As the data source: a dead letter's is its last one, and it is marked with the one that was not made.
@@ -809,26 +921,56 @@ def _failures(failed: list[tuple[Message, SubjectName]]) -> Columns:
     }
 
 
-def _ranges(day: Day) -> Columns:
-    """What each subject keeps, sampled every RANGE_EVERY_MS and at the moment retention changes it."""
-    columns: Columns = {name: [] for name in ("broker_group", "subject", "at_ms", "begin", "end", "stored_bytes")}
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What a subject keeps at a moment: sequences [begin, end) of the record, and their bytes."""
+
+    broker_group: str
+    subject: str
+    at_ms: int
+    begin: int
+    end: int
+    stored_bytes: int
+
+
+def samples_of(day: Day) -> list[Sample]:
+    """What each subject keeps, sampled every RANGE_EVERY_MS and at the moment retention changes it, where the broker group can be
+    reached; of each subject in the order of time."""
+    found = []
     by_place: dict[tuple[str, str], list[Message]] = {}
     for message in day.record.messages:
         by_place.setdefault((message.broker_group, message.subject), []).append(message)
-    for (broker_group, subject), messages in by_place.items():
-        changes = [b for b in day.record.begins if (b.broker_group, b.subject) == (broker_group, subject)]
+    for place, messages in by_place.items():
+        changes = [b for b in day.record.begins if (b.broker_group, b.subject) == place]
+        logs = [log for log in day.record.logs if (log.broker_group, log.subject) == place]
         upto = list(accumulate((m.size for m in messages), initial=0))
         stored = [m.stored_ms for m in messages]
-        samples = {
+        moments = {
             *range(day.first_ms + RANGE_EVERY_MS, day.first_ms + DAY_MS, RANGE_EVERY_MS),
             *(c.at_ms for c in changes),
         }
-        for at_ms in sorted(samples):
+        for at_ms in sorted(moments):
             begin = max((change.begin for change in changes if change.at_ms <= at_ms), default=0)
             end = bisect_right(stored, at_ms)
-            if end == 0:
-                continue
-            row = (broker_group, subject, at_ms, begin, end, upto[end] - upto[begin])
-            for name, value in zip(columns, row, strict=True):
-                columns[name].append(value)
-    return columns
+            # In an empty log the subject is not there before its first message.
+            is_there = end > max((log.begin for log in logs if log.at_ms <= at_ms), default=0)
+            if is_there and _is_sampled(day.mishaps, place[0], at_ms - day.first_ms):
+                found.append(Sample(*place, at_ms, begin, end, upto[end] - upto[begin]))
+    return found
+
+
+def _is_sampled(mishaps: Mishaps, broker_group: str, ms: int) -> bool:
+    spans = [*mishaps.unreachable, *([mishaps.emptied] if mishaps.emptied else [])]
+    return not any(span.broker_group == broker_group and span.from_ms <= ms < span.to_ms for span in spans)
+
+
+def _ranges(day: Day) -> Columns:
+    samples, in_log = samples_of(day), _in_log(day)
+    return {
+        "broker_group": [s.broker_group for s in samples],
+        "subject": [s.subject for s in samples],
+        "at_ms": [s.at_ms for s in samples],
+        "begin": [in_log(s, s.at_ms, s.begin) for s in samples],
+        "end": [in_log(s, s.at_ms, s.end) for s in samples],
+        "stored_bytes": [s.stored_bytes for s in samples],
+    }
