@@ -268,6 +268,13 @@ def _without_damaged(page: Page, found: RawMessages) -> Page:
 # --- progress entries -----------------------------------------------------------------------------------------------
 
 
+@lru_cache
+def _texts(*values: str) -> pa.StringArray:
+    """Not made at import: with its first array pyarrow imports pandas, which takes longer than all else that a process imports which
+    only plans."""
+    return pa.array(values)
+
+
 def progress_page(data: bytes | memoryview, first: int, wanted: Collection[str], consumers: dict[int, str]) -> Page:
     """Columns of table `progress` for entries from position `first` on; `consumers` are consumer ids by key."""
     entries = np.frombuffer(data, dtype=PROGRESS)
@@ -284,7 +291,7 @@ def progress_page(data: bytes | memoryview, first: int, wanted: Collection[str],
         wanted,
         position=lambda: pa.array(numbers),
         at=lambda: times(at_ms),
-        kind=lambda: _KIND_NAMES.take(pa.array(_KIND_PLACES[entries["kind"]])),
+        kind=lambda: _texts(*KINDS.values()).take(pa.array(_KIND_PLACES[entries["kind"]])),
         consumer_key=lambda: pa.array(keys.view(np.int64)),
         consumer_id=lambda: _names_of(keys, consumers),
         begin=lambda: pa.array(entries["begin"].astype(np.int64)),
@@ -294,7 +301,6 @@ def progress_page(data: bytes | memoryview, first: int, wanted: Collection[str],
     return Page(columns, numbers, is_damaged)
 
 
-_KIND_NAMES = pa.array(list(KINDS.values()))
 _KIND_PLACES = np.zeros(256, dtype=np.int64)
 _KIND_PLACES[list(KINDS)] = np.arange(len(KINDS))
 
@@ -362,12 +368,12 @@ def schedule_page(
         due_at=lambda: times(np.where(is_whole, due, hour * HOUR_MS)),
         number=lambda: pa.array(numbers),
         size=lambda: pa.array(np.where(is_whole, entries["size"], 0).astype(np.int32)),
-        state=lambda: _STATE_NAMES.take(pa.array(_STATE_PLACES[np.frombuffer(states, dtype=np.uint8)])),
+        state=lambda: _texts(*_STATES).take(pa.array(_STATE_PLACES[np.frombuffer(states, dtype=np.uint8)])),
     )
     return Page(columns, numbers, np.zeros(len(entries), dtype=np.bool_))
 
 
-_STATE_NAMES = pa.array([state.value for state in SCHEDULE_STATES.values()] + ["unknown"])
+_STATES = (*(state.value for state in SCHEDULE_STATES.values()), "unknown")
 _STATE_PLACES = np.full(256, len(SCHEDULE_STATES), dtype=np.int64)
 _STATE_PLACES[list(SCHEDULE_STATES)] = np.arange(len(SCHEDULE_STATES))
 

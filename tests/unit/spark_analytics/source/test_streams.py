@@ -1,5 +1,7 @@
 """What a stream's reader says to Spark, from what nodes hold."""
 
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -85,3 +87,9 @@ def test_the_rest_of_a_forgotten_row_is_empty_and_columns_are_those_asked_for(tm
     [batch] = reader.read(InputPartition((Forgotten(*KEY, 1, 5), Forgotten(*KEY, 2, 6))))
     assert batch.schema.names == ["kind", "at", "consumer_id"]
     assert batch.column("consumer_id").null_count == 2
+
+
+def test_a_process_that_only_plans_does_not_import_pandas() -> None:
+    code = "import sys, spark_analytics.source.datasource; print('pandas' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "False\n"
