@@ -259,8 +259,6 @@ def measure(side: str, folder: Path) -> Measured:
     Raises:
         RuntimeError: it failed.
     """
-    import psutil  # type: ignore[import-untyped]
-
     command = [sys.executable, "-m", "benchmarks.analytics", "--side", side, "--folder", str(folder)]
     began = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -270,7 +268,7 @@ def measure(side: str, folder: Path) -> Measured:
             out, problem = process.communicate(timeout=SAMPLE_SECONDS)
             break
         except subprocess.TimeoutExpired:
-            top = max(top, _memory_mib(psutil, process.pid))
+            top = max(top, memory_mib(process.pid))
     seconds = time.perf_counter() - began
     if process.returncode:
         raise RuntimeError(f"{side} failed: {problem[-2000:]}")
@@ -278,8 +276,10 @@ def measure(side: str, folder: Path) -> Measured:
     return Measured(seconds, top, said["rows"], said["sums"])
 
 
-def _memory_mib(psutil: Any, pid: int) -> float:
+def memory_mib(pid: int) -> float:
     """What a process and its children have, shared pages by halves, thirds and so on (PSS)."""
+    import psutil  # type: ignore[import-untyped]
+
     total = 0
     try:
         parent = psutil.Process(pid)
