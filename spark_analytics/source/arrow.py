@@ -270,8 +270,8 @@ def _without_damaged(page: Page, found: RawMessages) -> Page:
 
 @lru_cache
 def _texts(*values: str) -> pa.StringArray:
-    """Not made at import: with its first array pyarrow imports pandas, which takes longer than all else that a process imports which
-    only plans."""
+    """Not made at import: with its first array pyarrow imports pandas, and a process that only plans spends most of its start on
+    that."""
     return pa.array(values)
 
 
