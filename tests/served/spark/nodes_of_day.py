@@ -27,7 +27,7 @@ from tests.support.analytics.simulated_day import BROKER_GROUPS, Day, rows_of
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """Rows of a broker group of [from, to) that nobody can read before another moment; all in ms since the epoch."""
+    """Rows of a broker group of [from, to) that can't be read before `until_ms`; all in ms since the epoch."""
 
     broker_group: str
     from_ms: int

@@ -61,7 +61,7 @@ MISHAPS = Mishaps(
     unreachable=(Span("broker-2", hours(8.2), hours(11.2)),),
 )
 LATE = Late("broker-1", FIRST_MS + hours(11.05), FIRST_MS + hours(11.3), until_ms=FIRST_MS + hours(20))
-"""Rows that come when their hour is published; nobody is missing meanwhile."""
+"""Rows that arrive after their hour is published, while no broker group is missing."""
 DAY_END = hours(24) + 130_000
 """The first moment at which the whole day is complete."""
 RUNS = ((6.0, ()), (9.5, ALL), (12.0, ALL), (19.0, ()), (21.0, ALL), (DAY_END / HOUR_MS, ALL))

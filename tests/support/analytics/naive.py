@@ -163,7 +163,7 @@ def lag(day: Day, steps: Iterable[int]) -> Rows:
         of_parts = [_states(part, day.first_ms) for part in parts]
         for part, states in zip(parts, of_parts, strict=True):
             if split_subject(part.subject).kind == "retry":
-                # What waits in the retry subject of a group that was forgotten is nobody's.
+                # What waits in the retry subject of a group that was forgotten belongs to no group.
                 of_original = next(
                     (p for p in parts if (p.broker_group, p.subject) == (part.broker_group, subject)), None
                 )
@@ -369,7 +369,7 @@ def team_capacity(day: Day, owners: dict[str, str], steps: Iterable[int], *, is_
         for step_ms in steps:
             for at_ms in range(day.first_ms, day.first_ms + DAY_MS, step_ms):
                 seen = [s for s in samples if original(s.subject) in subjects and at_ms <= s.at_ms < at_ms + step_ms]
-                # What nobody owns is known where it got messages or was sampled.
+                # A subject without an owner is known where it got messages or was sampled.
                 known = subjects if team else {original(each.subject) for each in seen}
                 known = known | {original(m.subject) for m in own if at_ms <= m.stored_ms < at_ms + step_ms}
                 if not known:
