@@ -52,6 +52,7 @@ class Population:
         self.groups = np.array([f"service-{i}" for i in range(GROUPS)], dtype=object)
         self.busy = np.arange(round(subjects * busy))
         self.idle = np.arange(len(self.busy), subjects)
+        self.behind = self.idle[: round(len(self.idle) * BEHIND_RATIO)]
 
     def series(self, chosen: np.ndarray[Any, Any]) -> dict[str, Any]:
         """The groups of some subjects."""
@@ -83,8 +84,7 @@ class Population:
                 at = np.full(len(self.subjects) * GROUPS, FIRST_MS)
                 named = self.series(np.arange(len(self.subjects)))
                 yield self._did(broker_group, named, "start", at, np.zeros(len(at)), np.zeros(len(at)), 0)
-                behind = round(len(self.idle) * BEHIND_RATIO)
-                named = self.series(self.idle[behind:])
+                named = self.series(self.idle[len(self.behind) :])
                 count = len(named["subject"])
                 for position, kind in enumerate(("pull", "ack"), 1):
                     at = np.full(count, FIRST_MS + HOUR_MS - 10_000 + position * 1_000)
@@ -123,32 +123,49 @@ class Population:
                           subject=self.subjects, begin=0, end=1 << 40)  # fmt: skip
 
     def gold(self, day_ms: int) -> Iterator[tuple[str, pa.Table]]:
-        """The hours of a day as jobs published them."""
-        each = HOUR_MS // (MESSAGE_SECONDS * 1000) * len(BROKER_GROUPS)
+        """The hours of a day as jobs published them, and the days of lag; series after series, as files are sorted."""
+        hours = day_ms + np.arange(24) * HOUR_MS
+        yield "gold_lag", pa.concat_tables([self._lag(hours, HOUR_MS), self._lag(hours[:1], DAY_MS)])
         for table, named in (
-            ("lag", self.series(np.arange(len(self.subjects)))),
             ("subject_rates", {"subject": self.subjects[self.busy]}),
             ("group_rates", self.series(self.busy)),
             ("latencies", self.series(self.busy)),
         ):
-            count = len(named["subject"])
-            hours = np.repeat(day_ms + np.arange(24) * HOUR_MS, count)
-            every = {name: np.tile(values, 24) for name, values in named.items()}
-            # More by day than by night, and noise that differs by hour and series.
-            noise = np.random.default_rng(day_ms // HOUR_MS).normal(1, 0.1, len(hours))
-            level = each * (1 + 0.5 * np.sin((hours // HOUR_MS % 24) / 24 * 2 * np.pi)) * noise
+            level = self._level(len(named["subject"]), hours)
             columns: dict[str, Any]
-            if table == "lag":
-                is_busy = np.tile(np.arange(count) < len(self.busy) * GROUPS, 24)
-                lag = np.where(is_busy, np.rint(level / 200), 0.0)
-                columns = {"lag_messages_mean": lag, "lag_messages_max": lag.astype(np.int64),
-                           "lag_messages_last": lag.astype(np.int64), "time_lag_seconds_max": lag * 2}  # fmt: skip
-            elif table == "latencies":
-                columns = {"kind": "end_to_end", "messages": level.astype(np.int64), "p99_ms": 1_000 * noise}
+            if table == "latencies":
+                columns = {"kind": "end_to_end", "messages": level.astype(np.int64), "p99_ms": level / 2}
             else:
                 name = "sent" if table == "subject_rates" else "acked"
                 columns = {f"{name}_messages": level.astype(np.int64), f"{name}_messages_per_second_mean": level / 3600}
-            yield table, rows_of(f"gold_{table}", at=times(hours), step_ms=HOUR_MS, **every, **columns)
+            yield f"gold_{table}", self._at_each(f"gold_{table}", named, hours, HOUR_MS, columns)
+
+    def _lag(self, at_ms: np.ndarray[Any, Any], step_ms: int) -> pa.Table:
+        lag = np.zeros((len(self.subjects), GROUPS, len(at_ms)))
+        busy = len(self.busy) * GROUPS
+        lag[self.busy] = np.rint(self._level(busy, at_ms) / 200).reshape(-1, GROUPS, len(at_ms))
+        lag[self.behind] = IDLE_MESSAGES * len(BROKER_GROUPS)
+        lag = lag.ravel()
+        columns = {"lag_messages_mean": lag, "time_lag_seconds_max": lag * 2}
+        columns |= {name: lag.astype(np.int64) for name in ("lag_messages_max", "lag_messages_last")}
+        return self._at_each("gold_lag", self.series(np.arange(len(self.subjects))), at_ms, step_ms, columns)
+
+    def _level(self, series: int, at_ms: np.ndarray[Any, Any]) -> Any:
+        """What comes in hours: more by day than by night, and noise that differs by hour and series."""
+        each = HOUR_MS // (MESSAGE_SECONDS * 1000) * len(BROKER_GROUPS)
+        noise = np.random.default_rng(at_ms[0] // HOUR_MS).normal(1, 0.1, series * len(at_ms))
+        return each * np.tile(1 + 0.5 * np.sin((at_ms // HOUR_MS % 24) / 24 * 2 * np.pi), series) * noise
+
+    def _at_each(
+        self, table: str, named: dict[str, Any], at_ms: np.ndarray[Any, Any], step_ms: int, columns: dict[str, Any]
+    ) -> pa.Table:
+        count = len(at_ms)
+        every = {
+            name: pa.DictionaryArray.from_arrays(np.arange(len(values)).repeat(count), values)
+            for name, values in named.items()
+        }
+        times_of = times(np.tile(at_ms, len(named["subject"])))
+        return rows_of(table, at=times_of, step_ms=step_ms, **every, **columns)
 
     def minutes(self, day_ms: int) -> pa.Table:
         """The hours of a day of busy groups, which forecasts of drain times rest on."""
@@ -172,7 +189,7 @@ def times(ms: Any) -> pa.Array:
 
 
 def rows_of(table: str, **columns: Any) -> pa.Table:
-    """Rows of a table of the lake: a single value is that of all rows, and columns that are left out are null, or 0."""
+    """Rows of a table of the lake: a single value is that of all rows, and columns that are left out are null, 0 or false."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     from spark_analytics.lake.tables import TABLES
@@ -181,7 +198,8 @@ def rows_of(table: str, **columns: Any) -> pa.Table:
     count = max(len(values) for values in columns.values() if isinstance(values, np.ndarray | pa.Array))
     made = []
     for field in schema:
-        values = columns.pop(field.name, None if field.nullable else 0)
+        nothing = False if pa.types.is_boolean(field.type) else 0
+        values = columns.pop(field.name, None if field.nullable else nothing)
         if isinstance(values, np.ndarray):
             made.append(pa.array(values).cast(field.type))
         elif isinstance(values, pa.Array):
@@ -217,7 +235,7 @@ def work(folder: Path, subjects: int, busy: float, hour: int) -> None:
         call_command("migrate", verbosity=0)
         for day in range(-GOLD_WEEKS * 7, 0):
             for table, rows in population.gold(FIRST_MS + day * DAY_MS):
-                lake.append(f"gold_{table}", rows)
+                lake.append(table, rows)
             if day >= -MINUTES_DAYS:
                 lake.append("group_minutes", population.minutes(FIRST_MS + day * DAY_MS))
     for table, parts in (

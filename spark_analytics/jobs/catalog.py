@@ -10,11 +10,19 @@ from django.conf import settings
 from pyspark.sql import DataFrame
 
 from console.analytics.steps import Step
+from spark_analytics.forecasts.anomalies import LOOKBACK_HOURS
 from spark_analytics.jobs.forecasting import forecasts
 from spark_analytics.jobs.inputs import Inputs
 from spark_analytics.jobs.states import buckets_of
 from spark_analytics.lake.tables import GOLD
-from spark_analytics.transforms.anomalies import anomalies, metric_values, values_from_ms
+from spark_analytics.transforms.anomalies import (
+    OF_LAG,
+    anomalies,
+    groups_with_lag,
+    hours_of_lag,
+    metric_values,
+    values_from_ms,
+)
 from spark_analytics.transforms.capacity import team_capacity
 from spark_analytics.transforms.delayed_load import delayed_load
 from spark_analytics.transforms.failures import failures
@@ -136,12 +144,17 @@ def _forecasts(given: Inputs) -> Frames:
     after=("lag", "rates", "latency", "failures"),
 )
 def _anomalies(given: Inputs) -> Frames:
-    tables, from_ms = ("lag", "subject_rates", "group_rates", "latencies", "failures"), values_from_ms(given.window)
-    values = metric_values(*(given.gold_hours(table, from_ms) for table in tables))
-    buckets = buckets_of(given.lake, given.window.to_ms, **{GOLD + table: from_ms for table in tables})
-    found = anomalies(
-        values, window=given.window, zone=settings.ANALYTICS_ZONE, buckets=buckets, steps=given.steps(LONG_MS)
+    window, from_ms = given.window, values_from_ms(given.window)
+    hours = given.gold("lag", Step.HOUR, from_ms)
+    days = given.gold("lag", Step.DAY, from_ms - from_ms % Step.DAY.ms)
+    with_lag = given.keep(groups_with_lag(hours, days, window=window))
+    tables = ("subject_rates", "group_rates", "latencies", "failures")
+    values = metric_values(
+        hours_of_lag(hours, days, with_lag, window=window), *(given.gold(name, Step.HOUR, from_ms) for name in tables)
     )
+    rows_of_lag = with_lag.count() * len(OF_LAG) * LOOKBACK_HOURS
+    buckets = buckets_of(given.lake, window.to_ms, rows_of_lag, **{GOLD + name: from_ms for name in tables})
+    found = anomalies(values, window=window, zone=settings.ANALYTICS_ZONE, buckets=buckets, steps=given.steps(LONG_MS))
     return {"anomalies": found}
 
 
@@ -154,7 +167,7 @@ def _anomalies(given: Inputs) -> Frames:
     after=("forecasts", "anomalies"),
 )
 def _scores(given: Inputs) -> Frames:
-    flags = given.gold_hours("anomalies", given.window.from_ms - Step.HOUR.ms)
+    flags = given.gold("anomalies", Step.HOUR, given.window.from_ms - Step.HOUR.ms)
     cases = given.table("forecast_cases")
     return {"forecast_scores": forecast_scores(cases, flags, window=given.window, steps=given.steps(LONG_MS))}
 

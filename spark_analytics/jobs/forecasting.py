@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from console.analytics.models import Scored
+from console.analytics.steps import Step
 from spark_analytics.forecasts import conformal, disk, drain
 from spark_analytics.forecasts.conformal import INTERVAL_RATIO, UNKNOWN, Cases, Doubles, Key, Longs, Rule
 from spark_analytics.jobs.inputs import Inputs
@@ -229,7 +230,7 @@ def _minutes(given: Inputs, window: Window) -> DataFrame:
 def _published_drains(given: Inputs) -> pa.Table:
     """What was published of hours of the day before the window, with a point."""
     begin_ms, end_ms = given.window.from_ms - DAY_MS, given.window.from_ms
-    rows = given.gold_hours("drain_forecasts", begin_ms)
+    rows = given.gold("drain_forecasts", Step.HOUR, begin_ms)
     rows = rows.where((F.col("at_ms") < end_ms) & (F.col("case_class") != NO_CLASS))
     return rows.select("at_ms", "subject", "group", "outlook", "case_class", *_TIMES).toArrow()
 

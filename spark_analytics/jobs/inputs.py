@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
+from console.analytics.steps import Step
 from spark_analytics.jobs import metadata
 from spark_analytics.jobs.states import States, buckets_of
 from spark_analytics.lake import Lake
@@ -19,7 +20,7 @@ from spark_analytics.transforms.latency import oldest_acked
 from spark_analytics.transforms.rates import group_rates, subject_rates
 from spark_analytics.transforms.runs import runs
 from spark_analytics.transforms.stored import hours_of, merged_seconds, seconds_of
-from spark_analytics.transforms.windows import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, SHORT_STEPS, Window
+from spark_analytics.transforms.windows import DAY_MS, MINUTE_MS, SECOND_MS, SHORT_STEPS, Window
 
 RECENT_MS = 3_600_000
 """How far before a window the index is read of all subjects: most messages are acked soon."""
@@ -161,9 +162,10 @@ class Inputs:
         kept_from_ms = self.states.kept_from({(row["broker_group"], row["subject"]): row["begin"] for row in begins})
         return self.keep(kept_ranges(samples, hours_of(self.table("stored_seconds", kept_from_ms))))
 
-    def gold_hours(self, table: str, from_ms: int) -> DataFrame:
-        """Hourly rows of a summary table from an earlier time to the window's end, all that were published, with `at_ms`."""
-        rows = self.table(GOLD + table, from_ms).where(F.col("step_ms") == HOUR_MS)
+    def gold(self, table: str, step: Step, from_ms: int) -> DataFrame:
+        """Rows of a summary table at the step of an hour or a day, from an earlier time to the window's end, all that were
+        published, with `at_ms`."""
+        rows = self.table(GOLD + table, from_ms).where(F.col("step_ms") == step.ms)
         return rows.withColumn("at_ms", F.unix_millis("at"))
 
     @cached_property

@@ -32,13 +32,14 @@ LATEST = "latest"
 """How the log of group_state names the last moment that a state is known of: also one at which there was no group yet."""
 
 
-def buckets_of(lake: Lake, to_ms: int, **begins_ms: int) -> int:
+def buckets_of(lake: Lake, to_ms: int, others: int = 0, **begins_ms: int) -> int:
     """How many parts to split work in numpy into that is made from these tables of the lake up to a time.
 
     Args:
+        others: rows that come from elsewhere.
         begins_ms: table -> when what is read of it begins.
     """
-    rows = sum(item.rows for name, at_ms in begins_ms.items() for item in lake.files_of(name, at_ms, to_ms))
+    rows = others + sum(item.rows for name, at_ms in begins_ms.items() for item in lake.files_of(name, at_ms, to_ms))
     return bucket_count(rows, lake.spark.sparkContext.defaultParallelism)
 
 

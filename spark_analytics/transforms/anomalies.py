@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
-from spark_analytics.forecasts.anomalies import LOOKBACK_HOURS, SERIES_AT_ONCE, judged
+from spark_analytics.forecasts.anomalies import DAY_HOURS, LOOKBACK_HOURS, SERIES_AT_ONCE, judged
 from spark_analytics.forecasts.conformal import Booleans, Doubles, Longs
 from spark_analytics.transforms.frames import bucket, longs, selected
 from spark_analytics.transforms.latency import END_TO_END
@@ -26,6 +26,8 @@ P99, FAILURES = "end_to_end_p99_ms", "failures_messages"
 METRICS = (SENT, ACKED, LAG, TIME_LAG, P99, FAILURES)
 COUNTED = (SENT, ACKED, FAILURES)
 """Metrics of events: where there is no row, there were none."""
+OF_LAG = (LAG, TIME_LAG)
+"""Metrics that are 0 where there was no lag."""
 WITH_MESSAGES = (TIME_LAG, P99)
 """Metrics that say how long messages take, not how many they are."""
 PER_SECOND = (SENT, ACKED)
@@ -38,21 +40,49 @@ VALUES = StructType(
         StructField("subject", StringType(), False),
         StructField("group", StringType(), False),
         StructField("metric", StringType(), False),
-        StructField("value", DoubleType(), False),
+        StructField("value", DoubleType(), True),
         StructField("messages", DoubleType(), True),
     ]
 )
-"""What a metric was in an hour; an empty group is the subject alone. Of WITH_MESSAGES, how many messages have it; of
-others null."""
+"""What a metric was in an hour, null if it was not measured; an empty group is the subject alone. Of WITH_MESSAGES, how many messages
+have it; of others null. A row of OF_LAG with neither says that the group was there on the day that the hour is of."""
 _SERIES = ("subject", "group", "metric")
+_GROUP = ("subject", "group")
+_OF_HOURS_OF_LAG = ("at_ms", *_GROUP, "lag_messages_mean", "time_lag_seconds_max")
+
+
+def groups_with_lag(hours: DataFrame, days: DataFrame, *, window: Window) -> DataFrame:
+    """The groups that had lag at some time: subject, group. Of rows of `lag`: hours of the window's days, and earlier days."""
+    first_ms = _first_day_ms(window)
+    has_lag = F.col("lag_messages_max") > 0
+    of_days = days.where(has_lag & (F.col("at_ms") < first_ms)).select(*_GROUP)
+    return of_days.union(hours.where(has_lag & (F.col("at_ms") >= first_ms)).select(*_GROUP)).distinct()
+
+
+def hours_of_lag(hours: DataFrame, days: DataFrame, groups: DataFrame, *, window: Window) -> DataFrame:
+    """Rows of `lag` by which the lag of these groups is judged: at_ms, subject, group, lag_messages_mean, time_lag_seconds_max.
+
+    All hours of the window's days, and of earlier ones those with lag. That a group was there on an earlier day says a row at the
+    day's first hour in which both numbers are null: most groups have no lag, and all their hours would be too many.
+
+    Args:
+        hours: rows of `lag` at the step of an hour, from `values_from_ms` of the window on.
+        days: at the step of a day, from the day on that `values_from_ms` lies in.
+        groups: subject, group (`groups_with_lag`).
+    """
+    first_ms, nothing = _first_day_ms(window), F.lit(None).cast("double")
+    of_hours = hours.where((F.col("at_ms") >= first_ms) | (F.col("lag_messages_max") > 0)).select(*_OF_HOURS_OF_LAG)
+    begins = F.greatest("at_ms", F.lit(values_from_ms(window)))
+    of_days = days.where(F.col("at_ms") < first_ms).select(begins, *_GROUP, nothing, nothing)
+    return of_hours.union(of_days).join(groups, [*_GROUP], "left_semi")
 
 
 def metric_values(
     lag: DataFrame, subject_rates: DataFrame, group_rates: DataFrame, latencies: DataFrame, failures: DataFrame
 ) -> DataFrame:
-    """Hourly rows of summary tables as VALUES: means of rates (messages/s) and of lag (messages), the greatest time lag (s), the
-    99th percentile of end-to-end latency (ms), retries and dead letters of all causes together (messages). A time lag is of the
-    hour's mean lag, a latency of the messages acknowledged in it."""
+    """`hours_of_lag` and hourly rows of other summary tables as VALUES: means of rates (messages/s) and of lag (messages), the
+    greatest time lag (s), the 99th percentile of end-to-end latency (ms), retries and dead letters of all causes together (messages).
+    A time lag is of the hour's mean lag, a latency of the messages acknowledged in it."""
     end_to_end = latencies.where(F.col("kind") == END_TO_END)
     failed = failures.groupBy("at_ms", "subject", "group").agg(F.sum("messages").alias("failed"))
     frames = [
@@ -70,13 +100,17 @@ def _values(frame: DataFrame, metric: str, column: str, messages: str | None = N
     value = F.col(column).cast("double").alias("value")
     of = (F.lit(None) if messages is None else F.col(messages)).cast("double").alias("messages")
     found = frame.select("at_ms", "subject", "group", F.lit(metric).alias("metric"), value, of)
-    return found.where(F.col("value").isNotNull())
+    return found if metric in OF_LAG else found.where(F.col("value").isNotNull())
 
 
 def values_from_ms(window: Window) -> int:
     """When the first hour begins that a window is judged by: LOOKBACK_HOURS before its first day (UTC), so that hours give the
     same alone and with their day."""
-    return window.from_ms - window.from_ms % DAY_MS - LOOKBACK_HOURS * HOUR_MS
+    return _first_day_ms(window) - LOOKBACK_HOURS * HOUR_MS
+
+
+def _first_day_ms(window: Window) -> int:
+    return window.from_ms - window.from_ms % DAY_MS
 
 
 def anomalies(
@@ -86,8 +120,9 @@ def anomalies(
 
     How hours are judged says `forecasts.anomalies.judged`; one that is not judged has no row. A metric of events that has no value
     in an hour counts as 0 from its first value on, so it is found that nothing came any more. The first value is that of the hour's
-    day (UTC) and LOOKBACK_HOURS before it, so days give the same alone and together. The row of a day is its flagged hour, or if
-    there is none any of its hours, whose score is furthest from 0.
+    day (UTC) and LOOKBACK_HOURS before it, so days give the same alone and together. A metric of lag that has no row in an hour of
+    an earlier day counts as 0 if the group was there on that day, and is judged from the first hour with lag on. The row of a day
+    is its flagged hour, or if there is none any of its hours, whose score is furthest from 0.
 
     `about_messages`, a whole number, is by how many messages of the hour the value differs from the expected one; of WITH_MESSAGES
     it is VALUES' messages.
@@ -119,6 +154,7 @@ def _of_bucket(table: pa.Table, window: Window, zone: ZoneInfo, steps: Sequence[
     begin_ms = values_from_ms(window)
     codes = codes_of(table, _SERIES)
     hours = (longs(table, "at_ms") - begin_ms) // HOUR_MS
+    columns = [table.column(name).to_numpy() for name in ("value", "messages")]
     order = np.argsort(codes, kind="stable")
     begins = np.flatnonzero(np.append(True, np.diff(codes[order]) != 0))
     tables = []
@@ -126,31 +162,57 @@ def _of_bucket(table: pa.Table, window: Window, zone: ZoneInfo, steps: Sequence[
         firsts = order[begins[at : at + SERIES_AT_ONCE]]
         rows = order[begins[at] : begins[at + SERIES_AT_ONCE] if at + SERIES_AT_ONCE < len(begins) else None]
         values, messages = np.full((2, len(firsts), (window.to_ms - begin_ms) // HOUR_MS), np.nan)
-        for name, into in (("value", values), ("messages", messages)):
-            into[codes[rows] - at, hours[rows]] = table.column(name).to_numpy()[rows]
+        of, at_hours = codes[rows] - at, hours[rows]
+        is_measured = ~np.isnan([column[rows] for column in columns]).all(axis=0)
+        for column, into in zip(columns, (values, messages), strict=True):
+            into[of[is_measured], at_hours[is_measured]] = column[rows][is_measured]
+        was_there = np.zeros(values.shape, dtype=bool)
+        was_there[of, at_hours] = True
+        was_there = _on_days(was_there, begin_ms)
         series = table.take(pa.array(firsts)).select(_SERIES)
         for day_ms in range(begin_ms + LOOKBACK_HOURS * HOUR_MS, window.to_ms, DAY_MS):
             first = (day_ms - begin_ms) // HOUR_MS - LOOKBACK_HOURS
             end_ms = min(day_ms + DAY_MS, window.to_ms)
             of_day = slice(first, (end_ms - begin_ms) // HOUR_MS)
             day = Window(max(day_ms, window.from_ms), end_ms)
-            tables += _of_day(series, values[:, of_day], messages[:, of_day], day, zone, steps)
+            parts = (values[:, of_day], messages[:, of_day], was_there[:, of_day])
+            tables += _of_day(series, *parts, day, zone, steps)
     return pa.concat_tables(tables) if tables else to_arrow_schema(ANOMALIES).empty_table()
 
 
+def _on_days(was_there: Booleans, begin_ms: int) -> Booleans:
+    """(series, hours from `begin_ms` on): whether a series was there in any hour of the hour's day (UTC)."""
+    before, count = begin_ms % DAY_MS // HOUR_MS, was_there.shape[1]
+    whole = np.pad(was_there, ((0, 0), (before, -(before + count) % DAY_HOURS)))
+    of_days = whole.reshape(len(was_there), -1, DAY_HOURS).any(axis=2)
+    return of_days.repeat(DAY_HOURS, axis=1)[:, before : before + count]
+
+
 def _of_day(
-    series: pa.Table, values: Doubles, messages: Doubles, window: Window, zone: ZoneInfo, steps: Sequence[int]
+    series: pa.Table,
+    values: Doubles,
+    messages: Doubles,
+    was_there: Booleans,
+    window: Window,
+    zone: ZoneInfo,
+    steps: Sequence[int],
 ) -> list[pa.Table]:
     """A table for each step.
 
     Args:
         values: (series, hours), up to the window's end.
         messages: the same.
+        was_there: the same, by whole days (UTC).
         window: hours of one day.
     """
     metric = series.column("metric").to_numpy(zero_copy_only=False)
-    is_known = np.logical_or.accumulate(~np.isnan(values), axis=1)
-    is_silent = np.isnan(values) & is_known & np.isin(metric, COUNTED)[:, np.newaxis]
+    is_of_lag = np.isin(metric, OF_LAG)[:, np.newaxis]
+    # A time lag that was not measured has messages: it is none of the hours without lag.
+    has_none = np.isnan(values) & np.isnan(messages)
+    is_known = np.logical_or.accumulate(~np.isnan(values), axis=1) & np.isin(metric, COUNTED)[:, np.newaxis]
+    # Of the day itself, hours without lag have rows too.
+    had_none = was_there & is_of_lag & (np.arange(values.shape[1]) < LOOKBACK_HOURS)
+    is_silent = has_none & (is_known | had_none)
     values = np.where(is_silent, 0.0, values)
     scale = np.where(np.isin(metric, PER_SECOND), HOUR_SECONDS, 1)[:, np.newaxis]
     count = (window.to_ms - window.from_ms) // HOUR_MS
@@ -166,7 +228,8 @@ def _of_day(
         "score": found.score,
         "is_flagged": found.is_flagged,
     }
-    is_judged = ~np.isnan(found.score)
+    had_lag = np.logical_or.accumulate(values > 0, axis=1)[:, -count:]
+    is_judged = ~np.isnan(found.score) & (had_lag | ~is_of_lag)
     tables = []
     for step_ms in steps:
         if step_ms == DAY_MS:

@@ -16,7 +16,18 @@ from spark_analytics.lake.tables import FORECAST_CASES, SAMPLED_RANGES
 from spark_analytics.local_rows import local_frame, local_table
 from spark_analytics.schemas import DEAD_LETTERS, DELAYED, INDEX, PROGRESS, RETRIES, SEQUENCES_PER_LOG
 from spark_analytics.transforms import frames, outputs
-from spark_analytics.transforms.anomalies import FAILURES, LAG, P99, SENT, TIME_LAG, VALUES, anomalies, metric_values
+from spark_analytics.transforms.anomalies import (
+    FAILURES,
+    LAG,
+    P99,
+    SENT,
+    TIME_LAG,
+    VALUES,
+    anomalies,
+    groups_with_lag,
+    hours_of_lag,
+    metric_values,
+)
 from spark_analytics.transforms.capacity import kept_ranges, team_capacity
 from spark_analytics.transforms.delayed_load import delayed_load
 from spark_analytics.transforms.failures import CAUSE_CHARS_MAX, failures
@@ -763,6 +774,80 @@ def test_hours_and_days_give_the_same_alone_and_together_in_any_number_of_bucket
     of_hours = judged_rows(given_values, afternoon)
     assert of_hours == {key: found[key] for key in of_hours}
     assert len(of_hours) == 2 * len(given)
+
+
+def test_hours_without_lag_count_as_0_and_groups_that_never_had_lag_are_not_judged(spark: SparkSession) -> None:
+    """All rows of `lag` as jobs publish them, of which the transform reads few, are judged like a value for each hour."""
+    lookback = range(-LOOKBACK_HOURS, 3 * 24)
+    weekly = [hour for hour in lookback if hour % 168 in (30, 31)]
+    given = {
+        "never": dict.fromkeys(lookback, 0.0),
+        "first": dict.fromkeys(lookback, 0.0) | dict.fromkeys(range(20, 26), 500.0),
+        "weekly": dict.fromkeys(lookback, 0.0) | dict.fromkeys(weekly, 40.0),
+        "new": dict.fromkeys(range(-30 * 24, 3 * 24), 0.0) | dict.fromkeys(range(30, 40), 70.0),
+        "goes": dict.fromkeys(range(-40 * 24, 34), 0.0) | {hour: 9.0 for hour in range(-40 * 24, 34, 5)},
+        "away": {hour: 3.0 for hour in lookback if not -30 * 24 <= hour < -20 * 24},
+        "unknown": dict.fromkeys(lookback, 0.0) | {hour: 5.0 for hour in lookback if hour % 24 == 7},
+    }
+    together = Window(TODAY_MS, TODAY_MS + 3 * DAY_MS)
+    columns: dict[str, list[Any]] = {name: [] for name in outputs.LAG.names}
+
+    def add(step_ms: int, hour: int, subject: str, lags: list[float]) -> None:
+        row: dict[str, Any] = dict.fromkeys(outputs.LAG.names)
+        row |= {"step_ms": step_ms, "at_ms": TODAY_MS + hour * HOUR_MS, "subject": subject, "group": "g"}
+        row |= {"lag_messages_mean": sum(lags) / len(lags), "lag_messages_max": int(max(lags))}
+        # How old messages are was not measured on each fourth day.
+        is_known = subject != "unknown" or hour // 24 % 4 != 1 or not max(lags)
+        row["time_lag_seconds_max"] = 2 * max(lags) if is_known else None
+        for name, value in row.items():
+            columns[name].append(value)
+
+    for subject, by_hour in given.items():
+        for hour, lag_messages in by_hour.items():
+            add(HOUR_MS, hour, subject, [lag_messages])
+        for day in range(min(by_hour) // 24, 3):
+            if lags := [by_hour[hour] for hour in range(day * 24, day * 24 + 24) if hour in by_hour]:
+                add(DAY_MS, day * 24, subject, lags)
+    published = frame(spark, columns, outputs.LAG).cache()
+    hours, days = (published.where(F.col("step_ms") == step_ms) for step_ms in (HOUR_MS, DAY_MS))
+    no_rates, no_group_rates, no_latencies, no_failures = (
+        frame(spark, {name: [] for name in schema.names}, schema)
+        for schema in (outputs.SUBJECT_RATES, outputs.GROUP_RATES, outputs.LATENCIES, outputs.FAILURES)
+    )
+
+    def found_in(window: Window, is_whole: bool) -> dict[tuple[Any, ...], dict[str, Any]]:
+        groups = groups_with_lag(hours, days, window=window)
+        read = hours if is_whole else hours_of_lag(hours, days, groups, window=window)
+        found = anomalies(
+            metric_values(read, no_rates, no_group_rates, no_latencies, no_failures),
+            window=window,
+            zone=UTC_ZONE,
+            buckets=BUCKETS,
+            steps=(HOUR_MS, DAY_MS),
+        )
+        return rows(found, "subject", "metric", "step_ms", "at_ms")
+
+    found = found_in(together, is_whole=False)
+    assert found == found_in(together, is_whole=True), "whatever is not read is 0"
+    read = hours_of_lag(hours, days, groups_with_lag(hours, days, window=together), window=together)
+    assert read.count() < hours.count() / 4
+    assert {key[0] for key in found} == given.keys() - {"never"}
+    alone = {}
+    for begin in range(together.from_ms, together.to_ms, DAY_MS):
+        alone |= found_in(Window(begin, begin + DAY_MS), is_whole=False)
+    assert found == alone
+    of_hours = {
+        subject: [(key[3] - TODAY_MS) // HOUR_MS for key in sorted(found) if key[:3] == (subject, LAG, HOUR_MS)]
+        for subject in given
+    }
+    assert of_hours["first"] == [*range(20, 3 * 24)], "before, there was no lag to judge"
+    assert of_hours["new"] == [*range(30, 3 * 24)]
+    assert of_hours["goes"] == [*range(34)]
+    flagged = {(key[0], (key[3] - TODAY_MS) // HOUR_MS) for key, row in found.items() if row["is_flagged"]}
+    assert ("first", 21) in flagged, "lag of a group that had none in all the weeks before"
+    assert not {subject for subject, _ in flagged} & {"weekly", "away"}
+    measured = {(key[3] - TODAY_MS) // HOUR_MS for key in found if key[:3] == ("unknown", TIME_LAG, HOUR_MS)}
+    assert measured == {*range(3 * 24)} - {24 + 7}
 
 
 def test_hours_are_the_same_by_the_clocks_of_the_zone(spark: SparkSession) -> None:
